@@ -1,0 +1,1 @@
+"""The Streamlit front end: thin, with no mathematics and no file formats of its own."""

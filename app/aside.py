@@ -1,0 +1,247 @@
+"""Beside the map: relevance bars, what a point looks like, and what is selected."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from numpy.typing import NDArray
+
+from app import axes as on_axes
+from app import chart, figures, services, state
+from app.atlas import put_on_axis
+from app.axes import Axes
+from app.exploring import Apart, Choices, Point, Reconstruction, apart
+from app.opened import Opened
+from app.words import count, markdown, number, shortened
+from lvmcore.data import Dataset
+from lvmcore.runs import to_csv_bytes
+
+__all__ = ["point", "relevance", "selection"]
+
+#: Up to so many rows can be looked up in a list; more by typing a row's name.
+MOST_LISTED = 5000
+#: Rows of a selection that the page shows; the file holds all.
+MOST_SHOWN = 1000
+#: Up to so many columns the values are open from the start.
+MOST_OPEN = 20
+_CLASSES_NAMED = 3
+
+
+# ---- relevance -------------------------------------------------------------------------------
+
+
+def relevance(opened: Opened, choices: Choices) -> None:
+    """Bars of relevance per path; a click puts a dimension on the map."""
+    st.subheader("Relevance")
+    key = opened.key("relevance")
+    share = on_axes.shares(opened.model.relevance_)
+    st.plotly_chart(
+        figures.relevance_figure(share, choices.axes, dark=choices.dark),
+        theme=None,
+        key=key,
+        on_select=partial(_take_bar, opened, choices.axes, key),
+        selection_mode="points",
+        config={"displayModeBar": False},
+        alt="Relevance of each latent dimension",
+    )
+    if choices.axes[1] is not None:
+        st.caption(
+            "A click on a bar puts that dimension on the horizontal axis; the one that was there "
+            "moves to the vertical."
+        )
+
+
+def _take_bar(opened: Opened, axes: Axes, key: str) -> None:
+    points = state.value(key).selection.points
+    if points:
+        put_on_axis(opened, axes, int(points[0]["customdata"][0]))
+
+
+# ---- the point -------------------------------------------------------------------------------
+
+
+def point(opened: Opened, choices: Choices) -> None:
+    """What the chosen point looks like in the data's units."""
+    st.subheader("The point")
+    _lookup(opened)
+    chosen = state.point(opened.run)
+    if chosen is None:
+        st.caption("Click a row, or any place on the map, to see what it looks like.")
+        return
+    _coordinates(opened, choices.axes, chosen)
+    dataset = opened.dataset
+    decoded = services.reconstruction(opened.run, chosen.latent)
+    observed = None if chosen.row is None else dataset.X[chosen.row]
+    if chosen.row is None:
+        st.markdown("A place on the map, no row:")
+    else:
+        label = None if dataset.labels is None else dataset.labels[chosen.row]
+        told = "" if dataset.labels is None else f", {shortened(dataset.label_name)}: {label}"
+        told = told.replace(": None", ": (missing)") if label is None else told
+        st.markdown(markdown(f"Row {shortened(dataset.row_ids[chosen.row], 60)}{told}"))
+    if decoded.probability is not None:
+        st.caption(markdown(_classes(opened, decoded.probability)))
+    st.plotly_chart(
+        _picture(dataset, decoded, observed, dark=choices.dark),
+        theme=None,
+        key=opened.key("reconstruction"),
+        config={"displayModeBar": False},
+        alt="Reconstruction and observed row",
+    )
+    with st.expander("Values", expanded=len(dataset.feature_names) <= MOST_OPEN):
+        st.dataframe(
+            _table(dataset, decoded, observed),
+            hide_index=True,
+            column_config={
+                "column": st.column_config.TextColumn(width=84),
+                "observed": st.column_config.NumberColumn(format="%.4g", width=60),
+                "reconstruction": st.column_config.NumberColumn("decoded", format="%.4g", width=60),
+                "± 2 sd": st.column_config.NumberColumn(format="%.2g", width=54),
+            },
+            key=opened.key("values"),
+        )
+
+
+def _lookup(opened: Opened) -> None:
+    """Find a row by its name."""
+    ids = opened.dataset.row_ids
+    key = opened.key("row")
+    look_up = partial(_look_up, opened, key)
+    if len(ids) <= MOST_LISTED:
+        st.selectbox(
+            "Row",
+            range(len(ids)),
+            index=None,
+            format_func=lambda i: shortened(ids[i], 60),
+            placeholder="Find a row by its name",
+            key=key,
+            on_change=look_up,
+        )
+        return
+    name = st.text_input("Row", placeholder="A row's name", key=key, on_change=look_up)
+    if name and not (ids == name).any():
+        st.caption(markdown(f"There is no row named {shortened(name)}."))
+
+
+def _look_up(opened: Opened, key: str) -> None:
+    asked = state.value(key)
+    rows = np.flatnonzero(opened.dataset.row_ids == asked) if isinstance(asked, str) else [asked]
+    if asked is not None and len(rows):
+        row = int(rows[0])
+        chart.mark(opened.run, Point(tuple(opened.mean[row].tolist()), row))
+
+
+def _coordinates(opened: Opened, axes: Axes, chosen: Point) -> None:
+    """The point's two coordinates, to be read and typed."""
+    for dimension, column in zip(axes, st.columns(2), strict=True):
+        if dimension is None:
+            continue
+        key = opened.key(f"at {dimension}")
+        state.set_value(key, round(chosen.latent[dimension], 4))
+        column.number_input(
+            figures.axis_title(dimension).capitalize(),
+            step=0.1,
+            format="%.4f",
+            key=key,
+            on_change=_move,
+            args=(opened, dimension, key),
+        )
+
+
+def _move(opened: Opened, dimension: int, key: str) -> None:
+    chosen = state.point(opened.run)
+    if chosen is not None:
+        latent = list(chosen.latent)
+        latent[dimension] = float(state.value(key))
+        chart.mark(opened.run, Point(tuple(latent)))
+
+
+def _classes(opened: Opened, probability: NDArray[np.float64]) -> str:
+    """The most probable classes at the point."""
+    order = np.argsort(-probability, kind="stable")[:_CLASSES_NAMED]
+    parts = [f"{shortened(opened.model.classes_[k], 24)}: {probability[k]:.3f}" for k in order]
+    return f"Class probability here, {', '.join(parts)}."
+
+
+def _picture(
+    dataset: Dataset,
+    decoded: Reconstruction,
+    observed: NDArray[np.float64] | None,
+    *,
+    dark: bool,
+) -> object:
+    if dataset.image_shape is None:
+        return figures.reconstruction_figure(dataset.feature_names, decoded, observed, dark=dark)
+    limits = float(np.nanmin(dataset.X)), float(np.nanmax(dataset.X))
+    return figures.image_figure(dataset.image_shape, decoded, observed, limits, dark=dark)
+
+
+def _table(
+    dataset: Dataset, decoded: Reconstruction, observed: NDArray[np.float64] | None
+) -> pd.DataFrame:
+    columns: dict[str, object] = {"column": list(dataset.feature_names)}
+    if observed is not None:
+        columns["observed"] = observed
+    columns["reconstruction"] = decoded.mean
+    columns["± 2 sd"] = 2 * decoded.sd
+    return pd.DataFrame(columns)
+
+
+# ---- the selection ---------------------------------------------------------------------------
+
+
+def selection(opened: Opened) -> None:
+    """The selected rows: how many, what sets them apart, their table and a file of them."""
+    chosen = opened.selected()
+    if chosen is None:
+        return
+    st.subheader("The selection")
+    dataset = opened.dataset
+    n = int(chosen.sum())
+    region = state.region(opened.run)
+    assert region is not None
+    drawn_on = " and ".join(str(q + 1) for q in region.axes if q is not None)
+    st.markdown(f"{count(n, 'row')} of {len(dataset)}, drawn on dimensions {drawn_on}.")
+    frame = _listing(dataset, chosen)
+    with st.container(horizontal=True):
+        st.download_button(
+            "Selection as CSV",
+            partial(to_csv_bytes, frame),
+            file_name="selection.csv",
+            mime="text/csv",
+            on_click="ignore",
+            disabled=n == 0,
+            key=opened.key("selection csv"),
+        )
+        st.button(
+            "Clear the selection",
+            on_click=state.set_region,
+            args=(opened.run, None),
+            key=opened.key("clear"),
+        )
+    found = apart(dataset, chosen)
+    if found:
+        st.caption("What sets them apart: " + markdown("; ".join(map(_difference, found))) + ".")
+    if n > MOST_SHOWN:
+        st.caption(f"The first {MOST_SHOWN} of them; the file holds all.")
+    st.dataframe(frame.head(MOST_SHOWN), hide_index=True, height=320, key=opened.key("rows"))
+
+
+def _difference(column: Apart) -> str:
+    sign = "+" if column.difference > 0 else "−"
+    return (
+        f"{shortened(column.name, 30)} {number(column.inside, 3)} against "
+        f"{number(column.outside, 3)} ({sign}{abs(column.difference):.1f} sd)"
+    )
+
+
+def _listing(dataset: Dataset, chosen: NDArray[np.bool_]) -> pd.DataFrame:
+    """The selected rows with all columns of the table, their names first."""
+    frame = dataset.frame[chosen]
+    names = "row_id" if "row_id" not in frame else "row id on the map"
+    return pd.concat(
+        [pd.Series(dataset.row_ids[chosen], index=frame.index, name=names), frame], axis="columns"
+    )

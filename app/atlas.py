@@ -1,0 +1,170 @@
+"""The controls above the map: axes, colour, what is behind the rows, ellipses, inducing inputs."""
+
+from __future__ import annotations
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from app import figures, state
+from app.axes import Axes, axes_after_click, default_axes, place
+from app.exploring import Ask, Choices, Kind
+from app.opened import Opened
+from app.words import markdown, shortened
+from lvmcore.data import Dataset
+
+__all__ = ["LABEL", "controls", "put_on_axis"]
+
+#: Up to how many rows ellipses are drawn unasked.
+ELLIPSES_UNASKED = 200
+
+#: The colour that stands for the label, as the model saw it.
+LABEL = "label"
+_ONE_COLOUR = "one colour"
+_NOTHING = "nothing"
+_MEAN = -1  # stands for the mean over columns, among their positions
+_BEHIND: dict[str, Kind] = {
+    "predictive sd": "sd",
+    "class probability": "probability",
+    "class entropy": "entropy",
+    "class probability variance": "probability variance",
+}
+
+
+def controls(opened: Opened) -> Choices:
+    """Draw the controls above the map, and return what they say."""
+    axes = _axes(opened)
+    horizontal, vertical, *others = st.columns([0.8, 0.8, 1.4, 1.5, 1.5], gap="small")
+    if axes[1] is not None:
+        for column, name, title in ((horizontal, "x", "Horizontal"), (vertical, "y", "Vertical")):
+            column.selectbox(
+                title,
+                list(range(opened.dimensions)),
+                format_func=lambda q: str(q + 1),
+                key=opened.key(name),
+                on_change=_keep_apart,
+                args=(opened, name, axes),
+            )
+    options = _colours(opened.dataset)
+    colour = others[0].selectbox(
+        "Colour", list(options), format_func=options.__getitem__, key=opened.key("colour")
+    )
+    behind = others[1].selectbox(
+        "Behind",
+        [_NOTHING, *_BEHIND],
+        index=1,
+        format_func=lambda name: _behind(opened, name),
+        key=opened.key("behind"),
+    )
+    ellipses = inducing = False
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        ask = _ask(opened, axes, None if behind == _NOTHING else _BEHIND[behind], others[2])
+        if opened.model.capabilities.uncertainty and axes[1] is not None:
+            ellipses = st.toggle(
+                "Ellipses",
+                len(opened.mean) <= ELLIPSES_UNASKED,
+                key=opened.key("ellipses"),
+                help=f"Posterior of each row, {figures.ELLIPSE_SD:g} sd.",
+            )
+        if opened.model.inducing_inputs_ and axes[1] is not None:
+            inducing = st.toggle("Inducing inputs", False, key=opened.key("inducing"))
+    region = state.region(opened.run)
+    return Choices(axes, colour or None, ask, ellipses, inducing, region, state.dark())
+
+
+def _axes(opened: Opened) -> Axes:
+    """The axes: as chosen, or else the most relevant dimensions."""
+    if opened.dimensions == 1:
+        return 0, None
+    default = default_axes(opened.model.relevance_)
+    found = []
+    for name, dimension in zip(("x", "y"), default, strict=True):
+        if state.value(opened.key(name)) is None:
+            state.set_value(opened.key(name), dimension)
+        found.append(int(state.value(opened.key(name))))
+    return found[0], found[1]
+
+
+def _keep_apart(opened: Opened, changed: str, before: Axes) -> None:
+    """Two axes never show the same dimension: the other one takes what this one showed."""
+    other = "y" if changed == "x" else "x"
+    if state.value(opened.key("x")) == state.value(opened.key("y")):
+        state.set_value(opened.key(other), before[0 if changed == "x" else 1])
+
+
+def put_on_axis(opened: Opened, axes: Axes, dimension: int) -> None:
+    """Put a latent dimension on the horizontal axis (a relevance bar was clicked)."""
+    first, second = axes_after_click(axes, dimension)
+    state.set_value(opened.key("x"), first)
+    if second is not None:
+        state.set_value(opened.key("y"), second)
+
+
+def _colours(dataset: Dataset) -> dict[str, str]:
+    """What rows can be coloured by, with its title; the label first where there is one."""
+    options = {}
+    if dataset.labels is not None:
+        options[LABEL] = f"label: {shortened(dataset.label_name)}"
+    options |= {f"column {name}": shortened(name) for name in map(str, dataset.frame.columns)}
+    return (
+        {**options, "": _ONE_COLOUR} if dataset.labels is not None else {"": _ONE_COLOUR, **options}
+    )
+
+
+def _behind(opened: Opened, name: str) -> str:
+    """A heatmap's name, with what it lacks."""
+    possible = _BEHIND.get(name, "sd") == "sd" or opened.model.capabilities.labels != "none"
+    return name if possible else f"{name} (needs labels)"
+
+
+def _ask(opened: Opened, axes: Axes, kind: Kind | None, beside: DeltaGenerator) -> Ask | None:
+    """Draw what the heatmap behind needs to know, and return what to compute."""
+    column = label = None
+    noise = True
+    if kind is None:
+        return None
+    if kind == "sd":
+        names = opened.dataset.feature_names
+        column = beside.selectbox(
+            "of",
+            [_MEAN, *range(len(names))],
+            format_func=lambda d: "all columns" if d == _MEAN else shortened(names[d]),
+            key=opened.key("column"),
+        )
+        column = None if column == _MEAN else column
+        noise = st.toggle(
+            "Noise", key=opened.key("noise"), help="Add the noise of a new observation."
+        )
+    elif opened.model.capabilities.labels == "none":
+        st.caption(
+            f"{markdown(opened.model.title)} knows no classes: heatmaps about them need a model "
+            "that learns from labels, such as LDGD."
+        )
+        return None
+    elif kind != "entropy":
+        classes = opened.model.classes_
+        label = beside.selectbox(
+            "of",
+            range(len(classes)),
+            format_func=lambda k: shortened(classes[k]),
+            key=opened.key("class"),
+        )
+    return Ask(kind, axes, _held(opened, axes), column=column, noise=noise, label=label)
+
+
+def _held(opened: Opened, axes: Axes) -> tuple[float, ...]:
+    """Where the dimensions that the map does not show are held (0 on its own axes)."""
+    held = (0.0,) * opened.dimensions
+    if len(held) < 3:
+        return held
+    at = st.segmented_control(
+        "Other dimensions at",
+        ["0", "the point"],
+        default="0",
+        required=True,
+        key=opened.key("held"),
+        help="0 is the prior mean; the point is the one that was clicked last.",
+    )
+    point = state.point(opened.run)
+    if at == "0" or point is None:
+        return held
+    return place(point.latent, axes, 0.0, 0.0)

@@ -1,0 +1,215 @@
+"""The map itself: draws it, takes clicks, boxes and lassos from it, and says what it shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from numpy.typing import NDArray
+
+from app import figures, services, state
+from app.atlas import LABEL
+from app.axes import Axes, place, positions
+from app.colouring import Categories, Colouring, Numbers, categories, colouring
+from app.exploring import Choices, Grid, Point, Shown
+from app.opened import Opened
+from app.regions import region_of
+from app.words import count, number, shortened
+
+__all__ = ["draw", "mark"]
+
+#: Rows drawn at most; a selection is decided over all rows, drawn or not.
+MOST_DRAWN = 20_000
+#: Rows with an ellipse at most.
+MOST_ELLIPSES = 1000
+
+_CONFIG = {"scrollZoom": True, "modeBarButtonsToRemove": ["zoom2d", "autoScale2d"]}
+
+
+def draw(opened: Opened, choices: Choices) -> None:
+    """Draw the map.
+
+    A click alone leaves the figure as it is, so that the zoom stays: the browser marks what was
+    clicked. Whatever else changes draws it anew, with the mark in its place.
+    """
+    shown = state.shown(opened.run)
+    if shown is None or shown.choices != choices:
+        turn = 0 if shown is None else shown.turn + 1
+        shown = Shown(choices, state.point(opened.run), turn)
+        state.set_shown(opened.run, shown)
+    grid = None if choices.ask is None else services.heatmap(opened.run, choices.ask)
+    rows = _rows(opened, choices, shown.point)
+    key = opened.key("map")
+    st.plotly_chart(
+        figures.map_figure(
+            rows,
+            choices.axes,
+            dark=choices.dark,
+            grid=None if grid is None or grid.flat else grid,
+            inducing=_inducing(opened, choices),
+            outlines=_outlines(choices),
+            marked=_marked(opened, choices.axes, shown.point),
+            turn=shown.turn,
+        ),
+        theme=None,
+        key=key,
+        on_select=partial(_take, opened, choices, key),
+        config=_CONFIG,
+        alt="Map of the rows in two latent dimensions",
+    )
+    st.caption(_caption(opened, choices, grid, rows))
+
+
+def mark(run: str, point: Point | None) -> None:
+    """Look at a point that was not clicked on the map: the map is drawn anew to mark it."""
+    state.set_point(run, point)
+    shown = state.shown(run)
+    if shown is not None:
+        state.set_shown(run, replace(shown, choices=None))
+
+
+def _take(opened: Opened, choices: Choices, key: str) -> None:
+    """What a click, a box, a lasso or a double click on the map does."""
+    event = state.value(key).selection
+    region = region_of(choices.axes, event.box, event.lasso)
+    if region is not None:
+        state.set_region(opened.run, region)
+        return
+    if not event.points:
+        state.set_point(opened.run, None)
+        return
+    clicked = event.points[0]
+    row = int(clicked["customdata"][0])
+    if row != figures.GROUND:
+        state.set_point(opened.run, Point(tuple(opened.mean[row].tolist()), row))
+        return
+    held = choices.ask.held if choices.ask is not None else (0.0,) * opened.dimensions
+    spot = place(held, choices.axes, float(clicked["x"]), float(clicked["y"]))
+    state.set_point(opened.run, Point(spot))
+
+
+# ---- what is drawn ---------------------------------------------------------------------------
+
+
+def _rows(opened: Opened, choices: Choices, point: Point | None) -> figures.Rows:
+    """The rows to draw: all, or an even subsample that holds the marked one."""
+    n = len(opened.mean)
+    chosen = figures.evenly(n, MOST_DRAWN)
+    if point is not None and point.row is not None:
+        chosen = np.union1d(chosen, [point.row])
+    look = _colouring(opened, choices.colour)
+    selected = opened.selected()
+    sd = None
+    if choices.ellipses:
+        sd = np.sqrt(opened.model.embedding_.variance[chosen][:, _pair(choices.axes)])
+        bare = np.ones(len(chosen), dtype=bool)
+        bare[figures.evenly(len(chosen), MOST_ELLIPSES)] = False
+        sd[bare] = np.nan
+    return figures.Rows(
+        points=positions(opened.mean, choices.axes)[chosen],
+        number=chosen,
+        hover=_hover(opened, look, chosen),
+        colouring=_of(look, chosen),
+        selected=None if selected is None else selected[chosen],
+        sd=sd,
+    )
+
+
+def _colouring(opened: Opened, colour: str | None) -> Colouring:
+    dataset = opened.dataset
+    if colour is None:
+        return None
+    if colour == LABEL and dataset.labels is not None:
+        return categories(pd.Series(dataset.labels, dtype=object), str(dataset.label_name))
+    name = colour.removeprefix("column ")
+    return colouring(dataset.frame[name], name)
+
+
+def _of(look: Colouring, chosen: NDArray[np.intp]) -> Colouring:
+    """The colouring of some of the rows."""
+    if isinstance(look, Categories):
+        return replace(look, codes=look.codes[chosen])
+    if isinstance(look, Numbers):
+        return replace(look, values=look.values[chosen])
+    return None
+
+
+def _hover(opened: Opened, look: Colouring, chosen: NDArray[np.intp]) -> list[list[str]]:
+    """Lines about each row, in the data's own names and units."""
+    dataset = opened.dataset
+    shown: list[tuple[str, list[object]]] = []
+    if dataset.labels is not None:
+        shown.append((str(dataset.label_name), dataset.labels[chosen].tolist()))
+    if look is not None and look.title != dataset.label_name and look.title in dataset.frame:
+        shown.append((look.title, dataset.frame[look.title].iloc[chosen].tolist()))
+    names = [f"row {shortened(name, 60)}" for name in dataset.row_ids[chosen]]
+    return [
+        [name, *(f"{shortened(title)}: {_cell(cells[i])}" for title, cells in shown)]
+        for i, name in enumerate(names)
+    ]
+
+
+def _cell(cell: object) -> str:
+    if pd.isna(cell):  # type: ignore[call-overload]
+        return "(missing)"
+    return number(cell, 6) if isinstance(cell, float) else shortened(cell, 60)
+
+
+def _inducing(opened: Opened, choices: Choices) -> dict[str, NDArray[np.float64]]:
+    if not choices.inducing:
+        return {}
+    return {path: Z[:, _pair(choices.axes)] for path, Z in opened.model.inducing_inputs_.items()}
+
+
+def _pair(axes: Axes) -> list[int]:
+    return [dimension for dimension in axes if dimension is not None]
+
+
+def _outlines(choices: Choices) -> tuple[tuple[tuple[float, float], ...], ...]:
+    region = choices.region
+    return region.polygons if region is not None and region.axes == choices.axes else ()
+
+
+def _marked(
+    opened: Opened, axes: Axes, point: Point | None
+) -> tuple[float, float, int | None] | None:
+    if point is None:
+        return None
+    if point.row is not None:
+        x, y = positions(opened.mean, axes)[point.row]
+        return float(x), float(y), point.row
+    upright = 0.0 if axes[1] is None else point.latent[axes[1]]
+    return point.latent[axes[0]], upright, None
+
+
+# ---- what is said ----------------------------------------------------------------------------
+
+
+def _caption(opened: Opened, choices: Choices, grid: Grid | None, rows: figures.Rows) -> str:
+    """What the map shows and does not show, in a few plain sentences."""
+    said = []
+    if grid is not None and grid.flat:
+        value = number(float(grid.value[0, 0]), 3)
+        said.append(f"The {grid.title.split(' of ')[0]} is {value} everywhere on this map.")
+    if len(rows.points) < len(opened.mean):
+        said.append(
+            f"{count(len(rows.points), 'row')} of {count(len(opened.mean), 'row')} drawn, evenly "
+            "spaced; selections are taken from all rows."
+        )
+    if choices.ellipses:
+        several = min(len(rows.points), MOST_ELLIPSES)
+        what = "each row" if several == len(rows.points) else f"{several} rows, evenly spaced"
+        said.append(f"Ellipses: posterior of {what}, {figures.ELLIPSE_SD:g} sd.")
+    if opened.model.capabilities.labels != "none":
+        said.append(
+            "Positions are those of the fit, which has seen the labels: how well the classes part "
+            "here is no measure of accuracy on new rows."
+        )
+    said.append(
+        "Click a row or any place to see what it looks like; box and lasso are in the bar above "
+        "the map."
+    )
+    return " ".join(said)

@@ -1,0 +1,135 @@
+"""The columns of a table: what each holds, and what it is used for."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from app import services, state
+from app.state import Roles
+from app.words import shortened
+from lvmcore.data import Column, ColumnType, Table
+
+__all__ = ["chosen", "editor", "left_out", "listing", "may_be_feature", "preview"]
+
+_FEATURE = "Feature"
+_NONE = "none"
+
+
+def may_be_feature(table: Table, column: Column) -> bool:
+    """Whether a fit can learn from a column: numbers, or two values that are coded as 0 and 1."""
+    numbers = pd.api.types.is_numeric_dtype(table.frame[column.name].dtype)
+    return bool(numbers) or column.type is ColumnType.BINARY
+
+
+def listing(table: Table, roles: Roles, histograms: list[list[float]]) -> pd.DataFrame:
+    """One row for each column, for the editor to show."""
+    features = set(roles.features)
+    return pd.DataFrame(
+        {
+            _FEATURE: [column.name in features for column in table.columns],
+            "Column": [shortened(column.name, 80) for column in table.columns],
+            "Type": [str(column.type) for column in table.columns],
+            "Missing": [column.missing for column in table.columns],
+            "Distinct": [column.distinct for column in table.columns],
+            "Values": histograms,
+            "Why": [column.why for column in table.columns],
+        }
+    )
+
+
+def chosen(table: Table, ticked: list[bool], label: str | None, row_id: str | None) -> Roles:
+    """The roles that the ticks and the two selectors stand for.
+
+    A column that is the label or names the rows is no feature, and neither is one without numbers.
+    """
+    features = tuple(
+        column.name
+        for column, tick in zip(table.columns, ticked, strict=True)
+        if tick and column.name not in (label, row_id) and may_be_feature(table, column)
+    )
+    return Roles(features, label, row_id)
+
+
+def left_out(table: Table, roles: Roles) -> list[str]:
+    """Names of the columns that the fit does not use."""
+    used = {*roles.features, roles.label, roles.row_id}
+    return [column.name for column in table.columns if column.name not in used]
+
+
+def preview(frame: pd.DataFrame, rows: int) -> None:
+    """Show the first rows; dates without a time of day as dates."""
+    dates = [
+        name
+        for name in frame.columns
+        if pd.api.types.is_datetime64_any_dtype(frame[name].dtype)
+        and (frame[name].dropna() == frame[name].dropna().dt.normalize()).all()
+    ]
+    st.dataframe(
+        frame.head(rows),
+        hide_index=True,
+        column_config={name: st.column_config.DateColumn(format="YYYY-MM-DD") for name in dates},
+        key=state.widget("data", "preview"),
+    )
+
+
+def editor(table: Table, roles: Roles) -> Roles:
+    """Draw the columns and the selectors of label and row id.
+
+    Args:
+        table: the session's table.
+        roles: as they are now.
+
+    Returns:
+        The roles as they are chosen.
+    """
+    st.subheader("Columns")
+    names = [column.name for column in table.columns]
+    label_place, row_place = st.columns(2, gap="medium")
+    with label_place:
+        label = _selector("Label", "label", table, names, roles.label, _LABEL_HELP)
+    with row_place:
+        row_id = _selector("Row id", "row_id", table, names, roles.row_id, _ROW_ID_HELP)
+    frame = listing(table, roles, services.histograms(table))
+    edited = st.data_editor(
+        frame,
+        key=state.widget("data", "columns", table.digest),
+        hide_index=True,
+        disabled=[name for name in frame.columns if name != _FEATURE],
+        column_config={
+            _FEATURE: st.column_config.CheckboxColumn(
+                width="small", help="Tick the columns to learn from: numbers only."
+            ),
+            "Column": st.column_config.TextColumn(width="medium"),
+            "Type": st.column_config.TextColumn(
+                width="small", help="Proposed from the cells; the last column says why."
+            ),
+            "Missing": st.column_config.NumberColumn(width="small", help="Cells without a value"),
+            "Distinct": st.column_config.NumberColumn(width="small", help="Different values"),
+            "Values": st.column_config.BarChartColumn(
+                width="small", y_min=0, help="Histogram; of words, the most frequent first"
+            ),
+            "Why": st.column_config.TextColumn("Why this type", width="large"),
+        },
+        height=min(38 + 35 * len(names), 420),
+    )
+    ticked = [bool(tick) for tick in edited[_FEATURE]]
+    return chosen(table, ticked, label, row_id)
+
+
+_LABEL_HELP = "Classes to learn from, or to colour the map with. Never a feature at the same time."
+_ROW_ID_HELP = "Names the rows in tables and exports. Without one they are numbered from 1."
+
+
+def _selector(
+    title: str, role: str, table: Table, names: list[str], current: str | None, text: str
+) -> str | None:
+    options: list[str | None] = [None, *names]
+    return st.selectbox(
+        title,
+        options,
+        index=options.index(current),
+        format_func=lambda name: _NONE if name is None else shortened(name, 60),
+        key=state.widget("data", role, table.digest),
+        help=text,
+    )

@@ -1,0 +1,316 @@
+"""What the Latent page asks of a fitted model: heatmaps, reconstructions, what a selection is.
+
+Pure functions of a model and the rows that it was fitted to: no streamlit, no plotly, and torch
+only inside the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.axes import Axes, extent, positions
+from app.regions import Region
+from lvmcore.data import Dataset
+from lvmcore.standardise import Standardiser
+
+if TYPE_CHECKING:
+    from lvmcore.base import LatentVariableModel
+
+__all__ = [
+    "Apart",
+    "Ask",
+    "Choices",
+    "Grid",
+    "Kind",
+    "Point",
+    "Reconstruction",
+    "Region",
+    "Shown",
+    "apart",
+    "heatmap",
+    "reconstruct",
+]
+
+FloatArray = NDArray[np.float64]
+Kind = Literal["sd", "probability", "entropy", "probability variance"]
+
+GRID = 60
+#: Cells decoded at a time: bounds memory for tables with thousands of columns.
+CELLS = 4_000_000
+
+
+@dataclass(frozen=True)
+class Point:
+    """A place in the latent space that somebody looks at.
+
+    Attributes:
+        latent: all its coordinates, Q of them.
+        row: position of the row that lies there, among the fitted rows; None on open ground.
+    """
+
+    latent: tuple[float, ...]
+    row: int | None = None
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Which heatmap to compute: hashable, so that it can be a cache's key.
+
+    Attributes:
+        kind: predictive sd, or class probability, its entropy or its variance.
+        axes: the two latent dimensions of the grid.
+        held: where the other dimensions are held, all Q coordinates.
+        column: of the sd, by its position; None takes the mean over all that vary, standardised.
+        noise: whether the sd holds the noise of a new observation.
+        label: class of the probability, by its position in the model's classes.
+        size: points of the grid along each axis.
+    """
+
+    kind: Kind
+    axes: Axes
+    held: tuple[float, ...]
+    column: int | None = None
+    noise: bool = True
+    label: int | None = None
+    size: int = GRID
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A heatmap.
+
+    Attributes:
+        x: horizontal positions, [nx].
+        y: vertical positions, [ny].
+        value: [ny, nx].
+        title: what the colours show, in plain words (may hold user text).
+        unit: of ``value``.
+        limits: ends of the colour bar; None takes those of ``value``.
+        sure_is_low: whether small values mean "sure".
+    """
+
+    x: FloatArray
+    y: FloatArray
+    value: FloatArray
+    title: str
+    unit: str
+    limits: tuple[float, float] | None
+    sure_is_low: bool
+
+    @property
+    def flat(self) -> bool:
+        """Whether the value is the same everywhere, as of a linear model's predictive sd."""
+        low, high = float(self.value.min()), float(self.value.max())
+        return high - low <= 1e-9 * max(abs(high), abs(low), 1e-300)
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """What a place of the latent space looks like in the data's units.
+
+    Attributes:
+        mean: [D].
+        sd: of a new observation, noise included, [D].
+        centre: mean of each column among the fitted rows, [D].
+        scale: sd of each column among the fitted rows; 1 where it is constant, [D].
+        varies: False for columns that are constant among the fitted rows, [D].
+        probability: of each class, normalised, [C]; None for a model without labels.
+    """
+
+    mean: FloatArray
+    sd: FloatArray
+    centre: FloatArray
+    scale: FloatArray
+    varies: NDArray[np.bool_]
+    probability: FloatArray | None
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What decides how the map is drawn, apart from the point that was clicked.
+
+    Attributes:
+        axes: horizontal and vertical dimension.
+        colour: column that colours the rows; None for one colour.
+        ask: the heatmap behind; None for none.
+        ellipses: whether posterior ellipses are drawn.
+        inducing: whether inducing inputs are drawn.
+        region: the region that was drawn.
+        dark: whether the page is dark.
+    """
+
+    axes: Axes
+    colour: str | None
+    ask: Ask | None
+    ellipses: bool
+    inducing: bool
+    region: Region | None
+    dark: bool
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the map was last drawn with: a click alone does not draw it anew, so the zoom stays.
+
+    Attributes:
+        choices: as they were; None asks for a new drawing.
+        point: the point that the drawing marks; later clicks are marked in the browser.
+        turn: counts the drawings, so that a new one replaces what the browser has marked.
+    """
+
+    choices: Choices | None
+    point: Point | None
+    turn: int = 0
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A column in which selected rows differ from the others.
+
+    Attributes:
+        name: of the column.
+        inside: its mean among the selected rows, data units.
+        outside: its mean among the others, data units.
+        difference: inside less outside, in standard deviations of all fitted rows.
+    """
+
+    name: str
+    inside: float
+    outside: float
+    difference: float
+
+
+# ---- decoding --------------------------------------------------------------------------------
+
+
+def heatmap(model: LatentVariableModel, dataset: Dataset, ask: Ask) -> Grid:
+    """Compute a heatmap over the range of the rows.
+
+    Args:
+        model: a fitted model.
+        dataset: the rows that it was fitted to, in the order of its map.
+        ask: what to show.
+
+    Returns:
+        The grid; the sd is √(predictive variance), with or without the noise variance. Its mean
+        over columns takes each column's sd in units of that column's own sd.
+
+    Raises:
+        UnsupportedError: the model cannot decode, or knows no labels.
+    """
+    horizontal, vertical = extent(positions(model.embedding_.mean, ask.axes))
+    x, y = np.linspace(*horizontal, ask.size), np.linspace(*vertical, ask.size)
+    latent = np.tile(np.array(ask.held, dtype=np.float64), (ask.size**2, 1))
+    latent[:, ask.axes[0]] = np.tile(x, ask.size)
+    if ask.axes[1] is not None:
+        latent[:, ask.axes[1]] = np.repeat(y, ask.size)
+    if ask.kind == "sd":
+        value = _sd(model, dataset, latent, ask)
+        if ask.column is None:
+            title, unit = "predictive sd, mean over columns", "sd of a column"
+        else:
+            title, unit = f"predictive sd of {dataset.feature_names[ask.column]}", "its own unit"
+        limits, sure_is_low = None, True
+    else:
+        value, title, unit, limits = _labels(model, latent, ask)
+        sure_is_low = ask.kind != "probability"
+    return Grid(x, y, value.reshape(ask.size, ask.size), title, unit, limits, sure_is_low)
+
+
+def _sd(model: LatentVariableModel, dataset: Dataset, latent: FloatArray, ask: Ask) -> FloatArray:
+    """Predictive sd at latent points [n, Q], [n]."""
+    standard = Standardiser.fit(dataset.X, list(dataset.feature_names))
+    if ask.column is None:
+        columns, scale = np.flatnonzero(~standard.constant), standard.scale[~standard.constant]
+    else:
+        columns, scale = np.array([ask.column]), np.ones(1)
+    step = max(1, CELLS // dataset.X.shape[1])
+    parts = []
+    for start in range(0, len(latent), step):
+        predicted = model.decode(latent[start : start + step])
+        variance = predicted.variance[:, columns]
+        if not ask.noise:
+            variance = (variance - predicted.noise_variance[:, columns]).clip(min=0.0)
+        parts.append((np.sqrt(variance) / scale).mean(axis=1))
+    return np.concatenate(parts)
+
+
+def _labels(
+    model: LatentVariableModel, latent: FloatArray, ask: Ask
+) -> tuple[FloatArray, str, str, tuple[float, float] | None]:
+    """Value [n], title, unit and limits of a heatmap about the classes."""
+    predicted = model.decode_labels(latent)
+    if ask.kind == "entropy":
+        p = predicted.probability
+        value = -(p * np.log(p, out=np.zeros_like(p), where=p > 0)).sum(axis=1)
+        return value, "entropy of the class probabilities", "nats", (0.0, float(np.log(p.shape[1])))
+    if ask.label is None:
+        raise ValueError(f"A heatmap of the {ask.kind} needs a class.")
+    name = model.classes_[ask.label]
+    if ask.kind == "probability":
+        value = predicted.probability[:, ask.label]
+        return value, f"probability of {name}", "0 to 1", (0.0, 1.0)
+    value = predicted.variance[:, ask.label]
+    return value, f"variance of the probability of {name}", "0 to 0.25", None
+
+
+def reconstruct(
+    model: LatentVariableModel, dataset: Dataset, latent: tuple[float, ...]
+) -> Reconstruction:
+    """Decode one place of the latent space.
+
+    Args:
+        model: a fitted model.
+        dataset: the rows that it was fitted to.
+        latent: the place, Q coordinates.
+
+    Raises:
+        UnsupportedError: the model cannot decode.
+    """
+    predicted = model.decode([latent])
+    standard = Standardiser.fit(dataset.X, list(dataset.feature_names))
+    labels = None
+    if model.capabilities.labels != "none":
+        labels = model.decode_labels([latent]).probability[0]
+    return Reconstruction(
+        mean=predicted.mean[0],
+        sd=np.sqrt(predicted.variance[0]),
+        centre=standard.mean,
+        scale=standard.scale,
+        varies=~standard.constant,
+        probability=labels,
+    )
+
+
+# ---- selections ------------------------------------------------------------------------------
+
+
+def apart(dataset: Dataset, selected: NDArray[np.bool_], most: int = 5) -> list[Apart]:
+    """The columns that set selected rows apart from the others, the largest difference first.
+
+    Args:
+        dataset: the fitted rows, [N, D].
+        selected: which of them are selected, [N].
+        most: how many columns to return.
+
+    Returns:
+        At most ``most`` columns; none where all or no rows are selected. Missing cells are left
+        out of the means.
+    """
+    if selected.all() or not selected.any():
+        return []
+    found = []
+    for d, name in enumerate(dataset.feature_names):
+        column = dataset.X[:, d]
+        known = ~np.isnan(column)
+        inside, outside = column[known & selected], column[known & ~selected]
+        sd = float(column[known].std()) if known.any() else 0.0
+        if not len(inside) or not len(outside) or sd == 0.0:
+            continue
+        means = float(inside.mean()), float(outside.mean())
+        found.append(Apart(name, *means, (means[0] - means[1]) / sd))
+    return sorted(found, key=lambda column: -abs(column.difference))[:most]

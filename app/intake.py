@@ -1,0 +1,163 @@
+"""How a table comes in: uploads and samples, what was detected, reading it in another way."""
+
+from __future__ import annotations
+
+import hashlib
+from html import escape
+from typing import TypeVar
+
+import streamlit as st
+
+from app import services, state, working
+from app.state import Failed, Reading, Upload
+from app.words import shortened
+from lvmcore.data import Table
+from lvmcore.errors import LatentboardError
+
+__all__ = ["DELIMITERS", "form", "found", "read", "reading_of"]
+
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "spaces"}
+DECIMALS = {".": "point", ",": "comma"}
+_DETECTED = "detected"
+_TYPES = ["csv", "tsv", "txt", "gz", "parquet"]
+_UPLOAD = state.widget("data", "upload")
+_SAMPLE = state.widget("data", "sample")
+_WIDTH = 128
+T = TypeVar("T")
+ENCODINGS = ("utf-8", "latin-1", "cp1252", "utf-16", "mac_roman", "shift_jis", "gb18030")
+HEADERS = {True: "has the names", False: "is data"}
+
+
+def choose() -> None:
+    """Upload a file, or pick a sample."""
+    file, sample = st.columns([2, 1], gap="medium")
+    with file:
+        st.file_uploader(
+            "Table: CSV, TSV, either of them gzipped, or Parquet",
+            type=_TYPES,
+            key=_UPLOAD,
+            on_change=_uploaded,
+        )
+    with sample:
+        titles = services.sample_titles()
+        current = state.source()
+        keys = list(titles)
+        if current is None and not working.following():
+            current = state.Sample(state.DEFAULT_SAMPLE)
+        index = keys.index(current.key) if isinstance(current, state.Sample) else None
+        st.selectbox(
+            "Or a sample",
+            keys,
+            index=index,
+            format_func=lambda key: titles[key],
+            placeholder="Pick a sample",
+            key=f"{_SAMPLE}:{index}",
+            on_change=_picked,
+            args=(f"{_SAMPLE}:{index}",),
+        )
+
+
+def _uploaded() -> None:
+    file = state.value(_UPLOAD)
+    if file is None:
+        state.set_failed(None)
+        return
+    content = file.getvalue()
+    upload = Upload(file.name, hashlib.sha256(content).hexdigest(), content)
+    read(upload, Reading())
+
+
+def _picked(key: str) -> None:
+    chosen = state.value(key)
+    if chosen is not None:
+        state.choose(state.Sample(chosen))
+
+
+def read(upload: Upload, reading: Reading) -> None:
+    """Work on an upload from now on, or remember why it cannot be read."""
+    try:
+        services.table(upload, reading)
+    except LatentboardError as error:
+        state.set_failed(Failed(upload, str(error)))
+    else:
+        state.choose(upload, reading)
+
+
+def found(table: Table) -> None:
+    """What was detected about a table's file."""
+    detected = table.detected
+    rows: dict[str, str | None] = {
+        "Format": detected.format,
+        "Delimiter": _named(detected.delimiter, DELIMITERS),
+        "Encoding": detected.encoding,
+        "Decimal mark": _named(detected.decimal, DECIMALS),
+        "Thousands mark": detected.thousands,
+        "Header": None if detected.format.startswith(("parquet", "frame")) else _header(table),
+        "Missing": ", ".join(marker or "empty cell" for marker in detected.missing) or None,
+    }
+    facts = "".join(
+        f"<dt>{escape(name)}</dt><dd>{escape(shortened(value, 60))}</dd>"
+        for name, value in rows.items()
+        if value is not None
+    )
+    st.html(f'<dl class="facts">{facts}</dl>')
+
+
+def _named(mark: str | None, names: dict[str, str]) -> str | None:
+    return None if mark is None else names.get(mark, mark)
+
+
+def _header(table: Table) -> str:
+    row = table.detected.header_row
+    return "none" if row is None else f"row {row + 1}"
+
+
+def form(upload: Upload, table: Table | None) -> None:
+    """Ask how to read an upload; what is left open is detected.
+
+    Args:
+        upload: the file.
+        table: as it is read now; None where it could not be.
+    """
+    current = state.reading() if table is not None else Reading()
+    with (
+        st.form(state.widget("data", "reading", upload.digest), border=False),
+        st.container(horizontal=True, vertical_alignment="bottom"),
+    ):
+        delimiter = _choice("Delimiter", DELIMITERS, current.delimiter)
+        encoding = _choice("Encoding", {name: name for name in ENCODINGS}, current.encoding)
+        decimal = _choice("Decimal mark", DECIMALS, current.decimal)
+        header = _choice("First row", HEADERS, current.header)
+        missing = st.text_input(
+            "Also missing",
+            value=", ".join(current.missing or ()),
+            placeholder="-999, n/d",
+            help="Separated by commas. Empty cells and the usual ones (NA, NaN) count anyway.",
+            width=_WIDTH,
+        )
+        if st.form_submit_button("Read again"):
+            read(upload, reading_of(delimiter, encoding, decimal, header, missing))
+            st.rerun()
+
+
+def _choice(title: str, names: dict[T, str], current: T | None) -> T | None:
+    options: list[T | None] = [None, *names]
+    return st.selectbox(
+        title,
+        options,
+        index=options.index(current) if current in options else 0,
+        format_func=lambda option: _DETECTED if option is None else names[option],
+        width=_WIDTH,
+    )
+
+
+def reading_of(
+    delimiter: str | None,
+    encoding: str | None,
+    decimal: str | None,
+    header: bool | None,
+    missing: str,
+) -> Reading:
+    """The way of reading that the form's fields stand for."""
+    markers = tuple(marker.strip() for marker in missing.split(",") if marker.strip())
+    return Reading(delimiter, encoding, decimal, header, markers or None)

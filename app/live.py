@@ -1,0 +1,263 @@
+"""The charts of a fit under way, as ECharts options. Pure: no streamlit.
+
+ECharts, as it is the chart that Streamlit updates in place while a page polls. User text (names of
+classes) appears only in legends, which draw plain text; no tooltip is built from it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.colouring import MISSING, OTHER, Categories
+from app.figures.theme import category, ink
+from app.words import shortened
+
+if TYPE_CHECKING:
+    from lvmcore.results import FitStep, Snapshot
+
+__all__ = [
+    "MAX_POINTS",
+    "bound_chart",
+    "decimate",
+    "map_chart",
+    "relevance_chart",
+    "steps_shown",
+    "terms_chart",
+]
+
+Options = dict[str, Any]
+
+#: The most points that a curve is drawn with.
+MAX_POINTS = 1000
+
+#: What ECharts calls the markers of the figures' categories.
+SYMBOLS = {"circle": "circle", "diamond": "diamond", "square": "rect", "triangle-up": "triangle"}
+ACCENT, ACCENT_ON_DARK = "#0E7C7B", "#4FB3B1"
+
+
+def decimate(values: NDArray[np.float64], limit: int = MAX_POINTS) -> NDArray[np.intp]:
+    """Positions to draw so that a curve of at most ``limit`` points keeps its extremes.
+
+    The curve is cut into equal stretches, and each keeps its smallest and its largest value; the
+    first and the last point always stay.
+
+    Args:
+        values: the curve, finite, [n].
+        limit: the most positions, at least 4.
+
+    Returns:
+        Increasing positions, [min(n, limit)] at most.
+    """
+    n = len(values)
+    if n <= limit:
+        return np.arange(n)
+    edges = np.linspace(1, n - 1, (limit - 2) // 2 + 1).astype(np.intp)
+    kept = [0, n - 1]
+    for start, stop in itertools.pairwise(edges):
+        stretch = values[start:stop]
+        kept += [int(start + stretch.argmin()), int(start + stretch.argmax())]
+    return np.unique(np.array(kept, dtype=np.intp))
+
+
+def steps_shown(steps: Sequence[FitStep], window: tuple[int, int] | None) -> list[FitStep]:
+    """The steps with a finite bound inside a window of iterations (both ends included)."""
+    low, high = window or (0, np.iinfo(np.int64).max)
+    return [step for step in steps if np.isfinite(step.objective) and low <= step.iteration <= high]
+
+
+def bound_chart(steps: Sequence[FitStep], *, dark: bool = False) -> Options:
+    """The bound at each step.
+
+    Args:
+        steps: with finite bounds, in order.
+        dark: whether the page is dark.
+
+    Returns:
+        ECharts options.
+    """
+    values = np.array([step.objective for step in steps])
+    line = _line("bound", steps, values) | {"color": _accent(dark)}
+    options = _curves([line])
+    options["yAxis"]["name"] = "bound (ELBO), nats"
+    return options
+
+
+def terms_chart(steps: Sequence[FitStep], *, dark: bool = False) -> Options:
+    """The named parts of the bound at each step: they add up to it.
+
+    Args:
+        steps: with finite bounds, in order.
+        dark: whether the page is dark.
+
+    Returns:
+        ECharts options.
+    """
+    names = list(steps[-1].terms) if steps else []
+    lines = []
+    for name, colour in zip(names, _colours(len(names), dark), strict=True):
+        values = np.array([step.terms.get(name, np.nan) for step in steps])
+        lines.append(_line(name, steps, values) | {"color": colour})
+    options = _curves(lines)
+    options["yAxis"]["name"] = "part of the bound, nats"
+    options["legend"] = _legend()
+    return options
+
+
+def map_chart(snapshot: Snapshot, labels: Categories | None, *, dark: bool = False) -> Options:
+    """The map forming: latent means on the two most relevant dimensions.
+
+    Args:
+        snapshot: the map as it stands.
+        labels: the class of every row of the fit, [N]; None without labels.
+        dark: whether the page is dark.
+
+    Returns:
+        ECharts options.
+    """
+    first, second = (dimension + 1 for dimension in snapshot.dimensions)
+    series = []
+    for look in _looks(snapshot, labels, dark):
+        style = {"color": look.colour}
+        if look.hollow:
+            style = {"color": "transparent", "borderColor": look.colour}
+        series.append(
+            {
+                "type": "scatter",
+                "name": look.name,
+                "data": np.round(snapshot.mean[look.rows], 6).tolist(),
+                "symbol": look.symbol,
+                "symbolSize": 6,
+                "itemStyle": {**style, "opacity": 0.85},
+                "silent": True,
+            }
+        )
+    return {
+        "animation": False,
+        "grid": _grid(),
+        "legend": _legend() if labels is not None else {"show": False},
+        "tooltip": {"show": False},
+        "xAxis": _axis(f"latent dimension {first}", grid=False),
+        "yAxis": _axis(f"latent dimension {second}", grid=False, upright=True),
+        "series": series,
+    }
+
+
+def relevance_chart(snapshot: Snapshot, *, dark: bool = False) -> Options:
+    """How much each latent dimension matters, in per cent, for each path of the model.
+
+    Args:
+        snapshot: the map as it stands.
+        dark: whether the page is dark.
+
+    Returns:
+        ECharts options.
+    """
+    paths = list(snapshot.relevance)
+    size = max((len(share) for share in snapshot.relevance.values()), default=0)
+    bars = [
+        {
+            "type": "bar",
+            "name": path,
+            "data": [float(f"{100 * value:.3g}") for value in snapshot.relevance[path]],
+            "color": colour,
+            "barMaxWidth": 28,
+        }
+        for path, colour in zip(paths, _colours(len(paths), dark), strict=True)
+    ]
+    category = {**_axis("latent dimension", grid=False), "type": "category"}
+    category["data"] = [str(dimension + 1) for dimension in range(size)]
+    return {
+        "animation": False,
+        "grid": _grid(),
+        "legend": _legend() if len(paths) > 1 else {"show": False},
+        "tooltip": {"trigger": "axis", "valueFormatter": "%.3g %%"},
+        "xAxis": category,
+        "yAxis": {**_axis("share of relevance, %", upright=True), "min": 0, "max": 100},
+        "series": bars,
+    }
+
+
+@dataclass(frozen=True)
+class _Look:
+    """Rows of a snapshot that are drawn alike: their positions in it, [n], and how."""
+
+    name: str
+    rows: NDArray[np.intp]
+    colour: str
+    symbol: str = "circle"
+    hollow: bool = False
+
+
+def _looks(snapshot: Snapshot, labels: Categories | None, dark: bool) -> Iterator[_Look]:
+    """The groups of rows, each class with the look that it has on the finished map."""
+    if labels is None:
+        yield _Look("rows", np.arange(len(snapshot.rows)), category(0, dark)[0])
+        return
+    codes, grey = labels.codes[snapshot.rows], ink(dark).muted
+    for code, name in enumerate(labels.names):
+        colour, shape = category(code, dark)
+        rows = np.flatnonzero(codes == code)
+        yield _Look(shortened(name, 24), rows, colour, SYMBOLS[shape])
+    for code, name, hollow in ((OTHER, "other", False), (MISSING, "(missing)", True)):
+        if (labels.codes == code).any():
+            yield _Look(name, np.flatnonzero(codes == code), grey, hollow=hollow)
+
+
+def _line(name: str, steps: Sequence[FitStep], values: NDArray[np.float64]) -> Options:
+    usable = np.flatnonzero(np.isfinite(values))
+    kept = usable[decimate(values[usable])]
+    return {
+        "type": "line",
+        "name": name,
+        "showSymbol": len(kept) == 1,
+        "lineStyle": {"width": 2},
+        "data": [[steps[i].iteration, float(values[i])] for i in kept],
+    }
+
+
+def _curves(lines: list[Options]) -> Options:
+    return {
+        "animation": False,
+        "grid": _grid(),
+        "legend": {"show": False},
+        "tooltip": {"trigger": "axis", "valueFormatter": "%.2f"},
+        "xAxis": {**_axis("step", grid=False), "min": "dataMin", "max": "dataMax"},
+        "yAxis": {**_axis("", upright=True), "scale": True},
+        "series": lines,
+    }
+
+
+def _axis(name: str, *, grid: bool = True, upright: bool = False) -> Options:
+    return {
+        "type": "value",
+        "name": name,
+        "nameLocation": "middle",
+        "nameGap": 56 if upright else 28,
+        "axisLabel": {"formatter": "{value}"},
+        "scale": True,
+        "axisLine": {"onZero": False},
+        "splitLine": {"show": grid},
+    }
+
+
+def _grid() -> Options:
+    return {"left": 76, "right": 20, "top": 36, "bottom": 48, "outerBoundsMode": "none"}
+
+
+def _legend() -> Options:
+    return {"type": "scroll", "top": 0, "left": 64, "right": 8, "itemHeight": 10, "itemWidth": 14}
+
+
+def _accent(dark: bool) -> str:
+    return ACCENT_ON_DARK if dark else ACCENT
+
+
+def _colours(n: int, dark: bool) -> list[str]:
+    """Colours of lines and bars: the accent first, then those of categories."""
+    return [_accent(dark), *(category(code, dark)[0] for code in range(1, n))][:n]

@@ -1,0 +1,51 @@
+"""The dashboard: page set-up, navigation, and what is open at its foot.
+
+A plain script: `streamlit run app/main.py` and AppTest run it as it is.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import streamlit as st
+
+HERE = Path(__file__).resolve().parent
+if str(HERE.parent) not in sys.path:  # a source tree that is not installed
+    sys.path.append(str(HERE.parent))
+
+from app import foot, services, state  # noqa: E402
+
+
+def main() -> None:
+    """Draw the shell, then the page that the address names."""
+    st.set_page_config(
+        page_title="Latentboard",
+        page_icon=str(HERE / "static" / "logo.svg"),
+        layout="wide",
+        initial_sidebar_state="expanded",
+    )
+    st.logo(
+        str(HERE / "static" / "wordmark.svg"),
+        size="large",
+        icon_image=str(HERE / "static" / "logo.svg"),
+    )
+    st.html(HERE / "static" / "shell.css")
+    page = st.navigation(
+        [
+            st.Page(state.PAGES["data"], title="Data", icon=":material/table:", default=True),
+            st.Page(state.PAGES["fit"], title="Fit", icon=":material/show_chart:"),
+            st.Page(state.PAGES["latent"], title="Latent", icon=":material/scatter_plot:"),
+        ]
+    )
+    state.sync_address()
+    place = st.sidebar.container(key="foot")
+    page.run()
+    with place:  # after the page, so that it says what the page has just changed
+        foot.show(polling=page.url_path != "fit")
+    # Both load torch, here and in a spare worker: after the page, so that it need not wait.
+    services.launcher()
+    services.warm_up()
+
+
+main()

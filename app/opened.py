@@ -1,0 +1,52 @@
+"""A run with a fitted model, as the Latent page works on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app import state
+from app.axes import positions
+from lvmcore.data import Dataset
+
+if TYPE_CHECKING:
+    from lvmcore.base import LatentVariableModel
+
+__all__ = ["Opened"]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A run with a fitted model, as the page works on it.
+
+    Attributes:
+        run: its id.
+        model: the fitted model.
+        dataset: the rows that it was fitted to, in the order of its map.
+    """
+
+    run: str
+    model: LatentVariableModel
+    dataset: Dataset
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """Latent means, [N, Q]."""
+        return self.model.embedding_.mean
+
+    @property
+    def dimensions(self) -> int:
+        """Q, the number of latent dimensions."""
+        return int(self.mean.shape[1])
+
+    def key(self, name: str) -> str:
+        """Key of a widget of this run's map."""
+        return state.widget("latent", self.run, name)
+
+    def selected(self) -> NDArray[np.bool_] | None:
+        """Which of all fitted rows lie in the drawn region, [N]; None without a region."""
+        region = state.region(self.run)
+        return None if region is None else region.members(positions(self.mean, region.axes))

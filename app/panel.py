@@ -1,0 +1,216 @@
+"""A run on the Fit page: its curves while it is under way, and how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from app import live, services, state
+from app.colouring import Categories
+from app.services import Progress
+from app.words import duration, markdown, number
+from lvmcore.errors import LatentboardError
+from lvmcore.runs import Job
+
+if TYPE_CHECKING:
+    from lvmcore.results import Snapshot
+
+__all__ = ["show"]
+
+_EVERY_SECONDS = 0.5
+_HEIGHT = 268
+
+#: What to do after a run that ended without a usable map.
+ADVICE = {
+    "ConfigError": "Change the setting below and fit again.",
+    "DataError": "Look at the Data page: which rows, columns or labels are used?",
+    "MemoryError": "Use fewer rows, columns or inducing points, and fit again.",
+    "NumericalError": "Fit again with another seed, or fewer latent dimensions.",
+}
+
+
+def show(job: Job) -> None:
+    """Draw a run, and follow it until it ends.
+
+    Args:
+        job: the run as it stands.
+    """
+    every = None if job.finished else _EVERY_SECONDS
+    st.fragment(_panel, run_every=every)(job.id, job.status)
+
+
+def _panel(run: str, drawn: str) -> None:
+    job = services.job(run)
+    if job is None:
+        st.warning("This run is no longer there. It may have been deleted in another window.")
+        return
+    if job.status != drawn:  # so that the rest of the page says so too, and polling ends
+        st.rerun()
+    seen = services.progress(run)
+    _head(job, seen)
+    if job.status != "queued":
+        _charts(job, seen)
+
+
+def _head(job: Job, seen: Progress) -> None:
+    """One row: what is running, how far it is, and the one thing to do about it."""
+    words, action = st.columns([5, 1], vertical_alignment="center")
+    with words:
+        st.markdown(f"**{markdown(job.spec.name)}** &nbsp; {markdown(_where(job, seen))}")
+        if not job.finished:
+            st.progress(_share(seen))
+    with action:
+        if not job.finished:
+            st.button(
+                "Cancel",
+                key=state.widget("fit", job.id, "cancel"),
+                on_click=_cancel,
+                args=(job.id,),
+                disabled=_stopping(job),
+                width="stretch",
+            )
+        elif job.has_model and st.button(
+            "Explore the map",
+            type="primary",
+            key=state.widget("fit", job.id, "explore"),
+            width="stretch",
+        ):
+            state.go("latent")
+    if job.finished:
+        _outcome(job)
+
+
+def _cancel(run: str) -> None:
+    services.store().cancel(run)
+
+
+def _stopping(job: Job) -> bool:
+    """Whether a run has been asked to stop, and will as soon as its step is done."""
+    return job.stage == "stopping" or services.store().job_folder(job.id).cancel_requested()
+
+
+def _where(job: Job, seen: Progress) -> str:
+    """Where a run stands: step, elapsed and remaining time, or its place in the queue."""
+    if job.status == "queued":
+        place = job.queue_place or 1
+        if place == 1:
+            return "queued: it starts as soon as the run before it ends"
+        return f"queued: place {place}"
+    if job.finished:
+        return f"{job.status} in {duration(job.seconds)}"
+    if _stopping(job):
+        return "stopping after this step"
+    if not seen.steps:
+        return "preparing"
+    step = seen.steps[-1]
+    left = step.seconds / step.iteration * (step.total - step.iteration)
+    return (
+        f"step {step.iteration} of at most {step.total} · {duration(step.seconds)} · "
+        f"at most {duration(left)} left"
+    )
+
+
+def _share(seen: Progress) -> float:
+    if not seen.steps:
+        return 0.0
+    return min(1.0, seen.steps[-1].iteration / max(1, seen.steps[-1].total))
+
+
+def _outcome(job: Job) -> None:
+    """How a run ended, what that means, and what to do."""
+    if job.status in ("failed", "interrupted") or not job.has_model:
+        text = job.message or "It stopped before there was anything to keep."
+        advice = ADVICE.get(job.error or "", "Fit again below.")
+        draw = st.error if job.status == "failed" else st.warning
+        draw(f"{markdown(text)} {advice}")
+    if not job.has_model:
+        return
+    bound = "" if job.elbo is None else f"Bound (ELBO) {number(job.elbo, 6)} nats. "
+    if job.status == "cancelled":
+        st.info(bound + "Stopped on request. The map as it stood then can be explored.")
+    elif job.status == "done" and job.converged is False:
+        st.warning(bound + "The bound was still rising: give it more steps for a better map.")
+    elif job.status == "done":
+        st.success(
+            bound + ("It has stopped rising: the fit has converged." if bound else "Fitted.")
+        )
+    for note in job.notes:
+        st.caption(markdown(note))
+
+
+def _charts(job: Job, seen: Progress) -> None:
+    """The bound and its terms above, the map and the relevance forming below."""
+    if seen.steps and seen.steps[-1].total == 1:
+        st.caption("Solved in one step, in closed form: there is no curve to follow.")
+        return
+    steps = live.steps_shown(seen.steps, _window(job, seen))
+    if not steps:
+        if not job.finished:
+            st.caption("The curves begin with the first step.")
+        return
+    key, dark = state.widget("fit", job.id), state.dark()
+    left, right = st.columns(2, gap="medium")
+    with left:
+        st.markdown("**Bound**")
+        st.echarts_chart(
+            live.bound_chart(steps, dark=dark),
+            height=_HEIGHT,
+            key=f"{key}:bound",
+            alt="The bound at each step of the fit",
+        )
+    with right:
+        st.markdown("**Its terms**")
+        st.echarts_chart(
+            live.terms_chart(steps, dark=dark),
+            height=_HEIGHT,
+            key=f"{key}:terms",
+            alt="The parts that the bound is the sum of, at each step",
+        )
+    if seen.snapshot is not None:
+        _snapshot(job, seen.snapshot, key, dark)
+
+
+def _snapshot(job: Job, snapshot: Snapshot, key: str, dark: bool) -> None:
+    left, right = st.columns(2, gap="medium")
+    with left:
+        st.markdown("**Map**" if job.finished else "**Map forming**")
+        st.echarts_chart(
+            live.map_chart(snapshot, _classes(job), dark=dark),
+            height=_HEIGHT + 60,
+            key=f"{key}:map",
+            alt="Latent means of the rows on the two most relevant dimensions",
+        )
+    with right:
+        st.markdown("**Relevance of the dimensions**")
+        st.echarts_chart(
+            live.relevance_chart(snapshot, dark=dark),
+            height=_HEIGHT + 60,
+            key=f"{key}:relevance",
+            alt="Share of relevance of each latent dimension",
+        )
+
+
+def _window(job: Job, seen: Progress) -> tuple[int, int] | None:
+    """The steps to show. Kept by the server: a zoom inside the chart ends with its next point."""
+    if not seen.steps:
+        return None
+    total = seen.steps[-1].total
+    low, high = st.slider(
+        "Steps shown",
+        min_value=1,
+        max_value=total,
+        value=(1, total),
+        key=state.widget("fit", job.id, "window"),
+        help="Narrow it to see a part of the curves closely.",
+        persist_state="session",
+    )
+    return low, high
+
+
+def _classes(job: Job) -> Categories | None:
+    """Classes of the rows of the fit, to colour the map with."""
+    try:
+        return services.classes(job.id)
+    except LatentboardError:
+        return None

@@ -1,0 +1,93 @@
+"""Regions drawn on the map, and which rows lie in them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Region", "inside", "region_of"]
+
+Polygon = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Region:
+    """One or more polygons drawn on the map; together they are one selection.
+
+    Attributes:
+        axes: the latent dimensions that the map showed then; the second is None on a map of one.
+        polygons: corners of each polygon, in latent units; a box has four.
+    """
+
+    axes: tuple[int, int | None]
+    polygons: tuple[Polygon, ...]
+
+    def members(self, points: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which points [N, 2], on this region's own axes, lie in one of its polygons, [N]."""
+        found = np.zeros(len(points), dtype=np.bool_)
+        for polygon in self.polygons:
+            found |= inside(points, polygon)
+        return found
+
+
+def inside(points: NDArray[np.float64], polygon: ArrayLike) -> NDArray[np.bool_]:
+    """Which points a polygon encircles: those about which it winds at least once.
+
+    A point on the boundary counts as inside. Where a line drawn by hand crosses itself, every part
+    that it goes round is inside, however often and in whichever direction. (Winding number by
+    signed crossings of the horizontal ray to the right.)
+
+    Args:
+        points: [N, 2].
+        polygon: corners in order, [K, 2]; the last is joined to the first.
+
+    Returns:
+        [N].
+    """
+    corners = np.asarray(polygon, dtype=np.float64).reshape(-1, 2)
+    x, y = points[:, 0], points[:, 1]
+    winding = np.zeros(len(points), dtype=np.int64)
+    boundary = np.zeros(len(points), dtype=np.bool_)
+    for (x0, y0), (x1, y1) in zip(corners, np.roll(corners, -1, axis=0), strict=True):
+        # Twice the signed area of (start, end, point): positive to the left of the edge.
+        side = (x1 - x0) * (y - y0) - (x - x0) * (y1 - y0)
+        within_x = (min(x0, x1) <= x) & (x <= max(x0, x1))
+        within_y = (min(y0, y1) <= y) & (y <= max(y0, y1))
+        boundary |= (side == 0) & within_x & within_y
+        winding += (y0 <= y) & (y < y1) & (side > 0)
+        winding -= (y1 <= y) & (y < y0) & (side < 0)
+    found: NDArray[np.bool_] = boundary | (winding != 0)
+    return found
+
+
+def region_of(
+    axes: tuple[int, int | None],
+    boxes: Sequence[Mapping[str, Any]],
+    lassos: Sequence[Mapping[str, Any]],
+) -> Region | None:
+    """The region that a chart's selection event describes.
+
+    Only the outlines are taken from the browser: which rows lie in them is decided here, over all
+    rows, drawn or not.
+
+    Args:
+        axes: of the map that it was drawn on.
+        boxes: each with two opposite corners, as ``x`` and ``y`` of two numbers.
+        lassos: each with its corners, as ``x`` and ``y``.
+
+    Returns:
+        The region; None where nothing encloses anything.
+    """
+    polygons: list[Polygon] = []
+    for box in boxes:
+        (x0, x1), (y0, y1) = sorted(map(float, box["x"])), sorted(map(float, box["y"]))
+        polygons.append(((x0, y0), (x1, y0), (x1, y1), (x0, y1)))
+    for lasso in lassos:
+        corners = tuple(zip(map(float, lasso["x"]), map(float, lasso["y"]), strict=True))
+        if len(corners) > 2:
+            polygons.append(corners)
+    return Region(axes, tuple(polygons)) if polygons else None

@@ -1,0 +1,459 @@
+"""The server's memory and its workers: the only file with st.cache_*.
+
+What is cached here is shared by all sessions of the server, and must not be changed by who gets
+it. Caches are keyed on digests and run ids, never on frames: Streamlit hashes a sample of those.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from app.cards import ModelCard, Shape, card_of, recommend
+from app.colouring import Categories, categories
+from app.histogram import histogram
+from app.state import DEFAULT_SAMPLE, Reading, Roles, Sample, Source
+from lvmcore.data import (
+    Dataset,
+    Table,
+    load_sample,
+    propose_label,
+    propose_row_id,
+    read_table,
+    samples,
+)
+from lvmcore.errors import LatentboardError
+from lvmcore.runs import (
+    Job,
+    JobSpec,
+    Launcher,
+    Store,
+    embedding_frame,
+    to_csv_bytes,
+    to_parquet_bytes,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from app.exploring import Ask, Grid, Reconstruction
+    from lvmcore.base import LatentVariableModel
+    from lvmcore.results import FitStep, Snapshot
+
+__all__ = [
+    "Progress",
+    "cards",
+    "classes",
+    "dataset_of",
+    "devices",
+    "embedding_csv",
+    "embedding_parquet",
+    "fit_sample",
+    "fitted_dataset",
+    "heatmap",
+    "histograms",
+    "job",
+    "launcher",
+    "model",
+    "progress",
+    "proposed_roles",
+    "reconstruction",
+    "sample_about",
+    "sample_titles",
+    "shape",
+    "start_fit",
+    "store",
+    "stored_dataset",
+    "table",
+    "warm_up",
+]
+
+
+# ---- the server's singletons -----------------------------------------------------------------
+
+
+def store() -> Store:
+    """Where datasets and runs are kept."""
+    return _store(os.environ.get("LATENTBOARD_HOME"))
+
+
+@st.cache_resource(show_spinner=False)
+def _store(home: str | None) -> Store:
+    found = Store(home)
+    found.reconcile()
+    return found
+
+
+def launcher() -> Launcher:
+    """What starts queued runs, with a warm spare worker; one for the server."""
+    found = _launcher(os.environ.get("LATENTBOARD_HOME"))
+    found.ensure_running()
+    return found
+
+
+@st.cache_resource(show_spinner=False)
+def _launcher(home: str | None) -> Launcher:
+    return Launcher(_store(home))
+
+
+@st.cache_resource(show_spinner=False)
+def warm_up() -> threading.Thread:
+    """Import torch and the models in the background, once, so that the first page need not wait."""
+    thread = threading.Thread(target=_import_models, name="warm-up", daemon=True)
+    thread.start()
+    return thread
+
+
+def _import_models() -> None:
+    import lvmcore.models  # noqa: F401
+
+
+# ---- tables and datasets ---------------------------------------------------------------------
+
+
+def sample_titles() -> dict[str, str]:
+    """Titles of the samples that the package brings along, by key."""
+    return {key: f"{sample.title} ({sample.rows} rows)" for key, sample in samples().items()}
+
+
+def sample_about(key: str) -> str:
+    """One plain line on what a sample is."""
+    return samples()[key].about
+
+
+def table(source: Source, reading: Reading) -> Table:
+    """The table of a source.
+
+    Raises:
+        DataError: it cannot be read, or not in that way.
+    """
+    if isinstance(source, Sample):
+        return _sample(source.key)
+    return _uploaded(source.digest, source.name, reading, source.content)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _sample(key: str) -> Table:
+    return load_sample(key)
+
+
+@st.cache_resource(show_spinner="Reading the table", max_entries=4)
+def _uploaded(digest: str, name: str, reading: Reading, _content: bytes) -> Table:
+    del digest  # the cache's key: the content itself is too long to be hashed at every rerun
+    return read_table(
+        _content,
+        delimiter=reading.delimiter,
+        encoding=reading.encoding,
+        decimal=reading.decimal,
+        header=reading.header,
+        missing=reading.missing,
+        name=_title(name),
+    )
+
+
+def _title(filename: str) -> str:
+    """A file's name without its folder and endings."""
+    name = PurePath(filename).name
+    return name.split(".", 1)[0] or name
+
+
+def proposed_roles(table: Table) -> Roles:
+    """What the columns of a table would be used for."""
+    label, row_id = propose_label(table), propose_row_id(table)
+    usable = ("numeric", "count", "binary")
+    features = tuple(
+        column.name
+        for column in table.columns
+        if column.type in usable and column.name not in (label, row_id)
+    )
+    return Roles(features, label, row_id)
+
+
+def dataset_of(table: Table, roles: Roles) -> Dataset:
+    """The matrix that models are fitted to.
+
+    Raises:
+        DataError: a column cannot be used as asked.
+    """
+    return _dataset(table.digest, table.name, roles, table)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _dataset(digest: str, name: str, roles: Roles, _table: Table) -> Dataset:
+    del digest, name  # the cache's key
+    return _table.dataset(features=roles.features, label=roles.label, row_id=roles.row_id)
+
+
+def stored_dataset(digest: str) -> Dataset:
+    """A dataset that a run was started on.
+
+    Raises:
+        DataError: the store holds none with this digest.
+    """
+    return _stored(os.environ.get("LATENTBOARD_HOME"), digest)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _stored(home: str | None, digest: str) -> Dataset:
+    return _store(home).get_dataset(digest)
+
+
+def shape(dataset: Dataset) -> Shape:
+    """What matters of a dataset for the choice of a model."""
+    return _shape(dataset.digest, dataset)
+
+
+@st.cache_data(show_spinner=False, max_entries=64)
+def _shape(digest: str, _dataset: Dataset) -> Shape:
+    import numpy as np
+
+    del digest  # the cache's key
+    complete = int((~np.isnan(_dataset.X)).all(1).sum())
+    labels = [] if _dataset.labels is None else _dataset.labels.tolist()
+    return Shape(
+        rows=complete,
+        columns=_dataset.X.shape[1],
+        classes=len(_dataset.classes),
+        unlabelled=labels.count(None),
+        incomplete=len(_dataset) - complete,
+    )
+
+
+def histograms(table: Table) -> list[list[float]]:
+    """A tiny histogram of each column, in the table's order: shares of its cells."""
+    return _histograms(table.digest, table)
+
+
+@st.cache_data(show_spinner=False, max_entries=8)
+def _histograms(digest: str, _table: Table) -> list[list[float]]:
+    del digest  # the cache's key
+    return [histogram(_table.frame[column.name]) for column in _table.columns]
+
+
+# ---- models ----------------------------------------------------------------------------------
+
+
+@st.cache_resource(show_spinner="Loading the models")
+def cards() -> tuple[ModelCard, ...]:
+    """A card for each model, in the order of menus (loads torch)."""
+    from lvmcore.models import MODELS
+
+    return tuple(card_of(model) for model in MODELS.values())
+
+
+@st.cache_resource(show_spinner=False)
+def devices() -> tuple[str, ...]:
+    """Devices that this machine offers (loads torch)."""
+    import torch
+
+    return ("auto", "cpu", "cuda") if torch.cuda.is_available() else ("auto", "cpu")
+
+
+def model(run: str) -> LatentVariableModel:
+    """The fitted model of a run.
+
+    Raises:
+        DataError: it has none.
+    """
+    return _model(os.environ.get("LATENTBOARD_HOME"), run)
+
+
+@st.cache_resource(show_spinner="Loading the model", max_entries=4)
+def _model(home: str | None, run: str) -> LatentVariableModel:
+    return _store(home).load_model(run)
+
+
+# ---- runs ------------------------------------------------------------------------------------
+
+
+def job(run: str | None) -> Job | None:
+    """A run as it stands; None where there is no such run."""
+    if run is None:
+        return None
+    try:
+        return store().get(run)
+    except LatentboardError:
+        return None
+
+
+def start_fit(dataset: Dataset, key: str, parameters: Mapping[str, Any]) -> str:
+    """Put a fit in the queue.
+
+    Returns:
+        The run's id.
+
+    Raises:
+        ConfigError: a setting is not allowed.
+        DataError: the dataset cannot be kept.
+    """
+    from lvmcore.models import MODELS
+    from lvmcore.parameters import check_settings
+
+    checked = check_settings(MODELS[key], parameters)
+    digest = store().put_dataset(dataset)
+    title = MODELS[key].title
+    run = store().submit(
+        JobSpec(
+            dataset=digest,
+            dataset_name=dataset.name,
+            model=key,
+            parameters=checked,
+            name=f"{title} on {dataset.name}",
+        )
+    )
+    launcher()
+    return run
+
+
+def fit_sample() -> str:
+    """Put a fit of the first sample in the queue, with the model and settings that suit it.
+
+    Returns:
+        The run's id.
+    """
+    sample = table(Sample(DEFAULT_SAMPLE), Reading())
+    dataset = dataset_of(sample, proposed_roles(sample))
+    key, _ = recommend(cards(), shape(dataset))
+    card = next(card for card in cards() if card.key == key)
+    return start_fit(dataset, key, card.suggest(shape(dataset)))
+
+
+def fitted_dataset(run: str) -> Dataset:
+    """The rows that a run was fitted to, in the order of the model's map.
+
+    Raises:
+        DataError: there is no such run, or its dataset is gone.
+    """
+    return _fitted(os.environ.get("LATENTBOARD_HOME"), run)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _fitted(home: str | None, run: str) -> Dataset:
+    from lvmcore.models import MODELS
+    from lvmcore.runs.execute import rows_to_fit
+
+    spec = _store(home).get(run).spec
+    rows, _ = rows_to_fit(_stored(home, spec.dataset), MODELS[spec.model])
+    return rows
+
+
+def classes(run: str) -> Categories | None:
+    """The class of each row that a run is fitted to; None without labels.
+
+    Raises:
+        DataError: there is no such run, or its dataset is gone.
+    """
+    return _classes(os.environ.get("LATENTBOARD_HOME"), run)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _classes(home: str | None, run: str) -> Categories | None:
+    import pandas as pd
+
+    dataset = _fitted(home, run)
+    if dataset.labels is None:
+        return None
+    return categories(pd.Series(dataset.labels, dtype=object), dataset.label_name or "label")
+
+
+@dataclass
+class Progress:
+    """The steps of a run as far as they have been read; safe to share between sessions.
+
+    Attributes:
+        steps: in order, without their snapshots.
+        snapshot: the last one; None before the first.
+    """
+
+    steps: list[FitStep] = field(default_factory=list)
+    snapshot: Snapshot | None = None
+    _read: int = 0
+    _guard: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def update(self, store: Store, run: str) -> None:
+        """Read the events that were written since the last time."""
+        with self._guard:
+            for event in store.events(run, after=self._read):
+                self._read = event.n
+                step = event.step
+                if step.snapshot is not None:
+                    self.snapshot = step.snapshot
+                self.steps.append(replace(step, snapshot=None))
+
+
+def progress(run: str) -> Progress:
+    """The steps of a run, up to date."""
+    found = _progress(os.environ.get("LATENTBOARD_HOME"), run)
+    found.update(store(), run)
+    return found
+
+
+@st.cache_resource(show_spinner=False, max_entries=16)
+def _progress(home: str | None, run: str) -> Progress:
+    del home, run  # the cache's key
+    return Progress()
+
+
+# ---- the latent page -------------------------------------------------------------------------
+
+
+def heatmap(run: str, ask: Ask) -> Grid:
+    """A heatmap of a run's map.
+
+    Raises:
+        DataError: the run has no model, or its dataset is gone.
+        UnsupportedError: the model cannot compute it.
+    """
+    return _heatmap(os.environ.get("LATENTBOARD_HOME"), run, ask)
+
+
+@st.cache_resource(show_spinner=False, max_entries=128)
+def _heatmap(home: str | None, run: str, ask: Ask) -> Grid:
+    from app import exploring
+
+    return exploring.heatmap(_model(home, run), _fitted(home, run), ask)
+
+
+def reconstruction(run: str, latent: tuple[float, ...]) -> Reconstruction:
+    """What a place of a run's map looks like in the data's units.
+
+    Raises:
+        DataError: the run has no model, or its dataset is gone.
+        UnsupportedError: the model cannot decode.
+    """
+    return _reconstruction(os.environ.get("LATENTBOARD_HOME"), run, latent)
+
+
+@st.cache_resource(show_spinner=False, max_entries=256)
+def _reconstruction(home: str | None, run: str, latent: tuple[float, ...]) -> Reconstruction:
+    from app import exploring
+
+    return exploring.reconstruct(_model(home, run), _fitted(home, run), latent)
+
+
+def embedding_csv(run: str) -> bytes:
+    """A run's map as CSV: row id, label, latent means and sds.
+
+    Raises:
+        DataError: the run has no model, or its dataset is gone.
+    """
+    return to_csv_bytes(_embedding(run))
+
+
+def embedding_parquet(run: str) -> bytes:
+    """A run's map as Parquet: row id, label, latent means and sds.
+
+    Raises:
+        DataError: the run has no model, or its dataset is gone.
+    """
+    return to_parquet_bytes(_embedding(run))
+
+
+def _embedding(run: str) -> pd.DataFrame:
+    return embedding_frame(model(run), fitted_dataset(run))

@@ -1,0 +1,327 @@
+"""What a session remembers: the only file that names session_state keys and query parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import streamlit as st
+
+if TYPE_CHECKING:
+    from app.exploring import Point, Region, Shown
+
+__all__ = [
+    "DEFAULT_SAMPLE",
+    "PAGES",
+    "Failed",
+    "PageName",
+    "Reading",
+    "Roles",
+    "Sample",
+    "Source",
+    "Upload",
+    "choose",
+    "close_run",
+    "dark",
+    "failed",
+    "go",
+    "keep_source",
+    "model_key",
+    "open_run",
+    "point",
+    "problem",
+    "reading",
+    "region",
+    "roles",
+    "run_id",
+    "set_failed",
+    "set_model_key",
+    "set_point",
+    "set_problem",
+    "set_region",
+    "set_roles",
+    "set_shown",
+    "set_value",
+    "shown",
+    "source",
+    "sync_address",
+    "value",
+    "widget",
+]
+
+PageName = Literal["data", "fit", "latent"]
+
+#: The script of each page, beside main.py.
+PAGES: dict[PageName, str] = {
+    "data": "views/data.py",
+    "fit": "views/fit.py",
+    "latent": "views/latent.py",
+}
+
+#: The sample that a first visit finds ready to fit.
+DEFAULT_SAMPLE = "wine"
+
+_QUERY_RUN = "run"
+_RUN = "run"
+_SOURCE = "source"
+_READING = "reading"
+_ROLES = "roles"
+_FAILED = "failed"
+_MODEL = "model"
+_PROBLEM = "problem"
+_POINT = "latent.point"
+_REGION = "latent.region"
+_SHOWN = "latent.shown"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A table that the package brings along.
+
+    Attributes:
+        key: its key in ``lvmcore.data.samples()``.
+    """
+
+    key: str
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file that this session uploaded; only the last one is kept.
+
+    Attributes:
+        name: the file's name.
+        digest: SHA-256 of its bytes, hexadecimal.
+        content: its bytes.
+    """
+
+    name: str
+    digest: str
+    content: bytes = field(repr=False)
+
+
+Source = Sample | Upload
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read a text table; None leaves the choice to detection.
+
+    Attributes:
+        delimiter: one character between the cells of a row.
+        encoding: of the text.
+        decimal: the decimal mark.
+        header: whether the first row holds the names.
+        missing: what marks a missing cell.
+    """
+
+    delimiter: str | None = None
+    encoding: str | None = None
+    decimal: str | None = None
+    header: bool | None = None
+    missing: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Failed:
+    """An upload that could not be read.
+
+    Attributes:
+        upload: the file.
+        message: why, and what to try.
+    """
+
+    upload: Upload
+    message: str
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the columns of a table are used for.
+
+    Attributes:
+        features: names of the columns to learn from, in the table's order.
+        label: name of the label column, or None.
+        row_id: name of the column that names the rows, or None.
+    """
+
+    features: tuple[str, ...]
+    label: str | None
+    row_id: str | None
+
+
+def _get(key: str) -> Any:
+    return st.session_state.get(key)
+
+
+# ---- the run ---------------------------------------------------------------------------------
+
+
+def run_id() -> str | None:
+    """The open run: the one in the address, else the one that this session opened last."""
+    named = st.query_params.get(_QUERY_RUN)
+    return named or cast("str | None", _get(_RUN))
+
+
+def open_run(run: str, *, follow: bool = False) -> None:
+    """Open a run: it is in the address from now on.
+
+    Args:
+        run: its id.
+        follow: whether the run's data become the session's data.
+    """
+    st.session_state[_RUN] = run
+    st.query_params[_QUERY_RUN] = run
+    if follow:
+        for key in (_SOURCE, _READING, _FAILED):
+            st.session_state.pop(key, None)
+
+
+def close_run() -> None:
+    """Open no run."""
+    st.session_state.pop(_RUN, None)
+    st.query_params.pop(_QUERY_RUN, None)
+
+
+def sync_address() -> None:
+    """Keep the open run in the address: a change of page drops what follows the question mark."""
+    run = run_id()
+    if run is not None:
+        st.session_state[_RUN] = run
+        if st.query_params.get(_QUERY_RUN) != run:
+            st.query_params[_QUERY_RUN] = run
+
+
+# ---- the data --------------------------------------------------------------------------------
+
+
+def source() -> Source | None:
+    """The table that this session chose; None follows the open run, or else the first sample."""
+    return cast("Source | None", _get(_SOURCE))
+
+
+def choose(source: Source, reading: Reading | None = None) -> None:
+    """Work on another table, or on the same one read in another way."""
+    st.session_state[_SOURCE] = source
+    st.session_state[_READING] = reading or Reading()
+    st.session_state[_FAILED] = None
+
+
+def keep_source() -> None:
+    """Keep to the table that is shown, when a run of it is opened."""
+    if _get(_SOURCE) is None:
+        choose(Sample(DEFAULT_SAMPLE))
+
+
+def reading() -> Reading:
+    """How the table is to be read."""
+    return cast("Reading", _get(_READING) or Reading())
+
+
+def roles(digest: str) -> Roles | None:
+    """What the columns of the table with this digest are used for; None until somebody chooses."""
+    kept: tuple[str, Roles] | None = _get(_ROLES)
+    return kept[1] if kept is not None and kept[0] == digest else None
+
+
+def set_roles(digest: str, roles: Roles) -> None:
+    """Use the columns of the table with this digest in another way."""
+    st.session_state[_ROLES] = (digest, roles)
+
+
+def failed() -> Failed | None:
+    """The last upload, where it could not be read."""
+    return cast("Failed | None", _get(_FAILED))
+
+
+def set_failed(failed: Failed | None) -> None:
+    """Remember an upload that could not be read; None once that is settled."""
+    st.session_state[_FAILED] = failed
+
+
+# ---- the fit page ----------------------------------------------------------------------------
+
+
+def model_key() -> str | None:
+    """The model whose card is chosen; None leaves it to the recommendation."""
+    return cast("str | None", _get(_MODEL))
+
+
+def set_model_key(key: str) -> None:
+    """Choose a model's card."""
+    st.session_state[_MODEL] = key
+
+
+def problem() -> str | None:
+    """Why the last Start did not start, for the form to show."""
+    return cast("str | None", _get(_PROBLEM))
+
+
+def set_problem(text: str | None) -> None:
+    """Remember why Start did not start; None after it did."""
+    st.session_state[_PROBLEM] = text
+
+
+# ---- the latent page: one memory per run -----------------------------------------------------
+
+
+def point(run: str) -> Point | None:
+    """The point of the map that was clicked."""
+    memory: dict[str, Point | None] = _get(_POINT) or {}
+    return memory.get(run)
+
+
+def set_point(run: str, point: Point | None) -> None:
+    """Remember the point of the map that was clicked."""
+    st.session_state[_POINT] = {run: point}
+
+
+def region(run: str) -> Region | None:
+    """The region of the map that was drawn."""
+    memory: dict[str, Region | None] = _get(_REGION) or {}
+    return memory.get(run)
+
+
+def set_region(run: str, region: Region | None) -> None:
+    """Remember the region of the map that was drawn."""
+    st.session_state[_REGION] = {run: region}
+
+
+def shown(run: str) -> Shown | None:
+    """What the map was last drawn with."""
+    memory: dict[str, Shown | None] = _get(_SHOWN) or {}
+    return memory.get(run)
+
+
+def set_shown(run: str, shown: Shown | None) -> None:
+    """Remember what the map was drawn with."""
+    st.session_state[_SHOWN] = {run: shown}
+
+
+# ---- widgets and pages -----------------------------------------------------------------------
+
+
+def widget(page: str, *parts: object) -> str:
+    """Key of a widget: the page, then what it belongs to, then its own name."""
+    return ":".join((page, *map(str, parts)))
+
+
+def value(key: str) -> Any:
+    """What a widget or a chart's selection holds; None before it is first drawn."""
+    return _get(key)
+
+
+def set_value(key: str, value: object) -> None:
+    """Set a widget, in a callback or before it is drawn."""
+    st.session_state[key] = value
+
+
+def dark() -> bool:
+    """Whether the page is shown dark."""
+    return bool(st.context.theme.type == "dark")
+
+
+def go(page: PageName) -> None:
+    """Go to another page; the open run stays in the address."""
+    run = run_id()
+    st.switch_page(PAGES[page], query_params={} if run is None else {_QUERY_RUN: run})

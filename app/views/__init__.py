@@ -1,0 +1,1 @@
+"""One script a page, run by the navigation in main.py."""

@@ -1,0 +1,119 @@
+"""Fit: choose a model and its settings, start, and watch."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import streamlit as st
+
+from app import cards, forms, panel, services, state, working
+from app.cards import ModelCard, Shape
+from app.words import count, markdown
+from lvmcore.data import Dataset
+from lvmcore.errors import LatentboardError
+
+_CARDS_PER_ROW = 4
+
+
+def page() -> None:
+    """Draw the page."""
+    st.title("Fit")
+    try:
+        dataset = working.dataset()
+    except LatentboardError as error:
+        st.error(markdown(error))
+        if st.button("Choose data", type="primary", key=state.widget("fit", "data")):
+            state.go("data")
+        return
+    job = services.job(state.run_id())
+    if job is None and state.run_id() is not None:
+        st.warning("The run in the address is not there. It may have been deleted.")
+    here = job is not None and job.spec.dataset == dataset.digest
+    if job is not None and here:
+        panel.show(job)
+        st.divider()
+        st.subheader("Fit again")
+    shape = services.shape(dataset)
+    st.markdown(f"{markdown(dataset.name)}: {_describe(dataset, shape)}.")
+    _form(dataset, shape)
+
+
+def _describe(dataset: Dataset, shape: Shape) -> str:
+    """The dataset in a line."""
+    parts = [count(len(dataset.X), "row"), count(shape.columns, "feature")]
+    if dataset.label_name is not None:
+        classes = count(shape.classes, "class", "classes")
+        parts.append(f"label {markdown(dataset.label_name)} with {classes}")
+    text = ", ".join(parts)
+    if shape.incomplete:
+        text += f". {count(shape.incomplete, 'row')} lack a cell"
+    return text
+
+
+def _form(dataset: Dataset, shape: Shape) -> None:
+    """The model cards, the settings of the chosen one, and Start."""
+    found = services.cards()
+    best, reason = cards.recommend(found, shape)
+    refusals = {card.key: cards.refusal(card, shape) for card in found}
+    chosen = state.model_key()
+    if chosen is None or refusals.get(chosen, "") is not None:
+        chosen = best
+    for first in range(0, len(found), _CARDS_PER_ROW):
+        row = found[first : first + _CARDS_PER_ROW]
+        for place, card in zip(st.columns(_CARDS_PER_ROW), row, strict=False):
+            with place:
+                _card(card, chosen, refusals[card.key], reason if card.key == best else None)
+    card = next(card for card in found if card.key == chosen)
+    st.subheader(f"Settings of {card.title}")
+    values = forms.parameter_form(
+        card.parameters,
+        card.suggest(shape),
+        key=partial(state.widget, "fit", card.key, dataset.digest),
+        choices={"device": services.devices()},
+    )
+    if state.problem() is not None:
+        st.error(markdown(state.problem()))
+    if refusals[card.key] is not None:
+        st.warning(markdown(refusals[card.key]))
+        return
+    if st.button("Fit", type="primary", key=state.widget("fit", "start"), width=160):
+        _start(dataset, card, values)
+
+
+def _card(card: ModelCard, chosen: str, refused: str | None, reason: str | None) -> None:
+    """One model: when to use it, what it supports, and whether it suits the table."""
+    mark = "chosen" if card.key == chosen else "card"
+    with st.container(border=True, key=state.widget("fit", mark, card.key), height="stretch"):
+        title = f"**{markdown(card.title)}**"
+        st.markdown(f"{title} &nbsp; :primary[★]" if reason else title)
+        st.markdown(f":gray[{markdown(card.summary)}]" if refused else markdown(card.summary))
+        st.caption(markdown(" · ".join(card.supports)))
+        if refused is not None:
+            st.markdown(f":small[{markdown(refused)}]")
+        elif reason is not None:
+            st.markdown(f":small[{markdown(reason)}]")
+        st.button(
+            "Chosen" if card.key == chosen else "Choose",
+            key=state.widget("fit", "choose", card.key),
+            on_click=state.set_model_key,
+            args=(card.key,),
+            disabled=refused is not None or card.key == chosen,
+            width="stretch",
+        )
+
+
+def _start(dataset: Dataset, card: ModelCard, values: dict[str, object]) -> None:
+    try:
+        run = services.start_fit(dataset, card.key, values)
+    except LatentboardError as error:
+        state.set_problem(str(error))
+    else:
+        state.set_problem(None)
+        if not working.following():
+            state.keep_source()
+        state.open_run(run)
+    st.rerun()
+
+
+if __name__ == "__main__":  # as the navigation runs it
+    page()

@@ -1,0 +1,152 @@
+"""Latent: explore the map that a fit found, and take it away."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import streamlit as st
+
+from app import aside, atlas, chart, figures, services, state
+from app.axes import extent
+from app.colouring import Categories
+from app.exploring import Grid
+from app.opened import Opened
+from app.words import count, duration, markdown, number
+from lvmcore.errors import LatentboardError
+from lvmcore.runs import Job
+
+
+def page() -> None:
+    """Draw the page."""
+    st.title("Latent")
+    job = services.job(state.run_id())
+    if job is None:
+        _empty(missing=state.run_id() is not None)
+    elif not job.has_model:
+        _waiting(job)
+    else:
+        _explore(job)
+
+
+def _explore(job: Job) -> None:
+    try:
+        opened = Opened(job.id, services.model(job.id), services.fitted_dataset(job.id))
+    except LatentboardError as error:
+        st.error(markdown(error))
+        return
+    st.markdown(_facts(job, opened))
+    left, right = st.columns([2, 1], gap="large")
+    with left:
+        choices = atlas.controls(opened)
+        chart.draw(opened, choices)
+        _export(opened)
+        aside.selection(opened)
+    with right:
+        aside.relevance(opened, choices)
+        aside.point(opened, choices)
+    _figures_and_notes(job)
+
+
+def _facts(job: Job, opened: Opened) -> str:
+    """The run in a line."""
+    parts = [
+        f"**{markdown(opened.model.title)}** on {markdown(opened.dataset.name)}",
+        count(len(opened.dataset), "row"),
+    ]
+    if job.elbo is not None:
+        parts.append(f"bound (ELBO) {number(job.elbo)} nats")
+    if not opened.model.capabilities.bound:
+        parts.append("no bound: this model has none")
+    elif job.converged:
+        parts.append("converged")
+    else:
+        parts.append(":orange[not converged: the bound was still rising when the fit ended]")
+    if job.status in ("cancelled", "interrupted"):
+        parts.append(f":orange[{job.status}]")
+    parts.append(duration(job.seconds))
+    return " · ".join(parts)
+
+
+def _export(opened: Opened) -> None:
+    """The whole map as a file."""
+    kinds = (
+        ("CSV", services.embedding_csv, "text/csv", "csv"),
+        ("Parquet", services.embedding_parquet, "application/vnd.apache.parquet", "parquet"),
+    )
+    with st.container(horizontal=True):
+        for title, content, mime, ending in kinds:
+            st.download_button(
+                f"Embedding as {title}",
+                partial(content, opened.run),
+                file_name=f"embedding.{ending}",
+                mime=mime,
+                on_click="ignore",
+                help="Row id, label, latent means and sds.",
+                key=opened.key(f"embedding {ending}"),
+            )
+
+
+def _figures_and_notes(job: Job) -> None:
+    """Metrics with their protocol, and what the fit had to say."""
+    if job.metrics:
+        with st.expander("Figures about this map"):
+            for metric in job.metrics.values():
+                value = number(metric.value) if metric.value is not None else "not measured"
+                st.markdown(f"{markdown(metric.label)}: **{value}**. {markdown(metric.protocol)}")
+    for note in job.notes:
+        st.caption(markdown(note))
+
+
+def _waiting(job: Job) -> None:
+    """A run without a model: not yet, or never."""
+    if job.finished:
+        st.info(markdown(job.message or f"This run is {job.status} and left no model."))
+    else:
+        st.info("This run is still being fitted. Its map is here when the fit has ended.")
+    if st.button("Go to the fit", type="primary", key=state.widget("latent", "fit")):
+        state.go("fit")
+
+
+def _empty(*, missing: bool) -> None:
+    """No run: what will be here, and one way to get there."""
+    if missing:
+        st.warning("The run in the address is not there. It may have been deleted.")
+    st.markdown(
+        "After a fit this page shows its map: every row in two latent dimensions, how sure the "
+        "model is, which dimensions matter, and what any place looks like in the data's units."
+    )
+    if st.button("Fit the sample", type="primary", key=state.widget("latent", "sample")):
+        state.open_run(services.fit_sample(), follow=True)
+        state.go("fit")
+    st.plotly_chart(
+        _illustration(state.dark()),
+        theme=None,
+        key=state.widget("latent", "illustration"),
+        config={"staticPlot": True},
+        alt="Illustration of a map, not of your data",
+    )
+    st.caption("An illustration, not computed from any data.")
+
+
+def _illustration(dark: bool) -> object:
+    """A map as it could be: three groups, and doubt that grows away from them."""
+    rng = np.random.default_rng(7)
+    centres = np.array([[-1.3, 0.6], [1.2, 0.9], [0.2, -1.1]])
+    codes = np.repeat(np.arange(3), 40)
+    points = centres[codes] + 0.33 * rng.standard_normal((120, 2))
+    (x0, x1), (y0, y1) = extent(points)
+    x, y = np.linspace(x0, x1, 60), np.linspace(y0, y1, 60)
+    places = np.stack(np.meshgrid(x, y), axis=-1)[:, :, None, :]
+    near = np.exp(-((places - points) ** 2).sum(axis=-1) / 0.45).max(axis=-1)
+    rows = figures.Rows(
+        points=points,
+        number=np.arange(120),
+        hover=[[""]] * 120,
+        colouring=Categories("group", ("one group", "another", "a third"), codes),
+    )
+    doubt = Grid(x, y, np.sqrt(1.05 - near), "predictive sd", "sd of a column", None, True)
+    return figures.map_figure(rows, (0, 1), dark=dark, grid=doubt).update_layout(height=440)
+
+
+page()

@@ -1,0 +1,68 @@
+"""lvmcore: probabilistic latent variable models on torch, behind scikit-learn's interface.
+
+Importing this package is cheap: torch is loaded when a model is first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from lvmcore.errors import (
+    CancelledError,
+    ConfigError,
+    DataError,
+    LatentboardError,
+    NumericalError,
+    UnsupportedError,
+)
+
+if TYPE_CHECKING:
+    from lvmcore.models import MODELS, load
+    from lvmcore.models.bayesian_gplvm import BayesianGPLVM
+    from lvmcore.models.ldgd import LDGD
+    from lvmcore.models.pca import PCA, ProbabilisticPCA
+    from lvmcore.results import FitStep, LabelPredictive, Posterior, Predictive, Snapshot
+
+__all__ = [
+    "LDGD",
+    "MODELS",
+    "PCA",
+    "BayesianGPLVM",
+    "CancelledError",
+    "ConfigError",
+    "DataError",
+    "FitStep",
+    "LabelPredictive",
+    "LatentboardError",
+    "NumericalError",
+    "Posterior",
+    "Predictive",
+    "ProbabilisticPCA",
+    "Snapshot",
+    "UnsupportedError",
+    "load",
+]
+
+_HOMES = {
+    "MODELS": "lvmcore.models",
+    "load": "lvmcore.models",
+    "FitStep": "lvmcore.results",
+    "Snapshot": "lvmcore.results",
+    "LabelPredictive": "lvmcore.results",
+    "Posterior": "lvmcore.results",
+    "Predictive": "lvmcore.results",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'lvmcore' has no attribute {name!r}")
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    models = importlib.import_module("lvmcore.models")
+    return next(model for model in models.MODELS.values() if model.__name__ == name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

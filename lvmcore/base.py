@@ -1,0 +1,508 @@
+"""LatentVariableModel: the scikit-learn estimator that every model is.
+
+The base class owns the public door: it checks parameters and data, standardises, sets constant
+columns aside, encodes labels, converts between NumPy in the data's units and torch in standardised
+units, saves and loads. A model supplies the mathematics through the hooks named ``_fit``,
+``_posterior``, ``_decode``, ``_get_state`` and ``_set_state``.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from lvmcore import persistence
+from lvmcore.errors import ConfigError, DataError, UnsupportedError
+from lvmcore.labels import ClassLabels
+from lvmcore.parameters import Parameter, check_settings, parameters_of
+from lvmcore.results import Callback, FitStep, LabelPredictive, Posterior, Predictive
+from lvmcore.standardise import Standardiser
+from lvmcore.training import Outcome
+
+__all__ = ["Capabilities", "LatentVariableModel", "package_version"]
+
+FloatArray = NDArray[np.float64]
+
+# Rows inferred or decoded at a time: bounds memory, changes no result.
+ROWS_AT_A_TIME = 4096
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a model supports; asking for the rest raises UnsupportedError.
+
+    Attributes:
+        labels: whether ``fit`` uses class labels: not at all, or needs some.
+        missing_labels: rows without a label may take part in the fit.
+        missing_cells: NaN cells may take part in the fit.
+        new_rows: rows that were not in the fit can be placed on the map.
+        decoding: any point of the latent space can be turned back into a row.
+        sampling: new rows can be drawn.
+        uncertainty: latent positions carry a variance.
+        bound: the fit maximises a likelihood or a bound on it, so there is a curve to watch.
+    """
+
+    labels: Literal["none", "required"] = "none"
+    missing_labels: bool = False
+    missing_cells: bool = False
+    new_rows: bool = True
+    decoding: bool = True
+    sampling: bool = False
+    uncertainty: bool = False
+    bound: bool = False
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a model's ``_fit`` gets: everything checked, standardised and on the device.
+
+    Attributes:
+        Y: standardised data without its constant columns, [N, D].
+        classes: class of each row, −1 where the label is missing, [N]; None without labels.
+        n_classes: number of classes (0 without labels).
+        n_components: Q, decided.
+        generator: the fit's only source of randomness (CPU generator).
+        callback: called at every step; True stops the fit.
+    """
+
+    Y: Tensor
+    classes: Tensor | None
+    n_classes: int
+    n_components: int
+    generator: torch.Generator
+    callback: Callback | None
+
+
+def _has_density(model: Any) -> bool:
+    return bool(model.capabilities.bound)
+
+
+class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+    """Base of every model: see the module's docstring and lvmcore/README.md."""
+
+    key: ClassVar[str]
+    title: ClassVar[str]
+    summary: ClassVar[str]
+    paper: ClassVar[str]
+    order: ClassVar[int]  # place in menus, smallest first
+    capabilities: ClassVar[Capabilities]
+
+    n_components: int | None
+    device: str
+    dtype: str
+    random_state: int | None
+
+    embedding_: Posterior
+    elbo_: float
+    history_: tuple[FitStep, ...]
+    relevance_: dict[str, FloatArray]
+    inducing_inputs_: dict[str, FloatArray]
+    converged_: bool
+    notes_: tuple[str, ...]
+
+    @classmethod
+    def parameters(cls) -> tuple[Parameter, ...]:
+        """The constructor's parameters with their metadata, in order."""
+        return parameters_of(cls)
+
+    @classmethod
+    def suggest(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Any]:
+        """Settings that suit a table of this size, where they differ from the defaults."""
+        del n_rows, n_columns, n_classes
+        return {}
+
+    # ---- fitting -------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: Any = None, *, callback: Callback | None = None) -> Self:
+        """Fit the model.
+
+        Args:
+            X: data, [N, D], in its own units.
+            y: one label a row, [N]; None or NaN where it is missing. Ignored by models that use
+                no labels.
+            callback: called with each FitStep; returning True stops the fit, and what was fitted
+                so far stays usable.
+
+        Returns:
+            The fitted model.
+
+        Raises:
+            ConfigError: a parameter is not allowed, or does not suit the table's size.
+            DataError: the data or labels cannot be used; the message names row and column.
+            NumericalError: the computation broke down.
+        """
+        check_settings(type(self), self.get_params(deep=False))
+        data = self._check_rows(X, reset=True)
+        labels = self._check_labels(y, len(data))
+        self.notes_ = ()
+        self._standardiser = Standardiser.fit(data, self._column_names())
+        if self._standardiser.constant.any():
+            self._note(self._standardiser.describe_constant())
+        if labels is not None:
+            self._labels = labels
+            self.classes_ = labels.classes
+        generator = torch.Generator().manual_seed(self._seed())
+        problem = Problem(
+            Y=self._to_tensor(self._standardiser.transform(data)),
+            classes=None if labels is None else torch.as_tensor(labels.codes),
+            n_classes=0 if labels is None else len(labels.classes),
+            n_components=self._decide_components(data.shape),
+            generator=generator,
+            callback=callback,
+        )
+        outcome = self._fit(problem)
+        self.elbo_ = outcome.objective
+        self.history_ = outcome.history
+        self.n_iter_ = len(outcome.history)
+        self.converged_ = outcome.converged
+        return self
+
+    def fit_transform(
+        self, X: ArrayLike, y: Any = None, *, callback: Callback | None = None
+    ) -> FloatArray:
+        """``fit(X, y).transform(X)``: latent means inferred without the labels, [N, Q]."""
+        return self.fit(X, y, callback=callback).transform(X)
+
+    # ---- inference and decoding ----------------------------------------------------------------
+
+    def posterior(self, X: ArrayLike) -> Posterior:
+        """Infer q(x) for rows, labels unused; a row's result never depends on its neighbours.
+
+        Args:
+            X: rows in the data's units, [N, D].
+
+        Returns:
+            Mean and variance, each [N, Q].
+
+        Raises:
+            DataError: the rows do not fit the model (columns, infinite or missing cells).
+            UnsupportedError: the model cannot place new rows.
+        """
+        self._require("new_rows", "place new rows on its map")
+        check_is_fitted(self)
+        Y = self._standardiser.transform(self._check_rows(X, reset=False))
+        parts = [self._posterior(self._to_tensor(block)) for block in _blocks(Y)]
+        return Posterior(
+            np.concatenate([to_numpy(mean) for mean, _ in parts]),
+            np.concatenate([to_numpy(variance) for _, variance in parts]),
+        )
+
+    def transform(self, X: ArrayLike) -> FloatArray:
+        """Latent means of rows, labels unused, [N, Q]."""
+        return self.posterior(X).mean
+
+    def decode(self, latent: ArrayLike) -> Predictive:
+        """Predict the columns at points of the latent space.
+
+        Args:
+            latent: points, [N, Q].
+
+        Returns:
+            Mean, variance (noise included) and noise variance in the data's units, each [N, D].
+
+        Raises:
+            DataError: ``latent`` has another number of dimensions than the model.
+            UnsupportedError: the model cannot decode.
+        """
+        self._require("decoding", "turn latent points back into rows")
+        points = self._check_latent(latent)
+        parts = [self._decode(self._to_tensor(block)) for block in _blocks(points)]
+        mean, variance, noise = (
+            np.concatenate([to_numpy(part[i]) for part in parts]) for i in range(3)
+        )
+        return Predictive(
+            mean=self._standardiser.inverse(mean),
+            variance=self._standardiser.inverse_variance(variance),
+            noise_variance=self._standardiser.inverse_variance(noise),
+        )
+
+    def inverse_transform(self, X: ArrayLike) -> FloatArray:
+        """Mean of ``decode`` at latent points X [N, Q], in the data's units, [N, D]."""
+        return self.decode(X).mean
+
+    def decode_labels(self, latent: ArrayLike) -> LabelPredictive:
+        """Class probabilities at points of the latent space, [N, C].
+
+        Raises:
+            UnsupportedError: the model knows no labels.
+        """
+        self._require_labels()
+        points = self._check_latent(latent)
+        parts = [self._decode_labels(self._to_tensor(block)) for block in _blocks(points)]
+        return LabelPredictive(
+            *(np.concatenate([to_numpy(part[i]) for part in parts]) for i in range(3))
+        )
+
+    def sample(self, n: int, *, label: Any = None, random_state: int | None = None) -> FloatArray:
+        """Draw rows from the fitted model, noise included.
+
+        Args:
+            n: how many.
+            label: draw from this class only (label-aware models).
+            random_state: seed; None draws anew each time.
+
+        Returns:
+            Rows in the data's units, [n, D].
+
+        Raises:
+            ConfigError: ``n`` is not positive, or ``label`` is no class of the model.
+            UnsupportedError: the model cannot draw rows, or knows no labels.
+        """
+        self._require("sampling", "draw new rows")
+        check_is_fitted(self)
+        if n < 1:
+            raise ConfigError(f"n={n!r} cannot be used: expected at least 1 row to draw.")
+        rng = np.random.default_rng(random_state)
+        predicted = self.decode(self._sample_latent(n, label, rng))
+        return predicted.mean + np.sqrt(predicted.variance) * rng.standard_normal(
+            predicted.mean.shape
+        )
+
+    @available_if(_has_density)  # type: ignore[untyped-decorator]
+    def score(self, X: ArrayLike, y: Any = None) -> float:
+        """Mean log predictive density per row, nats, in the data's units.
+
+        Constant columns, which carry no density, are left out.
+        """
+        del y
+        check_is_fitted(self)
+        Y = self._standardiser.transform(self._check_rows(X, reset=False))
+        density = np.concatenate(
+            [to_numpy(self._log_density(self._to_tensor(block))) for block in _blocks(Y)]
+        )
+        return float(density.mean() - self._standardiser.log_volume)
+
+    # ---- saving --------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one safetensors file, atomically."""
+        check_is_fitted(self)
+        arrays, facts = self._get_state()
+        arrays = {
+            **arrays,
+            **self._standardiser.arrays(),
+            **persistence.history_arrays(self.history_),
+            "embedding.mean": self.embedding_.mean,
+            "embedding.variance": self.embedding_.variance,
+            **{f"relevance.{path_}": value for path_, value in self.relevance_.items()},
+            **{f"inducing.{path_}": value for path_, value in self.inducing_inputs_.items()},
+        }
+        meta = {
+            "model": self.key,
+            "version": package_version(),
+            "parameters": self.get_params(deep=False),
+            "facts": facts,
+            "elbo": self.elbo_,
+            "converged": self.converged_,
+            "notes": list(self.notes_),
+            "n_features_in": self.n_features_in_,
+            "feature_names_in": (
+                [str(name) for name in self.feature_names_in_]
+                if hasattr(self, "feature_names_in_")
+                else None
+            ),
+            "classes": self._labels.to_json() if hasattr(self, "_labels") else None,
+        }
+        persistence.write(path, arrays, meta)
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Self:
+        """Take over the fitted state that ``save`` wrote."""
+        self.elbo_ = float(meta["elbo"])
+        self.converged_ = bool(meta["converged"])
+        self.notes_ = tuple(meta["notes"])
+        self.history_ = persistence.history_from(arrays)
+        self.n_iter_ = len(self.history_)
+        self.n_features_in_ = int(meta["n_features_in"])
+        if meta["feature_names_in"] is not None:
+            self.feature_names_in_ = np.array(meta["feature_names_in"], dtype=object)
+        if meta["classes"] is not None:
+            self._labels = ClassLabels.from_json(meta["classes"])
+            self.classes_ = self._labels.classes
+        self._standardiser = Standardiser.from_arrays(arrays, self._column_names())
+        self.embedding_ = Posterior(arrays["embedding.mean"], arrays["embedding.variance"])
+        self.relevance_ = persistence.with_prefix(arrays, "relevance.")
+        self.inducing_inputs_ = persistence.with_prefix(arrays, "inducing.")
+        self._set_state(arrays, meta["facts"])
+        return self
+
+    # ---- hooks of a model ----------------------------------------------------------------------
+
+    @abstractmethod
+    def _fit(self, problem: Problem) -> Outcome:
+        """Fit; set ``embedding_``, ``relevance_``, ``inducing_inputs_`` and own state."""
+
+    @abstractmethod
+    def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of q(x), [N, Q] each, for standardised rows [N, D]."""
+
+    @abstractmethod
+    def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean, variance with noise, noise variance, [N, D] each, standardised."""
+
+    @abstractmethod
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Own fitted state: arrays, and facts that JSON can hold."""
+
+    @abstractmethod
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """Take over what ``_get_state`` gave."""
+
+    def _decode_labels(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Normalised and unnormalised probability and its variance, [N, C] each."""
+        raise NotImplementedError
+
+    def _log_density(self, Y: Tensor) -> Tensor:
+        """Log predictive density of standardised rows, [N]."""
+        del Y
+        raise UnsupportedError(f"{type(self).__name__} has no predictive density to score with.")
+
+    def _sample_latent(self, n: int, label: Any, rng: np.random.Generator) -> FloatArray:
+        """Latent points to decode into a sample, [n, Q]: by default from the prior N(0, I)."""
+        if label is not None:
+            self._require_labels()
+        return rng.standard_normal((n, self.embedding_.mean.shape[1]))
+
+    # ---- checks --------------------------------------------------------------------------------
+
+    def _require(self, capability: str, doing: str) -> None:
+        if not getattr(self.capabilities, capability):
+            raise UnsupportedError(f"{type(self).__name__} cannot {doing}.")
+
+    def _require_labels(self) -> None:
+        if self.capabilities.labels == "none":
+            raise UnsupportedError(f"{type(self).__name__} knows no labels. LDGD learns from them.")
+        check_is_fitted(self)
+
+    def _check_rows(self, X: ArrayLike, *, reset: bool) -> FloatArray:
+        try:
+            data = validate_data(
+                self,
+                X,
+                reset=reset,
+                dtype=np.float64,
+                ensure_all_finite=False,
+                ensure_min_samples=2 if reset else 1,
+            )
+        except ValueError as error:
+            raise DataError(str(error)) from error
+        self._check_cells(data)
+        return np.asarray(data, dtype=np.float64)
+
+    def _check_cells(self, data: FloatArray) -> None:
+        missing = np.isnan(data)
+        bad = ~np.isfinite(data) & ~missing
+        for mask, what in ((bad, "an infinite value (inf)"), (missing, "a missing value (NaN)")):
+            if not mask.any() or (what.startswith("a m") and self.capabilities.missing_cells):
+                continue
+            row, column = np.argwhere(mask)[0]
+            raise DataError(
+                f"X contains {what}: {int(mask.sum())} of its cells, the first in row {row + 1}, "
+                f"column {self._column_names()[column]}. {type(self).__name__} needs every cell: "
+                "leave such rows or columns out, or fill them first."
+            )
+
+    def _check_labels(self, y: Any, n_rows: int) -> ClassLabels | None:
+        if self.capabilities.labels == "none":
+            return None
+        labels = ClassLabels.encode(y, n_rows)
+        if (labels.codes < 0).any() and not self.capabilities.missing_labels:
+            raise DataError(f"{type(self).__name__} needs a label for every row.")
+        return labels
+
+    def _check_latent(self, latent: ArrayLike) -> FloatArray:
+        check_is_fitted(self)
+        points = np.atleast_2d(np.asarray(latent, dtype=np.float64))
+        expected = self.embedding_.mean.shape[1]
+        if points.ndim != 2 or points.shape[1] != expected or not np.isfinite(points).all():
+            raise DataError(
+                f"Latent points of shape {np.shape(latent)} cannot be decoded: expected finite "
+                f"numbers of shape [n, {expected}]."
+            )
+        return points
+
+    def _decide_components(self, shape: tuple[int, ...]) -> int:
+        n_rows, n_columns = shape
+        usable = int((~self._standardiser.constant).sum())
+        if self.n_components is None:
+            return max(1, min(10, usable, n_rows - 1))
+        if self.n_components > n_columns or self.n_components > n_rows:
+            raise ConfigError(
+                f"n_components={self.n_components} is more than the table can carry: it has "
+                f"{n_rows} rows and {n_columns} columns. Choose at most "
+                f"{min(n_rows, n_columns)}."
+            )
+        if self.n_components > usable:
+            self._note(
+                f"n_components reduced from {self.n_components} to {usable}: the other columns "
+                "are constant."
+            )
+        return min(self.n_components, usable)
+
+    # ---- small helpers -------------------------------------------------------------------------
+
+    def _column_names(self) -> list[str]:
+        if hasattr(self, "feature_names_in_"):
+            return [str(name) for name in self.feature_names_in_]
+        return [str(i + 1) for i in range(self.n_features_in_)]
+
+    def _note(self, text: str) -> None:
+        self.notes_ = (*self.notes_, text)
+
+    def _seed(self) -> int:
+        if self.random_state is None:
+            return int(np.random.SeedSequence().generate_state(1)[0])
+        return int(self.random_state)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.embedding_.mean.shape[1])
+
+    def _torch_device(self) -> torch.device:
+        name = self.device
+        if name == "auto":
+            name = "cuda" if torch.cuda.is_available() else "cpu"
+        if name.startswith("cuda") and not torch.cuda.is_available():
+            raise ConfigError(
+                "device='cuda' cannot be used: torch sees no GPU. Choose cpu or auto."
+            )
+        return torch.device(name)
+
+    def _to_tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.as_tensor(
+            np.ascontiguousarray(array),
+            dtype=getattr(torch, self.dtype),
+            device=self._torch_device(),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "elbo_")
+
+
+def _blocks(rows: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    for start in range(0, len(rows), ROWS_AT_A_TIME):
+        yield rows[start : start + ROWS_AT_A_TIME]
+
+
+def to_numpy(tensor: Tensor) -> FloatArray:
+    """A tensor as a float64 NumPy array."""
+    return np.asarray(tensor.detach().cpu().numpy(), dtype=np.float64)
+
+
+def package_version() -> str:
+    """The installed version of latentboard, or "0" from a source tree that is not installed."""
+    try:
+        return version("latentboard")
+    except PackageNotFoundError:
+        return "0"

@@ -1,0 +1,170 @@
+"""The command line: ``lvmcore fit | models | bench``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from lvmcore.errors import LatentboardError, NumericalError
+
+if TYPE_CHECKING:
+    from lvmcore.base import LatentVariableModel
+
+__all__ = ["main"]
+
+_OK, _FAILED, _BAD_INPUT, _INTERRUPTED = 0, 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: the command line without the program's name; None takes it from ``sys.argv``.
+
+    Returns:
+        The exit status: 0 when all went well, 2 for data or settings that cannot be used, 130
+        after Ctrl-C before anything was kept, 1 for anything else.
+    """
+    arguments = _parser().parse_args(argv)
+    command: Callable[[argparse.Namespace], int] = arguments.command
+    try:
+        return command(arguments)
+    except LatentboardError as error:
+        print(error, file=sys.stderr)
+        return _FAILED if isinstance(error, NumericalError) else _BAD_INPUT
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return _INTERRUPTED
+
+
+# ---- the command line itself -------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="lvmcore",
+        description="Fit probabilistic latent variable models to tables.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_fit(commands)
+    models = commands.add_parser("models", help="list the models, or the settings of one")
+    models.add_argument("--model", metavar="KEY", help="show the settings of this model")
+    models.set_defaults(command=_models)
+    bench = commands.add_parser("bench", help="measure accuracy and speed beside the references")
+    bench.add_argument("name", help="which benchmark: ldgd, psi or all")
+    bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
+    bench.add_argument("--full", action="store_true", help="the long version, as published")
+    bench.set_defaults(command=_bench)
+    return parser
+
+
+def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    fit = commands.add_parser(
+        "fit",
+        help="fit a model to a table",
+        description="Fit a model to a table, and keep the model, the map and the figures. Ctrl-C "
+        "stops the fit and keeps what was fitted until then.",
+    )
+    fit.set_defaults(command=_fit)
+    add = fit.add_argument
+    add("data", help="a file (CSV, TSV, their gzip, Parquet), sample:NAME or paper:NAME")
+    add("--model", default="bayesian_gplvm", metavar="KEY", help="see `lvmcore models`")
+    add(
+        "--features", action="append", metavar="A,B,…", help="columns to use (default: all numbers)"
+    )
+    add("--label", metavar="COLUMN", help="column of classes (default: the one that looks like it)")
+    add("--no-label", action="store_true", help="use no label, whatever the table looks like")
+    add("--row-id", metavar="COLUMN", help="column that names the rows (default: as for --label)")
+    add("--no-row-id", action="store_true", help="number the rows instead")
+    add("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings",
+        help="a setting of the model; see `lvmcore models --model KEY`")  # fmt: skip
+    add("--seed", type=int, help="seed of the fit (short for --set random_state=…)")
+    add("--device", help="auto, cpu or cuda (short for --set device=…)")
+    add("--name", default="", help="what to call the run")
+    add("--out", type=Path, metavar="DIR",
+        help="new folder for the run (default: in the dashboard's store)")  # fmt: skip
+    reading = fit.add_argument_group("how the file is read (each is detected when not given)")
+    reading.add_argument("--delimiter", help="character between the cells")
+    reading.add_argument("--decimal", choices=[".", ","], help="decimal mark")
+    reading.add_argument("--encoding", help="text encoding, such as utf-8 or latin-1")
+    reading.add_argument(
+        "--header",
+        type=_header,
+        metavar="ROW",
+        help="number of the header row from 0, or yes, or no",
+    )
+    reading.add_argument(
+        "--missing",
+        action="append",
+        metavar="A,B,…",
+        help="further cells that mean missing (--missing=-999 where one starts with a dash)",
+    )
+
+
+def _header(text: str) -> int | bool:
+    known = {"yes": True, "no": False, "none": False}
+    if text.lower() in known:
+        return known[text.lower()]
+    if text.isdecimal():
+        return int(text)
+    raise argparse.ArgumentTypeError(f"got {text!r}, expected a row number, yes or no")
+
+
+def _fit(arguments: argparse.Namespace) -> int:
+    from lvmcore.runs.command import fit
+
+    return fit(arguments)
+
+
+def _models(arguments: argparse.Namespace) -> int:
+    from lvmcore.models import MODELS
+    from lvmcore.runs.execute import model_class
+
+    console = Console(highlight=False)
+    if arguments.model is not None:
+        console.print(_settings_grid(model_class(arguments.model)))
+        return _OK
+    grid = Grid("key", "model", "when to use it", "supports")
+    for key, model in MODELS.items():
+        grid.add_row(key, model.title, Text(model.summary), Text(_supports(model)))
+    console.print(grid)
+    return _OK
+
+
+def _settings_grid(model: type[LatentVariableModel]) -> Grid:
+    grid = Grid("setting", "default", "expected", "what it does", title=f"{model.title}")
+    for parameter in model.parameters():
+        default = "none" if parameter.default is None else str(parameter.default)
+        grid.add_row(parameter.name, default, Text(parameter.expected), Text(parameter.doc))
+    return grid
+
+
+def _supports(model: type[LatentVariableModel]) -> str:
+    can = model.capabilities
+    named = {
+        "labels": can.labels != "none",
+        "missing labels": can.missing_labels,
+        "missing cells": can.missing_cells,
+        "new rows": can.new_rows,
+        "decoding": can.decoding,
+        "sampling": can.sampling,
+        "uncertainty": can.uncertainty,
+    }
+    return ", ".join(name for name, supported in named.items() if supported)
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    from lvmcore.bench import run_bench
+
+    return run_bench(arguments.name, json_path=arguments.json, full=arguments.full)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,26 @@
+"""Reading tables, and making the matrices that models are fitted to."""
+
+from lvmcore.data.columns import Column, ColumnType
+from lvmcore.data.dataset import Dataset
+from lvmcore.data.papers import load_paper, paper_names
+from lvmcore.data.propose import propose_image_shape, propose_label, propose_row_id
+from lvmcore.data.reading import read_table
+from lvmcore.data.samples import Sample, load_sample, samples
+from lvmcore.data.table import Detected, Table
+
+__all__ = [
+    "Column",
+    "ColumnType",
+    "Dataset",
+    "Detected",
+    "Sample",
+    "Table",
+    "load_paper",
+    "load_sample",
+    "paper_names",
+    "propose_image_shape",
+    "propose_label",
+    "propose_row_id",
+    "read_table",
+    "samples",
+]

@@ -1,0 +1,195 @@
+"""From strings to numbers, dates and text, one column at a time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lvmcore.data.dates import read_dates
+from lvmcore.data.markers import NUMBER_MARKERS, TEXT_MARKERS
+from lvmcore.data.numberformat import NumberFormat, looks_numeric
+
+__all__ = ["Converted", "convert"]
+
+#: A column is numeric when at least this share of its known cells are numbers.
+NUMERIC_SHARE = 0.8
+_CODE = r"^[+-]?0[0-9xX]"
+_LONG_CODE = r"^\d{16,}$"
+_COUNTRY_CODE = r"^[A-Z]{1,3}$"
+_EXAMPLES = 3
+_PEEK = 500
+_MAX_SUSPECTS = 1000
+
+
+@dataclass
+class Converted:
+    """One column after conversion.
+
+    Attributes:
+        values: int64 or float64 (NumPy), nullable Int64, datetime64 or strings.
+        unparsed: How many cells of a numeric column were text, and became missing.
+        examples: The first few different ones.
+        bad_rows: The rows of all of them.
+        markers: What stood for missing cells.
+        hint: Why the column is a date or a code, for the sentence that explains its type.
+        kept_na: Number of cells of a text column that say N/A and stay answers.
+        suspects: Cells that look like numbers in another format than the one used.
+    """
+
+    values: Any
+    unparsed: int = 0
+    examples: tuple[str, ...] = ()
+    bad_rows: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    markers: frozenset[str] = frozenset()
+    hint: str = ""
+    kept_na: int = 0
+    suspects: tuple[str, ...] = ()
+
+
+def convert(
+    cells: Any, numbers: NumberFormat, extra: Sequence[str] = (), headers: int = 0
+) -> Converted:
+    """Convert one column of strings to what it holds.
+
+    Args:
+        cells: Arrow string array without nulls.
+        numbers: How numbers are written.
+        extra: Further strings that mean missing.
+        headers: How many of the first cells belong to a further header row: in a column of
+            numbers they are missing without being counted as text.
+    """
+    whole = _cast(cells, pa.int64())
+    if whole is not None and not _any(cells, _CODE):
+        return Converted(whole.to_numpy(zero_copy_only=False))
+    trimmed = pc.utf8_trim_whitespace(cells)
+    absent = pc.is_in(trimmed, value_set=pa.array([*NUMBER_MARKERS, *extra]))
+    known = pc.if_else(absent, pa.scalar(None, pa.string()), trimmed)
+    if known.null_count == len(known):
+        markers = frozenset(pc.unique(trimmed).to_pylist())
+        return Converted(np.full(len(known), np.nan), markers=markers)
+    if _any(known, _CODE) and _all(known, r"^[+-]?\d+$"):
+        return _text(trimmed, extra, hint="its cells are codes with leading zeros, kept as text")
+    if _any(known, _LONG_CODE) and _all(known, r"^\d+$"):
+        return _text(trimmed, extra, hint="its numbers have too many digits to be exact as numbers")
+    plain = _plain_numbers(known, numbers)
+    if plain is not None:
+        return Converted(plain, markers=_found(trimmed, absent))
+    return _mixed(trimmed, known, absent, numbers, extra, headers)
+
+
+def _mixed(
+    trimmed: Any,
+    known: Any,
+    absent: Any,
+    numbers: NumberFormat,
+    extra: Sequence[str],
+    headers: int,
+) -> Converted:
+    """Numbers in a national format or with text among them, else dates, else text."""
+    signed = pc.replace_substring(known, pattern="−", replacement="-")
+    good = pc.fill_null(pc.match_substring_regex(signed, pattern=numbers.pattern), False)
+    below = known.slice(headers)
+    count = len(below) - below.null_count
+    right = pc.sum(good.slice(headers)).as_py() or 0
+    if count and right >= NUMERIC_SHARE * count:
+        right_cells = pc.if_else(good, signed, pa.scalar(None, pa.string()))
+        values = numbers.to_plain(right_cells)
+        bad = pc.and_(pc.invert(good), pc.is_valid(known))
+        strange = pc.unique(pc.filter(below, bad.slice(headers))).to_pylist()
+        written_whole = not _any(right_cells, rf"^[^eEnN{numbers.decimal}]*[{numbers.decimal}eEnN]")
+        return Converted(
+            _as_whole(values) if written_whole else values.to_numpy(zero_copy_only=False),
+            unparsed=count - right,
+            examples=tuple(strange[:_EXAMPLES]),
+            bad_rows=np.flatnonzero(bad.slice(headers).to_numpy(zero_copy_only=False)) + headers,
+            markers=_found(trimmed, absent),
+            suspects=_suspects(strange),
+        )
+    text = _text(trimmed, extra)
+    dates = read_dates(pd.Series(known.to_pandas()))
+    if dates is not None and dates.values is not None:
+        return Converted(dates.values, markers=_found(trimmed, absent), hint=dates.why)
+    if dates is not None:
+        text.hint = dates.why
+    text.suspects = _suspects(pc.unique(known.drop_null()).slice(0, _MAX_SUSPECTS).to_pylist())
+    return text
+
+
+def _text(trimmed: Any, extra: Sequence[str], hint: str = "") -> Converted:
+    markers = [*TEXT_MARKERS, *extra]
+    if _looks_like_codes(trimmed):
+        markers.remove("NA")
+    absent = pc.is_in(trimmed, value_set=pa.array(markers))
+    known = pc.if_else(absent, pa.scalar(None, pa.string()), trimmed)
+    answers = pc.sum(pc.is_in(known, value_set=pa.array(["N/A", "n/a"]))).as_py() or 0
+    values = pd.Series(known.to_pandas())
+    return Converted(values, markers=_found(trimmed, absent), hint=hint, kept_na=answers)
+
+
+def _looks_like_codes(trimmed: Any) -> bool:
+    """Whether all cells are up to three capitals: then NA may be Namibia or a continent."""
+    values = [value for value in pc.unique(trimmed).to_pylist() if value not in {"", "NA"}]
+    if len(values) < 5:
+        return False
+    return _all(pa.array(values), _COUNTRY_CODE)
+
+
+def _plain_numbers(known: Any, numbers: NumberFormat) -> Any:
+    """Whole or decimal numbers that Arrow reads as they are; None when some cell is not one."""
+    whole = _cast(known, pa.int64())
+    if whole is not None:
+        return _nullable(whole)
+    if numbers.decimal != ".":
+        return None
+    floats = _cast(known, pa.float64())
+    return None if floats is None else floats.to_numpy(zero_copy_only=False)
+
+
+def _as_whole(values: Any) -> Any:
+    """Floats as integers when each of them is one."""
+    floats = values.to_numpy(zero_copy_only=False)
+    known = floats[~np.isnan(floats)]
+    if not np.all(np.isfinite(known)) or np.any(np.abs(known) > 2**53):
+        return floats
+    if np.any(known != np.round(known)):
+        return floats
+    return _nullable(pc.cast(values, pa.int64()))
+
+
+def _nullable(whole: Any) -> Any:
+    if whole.null_count == 0:
+        return whole.to_numpy(zero_copy_only=False)
+    absent = whole.is_null().to_numpy(zero_copy_only=False)
+    filled = pc.fill_null(whole, 0).to_numpy(zero_copy_only=False)
+    return pd.arrays.IntegerArray(filled.copy(), absent.copy())
+
+
+def _cast(cells: Any, kind: Any) -> Any:
+    """The cells as numbers, or None when some cell is none; most that fail do so early."""
+    try:
+        pc.cast(cells.slice(0, _PEEK), kind)
+        return pc.cast(cells, kind)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _any(cells: Any, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(cells, pattern=pattern)).as_py())
+
+
+def _all(cells: Any, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(cells, pattern=pattern)).as_py())
+
+
+def _found(trimmed: Any, absent: Any) -> frozenset[str]:
+    return frozenset(pc.unique(pc.filter(trimmed, absent)).to_pylist())
+
+
+def _suspects(cells: Sequence[str]) -> tuple[str, ...]:
+    numeric = tuple(cell for cell in cells[:_MAX_SUSPECTS] if looks_numeric(cell))
+    return numeric if 2 * len(numeric) >= len(cells[:_MAX_SUSPECTS]) else ()

@@ -1,0 +1,216 @@
+"""From UTF-8 text to columns of strings: what is looked at first, and the parse itself."""
+
+import csv
+import io
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from lvmcore.data.dialect import NO_DELIMITER, Dialect, detect_dialect, split_rows
+from lvmcore.data.layout import Layout, find_footnotes, find_layout
+from lvmcore.data.numberformat import NumberFormat, detect_number_format
+from lvmcore.data.ragged import refuse_stray_quotes, repair
+from lvmcore.data.source import SAMPLE_BYTES
+from lvmcore.errors import DataError
+
+__all__ = ["TextTable", "parse_text"]
+
+_MAX_LINE = 64 * 1024**2
+_ONE_LINE = 1024**2
+_LEAST_LINES = 40
+_MAX_COLUMNS = 100_000
+_MAX_NEWLINES = 50
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of strings and how it was found.
+
+    Attributes:
+        cells: Arrow table of strings, one column per column of the text, named "0", "1", ….
+        layout: Where the table lay.
+        dialect: How cells were separated.
+        numbers: How numbers are written, as far as the head shows.
+        notes: What was left out or repaired.
+    """
+
+    cells: Any
+    layout: Layout
+    dialect: Dialect
+    numbers: NumberFormat
+    notes: list[str]
+
+
+def parse_text(
+    data: bytes,
+    *,
+    name: str,
+    delimiter: str | None,
+    decimal: str | None,
+    header: int | bool | None,
+) -> TextTable:
+    """Parse the text of one table.
+
+    Args:
+        data: UTF-8 without a byte order mark.
+        name: What to call the file in a message.
+        delimiter: See `read_table`.
+        decimal: See `read_table`.
+        header: See `read_table`.
+
+    Raises:
+        DataError: The text is not one table.
+    """
+    if b"\r" in data[:SAMPLE_BYTES] and b"\n" not in data[:SAMPLE_BYTES]:
+        data = data.replace(b"\r", b"\n")
+    if not data.strip():
+        raise DataError(f"{name!r} holds only blank lines. Expected a header row and values.")
+    head = _head(data, name)
+    dialect = detect_dialect(head, delimiter)
+    try:
+        rows = list(split_rows(head, dialect))
+    except csv.Error as error:
+        raise DataError(
+            f"{name!r} cannot be split into cells: {error}. A quotation mark may be left open, or "
+            "the delimiter may be wrong. Set the delimiter and try again."
+        ) from error
+    cells = (cell for row in rows for cell in row.cells)
+    shown = None if dialect.delimiter == NO_DELIMITER else dialect.delimiter
+    numbers = detect_number_format(cells, shown, decimal)
+    layout = find_layout(rows, numbers, header, name)
+    if layout.width > _MAX_COLUMNS:
+        raise DataError(
+            f"{name!r} has {layout.width:,} columns, more than the {_MAX_COLUMNS:,} that are read. "
+            "Expected one row per observation: is the table turned on its side?"
+        )
+    start = sum(len(line.encode()) for line in head[: layout.first])
+    end, notes = _without_footnotes(data, start, dialect, layout)
+    table, found = _parse(data, start, end, dialect, layout, name)
+    return TextTable(table, layout, dialect, numbers, [*layout.notes, *notes, *found])
+
+
+def _head(data: bytes, name: str) -> list[str]:
+    """The first lines: 256 KB of them, or more until there are enough to judge by."""
+    size = SAMPLE_BYTES
+    while size < len(data) and data.count(b"\n", 0, size) < _LEAST_LINES and size < _MAX_LINE:
+        size *= 2
+    cut = len(data) if size >= len(data) else data.rfind(b"\n", 0, size) + 1
+    if cut == 0 or (len(data) > _ONE_LINE and b"\n" not in data[:-1]):
+        raise DataError(
+            f"{name!r} is {len(data) / 1e6:,.1f} MB of text in one line of more than "
+            f"{min(size, len(data)) / 1e6:,.1f} MB. Expected one line per row. The line ends may "
+            "have been lost when the file was made: export it again."
+        )
+    return io.StringIO(data[:cut].decode("utf-8"), newline="").readlines()
+
+
+def _without_footnotes(
+    data: bytes, start: int, dialect: Dialect, layout: Layout
+) -> tuple[int, list[str]]:
+    """Find where the data end, before any footnotes."""
+    from_byte = max(start, len(data) - SAMPLE_BYTES)
+    if from_byte > start:
+        from_byte = data.find(b"\n", from_byte) + 1 or len(data)
+    tail = io.StringIO(data[from_byte:].decode("utf-8"), newline="").readlines()
+    keep = 1 if from_byte == start else 0
+    try:
+        cut, count = find_footnotes(tail, dialect, layout.numeric, keep)
+    except csv.Error:
+        return len(data), []
+    if not cut:
+        return len(data), []
+    size = sum(len(line.encode()) for line in tail[-cut:])
+    first = next(line.strip(' \t\r\n",;|') for line in tail[-cut:] if line.strip(' \t\r\n",;|'))
+    shown = first if len(first) <= 80 else first[:77] + "..."
+    lines = "1 footnote row was" if count == 1 else f"{count} footnote rows were"
+    return len(data) - size, [f"{lines} left out below the data, beginning: {shown!r}."]
+
+
+def _parse(
+    data: bytes, start: int, end: int, dialect: Dialect, layout: Layout, name: str
+) -> tuple[Any, list[str]]:
+    """Parse the lines from one byte to another; the ragged and the spaced ones with more care."""
+    spaced = dialect.delimiter == " "
+    if not spaced:
+        try:
+            body = memoryview(data)[start:end]
+            table = _read(body, dialect.delimiter, dialect.quote, layout.width)
+        except pa.ArrowInvalid:
+            pass
+        else:
+            return table, _check_lines(table, data, start, end, dialect, layout, name)
+    elif data.find(b'"', start, end) < 0:
+        trimmed = re.sub(rb"(?m)^[ \t]+|[ \t\r]+$", b"", data[start:end])
+        plain = re.sub(rb"[ \t]+", NO_DELIMITER.encode(), trimmed)
+        try:
+            table = _read(plain, NO_DELIMITER, None, layout.width)
+        except pa.ArrowInvalid:
+            pass
+        else:
+            return table, _check_lines(table, plain, 0, len(plain), dialect, layout, name)
+    lines = io.StringIO(data[start:end].decode("utf-8"), newline="").readlines()
+    plain, notes = repair(lines, dialect, layout, name, first_line=layout.first + 1)
+    return _read(plain, NO_DELIMITER, '"', layout.width), notes
+
+
+def _read(body: bytes | memoryview, delimiter: str, quote: str | None, width: int) -> Any:
+    names = [str(position) for position in range(width)]
+    longest = 1 << 24
+    return pacsv.read_csv(
+        pa.py_buffer(body),
+        read_options=pacsv.ReadOptions(
+            column_names=names, block_size=max(longest, min(len(body), _MAX_LINE))
+        ),
+        parse_options=pacsv.ParseOptions(
+            delimiter=delimiter,
+            quote_char=quote if quote is not None else False,
+            newlines_in_values=quote is not None,
+        ),
+        convert_options=pacsv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+        ),
+    )
+
+
+def _check_lines(
+    table: Any, data: bytes, start: int, end: int, dialect: Dialect, layout: Layout, name: str
+) -> list[str]:
+    """Account for every line: one row each, a blank one, or a line end inside quotes."""
+    ends = data.count(b"\n", start, end) + (end > start and data[end - 1] != ord("\n"))
+    if ends == table.num_rows:
+        return []
+    inside = 0
+    if dialect.quote is not None and data.find(dialect.quote.encode(), start, end) >= 0:
+        inside = _line_ends_inside_cells(table, dialect.delimiter, name)
+    if inside:
+        text = io.StringIO(data[start:end].decode("utf-8"), newline="")
+        refuse_stray_quotes(text, dialect, name, first_line=layout.first + 1)
+    blank = ends - table.num_rows - inside
+    if blank <= 0:
+        return []
+    return [f"{blank} blank line{'s were' if blank > 1 else ' was'} left out."]
+
+
+def _line_ends_inside_cells(table: Any, delimiter: str, name: str) -> int:
+    inside = 0
+    for column in table.columns:
+        counts = pc.count_substring(column, pattern="\n")
+        most = pc.max(counts).as_py() or 0
+        inside += pc.sum(counts).as_py() or 0
+        if most <= 1:
+            continue
+        row = pc.index(counts, most).as_py()
+        cell = column[row].as_py()
+        lines = [line for line in cell.splitlines() if line]
+        swallowed = sum(line.count(delimiter) >= max(1, table.num_columns - 2) for line in lines)
+        if most > _MAX_NEWLINES or swallowed >= 2:
+            raise DataError(
+                f"In {name!r} a quotation mark seems to be left open: one cell of row {row + 1} "
+                f"runs over {most + 1} lines and begins with {cell[:40]!r}. Close or remove that "
+                "quotation mark."
+            )
+    return inside

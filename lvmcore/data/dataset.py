@@ -1,0 +1,284 @@
+"""The numeric matrix that models are fitted to, with its labels and names."""
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from lvmcore.errors import DataError
+
+__all__ = ["Dataset", "labels_as_text"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A matrix of numbers with names for its rows and columns.
+
+    Attributes:
+        X: float64 [N, D] in the data's units; NaN for a missing cell, never infinite.
+        feature_names: D names, all different.
+        row_ids: N names of rows (strings), all different.
+        rows: N positions of these rows in the table they came from, from 0.
+        frame: The same rows with all columns of the table, for colours and listings.
+        name: What to call the dataset.
+        labels: N classes as strings, None for a missing one; or None when there is no label.
+        label_name: The name of the label, or None.
+        notes: What was left out or coded, and why.
+        image_shape: (height, width) when a row is an image, pixel by pixel along its rows.
+        digest: sha256 over X, the labels, all names, the frame and the image shape.
+    """
+
+    X: NDArray[np.float64]
+    feature_names: tuple[str, ...]
+    row_ids: NDArray[np.str_]
+    rows: NDArray[np.intp]
+    frame: pd.DataFrame
+    name: str = "dataset"
+    labels: NDArray[np.object_] | None = None
+    label_name: str | None = None
+    notes: tuple[str, ...] = ()
+    image_shape: tuple[int, int] | None = None
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        n, d = _shape_of(self.X)
+        lengths = {
+            "row_ids": (len(self.row_ids), n),
+            "rows": (len(self.rows), n),
+            "frame": (len(self.frame), n),
+            "labels": (n if self.labels is None else len(self.labels), n),
+            "feature_names": (len(self.feature_names), d),
+        }
+        for what, (got, expected) in lengths.items():
+            if got != expected:
+                raise DataError(f"{what} has {got} entries; expected {expected}, as X has.")
+        if np.isinf(self.X).any():
+            row, column = (int(place[0]) for place in np.nonzero(np.isinf(self.X)))
+            raise DataError(
+                f"X has an infinite value in row {row + 1}, column "
+                f"{self.feature_names[column]!r}. Expected finite numbers, or NaN where a value "
+                "is missing."
+            )
+        _refuse_repeated("feature name", self.feature_names)
+        _refuse_repeated("row id", self.row_ids.tolist())
+        if self.image_shape is not None and self.image_shape[0] * self.image_shape[1] != d:
+            raise DataError(f"image_shape={self.image_shape} has not {d} pixels, as X has columns.")
+        object.__setattr__(self, "digest", self._digest())
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The different labels, sorted; empty when there is no label."""
+        if self.labels is None:
+            return ()
+        return tuple(sorted({label for label in self.labels.tolist() if label is not None}))
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: ArrayLike,
+        labels: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+        *,
+        name: str = "dataset",
+        label_name: str = "label",
+        row_ids: Sequence[str] | None = None,
+        image_shape: tuple[int, int] | None = None,
+    ) -> "Dataset":
+        """Make a dataset of arrays.
+
+        Args:
+            X: Numbers [N, D]; NaN for a missing cell.
+            labels: N classes; None or NaN for a missing one.
+            feature_names: D names; by default x1, x2, ….
+            name: What to call it.
+            label_name: What to call the label.
+            row_ids: N names of rows; by default "1", "2", ….
+            image_shape: (height, width) when a row is an image.
+
+        Raises:
+            DataError: X is no matrix of finite or missing numbers, or the lengths do not fit.
+        """
+        try:
+            matrix = np.array(X, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"X is not a matrix of numbers: {error}.") from error
+        n, d = _shape_of(matrix)
+        names = (
+            tuple(feature_names)
+            if feature_names is not None
+            else tuple(f"x{column + 1}" for column in range(d))
+        )
+        if len(names) != d:
+            raise DataError(f"There are {len(names)} feature names for {d} columns of X.")
+        classes = None
+        frame = pd.DataFrame(matrix, columns=list(names))
+        if labels is not None:
+            classes = labels_as_text(pd.Series(np.asarray(labels).tolist(), dtype=object))
+            if len(classes) != n:
+                raise DataError(f"There are {len(classes)} labels for {n} rows of X.")
+            key = label_name if label_name not in names else f"{label_name} (label)"
+            frame = frame.assign(**{key: pd.Series(classes.tolist())})
+        ids = np.array(row_ids if row_ids is not None else range(1, n + 1)).astype(np.str_)
+        return cls(
+            X=matrix,
+            feature_names=names,
+            row_ids=ids,
+            rows=np.arange(n),
+            frame=frame,
+            name=name,
+            labels=classes,
+            label_name=label_name if labels is not None else None,
+            image_shape=image_shape,
+        )
+
+    def subset(self, keep: NDArray[Any], note: str | None = None) -> "Dataset":
+        """Return some of the rows.
+
+        Args:
+            keep: A mask of N booleans, or row positions in this dataset.
+            note: What to add to the notes.
+        """
+        chosen = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep
+        return replace(
+            self,
+            X=self.X[chosen],
+            row_ids=self.row_ids[chosen],
+            rows=self.rows[chosen],
+            frame=self.frame.iloc[chosen].reset_index(drop=True),
+            labels=None if self.labels is None else self.labels[chosen],
+            notes=self.notes if note is None else (*self.notes, note),
+        )
+
+    def complete_rows(self) -> "Dataset":
+        """Return the rows without a missing feature cell.
+
+        Columns that are missing throughout are left out first. A note says how many rows went
+        and which columns were missing most often in them.
+
+        Raises:
+            DataError: No row is complete.
+        """
+        dataset = self._without_empty_columns()
+        absent = np.isnan(dataset.X)
+        dropped = np.asarray(absent.any(axis=1))
+        count = int(dropped.sum())
+        if count == 0:
+            return dataset
+        most = _most_missing(absent, dataset.feature_names)
+        if count == len(dataset):
+            raise DataError(
+                f"Every one of the {count:,} rows of {self.name!r} has a missing cell, so none is "
+                f"left. Most are missing in {most}. Leave these columns out, or use a model that "
+                "accepts missing cells."
+            )
+        rows = "1 row" if count == 1 else f"{count:,} rows"
+        note = f"{rows} left out: a cell is missing, most often in {most}."
+        return dataset.subset(np.logical_not(dropped), note)
+
+    def _without_empty_columns(self) -> "Dataset":
+        empty = np.isnan(self.X).all(axis=0)
+        if not empty.any():
+            return self
+        kept = np.flatnonzero(~empty)
+        names = [self.feature_names[column] for column in np.flatnonzero(empty)]
+        if not kept.size:
+            raise DataError(f"Every cell of {self.name!r} is missing. There is nothing to fit.")
+        return replace(
+            self,
+            X=self.X[:, kept],
+            feature_names=tuple(self.feature_names[column] for column in kept),
+            notes=(
+                *self.notes,
+                *(f"Column {name!r} left out: every cell is missing." for name in names),
+            ),
+            image_shape=None,
+        )
+
+    def _digest(self) -> str:
+        matrix = np.where(np.isnan(self.X), np.nan, self.X) + 0.0
+        digest = hashlib.sha256(np.ascontiguousarray(matrix, dtype="<f8").tobytes())
+        labels = None if self.labels is None else self.labels.tolist()
+        names = [self.feature_names, self.label_name, labels, self.row_ids.tolist()]
+        frame = [list(self.frame.columns), [str(kind) for kind in self.frame.dtypes]]
+        digest.update(json.dumps([names, frame, self.image_shape], ensure_ascii=True).encode())
+        cells = pd.util.hash_pandas_object(self.frame, index=False)
+        digest.update(cells.to_numpy(dtype="<u8").tobytes())
+        return digest.hexdigest()
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write `data.parquet` and `dataset.json` into a folder, each all or nothing.
+
+        Args:
+            folder: Made if it is not there.
+
+        Returns:
+            The folder.
+        """
+        from lvmcore.data.storage import save_dataset
+
+        return save_dataset(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> "Dataset":
+        """Read what `save` wrote.
+
+        Raises:
+            DataError: The folder holds no dataset, or one that was damaged or changed.
+        """
+        from lvmcore.data.storage import load_dataset
+
+        return load_dataset(Path(folder))
+
+
+def labels_as_text(values: pd.Series) -> NDArray[np.object_]:
+    """Classes as strings, whole numbers without a decimal point; None for a missing one."""
+    texts: list[str | None] = []
+    for value in values.tolist():
+        if value is None or pd.isna(value):
+            texts.append(None)
+        elif isinstance(value, float) and value.is_integer():
+            texts.append(str(int(value)))
+        else:
+            texts.append(str(value))
+    labels = np.empty(len(texts), dtype=object)
+    labels[:] = texts
+    return labels
+
+
+def _shape_of(X: NDArray[Any]) -> tuple[int, int]:
+    if X.ndim != 2 or 0 in X.shape:
+        raise DataError(
+            f"X has the shape {X.shape}. Expected rows by columns, with at least one of each."
+        )
+    return int(X.shape[0]), int(X.shape[1])
+
+
+def _refuse_repeated(what: str, names: Sequence[str]) -> None:
+    if len(set(names)) == len(names):
+        return
+    seen: dict[str, int] = {}
+    for place, name in enumerate(names):
+        if name in seen:
+            raise DataError(
+                f"The {what} {name!r} occurs twice, at {seen[name] + 1} and {place + 1}. Expected "
+                "each once."
+            )
+        seen[name] = place
+
+
+def _most_missing(absent: NDArray[np.bool_], names: Sequence[str]) -> str:
+    counts = absent.sum(axis=0)
+    worst = np.argsort(-counts, kind="stable")[:3]
+    return ", ".join(
+        f"{names[column]!r} ({counts[column]:,})" for column in worst if counts[column]
+    )

@@ -1,0 +1,200 @@
+"""Which character separates the cells, and which one quotes them."""
+
+import csv
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lvmcore.data.numberformat import looks_numeric
+from lvmcore.errors import ConfigError
+
+__all__ = ["NO_DELIMITER", "Dialect", "Row", "detect_dialect", "filled", "split_rows"]
+
+#: Stands for "one column": a character that no text file has.
+NO_DELIMITER = "\x1f"
+_CANDIDATES = (",", ";", "\t", "|", " ")
+_MAX_ROWS = 200
+_MAX_CELLS = 100_000
+#: Scores closer than this are a case for a second opinion.
+_CLOSE = 0.08
+#: Below this no delimiter explains the lines.
+_POOR = 0.2
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}[:.]\d{2}([:.]\d{2})?.*)?")
+_TIME = re.compile(r"\d{1,2}[:.]\d{2}([:.]\d{2})?")
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How cells are separated and quoted.
+
+    Attributes:
+        delimiter: One character; a space stands for any run of spaces; `NO_DELIMITER` for a
+            table of one column.
+        quote: The quotation mark, or None when quotation marks are ordinary characters.
+    """
+
+    delimiter: str
+    quote: str | None = '"'
+
+
+@dataclass(frozen=True)
+class Row:
+    """One record of the text: its cells, without spaces around them, and where it stands.
+
+    Attributes:
+        line: Number of its first line in the file, from 1.
+        start: Index of that line among the lines that were split.
+        end: Index after its last line.
+        cells: The cells.
+    """
+
+    line: int
+    start: int
+    end: int
+    cells: tuple[str, ...]
+
+
+def filled(cells: Sequence[str]) -> int:
+    """The number of cells that hold something."""
+    return sum(cell != "" for cell in cells)
+
+
+def split_rows(
+    lines: Sequence[str], dialect: Dialect, *, first_line: int = 1, limit: int | None = None
+) -> Iterator[Row]:
+    """Split lines into records, blank ones included.
+
+    Args:
+        lines: Lines with their ends.
+        dialect: How to split them.
+        first_line: Number of the first of them in the file.
+        limit: Stop after so many records.
+    """
+    spaced = dialect.delimiter == " "
+    reader = csv.reader(
+        (line.strip() + "\n" for line in lines) if spaced else lines,
+        delimiter=dialect.delimiter,
+        quotechar=dialect.quote,
+        quoting=csv.QUOTE_NONE if dialect.quote is None else csv.QUOTE_MINIMAL,
+        skipinitialspace=spaced,
+    )
+    begin = 0
+    for number, cells in enumerate(reader):
+        end = reader.line_num
+        stripped = tuple(cell.strip() for cell in cells)
+        yield Row(first_line + begin, begin, end, stripped)
+        begin = end
+        if limit is not None and number + 1 >= limit:
+            return
+
+
+def detect_dialect(lines: Sequence[str], delimiter: str | None = None) -> Dialect:
+    """Find the dialect of the first lines of a table.
+
+    Every candidate is scored: among the rows that it splits, the share with the usual number of
+    cells, squared, times the root of the share of rows that it splits (titles and remarks have no
+    delimiter), times how much its cells look like values (numbers, dates, empty cells and words
+    rather than cells that still hold a delimiter), times k/(k+1) for k cells in a row. When two
+    are close, clevercsv's answer decides between them.
+
+    Args:
+        lines: The first lines of the text.
+        delimiter: The delimiter where the caller knows it.
+
+    Raises:
+        ConfigError: The delimiter asked for is not one character.
+    """
+    if delimiter is not None:
+        if delimiter in {"\\t", "tab"}:
+            delimiter = "\t"
+        if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
+            raise ConfigError(
+                f"The delimiter is {delimiter!r}. Expected one character such as ',' ';' '|' or a "
+                "tab, and a space for columns separated by spaces."
+            )
+        return Dialect(delimiter, _quote(lines, delimiter))
+    sample = list(lines[: 2 * _MAX_ROWS])
+    scores = {mark: _score(sample, Dialect(mark, _quote(sample, mark))) for mark in _CANDIDATES}
+    ranked = sorted(scores, key=lambda mark: scores[mark], reverse=True)
+    best = ranked[0]
+    if scores[best] < _POOR or _is_one_column_of_decimals(sample, best):
+        best = _fallback(sample)
+    elif scores[best] - scores[ranked[1]] < _CLOSE:
+        best = _second_opinion(sample, ranked[:2])
+    return Dialect(best, _quote(sample, best))
+
+
+def _quote(lines: Sequence[str], delimiter: str) -> str | None:
+    """The quotation mark: '"' unless only single quotes stand at the borders of cells."""
+    text = "".join(lines[:_MAX_ROWS])
+    mark = re.escape(delimiter)
+    if '"' in text:
+        opening = len(re.findall(rf'(?:^|{mark})\s*"', text, re.MULTILINE))
+        closing = len(re.findall(rf'"\s*(?:{mark}|$)', text, re.MULTILINE))
+        return '"' if opening and closing else None
+    borders = re.findall(rf"(?:^|{mark})'[^'\n]*'(?=\s*(?:{mark}|$))", text, re.MULTILINE)
+    return "'" if len(borders) >= max(2, len(lines[:_MAX_ROWS]) // 2) else '"'
+
+
+def _score(lines: Sequence[str], dialect: Dialect) -> float:
+    try:
+        rows = [row.cells for row in split_rows(lines, dialect, limit=_MAX_ROWS)]
+    except csv.Error:
+        return 0.0
+    rows = [cells for cells in rows if filled(cells)]
+    if not rows:
+        return 0.0
+    split = [cells for cells in rows if len(cells) > 1]
+    if 2 * len(split) < len(rows):
+        return 0.0
+    width, count = Counter(len(cells) for cells in split).most_common(1)[0]
+    usual = [cells for cells in rows if len(cells) == width]
+    cells = [cell for row in usual[1:] or usual for cell in row][:_MAX_CELLS]
+    quality = sum(_cell_quality(cell) for cell in cells) / len(cells)
+    if dialect.delimiter == " " and sum(map(looks_numeric, cells)) < 0.5 * len(cells):
+        return 0.0
+    consistency = (count / len(split)) ** 2 * math.sqrt(len(split) / len(rows))
+    return consistency * quality * width / (width + 1)
+
+
+def _cell_quality(cell: str) -> float:
+    if cell == "" or looks_numeric(cell) or _DATE.fullmatch(cell) or _TIME.fullmatch(cell):
+        return 1.0
+    return 0.2 if any(mark in cell for mark in ";\t|,") else 0.85
+
+
+def _is_one_column_of_decimals(lines: Sequence[str], best: str) -> bool:
+    """A name, then only "1,5": one column with decimal commas, not two of whole numbers."""
+    rows = [line for line in lines if line.strip()]
+    if best != "," or len(rows) < 2 or "," in rows[0] or looks_numeric(rows[0].strip()):
+        return False
+    return all(_DECIMAL_COMMA.fullmatch(line) for line in rows[1:-1]) and (
+        _DECIMAL_COMMA.fullmatch(rows[1]) is not None
+    )
+
+
+def _fallback(lines: Sequence[str]) -> str:
+    """The delimiter that most lines have, or one column when none has a majority."""
+    rows = [line for line in lines if line.strip()]
+    if not rows or _is_one_column_of_decimals(lines, ","):
+        return NO_DELIMITER
+    share = {mark: sum(mark in line for line in rows) for mark in _CANDIDATES if mark != " "}
+    best = max(share, key=lambda mark: share[mark])
+    believable = best == "\t" or best in rows[0]
+    return best if 2 * share[best] > len(rows) and believable else NO_DELIMITER
+
+
+def _second_opinion(lines: Sequence[str], candidates: Sequence[str]) -> str:
+    import clevercsv
+
+    text = "".join(lines[:100])[:10_000]
+    try:
+        opinion = clevercsv.Detector().detect(text, delimiters=list(candidates))
+    except clevercsv.Error:
+        return candidates[0]
+    if opinion is not None and opinion.delimiter in candidates:
+        return str(opinion.delimiter)
+    return candidates[0]

@@ -1,0 +1,103 @@
+"""Parquet files as data frames."""
+
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as pat
+
+from lvmcore.errors import DataError
+
+__all__ = ["is_parquet", "read_parquet"]
+
+
+def is_parquet(data: bytes) -> bool:
+    """Whether the bytes begin as Parquet does."""
+    return data[:4] == b"PAR1"
+
+
+def read_parquet(data: bytes, name: str, max_bytes: int) -> tuple[pd.DataFrame, list[str]]:
+    """Read the columns of a Parquet file; an index that pandas stored becomes a column.
+
+    Args:
+        data: The file.
+        name: What to call it in a message.
+        max_bytes: Largest content, decompressed, in bytes.
+
+    Returns:
+        The frame, and notes on columns that were left out or converted.
+
+    Raises:
+        DataError: The file is damaged, too large, or holds no rows or columns.
+    """
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        size = sum(
+            file.metadata.row_group(index).total_byte_size
+            for index in range(file.metadata.num_row_groups)
+        )
+        if size > max_bytes:
+            raise DataError(
+                f"{name!r} unpacks to {size / 1e6:,.0f} MB, more than the {max_bytes / 1e6:,.0f} "
+                "MB that are read. Save fewer rows or columns."
+            )
+        table = file.read().replace_schema_metadata(None)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(
+            f"{name!r} begins like Parquet and cannot be read: it is damaged or cut off. Copy or "
+            "save it again."
+        ) from error
+    if table.num_rows == 0 or table.num_columns == 0:
+        raise DataError(
+            f"{name!r} has {table.num_rows} rows and {table.num_columns} columns. Expected at "
+            "least one of each."
+        )
+    notes: list[str] = []
+    arrays, names = [], []
+    for label, column in zip(table.column_names, table.columns, strict=True):
+        plain = _plain(column)
+        if plain is None:
+            notes.append(f"Column {label!r} left out: its cells are lists or records.")
+            continue
+        arrays.append(plain)
+        names.append("index" if label == "__index_level_0__" else label)
+    if not arrays:
+        raise DataError(f"No column of {name!r} holds numbers, text or dates.")
+    columns = [_to_pandas(array) for array in arrays]
+    frame = pd.concat(columns, axis="columns")
+    return frame.set_axis(names, axis="columns"), notes
+
+
+def _plain(column: Any) -> Any:
+    """A column of numbers, strings, booleans or times; None for anything nested or binary."""
+    kind = column.type
+    if pat.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+        kind = column.type
+    if pat.is_decimal(kind) or pat.is_float16(kind):
+        return column.cast(pa.float64())
+    if pat.is_null(kind):
+        return column.cast(pa.float64())
+    if pat.is_time(kind) or pat.is_duration(kind):
+        return column.cast(pa.string()) if pat.is_time(kind) else column.cast(pa.int64())
+    if pat.is_date(kind):
+        return column.cast(pa.timestamp("ms"))
+    if pat.is_nested(kind) or pat.is_binary(kind) or pat.is_large_binary(kind):
+        return None
+    return column
+
+
+def _to_pandas(column: Any) -> pd.Series:
+    kind = column.type
+    if pat.is_integer(kind) and column.null_count:
+        return pd.Series(column.to_pandas(types_mapper=lambda _: pd.Int64Dtype()))
+    if pat.is_boolean(kind) and column.null_count:
+        return pd.Series(column.to_pandas(types_mapper=lambda _: pd.BooleanDtype()))
+    values: pd.Series = pd.Series(column.to_pandas())
+    if pat.is_string(kind) or pat.is_large_string(kind):
+        return values.mask(values == "")
+    if pat.is_timestamp(kind) and values.dt.tz is not None:
+        naive: pd.Series = values.dt.tz_convert("UTC").dt.tz_localize(None)
+        return naive
+    return values

@@ -1,0 +1,125 @@
+"""Datasets on disk: `data.parquet` and `dataset.json` in a folder."""
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lvmcore.data.dataset import Dataset
+from lvmcore.errors import DataError
+
+__all__ = ["load_dataset", "save_dataset"]
+
+_FEATURE, _FRAME = "feature/", "frame/"
+_META = "dataset.json"
+_DATA = "data.parquet"
+_FORMAT = 1
+
+
+def save_dataset(dataset: Dataset, folder: Path) -> Path:
+    """Write a dataset; see `Dataset.save`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    frame = dataset.frame
+    parts = [
+        pd.DataFrame(dataset.X, columns=[_FEATURE + name for name in dataset.feature_names]),
+        frame.set_axis([_FRAME + str(name) for name in frame.columns], axis="columns"),
+        pd.DataFrame({"row_id": dataset.row_ids.tolist(), "row": dataset.rows}),
+    ]
+    table = pa.Table.from_pandas(pd.concat(parts, axis="columns"), preserve_index=False)
+    if dataset.labels is not None:
+        table = table.append_column("label", pa.array(dataset.labels.tolist(), pa.string()))
+    meta = {
+        "format": _FORMAT,
+        "name": dataset.name,
+        "rows": len(dataset),
+        "feature_names": dataset.feature_names,
+        "label_name": dataset.label_name,
+        "image_shape": dataset.image_shape,
+        "notes": dataset.notes,
+        "digest": dataset.digest,
+    }
+    text = json.dumps(meta, indent=1, ensure_ascii=False).encode()
+    _write(folder / _DATA, lambda file: pq.write_table(table, file))
+    _write(folder / _META, lambda file: file.write(text))
+    return folder
+
+
+def load_dataset(folder: Path) -> Dataset:
+    """Read a dataset and check its digest; see `Dataset.load`."""
+    where = str(folder)
+    try:
+        meta = json.loads((folder / _META).read_text(encoding="utf-8"))
+        if meta["format"] != _FORMAT:
+            raise DataError(
+                f"The dataset saved in {where!r} has the format {meta['format']!r}; this version "
+                f"reads {_FORMAT}. Make it again from the table."
+            )
+        with (folder / _DATA).open("rb") as file:
+            dataset = _assemble(meta, pq.read_table(file))
+        digest = meta["digest"]
+    except FileNotFoundError as error:
+        raise DataError(
+            f"{where!r} holds no saved dataset: {Path(error.filename).name} is not there."
+        ) from error
+    except DataError:
+        raise
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"The dataset saved in {where!r} is damaged ({type(error).__name__}: {error}). Make "
+            "it again from the table."
+        ) from error
+    if dataset.digest != digest:
+        raise DataError(
+            f"The dataset saved in {where!r} was changed: its content does not have the digest it "
+            "was saved with. Make it again from the table."
+        )
+    return dataset
+
+
+def _assemble(meta: dict[str, Any], table: Any) -> Dataset:
+    labels = None
+    if "label" in table.column_names:
+        labels = np.empty(table.num_rows, dtype=object)
+        labels[:] = table.column("label").to_pylist()
+        table = table.drop_columns(["label"])
+    everything = table.to_pandas()
+    features = [_FEATURE + name for name in meta["feature_names"]]
+    of_frame = [name for name in everything.columns if name.startswith(_FRAME)]
+    shape = meta["image_shape"]
+    return Dataset(
+        X=everything[features].to_numpy(dtype=np.float64),
+        feature_names=tuple(meta["feature_names"]),
+        row_ids=np.array(everything["row_id"].tolist(), dtype=np.str_),
+        rows=everything["row"].to_numpy(dtype=np.intp),
+        frame=everything[of_frame].set_axis(
+            [name.removeprefix(_FRAME) for name in of_frame], axis="columns"
+        ),
+        name=meta["name"],
+        labels=labels,
+        label_name=meta["label_name"],
+        notes=tuple(meta["notes"]),
+        image_shape=None if shape is None else (int(shape[0]), int(shape[1])),
+    )
+
+
+def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write a file under a temporary name, push it to the disk, and give it its name."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            Path(temporary).unlink()
+        raise

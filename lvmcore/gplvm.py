@@ -1,0 +1,127 @@
+"""What Gaussian-process latent variable models share: start, inference, decoding, storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import norm, qmc
+from sklearn.cluster import kmeans_plusplus
+from torch import Tensor
+
+from lvmcore.base import LatentVariableModel, Problem, to_numpy
+from lvmcore.inference import infer_rows
+from lvmcore.layers import DataDecoder, LatentRows
+from lvmcore.results import Posterior, Snapshot
+
+__all__ = ["GPLatentVariableModel", "pca_start", "snapshot_of", "spread_points", "standard_draws"]
+
+START_VARIANCE = 0.1
+START_NOISE = 0.1
+SNAPSHOT_ROWS = 2000
+DENSITY_DRAWS = 64
+
+
+class GPLatentVariableModel(LatentVariableModel):
+    """Base of the models whose data path is a set of sparse Gaussian processes."""
+
+    n_inducing: int
+    noise: str
+    learning_rate: float
+    max_iter: int
+
+    _decoder: DataDecoder
+
+    def _inducing_count(self, n_rows: int) -> int:
+        """M, at most one inducing input a row."""
+        if self.n_inducing > n_rows:
+            self._note(
+                f"n_inducing reduced from {self.n_inducing} to {n_rows}: the table has "
+                f"{n_rows} rows."
+            )
+        return min(self.n_inducing, n_rows)
+
+    @property
+    def noise_variance_(self) -> NDArray[np.float64]:
+        """σ_d² of the columns that vary, standardised units, [D]."""
+        return to_numpy(self._decoder.noise)
+
+    def _start_noise(self, problem: Problem) -> Tensor:
+        columns = problem.Y.shape[1] if self.noise == "column" else 1
+        return problem.Y.new_full((columns,), START_NOISE)
+
+    def _keep_rows(self, rows: LatentRows) -> None:
+        self.embedding_ = Posterior(to_numpy(rows.mean), to_numpy(rows.variance))
+
+    def _fitted_rows(self) -> tuple[Tensor, Tensor]:
+        return self._to_tensor(self.embedding_.mean), self._to_tensor(self.embedding_.variance)
+
+    def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.no_grad():
+            return infer_rows(self._decoder, Y, *self._fitted_rows())
+
+    def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        with torch.no_grad():
+            mean, variance = self._decoder.predict(X)
+            noise = self._decoder.noise.expand_as(mean)
+            return mean, variance + noise, noise
+
+    def _log_density(self, Y: Tensor) -> Tensor:
+        """log p(y) = log E_{q(x)} [p(y | x) p(x) / q(x)], by fixed quasi-random draws, [N]."""
+        mean, variance = self._posterior(Y)
+        with torch.no_grad():
+            draws = standard_draws(DENSITY_DRAWS, mean.shape[1], mean)[:, None, :]
+            X = mean + variance.sqrt() * draws
+            log_prior = -0.5 * X.square().sum(-1)
+            log_q = -0.5 * (draws.square() + variance.log()).sum(-1)
+            log_weight = self._decoder.log_density(Y, X) + log_prior - log_q
+            return log_weight.logsumexp(0) - float(np.log(DENSITY_DRAWS))
+
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return self._decoder.arrays(), {}
+
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        del facts
+        like = self._to_tensor(np.zeros(1))
+        self._decoder = DataDecoder.from_arrays(arrays, like)
+
+
+def pca_start(problem: Problem) -> Tensor:
+    """Principal component scores scaled to unit variance, [N, Q].
+
+    Dimensions beyond the data's rank start as small noise.
+    """
+    Y, Q = problem.Y, problem.n_components
+    values, vectors = torch.linalg.eigh(Y.double().T @ Y.double())
+    values, vectors = values.flip(0)[:Q], vectors.flip(1)[:, :Q]
+    scores = Y.double() @ vectors
+    sound = values > 1e-10 * values[0]
+    X = scores / scores.std(0, correction=0).clamp_min(1e-12)
+    noise = torch.randn((len(Y), Q), generator=problem.generator, dtype=torch.float64).to(X)
+    return torch.where(sound, X, 0.1 * noise).to(Y)
+
+
+def spread_points(X: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """A k-means++ pick of rows of X [N, Q] as inducing inputs, [count, Q]."""
+    seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
+    chosen, _ = kmeans_plusplus(to_numpy(X), count, random_state=seed)
+    return torch.as_tensor(chosen).to(X)
+
+
+def standard_draws(n: int, Q: int, like: Tensor) -> Tensor:
+    """Fixed quasi-random (scrambled Sobol) draws from N(0, I), [n, Q]; the same at every call."""
+    uniform = qmc.Sobol(Q, seed=0).random(n)
+    return torch.as_tensor(norm.ppf(uniform.clip(1e-12, 1 - 1e-12))).to(like)
+
+
+def snapshot_of(mean: Tensor, relevance: dict[str, Tensor], leading: str) -> Snapshot:
+    """A snapshot on the two dimensions that the path ``leading`` finds most relevant."""
+    shares = {path: to_numpy(alpha / alpha.sum()) for path, alpha in relevance.items()}
+    order = np.argsort(-shares[leading], kind="stable")
+    first, second = int(order[0]), int(order[min(1, len(order) - 1)])
+    step = max(1, -(-len(mean) // SNAPSHOT_ROWS))
+    rows = np.arange(0, len(mean), step)
+    return Snapshot(to_numpy(mean)[rows][:, [first, second]], rows, (first, second), shares)

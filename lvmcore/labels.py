@@ -1,0 +1,86 @@
+"""Class labels with missing ones allowed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from lvmcore.errors import DataError
+
+__all__ = ["ClassLabels"]
+
+
+@dataclass(frozen=True)
+class ClassLabels:
+    """Labels as codes.
+
+    Attributes:
+        classes: the distinct labels, sorted, [C].
+        codes: position in ``classes`` of each row's label, −1 where it is missing, [N].
+    """
+
+    classes: NDArray[Any]
+    codes: NDArray[np.int64]
+
+    @classmethod
+    def encode(cls, y: Any, n_rows: int) -> Self:
+        """Encode labels; None and NaN are missing, anything else (−1 too) is a class.
+
+        Raises:
+            DataError: no labels, another number of them than rows, or fewer than two classes.
+        """
+        if y is None:
+            raise DataError(
+                "This model requires y to be passed, but the target y is None: give one label a "
+                "row (None where it is unknown), or choose a model that needs no labels."
+            )
+        values = np.asarray(y)
+        if values.ndim == 2 and values.shape[1] == 1:
+            values = column_or_1d(values, warn=True)
+        if values.ndim != 1 or len(values) != n_rows:
+            raise DataError(
+                f"y has shape {values.shape}, but X has {n_rows} rows: expected one label a row. "
+                "Input variables have inconsistent numbers of samples."
+            )
+        present = ~np.asarray(pd.isna(values))
+        known = values[present]
+        if known.dtype == object:
+            known = np.array(known.tolist())
+        if known.dtype.kind == "f" and np.isinf(known).any():
+            raise DataError(
+                "Input y contains infinity or a value too large for dtype('float64'): labels are "
+                "classes; give None where a label is unknown."
+            )
+        try:
+            if known.size:
+                check_classification_targets(known)
+        except ValueError as error:
+            raise DataError(
+                f"Unknown label type: {error} Labels are classes; a number that varies "
+                "continuously is a target, not a label."
+            ) from error
+        classes, codes = np.unique(known, return_inverse=True)
+        if len(classes) < 2:
+            found = "no class" if not len(classes) else f"one class ({classes[0]})"
+            raise DataError(
+                f"The labels hold {found}: expected at least two classes to tell apart. Choose "
+                "another label column, or a model that needs no labels."
+            )
+        full = np.full(n_rows, -1, dtype=np.int64)
+        full[present] = codes
+        return cls(classes, full)
+
+    def to_json(self) -> dict[str, Any]:
+        """Classes only, as JSON can hold them."""
+        return {"dtype": self.classes.dtype.str, "values": self.classes.tolist()}
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Self:
+        """Classes from ``to_json``; no rows."""
+        return cls(np.array(stored["values"], dtype=stored["dtype"]), np.zeros(0, dtype=np.int64))

@@ -1,0 +1,288 @@
+"""Sparse Gaussian-process layers over a latent space: trainable paths, and the frozen decoders.
+
+A *path* holds the parameters of one set of Gaussian processes that share a kernel and inducing
+inputs while they are fitted. Its ``decoder`` is what is left once they are: enough to predict at
+any latent point, and nothing that only training needs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from lvmcore.kernels import RBF
+from lvmcore.likelihoods import bernoulli_probit_expectation
+from lvmcore.linalg import cholesky, solve_lower, solve_upper
+from lvmcore.psi import psi1, psi2_contraction, psi_sums
+from lvmcore.variational import (
+    LOG_2PI,
+    OptimalInducing,
+    collapsed_bound,
+    kl_standard_normal,
+    kl_whitened,
+)
+
+__all__ = ["DataDecoder", "DataPath", "LabelDecoder", "LabelPath", "LatentRows"]
+
+# Smallest noise variance: a column that is followed exactly keeps a finite density.
+NOISE_FLOOR = 1e-6
+
+
+class LatentRows(nn.Module):
+    """q(X) = ∏_n N(mean_n, diag variance_n): one free Gaussian a row."""
+
+    def __init__(self, mean: Tensor, variance: float) -> None:
+        super().__init__()
+        self.mean = nn.Parameter(mean.clone())
+        self.log_variance = nn.Parameter(torch.full_like(mean, math.log(variance)))
+
+    @property
+    def variance(self) -> Tensor:
+        """[N, Q]."""
+        return self.log_variance.exp()
+
+    def kl(self) -> Tensor:
+        """KL(q(X) ‖ N(0, I)), []."""
+        return kl_standard_normal(self.mean, self.variance).sum()
+
+    def draw(self, samples: int, rows: Tensor, generator: torch.Generator) -> Tensor:
+        """Reparameterised samples of ``rows``, [samples, n, Q]."""
+        mean, sd = self.mean[rows], (0.5 * self.log_variance[rows]).exp()
+        noise = torch.randn((samples, *mean.shape), generator=generator, dtype=torch.float64)
+        return mean + sd * noise.to(mean)
+
+
+class _Path(nn.Module):
+    """Kernel and inducing inputs, all positive parameters as logarithms."""
+
+    def __init__(self, Z: Tensor) -> None:
+        super().__init__()
+        Q = Z.shape[1]
+        self.Z = nn.Parameter(Z.clone())
+        self.log_lengthscales = nn.Parameter(Z.new_full((Q,), 0.5 * math.log(Q)))
+        self.log_variance = nn.Parameter(Z.new_zeros(()))
+
+    @property
+    def kernel(self) -> RBF:
+        """The kernel at the current parameters."""
+        return RBF(self.log_variance.exp(), self.log_lengthscales.exp())
+
+
+class DataPath(_Path):
+    """Regression Gaussian processes from the latent space to the data's columns.
+
+    Args:
+        Z: inducing inputs to start from, [M, Q].
+        noise: noise variances to start from: [D], or [1] where the columns share one.
+    """
+
+    def __init__(self, Z: Tensor, noise: Tensor) -> None:
+        super().__init__(Z)
+        self.log_noise = nn.Parameter(noise.log())
+
+    @property
+    def noise(self) -> Tensor:
+        """σ² at the current parameters, [D] or [1]."""
+        return self.log_noise.exp() + NOISE_FLOOR
+
+    def bound(self, rows: LatentRows, Y: Tensor, squares: Tensor) -> tuple[Tensor, OptimalInducing]:
+        """The collapsed bound without KL_X, [], and the optimal q(V); squares is ‖y_d‖², [D]."""
+        kernel = self.kernel
+        sums = psi_sums(kernel, rows.mean, rows.variance, self.Z, Y)
+        noise = self.noise.expand(Y.shape[1])
+        return collapsed_bound(sums, kernel(self.Z, self.Z), noise, squares, len(Y))
+
+    def decoder(self, q: OptimalInducing) -> DataDecoder:
+        """Freeze the path at the optimal q(V)."""
+        kernel = self.kernel
+        return DataDecoder(
+            kernel=RBF(kernel.variance.detach(), kernel.lengthscales.detach()),
+            Z=self.Z.detach().clone(),
+            basis=q.basis.to(self.Z),
+            weights=(q.basis @ q.mean).to(self.Z),
+            shrinkage=q.shrinkage.to(self.Z),
+            noise=self.noise.detach().expand(q.mean.shape[1]).clone(),
+        )
+
+
+@dataclass(frozen=True)
+class DataDecoder:
+    """Predicts columns at latent points, f(x) | data.
+
+    Attributes:
+        kernel: RBF.
+        Z: inducing inputs, [M, Q].
+        basis: T, so that b = k(x, Z) T is whitened, [M, M].
+        weights: W, E f(x) = k(x, Z) W, [M, D].
+        shrinkage: s, Var f_d(x) = k(x, x) − Σ_m b_m² s_md, [M, D].
+        noise: σ_d², [D].
+    """
+
+    kernel: RBF
+    Z: Tensor
+    basis: Tensor
+    weights: Tensor
+    shrinkage: Tensor
+    noise: Tensor
+
+    def predict(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of f(x) (noise not included) at points X [N, Q], each [N, D]."""
+        K = self.kernel(X, self.Z)
+        known = (K @ self.basis).square() @ self.shrinkage
+        return K @ self.weights, (self.kernel.diagonal(X)[:, None] - known).clamp_min(0)
+
+    @cached_property
+    def _second_moment(self) -> Tensor:
+        """S with Σ_d E f_d²/σ_d² = Σ_d k/σ_d² + tr[psi2_n S], [M, M]."""
+        spread = self.basis * (self.shrinkage / self.noise).sum(1)
+        return (self.weights / self.noise) @ self.weights.T - spread @ self.basis.T
+
+    def expected_log_density(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """E log N(y_n | f(x_n), diag σ²) for x_n ~ N(mean, diag variance), closed form, [N]."""
+        prediction = psi1(self.kernel, mean, variance, self.Z) @ self.weights
+        square = (
+            (Y * (Y - 2 * prediction) / self.noise).sum(1)
+            + self.kernel.variance * (1 / self.noise).sum()
+            + psi2_contraction(self.kernel, mean, variance, self.Z, self._second_moment)
+        )
+        return -0.5 * ((LOG_2PI + self.noise.log()).sum() + square)
+
+    def log_density(self, Y: Tensor, X: Tensor) -> Tensor:
+        """Σ_d log N(y_nd | E f_d(x_n), Var f_d(x_n) + σ_d²) at points X [S, N, Q], [S, N]."""
+        mean, variance = self.predict(X.reshape(-1, X.shape[-1]))
+        shape = (*X.shape[:2], Y.shape[1])
+        total = variance.reshape(shape) + self.noise
+        square = (Y - mean.reshape(shape)).square()
+        return -0.5 * (LOG_2PI + total.log() + square / total).sum(-1)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What ``from_arrays`` needs."""
+        return {
+            "data.variance": _numpy(self.kernel.variance),
+            "data.lengthscales": _numpy(self.kernel.lengthscales),
+            "data.Z": _numpy(self.Z),
+            "data.basis": _numpy(self.basis),
+            "data.weights": _numpy(self.weights),
+            "data.shrinkage": _numpy(self.shrinkage),
+            "data.noise": _numpy(self.noise),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> Self:
+        """Rebuild from ``arrays()``, on the device and in the dtype of ``like``."""
+        get = _getter(arrays, "data.", like)
+        names = ("Z", "basis", "weights", "shrinkage", "noise")
+        return cls(RBF(get("variance"), get("lengthscales")), *(get(name) for name in names))
+
+
+class LabelPath(_Path):
+    """Classification Gaussian processes, one against the rest for each class.
+
+    q(V_c) = N(q_mu_c, q_sqrt_c q_sqrt_cᵀ), whitened; likelihood P(y = 1 | f) = Φ(f).
+    """
+
+    def __init__(self, Z: Tensor, n_classes: int) -> None:
+        super().__init__(Z)
+        M = len(Z)
+        self.q_mu = nn.Parameter(Z.new_zeros(n_classes, M))
+        self.q_sqrt = nn.Parameter(torch.eye(M).to(Z).repeat(n_classes, 1, 1))
+
+    def _factor(self) -> Tensor:
+        return self.q_sqrt.tril()
+
+    def latent_function(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of f_c(x) at points X [N, Q], each [N, C]."""
+        kernel = self.kernel
+        L, _ = cholesky(kernel(self.Z, self.Z), "The kernel matrix of the label inducing inputs")
+        # a = L⁻¹ k(Z, x)
+        a = solve_lower(L.to(X), kernel(self.Z, X))
+        mean = a.T @ self.q_mu.T
+        spread = (self._factor().mT @ a).square().sum(1).T
+        left = kernel.diagonal(X) - a.square().sum(0)
+        return mean, (left.clamp_min(0)[:, None] + spread).clamp_min(1e-12)
+
+    def expected_log_likelihood(self, X: Tensor, signs: Tensor) -> Tensor:
+        """Σ_nc E log Φ(t_nc f_c(x_n)), averaged over the samples.
+
+        Args:
+            X: samples of the labelled rows, [S, n, Q].
+            signs: t, +1 for the row's class and −1 otherwise, [n, C].
+        """
+        mean, variance = self.latent_function(X.reshape(-1, X.shape[-1]))
+        shape = (*X.shape[:2], signs.shape[1])
+        terms = bernoulli_probit_expectation(
+            signs.expand(shape), mean.reshape(shape), variance.reshape(shape)
+        )
+        return terms.sum() / len(X)
+
+    def kl(self) -> Tensor:
+        """KL(q(V) ‖ N(0, I)) of all classes, []."""
+        return kl_whitened(self.q_mu, self._factor())
+
+    def decoder(self) -> LabelDecoder:
+        """Freeze the path."""
+        kernel = RBF(self.kernel.variance.detach(), self.kernel.lengthscales.detach())
+        Z = self.Z.detach().clone()
+        L, _ = cholesky(kernel(Z, Z), "The kernel matrix of the label inducing inputs")
+        factor = self._factor().detach().double()
+        eye = torch.eye(len(Z)).to(L)
+        half = solve_upper(L, eye - factor @ factor.mT)
+        reduction = solve_upper(L, half.mT)
+        weights = solve_upper(L, self.q_mu.detach().double().T)
+        return LabelDecoder(kernel, Z, weights.to(Z), reduction.to(Z))
+
+
+@dataclass(frozen=True)
+class LabelDecoder:
+    """Predicts the classifiers' latent functions at latent points.
+
+    Attributes:
+        kernel: RBF.
+        Z: inducing inputs, [M, Q].
+        weights: E f_c(x) = k(x, Z) weights_c, [M, C].
+        reduction: Var f_c(x) = k(x, x) − k(x, Z) reduction_c k(Z, x), [C, M, M].
+    """
+
+    kernel: RBF
+    Z: Tensor
+    weights: Tensor
+    reduction: Tensor
+
+    def predict(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of f_c(x), each [N, C]."""
+        K = self.kernel(X, self.Z)
+        spread = ((K @ self.reduction) * K).sum(-1).T
+        return K @ self.weights, (self.kernel.diagonal(X)[:, None] - spread).clamp_min(1e-12)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What ``from_arrays`` needs."""
+        return {
+            "labels.variance": _numpy(self.kernel.variance),
+            "labels.lengthscales": _numpy(self.kernel.lengthscales),
+            "labels.Z": _numpy(self.Z),
+            "labels.weights": _numpy(self.weights),
+            "labels.reduction": _numpy(self.reduction),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> Self:
+        """Rebuild from ``arrays()``, on the device and in the dtype of ``like``."""
+        get = _getter(arrays, "labels.", like)
+        kernel = RBF(get("variance"), get("lengthscales"))
+        return cls(kernel, get("Z"), get("weights"), get("reduction"))
+
+
+def _numpy(tensor: Tensor) -> NDArray[Any]:
+    return np.asarray(tensor.detach().cpu().numpy(), dtype=np.float64)
+
+
+def _getter(arrays: Mapping[str, NDArray[Any]], prefix: str, like: Tensor) -> Any:
+    return lambda name: torch.as_tensor(arrays[prefix + name].copy()).to(like)

@@ -1,0 +1,52 @@
+"""Factorisations that know what to do when a matrix is barely positive definite."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from lvmcore.errors import NumericalError
+
+__all__ = ["JITTERS", "cholesky", "solve_lower", "solve_upper"]
+
+# Tried in turn, each relative to the mean of the diagonal.
+JITTERS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
+
+
+def cholesky(A: Tensor, name: str, *, exact: bool = False) -> tuple[Tensor, float]:
+    """Lower Cholesky factor of A + jitter · mean(diag A) · I with the least jitter that works.
+
+    Args:
+        A: symmetric, [M, M]; computed in float64 whatever its dtype.
+        name: what the matrix is, for the message.
+        exact: try without jitter first (for matrices such as I + A that need none).
+
+    Returns:
+        The factor [M, M] (float64) and the relative jitter used.
+
+    Raises:
+        NumericalError: not even the largest jitter helped, or A is not finite.
+    """
+    A = A.double()
+    scale = A.detach().diagonal().mean()
+    eye = torch.eye(len(A), dtype=A.dtype, device=A.device)
+    for jitter in (0.0, *JITTERS) if exact else JITTERS:
+        L, info = torch.linalg.cholesky_ex(A + jitter * scale * eye)
+        if int(info) == 0 and bool(torch.isfinite(L.detach()).all()):
+            return L, jitter
+    raise NumericalError(
+        f"{name} [{len(A)} x {len(A)}] could not be factorised, even with {JITTERS[-1]:g} of its "
+        "mean diagonal added. Try fewer inducing inputs, another seed or a lower learning rate."
+    )
+
+
+def solve_lower(L: Tensor, B: Tensor) -> Tensor:
+    """L⁻¹ B for lower-triangular L [M, M] and B [M, K]."""
+    solution: Tensor = torch.linalg.solve_triangular(L, B, upper=False)
+    return solution
+
+
+def solve_upper(L: Tensor, B: Tensor) -> Tensor:
+    """L⁻ᵀ B for lower-triangular L [M, M] and B [M, K]."""
+    solution: Tensor = torch.linalg.solve_triangular(L.T, B, upper=True)
+    return solution

@@ -1,0 +1,132 @@
+"""How good a map and its predictions are. Each function names the protocol it follows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.manifold import trustworthiness as sklearn_trustworthiness
+from sklearn.metrics import accuracy_score, precision_recall_fscore_support
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+
+from lvmcore.errors import DataError
+
+__all__ = [
+    "ClassificationScores",
+    "classification_scores",
+    "continuity",
+    "knn_accuracy",
+    "nlpd",
+    "trustworthiness",
+]
+
+
+def knn_accuracy(
+    embedding: ArrayLike,
+    labels: ArrayLike,
+    *,
+    k: int = 1,
+    folds: int = 5,
+    random_state: int | None = 0,
+) -> float:
+    """Accuracy of a k-nearest-neighbour classifier on the embedding, stratified cross-validation.
+
+    The papers' protocol is k = 1 and 5 folds. Classes with fewer rows than folds are left out, as
+    they cannot be in every fold.
+
+    Args:
+        embedding: positions, [N, Q].
+        labels: classes, [N]; none missing.
+        k: neighbours.
+        folds: parts of the cross-validation.
+        random_state: seed of the shuffle.
+
+    Raises:
+        DataError: fewer than two classes have enough rows.
+    """
+    X, y = np.asarray(embedding, dtype=np.float64), np.asarray(labels)
+    classes, counts = np.unique(y, return_counts=True)
+    large = classes[counts >= folds]
+    if len(large) < 2:
+        raise DataError(
+            f"1-NN accuracy needs two classes with at least {folds} rows each; the labels have "
+            f"{len(large)}."
+        )
+    keep = np.isin(y, large)
+    splits = StratifiedKFold(folds, shuffle=True, random_state=random_state)
+    scores = cross_val_score(KNeighborsClassifier(k), X[keep], y[keep], cv=splits)
+    return float(np.mean(scores))
+
+
+def trustworthiness(data: ArrayLike, embedding: ArrayLike, *, n_neighbors: int = 5) -> float:
+    """Share of map neighbours that are neighbours in the data too, by rank, 0 to 1.
+
+    T(k) = 1 − 2/(N k (2N − 3k − 1)) Σ_n Σ_{m ∈ U_k(n)} (r(n, m) − k), U_k the k nearest on the
+    map that are not among the k nearest in the data (Venna and Kaski 2001).
+
+    Args:
+        data: [N, D], on scales that may be compared (standardised).
+        embedding: [N, Q].
+        n_neighbors: k, less than N/2.
+
+    Raises:
+        DataError: too few rows for k.
+    """
+    X, Z = np.asarray(data, dtype=np.float64), np.asarray(embedding, dtype=np.float64)
+    if n_neighbors >= len(X) / 2:
+        raise DataError(
+            f"n_neighbors={n_neighbors} needs more than {2 * n_neighbors} rows; there are {len(X)}."
+        )
+    return float(sklearn_trustworthiness(X, Z, n_neighbors=n_neighbors))
+
+
+def continuity(data: ArrayLike, embedding: ArrayLike, *, n_neighbors: int = 5) -> float:
+    """Share of data neighbours that stay neighbours on the map, by rank, 0 to 1.
+
+    The trustworthiness with data and map exchanged; arguments and errors as there.
+    """
+    return trustworthiness(embedding, data, n_neighbors=n_neighbors)
+
+
+@dataclass(frozen=True)
+class ClassificationScores:
+    """Accuracy, and precision, recall and F1 averaged over classes with equal weight."""
+
+    accuracy: float
+    precision: float
+    recall: float
+    f1: float
+
+
+def classification_scores(truth: ArrayLike, predicted: ArrayLike) -> ClassificationScores:
+    """Scores of predicted classes, [N] each; a class never predicted has precision 0."""
+    y, p = np.asarray(truth), np.asarray(predicted)
+    precision, recall, f1, _ = precision_recall_fscore_support(
+        y, p, average="macro", zero_division=0
+    )
+    return ClassificationScores(
+        float(accuracy_score(y, p)), float(precision), float(recall), float(f1)
+    )
+
+
+def nlpd(truth: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
+    """Negative log predictive density of a Gaussian prediction, mean over cells, nats.
+
+    NLPD = mean ½ [log 2π v + (y − m)²/v]; lower is better.
+
+    Args:
+        truth: y, any shape.
+        mean: m, same shape.
+        variance: v with the noise in it, same shape.
+
+    Raises:
+        DataError: a variance is not positive.
+    """
+    y, m = np.asarray(truth, dtype=np.float64), np.asarray(mean, dtype=np.float64)
+    v: NDArray[np.float64] = np.asarray(variance, dtype=np.float64)
+    if not (v > 0).all():
+        raise DataError("A predictive variance is not positive, so it has no density.")
+    return float(np.mean(0.5 * (math.log(2 * math.pi) + np.log(v) + (y - m) ** 2 / v)))

@@ -1,0 +1,124 @@
+"""Bayesian Gaussian process latent variable model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from lvmcore.base import Capabilities, Problem, to_numpy
+from lvmcore.gplvm import (
+    START_VARIANCE,
+    GPLatentVariableModel,
+    pca_start,
+    snapshot_of,
+    spread_points,
+)
+from lvmcore.layers import DataPath, LatentRows
+from lvmcore.parameters import (
+    Components,
+    Device,
+    Dtype,
+    Inducing,
+    LearningRate,
+    MaxIter,
+    Noise,
+    Seed,
+)
+from lvmcore.results import Snapshot
+from lvmcore.training import Outcome, Schedule, train
+
+__all__ = ["BayesianGPLVM"]
+
+# The bound is flat when a window of steps adds less than this, nats per cell.
+FLAT = 2e-4
+
+
+class BayesianGPLVM(GPLatentVariableModel):
+    """Nonlinear map with uncertainty: x_n ~ N(0, I), y_nd = f_d(x_n) + ε, f_d ~ GP(0, RBF-ARD).
+
+    Maximises the collapsed bound F(q(X)) − KL(q(X) ‖ N(0, I)), q(X) = ∏_n N(mean_n, diag var_n),
+    with M inducing inputs whose outputs are integrated out at their optimum (Titsias and Lawrence
+    2010, eq. 14). The relevance α_q = 1/ℓ_q² shows which dimensions the data need.
+
+    Attributes:
+        relevance_: ``data`` holds α, [Q].
+        inducing_inputs_: ``data`` holds Z, [M, Q].
+        noise_variance_: σ_d² of the columns that vary, standardised units, [D].
+    """
+
+    key: ClassVar[str] = "bayesian_gplvm"
+    title: ClassVar[str] = "Bayesian GPLVM"
+    summary: ClassVar[str] = (
+        "A curved map with uncertainty that finds how many dimensions the data need; no labels."
+    )
+    paper: ClassVar[str] = "Titsias and Lawrence 2010"
+    order: ClassVar[int] = 10
+    capabilities: ClassVar[Capabilities] = Capabilities(sampling=True, uncertainty=True, bound=True)
+
+    def __init__(
+        self,
+        *,
+        n_components: Components = None,
+        n_inducing: Inducing = 25,
+        max_iter: MaxIter = 500,
+        noise: Noise = "column",
+        learning_rate: LearningRate = 0.1,
+        device: Device = "auto",
+        dtype: Dtype = "float64",
+        random_state: Seed = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_inducing = n_inducing
+        self.max_iter = max_iter
+        self.noise = noise
+        self.learning_rate = learning_rate
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+
+    @classmethod
+    def suggest(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Any]:
+        """More inducing inputs for longer tables."""
+        del n_columns, n_classes
+        return {"n_inducing": 50} if n_rows > 1000 else {}
+
+    def _fit(self, problem: Problem) -> Outcome:
+        X = pca_start(problem)
+        Z = spread_points(X, self._inducing_count(len(X)), problem.generator)
+        fit = _Fit(
+            LatentRows(X, START_VARIANCE), DataPath(Z, self._start_noise(problem)), problem.Y
+        )
+        schedule = Schedule(self.max_iter, self.learning_rate, FLAT * problem.Y.numel())
+        outcome = train(fit, schedule, problem.callback)
+        with torch.no_grad():
+            _, q = fit.path.bound(fit.rows, fit.Y, fit.squares)
+            self._decoder = fit.path.decoder(q)
+        self._keep_rows(fit.rows)
+        self.relevance_ = {"data": to_numpy(fit.path.kernel.relevance)}
+        self.inducing_inputs_ = {"data": to_numpy(fit.path.Z)}
+        return outcome
+
+
+class _Fit:
+    """The objective: collapsed bound less KL_X."""
+
+    def __init__(self, rows: LatentRows, path: DataPath, Y: Tensor) -> None:
+        self.rows, self.path, self.Y = rows, path, Y
+        self.squares = Y.double().square().sum(0)
+
+    def parameters(self) -> Iterable[torch.nn.Parameter]:
+        return [*self.rows.parameters(), *self.path.parameters()]
+
+    def held(self) -> Iterable[torch.nn.Parameter]:
+        return [self.path.log_noise]
+
+    def terms(self, draws: int = 1) -> dict[str, Tensor]:
+        del draws
+        bound, _ = self.path.bound(self.rows, self.Y, self.squares)
+        return {"data fit": bound, "KL of the map": -self.rows.kl()}
+
+    def snapshot(self) -> Snapshot:
+        return snapshot_of(self.rows.mean, {"data": self.path.kernel.relevance}, "data")

@@ -1,0 +1,172 @@
+"""Principal components: PCA, and probabilistic PCA in closed form."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lvmcore.base import Capabilities, LatentVariableModel, Problem, to_numpy
+from lvmcore.parameters import Components, Device, Dtype, Seed
+from lvmcore.results import FitStep, Posterior
+from lvmcore.training import Outcome
+
+__all__ = ["PCA", "ProbabilisticPCA"]
+
+# Smallest noise variance, so that Q = D keeps a density.
+NOISE_FLOOR = 1e-10
+
+
+class _Components(LatentVariableModel):
+    """What both share: the eigenvectors of the standardised data's covariance."""
+
+    def __init__(
+        self,
+        *,
+        n_components: Components = None,
+        device: Device = "auto",
+        dtype: Dtype = "float64",
+        random_state: Seed = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+
+    def _eigen(self, problem: Problem) -> tuple[Tensor, Tensor]:
+        """Eigenvalues [D] (descending) and eigenvectors [D, D] of YᵀY/N, signs fixed."""
+        Y = problem.Y
+        values, vectors = torch.linalg.eigh(Y.T @ Y / len(Y))
+        values, vectors = values.flip(0).clamp_min(0), vectors.flip(1)
+        largest = vectors.abs().argmax(0)
+        signs = torch.sign(vectors[largest, torch.arange(len(values), device=Y.device)])
+        return values, vectors * signs
+
+    def _finish(self, problem: Problem, objective: float, began: float) -> Outcome:
+        mean, variance = self._posterior(problem.Y)
+        self.embedding_ = Posterior(to_numpy(mean), to_numpy(variance))
+        self.inducing_inputs_ = {}
+        terms = {} if math.isnan(objective) else {"log likelihood": objective}
+        step = FitStep(1, 1, time.perf_counter() - began, objective, terms)
+        if problem.callback is not None:
+            problem.callback(step)
+        return Outcome(objective, (step,), converged=True)
+
+
+class PCA(_Components):
+    """Principal component analysis: the linear map that keeps the most variance.
+
+    With the standardised data's covariance S = U Λ Uᵀ, a row y maps to x = U_Qᵀ y and back by
+    ŷ = U_Q x. Each column's mean squared residual is its noise variance in ``decode``. There is no
+    density over the latent space, so no bound: ``elbo_`` is NaN and positions have variance 0.
+
+    Attributes:
+        relevance_: ``data`` holds the variance of each component, [Q].
+    """
+
+    key: ClassVar[str] = "pca"
+    title: ClassVar[str] = "PCA"
+    summary: ClassVar[str] = "A first look at any table: the linear map that keeps most variance."
+    paper: ClassVar[str] = "Pearson 1901; Hotelling 1933"
+    order: ClassVar[int] = 30
+    capabilities: ClassVar[Capabilities] = Capabilities()
+
+    def _fit(self, problem: Problem) -> Outcome:
+        began = time.perf_counter()
+        values, vectors = self._eigen(problem)
+        Q = problem.n_components
+        self._weights = vectors[:, :Q]
+        residual = problem.Y - problem.Y @ self._weights @ self._weights.T
+        self._noise = residual.square().mean(0)
+        self.relevance_ = {"data": to_numpy(values[:Q])}
+        return self._finish(problem, math.nan, began)
+
+    def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        mean = Y @ self._weights
+        return mean, torch.zeros_like(mean)
+
+    def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        mean = X @ self._weights.T
+        noise = self._noise.expand_as(mean)
+        return mean, noise, noise
+
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return {"weights": to_numpy(self._weights), "noise": to_numpy(self._noise)}, {}
+
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        del facts
+        self._weights = self._to_tensor(arrays["weights"])
+        self._noise = self._to_tensor(arrays["noise"])
+
+
+class ProbabilisticPCA(_Components):
+    """Probabilistic PCA in closed form: y = W x + ε, x ~ N(0, I), ε ~ N(0, σ² I).
+
+    With S = U Λ Uᵀ the maximum-likelihood solution is σ² = mean of the discarded eigenvalues and
+    W = U_Q (Λ_Q − σ² I)^½ (Tipping and Bishop 1999, eqs. 7 and 8); the log likelihood is
+    −N/2 (D log 2π + log|C| + tr C⁻¹S) with C = W Wᵀ + σ² I. As WᵀW + σ² I = Λ_Q, a row's
+    posterior is diagonal: mean Λ_Q⁻¹ Wᵀ y, variance σ² Λ_Q⁻¹.
+
+    Attributes:
+        relevance_: ``data`` holds ‖w_q‖², the variance that each dimension explains, [Q].
+        noise_variance_: σ², standardised units.
+    """
+
+    key: ClassVar[str] = "ppca"
+    title: ClassVar[str] = "Probabilistic PCA"
+    summary: ClassVar[str] = (
+        "A linear map with uncertainty, at once: for small tables, or as the baseline to beat."
+    )
+    paper: ClassVar[str] = "Tipping and Bishop 1999"
+    order: ClassVar[int] = 20
+    capabilities: ClassVar[Capabilities] = Capabilities(sampling=True, uncertainty=True, bound=True)
+
+    noise_variance_: float
+
+    def _fit(self, problem: Problem) -> Outcome:
+        began = time.perf_counter()
+        values, vectors = self._eigen(problem)
+        (N, D), Q = problem.Y.shape, problem.n_components
+        noise = float(values[Q:].mean()) if Q < D else 0.0
+        noise = max(noise, NOISE_FLOOR * float(values.mean()))
+        kept = values[:Q].clamp_min(noise)
+        self._weights = vectors[:, :Q] * (kept - noise).sqrt()
+        self._kept = kept
+        self.noise_variance_ = noise
+        self.relevance_ = {"data": to_numpy(kept - noise)}
+        log_det = float(kept.log().sum()) + (D - Q) * math.log(noise)
+        trace = float((values[:Q] / kept).sum()) + float(values[Q:].sum()) / noise
+        objective = -0.5 * N * (D * math.log(2 * math.pi) + log_det + trace)
+        return self._finish(problem, objective, began)
+
+    def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        mean = Y @ self._weights / self._kept
+        return mean, (self.noise_variance_ / self._kept).expand_as(mean)
+
+    def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        mean = X @ self._weights.T
+        noise = torch.full_like(mean, self.noise_variance_)
+        return mean, noise, noise
+
+    def _log_density(self, Y: Tensor) -> Tensor:
+        """log N(y | 0, W Wᵀ + σ² I), with the inverse by the projection onto W's columns."""
+        D, Q = self._weights.shape
+        sigma2 = self.noise_variance_
+        mean = Y @ self._weights
+        square = (Y.square().sum(1) - (mean.square() / self._kept).sum(1)) / sigma2
+        log_det = self._kept.log().sum() + (D - Q) * math.log(sigma2)
+        return -0.5 * (D * math.log(2 * math.pi) + log_det + square)
+
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays = {"weights": to_numpy(self._weights), "kept": to_numpy(self._kept)}
+        return arrays, {"noise_variance": self.noise_variance_}
+
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        self._weights = self._to_tensor(arrays["weights"])
+        self._kept = self._to_tensor(arrays["kept"])
+        self.noise_variance_ = float(facts["noise_variance"])

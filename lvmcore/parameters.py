@@ -1,0 +1,284 @@
+"""Parameter metadata, read from the annotations of a model's constructor.
+
+A model declares each parameter once::
+
+    def __init__(self, *, n_inducing: Annotated[int, Range(2, 1000), Doc("…")] = 25)
+
+and the form of the dashboard, ``lvmcore fit --set n_inducing=50``, the validation and the docs are
+all made from that line.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import numbers
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from lvmcore.errors import ConfigError
+
+__all__ = [
+    "Advanced",
+    "Components",
+    "Device",
+    "Doc",
+    "Dtype",
+    "Inducing",
+    "LearningRate",
+    "MaxIter",
+    "Noise",
+    "Parameter",
+    "Range",
+    "Seed",
+    "check_settings",
+    "parameters_of",
+    "parse_settings",
+]
+
+TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+Kind = Literal["int", "float", "bool", "choice", "str"]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Closed range of a number; ``log`` says that it is naturally seen on a logarithmic scale."""
+
+    low: float
+    high: float
+    log: bool = False
+
+
+@dataclass(frozen=True)
+class Doc:
+    """One plain sentence on what the parameter does, and its label on a form."""
+
+    text: str
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class Advanced:
+    """Marks a parameter that most people leave alone: folded away on a form."""
+
+
+# What every model declares alike.
+Components = Annotated[
+    int | None, Range(1, 1000), Doc("Latent dimensions; auto is 10, or fewer for a narrow table.")
+]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda"], Doc("Where to compute; auto takes a GPU if there is one.")
+]
+Dtype = Annotated[Literal["float64", "float32"], Doc("Precision of the arithmetic."), Advanced()]
+Seed = Annotated[
+    int | None, Range(0, 2**32 - 1), Doc("Same seed, same result; none draws one anew.", "seed")
+]
+
+
+MaxIter = Annotated[
+    int,
+    Range(1, 100_000),
+    Doc("Most optimiser steps; fewer when the bound stops rising.", "steps at most"),
+]
+Inducing = Annotated[
+    int,
+    Range(2, 1000),
+    Doc(
+        "Points that summarise the map: more follow finer detail and cost more.", "inducing inputs"
+    ),
+]
+Noise = Annotated[
+    Literal["column", "shared"],
+    Doc("One noise level for each column, or one that all columns share.", "noise"),
+    Advanced(),
+]
+LearningRate = Annotated[
+    float, Range(1e-4, 1.0, log=True), Doc("Step size of the optimiser (Adam)."), Advanced()
+]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One constructor parameter of a model, as declared.
+
+    Attributes:
+        name: the constructor's argument.
+        label: what a form calls it.
+        kind: its type; ``choice`` lists its values in ``choices``.
+        default: the constructor's default.
+        optional: True where None is allowed (it then means "decided from the data").
+        low: smallest value (numbers only).
+        high: largest value (numbers only).
+        log: True where a slider should be logarithmic.
+        choices: the allowed values of a ``choice``.
+        doc: one plain sentence.
+        advanced: True where a form folds it away.
+    """
+
+    name: str
+    label: str
+    kind: Kind
+    default: Any
+    optional: bool
+    low: float | None
+    high: float | None
+    log: bool
+    choices: tuple[str, ...]
+    doc: str
+    advanced: bool
+
+    @property
+    def expected(self) -> str:
+        """What a value must be, in words."""
+        if self.kind == "choice":
+            text = "one of " + ", ".join(self.choices)
+        elif self.kind == "bool":
+            text = "true or false"
+        elif self.kind == "str":
+            text = "a text"
+        else:
+            text = "a whole number" if self.kind == "int" else "a number"
+            if self.low is not None and self.high is not None:
+                text += f" from {self.low:g} to {self.high:g}"
+        return text + (", or none" if self.optional else "")
+
+    def check(self, value: Any) -> Any:
+        """Return ``value`` if it is allowed.
+
+        Raises:
+            ConfigError: naming the parameter, what was got and what is expected.
+        """
+        if value is None and self.optional:
+            return None
+        ok = {
+            "int": _is_int(value),
+            "float": _is_number(value),
+            "bool": isinstance(value, bool),
+            "choice": isinstance(value, str) and value in self.choices,
+            "str": isinstance(value, str),
+        }[self.kind]
+        if ok and self.low is not None and self.high is not None:
+            ok = self.low <= value <= self.high
+        if not ok:
+            raise ConfigError(f"{self.name}={value!r} cannot be used: expected {self.expected}.")
+        return value
+
+    def parse(self, text: str) -> Any:
+        """The value that ``text`` (from a command line or a form) stands for.
+
+        Raises:
+            ConfigError: the text is not such a value.
+        """
+        if self.optional and text.strip().lower() in ("none", ""):
+            return None
+        value: Any = text
+        try:
+            if self.kind == "int":
+                value = int(text)
+            elif self.kind == "float":
+                value = float(text)
+        except ValueError:
+            raise ConfigError(
+                f"{self.name}={text!r} cannot be used: expected {self.expected}."
+            ) from None
+        if self.kind == "bool":
+            value = TRUTH.get(text.strip().lower(), text)
+        return self.check(value)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return False
+    return math.isfinite(value)
+
+
+@functools.cache
+def parameters_of(cls: type) -> tuple[Parameter, ...]:
+    """The parameters that the constructor of ``cls`` declares, in its order.
+
+    Raises:
+        TypeError: a parameter is declared without metadata (a fault of the model, not of its user).
+    """
+    init = cls.__init__  # type: ignore[misc]
+    hints = get_type_hints(init, include_extras=True)
+    found = []
+    for name, argument in inspect.signature(init).parameters.items():
+        if name == "self":
+            continue
+        found.append(_parameter(name, hints[name], argument.default))
+    return tuple(found)
+
+
+def _parameter(name: str, hint: Any, default: Any) -> Parameter:
+    if get_origin(hint) is not Annotated:
+        raise TypeError(f"parameter {name} is declared without Annotated metadata")
+    annotation, *metadata = get_args(hint)
+    options = [annotation]
+    if get_origin(annotation) in (Union, types.UnionType):
+        options = list(get_args(annotation))
+    optional = type(None) in options
+    plain = next(option for option in options if option is not type(None))
+    choices: tuple[str, ...] = ()
+    kinds: dict[Any, Kind] = {int: "int", float: "float", bool: "bool", str: "str"}
+    if get_origin(plain) is Literal:
+        choices = get_args(plain)
+    limits = next((item for item in metadata if isinstance(item, Range)), None)
+    doc = next(item for item in metadata if isinstance(item, Doc))
+    return Parameter(
+        name=name,
+        label=doc.label or name.replace("_", " "),
+        kind="choice" if choices else kinds[plain],
+        default=default,
+        optional=optional,
+        low=None if limits is None else limits.low,
+        high=None if limits is None else limits.high,
+        log=limits is not None and limits.log,
+        choices=choices,
+        doc=doc.text,
+        advanced=any(isinstance(item, Advanced) for item in metadata),
+    )
+
+
+def check_settings(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """``settings`` with every name known and every value allowed.
+
+    Raises:
+        ConfigError: a name is unknown, or a value is not allowed.
+    """
+    known = {parameter.name: parameter for parameter in parameters_of(cls)}
+    checked = {}
+    for name, value in settings.items():
+        if name not in known:
+            raise ConfigError(
+                f"{cls.__name__} has no setting {name!r}. It has: {', '.join(known)}."
+            )
+        checked[name] = known[name].check(value)
+    return checked
+
+
+def parse_settings(cls: type, assignments: Iterable[str]) -> dict[str, Any]:
+    """Settings from texts such as ``"n_inducing=50"``.
+
+    Raises:
+        ConfigError: a text is no assignment, a name is unknown, or a value is not allowed.
+    """
+    known = {parameter.name: parameter for parameter in parameters_of(cls)}
+    parsed = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        name = name.strip()
+        if not equals:
+            raise ConfigError(f"{assignment!r} is no setting: expected name=value.")
+        if name not in known:
+            raise ConfigError(
+                f"{cls.__name__} has no setting {name!r}. It has: {', '.join(known)}."
+            )
+        parsed[name] = known[name].parse(text)
+    return parsed

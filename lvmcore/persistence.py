@@ -1,0 +1,106 @@
+"""Save and load: safetensors with JSON in its metadata, and no other format."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from lvmcore.errors import DataError
+from lvmcore.results import FitStep
+
+__all__ = ["history_arrays", "history_from", "read", "with_prefix", "write", "write_atomically"]
+
+FORMAT = "latentboard-model-1"
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file whole or not at all: temporary name, fsync, rename."""
+    target = Path(path)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def write(
+    path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]
+) -> None:
+    """Write arrays and JSON facts to one safetensors file, atomically."""
+    content = save(
+        {name: np.ascontiguousarray(array) for name, array in arrays.items()},
+        metadata={"format": FORMAT, "json": json.dumps(dict(meta), allow_nan=True)},
+    )
+    write_atomically(path, content)
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read what ``write`` wrote.
+
+    Raises:
+        DataError: the file is missing, torn, or no model file of this package.
+    """
+    try:
+        with safe_open(os.fspath(path), framework="numpy") as file:
+            stored = file.metadata() or {}
+            if stored.get("format") != FORMAT:
+                raise DataError(
+                    f"{path} is not a model file of this package: expected a safetensors file "
+                    f"marked {FORMAT}, as written by save()."
+                )
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except FileNotFoundError as error:
+        raise DataError(f"There is no model file at {path}.") from error
+    except (SafetensorError, OSError) as error:
+        raise DataError(
+            f"{path} cannot be read as a model file ({error}): it may be torn, or of another kind."
+        ) from error
+    return arrays, json.loads(stored["json"])
+
+
+def with_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose name starts with ``prefix``, under the rest of their name."""
+    return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}
+
+
+def history_arrays(history: Sequence[FitStep]) -> dict[str, NDArray[Any]]:
+    """A fit's history as arrays, snapshots left out."""
+    names = list(history[0].terms) if history else []
+    columns = {
+        "iteration": np.array([step.iteration for step in history], dtype=np.int64),
+        "total": np.array([step.total for step in history], dtype=np.int64),
+        "seconds": np.array([step.seconds for step in history]),
+        "objective": np.array([step.objective for step in history]),
+        **{f"term.{name}": np.array([s.terms[name] for s in history]) for name in names},
+    }
+    return {f"history.{name}": column for name, column in columns.items()}
+
+
+def history_from(arrays: Mapping[str, NDArray[Any]]) -> tuple[FitStep, ...]:
+    """The history from ``history_arrays``."""
+    columns = with_prefix(arrays, "history.")
+    terms = with_prefix(columns, "term.")
+    return tuple(
+        FitStep(
+            iteration=int(columns["iteration"][i]),
+            total=int(columns["total"][i]),
+            seconds=float(columns["seconds"][i]),
+            objective=float(columns["objective"][i]),
+            terms={name: float(values[i]) for name, values in terms.items()},
+        )
+        for i in range(len(columns["iteration"]))
+    )

@@ -1,0 +1,95 @@
+"""What models report and return: plain NumPy arrays with names, in the data's units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Callback", "FitStep", "LabelPredictive", "Posterior", "Predictive", "Snapshot"]
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """q(X): a Gaussian with diagonal covariance for each row.
+
+    Attributes:
+        mean: [N, Q].
+        variance: [N, Q].
+    """
+
+    mean: NDArray[np.float64]
+    variance: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Predictive:
+    """Predicted columns in the data's units.
+
+    Attributes:
+        mean: [N, D].
+        variance: of a new observation, the noise included, [N, D], squared units.
+        noise_variance: the noise alone, [N, D], squared units.
+    """
+
+    mean: NDArray[np.float64]
+    variance: NDArray[np.float64]
+    noise_variance: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LabelPredictive:
+    """Predicted class probabilities.
+
+    Attributes:
+        probability: normalised over the classes, [N, C].
+        unnormalised: P(class k) of each one-against-rest classifier, [N, C].
+        variance: of the unnormalised probability under the posterior of f, [N, C].
+    """
+
+    probability: NDArray[np.float64]
+    unnormalised: NDArray[np.float64]
+    variance: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The map as it stands during a fit.
+
+    Attributes:
+        mean: latent means on the two most relevant dimensions, [n, 2], of ``rows``.
+        rows: positions of those rows in the data, [n] (at most 2000, evenly spaced).
+        dimensions: the two latent dimensions, most relevant first.
+        relevance: share of each latent dimension per path, each [Q].
+    """
+
+    mean: NDArray[np.float64]
+    rows: NDArray[np.intp]
+    dimensions: tuple[int, int]
+    relevance: dict[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class FitStep:
+    """One report of a fit under way.
+
+    Attributes:
+        iteration: evaluations or optimiser steps done, from 1.
+        total: the most there can be (``max_iter``).
+        seconds: since the fit began.
+        objective: the bound (ELBO), total nats on the standardised data.
+        terms: the named parts of the bound; they add up to ``objective``.
+        snapshot: the map forming, now and then; None otherwise.
+    """
+
+    iteration: int
+    total: int
+    seconds: float
+    objective: float
+    terms: Mapping[str, float] = field(default_factory=dict)
+    snapshot: Snapshot | None = None
+
+
+Callback = Callable[[FitStep], bool | None]

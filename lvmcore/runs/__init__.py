@@ -1,0 +1,21 @@
+"""Runs: fits that are kept, each in a process of its own and in a folder of its own.
+
+Importing this package loads neither torch nor the models.
+"""
+
+from lvmcore.runs.artifacts import embedding_frame, to_csv_bytes, to_parquet_bytes
+from lvmcore.runs.launcher import Launcher
+from lvmcore.runs.spec import Event, Job, JobSpec, Metric
+from lvmcore.runs.store import Store
+
+__all__ = [
+    "Event",
+    "Job",
+    "JobSpec",
+    "Launcher",
+    "Metric",
+    "Store",
+    "embedding_frame",
+    "to_csv_bytes",
+    "to_parquet_bytes",
+]

@@ -1,0 +1,226 @@
+"""The command ``lvmcore fit``: a run in this process, with its progress on the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.text import Text
+
+from lvmcore.base import LatentVariableModel
+from lvmcore.data import (
+    Dataset,
+    Table,
+    load_paper,
+    load_sample,
+    propose_label,
+    propose_row_id,
+    read_table,
+)
+from lvmcore.parameters import parse_settings
+from lvmcore.runs.execute import execute, model_class, rows_to_fit
+from lvmcore.runs.folder import JobFolder, State
+from lvmcore.runs.progress import meter_for
+from lvmcore.runs.spec import JobSpec
+from lvmcore.runs.store import Store
+
+__all__ = ["fit"]
+
+OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+_BAD_INPUT_ERRORS = ("DataError", "ConfigError", "UnsupportedError")
+
+
+def fit(arguments: argparse.Namespace) -> int:
+    """Fit a model to a table in this process, and leave what a run leaves.
+
+    Args:
+        arguments: what ``lvmcore.cli`` parsed.
+
+    Returns:
+        The exit status: 0 where a model was kept, 2 for data or settings that cannot be used, 130
+        when stopped before anything was kept, 1 for anything else.
+
+    Raises:
+        LatentboardError: data or settings cannot be used.
+    """
+    console = Console(highlight=False)
+    table = _read(arguments)
+    dataset = _dataset(arguments, table, console)
+    model = _model(arguments, dataset)
+    _, left_out = rows_to_fit(dataset, type(model))
+    _say(console, f"{model.title}: {_settings(model)}")
+    for note in left_out:
+        _say(console, f"  {note}")
+    with (
+        _open_run(arguments, dataset, model) as folder,
+        _ctrl_c() as pressed,
+        meter_for(console) as meter,
+    ):
+        state = execute(
+            folder,
+            lambda: dataset,
+            lambda: "cancelled" if pressed() or folder.cancel_requested() else None,
+            on_step=meter.show,
+        )
+    return _report(console, folder, state)
+
+
+def _read(arguments: argparse.Namespace) -> Table:
+    kind, colon, name = arguments.data.partition(":")
+    if colon and kind == "sample":
+        return load_sample(name)
+    if colon and kind == "paper":
+        return load_paper(name)
+    return read_table(
+        arguments.data,
+        delimiter=arguments.delimiter,
+        encoding=arguments.encoding,
+        decimal=arguments.decimal,
+        header=arguments.header,
+        missing=_missing(arguments.missing),
+    )
+
+
+def _missing(texts: Sequence[str] | None) -> list[str | float] | None:
+    """Cells that mean missing; what reads as a number means that number too."""
+    if texts is None:
+        return None
+    found: list[str | float] = []
+    for text in (part.strip() for item in texts for part in item.split(",")):
+        found.append(text)
+        try:
+            found.append(float(text))
+        except ValueError:
+            continue
+    return found
+
+
+def _dataset(arguments: argparse.Namespace, table: Table, console: Console) -> Dataset:
+    label, row_id = arguments.label, arguments.row_id
+    if label is None and not arguments.no_label:
+        label = propose_label(table)
+        if label is not None:
+            _say(console, f"Label: {label}, which looks like one (--label or --no-label decide).")
+    if row_id is None and not arguments.no_row_id:
+        row_id = propose_row_id(table)
+        if row_id == label:
+            row_id = None
+        elif row_id is not None:
+            _say(console, f"Row id: {row_id}, by its looks (--row-id or --no-row-id decide).")
+    dataset = table.dataset(features=_features(arguments, table), label=label, row_id=row_id)
+    rows, columns = dataset.X.shape
+    labelled = ""
+    if dataset.labels is not None:
+        labelled = f", label {dataset.label_name} with {len(dataset.classes)} classes"
+    _say(console, f"{dataset.name}: {rows} rows, {columns} columns{labelled}.")
+    for note in (*table.notes, *(note for note in dataset.notes if note not in table.notes)):
+        _say(console, f"  {note}")
+    return dataset
+
+
+def _features(arguments: argparse.Namespace, table: Table) -> list[str] | None:
+    """Column names; one that holds a comma can be given by a ``--features`` of its own."""
+    if arguments.features is None:
+        return None
+    known = set(table.frame.columns)
+    return [
+        name.strip()
+        for item in arguments.features
+        for name in ([item] if item in known else item.split(","))
+    ]
+
+
+def _model(arguments: argparse.Namespace, dataset: Dataset) -> LatentVariableModel:
+    """The unfitted model: its defaults, what it suggests for such a table, what was set."""
+    cls = model_class(arguments.model)
+    texts = list(arguments.settings)
+    if arguments.seed is not None:
+        texts.append(f"random_state={arguments.seed}")
+    if arguments.device is not None:
+        texts.append(f"device={arguments.device}")
+    rows, columns = dataset.X.shape
+    suggested = cls.suggest(n_rows=rows, n_columns=columns, n_classes=len(dataset.classes))
+    return cls(**{**suggested, **parse_settings(cls, texts)})
+
+
+def _settings(model: LatentVariableModel) -> str:
+    return ", ".join(f"{name}={value}" for name, value in model.get_params(deep=False).items())
+
+
+@contextmanager
+def _open_run(
+    arguments: argparse.Namespace, dataset: Dataset, model: LatentVariableModel
+) -> Iterator[JobFolder]:
+    """The run's folder, its lock held: ``--out``, or one in the store for the dashboard to show."""
+    spec = JobSpec(
+        dataset=dataset.digest,
+        dataset_name=dataset.name,
+        model=model.key,
+        parameters=model.get_params(deep=False),
+        name=arguments.name,
+    )
+    if arguments.out is not None:
+        path = arguments.out.expanduser().absolute()
+        with JobFolder.create(path, spec, queued=False) as folder:
+            yield folder
+        return
+    store = Store()
+    store.put_dataset(dataset)
+    with store.own(spec) as folder:
+        yield folder
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[Callable[[], bool]]:
+    """Tells whether Ctrl-C was pressed; a second one stops at once."""
+    presses: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        del frame
+        if presses:
+            raise KeyboardInterrupt
+        presses.append(number)
+        print("Stopping; what was fitted is kept. Ctrl-C again stops at once.", file=sys.stderr)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(presses)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _report(console: Console, folder: JobFolder, state: State) -> int:
+    """Say how the run ended, and what that makes the exit status."""
+    kept = folder.model_path.is_file()
+    if not kept:
+        print(state.message, file=sys.stderr)
+        if folder.log_path.is_file():
+            print(f"See {folder.log_path}", file=sys.stderr)
+        if state.status == "failed":
+            return BAD_INPUT if state.error in _BAD_INPUT_ERRORS else FAILED
+        return INTERRUPTED
+    seconds = (
+        (state.ended - state.started).total_seconds() if state.ended and state.started else 0.0
+    )
+    ended = "Done" if state.status == "done" else "Stopped"
+    converged = "converged" if state.converged else "not converged"
+    _say(console, f"{ended} after {seconds:.1f} s, {converged}.")
+    for note in state.notes:
+        _say(console, f"  {note}")
+    for metric in folder.metrics().values():
+        value = "not measured" if metric.value is None else _figure(metric.value)
+        _say(console, f"  {metric.label}: {value}. {metric.protocol}")
+    _say(console, f"Kept in {folder.path}")
+    return OK
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.3f}"
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(Text(text), soft_wrap=True)

@@ -1,0 +1,234 @@
+"""Run one fit in a run's folder: the one path that the worker and the command line share."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import traceback
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from lvmcore.base import Capabilities, LatentVariableModel
+from lvmcore.data import Dataset
+from lvmcore.errors import CancelledError, ConfigError, DataError, LatentboardError
+from lvmcore.models import MODELS
+from lvmcore.parameters import check_settings
+from lvmcore.persistence import write_atomically
+from lvmcore.results import FitStep
+from lvmcore.runs.artifacts import embedding_frame, to_parquet_bytes
+from lvmcore.runs.events import EventLog
+from lvmcore.runs.files import plain, write_json
+from lvmcore.runs.folder import JobFolder, State
+from lvmcore.runs.spec import JobSpec, now
+
+__all__ = ["Reason", "describe_error", "execute", "make_model", "model_class", "rows_to_fit"]
+
+#: Why a fit should stop before its end.
+Reason = Literal["cancelled", "interrupted"]
+
+_NOTHING_KEPT = "Stopped before there was anything to keep."
+_CUT_SHORT = (
+    "The fit was stopped from outside, with the dashboard or by the machine. What was fitted until "
+    "then was kept."
+)
+_OUT_OF_MEMORY = (
+    "There was not enough memory for this fit. Try fewer rows, columns or inducing points, or a "
+    "machine with more memory."
+)
+_DISK_FULL = "The disk is full, so the run could not be written. Make room and start it again."
+
+
+class _StoppedError(Exception):
+    """The fit was asked to stop before it began."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass
+class _Watch:
+    """The callback of a fit: writes each step down, and stops the fit when asked to."""
+
+    folder: JobFolder
+    log: EventLog
+    should_stop: Callable[[], Reason | None]
+    on_step: Callable[[FitStep], None] | None
+    stopped: Reason | None = None
+
+    def __call__(self, step: FitStep) -> bool:
+        self.log.add(step)
+        if self.on_step is not None:
+            self.on_step(step)
+        if self.stopped is None:
+            self.stopped = self.should_stop()
+            if self.stopped is not None:
+                state = self.folder.state()
+                self.folder.write_state(dataclasses.replace(state, stage="stopping"))
+        return self.stopped is not None
+
+
+def execute(
+    folder: JobFolder,
+    get_dataset: Callable[[], Dataset],
+    should_stop: Callable[[], Reason | None],
+    *,
+    on_step: Callable[[FitStep], None] | None = None,
+) -> State:
+    """Fit what the folder's spec.json asks for, and leave the artefacts of a run there.
+
+    The model is written first, then the state, then the figures about the map, so that nobody
+    waits for the figures. The caller holds the folder's lock.
+
+    Args:
+        folder: a run that has not begun.
+        get_dataset: gives the dataset; what it raises is reported like an error of the fit.
+        should_stop: asked at every step; a reason ends the fit, and what was fitted is kept.
+        on_step: told of every step.
+
+    Returns:
+        The state in which the run ended; the same as its status.json.
+    """
+    state = dataclasses.replace(folder.state(), status="running", stage="preparing", started=now())
+    folder.write_state(state)
+    watch = _Watch(folder, EventLog(folder.events_path), should_stop, on_step)
+    try:
+        with closing(watch.log):
+            model, dataset, state = _fit(folder, state, get_dataset, watch)
+        model.save(folder.model_path)
+        content = to_parquet_bytes(embedding_frame(model, dataset))
+        write_atomically(folder.embedding_path, content)
+    except (_StoppedError, CancelledError) as stop:
+        reason = stop.reason if isinstance(stop, _StoppedError) else watch.stopped
+        state = state.ending(reason or "interrupted", message=_NOTHING_KEPT)
+        folder.write_state(state)
+        return state
+    except Exception as error:
+        message, kind = describe_error(error)
+        if kind == "Unexpected":
+            _log(folder, error)
+        state = state.ending("failed", message=message, error=kind)
+        folder.write_state(state)
+        return state
+    state = state.ending(
+        watch.stopped or "done",
+        elbo=plain(float(model.elbo_)),
+        converged=bool(model.converged_) and watch.stopped is None,
+        notes=(*state.notes, *model.notes_),
+        message=_CUT_SHORT if watch.stopped == "interrupted" else None,
+    )
+    if state.status == "interrupted":
+        folder.write_state(state)
+        return state
+    return _measure(folder, state, model, dataset)
+
+
+def _fit(
+    folder: JobFolder, state: State, get_dataset: Callable[[], Dataset], watch: _Watch
+) -> tuple[LatentVariableModel, Dataset, State]:
+    spec = folder.spec()
+    model = make_model(spec)
+    dataset, notes = rows_to_fit(get_dataset(), type(model))
+    reason = watch.should_stop()
+    if reason is not None:
+        raise _StoppedError(reason)
+    state = dataclasses.replace(state, stage="fitting", notes=notes)
+    folder.write_state(state)
+    X = pd.DataFrame(dataset.X, columns=list(dataset.feature_names))
+    y = None if model.capabilities.labels == "none" else dataset.labels
+    model.fit(X, y, callback=watch)
+    return model, dataset, state
+
+
+def _measure(
+    folder: JobFolder, state: State, model: LatentVariableModel, dataset: Dataset
+) -> State:
+    folder.write_state(dataclasses.replace(state, stage="measuring"))
+    try:
+        from lvmcore.runs.measure import measure  # a fit need not wait for what it imports
+
+        metrics = measure(model, dataset)
+        stored = {key: dataclasses.asdict(metric) for key, metric in metrics.items()}
+        write_json(folder.metrics_path, stored)
+    except Exception as error:
+        _log(folder, error)
+        note = "The figures about the map could not be measured: worker.log has the details."
+        state = dataclasses.replace(state, notes=(*state.notes, note))
+    folder.write_state(state)
+    return state
+
+
+def model_class(key: str) -> type[LatentVariableModel]:
+    """The model with this key.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if key not in MODELS:
+        raise ConfigError(f"There is no model {key!r}. There are: {', '.join(MODELS)}.")
+    return MODELS[key]
+
+
+def make_model(spec: JobSpec) -> LatentVariableModel:
+    """The unfitted model that a run asks for.
+
+    Raises:
+        ConfigError: the model or a setting of it is unknown, or a value is not allowed.
+    """
+    cls = model_class(spec.model)
+    return cls(**check_settings(cls, spec.parameters))
+
+
+def rows_to_fit(
+    dataset: Dataset, model: type[LatentVariableModel]
+) -> tuple[Dataset, tuple[str, ...]]:
+    """The rows of a dataset that a model can be fitted to, and a sentence on those left out.
+
+    Raises:
+        DataError: the model needs labels and there are none, or fewer than two rows are left.
+    """
+    can: Capabilities = model.capabilities
+    if can.labels == "required" and dataset.labels is None:
+        raise DataError(
+            f"{model.title} learns from labels, and none were chosen: choose a label column, or a "
+            "model that needs no labels."
+        )
+    kept = dataset if can.missing_cells else dataset.complete_rows()
+    if can.labels == "required" and kept.labels is not None and not can.missing_labels:
+        labelled = ~np.asarray(pd.isna(kept.labels))
+        if not labelled.all():
+            kept = kept.subset(labelled, f"{(~labelled).sum():,} rows left out: no label.")
+    if len(kept) < 2:
+        raise DataError(
+            f"{len(kept)} of {len(dataset)} rows can be used by {model.title}: expected at least "
+            "2. Leave out the columns with many missing cells, or fill them first."
+        )
+    return kept, kept.notes[len(dataset.notes) :]
+
+
+def describe_error(error: BaseException) -> tuple[str, str]:
+    """A plain sentence on an error, and its kind; "Unexpected" where it is a fault of ours."""
+    if isinstance(error, LatentboardError):
+        return str(error), type(error).__name__
+    text = str(error).lower()
+    if isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and ("out of memory" in text or "allocate memory" in text)
+    ):
+        return _OUT_OF_MEMORY, "MemoryError"
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _DISK_FULL, "DiskFull"
+    return (
+        f"The fit ended with an unexpected error ({type(error).__name__}). The run's worker.log "
+        "has the details.",
+        "Unexpected",
+    )
+
+
+def _log(folder: JobFolder, error: BaseException) -> None:
+    with folder.log_path.open("a", encoding="utf-8") as log:
+        traceback.print_exception(error, file=log)

@@ -1,0 +1,90 @@
+"""Figures about a fitted map, each with its protocol."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lvmcore.base import LatentVariableModel
+from lvmcore.data import Dataset
+from lvmcore.errors import DataError
+from lvmcore.metrics import continuity, knn_accuracy, trustworthiness
+from lvmcore.runs.spec import Metric
+from lvmcore.standardise import Standardiser
+
+__all__ = ["measure"]
+
+#: Rows that the neighbourhood figures look at, for they take time and memory like their square.
+MOST_ROWS = 2000
+NEIGHBOURS = 5
+FOLDS = 5
+SEED = 0
+
+
+def measure(model: LatentVariableModel, dataset: Dataset) -> dict[str, Metric]:
+    """Measure a fitted map.
+
+    The nearest-neighbour accuracy is measured only for a model that never sees labels: a map that
+    the labels helped to draw separates them whatever they are worth.
+
+    Args:
+        model: a fitted model.
+        dataset: the rows that it was fitted to.
+
+    Returns:
+        The figures that make sense for this model and dataset.
+    """
+    found: dict[str, Metric] = {}
+    if model.capabilities.bound and np.isfinite(model.elbo_):
+        found["elbo"] = Metric(
+            "bound (ELBO)", float(model.elbo_), "Total nats, on the standardised data."
+        )
+    found |= _neighbourhoods(model, dataset)
+    if model.capabilities.labels == "none" and dataset.labels is not None:
+        found["knn_accuracy"] = _accuracy(model, dataset.labels)
+    return found
+
+
+def _neighbourhoods(model: LatentVariableModel, dataset: Dataset) -> dict[str, Metric]:
+    """Trustworthiness and continuity of the latent means against the standardised columns."""
+    usable = np.flatnonzero(~np.isnan(dataset.X).any(axis=1))
+    rows = usable
+    if len(usable) > MOST_ROWS:
+        rows = np.sort(np.random.default_rng(SEED).choice(usable, MOST_ROWS, replace=False))
+    protocol = f"{NEIGHBOURS} neighbours, standardised columns against latent means; "
+    protocol += f"{len(rows)} of {len(dataset.X)} rows"
+    protocol += f", drawn with seed {SEED}." if len(rows) < len(usable) else "."
+    labels = {"trustworthiness": "trustworthiness", "continuity": "continuity"}
+    if len(rows) <= 2 * NEIGHBOURS:
+        why = f"Needs more than {2 * NEIGHBOURS} rows without missing cells; there are {len(rows)}."
+        return {key: Metric(label, None, why) for key, label in labels.items()}
+    names = list(dataset.feature_names)
+    data = Standardiser.fit(dataset.X, names).transform(dataset.X)[rows]
+    points = model.embedding_.mean[rows]
+    return {
+        key: Metric(labels[key], figure(data, points, n_neighbors=NEIGHBOURS), protocol)
+        for key, figure in (("trustworthiness", trustworthiness), ("continuity", continuity))
+    }
+
+
+def _accuracy(model: LatentVariableModel, labels: NDArray[np.object_]) -> Metric:
+    """1-nearest-neighbour accuracy of the labelled rows on the map."""
+    label = "1-NN accuracy"
+    known = ~np.asarray(pd.isna(labels))
+    codes = np.unique(labels[known].astype(str), return_inverse=True)[1]
+    protocol = (
+        f"1 nearest neighbour on the latent means, {FOLDS}-fold stratified, seed {SEED}, "
+        f"{int(known.sum())} labelled rows; the fit did not see the labels."
+    )
+    counts = np.bincount(codes)
+    if len(counts) < 2 or counts.min() < FOLDS:
+        return Metric(
+            label, None, f"Needs at least two classes with at least {FOLDS} labelled rows each."
+        )
+    try:
+        embedding = model.embedding_.mean[known]
+        value = knn_accuracy(embedding, codes, k=1, folds=FOLDS, random_state=SEED)
+    except DataError as error:
+        return Metric(label, None, str(error))
+    return Metric(label, float(value), protocol)

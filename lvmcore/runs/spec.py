@@ -1,0 +1,191 @@
+"""What a run is: its immutable description, its state, and what it reports."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+
+from lvmcore.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from lvmcore.results import FitStep
+
+__all__ = ["FINISHED", "Event", "Job", "JobSpec", "Metric", "Stage", "Status", "now"]
+
+Status = Literal["queued", "running", "done", "cancelled", "failed", "interrupted"]
+Stage = Literal["waiting", "preparing", "fitting", "stopping", "measuring", "finished"]
+
+#: The states that a run never leaves.
+FINISHED: frozenset[Status] = frozenset({"done", "cancelled", "failed", "interrupted"})
+
+_VERSIONED = ("latentboard", "torch", "numpy", "scipy", "scikit-learn", "pandas")
+
+
+def now() -> datetime:
+    """The time, UTC."""
+    return datetime.now(UTC)
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in _VERSIONED:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """What to compute: written once, never changed.
+
+    Attributes:
+        dataset: digest of the dataset.
+        dataset_name: what the dataset is called, for people.
+        model: key of the model.
+        parameters: settings of the model; those not named keep their defaults.
+        name: what the run is called, for people.
+        kind: what is done; "fit" so far.
+        versions: of the packages that decide the result.
+        created: when, ISO 8601 in UTC.
+    """
+
+    dataset: str
+    dataset_name: str
+    model: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    kind: Literal["fit"] = "fit"
+    versions: Mapping[str, str] = field(default_factory=_versions)
+    created: str = field(default_factory=lambda: now().isoformat())
+
+    def __post_init__(self) -> None:
+        if self.kind != "fit":
+            raise ConfigError(f"A run of kind {self.kind!r} is unknown: expected 'fit'.")
+        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+        object.__setattr__(self, "versions", MappingProxyType(dict(self.versions)))
+        if not self.name:
+            object.__setattr__(self, "name", f"{self.model} on {self.dataset_name}")
+
+    def to_json(self) -> dict[str, Any]:
+        """As spec.json holds it."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "dataset": self.dataset,
+            "dataset_name": self.dataset_name,
+            "model": self.model,
+            "parameters": dict(self.parameters),
+            "versions": dict(self.versions),
+            "created": self.created,
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """From what ``to_json`` gave.
+
+        Raises:
+            DataError: a part is missing or unknown.
+        """
+        try:
+            return cls(**stored)
+        except TypeError as error:
+            raise DataError(f"spec.json does not describe a run: {error}.") from error
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure about a fitted map, and how it was measured.
+
+    Attributes:
+        label: what it is called.
+        value: the figure; None where it could not be measured (``protocol`` then says why).
+        protocol: how it was measured, in a sentence.
+    """
+
+    label: str
+    value: float | None
+    protocol: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run as it stands.
+
+    Attributes:
+        id: 32 hexadecimal digits, random.
+        spec: what was asked for.
+        status: where it stands.
+        stage: what a running one is doing; "measuring" once the model is already there.
+        message: why it failed or stopped early, in a plain sentence; else None.
+        error: kind of error of a failed one ("DataError", "MemoryError", …); else None.
+        queue_place: 1 for the next one to start; None unless queued.
+        submitted: when it was asked for.
+        started: when its fit began; None before.
+        ended: when it ended; None before.
+        seconds: how long it ran, or has run so far; None before it started.
+        elbo: the bound that was reached, total nats; None where there is none.
+        converged: whether the bound had stopped rising; None before the end.
+        notes: plain sentences about the fit (rows left out, columns set aside).
+        metrics: figures about the map, by key; empty until they are measured.
+        has_model: whether there is a fitted model to load.
+    """
+
+    id: str
+    spec: JobSpec
+    status: Status
+    stage: Stage
+    submitted: datetime
+    message: str | None = None
+    error: str | None = None
+    queue_place: int | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
+    elbo: float | None = None
+    converged: bool | None = None
+    notes: tuple[str, ...] = ()
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    has_model: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has ended, in whatever way."""
+        return self.status in FINISHED
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds from start to end, or to now."""
+        if self.started is None:
+            return None
+        return ((self.ended or now()) - self.started).total_seconds()
+
+
+@dataclass(frozen=True)
+class Event:
+    """One report of a fit under way, as it was written down.
+
+    Attributes:
+        n: its number in the run, from 1.
+        step: the report.
+    """
+
+    n: int
+    step: FitStep
+
+
+def check_status(status: Any) -> Status:
+    """``status`` if it is one.
+
+    Raises:
+        DataError: it is not.
+    """
+    if status not in get_args(Status):
+        raise DataError(f"status.json holds the status {status!r}, which is unknown.")
+    checked: Status = status
+    return checked

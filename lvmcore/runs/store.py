@@ -1,0 +1,269 @@
+"""The store: datasets by digest, and one folder per run. No database."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import re
+import secrets
+import shutil
+import tempfile
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import Timeout
+from platformdirs import user_data_path
+
+from lvmcore.data import Dataset
+from lvmcore.errors import ConfigError, DataError
+from lvmcore.runs.events import read_events
+from lvmcore.runs.folder import JobFolder
+from lvmcore.runs.spec import Event, Job, JobSpec
+
+if TYPE_CHECKING:
+    from lvmcore.base import LatentVariableModel
+
+__all__ = ["Store"]
+
+_ID = re.compile(r"[0-9a-f]{32}")
+_DIGEST = re.compile(r"[0-9a-f]{16,128}")
+_REMEMBERED_OFFSETS = 1024
+# A folder that is still without its status after an hour was left by a process that died.
+_STALE_SECONDS = 3600.0
+_DELETE_WAITS_SECONDS = 10.0
+
+_Stamp = tuple[tuple[int, int] | None, ...]
+
+
+class Store:
+    """Where datasets and runs are kept; several processes may use one store at a time.
+
+    Args:
+        home: its folder; None takes ``$LATENTBOARD_HOME``, else the platform's user data folder.
+    """
+
+    def __init__(self, home: str | os.PathLike[str] | None = None) -> None:
+        chosen = home or os.environ.get("LATENTBOARD_HOME") or user_data_path("latentboard")
+        self.home = Path(chosen).expanduser().absolute()
+        self._datasets = self.home / "datasets"
+        self._jobs = self.home / "jobs"
+        try:
+            self._datasets.mkdir(parents=True, exist_ok=True)
+            self._jobs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"The folder {self.home} cannot hold datasets and runs: {error.strerror}. Set "
+                "LATENTBOARD_HOME to a folder that can be written."
+            ) from error
+        self._guard = threading.Lock()
+        self._seen: dict[str, tuple[_Stamp, Job]] = {}
+        self._offsets: OrderedDict[tuple[str, int], int] = OrderedDict()
+
+    # ---- datasets ------------------------------------------------------------------------------
+
+    def put_dataset(self, dataset: Dataset) -> str:
+        """Keep a dataset; the same one twice is kept once.
+
+        Returns:
+            Its digest.
+        """
+        target = self._dataset_path(dataset.digest)
+        if not target.is_dir():
+            with tempfile.TemporaryDirectory(dir=self.home, prefix=".dataset-") as scratch:
+                fresh = Path(scratch) / "dataset"
+                dataset.save(fresh)
+                with suppress(FileExistsError, OSError):
+                    fresh.rename(target)
+            if not target.is_dir():
+                raise DataError(
+                    f"The dataset {dataset.name} could not be kept in {self._datasets}."
+                )
+        return dataset.digest
+
+    def get_dataset(self, digest: str) -> Dataset:
+        """The dataset with this digest.
+
+        Raises:
+            DataError: the store holds none.
+        """
+        path = self._dataset_path(digest)
+        if not path.is_dir():
+            raise DataError(f"The store {self.home} holds no dataset with the digest {digest}.")
+        return Dataset.load(path)
+
+    def _dataset_path(self, digest: str) -> Path:
+        if not _DIGEST.fullmatch(digest):
+            raise ConfigError(f"{digest!r} is no digest: expected hexadecimal digits.")
+        return self._datasets / digest
+
+    # ---- runs ----------------------------------------------------------------------------------
+
+    def submit(self, spec: JobSpec) -> str:
+        """Put a run in the queue; a launcher on this store starts it.
+
+        Returns:
+            Its id.
+        """
+        name = secrets.token_hex(16)
+        with JobFolder.create(self._jobs / name, spec, queued=True):
+            return name
+
+    @contextmanager
+    def own(self, spec: JobSpec) -> Iterator[JobFolder]:
+        """Make a run for this process to execute, and hold its lock inside the ``with`` block."""
+        path = self._jobs / secrets.token_hex(16)
+        with JobFolder.create(path, spec, queued=False) as folder:
+            yield folder
+
+    def get(self, id: str) -> Job:
+        """The run as it stands. One whose process is gone is settled as interrupted on the way.
+
+        Raises:
+            ConfigError: ``id`` is no id.
+            DataError: there is no such run.
+        """
+        job = self._read(id)
+        return self._with_places([job])[0] if job.status == "queued" else job
+
+    def list(self) -> builtins.list[Job]:
+        """All runs, newest first. A folder that cannot be read is left out."""
+        jobs = list(self._readable())
+        jobs.sort(key=lambda job: (job.submitted, job.id), reverse=True)
+        return self._with_places(jobs)
+
+    def queue(self) -> builtins.list[str]:
+        """Ids of the runs that wait, in the order in which they will start."""
+        waiting = [job for job in self._readable() if job.status == "queued"]
+        return [job.id for job in sorted(waiting, key=lambda job: (job.submitted, job.id))]
+
+    def events(self, id: str, after: int = 0) -> builtins.list[Event]:
+        """The events of a run after number ``after``, oldest first."""
+        path = self._known(id).events_path
+        with self._guard:
+            offset = self._offsets.get((id, after), 0)
+        events, last, end = read_events(path, after if offset else 0, offset)
+        events = [event for event in events if event.n > after]
+        if events and events[-1].n == last:
+            with self._guard:
+                self._offsets[id, last] = end
+                while len(self._offsets) > _REMEMBERED_OFFSETS:
+                    self._offsets.popitem(last=False)
+        return events
+
+    def cancel(self, id: str) -> None:
+        """Stop a run: a queued one at once, a running one at its next step, keeping what it has.
+
+        A run that has ended is left as it is.
+        """
+        self._known(id).request_cancel()
+
+    def delete(self, id: str) -> None:
+        """Delete a run that has ended, or is queued, with everything in its folder.
+
+        Raises:
+            ConfigError: it is running.
+        """
+        folder = self._known(id)
+        if folder.state().status == "queued":
+            folder.request_cancel()
+        if not self._read(id).finished:
+            raise ConfigError("A run under way cannot be deleted: cancel it first.")
+        try:
+            with folder.lock(_DELETE_WAITS_SECONDS):
+                doomed = self.home / f".deleted-{id}"
+                folder.path.rename(doomed)
+        except Timeout:
+            raise ConfigError(
+                "The run is still measuring its map: try again in a few seconds."
+            ) from None
+        shutil.rmtree(doomed, ignore_errors=True)
+        with self._guard:
+            self._seen.pop(id, None)
+
+    def load_model(self, id: str) -> LatentVariableModel:
+        """The fitted model of a run (loads torch).
+
+        Raises:
+            DataError: the run has no model.
+        """
+        from lvmcore.models import load
+
+        folder = self._known(id)
+        if not folder.model_path.is_file():
+            raise DataError(
+                f"The run {folder.spec().name} is {folder.state().status} and has no fitted model."
+            )
+        return load(folder.model_path)
+
+    def folder(self, id: str) -> Path:
+        """The folder of a run."""
+        return self._known(id).path
+
+    def job_folder(self, id: str) -> JobFolder:
+        """The folder of a run, with what can be done in it."""
+        return self._known(id)
+
+    def reconcile(self) -> None:
+        """Settle what processes that died have left, and clear up after them.
+
+        A running run whose lock is free becomes interrupted. A queued one stays queued, whoever
+        submitted it: the queue belongs to the store, and the next launcher goes on with it.
+        """
+        self.list()
+        limit = time.time() - _STALE_SECONDS
+        for path in (*self._jobs.iterdir(), *self.home.glob(".d*-*")):
+            with suppress(OSError):
+                unfinished = path.parent == self.home or not JobFolder(path).exists()
+                if unfinished and path.is_dir() and path.stat().st_mtime < limit:
+                    shutil.rmtree(path, ignore_errors=True)
+
+    # ---- helpers -------------------------------------------------------------------------------
+
+    def _known(self, id: str) -> JobFolder:
+        if not _ID.fullmatch(id):
+            raise ConfigError(f"{id!r} is no run: expected its id, 32 hexadecimal digits.")
+        folder = JobFolder(self._jobs / id)
+        if not folder.exists():
+            raise DataError(f"There is no run {id} in {self.home}: it may have been deleted.")
+        return folder
+
+    def _read(self, id: str) -> Job:
+        """The run, from memory if its files have not changed since."""
+        folder = self._known(id)
+        stamp = tuple(
+            _stamp(path) for path in (folder.status_path, folder.metrics_path, folder.model_path)
+        )
+        with self._guard:
+            known = self._seen.get(id)
+        if known is not None and known[0] == stamp and known[1].status != "running":
+            return known[1]
+        job = folder.job(id)
+        with self._guard:
+            self._seen[id] = (stamp, job)
+        return job
+
+    def _readable(self) -> Iterator[Job]:
+        for path in self._jobs.iterdir():
+            with suppress(DataError, ConfigError, OSError):
+                yield self._read(path.name)
+
+    def _with_places(self, jobs: builtins.list[Job]) -> builtins.list[Job]:
+        if not any(job.status == "queued" for job in jobs):
+            return jobs
+        places = {name: place for place, name in enumerate(self.queue(), start=1)}
+        return [replace(job, queue_place=places.get(job.id)) for job in jobs]
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """What changes when an atomically replaced file does."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_mtime_ns, facts.st_ino

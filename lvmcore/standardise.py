@@ -1,0 +1,114 @@
+"""Standardisation to zero mean and unit variance, with constant columns set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lvmcore.errors import DataError
+
+__all__ = ["Standardiser"]
+
+FloatArray = NDArray[np.float64]
+
+# A column whose sd is below this share of its largest magnitude varies by rounding alone.
+CONSTANT_BELOW = 1e-12
+
+
+@dataclass(frozen=True)
+class Standardiser:
+    """Column means and scales; NaN cells pass through.
+
+    Attributes:
+        mean: column means, [D].
+        scale: column standard deviations (ddof 0), 1 where constant, [D].
+        constant: True for the columns that are set aside, [D].
+        names: column names, for messages.
+    """
+
+    mean: FloatArray
+    scale: FloatArray
+    constant: NDArray[np.bool_]
+    names: tuple[str, ...]
+
+    @classmethod
+    def fit(cls, data: FloatArray, names: list[str]) -> Self:
+        """Measure the columns of ``data`` [N, D].
+
+        Raises:
+            DataError: a column has no value at all, or every column is constant.
+        """
+        empty = np.isnan(data).all(axis=0)
+        if empty.any():
+            raise DataError(
+                f"Column {names[int(np.argmax(empty))]} has no value at all: leave it out."
+            )
+        # Centred on the first value, so that a large offset costs no digits.
+        first = np.array([column[~np.isnan(column)][0] for column in data.T])
+        shifted = data - first
+        if not np.isfinite(shifted).all(where=~np.isnan(data)):
+            raise DataError("The values are too large to be standardised: rescale the columns.")
+        mean = first + np.nanmean(shifted, axis=0)
+        with np.errstate(over="ignore"):
+            sd = np.nanstd(shifted, axis=0)
+        if not np.isfinite(sd).all():
+            worst = names[int(np.argmax(~np.isfinite(sd)))]
+            raise DataError(f"Column {worst} has values too large to be standardised: rescale it.")
+        largest = np.nanmax(np.abs(data), axis=0)
+        constant = sd <= CONSTANT_BELOW * np.maximum(largest, np.finfo(np.float64).tiny)
+        if constant.all():
+            raise DataError(
+                "Every column is constant, so there is nothing to map: expected at least one "
+                "column whose values differ."
+            )
+        return cls(mean, np.where(constant, 1.0, sd), constant, tuple(names))
+
+    def transform(self, data: FloatArray) -> FloatArray:
+        """Standardised columns that vary, [N, D'], of ``data`` [N, D]."""
+        keep = ~self.constant
+        return (data[:, keep] - self.mean[keep]) / self.scale[keep]
+
+    def inverse(self, Y: FloatArray) -> FloatArray:
+        """Data units [N, D] from standardised columns [N, D']; constants take their value."""
+        full = np.tile(self.mean, (len(Y), 1))
+        full[:, ~self.constant] += Y * self.scale[~self.constant]
+        return full
+
+    def inverse_variance(self, variance: FloatArray) -> FloatArray:
+        """Squared data units [N, D] from standardised variances [N, D']; constants have none."""
+        full = np.zeros((len(variance), len(self.mean)))
+        full[:, ~self.constant] = variance * self.scale[~self.constant] ** 2
+        return full
+
+    @property
+    def log_volume(self) -> float:
+        """Σ log scale: what turns a log density of standardised rows into data units."""
+        return float(np.log(self.scale[~self.constant]).sum())
+
+    def describe_constant(self) -> str:
+        """One sentence that names the columns set aside."""
+        names = [name for name, gone in zip(self.names, self.constant, strict=True) if gone]
+        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        return f"{len(names)} constant column{'s' * (len(names) > 1)} set aside: {shown}."
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What ``from_arrays`` needs."""
+        return {
+            "standardiser.mean": self.mean,
+            "standardiser.scale": self.scale,
+            "standardiser.constant": self.constant.astype(np.uint8),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], names: list[str]) -> Self:
+        """Rebuild from ``arrays()``."""
+        return cls(
+            arrays["standardiser.mean"],
+            arrays["standardiser.scale"],
+            arrays["standardiser.constant"].astype(bool),
+            tuple(names),
+        )

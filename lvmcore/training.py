@@ -1,0 +1,210 @@
+"""The one optimisation loop, and what it reports."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lvmcore.errors import NumericalError
+from lvmcore.results import Callback, FitStep, Snapshot
+
+__all__ = ["Objective", "Outcome", "Schedule", "train"]
+
+SECONDS_BETWEEN_SNAPSHOTS = 0.2
+STEPS_BETWEEN_COPIES = 10
+MOST_RECOVERIES = 5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a fit ended.
+
+    Attributes:
+        objective: the bound at the parameters that were kept, total nats; NaN without a bound.
+        history: every step.
+        converged: True where the bound had stopped rising before the steps ran out.
+    """
+
+    objective: float
+    history: tuple[FitStep, ...]
+    converged: bool
+
+
+class Objective(Protocol):
+    """What the loop maximises."""
+
+    def parameters(self) -> Iterable[torch.nn.Parameter]:
+        """Unconstrained parameters, updated in place."""
+
+    def held(self) -> Iterable[torch.nn.Parameter]:
+        """Those that stay as they are for the first ``Schedule.hold`` steps."""
+
+    def terms(self, draws: int = 1) -> dict[str, Tensor]:
+        """Named scalars that add up to the bound; what is sampled averages ``draws`` new draws."""
+
+    def snapshot(self) -> Snapshot:
+        """The map as it stands."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Adam's course: warm up, cruise until the bound is flat or 60 % of the steps are spent, cool.
+
+    Attributes:
+        max_iter: steps at most.
+        learning_rate: while cruising.
+        flat: the bound counts as flat when its mean over ``window`` steps exceeds the mean over
+            the ``window`` before by less than this, nats.
+        warm_up: steps in which the rate grows linearly.
+        hold: steps for which ``Objective.held`` is not updated.
+        window: steps over which flatness is judged.
+        cooling: share of ``max_iter`` in which the rate falls linearly to a twentieth.
+    """
+
+    max_iter: int
+    learning_rate: float
+    flat: float
+    warm_up: int = 10
+    hold: int = 30
+    window: int = 40
+    cooling: float = 0.4
+
+    @property
+    def cooling_steps(self) -> int:
+        """How many steps the cooling takes."""
+        return max(1, round(self.cooling * self.max_iter))
+
+    def rate(self, iteration: int, cooling_since: int | None) -> float:
+        """The learning rate of a step, counted from 0."""
+        rate = self.learning_rate * min(1.0, (iteration + 1) / self.warm_up)
+        if cooling_since is not None:
+            done = (iteration - cooling_since) / self.cooling_steps
+            rate *= max(0.05, 1 - 0.95 * done)
+        return rate
+
+    def is_flat(self, bounds: list[float]) -> bool:
+        """Whether the bound has stopped rising."""
+        w = self.window
+        if len(bounds) < max(2 * w, self.hold + 2 * w):
+            return False
+        return float(np.mean(bounds[-w:]) - np.mean(bounds[-2 * w : -w])) < self.flat
+
+
+def train(
+    objective: Objective, schedule: Schedule, callback: Callback | None, *, draws: int = 1
+) -> Outcome:
+    """Maximise ``objective`` with Adam.
+
+    Where a step leads to a matrix that cannot be factorised or a bound that is not finite, the
+    loop returns to the last sound parameters and halves the rate.
+
+    Args:
+        objective: what to maximise; left at the parameters of the last step.
+        schedule: the course.
+        callback: called with each step; True stops the loop.
+        draws: draws that the final bound averages, where it samples.
+
+    Returns:
+        The final bound, the history, and whether the bound went flat in time.
+
+    Raises:
+        NumericalError: the computation broke down again and again.
+    """
+    return _Run(objective, schedule, callback).run(draws)
+
+
+class _Run:
+    """The state of one call of ``train``."""
+
+    def __init__(self, objective: Objective, schedule: Schedule, callback: Callback | None) -> None:
+        self.objective, self.schedule, self.callback = objective, schedule, callback
+        self.parameters = list(objective.parameters())
+        self.adam = torch.optim.Adam(self.parameters, lr=1.0, betas=(0.9, 0.99))
+        self.history: list[FitStep] = []
+        self.brake = 1.0
+        self.cooling_since: int | None = None
+        self.converged = False
+        self.began = time.perf_counter()
+        self.last_snapshot = -math.inf
+        self.sound = self._copy()
+
+    def run(self, draws: int) -> Outcome:
+        recoveries = 0
+        for iteration in range(self.schedule.max_iter):
+            try:
+                values = self._step(iteration)
+            except NumericalError:
+                recoveries += 1
+                if recoveries > MOST_RECOVERIES:
+                    raise
+                self._recover()
+                continue
+            if self._report(iteration, values) or self._finished(iteration):
+                break
+        return Outcome(self._final(draws), tuple(self.history), self.converged)
+
+    def _step(self, iteration: int) -> dict[str, float]:
+        """One Adam step; returns the terms at the parameters before it."""
+        rate = self.brake * self.schedule.rate(iteration, self.cooling_since)
+        for group in self.adam.param_groups:
+            group["lr"] = rate
+        self.adam.zero_grad()
+        terms = self.objective.terms()
+        bound = torch.stack([term.double() for term in terms.values()]).sum()
+        if not bool(torch.isfinite(bound.detach())):
+            raise NumericalError(
+                f"The bound was not finite at step {iteration + 1}. Try a lower learning rate or "
+                "another seed, and look for columns with extreme values."
+            )
+        (-bound).backward()  # type: ignore[no-untyped-call]
+        if iteration % STEPS_BETWEEN_COPIES == 0:
+            self.sound = self._copy()
+        if iteration < self.schedule.hold:
+            for parameter in self.objective.held():
+                parameter.grad = None
+        self.adam.step()
+        return {name: float(term.detach()) for name, term in terms.items()}
+
+    def _report(self, iteration: int, values: dict[str, float]) -> bool:
+        seconds = time.perf_counter() - self.began
+        snapshot = None
+        last = iteration + 1 == self.schedule.max_iter
+        if self.callback is not None and (
+            last or seconds - self.last_snapshot >= SECONDS_BETWEEN_SNAPSHOTS
+        ):
+            snapshot, self.last_snapshot = self.objective.snapshot(), seconds
+        total = math.fsum(values.values())
+        step = FitStep(iteration + 1, self.schedule.max_iter, seconds, total, values, snapshot)
+        self.history.append(replace(step, snapshot=None))
+        return self.callback is not None and bool(self.callback(step))
+
+    def _finished(self, iteration: int) -> bool:
+        """Start the cooling when due; say when it is over."""
+        schedule = self.schedule
+        if self.cooling_since is None:
+            self.converged = schedule.is_flat([step.objective for step in self.history[-200:]])
+            if self.converged or iteration + 1 >= schedule.max_iter - schedule.cooling_steps:
+                self.cooling_since = iteration + 1
+            return False
+        return iteration + 1 - self.cooling_since >= schedule.cooling_steps
+
+    def _final(self, draws: int) -> float:
+        with torch.no_grad():
+            return math.fsum(float(term) for term in self.objective.terms(draws).values())
+
+    def _copy(self) -> list[Tensor]:
+        return [parameter.detach().clone() for parameter in self.parameters]
+
+    def _recover(self) -> None:
+        with torch.no_grad():
+            for parameter, value in zip(self.parameters, self.sound, strict=True):
+                parameter.copy_(value)
+        self.adam.state.clear()
+        self.brake *= 0.5

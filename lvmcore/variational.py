@@ -1,0 +1,183 @@
+"""Variational bounds of sparse Gaussian processes with uncertain inputs.
+
+Notation: lvmcore/README.md. The inducing outputs are whitened throughout: U = L V, Kuu = L Lᵀ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lvmcore.errors import NumericalError
+from lvmcore.linalg import cholesky, solve_lower, solve_upper
+from lvmcore.psi import PsiSums
+
+__all__ = [
+    "OptimalInducing",
+    "collapsed_bound",
+    "kl_standard_normal",
+    "kl_whitened",
+    "stochastic_bound",
+]
+
+LOG_2PI = math.log(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class OptimalInducing:
+    """The optimal q(V) of every column, in the basis that diagonalises all its covariances.
+
+    With G = L⁻¹ psi2 L⁻ᵀ = V diag(λ) Vᵀ, column d has covariance V diag(σ_d²/(σ_d² + λ)) Vᵀ.
+
+    Attributes:
+        basis: T = L⁻ᵀ V, so that b = k(x, Z) T is whitened and diagonal, [M, M].
+        mean: of each column in that basis, [M, D].
+        shrinkage: λ_m/(σ_d² + λ_m), 1 where the data decide and 0 where the prior does, [M, D].
+    """
+
+    basis: Tensor
+    mean: Tensor
+    shrinkage: Tensor
+
+
+def collapsed_bound(
+    sums: PsiSums, Kuu: Tensor, noise: Tensor, squares: Tensor, n_rows: int
+) -> tuple[Tensor, OptimalInducing]:
+    """The bound on log p(Y | q(X)) with q(U) at its optimum, KL_X not included.
+
+    With G = L⁻¹ psi2 L⁻ᵀ and P = L⁻¹ psi1ᵀ Y, summed over columns:
+    F_d = −½N log 2πσ_d² − ½ log|I + G/σ_d²| − (‖y_d‖² + psi0 − tr G)/(2σ_d²)
+    + ½ P_dᵀ (σ_d² I + G)⁻¹ P_d / σ_d².
+    Source: Titsias and Lawrence 2010, eq. 14, whitened; one eigendecomposition of G serves every
+    column, whatever its noise.
+
+    Args:
+        sums: psi statistics summed over rows.
+        Kuu: kernel matrix of the inducing inputs, [M, M].
+        noise: σ², one a column, [D].
+        squares: ‖y_d‖² of each column, [D].
+        n_rows: N.
+
+    Returns:
+        F (float64, []) and the optimal q(V), detached.
+
+    Raises:
+        NumericalError: a matrix could not be factorised.
+    """
+    L, _ = cholesky(Kuu, "The kernel matrix of the inducing inputs")
+    half = solve_lower(L, sums.psi2)
+    G = solve_lower(L, half.T)
+    G = 0.5 * (G + G.T)
+    P = solve_lower(L, sums.psi1Y)
+    noise = noise.double()
+    values, vectors = _eigen(G.detach())
+    gain: Tensor = _Gain.apply(G, P, noise, values, vectors)  # type: ignore[no-untyped-call]
+    rest = -0.5 * (
+        n_rows * (LOG_2PI + noise.log())
+        + (squares.double() + sums.psi0 - G.diagonal().sum()) / noise
+    )
+    with torch.no_grad():
+        total = values[:, None] + noise
+        basis = solve_upper(L.detach(), vectors)
+        q = OptimalInducing(basis, vectors.T @ P / total, values[:, None] / total)
+    return gain + rest.sum(), q
+
+
+def _eigen(G: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues, not below 0, and eigenvectors of a symmetric matrix."""
+    try:
+        values, vectors = torch.linalg.eigh(G)
+    except RuntimeError as error:  # torch.linalg's own error type derives from it
+        raise NumericalError(
+            "The sums of the kernel over the rows could not be decomposed: they are not finite. "
+            "Try a lower learning rate or another seed, and look for extreme values."
+        ) from error
+    return values.clamp_min(0), vectors
+
+
+class _Gain(torch.autograd.Function):
+    """Σ_d −½ log|I + G/σ_d²| + ½ P_dᵀ (σ_d² I + G)⁻¹ P_d/σ_d², with its gradient in closed form.
+
+    With R_d = (σ_d² I + G)⁻¹ P_d: dG = −½ Σ_d [(σ_d² I + G)⁻¹ + R_d R_dᵀ/σ_d²], dP_d = R_d/σ_d².
+    No derivative of an eigenvector is ever taken, so equal eigenvalues do no harm.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, G: Tensor, P: Tensor, noise: Tensor, values: Tensor, vectors: Tensor
+    ) -> Tensor:
+        del G
+        rotated = vectors.T @ P
+        total = values[:, None] + noise
+        ctx.save_for_backward(rotated, noise, values, vectors)
+        return (
+            0.5 * ((rotated.square() / total / noise) - torch.log1p(values[:, None] / noise)).sum()
+        )
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+        rotated, noise, values, vectors = ctx.saved_tensors
+        total = values[:, None] + noise
+        R = rotated / total
+        inner = -0.5 * ((1 / total).sum(1).diag() + (R / noise) @ R.T)
+        d_noise = 0.5 * (
+            values[:, None] / (noise * total) - rotated * R / noise.square() - R.square() / noise
+        ).sum(0)
+        g = cotangents[0]
+        return g * vectors @ inner @ vectors.T, g * vectors @ (R / noise), g * d_noise, None, None
+
+
+def stochastic_bound(
+    sums: PsiSums,
+    L: Tensor,
+    mean: Tensor,
+    covariance: Tensor,
+    noise: Tensor,
+    squares: Tensor,
+    n_rows: int,
+) -> Tensor:
+    """E log p(Y | F) under any Gaussian q(V); no KL included, [].
+
+    E f = psi1 L⁻ᵀ m_d and E f² = k + tr[psi2 L⁻ᵀ (m_d m_dᵀ + cov_d − I) L⁻¹], summed over rows.
+    At the collapsed bound's q(V), this less Σ_d KL(q(V_d) ‖ N(0, I)) equals the collapsed bound.
+
+    Args:
+        sums: psi statistics summed over rows.
+        L: factor of Kuu, [M, M].
+        mean: m, [M, D].
+        covariance: cov of each column, [D, M, M].
+        noise: σ², [D].
+        squares: ‖y_d‖², [D].
+        n_rows: N.
+    """
+    G = solve_lower(L, solve_lower(L, sums.psi2).T)
+    eye = torch.eye(len(L)).to(L)
+    second = mean.T[:, :, None] * mean.T[:, None, :] + covariance - eye
+    expected = (
+        squares
+        - 2 * (solve_lower(L, sums.psi1Y) * mean).sum(0)
+        + sums.psi0
+        + (second * G).sum((1, 2))
+    )
+    return -0.5 * (n_rows * (LOG_2PI + noise.log()) + expected / noise).sum()
+
+
+def kl_standard_normal(mean: Tensor, variance: Tensor) -> Tensor:
+    """KL(N(mean, diag variance) ‖ N(0, I)) of each row, [N], for mean, variance [N, Q]."""
+    return 0.5 * (mean.square() + variance - variance.log() - 1).sum(-1)
+
+
+def kl_whitened(mean: Tensor, factor: Tensor) -> Tensor:
+    """Σ_c KL(N(mean_c, factor_c factor_cᵀ) ‖ N(0, I)), [].
+
+    Args:
+        mean: [C, M].
+        factor: lower-triangular, [C, M, M].
+    """
+    C, M = mean.shape
+    log_det = factor.diagonal(dim1=-2, dim2=-1).abs().log().sum()
+    return 0.5 * (factor.square().sum() + mean.square().sum() - C * M) - log_det

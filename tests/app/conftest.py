@@ -1,0 +1,82 @@
+"""What the tests of the pages share: one home and one launcher, and a page opened by AppTest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import services, state
+from lvmcore.runs import Job
+
+MAIN = Path(services.__file__).with_name("main.py")
+#: Long, for a busy machine; nothing is measured here.
+PATIENCE_SECONDS = 120.0
+
+OpenPage = Callable[..., AppTest]
+Wait = Callable[[str], Job]
+
+
+@pytest.fixture(scope="session")
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One home for all tests of pages: a launcher and its warm worker are not cheap to start."""
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LATENTBOARD_HOME", str(folder))
+        yield folder
+        services.launcher().close()
+
+
+@pytest.fixture(autouse=True)
+def home(shared_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The pages' home, in place of one for each test."""
+    monkeypatch.setenv("LATENTBOARD_HOME", str(shared_home))
+    return shared_home
+
+
+@pytest.fixture
+def open_page(home: Path) -> OpenPage:
+    """Open a page: ``open_page("fit", run=…)`` is what a link to it does."""
+
+    def open_it(name: state.PageName, *, run: str | None = None) -> AppTest:
+        page = AppTest.from_file(MAIN, default_timeout=PATIENCE_SECONDS)
+        if run is not None:
+            page.query_params["run"] = run
+        page.run()
+        if name != "data":
+            page.switch_page(state.PAGES[name]).run()
+        return page
+
+    return open_it
+
+
+@pytest.fixture
+def wait(home: Path) -> Wait:
+    """Wait until a run has ended."""
+
+    def until_ended(run: str) -> Job:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            job = services.store().get(run)
+            if job.finished:
+                return job
+            time.sleep(0.1)
+        pytest.fail(f"the run {run} has not ended in {PATIENCE_SECONDS:.0f} s")
+
+    return until_ended
+
+
+@pytest.fixture(scope="session")
+def fitted(shared_home: Path) -> str:
+    """A run that has ended: probabilistic PCA on the first sample."""
+    table = services.table(state.Sample(state.DEFAULT_SAMPLE), state.Reading())
+    dataset = services.dataset_of(table, services.proposed_roles(table))
+    run = services.start_fit(dataset, "ppca", {})
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not services.store().get(run).finished:
+        assert time.monotonic() < deadline, "the fit has not ended"
+        time.sleep(0.1)
+    return run

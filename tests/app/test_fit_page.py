@@ -1,0 +1,193 @@
+"""The Fit page: cards, form, a fit from Start to its outcome, and what can go wrong."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import services, state
+from lvmcore.data import Dataset
+from tests.app.conftest import OpenPage, Wait
+from tests.app.test_shell import texts
+
+START = state.widget("fit", "start")
+
+
+def choose(page: AppTest, key: str) -> AppTest:
+    page.button(state.widget("fit", "choose", key)).click().run()
+    return page
+
+
+def charts(page: AppTest) -> int:
+    return len(page.get("echarts_chart"))
+
+
+def dataset_with_labels() -> Dataset:
+    table = services.table(state.Sample("iris"), state.Reading())
+    return services.dataset_of(table, services.proposed_roles(table))
+
+
+def test_the_recommended_model_is_chosen_and_every_card_says_what_it_supports(
+    open_page: OpenPage,
+) -> None:
+    page = open_page("fit")
+    chosen = [button for button in page.button if button.label == "Chosen"]
+    assert [button.key for button in chosen] == [state.widget("fit", "choose", "ldgd")]
+    said = texts(page.markdown)
+    for card in services.cards():
+        assert card.title in said.replace("\\", "")
+    assert "3 classes" in said
+
+
+def test_without_a_label_a_model_that_needs_one_is_refused_with_the_reason(
+    open_page: OpenPage,
+) -> None:
+    page = open_page("data")
+    label = next(box for box in page.selectbox if box.label == "Label")
+    label.select_index(0).run()
+    page.switch_page(state.PAGES["fit"]).run()
+    assert page.button(state.widget("fit", "choose", "ldgd")).disabled
+    assert "label column on the Data page" in texts(page.markdown)
+    assert page.button(state.widget("fit", "choose", "bayesian_gplvm")).label == "Chosen"
+
+
+def test_a_label_without_ticks_stays_without_one(open_page: OpenPage) -> None:
+    page = open_page("data")
+    label = next(box for box in page.selectbox if box.label == "Label")
+    label.select_index(0).run()
+    page.switch_page(state.PAGES["fit"]).run()
+    page.switch_page(state.PAGES["data"]).run()
+    assert next(box for box in page.selectbox if box.label == "Label").value is None
+
+
+@pytest.mark.parametrize("card", services.cards(), ids=lambda card: card.key)
+def test_the_form_offers_every_parameter_at_its_suggested_value(
+    open_page: OpenPage, card: object
+) -> None:
+    model = next(found for found in services.cards() if found is card)
+    page = open_page("fit")
+    if model.key != "ldgd":
+        choose(page, model.key)
+    assert not page.exception
+    fields = [*page.number_input, *page.selectbox, *page.checkbox, *page.text_input]
+    named = {field.key.rsplit(":", 1)[-1]: field.value for field in fields if field.key}
+    table = services.table(state.Sample(state.DEFAULT_SAMPLE), state.Reading())
+    shape = services.shape(services.dataset_of(table, services.proposed_roles(table)))
+    suggested = model.suggest(shape)
+    for parameter in model.parameters:
+        expected = suggested.get(parameter.name, parameter.default)
+        assert named[parameter.name] == expected, parameter.name
+
+
+@pytest.mark.parametrize("key", ["pca", "ppca"])
+def test_a_fit_from_start_to_its_outcome(open_page: OpenPage, wait: Wait, key: str) -> None:
+    page = choose(open_page("fit"), key)
+    page.button(START).click().run()
+    assert not page.exception
+    run = page.query_params["run"]
+    job = wait(run)
+    assert job.status == "done", job.message
+    assert job.spec.model == key
+    page.run()
+    assert not page.exception
+    said = texts(page.success)
+    assert ("Bound (ELBO)" in said) == (key == "ppca")
+    assert texts(page.sidebar.text).count("on wine") == 1
+    page.button(state.widget("fit", run, "explore")).click().run()
+    assert page.title[0].value == "Latent"
+    assert page.query_params["run"] == run
+
+
+def test_a_fit_with_a_curve_shows_it_with_its_terms_and_the_map(
+    open_page: OpenPage, wait: Wait
+) -> None:
+    run = services.start_fit(dataset_with_labels(), "bayesian_gplvm", {"max_iter": 25})
+    job = wait(run)
+    assert job.status == "done", job.message
+    page = open_page("fit", run=run)
+    assert not page.exception
+    assert charts(page) == 4
+    said = texts(page.warning) + texts(page.success)
+    assert ("still rising" in said) == (job.converged is False)
+    window = page.slider(state.widget("fit", run, "window"))
+    assert window.value == (1, 25)
+    window.set_range(5, 20).run()
+    assert not page.exception
+    assert charts(page) == 4
+
+
+def test_a_run_in_the_address_brings_its_own_data(open_page: OpenPage, wait: Wait) -> None:
+    run = services.start_fit(dataset_with_labels(), "ppca", {})
+    wait(run)
+    page = open_page("fit", run=run)
+    assert "iris" in texts(page.sidebar.text)
+    assert page.button(state.widget("fit", run, "explore"))
+
+
+def test_two_sessions_see_the_same_run(open_page: OpenPage, fitted: str) -> None:
+    first, second = open_page("fit", run=fitted), open_page("fit", run=fitted)
+    assert texts(first.success) == texts(second.success) != ""
+
+
+def test_a_setting_that_is_not_allowed_is_explained_beside_the_form(open_page: OpenPage) -> None:
+    page = choose(open_page("fit"), "ppca")
+    before = len(services.store().list())
+    field = next(n for n in page.number_input if n.key and n.key.endswith("n_components"))
+    field.set_value(500)
+    page.button(START).click().run()
+    run = page.query_params.get("run")
+    # The constructor allows 500; the table does not, and the worker says so.
+    assert run is not None
+    assert len(services.store().list()) == before + 1
+
+
+def test_a_failed_fit_says_why_and_what_to_do(open_page: OpenPage, wait: Wait) -> None:
+    run = services.start_fit(dataset_with_labels(), "ppca", {"n_components": 500})
+    job = wait(run)
+    assert job.status == "failed"
+    page = open_page("fit", run=run)
+    assert not page.exception
+    said = texts(page.error).replace("\\", "")
+    assert "500" in said
+    assert "Traceback" not in said
+    assert "fit again" in said.lower()
+    assert page.button(START).label == "Fit"
+
+
+def test_a_cancelled_fit_is_said_to_be(open_page: OpenPage, wait: Wait) -> None:
+    run = services.start_fit(
+        dataset_with_labels(), "bayesian_gplvm", {"max_iter": 5000, "n_inducing": 60}
+    )
+    page = open_page("fit", run=run)
+    assert not page.exception
+    if not services.store().get(run).finished:
+        page.button(state.widget("fit", run, "cancel")).click().run()
+    job = wait(run)
+    page.run()
+    assert not page.exception
+    assert job.status in texts(page.markdown)
+
+
+def test_a_queued_fit_says_its_place(open_page: OpenPage, wait: Wait) -> None:
+    settings = {"max_iter": 5000, "n_inducing": 60}
+    runs = [services.start_fit(dataset_with_labels(), "bayesian_gplvm", settings) for _ in range(3)]
+    page = open_page("fit", run=runs[-1])
+    assert not page.exception
+    said = texts(page.markdown) + texts(page.sidebar.markdown)
+    waiting = services.store().get(runs[-1]).status == "queued"
+    for run in reversed(runs):
+        services.store().cancel(run)
+    for run in runs:
+        assert wait(run).status in ("cancelled", "done")
+    assert waiting
+    assert "queued" in said
+
+
+def test_data_that_cannot_be_used_lead_back_to_the_data_page(open_page: OpenPage) -> None:
+    page = open_page("data")
+    content = b"a,b\nx,some long text\ny,and more\nz,end\n"
+    page.file_uploader(state.widget("data", "upload")).set_value(("w.csv", content, "text/csv"))
+    page.run()
+    page.switch_page(state.PAGES["fit"]).run()
+    assert not page.exception
+    assert len(page.error) == 1
+    page.button(state.widget("fit", "data")).click().run()
+    assert page.title[0].value == "Data"

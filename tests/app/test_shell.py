@@ -1,0 +1,85 @@
+"""The shell: navigation, what is open at its foot, and the run in the address."""
+
+import subprocess
+import sys
+
+import pytest
+
+from app import services, state
+from tests.app.conftest import OpenPage
+
+GONE = "0" * 32
+
+
+def texts(elements: object) -> str:
+    """What some elements of a page say, together."""
+    return "\n".join(str(element.value) for element in elements)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", list(state.PAGES))
+def test_every_page_opens_on_a_first_visit(open_page: OpenPage, name: state.PageName) -> None:
+    page = open_page(name)
+    assert not page.exception
+    assert page.title[0].value == name.capitalize()
+
+
+@pytest.mark.parametrize("name", list(state.PAGES))
+def test_every_page_opens_with_a_run(
+    open_page: OpenPage, fitted: str, name: state.PageName
+) -> None:
+    page = open_page(name, run=fitted)
+    assert not page.exception
+    assert page.query_params["run"] == fitted
+
+
+def test_the_foot_names_the_data_and_the_run(open_page: OpenPage, fitted: str) -> None:
+    first = texts(open_page("data").sidebar.text)
+    assert state.DEFAULT_SAMPLE in first
+    assert "none yet" in first
+    later = open_page("data", run=fitted)
+    assert "Probabilistic PCA on wine" in texts(later.sidebar.text)
+    assert "done" in texts(later.sidebar.markdown)
+
+
+def test_a_change_of_page_keeps_the_run_in_the_address(open_page: OpenPage, fitted: str) -> None:
+    page = open_page("data", run=fitted)
+    page.query_params.clear()
+    page.switch_page(state.PAGES["fit"]).run()
+    assert page.query_params["run"] == fitted
+
+
+def test_an_earlier_run_can_be_reopened(open_page: OpenPage, fitted: str) -> None:
+    page = open_page("fit")
+    selector = page.sidebar.selectbox(state.widget("foot", "earlier"))
+    selector.set_value(fitted).run()
+    assert not page.exception
+    assert page.query_params["run"] == fitted
+    assert page.button(state.widget("fit", fitted, "explore")).label == "Explore the map"
+
+
+def test_a_run_that_is_gone_is_said_to_be(open_page: OpenPage) -> None:
+    for run in (GONE, "../../etc/passwd"):
+        page = open_page("fit", run=run)
+        assert not page.exception
+        assert "not there" in texts(page.warning)
+        assert page.button(state.widget("fit", "start")).label == "Fit"
+
+
+def test_one_store_and_one_launcher_serve_every_session() -> None:
+    assert services.store() is services.store()
+    assert services.launcher() is services.launcher()
+
+
+def test_the_first_page_is_drawn_without_torch() -> None:
+    code = (
+        "import sys\n"
+        "from app import services, working, foot, panel, columns, intake, forms, state\n"
+        "table = services.table(state.Sample(state.DEFAULT_SAMPLE), state.Reading())\n"
+        "services.shape(services.dataset_of(table, services.proposed_roles(table)))\n"
+        "print('torch' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] == "False"

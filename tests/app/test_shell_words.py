@@ -1,0 +1,69 @@
+"""Words and numbers of the page."""
+
+import pytest
+
+from app import words
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.0, "0.000"),
+        (12.3456, "12.35"),
+        (-1234.5678, "−1\u202f235"),
+        (0.00001234, "1.234e−05"),
+        (float("nan"), "–"),
+        (None, "–"),
+        (float("-inf"), "−∞"),
+    ],
+)
+def test_numbers_have_four_significant_digits(value: float | None, shown: str) -> None:
+    assert words.number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.04, "0.0 s"), (2.14, "2.1 s"), (12.4, "12 s"), (185, "3 min 05 s"), (7800, "2 h 10 min")],
+)
+def test_durations_read_as_people_say_them(seconds: float, shown: str) -> None:
+    assert words.duration(seconds) == shown
+
+
+def test_counts_carry_their_noun() -> None:
+    assert words.count(1, "row") == "1 row"
+    assert words.count(1000, "row") == "1\u202f000 rows"
+    assert words.count(3, "class", "classes") == "3 classes"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["![i](http://example.org/x.png)", "<b>bold</b>", "$x$", ":red[x]", "*a* _b_ `c`", "# h"],
+)
+def test_user_text_keeps_no_markup(name: str) -> None:
+    escaped = words.markdown(name)
+    assert escaped.replace("\\", "") == name
+    for place, character in enumerate(escaped):
+        if character in "![]()<>$:*_`#":
+            assert escaped[place - 1] == "\\"
+
+
+def test_a_backslash_is_escaped_too() -> None:
+    assert words.markdown("\\![a](b)").startswith("\\\\\\!")
+
+
+def test_line_breaks_cannot_start_a_block() -> None:
+    assert "\n" not in words.markdown("a\n\n# b")
+
+
+def test_long_names_are_cut_and_long_lists_counted() -> None:
+    assert words.shortened("x" * 50, 10) == "x" * 9 + "…"
+    assert words.listed(["a", "b", "c", "d"], 2) == "a, b and 2 more"
+    assert words.listed(["a", "b"], 2) == "a, b"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(5, "just now"), (600, "10 min ago"), (7200, "2 h ago"), (86400 * 3, "3 days ago")],
+)
+def test_when(seconds: float, shown: str) -> None:
+    assert words.when(seconds) == shown

@@ -1,0 +1,44 @@
+"""What every test shares: one thread a process, its own home, the data folder, a generator."""
+
+import os
+from pathlib import Path
+
+# Before NumPy or torch is imported here, in a test worker, or in a process that a test starts.
+for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from tests.needs import unavailable
+
+# The same examples on every run, and no deadline: a busy machine is not a bug.
+settings.register_profile("latentboard", derandomize=True, deadline=None)
+settings.load_profile("latentboard")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A `LATENTBOARD_HOME` of the test's own, so that no test sees another's runs or the user's."""
+    folder = tmp_path / "latentboard-home"
+    monkeypatch.setenv("LATENTBOARD_HOME", str(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of the papers' data sets, named by `LVMCORE_DATA`."""
+    value = os.environ.get("LVMCORE_DATA")
+    if not value:
+        unavailable("LVMCORE_DATA is not set: it names the folder of the papers' data sets")
+    folder = Path(value)
+    if not folder.is_dir():
+        unavailable(f"LVMCORE_DATA names {value!r}, which is not a folder")
+    return folder
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A generator with a fixed seed, new for each test."""
+    return np.random.default_rng(20240607)

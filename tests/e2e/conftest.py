@@ -1,0 +1,87 @@
+"""The running dashboard and a page of a real browser, watched for errors."""
+
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+from tests.e2e import browser as chromium
+from tests.e2e.server import Server, running
+from tests.needs import unavailable
+
+# Streamlit asks for its health and host configuration below the page's own path first when a page
+# other than the first is opened by its address, and falls back when they are not there.
+HARMLESS = ("_stcore/health", "_stcore/host-config")
+PAGE_SECONDS = 30.0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of this folder, and keep them in one worker: they share the machine."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.e2e)
+            item.add_marker(pytest.mark.xdist_group("browser"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the dashboard's log to the report of a test that failed."""
+    report = yield
+    server = getattr(item, "funcargs", {}).get("app_server")
+    if isinstance(server, Server) and report.failed:
+        text = server.log.read_text(errors="replace")
+        report.sections.append(("Dashboard log", text[-20_000:]))
+    return report
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A Chromium or Chrome without a window."""
+    program = chromium.find()
+    if program is None:
+        unavailable(
+            "no Chromium or Chrome was found: `python -m tests.e2e.browser` gets one or says how"
+        )
+    with sync_playwright() as playwright:
+        instance = playwright.chromium.launch(
+            executable_path=program, args=chromium.launch_arguments()
+        )
+        yield instance
+        instance.close()
+
+
+@pytest.fixture
+def app_server(tmp_path: Path) -> Iterator[Server]:
+    """The dashboard on a free port of this machine, with an empty home."""
+    with running(tmp_path / "dashboard") as server:
+        yield server
+
+
+@pytest.fixture
+def page_errors() -> list[str]:
+    """The errors seen on the page so far; a test that provokes some looks at them and clears it."""
+    return []
+
+
+@pytest.fixture
+def page(browser: Browser, page_errors: list[str]) -> Iterator[Page]:
+    """A new page, tall enough for a whole view. Errors left in `page_errors` fail the test."""
+
+    def on_console(message: ConsoleMessage) -> None:
+        where = message.location.get("url", "")
+        if message.type == "error" and not any(part in where for part in HARMLESS):
+            page_errors.append(f"console: {message.text} ({where})")
+
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 1600}, accept_downloads=True, color_scheme="light"
+    )
+    context.set_default_timeout(1000 * PAGE_SECONDS)
+    new = context.new_page()
+    new.on("console", on_console)
+    new.on("pageerror", lambda error: page_errors.append(f"page: {error}"))
+    yield new
+    context.close()
+    assert not page_errors, "errors in the browser:\n" + "\n".join(page_errors)

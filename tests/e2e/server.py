@@ -1,0 +1,87 @@
+"""The dashboard as its own process, for the browser tests and the page timings."""
+
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.__main__ import first_free_port
+
+__all__ = ["Server", "running"]
+
+START_SECONDS = 60.0
+STOP_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Server:
+    """A dashboard that is up.
+
+    Attributes:
+        url: Its address.
+        home: Its `LATENTBOARD_HOME`.
+        log: The file with what it printed.
+        process: The process itself, for a test that ends it on purpose.
+    """
+
+    url: str
+    home: Path
+    log: Path
+    process: subprocess.Popen[bytes]
+
+
+def _healthy(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/_stcore/health", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _wait_until_healthy(server: Server) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not _healthy(server.url):
+        status = server.process.poll()
+        if status is not None or time.monotonic() > deadline:
+            what = "is not up yet" if status is None else f"ended with status {status}"
+            raise RuntimeError(f"The dashboard {what}. It printed:\n{server.log.read_text()}")
+        time.sleep(0.05)
+
+
+@contextmanager
+def running(folder: Path, *, port: int | None = None) -> Iterator[Server]:
+    """Run the dashboard with a home of its own, and stop it at the end.
+
+    Args:
+        folder: Where its home and its log go; an existing home is used again.
+        port: The port to listen on; `None` takes any free one.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    home, log = folder / "home", folder / "server.log"
+    port = first_free_port(0) if port is None else port
+    command = [sys.executable, "-m", "app", "--no-browser", "--port", str(port)]
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [*command, "--home", str(home)],
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    server = Server(f"http://127.0.0.1:{port}", home, log, process)
+    try:
+        _wait_until_healthy(server)
+        yield server
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,0 +1,123 @@
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lvmcore.runs import events
+from lvmcore.runs.events import EventLog, read_events, step_from_json, step_to_json
+from lvmcore.results import FitStep, Snapshot
+
+
+def snapshot(n: int = 5) -> Snapshot:
+    rng = np.random.default_rng(1)
+    return Snapshot(
+        mean=rng.standard_normal((n, 2)) * 1e-3,
+        rows=np.arange(n) * 7,
+        dimensions=(3, 0),
+        relevance={"data": np.array([0.123456, 0.0, 0.876544, 0.0]), "labels": np.ones(4) / 4},
+    )
+
+
+def step(iteration: int, **parts: object) -> FitStep:
+    given = {"total": 100, "seconds": 0.1, "objective": -1.5, "terms": {"data": -1.0, "KL": -0.5}}
+    return FitStep(iteration, **{**given, **parts})  # type: ignore[arg-type]
+
+
+class Clock:
+    """Stands for `time.monotonic`."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    stopped = Clock()
+    monkeypatch.setattr(events, "time", stopped)
+    return stopped
+
+
+def test_a_step_comes_back_as_it_was() -> None:
+    before = step(3, snapshot=snapshot())
+    after = step_from_json(json.loads(json.dumps(step_to_json(before), default=np.ndarray.tolist)))
+    assert after.snapshot is not None
+    assert before.snapshot is not None
+    assert (after.iteration, after.total, after.objective) == (3, 100, -1.5)
+    assert after.terms == before.terms
+    assert after.snapshot.dimensions == (3, 0)
+    np.testing.assert_array_equal(after.snapshot.rows, before.snapshot.rows)
+    np.testing.assert_allclose(after.snapshot.mean, before.snapshot.mean, rtol=5e-4)
+    np.testing.assert_allclose(after.snapshot.relevance["data"], [0.1235, 0, 0.8765, 0])
+
+
+def test_a_bound_that_is_not_finite_comes_back_as_nan(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events")
+    log.add(step(1, objective=math.nan, terms={"data": math.inf}))
+    log.close()
+    assert b"NaN" not in (tmp_path / "events").read_bytes()
+    (event,), _, _ = read_events(tmp_path / "events")
+    assert math.isnan(event.step.objective)
+    assert math.isnan(event.step.terms["data"])
+
+
+def test_a_large_snapshot_is_thinned_evenly() -> None:
+    stored = step_to_json(step(1, snapshot=snapshot(5001)))["snapshot"]
+    assert len(stored["mean"]) == len(stored["rows"]) == 2000
+    assert stored["rows"][0] == 0
+    assert stored["rows"][-1] == 5000 * 7
+    assert set(np.diff(stored["rows"])) <= {14, 21}
+
+
+def test_a_quick_fit_is_throttled_and_keeps_its_first_and_last_step(
+    tmp_path: Path, clock: Clock
+) -> None:
+    log = EventLog(tmp_path / "events")
+    for iteration in range(1, 2002):
+        log.add(step(iteration))
+        clock.now += 0.001
+    log.close()
+    found, last, _ = read_events(tmp_path / "events")
+    assert found[0].step.iteration == 1
+    assert found[-1].step.iteration == 2001
+    assert 80 <= len(found) == last <= 102
+    assert [event.n for event in found] == list(range(1, last + 1))
+
+
+def test_every_step_of_a_slow_fit_is_kept_and_the_last_is_not_doubled(
+    tmp_path: Path, clock: Clock
+) -> None:
+    log = EventLog(tmp_path / "events")
+    for iteration in range(1, 6):
+        log.add(step(iteration))
+        clock.now += 0.1
+    log.close()
+    found, _, _ = read_events(tmp_path / "events")
+    assert [event.step.iteration for event in found] == [1, 2, 3, 4, 5]
+
+
+def test_snapshots_are_fewer_than_events_and_thin_out(tmp_path: Path, clock: Clock) -> None:
+    log = EventLog(tmp_path / "events")
+    for iteration in range(1, 6001):
+        log.add(step(iteration, snapshot=snapshot()))
+        clock.now += 0.1
+    log.close()
+    found, _, _ = read_events(tmp_path / "events")
+    at = [0.1 * event.step.iteration for event in found if event.step.snapshot is not None]
+    assert sum(seconds <= 1 for seconds in at) <= 5
+    assert sum(seconds <= 600 for seconds in at) < 200
+    assert found[-1].step.snapshot is not None
+
+
+def test_lines_that_are_no_events_are_left_out_but_counted(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    good = json.dumps(step_to_json(step(1)))
+    path.write_text(f'{good}\n{{"iteration": 2, "tot\n[]\n{good}\n{good[:20]}')
+    found, last, end = read_events(path)
+    assert [event.n for event in found] == [1, 4]
+    assert last == 4
+    assert end == path.read_text().rindex("\n") + 1

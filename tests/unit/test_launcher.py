@@ -1,0 +1,109 @@
+"""The launcher: ports, addresses and the settings that the package carries."""
+
+import os
+import socket
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import app
+from app.__main__ import HOST, first_free_port, main
+
+PACKAGE = Path(app.__file__).parent
+SETTINGS = tomllib.loads((PACKAGE / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def taken() -> Iterator[socket.socket]:
+    """A socket that listens on some port of this machine."""
+    with socket.create_server((HOST, 0)) as listener:
+        yield listener
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The command lines handed to Streamlit, which is not started."""
+    calls: list[list[str]] = []
+    monkeypatch.setattr(
+        "streamlit.web.cli.main", lambda arguments, **options: calls.append(arguments)
+    )
+    return calls
+
+
+def test_a_free_port_is_used_as_it_is() -> None:
+    port = first_free_port(0)
+    assert first_free_port(port) == port
+
+
+def test_a_taken_port_gives_way_to_the_next_free_one(taken: socket.socket) -> None:
+    busy = taken.getsockname()[1]
+    assert busy < first_free_port(busy) < busy + 100
+
+
+def test_no_port_at_all_is_said(monkeypatch: pytest.MonkeyPatch, taken: socket.socket) -> None:
+    monkeypatch.setattr("app.__main__.PORTS_TRIED", 1)
+    busy = taken.getsockname()[1]
+    with pytest.raises(OSError, match=f"No port from {busy} to {busy} can be used"):
+        first_free_port(busy)
+
+
+def test_the_launcher_says_which_port_it_took_instead(
+    taken: socket.socket, started: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    busy = taken.getsockname()[1]
+    assert main(["--port", str(busy), "--no-browser"]) == 0
+    printed = capsys.readouterr().out
+    (arguments,) = started
+    port = next(part.removeprefix("--server.port=") for part in arguments if "port=" in part)
+    assert f"Port {busy} is taken: using {port}." in printed
+    assert f"http://{HOST}:{port}" in printed
+    assert "--server.headless=true" in arguments
+
+
+def test_the_home_is_handed_on(
+    started: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    main(["--port", "0", "--home", "runs"])
+    assert os.environ["LATENTBOARD_HOME"] == str(tmp_path / "runs")
+    assert "--server.headless=true" not in started[0]
+
+
+@pytest.mark.parametrize("port", ["http", "-1", "65536", "8501.5"])
+def test_a_port_that_is_none_is_refused(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--port", port])
+    assert "expected a whole number from 0 to 65535" in capsys.readouterr().err
+
+
+def test_the_dashboard_stays_on_this_machine_and_sends_nothing() -> None:
+    assert SETTINGS["server"]["address"] == HOST
+    assert HOST in SETTINGS["server"]["allowedHosts"]
+    assert SETTINGS["browser"]["gatherUsageStats"] is False
+    assert SETTINGS["client"]["showErrorDetails"] == "none"
+
+
+def test_every_font_of_the_theme_is_shipped() -> None:
+    faces = SETTINGS["theme"]["fontFaces"]
+    assert {face["family"] for face in faces} == {"Inter", "JetBrains Mono"}
+    for face in faces:
+        font = PACKAGE / "static" / face["url"].removeprefix("app/static/")
+        assert font.read_bytes()[:4] == b"wOF2"
+
+
+def names(table: dict[str, Any], above: str = "") -> Iterator[str]:
+    """Yield the dotted names of the settings in a table and the tables in it."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from names(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}"
+
+
+def test_streamlit_knows_every_setting() -> None:
+    from streamlit import config
+
+    assert not set(names(SETTINGS)) - set(config.get_config_options())
