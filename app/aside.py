@@ -91,15 +91,16 @@ def point(opened: Opened, choices: Choices) -> None:
         config={"displayModeBar": False},
         alt="Reconstruction and observed row",
     )
-    with st.expander("Values", expanded=len(dataset.feature_names) <= MOST_OPEN):
+    few = len(dataset.feature_names) <= MOST_OPEN
+    with st.container() if few else st.expander("Values"):
         st.dataframe(
             _table(dataset, decoded, observed),
             hide_index=True,
             column_config={
-                "column": st.column_config.TextColumn(width=84),
-                "observed": st.column_config.NumberColumn(format="%.4g", width=60),
-                "reconstruction": st.column_config.NumberColumn("decoded", format="%.4g", width=60),
-                "± 2 sd": st.column_config.NumberColumn(format="%.2g", width=54),
+                "column": st.column_config.TextColumn(width=96),
+                "observed": st.column_config.NumberColumn(format="%.4g", width=72),
+                "reconstruction": st.column_config.NumberColumn("decoded", format="%.4g", width=70),
+                "± 2 sd": st.column_config.NumberColumn(format="%.2g", width=56),
             },
             key=opened.key("values"),
         )

@@ -192,8 +192,10 @@ def _caption(opened: Opened, choices: Choices, grid: Grid | None, rows: figures.
     """What the map shows and does not show, in a few plain sentences."""
     said = []
     if grid is not None and grid.flat:
-        value = number(float(grid.value[0, 0]), 3)
-        said.append(f"The {grid.title.split(' of ')[0]} is {value} everywhere on this map.")
+        said.append(
+            f"Nothing is drawn behind the rows: the value is {number(float(grid.value[0, 0]), 3)} "
+            "everywhere on this map, as for a linear model."
+        )
     if len(rows.points) < len(opened.mean):
         said.append(
             f"{count(len(rows.points), 'row')} of {count(len(opened.mean), 'row')} drawn, evenly "

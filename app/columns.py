@@ -124,12 +124,13 @@ _ROW_ID_HELP = "Names the rows in tables and exports. Without one they are numbe
 def _selector(
     title: str, role: str, table: Table, names: list[str], current: str | None, text: str
 ) -> str | None:
-    options: list[str | None] = [None, *names]
-    return st.selectbox(
+    # By position, −1 for none: Streamlit draws an option that is None as one to be cleared.
+    place = st.selectbox(
         title,
-        options,
-        index=options.index(current),
-        format_func=lambda name: _NONE if name is None else shortened(name, 60),
+        range(-1, len(names)),
+        index=0 if current is None else names.index(current) + 1,
+        format_func=lambda i: _NONE if i < 0 else shortened(names[i], 60),
         key=state.widget("data", role, table.digest),
         help=text,
     )
+    return None if place < 0 else names[place]

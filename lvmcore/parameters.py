@@ -67,7 +67,9 @@ class Advanced:
 
 # What every model declares alike.
 Components = Annotated[
-    int | None, Range(1, 1000), Doc("Latent dimensions; auto is 10, or fewer for a narrow table.")
+    int | None,
+    Range(1, 1000),
+    Doc("How many dimensions the map has; auto is 10, or fewer for a narrow table.", "dimensions"),
 ]
 Device = Annotated[
     Literal["auto", "cpu", "cuda"], Doc("Where to compute; auto takes a GPU if there is one.")

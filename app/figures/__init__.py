@@ -1,7 +1,8 @@
 """Pure functions: arrays to plotly figures. No streamlit."""
 
-from app.figures.latent_map import ELLIPSE_SD, GROUND, Rows, axis_title, evenly, map_figure
+from app.figures.latent_map import ELLIPSE_SD, GROUND, axis_title, evenly, map_figure
 from app.figures.panels import image_figure, reconstruction_figure, relevance_figure
+from app.figures.rows import Rows
 from app.figures.theme import escape, ink, template
 
 __all__ = [

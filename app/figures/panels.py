@@ -148,26 +148,29 @@ def image_figure(
         pictures.insert(0, ("observed", observed))
     pictures.append(("sd", reconstruction.sd))
     titles = [title for title, _ in pictures]
-    figure = make_subplots(rows=1, cols=len(pictures), subplot_titles=titles)
-    for column, (title, cells) in enumerate(pictures, start=1):
+    lines = (len(pictures) + 1) // 2
+    figure = make_subplots(rows=lines, cols=2, subplot_titles=titles, vertical_spacing=0.12)
+    for i, (title, cells) in enumerate(pictures):
         look: dict[str, Any] = {"zmin": limits[0], "zmax": limits[1], "colorscale": "Greys_r"}
         if title == "sd":
             look = {"zmin": 0.0, "colorscale": ramp(sure_is_low=True, dark=dark)}
-            look["colorbar"] = {"title": {"text": "sd"}, "y": 1, "yanchor": "top", "len": 1}
+            look["colorbar"] = {"title": {"text": "sd"}, "len": 1 / lines, "y": 0.5 / lines}
         figure.add_heatmap(
             z=cells.reshape(shape),
             showscale=title == "sd",
             hovertemplate=f"{title}: %{{z:.3g}}<extra>row %{{y}}, column %{{x}}</extra>",
-            row=1,
-            col=column,
+            row=i // 2 + 1,
+            col=i % 2 + 1,
             **look,
         )
-        figure.update_yaxes(
-            autorange="reversed", scaleanchor=f"x{column if column > 1 else ''}", col=column
-        )
+        figure.data[-1].update(name=title)
+    for i in range(len(pictures)):
+        name = "" if i == 0 else str(i + 1)
+        upright = {"autorange": "reversed", "scaleanchor": f"x{name}", "constraintoward": "top"}
+        figure.update_layout({f"yaxis{name}": upright})
     figure.update_xaxes(visible=False, constrain="domain")
-    figure.update_yaxes(visible=False, constrain="domain", constraintoward="top")
-    height = 140 if len(pictures) == 3 else 190
+    figure.update_yaxes(visible=False, constrain="domain")
+    height = 40 + 130 * lines
     figure.update_layout(template=template(dark), height=height, margin={"t": 28})
     figure.update_annotations(font={"size": 12, "color": ink(dark).muted})
     return figure

@@ -1,0 +1,52 @@
+"""The papers' tables and the speed figures: ``lvmcore bench NAME [--json FILE] [--full]``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from lvmcore.bench.report import Options, Report, Row
+from lvmcore.errors import ConfigError
+
+__all__ = ["BENCHES", "run_bench"]
+
+
+def _ldgd(options: Options) -> Iterator[Callable[[], Row]]:
+    from lvmcore.bench import ldgd
+
+    return ldgd.rows(options)
+
+
+def _psi(options: Options) -> Iterator[Callable[[], Row]]:
+    from lvmcore.bench import psi
+
+    return psi.rows(options)
+
+
+BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], Row]]]] = {
+    "ldgd": _ldgd,
+    "psi": _psi,
+}
+
+
+def run_bench(name: str, *, json_path: Path | None = None, full: bool = False) -> int:
+    """Run a benchmark and print its rows, the reference beside ours.
+
+    Args:
+        name: a key of ``BENCHES``, or "all".
+        json_path: where to keep the results; rows already there, measured with the same settings
+            by the same version, are not measured again.
+        full: the papers' own protocols, as far as they are longer.
+
+    Returns:
+        0 where every floor holds, 1 otherwise.
+
+    Raises:
+        ConfigError: there is no such benchmark.
+    """
+    if name != "all" and name not in BENCHES:
+        raise ConfigError(f"There is no benchmark {name!r}: expected all, {', '.join(BENCHES)}.")
+    report = Report(json_path)
+    for key in BENCHES if name == "all" else [name]:
+        report.measure(key, BENCHES[key](Options(full)))
+    return report.finish()

@@ -43,7 +43,7 @@ __all__ = ["LDGD"]
 
 # The bound is flat when a window of steps adds less than this, nats per cell.
 FLAT = 2e-4
-FINAL_DRAWS = 32
+FINAL_DRAWS = 8
 LABEL_DRAWS = 64
 
 

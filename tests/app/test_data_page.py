@@ -114,7 +114,7 @@ def test_a_column_is_unticked_and_left_out(open_page: OpenPage) -> None:
     editor = page.data_editor[0]
     row = editor.value["Column"].tolist().index("weight")
     edits = {"edited_rows": {row: {"Feature": False}}, "added_rows": [], "deleted_rows": []}
-    page.session_state[editor.key] = edits
+    page.session_state[str(editor.key)] = edits
     page.run()
     assert not page.exception
     assert "1 feature" in foot(page)

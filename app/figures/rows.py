@@ -1,0 +1,172 @@
+"""The rows on the map: their colours, shapes and texts, and which of them stand out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.colouring import MISSING, OTHER, Categories, Colouring, Numbers
+from app.figures.theme import NUMBERS, category, escape, ink
+
+__all__ = ["MOST_SVG", "Marked", "Rows", "row_traces"]
+
+FloatArray = NDArray[np.float64]
+
+#: x, y and row number (None on open ground) of the point to mark; None marks nothing.
+Marked = tuple[float, float, int | None] | None
+
+#: Up to so many rows are drawn as SVG, which needs no WebGL.
+MOST_SVG = 2000
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows that are drawn.
+
+    Attributes:
+        points: positions on the map, [n, 2].
+        number: of each row among all fitted rows, [n].
+        hover: lines of text for each row, the first one its name.
+        colouring: of these rows.
+        selected: which are selected, [n]; None without a selection.
+        sd: posterior sd along both axes, [n, 2]; None draws no ellipses.
+    """
+
+    points: FloatArray
+    number: NDArray[np.intp]
+    hover: Sequence[Sequence[str]]
+    colouring: Colouring = None
+    selected: NDArray[np.bool_] | None = None
+    sd: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class _Look:
+    """How a group of rows is drawn."""
+
+    rows: NDArray[np.intp]
+    marker: dict[str, Any]
+    name: str = "rows"
+    listed: bool = False
+    faint: bool = False
+
+
+def row_traces(marks: Any, rows: Rows, marked: Marked, dark: bool) -> Iterator[Any]:
+    """A trace for each group of rows, those outside the selection first and faint.
+
+    Args:
+        marks: the plotly class of the traces: Scatter or Scattergl.
+        rows: what is drawn.
+        marked: the point to mark, where it is one of the rows.
+        dark: whether the page is dark.
+    """
+    for look in _looks(rows, dark):
+        yield _group(marks, rows, look, marked, dark)
+
+
+def _looks(rows: Rows, dark: bool) -> Iterator[_Look]:
+    """The groups of rows, those outside the selection faint and beneath the others."""
+    everything = list(_groups(rows, dark))
+    if rows.selected is None:
+        yield from everything
+        return
+    for look in everything:
+        outside = look.rows[~rows.selected[look.rows]]
+        alone = look.listed and len(outside) == len(look.rows)
+        yield _Look(outside, look.marker, look.name, listed=alone, faint=True)
+    for look in everything:
+        inside = look.rows[rows.selected[look.rows]]
+        yield _Look(inside, look.marker, look.name, listed=look.listed)
+
+
+def _groups(rows: Rows, dark: bool) -> Iterator[_Look]:
+    n = len(rows.points)
+    size = 8 if n <= 500 else 7 if n <= MOST_SVG else 5 if n <= 10_000 else 4
+    edge = {"width": 0.8 if n <= MOST_SVG else 0.3, "color": ink(dark).panel}
+    grey = ink(dark).muted
+    hollow = {"size": size, "color": grey, "symbol": "circle-open", "line": {"width": 1.5}}
+    plain = {"size": size, "line": edge}
+    if rows.colouring is None:
+        colour, _ = category(0, dark)
+        yield _Look(np.arange(n), {**plain, "color": colour})
+    elif isinstance(rows.colouring, Numbers):
+        values = rows.colouring.values
+        known = np.isfinite(values)
+        ramp = _ramp(rows.colouring, values[known])
+        yield _Look(np.flatnonzero(known), {**plain, **ramp, "color": values})
+        if not known.all():
+            yield _Look(np.flatnonzero(~known), hollow, "(missing)", listed=True)
+    else:
+        codes = rows.colouring.codes
+        for code, name in enumerate(rows.colouring.names):
+            colour, shape = category(code, dark)
+            marker = {**plain, "color": colour, "symbol": shape}
+            yield _Look(np.flatnonzero(codes == code), marker, name, listed=True)
+        if (codes == OTHER).any():
+            name = _other(rows.colouring)
+            yield _Look(np.flatnonzero(codes == OTHER), {**plain, "color": grey}, name, listed=True)
+        if (codes == MISSING).any():
+            yield _Look(np.flatnonzero(codes == MISSING), hollow, "(missing)", listed=True)
+
+
+def _other(colouring: Categories) -> str:
+    return f"other ({colouring.others} more)"
+
+
+def _ramp(numbers: Numbers, known: FloatArray) -> dict[str, Any]:
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    bar = {
+        "orientation": "h",
+        "x": 0,
+        "xanchor": "left",
+        "y": 1.01,
+        "yanchor": "bottom",
+        "len": 0.55,
+        "thickness": 10,
+        "outlinewidth": 0,
+        "title": {"text": escape(numbers.title), "side": "top", "font": {"size": 12}},
+    }
+    return {"colorscale": NUMBERS, "cmin": low, "cmax": high, "colorbar": bar, "showscale": True}
+
+
+def _group(
+    marks: Any,
+    rows: Rows,
+    look: _Look,
+    marked: Marked,
+    dark: bool,
+) -> Any:
+    """One trace of rows. The marked one is plotly's own selection, which the next click moves."""
+    opacity = 0.18 if look.faint else 0.95
+    marker = {**look.marker, "opacity": opacity}
+    if isinstance(marker["color"], np.ndarray):
+        marker["color"] = marker["color"][look.rows]
+        marker["showscale"] = not look.faint
+    chosen = None
+    if marked is not None and marked[2] is not None:
+        found = np.flatnonzero(rows.number[look.rows] == marked[2])
+        chosen = found.tolist() or None
+    return marks(
+        x=rows.points[look.rows, 0],
+        y=rows.points[look.rows, 1],
+        mode="markers",
+        customdata=rows.number[look.rows][:, None].tolist(),
+        marker=marker,
+        selected={"marker": {"opacity": 1, "size": 15, "color": ink(dark).text}},
+        unselected={"marker": {"opacity": opacity}},
+        selectedpoints=chosen,
+        hovertext=[_label(rows.hover[i]) for i in look.rows],
+        hoverinfo="text",
+        name=escape(look.name),
+        legendgroup=f"group {look.name}",
+        showlegend=look.listed,
+    )
+
+
+def _label(lines: Sequence[str]) -> str:
+    first, *others = (escape(line) for line in lines)
+    return "<br>".join([f"<b>{first}</b>", *others])

@@ -1,0 +1,127 @@
+"""Rows of a benchmark: measured, kept, printed beside their reference."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lvmcore.bench import machine
+from lvmcore.persistence import write_atomically
+
+__all__ = ["Options", "Report", "Row"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run a benchmark: ``full`` asks for the papers' own, longer protocols."""
+
+    full: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure.
+
+    Attributes:
+        name: what was measured.
+        value: the figure (a mean or a median, as ``name`` says).
+        unit: its unit; empty for a share.
+        spread: standard deviation over folds or repeats; None where there is one value.
+        reference: the figure it is compared with, and whose it is.
+        floor: smallest value that will do; None where there is none.
+        ceiling: largest value that will do; None where there is none.
+        settings: what it was measured with.
+    """
+
+    name: str
+    value: float
+    unit: str = ""
+    spread: float | None = None
+    reference: str = ""
+    floor: float | None = None
+    ceiling: float | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the figure is good enough; None where nothing is asked of it."""
+        if self.floor is None and self.ceiling is None:
+            return None
+        above = self.floor is None or self.value >= self.floor
+        return above and (self.ceiling is None or self.value <= self.ceiling)
+
+    def shown(self) -> str:
+        """The figure as text."""
+        text = f"{self.value:.3f}" if self.unit in ("", "s") else f"{self.value:.3g}"
+        if self.spread is not None:
+            text += f" ± {self.spread:.3f}"
+        return f"{text} {self.unit}".rstrip()
+
+    def asked(self) -> str:
+        """What is asked of it, as text."""
+        parts = [] if self.floor is None else [f"at least {self.floor:g}"]
+        parts += [] if self.ceiling is None else [f"at most {self.ceiling:g}"]
+        return " and ".join(parts)
+
+
+class Report:
+    """The rows of one call, kept in a JSON file as they come."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.rows: list[tuple[str, Row]] = []
+        self.machine = machine.describe()
+        self.console = Console(highlight=False)
+        self.kept: dict[str, Any] = {}
+        if path is not None and path.exists():
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            if stored["machine"]["latentboard"] == self.machine["latentboard"]:
+                self.kept = {f"{row['bench']}: {row['key']}": row for row in stored["rows"]}
+
+    def measure(self, bench: str, makers: Iterator[Callable[[], Row]]) -> None:
+        """Measure each row, or take it from the file where it was measured already."""
+        for maker in makers:
+            key = _key(maker)
+            known = self.kept.get(f"{bench}: {key}")
+            if known is None:
+                row = maker()
+                self.kept[f"{bench}: {key}"] = {"bench": bench, "key": key, **asdict(row)}
+            else:
+                row = Row(**{name: known[name] for name in Row.__dataclass_fields__})
+            self.rows.append((bench, row))
+            self.console.print(f"{bench}: {row.name}: {row.shown()}")
+            self._write()
+
+    def finish(self) -> int:
+        """Print the table; 0 where every floor and ceiling holds."""
+        table = Table(title="Measured beside the reference")
+        for heading in ("benchmark", "figure", "ours", "asked", "reference"):
+            table.add_column(heading)
+        for bench, row in self.rows:
+            style = {True: "green", False: "bold red", None: ""}[row.holds]
+            table.add_row(
+                bench, Text(row.name), Text(row.shown(), style), row.asked(), Text(row.reference)
+            )
+        self.console.print(table)
+        facts = ", ".join(f"{name} {value}" for name, value in self.machine.items())
+        self.console.print(facts)
+        return int(any(row.holds is False for _, row in self.rows))
+
+    def _write(self) -> None:
+        if self.path is not None:
+            content = {"machine": self.machine, "rows": list(self.kept.values())}
+            write_atomically(self.path, json.dumps(content, indent=1).encode() + b"\n")
+
+
+def _key(maker: Callable[[], Row]) -> str:
+    """What tells one row's measurement from another's: the function and its arguments."""
+    function = getattr(maker, "func", maker)
+    arguments = [*getattr(maker, "args", ()), *getattr(maker, "keywords", {}).values()]
+    return " ".join([function.__name__.strip("_"), *map(str, arguments)])
