@@ -86,6 +86,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _import_first_page() -> None:
+    """Import what the first page needs, so that nobody waits for it before an empty page.
+
+    Before the server, not beside it: two threads that import the same packages can meet halfway.
+    """
+    from PIL import Image  # noqa: F401
+    from streamlit import material_icon_names  # noqa: F401
+
+    from app import cards, exploring, figures, live, state  # noqa: F401
+    from lvmcore import runs  # noqa: F401
+    from lvmcore.data import load_sample
+
+    load_sample(state.DEFAULT_SAMPLE)  # what reads a table imports more as it goes
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the dashboard until it is interrupted (Ctrl-C).
 
@@ -107,6 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"Port {arguments.port} is taken: using {port}.", flush=True)
     print(f"Latentboard is at http://{HOST}:{port} (Ctrl-C stops it).", flush=True)
 
+    _import_first_page()
     from streamlit.web import cli
 
     flags = [f"--server.port={port}", "--logger.hideWelcomeMessage=true"]

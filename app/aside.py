@@ -136,11 +136,16 @@ def _look_up(opened: Opened, key: str) -> None:
 
 
 def _coordinates(opened: Opened, axes: Axes, chosen: Point) -> None:
-    """The point's two coordinates, to be read and typed."""
+    """The point's two coordinates, to be read and typed.
+
+    The fields belong to the point that was clicked: what a browser that lags behind still reports
+    of an earlier point's fields moves nothing.
+    """
+    start = hash(chosen.start or chosen.latent)
     for dimension, column in zip(axes, st.columns(2), strict=True):
         if dimension is None:
             continue
-        key = opened.key(f"at {dimension}")
+        key = opened.key(f"at {dimension} {start}")
         state.set_value(key, round(chosen.latent[dimension], 4))
         column.number_input(
             figures.axis_title(dimension).capitalize(),
@@ -155,9 +160,7 @@ def _coordinates(opened: Opened, axes: Axes, chosen: Point) -> None:
 def _move(opened: Opened, dimension: int, key: str) -> None:
     chosen = state.point(opened.run)
     if chosen is not None:
-        latent = list(chosen.latent)
-        latent[dimension] = float(state.value(key))
-        chart.mark(opened.run, Point(tuple(latent)))
+        chart.mark(opened.run, chosen.moved(dimension, float(state.value(key))))
 
 
 def _classes(opened: Opened, probability: NDArray[np.float64]) -> str:
@@ -205,7 +208,9 @@ def selection(opened: Opened) -> None:
     region = state.region(opened.run)
     assert region is not None
     drawn_on = " and ".join(str(q + 1) for q in region.axes if q is not None)
-    st.markdown(f"{count(n, 'row')} of {len(dataset)}, drawn on dimensions {drawn_on}.")
+    st.markdown(
+        f"{count(n, 'row')} of {count(len(dataset), 'row')}, drawn on dimensions {drawn_on}."
+    )
     frame = _listing(dataset, chosen)
     with st.container(horizontal=True):
         st.download_button(

@@ -26,7 +26,8 @@ MOST_DRAWN = 20_000
 #: Rows with an ellipse at most.
 MOST_ELLIPSES = 1000
 
-_CONFIG = {"scrollZoom": True, "modeBarButtonsToRemove": ["zoom2d", "autoScale2d"]}
+# The wheel scrolls the page, which is longer than the map: zooming has its own buttons.
+_CONFIG = {"scrollZoom": False, "modeBarButtonsToRemove": ["autoScale2d"]}
 
 
 def draw(opened: Opened, choices: Choices) -> None:

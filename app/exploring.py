@@ -50,10 +50,18 @@ class Point:
     Attributes:
         latent: all its coordinates, Q of them.
         row: position of the row that lies there, among the fitted rows; None on open ground.
+        start: where it was before its coordinates were typed; None where they were not.
     """
 
     latent: tuple[float, ...]
     row: int | None = None
+    start: tuple[float, ...] | None = None
+
+    def moved(self, dimension: int, to: float) -> Point:
+        """The point with one coordinate changed: no row lies there, as far as anybody knows."""
+        latent = list(self.latent)
+        latent[dimension] = to
+        return Point(tuple(latent), start=self.start or self.latent)
 
 
 @dataclass(frozen=True)

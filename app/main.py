@@ -43,8 +43,6 @@ def main() -> None:
     page.run()
     with place:  # after the page, so that it says what the page has just changed
         foot.show(polling=page.url_path != "fit")
-    # Both load torch, here and in a spare worker: after the page, so that it need not wait.
-    services.launcher()
     services.warm_up()
 
 

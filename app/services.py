@@ -74,6 +74,8 @@ __all__ = [
     "warm_up",
 ]
 
+_WARM_UP_AFTER_SECONDS = 1.0
+
 
 # ---- the server's singletons -----------------------------------------------------------------
 
@@ -102,15 +104,24 @@ def _launcher(home: str | None) -> Launcher:
     return Launcher(_store(home))
 
 
+def warm_up() -> None:
+    """Make a spare worker and import the models, once and in the background.
+
+    Both load torch, which keeps a core busy for seconds: it begins when the first page is there.
+    """
+    _warm_up(os.environ.get("LATENTBOARD_HOME"))
+
+
 @st.cache_resource(show_spinner=False)
-def warm_up() -> threading.Thread:
-    """Import torch and the models in the background, once, so that the first page need not wait."""
-    thread = threading.Thread(target=_import_models, name="warm-up", daemon=True)
-    thread.start()
-    return thread
+def _warm_up(home: str | None) -> threading.Timer:
+    timer = threading.Timer(_WARM_UP_AFTER_SECONDS, _load, [home])
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
-def _import_models() -> None:
+def _load(home: str | None) -> None:
+    _launcher(home)
     import lvmcore.models  # noqa: F401
 
 

@@ -40,7 +40,8 @@ class ClassLabels:
                 "This model requires y to be passed, but the target y is None: give one label a "
                 "row (None where it is unknown), or choose a model that needs no labels."
             )
-        values = np.asarray(y)
+        # A list keeps its entries as they are: NumPy would turn None and NaN into texts.
+        values = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
         if values.ndim == 2 and values.shape[1] == 1:
             values = column_or_1d(values, warn=True)
         if values.ndim != 1 or len(values) != n_rows:

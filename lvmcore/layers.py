@@ -32,6 +32,7 @@ from lvmcore.variational import (
 
 __all__ = ["DataDecoder", "DataPath", "LabelDecoder", "LabelPath", "LatentRows"]
 
+LARGEST_VARIANCE = 100.0
 # Smallest noise variance: a column that is followed exactly keeps a finite density.
 NOISE_FLOOR = 1e-6
 
@@ -61,7 +62,13 @@ class LatentRows(nn.Module):
 
 
 class _Path(nn.Module):
-    """Kernel and inducing inputs, all positive parameters as logarithms."""
+    """Kernel and inducing inputs, all positive parameters as logarithms.
+
+    The kernel's variance approaches ``LARGEST_VARIANCE`` and no further. On standardised columns an
+    RBF kernel follows straight lines better and better as variance and lengthscales grow together;
+    the bound hardly gains, while Kuu loses its digits until rounding alone moves the bound by
+    thousands of nats.
+    """
 
     def __init__(self, Z: Tensor) -> None:
         super().__init__()
@@ -73,7 +80,9 @@ class _Path(nn.Module):
     @property
     def kernel(self) -> RBF:
         """The kernel at the current parameters."""
-        return RBF(self.log_variance.exp(), self.log_lengthscales.exp())
+        limit = math.log(LARGEST_VARIANCE)
+        log_variance = limit - nn.functional.softplus(limit - self.log_variance)
+        return RBF(log_variance.exp(), self.log_lengthscales.exp())
 
 
 class DataPath(_Path):

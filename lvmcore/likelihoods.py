@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import torch
+from scipy.special import ndtr, owens_t
 from torch import Tensor
 
 __all__ = ["bernoulli_probit_expectation", "probit_mean", "probit_variance"]
@@ -25,7 +26,7 @@ def _nodes(like: Tensor) -> tuple[Tensor, Tensor]:
 def bernoulli_probit_expectation(sign: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
     """E log Φ(t f) for f ~ N(mean, variance), by Gauss–Hermite with 20 nodes.
 
-    The error is 1e-8 (relative) at variance 2, 2e-4 at 10, 1e-3 at 100.
+    The error is about 1e-7 at variance 2, 3e-4 at 10 and 5e-3 at 100.
 
     Args:
         sign: t, +1 or −1, any shape.
@@ -45,9 +46,12 @@ def probit_mean(mean: Tensor, variance: Tensor) -> Tensor:
 
 
 def probit_variance(mean: Tensor, variance: Tensor) -> Tensor:
-    """Var Φ(f) for f ~ N(mean, variance), by Gauss–Hermite with 20 nodes."""
-    nodes, weights = _nodes(mean)
-    f = mean.unsqueeze(-1) + variance.sqrt().unsqueeze(-1) * nodes
-    p: Tensor = torch.special.ndtr(f)
-    first = p @ weights
-    return ((p - first.unsqueeze(-1)).square() @ weights).clamp_min(0)
+    """Var Φ(f) for f ~ N(mean, variance), exactly; carries no gradient.
+
+    With h = m/√(1 + v): E Φ(f)² = Φ(h) − 2 T(h, 1/√(1 + 2v)), T Owen's function.
+    """
+    m, v = mean.detach().double().cpu().numpy(), variance.detach().double().cpu().numpy()
+    h = m / np.sqrt(1 + v)
+    first = ndtr(h)
+    result = first - 2 * owens_t(h, 1 / np.sqrt(1 + 2 * v)) - first**2
+    return torch.as_tensor(np.maximum(result, 0.0)).to(mean)

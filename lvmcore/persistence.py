@@ -43,9 +43,16 @@ def write(
     """Write arrays and JSON facts to one safetensors file, atomically."""
     content = save(
         {name: np.ascontiguousarray(array) for name, array in arrays.items()},
-        metadata={"format": FORMAT, "json": json.dumps(dict(meta), allow_nan=True)},
+        metadata={"format": FORMAT, "json": json.dumps(dict(meta), default=_plain)},
     )
     write_atomically(path, content)
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy number as JSON can hold it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} has no place in a model file's JSON")
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from lvmcore.kernels import RBF, Kernel, Linear
 
@@ -156,7 +157,7 @@ class _ExpProduct(torch.autograd.Function):
     """exp(left @ right)ᵀ Y (or its sum over rows, without Y), chunk by chunk, in float64.
 
     With E = exp(left @ right) and cotangent G of the result, dE = Y Gᵀ (or 1 gᵀ), so
-    d left = (E ∘ dE) rightᵀ and d right = leftᵀ (E ∘ dE). E is made again
+    d left = (E ∘ dE) rightᵀ, d right = leftᵀ (E ∘ dE) and dY = E G. E is made again
     in the backward pass, which costs a tenth more time than keeping it and no memory.
     """
 
@@ -181,21 +182,22 @@ class _ExpProduct(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    @once_differentiable
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
         left, right, Y = ctx.saved_tensors
         g = cotangents[0].to(left.dtype)
         d_left, d_right = torch.empty_like(left), torch.zeros_like(right)
+        d_Y = torch.empty_like(Y) if ctx.needs_input_grad[2] else None
         scaled = (right * g).T.contiguous() if Y is None else right.T
         for start in range(0, len(left), ctx.rows):
             rows = slice(start, start + ctx.rows)
             E = (left[rows] @ right).exp_()
-            if Y is None:
-                torch.matmul(E, scaled, out=d_left[rows])
-                d_right += left[rows].T @ E
-            else:
-                dE = (Y[rows] @ g.T).mul_(E)
-                torch.matmul(dE, scaled, out=d_left[rows])
-                d_right += left[rows].T @ dE
+            if d_Y is not None:
+                d_Y[rows] = E @ g
+            if Y is not None:
+                E.mul_(Y[rows] @ g.T)
+            torch.matmul(E, scaled, out=d_left[rows])
+            d_right += left[rows].T @ E
         if Y is None:
             d_right *= g
-        return d_left, d_right, None, None
+        return d_left, d_right, d_Y, None

@@ -16,7 +16,7 @@ __all__ = ["Standardiser"]
 FloatArray = NDArray[np.float64]
 
 # A column whose sd is below this share of its largest magnitude varies by rounding alone.
-CONSTANT_BELOW = 1e-12
+CONSTANT_BELOW = 1e-14
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class Standardiser:
             )
         # Centred on the first value, so that a large offset costs no digits.
         first = np.array([column[~np.isnan(column)][0] for column in data.T])
-        shifted = data - first
+        with np.errstate(over="ignore"):
+            shifted = data - first
         if not np.isfinite(shifted).all(where=~np.isnan(data)):
             raise DataError("The values are too large to be standardised: rescale the columns.")
         mean = first + np.nanmean(shifted, axis=0)

@@ -19,7 +19,8 @@ __all__ = ["Objective", "Outcome", "Schedule", "train"]
 
 SECONDS_BETWEEN_SNAPSHOTS = 0.2
 STEPS_BETWEEN_COPIES = 10
-MOST_RECOVERIES = 5
+MOST_BREAKDOWNS = 5
+SLOWEST = 1 / 64
 
 
 @dataclass(frozen=True)
@@ -60,20 +61,23 @@ class Schedule:
     Attributes:
         max_iter: steps at most.
         learning_rate: while cruising.
-        flat: the bound counts as flat when its mean over ``window`` steps exceeds the mean over
-            the ``window`` before by less than this, nats.
+        cells: number of cells that the bound sums over, its scale.
         warm_up: steps in which the rate grows linearly.
         hold: steps for which ``Objective.held`` is not updated.
-        window: steps over which flatness is judged.
+        window: steps that a judgement of flatness averages.
+        flat: nats per cell; less gain than this from window to window counts as flat.
+        collapse: nats per cell; a bound so far below its best has collapsed.
         cooling: share of ``max_iter`` in which the rate falls linearly to a twentieth.
     """
 
     max_iter: int
     learning_rate: float
-    flat: float
+    cells: int
     warm_up: int = 10
     hold: int = 30
     window: int = 40
+    flat: float = 1e-3
+    collapse: float = 0.1
     cooling: float = 0.4
 
     @property
@@ -89,12 +93,16 @@ class Schedule:
             rate *= max(0.05, 1 - 0.95 * done)
         return rate
 
-    def is_flat(self, bounds: list[float]) -> bool:
-        """Whether the bound has stopped rising."""
+    def is_flat(self, bounds: list[float], brake: float = 1.0) -> bool:
+        """Whether the bound has stopped rising: the last window against the one before.
+
+        Where the rate was cut to ``brake`` times itself, so much less gain is asked for.
+        """
         w = self.window
-        if len(bounds) < max(2 * w, self.hold + 2 * w):
+        if len(bounds) < self.hold + 2 * w:
             return False
-        return float(np.mean(bounds[-w:]) - np.mean(bounds[-2 * w : -w])) < self.flat
+        gain = float(np.mean(bounds[-w:]) - np.mean(bounds[-2 * w : -w]))
+        return gain < brake * self.flat * self.cells
 
 
 def train(
@@ -102,8 +110,8 @@ def train(
 ) -> Outcome:
     """Maximise ``objective`` with Adam.
 
-    Where a step leads to a matrix that cannot be factorised or a bound that is not finite, the
-    loop returns to the last sound parameters and halves the rate.
+    Where a step leads to a matrix that cannot be factorised, a bound that is not finite or one that
+    has collapsed, the loop returns to the last sound parameters and halves the rate.
 
     Args:
         objective: what to maximise; left at the parameters of the last step.
@@ -126,7 +134,7 @@ class _Run:
     def __init__(self, objective: Objective, schedule: Schedule, callback: Callback | None) -> None:
         self.objective, self.schedule, self.callback = objective, schedule, callback
         self.parameters = list(objective.parameters())
-        self.adam = torch.optim.Adam(self.parameters, lr=1.0, betas=(0.9, 0.99))
+        self.adam = torch.optim.Adam(self.parameters, lr=1.0, betas=(0.9, 0.99), fused=True)
         self.history: list[FitStep] = []
         self.brake = 1.0
         self.cooling_since: int | None = None
@@ -134,15 +142,16 @@ class _Run:
         self.began = time.perf_counter()
         self.last_snapshot = -math.inf
         self.sound = self._copy()
+        self.best, self.copied, self.settled = -math.inf, 0, 0
 
     def run(self, draws: int) -> Outcome:
-        recoveries = 0
+        breakdowns = 0
         for iteration in range(self.schedule.max_iter):
             try:
                 values = self._step(iteration)
             except NumericalError:
-                recoveries += 1
-                if recoveries > MOST_RECOVERIES:
+                breakdowns += 1
+                if breakdowns > MOST_BREAKDOWNS:
                     raise
                 self._recover()
                 continue
@@ -163,14 +172,27 @@ class _Run:
                 f"The bound was not finite at step {iteration + 1}. Try a lower learning rate or "
                 "another seed, and look for columns with extreme values."
             )
+        if self._collapsed(float(bound.detach()), iteration):
+            self._recover()
+        else:
+            self._advance(bound, iteration)
+        return {name: float(term.detach()) for name, term in terms.items()}
+
+    def _advance(self, bound: Tensor, iteration: int) -> None:
         (-bound).backward()  # type: ignore[no-untyped-call]
-        if iteration % STEPS_BETWEEN_COPIES == 0:
-            self.sound = self._copy()
         if iteration < self.schedule.hold:
             for parameter in self.objective.held():
                 parameter.grad = None
         self.adam.step()
-        return {name: float(term.detach()) for name, term in terms.items()}
+
+    def _collapsed(self, bound: float, iteration: int) -> bool:
+        """Whether to go back; keeps a copy of the parameters now and then where not."""
+        if bound < self.best - self.schedule.collapse * self.schedule.cells:
+            return True
+        if bound >= self.best and iteration - self.copied >= STEPS_BETWEEN_COPIES:
+            self.sound, self.copied = self._copy(), iteration
+        self.best = max(self.best, bound)
+        return False
 
     def _report(self, iteration: int, values: dict[str, float]) -> bool:
         seconds = time.perf_counter() - self.began
@@ -189,13 +211,26 @@ class _Run:
         """Start the cooling when due; say when it is over."""
         schedule = self.schedule
         if self.cooling_since is None:
-            self.converged = schedule.is_flat([step.objective for step in self.history[-200:]])
+            recent = self.history[self.settled :][-self.schedule.hold - 2 * self.schedule.window :]
+            self.converged = schedule.is_flat([step.objective for step in recent], self.brake)
             if self.converged or iteration + 1 >= schedule.max_iter - schedule.cooling_steps:
                 self.cooling_since = iteration + 1
             return False
         return iteration + 1 - self.cooling_since >= schedule.cooling_steps
 
     def _final(self, draws: int) -> float:
+        """The bound at the parameters that are kept: those of the last step, unless it broke."""
+        try:
+            bound = self._evaluate(draws)
+        except NumericalError:
+            bound = math.nan
+        lost = self.schedule.collapse * self.schedule.cells
+        if not bound >= self.best - lost:
+            self._recover()
+            bound = self._evaluate(draws)
+        return bound
+
+    def _evaluate(self, draws: int) -> float:
         with torch.no_grad():
             return math.fsum(float(term) for term in self.objective.terms(draws).values())
 
@@ -207,4 +242,5 @@ class _Run:
             for parameter, value in zip(self.parameters, self.sound, strict=True):
                 parameter.copy_(value)
         self.adam.state.clear()
-        self.brake *= 0.5
+        self.brake = max(0.5 * self.brake, SLOWEST)
+        self.best, self.settled = -math.inf, len(self.history)

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from lvmcore.errors import NumericalError
 from lvmcore.linalg import cholesky, solve_lower, solve_upper
@@ -119,6 +120,7 @@ class _Gain(torch.autograd.Function):
         )
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
         rotated, noise, values, vectors = ctx.saved_tensors
         total = values[:, None] + noise

@@ -64,8 +64,10 @@ def row_traces(marks: Any, rows: Rows, marked: Marked, dark: bool) -> Iterator[A
         marked: the point to mark, where it is one of the rows.
         dark: whether the page is dark.
     """
+    ranks: dict[str, int] = {}  # the legend keeps its order, whichever rows are selected
     for look in _looks(rows, dark):
-        yield _group(marks, rows, look, marked, dark)
+        rank = ranks.setdefault(look.name, len(ranks) + 1)
+        yield _group(marks, rows, look, marked, dark).update(legendrank=rank)
 
 
 def _looks(rows: Rows, dark: bool) -> Iterator[_Look]:

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lvmcore.data import bundled
 from lvmcore.data.reading import read_table
 from lvmcore.data.table import Table
 from lvmcore.errors import ConfigError
@@ -33,34 +34,6 @@ class Sample:
     rows: int
     columns: int
     classes: int
-
-
-def _iris() -> pd.DataFrame:
-    from sklearn.datasets import load_iris
-
-    data = load_iris()
-    return _labelled(data.data, data.feature_names, data.target_names[data.target], "species")
-
-
-def _wine() -> pd.DataFrame:
-    from sklearn.datasets import load_wine
-
-    data = load_wine()
-    return _labelled(data.data, data.feature_names, data.target_names[data.target], "cultivar")
-
-
-def _breast_cancer() -> pd.DataFrame:
-    from sklearn.datasets import load_breast_cancer
-
-    data = load_breast_cancer()
-    return _labelled(data.data, data.feature_names, data.target_names[data.target], "diagnosis")
-
-
-def _digits() -> pd.DataFrame:
-    from sklearn.datasets import load_digits
-
-    data = load_digits()
-    return _labelled(data.data.astype(np.int64), data.feature_names, data.target, "digit")
 
 
 def _moons(dimensions: int) -> Callable[[int], pd.DataFrame]:
@@ -125,11 +98,11 @@ _FIXED: dict[str, tuple[Sample, Callable[[], pd.DataFrame]]] = {
     for sample, make in (
         (
             Sample("iris", "Iris", "Four lengths of the flowers of three irises.", 150, 5, 3),
-            _iris,
+            bundled.iris,
         ),
         (
             Sample("wine", "Wine", "Chemistry of wines of three cultivars.", 178, 14, 3),
-            _wine,
+            bundled.wine,
         ),
         (
             Sample(
@@ -140,11 +113,11 @@ _FIXED: dict[str, tuple[Sample, Callable[[], pd.DataFrame]]] = {
                 31,
                 2,
             ),
-            _breast_cancer,
+            bundled.breast_cancer,
         ),
         (
             Sample("digits", "Digits", "Handwritten digits, 8 by 8 pixels.", 1797, 65, 10),
-            _digits,
+            bundled.digits,
         ),
     )
 }

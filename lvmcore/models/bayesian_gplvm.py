@@ -32,9 +32,6 @@ from lvmcore.training import Outcome, Schedule, train
 
 __all__ = ["BayesianGPLVM"]
 
-# The bound is flat when a window of steps adds less than this, nats per cell.
-FLAT = 2e-4
-
 
 class BayesianGPLVM(GPLatentVariableModel):
     """Nonlinear map with uncertainty: x_n ~ N(0, I), y_nd = f_d(x_n) + ε, f_d ~ GP(0, RBF-ARD).
@@ -91,7 +88,7 @@ class BayesianGPLVM(GPLatentVariableModel):
         fit = _Fit(
             LatentRows(X, START_VARIANCE), DataPath(Z, self._start_noise(problem)), problem.Y
         )
-        schedule = Schedule(self.max_iter, self.learning_rate, FLAT * problem.Y.numel())
+        schedule = Schedule(self.max_iter, self.learning_rate, problem.Y.numel())
         outcome = train(fit, schedule, problem.callback)
         with torch.no_grad():
             _, q = fit.path.bound(fit.rows, fit.Y, fit.squares)

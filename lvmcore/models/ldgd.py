@@ -41,8 +41,6 @@ from lvmcore.training import Outcome, Schedule, train
 
 __all__ = ["LDGD"]
 
-# The bound is flat when a window of steps adds less than this, nats per cell.
-FLAT = 2e-4
 FINAL_DRAWS = 8
 LABEL_DRAWS = 64
 
@@ -90,7 +88,7 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
         *,
         n_components: Components = None,
         n_inducing: Inducing = 25,
-        max_iter: MaxIter = 300,
+        max_iter: MaxIter = 400,
         label_weight: Annotated[
             float,
             Range(0.0, 1000.0),
@@ -139,7 +137,8 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
             weight=self.label_weight,
             samples=self.n_samples,
         )
-        schedule = Schedule(self.max_iter, self.learning_rate, FLAT * problem.Y.numel())
+        cells = problem.Y.numel() + round(self.label_weight * fit.signs.numel())
+        schedule = Schedule(self.max_iter, self.learning_rate, cells)
         outcome = train(fit, schedule, problem.callback, draws=FINAL_DRAWS)
         with torch.no_grad():
             _, q = fit.data.bound(fit.rows, fit.Y, fit.squares)

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 from tests.e2e import browser as chromium
+from tests.e2e.dashboard import Dashboard
 from tests.e2e.server import Server, running
 from tests.needs import unavailable
 
@@ -85,3 +86,11 @@ def page(browser: Browser, page_errors: list[str]) -> Iterator[Page]:
     yield new
     context.close()
     assert not page_errors, "errors in the browser:\n" + "\n".join(page_errors)
+
+
+@pytest.fixture
+def dashboard(app_server: Server, page: Page) -> Iterator[Dashboard]:
+    """A page of a running dashboard, whose server has nothing to complain about."""
+    opened = Dashboard(page, app_server)
+    yield opened
+    assert not opened.log(), "the server printed:\n" + "\n".join(opened.log())

@@ -75,8 +75,10 @@ def dense_statistics(p: Small) -> tuple[float, Tensor, Tensor]:
     square, v = kernel.lengthscales.square(), kernel.variance
     S, mu, Z = p.variance, p.mean, p.Z
     shrink = (1 + S / square).prod(1) ** -0.5
-    psi1 = v * shrink[:, None] * torch.exp(
-        -0.5 * ((mu[:, None] - Z).square() / (S + square)[:, None]).sum(-1)
+    psi1 = (
+        v
+        * shrink[:, None]
+        * torch.exp(-0.5 * ((mu[:, None] - Z).square() / (S + square)[:, None]).sum(-1))
     )
     middle = 0.5 * (Z[:, None] + Z)
     apart = ((Z[:, None] - Z).square() / square).sum(-1)
@@ -207,14 +209,12 @@ def test_gradients_equal_those_of_the_dense_formula() -> None:
         total = torch.zeros((), dtype=p.Z.dtype)
         for d, noise in enumerate(p.noise):
             # Q_ff + σ² I without the N x N matrix: Kuu + psi2/σ² in its place.
-            Sigma = noise * Kuu + psi2
+            A = noise * Kuu + psi2
             b = psi1.T @ p.Y[:, d]
-            log_det = torch.logdet(Sigma) - torch.logdet(Kuu) - 5 * noise.log()
-            fit = (p.Y[:, d].square().sum() - b @ torch.linalg.solve(Sigma, b)) / noise
+            log_det = torch.logdet(A) - torch.logdet(Kuu) - 5 * noise.log()
+            fit = (p.Y[:, d].square().sum() - b @ torch.linalg.solve(A, b)) / noise
             lost = (len(p.Y) * kernel.variance - torch.linalg.solve(Kuu, psi2).trace()) / noise
-            total = total - 0.5 * (
-                len(p.Y) * (2 * torch.pi * noise).log() + log_det + fit + lost
-            )
+            total = total - 0.5 * (len(p.Y) * (2 * torch.pi * noise).log() + log_det + fit + lost)
         return total
 
     p = small_problem()

@@ -100,9 +100,7 @@ def test_sums_add_up_over_rows(kind: str) -> None:
     p = small_problem()
     kernel = p.rbf if kind == "rbf" else p.linear
     whole = psi_sums(kernel, p.mean, p.variance, p.Z, p.Y)
-    rows = [
-        psi_sums(kernel, *one_row(p, n), p.Z, p.Y[n : n + 1]) for n in range(len(p.Y))
-    ]
+    rows = [psi_sums(kernel, *one_row(p, n), p.Z, p.Y[n : n + 1]) for n in range(len(p.Y))]
     for name in ("psi0", "psi1Y", "psi2"):
         total = torch.stack([getattr(row, name) for row in rows]).sum(0)
         torch.testing.assert_close(getattr(whole, name), total)
@@ -127,14 +125,14 @@ def test_far_from_the_origin_no_digits_are_lost() -> None:
 
 
 def leaves(p: Small) -> list[Tensor]:
-    """What the statistics depend on, ready for gradients: μ, log S, Z, log v, log ℓ."""
+    """What the statistics depend on, ready for gradients: Y, μ, log S, Z, log v, log ℓ."""
     kernel = p.rbf
-    raw = [p.mean, p.variance.log(), p.Z, kernel.variance.log(), kernel.lengthscales.log()]
+    raw = [p.Y, p.mean, p.variance.log(), p.Z, kernel.variance.log(), kernel.lengthscales.log()]
     return [leaf.clone().requires_grad_() for leaf in raw]
 
 
-def sums_of(inputs: list[Tensor], Y: Tensor, chunk_cells: int) -> PsiSums:
-    mean, log_S, Z, log_v, log_l = inputs
+def sums_of(inputs: list[Tensor], chunk_cells: int) -> PsiSums:
+    Y, mean, log_S, Z, log_v, log_l = inputs
     kernel = RBF(log_v.exp(), log_l.exp())
     return psi_sums(kernel, mean, log_S.exp(), Z, Y, chunk_cells=chunk_cells)
 
@@ -149,7 +147,7 @@ def test_chunks_change_neither_values_nor_gradients(chunk_cells: int) -> None:
     results = []
     for cells in (chunk_cells, 1 << 20):
         inputs = leaves(p)
-        sums = sums_of(inputs, p.Y, cells)
+        sums = sums_of(inputs, cells)
         value = sums.psi0 + (a * sums.psi1Y).sum() + (b * sums.psi2).sum()
         results.append([sums.psi1Y, sums.psi2, *torch.autograd.grad(value, inputs)])
     for chunked, whole in zip(*results, strict=True):
@@ -161,7 +159,7 @@ def test_gradients_of_the_rbf_statistics_are_exact(chunk_cells: int) -> None:
     p = small_problem(N=4, D=2, M=3)
 
     def statistics(*inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        sums = sums_of(list(inputs), p.Y, chunk_cells)
+        sums = sums_of(list(inputs), chunk_cells)
         return sums.psi0, sums.psi1Y, sums.psi2
 
     assert torch.autograd.gradcheck(statistics, leaves(p))

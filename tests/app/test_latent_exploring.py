@@ -1,0 +1,276 @@
+"""What the Latent page computes, against the models themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from app.axes import (
+    axes_after_click,
+    default_axes,
+    extent,
+    place,
+    positions,
+    shares,
+)
+from app.colouring import MISSING, MOST, OTHER, Categories, Numbers, categories, colouring
+from app.exploring import Ask, Point, apart, heatmap, reconstruct
+from lvmcore import LDGD, BayesianGPLVM, ProbabilisticPCA
+from lvmcore.base import LatentVariableModel
+from lvmcore.data import Dataset
+from lvmcore.errors import UnsupportedError
+
+Fitted = tuple[LatentVariableModel, Dataset]
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Dataset:
+    """Three groups in five columns of very different units, the last one constant."""
+    rng = np.random.default_rng(5)
+    labels = np.repeat(["a", "b", "c"], 20)
+    X = rng.standard_normal((60, 4)) + 3 * (labels[:, None] == np.array(["a", "b", "c", "a"]))
+    X = np.column_stack([X * (1.0, 100.0, 1e-3, 1.0) + (0.0, 5e3, 0.0, -2.0), np.full(60, 7.0)])
+    return Dataset.from_arrays(X, labels, feature_names=["u", "v", "w", "s", "fixed"])
+
+
+@pytest.fixture(scope="module")
+def ldgd(dataset: Dataset) -> Fitted:
+    model = LDGD(n_components=3, n_inducing=12, max_iter=60)
+    return model.fit(dataset.X, dataset.labels), dataset
+
+
+@pytest.fixture(scope="module")
+def gplvm(dataset: Dataset) -> Fitted:
+    return BayesianGPLVM(n_components=3, n_inducing=12, max_iter=60).fit(dataset.X), dataset
+
+
+@pytest.fixture(scope="module")
+def ppca(dataset: Dataset) -> Fitted:
+    return ProbabilisticPCA(n_components=3).fit(dataset.X), dataset
+
+
+# ---- axes ------------------------------------------------------------------------------------
+
+
+def test_shares_add_up_to_one_and_even_out_where_nothing_is_relevant() -> None:
+    found = shares({"data": np.array([3.0, 1.0]), "labels": np.zeros(2)})
+    np.testing.assert_allclose(found["data"], [0.75, 0.25])
+    np.testing.assert_allclose(found["labels"], [0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("relevance", "expected"),
+    [
+        ({"data": [1, 5, 2]}, (1, 2)),
+        ({"data": [1, 5, 2], "labels": [9, 0.1, 3]}, (0, 2)),
+        # The labels need one dimension only: the data choose the other.
+        ({"data": [1, 5, 2], "labels": [9, 1e-6, 1e-5]}, (0, 1)),
+        ({"data": [5, 1, 2], "labels": [9, 1e-6, 1e-5]}, (0, 2)),
+        ({"data": [2, 2, 2]}, (0, 1)),
+        ({"data": [4]}, (0, None)),
+    ],
+)
+def test_default_axes(relevance: dict[str, list[float]], expected: tuple[int, int | None]) -> None:
+    assert default_axes({path: np.array(a) for path, a in relevance.items()}) == expected
+
+
+@pytest.mark.parametrize(
+    ("axes", "dimension", "expected"),
+    [((0, 1), 2, (2, 0)), ((0, 1), 1, (1, 0)), ((0, 1), 0, (1, 0)), ((0, None), 0, (0, None))],
+)
+def test_a_clicked_bar_goes_to_the_horizontal_axis(
+    axes: tuple[int, int | None], dimension: int, expected: tuple[int, int | None]
+) -> None:
+    assert axes_after_click(axes, dimension) == expected
+
+
+def test_positions_and_places_on_a_map() -> None:
+    latent = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(positions(latent, (2, 0)), [[2, 0], [5, 3]])
+    np.testing.assert_array_equal(positions(latent, (1, None)), [[1, 1], [4, 2]])
+    assert place((7.0, 8.0, 9.0), (2, 0), 1.0, 2.0) == (2.0, 8.0, 1.0)
+    assert place((7.0,), (0, None), 1.0, 2.0) == (1.0,)
+
+
+def test_a_moved_point_leaves_its_row_and_remembers_where_it_started() -> None:
+    start = Point((1.0, 2.0, 3.0), row=4)
+    once = start.moved(1, 9.0)
+    assert once == Point((1.0, 9.0, 3.0), row=None, start=(1.0, 2.0, 3.0))
+    assert once.moved(0, 0.0) == Point((0.0, 9.0, 3.0), row=None, start=(1.0, 2.0, 3.0))
+
+
+def test_the_extent_holds_all_points_with_room_around_them() -> None:
+    (x0, x1), (y0, y1) = extent(np.array([[0.0, 5.0], [10.0, 5.0]]))
+    assert x0 < 0
+    assert x1 > 10
+    assert y0 < 5 < y1
+
+
+# ---- heatmaps --------------------------------------------------------------------------------
+
+ASK = Ask("sd", (2, 0), (0.0, 0.6, 0.0), size=7)
+
+
+def latent_at(grid: object, i: int, j: int, held: float) -> list[list[float]]:
+    return [[grid.y[j], held, grid.x[i]]]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("noise", [True, False])
+@pytest.mark.parametrize(("i", "j"), [(0, 0), (6, 2), (3, 6)])
+def test_the_sd_of_a_column_is_that_of_decode_in_the_columns_unit(
+    gplvm: Fitted, noise: bool, i: int, j: int
+) -> None:
+    model, dataset = gplvm
+    grid = heatmap(model, dataset, Ask("sd", (2, 0), (0.0, 0.6, 0.0), 1, noise, size=7))
+    expected = model.decode(latent_at(grid, i, j, 0.6))
+    variance = expected.variance[0, 1] - (0 if noise else expected.noise_variance[0, 1])
+    assert grid.value[j, i] == pytest.approx(np.sqrt(variance))
+    assert grid.title.endswith("of v")
+
+
+def test_the_mean_sd_is_over_columns_in_their_own_sds_without_constant_ones(
+    gplvm: Fitted,
+) -> None:
+    model, dataset = gplvm
+    grid = heatmap(model, dataset, ASK)
+    sd = np.sqrt(model.decode(latent_at(grid, 4, 1, 0.6)).variance[0, :4])
+    assert grid.value[1, 4] == pytest.approx(float((sd / dataset.X[:, :4].std(axis=0)).mean()))
+
+
+def test_the_grid_covers_the_rows_on_the_chosen_axes(gplvm: Fitted) -> None:
+    model, dataset = gplvm
+    grid = heatmap(model, dataset, ASK)
+    points = model.embedding_.mean[:, [2, 0]]
+    assert grid.value.shape == (7, 7)
+    assert grid.x[0] < points[:, 0].min() < points[:, 0].max() < grid.x[-1]
+    assert grid.y[0] < points[:, 1].min() < points[:, 1].max() < grid.y[-1]
+
+
+def test_few_cells_at_a_time_give_the_same_grid(
+    gplvm: Fitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = heatmap(*gplvm, ASK).value
+    monkeypatch.setattr("app.exploring.CELLS", 20)
+    np.testing.assert_allclose(heatmap(*gplvm, ASK).value, whole, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("i", "j"), [(0, 0), (6, 2), (3, 6)])
+def test_class_heatmaps_are_those_of_decode_labels(ldgd: Fitted, i: int, j: int) -> None:
+    def value(kind: str, label: int | None = None) -> tuple[float, object]:
+        grid = heatmap(*ldgd, Ask(kind, (2, 0), (0.0, 0.6, 0.0), label=label, size=7))  # type: ignore[arg-type]
+        return grid.value[j, i], grid
+
+    entropy, grid = value("entropy")
+    expected = ldgd[0].decode_labels(latent_at(grid, i, j, 0.6))
+    p = expected.probability[0]
+    assert entropy == pytest.approx(-(p * np.log(p)).sum())
+    assert grid.limits == pytest.approx((0.0, np.log(3)))  # type: ignore[attr-defined]
+    for k in range(3):
+        assert value("probability", k)[0] == pytest.approx(p[k])
+        assert value("probability variance", k)[0] == pytest.approx(expected.variance[0, k])
+
+
+def test_a_class_heatmap_names_its_class_and_has_fixed_limits(ldgd: Fitted) -> None:
+    grid = heatmap(*ldgd, Ask("probability", (0, 1), (0.0,) * 3, label=1, size=4))
+    assert grid.title == "probability of b"
+    assert grid.limits == (0.0, 1.0)
+    assert not grid.sure_is_low
+
+
+def test_a_class_heatmap_without_a_class_is_refused(ldgd: Fitted) -> None:
+    with pytest.raises(ValueError, match="needs a class"):
+        heatmap(*ldgd, Ask("probability", (0, 1), (0.0,) * 3, size=4))
+
+
+def test_a_model_without_labels_has_no_class_heatmap(ppca: Fitted) -> None:
+    with pytest.raises(UnsupportedError):
+        heatmap(*ppca, Ask("entropy", (0, 1), (0.0,) * 3, size=4))
+
+
+def test_a_linear_models_sd_is_flat_and_a_gps_is_not(ppca: Fitted, gplvm: Fitted) -> None:
+    assert heatmap(*ppca, ASK).flat
+    assert not heatmap(*gplvm, ASK).flat
+
+
+# ---- reconstructions and selections ----------------------------------------------------------
+
+
+def test_a_reconstruction_is_that_of_decode_in_the_datas_units(ldgd: Fitted) -> None:
+    model, dataset = ldgd
+    latent = tuple(model.embedding_.mean[7].tolist())
+    found = reconstruct(model, dataset, latent)
+    expected = model.decode([latent])
+    np.testing.assert_allclose(found.mean, expected.mean[0])
+    np.testing.assert_allclose(found.sd**2, expected.variance[0])
+    np.testing.assert_allclose(found.centre, dataset.X.mean(axis=0))
+    np.testing.assert_allclose(found.scale[:4], dataset.X[:, :4].std(axis=0))
+    np.testing.assert_array_equal(found.varies, [True] * 4 + [False])
+    assert found.probability is not None
+    np.testing.assert_allclose(found.probability, model.decode_labels([latent]).probability[0])
+
+
+def test_a_model_without_labels_gives_no_class_probabilities(ppca: Fitted) -> None:
+    assert reconstruct(*ppca, (0.0, 0.0, 0.0)).probability is None
+
+
+def test_what_sets_a_selection_apart_is_the_largest_standardised_difference() -> None:
+    X = np.array([[0.0, 1.0, 5.0], [0.0, 2.0, 5.0], [100.0, 1.0, 5.0], [100.0, 2.5, np.nan]])
+    dataset = Dataset.from_arrays(X, feature_names=["jump", "little", "same"])
+    first, second = apart(dataset, np.array([False, False, True, True]))
+    assert (first.name, first.inside, first.outside) == ("jump", 100.0, 0.0)
+    assert first.difference == pytest.approx(2.0)
+    assert second.name == "little"
+    assert [column.name for column in apart(dataset, np.array([1, 0, 0, 0], dtype=bool), 1)] == [
+        "jump"
+    ]
+
+
+@pytest.mark.parametrize("everything", [True, False])
+def test_nothing_sets_apart_all_or_no_rows(dataset: Dataset, everything: bool) -> None:
+    assert apart(dataset, np.full(len(dataset), everything)) == []
+
+
+# ---- colours ---------------------------------------------------------------------------------
+
+
+def test_categories_are_in_order_with_missing_ones_apart() -> None:
+    found = categories(pd.Series(["b", None, "a", "b"]), "kind")
+    assert found.names == ("a", "b")
+    assert found.codes.tolist() == [1, MISSING, 0, 1]
+
+
+def test_classes_that_are_numbers_are_in_order_of_size() -> None:
+    assert categories(pd.Series(["10", "9", "-1"]), "digit").names == ("-1", "9", "10")
+
+
+def test_too_many_categories_keep_the_most_frequent() -> None:
+    cells = [f"c{i:02d}" for i in range(MOST + 5) for _ in range(1 + (i == MOST + 4))]
+    found = categories(pd.Series(cells), "kind")
+    assert len(found.names) == MOST - 1
+    assert f"c{MOST + 4:02d}" in found.names
+    assert (found.codes == OTHER).sum() == found.others == 6
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        (pd.Series([0.5, 1.5, np.nan]), Numbers),
+        (pd.Series(range(50)), Numbers),
+        (pd.Series([0, 1, 1, 0]), Categories),
+        (pd.Series([1.0, 2.0, np.nan]), Categories),
+        (pd.Series([True, False]), Categories),
+        (pd.Series(["x", "y"]), Categories),
+        (pd.Series(pd.to_datetime(["2015-01-01", "2015-01-03"])), Numbers),
+        (pd.Series([None, None], dtype=object), Categories),
+    ],
+)
+def test_what_a_column_is_drawn_as(column: pd.Series, kind: type) -> None:
+    assert isinstance(colouring(column, "name"), kind)
+
+
+def test_dates_are_days_since_the_first() -> None:
+    found = colouring(pd.Series(pd.to_datetime(["2015-01-03", None, "2015-01-01"])), "date")
+    assert isinstance(found, Numbers)
+    np.testing.assert_array_equal(found.values, [2.0, np.nan, 0.0])
+    assert "2015-01-01" in found.title

@@ -1,0 +1,298 @@
+"""The Latent page: empty, with a linear run, and with one that learned from labels."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import aside, chart, figures, services, state
+from app.axes import positions
+from app.exploring import Choices, Point
+from app.opened import Opened
+from app.regions import Region
+from tests.app.conftest import PATIENCE_SECONDS, OpenPage
+
+GONE = "f" * 32
+
+
+@pytest.fixture(scope="module")
+def labelled(shared_home: Path) -> str:
+    """A run that has ended: LDGD on iris, three dimensions."""
+    table = services.table(state.Sample("iris"), state.Reading())
+    dataset = services.dataset_of(table, services.proposed_roles(table))
+    run = services.start_fit(dataset, "ldgd", {"n_components": 3, "max_iter": 40})
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not services.store().get(run).finished:
+        assert time.monotonic() < deadline, "the fit has not ended"
+        time.sleep(0.1)
+    assert services.store().get(run).has_model
+    return run
+
+
+def opened(run: str) -> Opened:
+    return Opened(run, services.model(run), services.fitted_dataset(run))
+
+
+def charts(page: AppTest) -> list[dict[str, Any]]:
+    return [json.loads(element.proto.spec) for element in page.get("plotly_chart")]
+
+
+def axis_titles(page: AppTest) -> tuple[str, str]:
+    layout = charts(page)[0]["layout"]
+    return layout["xaxis"]["title"]["text"], layout["yaxis"]["title"]["text"]
+
+
+def box(page: AppTest, label: str) -> Any:
+    (found,) = [element for element in page.selectbox if element.label == label]
+    return found
+
+
+def texts(page: AppTest) -> str:
+    return "\n".join(str(element.value) for element in (*page.main.markdown, *page.main.caption))
+
+
+# ---- the page --------------------------------------------------------------------------------
+
+
+def test_without_a_run_there_is_a_picture_and_one_button(open_page: OpenPage) -> None:
+    page = open_page("latent")
+    assert not page.exception
+    assert [button.label for button in page.main.button] == ["Fit the sample"]
+    assert len(charts(page)) == 1
+    assert "not computed from any data" in texts(page)
+
+
+def test_a_run_that_is_gone_is_said_to_be_gone(open_page: OpenPage) -> None:
+    page = open_page("latent", run=GONE)
+    assert not page.exception
+    assert "not there" in page.warning[0].value
+
+
+def test_the_button_fits_the_sample(open_page: OpenPage) -> None:
+    page = open_page("latent")
+    page.main.button[0].click().run()
+    assert not page.exception
+    job = services.job(page.query_params["run"])
+    assert job is not None
+    assert job.spec.dataset_name == state.DEFAULT_SAMPLE
+    services.store().cancel(job.id)
+
+
+def test_a_linear_run_shows_its_map_and_says_why_nothing_is_behind_it(
+    open_page: OpenPage, fitted: str
+) -> None:
+    page = open_page("latent", run=fitted)
+    assert not page.exception
+    assert axis_titles(page) == ("latent dimension 1", "latent dimension 2")
+    assert "everywhere on this map" in texts(page)
+    kinds = {trace["type"] for trace in charts(page)[0]["data"]}
+    assert kinds == {"scatter"}
+
+
+def test_class_heatmaps_of_a_model_without_labels_are_refused_with_a_reason(
+    open_page: OpenPage, fitted: str
+) -> None:
+    page = open_page("latent", run=fitted)
+    assert "class entropy (needs labels)" in box(page, "Behind").options
+    box(page, "Behind").set_value("class entropy").run()
+    assert not page.exception
+    assert "knows no classes" in texts(page)
+    assert {trace["type"] for trace in charts(page)[0]["data"]} == {"scatter"}
+
+
+def test_a_run_with_labels_says_that_its_map_has_seen_them(
+    open_page: OpenPage, labelled: str
+) -> None:
+    page = open_page("latent", run=labelled)
+    assert not page.exception
+    assert "has seen the labels" in texts(page)
+    assert charts(page)[0]["data"][0]["type"] == "heatmap"
+    assert {trace["name"] for trace in charts(page)[1]["data"]} == {"data path", "labels path"}
+
+
+@pytest.mark.parametrize(
+    ("behind", "title"),
+    [
+        ("predictive sd", "predictive sd, mean over columns"),
+        ("class probability", "probability of setosa"),
+        ("class entropy", "entropy of the class probabilities"),
+        ("class probability variance", "variance of the probability of setosa"),
+    ],
+)
+def test_each_heatmap_is_drawn_with_its_name(
+    open_page: OpenPage, labelled: str, behind: str, title: str
+) -> None:
+    page = open_page("latent", run=labelled)
+    box(page, "Behind").set_value(behind).run()
+    assert not page.exception
+    assert charts(page)[0]["data"][0]["colorbar"]["title"]["text"].startswith(title)
+
+
+def test_nothing_behind_draws_no_heatmap(open_page: OpenPage, labelled: str) -> None:
+    page = open_page("latent", run=labelled)
+    box(page, "Behind").set_value("nothing").run()
+    assert {trace["type"] for trace in charts(page)[0]["data"]} == {"scatter"}
+
+
+def test_the_same_dimension_is_never_on_both_axes(open_page: OpenPage, labelled: str) -> None:
+    page = open_page("latent", run=labelled)
+    first, second = axis_titles(page)
+    box(page, "Horizontal").set_value(box(page, "Vertical").value).run()
+    assert not page.exception
+    assert axis_titles(page) == (second, first)
+
+
+def test_rows_are_coloured_by_any_column(open_page: OpenPage, fitted: str) -> None:
+    page = open_page("latent", run=fitted)
+    box(page, "Colour").set_value("column alcohol").run()
+    assert not page.exception
+    bars = [
+        trace["marker"]["colorbar"]["title"]["text"]
+        for trace in charts(page)[0]["data"]
+        if "colorbar" in trace.get("marker", {})
+    ]
+    assert bars == ["alcohol"]
+
+
+def test_a_row_found_by_its_name_is_marked_and_decoded(open_page: OpenPage, labelled: str) -> None:
+    page = open_page("latent", run=labelled)
+    box(page, "Row").set_value(4).run()
+    assert not page.exception
+    point = page.session_state["latent.point"][labelled]
+    run = opened(labelled)
+    assert point.row == 4
+    np.testing.assert_allclose(point.latent, run.mean[4])
+    marked = [trace for trace in charts(page)[0]["data"] if trace.get("selectedpoints")]
+    assert [trace["customdata"][trace["selectedpoints"][0]] for trace in marked] == [[4]]
+    values = page.dataframe[0].value
+    np.testing.assert_allclose(values["observed"], run.dataset.X[4])
+    np.testing.assert_allclose(values["reconstruction"], run.model.decode([point.latent]).mean[0])
+    assert "Class probability here" in texts(page)
+
+
+def test_typed_coordinates_move_the_point_off_its_row(open_page: OpenPage, labelled: str) -> None:
+    page = open_page("latent", run=labelled)
+    box(page, "Row").set_value(4).run()
+    before = page.session_state["latent.point"][labelled]
+    page.number_input[0].set_value(0.25).run()
+    assert not page.exception
+    after = page.session_state["latent.point"][labelled]
+    dimension = int(page.number_input[0].label.rsplit(" ", 1)[1]) - 1
+    assert after.row is None
+    assert after.latent[dimension] == 0.25
+    assert (
+        np.delete(after.latent, dimension).tolist() == np.delete(before.latent, dimension).tolist()
+    )
+    assert "A place on the map" in texts(page)
+
+
+def test_a_region_lists_exactly_its_rows(open_page: OpenPage, labelled: str) -> None:
+    run = opened(labelled)
+    points = positions(run.mean, (0, 1))
+    middle = np.median(points, axis=0)
+    low = points.min(axis=0) - 1
+    corners = ((low[0], low[1]), (middle[0], low[1]), (middle[0], middle[1]), (low[0], middle[1]))
+    page = open_page("latent", run=labelled)
+    page.session_state["latent.region"] = {labelled: Region((0, 1), (corners,))}
+    page.run()
+    assert not page.exception
+    expected = (points <= middle).all(axis=1)
+    assert 0 < expected.sum() < len(expected)
+    frame = page.dataframe[0].value
+    assert frame["row_id"].tolist() == run.dataset.row_ids[expected].tolist()
+    assert f"{expected.sum()} rows of {len(expected)} rows" in texts(page)
+    assert "What sets them apart" in texts(page)
+    (clear,) = [button for button in page.main.button if button.label == "Clear the selection"]
+    clear.click().run()
+    assert page.session_state["latent.region"] == {labelled: None}
+    assert not page.dataframe
+
+
+# ---- what a click does -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the page would remember, without a session."""
+    kept: dict[str, Any] = {}
+    monkeypatch.setattr(state, "set_point", lambda run, point: kept.update(point=point))
+    monkeypatch.setattr(state, "set_region", lambda run, region: kept.update(region=region))
+    return kept
+
+
+def event(**parts: object) -> SimpleNamespace:
+    given: dict[str, object] = {"points": [], "box": [], "lasso": []}
+    return SimpleNamespace(selection=SimpleNamespace(**(given | parts)))
+
+
+def take(run: str, monkeypatch: pytest.MonkeyPatch, told: SimpleNamespace) -> None:
+    monkeypatch.setattr(state, "value", lambda key: told)
+    chart._take(opened(run), Choices((2, 0), None, None, False, False, None, False), "key")
+
+
+def test_a_click_on_a_row_takes_its_exact_position(
+    labelled: str, taken: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(labelled, monkeypatch, event(points=[{"customdata": [9], "x": 0.1, "y": 0.2}]))
+    assert taken == {"point": Point(tuple(opened(labelled).mean[9].tolist()), 9)}
+
+
+def test_a_click_on_open_ground_takes_the_place_on_the_shown_axes(
+    labelled: str, taken: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clicked = {"customdata": [figures.GROUND, 0.3], "x": 0.5, "y": -1.5}
+    take(labelled, monkeypatch, event(points=[clicked]))
+    assert taken == {"point": Point((-1.5, 0.0, 0.5))}
+
+
+def test_a_box_is_kept_as_drawn_whatever_points_come_with_it(
+    labelled: str, taken: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = [{"customdata": [i], "x": 0.0, "y": 0.0} for i in range(3)]
+    take(labelled, monkeypatch, event(points=points, box=[{"x": [0, 2], "y": [1, 0]}]))
+    corners = ((0.0, 0.0), (2.0, 0.0), (2.0, 1.0), (0.0, 1.0))
+    assert taken == {"region": Region((2, 0), (corners,))}
+
+
+def test_a_double_click_forgets_the_point_and_keeps_the_region(
+    labelled: str, taken: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(labelled, monkeypatch, event())
+    assert taken == {"point": None}
+
+
+def test_a_clicked_bar_goes_to_the_horizontal_axis(
+    labelled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, kept = opened(labelled), {}
+    told = event(points=[{"customdata": [2]}])
+    monkeypatch.setattr(state, "value", lambda key: told)
+    monkeypatch.setattr(state, "set_value", kept.__setitem__)
+    aside._take_bar(run, (0, 1), "key")
+    assert kept == {run.key("x"): 2, run.key("y"): 0}
+
+
+# ---- files -----------------------------------------------------------------------------------
+
+
+def test_the_embedding_reads_back_as_csv_and_parquet(labelled: str) -> None:
+    run = opened(labelled)
+    from_csv = pd.read_csv(io.BytesIO(services.embedding_csv(labelled)), dtype={"row_id": str})
+    from_parquet = pd.read_parquet(io.BytesIO(services.embedding_parquet(labelled)))
+    for frame in (from_csv, from_parquet):
+        assert frame["row_id"].tolist() == run.dataset.row_ids.tolist()
+        assert run.dataset.labels is not None
+        assert frame["label"].tolist() == run.dataset.labels.tolist()
+        for q in range(3):
+            np.testing.assert_array_equal(frame[f"z{q + 1}"], run.mean[:, q])
+            sd = np.sqrt(run.model.embedding_.variance[:, q])
+            np.testing.assert_array_equal(frame[f"z{q + 1}_sd"], sd)

@@ -1,0 +1,60 @@
+"""Every model in MODELS, a small table to fit it to, and one fit of each to share."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lvmcore.base import LatentVariableModel
+from lvmcore.models import MODELS
+
+__all__ = ["N_COLUMNS", "N_COMPONENTS", "N_ROWS", "fit", "fitted", "for_models", "make", "table"]
+
+N_ROWS, N_COLUMNS, N_COMPONENTS = 30, 5, 2
+
+
+def make(key: str, **settings: Any) -> LatentVariableModel:
+    """A model with settings that fit in a fraction of a second, of those that it has."""
+    model = MODELS[key]
+    wanted = {"n_components": N_COMPONENTS, "n_inducing": 8, "max_iter": 30}
+    known = {p.name: wanted[p.name] for p in model.parameters() if p.name in wanted}
+    return model(**known | settings)
+
+
+def fit(key: str, X: Any, y: Any = None, **settings: Any) -> LatentVariableModel:
+    """Fit the model to a table of the test's own, with labels only where it uses them."""
+    if MODELS[key].capabilities.labels == "none":
+        y = None
+    elif y is None:
+        y = ["one", "two"] * (len(X) // 2) + ["two"] * (len(X) % 2)
+    return make(key, **settings).fit(X, y)
+
+
+def table(seed: int = 0) -> tuple[pd.DataFrame, list[str]]:
+    """Rows about three centres, in columns with names and units of their own, and their classes."""
+    rng = np.random.default_rng(seed)
+    codes = np.arange(N_ROWS) % 3
+    centres = np.array([[2.0, 0.0], [-1.0, 2.0], [-1.0, -2.0]])
+    latent = centres[codes] + 0.3 * rng.normal(size=(N_ROWS, 2))
+    maps = np.random.default_rng(99).normal(size=(2, 2, N_COLUMNS))
+    values = 0.5 * latent @ maps[0] + np.tanh(latent @ maps[1])
+    values += 0.1 * rng.normal(size=values.shape)
+    values = values * np.array([1, 10, 0.01, 3, 100]) + np.array([0, 5, 1, -20, 1000])
+    frame = pd.DataFrame(values, columns=[f"column {name}" for name in "abcde"])
+    return frame, [f"class {code}" for code in codes]
+
+
+@cache
+def fitted(key: str) -> LatentVariableModel:
+    """The model fitted to ``table()``; shared, so leave it as it is."""
+    return fit(key, *table())
+
+
+def for_models(
+    wanted: Callable[[type[LatentVariableModel]], bool] = lambda model: True,
+) -> pytest.MarkDecorator:
+    """Parametrise ``key`` by the models for which ``wanted`` holds."""
+    return pytest.mark.parametrize("key", [k for k, model in MODELS.items() if wanted(model)])

@@ -1,0 +1,223 @@
+"""Every model on tables that are small, odd or wrong: handled, or refused in words."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lvmcore import ConfigError, DataError
+from lvmcore.models import MODELS
+from tests.contract.small import (
+    N_COLUMNS,
+    N_COMPONENTS,
+    N_ROWS,
+    fit,
+    fitted,
+    for_models,
+    table,
+)
+
+
+def altered(row: int, column: int, value: float) -> pd.DataFrame:
+    frame, _ = table()
+    frame.iloc[row, column] = value
+    return frame
+
+
+@for_models()
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_an_infinite_cell_is_located(key: str, value: float) -> None:
+    with pytest.raises(DataError, match=r"infinite.* row 4, column column c"):
+        fit(key, altered(3, 2, value), table()[1])
+
+
+@for_models()
+def test_a_missing_cell_is_taken_or_located(key: str) -> None:
+    frame, (_, labels) = altered(3, 2, np.nan), table()
+    if MODELS[key].capabilities.missing_cells:
+        assert np.isfinite(fit(key, frame, labels).embedding_.mean).all()
+        return
+    with pytest.raises(DataError, match=r"missing.*: 1 of .* row 4, column column c"):
+        fit(key, frame, labels)
+    with pytest.raises(DataError, match=r"missing.* row 4, column 3"):
+        fit(key, frame.to_numpy(), labels)
+
+
+@for_models()
+def test_a_column_without_any_value_is_named(key: str) -> None:
+    frame, labels = table()
+    frame["column b"] = np.nan
+    with pytest.raises(DataError, match="column b"):
+        fit(key, frame, labels)
+
+
+@for_models(lambda model: model.capabilities.new_rows)
+def test_new_rows_are_checked_like_the_old(key: str) -> None:
+    model = fitted(key)
+    with pytest.raises(DataError, match=r"infinite.* row 4, column column c"):
+        model.transform(altered(3, 2, np.inf))
+    if not model.capabilities.missing_cells:
+        with pytest.raises(DataError, match=r"missing.* row 4, column column c"):
+            model.transform(altered(3, 2, np.nan))
+
+
+@for_models(lambda model: model.capabilities.new_rows)
+@pytest.mark.parametrize("columns", [1, N_COLUMNS - 1, N_COLUMNS + 1])
+def test_a_wrong_number_of_columns_is_said(key: str, columns: int) -> None:
+    model = fit(key, table()[0].to_numpy(), table()[1])
+    with pytest.raises(DataError, match=rf"{columns} features.*expecting {N_COLUMNS}"):
+        model.transform(np.ones((3, columns)))
+
+
+@for_models()
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.ones(5), "2D array"),
+        (np.ones((0, 3)), r"0 sample\(s\)"),
+        (np.ones((1, 3)), r"1 sample"),
+        (np.ones((5, 0)), r"0 feature\(s\)"),
+        ([["a", "b"], ["c", "d"]], "could not convert string to float"),
+        (np.ones((4, 3)), "Every column is constant"),
+        (1e200 * np.arange(-6.0, 6.0).reshape(4, 3), "too large"),
+    ],
+    ids=["one dimension", "no row", "one row", "no column", "text", "constant", "huge"],
+)
+def test_what_is_no_table_of_numbers_is_refused(key: str, X: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        fit(key, X, [0, 1] * 2, n_components=1)
+
+
+@for_models()
+def test_too_many_dimensions_are_refused_with_the_most_there_can_be(key: str) -> None:
+    frame, labels = table()
+    with pytest.raises(
+        ConfigError, match=r"n_components=6 .* 30 rows and 5 columns. Choose at most 5"
+    ):
+        fit(key, frame, labels, n_components=6)
+    with pytest.raises(ConfigError, match=r"n_components=4 .* 3 rows .* Choose at most 3"):
+        fit(key, frame[:3], labels[:3], n_components=4)
+
+
+@for_models()
+def test_dimensions_are_chosen_where_none_are_given(key: str) -> None:
+    frame, labels = table()
+    assert fit(key, frame, labels, n_components=None).embedding_.mean.shape[1] == N_COLUMNS
+    few = fit(key, frame[:3], labels[:3], n_components=None)
+    assert few.embedding_.mean.shape == (3, 2)
+    wide = pd.DataFrame(np.random.default_rng(0).normal(size=(N_ROWS, 12)))
+    assert fit(key, wide, labels, n_components=None).embedding_.mean.shape == (N_ROWS, 10)
+
+
+@for_models(lambda model: model.capabilities.decoding)
+def test_constant_columns_are_set_aside_and_returned(key: str) -> None:
+    frame, labels = table()
+    plain = fit(key, frame, labels)
+    frame.insert(1, "always", 7.5)
+    frame["never"] = 0.0
+    model = fit(key, frame, labels)
+    assert "2 constant columns set aside: always, never." in model.notes_
+    assert plain.notes_ == ()
+    predicted = model.decode(model.embedding_.mean)
+    np.testing.assert_array_equal(predicted.mean[:, [1, 6]], np.tile([7.5, 0.0], (N_ROWS, 1)))
+    assert predicted.variance[:, [1, 6]].max() == 0
+    assert predicted.noise_variance[:, [1, 6]].max() == 0
+    # They change nothing else.
+    np.testing.assert_allclose(model.embedding_.mean, plain.embedding_.mean, atol=1e-8)
+
+
+@for_models()
+def test_dimensions_beyond_the_columns_that_vary_are_dropped_with_a_note(key: str) -> None:
+    frame, labels = table()
+    frame.iloc[:, 1:] = 1.0
+    model = fit(key, frame, labels, n_components=3)
+    assert model.embedding_.mean.shape[1] == 1
+    assert any("n_components reduced from 3 to 1" in note for note in model.notes_)
+
+
+@for_models(lambda model: "n_inducing" in {p.name for p in model.parameters()})
+def test_no_more_inducing_inputs_than_rows(key: str) -> None:
+    frame, labels = table()
+    model = fit(key, frame, labels, n_inducing=100)
+    assert any("n_inducing reduced from 100 to 30" in note for note in model.notes_)
+    for Z in model.inducing_inputs_.values():
+        assert Z.shape == (N_ROWS, N_COMPONENTS)
+    assert np.isfinite(model.elbo_)
+
+
+@for_models()
+@pytest.mark.parametrize("rows", [2, 3, 6])
+def test_a_handful_of_rows(key: str, rows: int) -> None:
+    frame, labels = table()
+    model = fit(key, frame[:rows], labels[:rows], n_components=1)
+    assert model.embedding_.mean.shape == (rows, 1)
+    assert np.isfinite(model.embedding_.mean).all()
+    if model.capabilities.bound:
+        assert np.isfinite(model.elbo_)
+
+
+@for_models()
+def test_one_column(key: str) -> None:
+    frame, labels = table()
+    model = fit(key, frame[["column a"]], labels, n_components=1)
+    assert np.isfinite(model.embedding_.mean).all()
+
+
+@for_models()
+def test_rows_that_repeat(key: str) -> None:
+    frame, labels = table()
+    few = pd.concat([frame[:4]] * 5, ignore_index=True)
+    model = fit(key, few, labels[:4] * 5)
+    assert np.isfinite(model.embedding_.mean).all()
+    if model.capabilities.new_rows:
+        latent = model.transform(few)
+        np.testing.assert_allclose(latent[:4], latent[4:8], atol=1e-6)
+
+
+@for_models()
+def test_columns_that_repeat(key: str) -> None:
+    """Rank one: every other latent dimension has nothing to explain."""
+    frame, labels = table()
+    column = frame["column a"]
+    copies = pd.DataFrame({f"c{i}": (i + 1) * column - i for i in range(4)})
+    model = fit(key, copies, labels)
+    assert np.isfinite(model.embedding_.mean).all()
+    if model.capabilities.decoding:
+        back = model.inverse_transform(model.embedding_.mean)
+        assert np.corrcoef(back[:, 3], column)[0, 1] > 0.9
+
+
+@for_models(lambda model: model.capabilities.decoding)
+@pytest.mark.parametrize(("scale", "offset"), [(1e-12, 0.0), (1e9, 0.0), (1.0, 1e9)])
+def test_units_do_not_matter(key: str, scale: float, offset: float) -> None:
+    frame, labels = table()
+    frame = frame.round(3)
+    plain, model = fit(key, frame, labels), fit(key, frame * scale + offset, labels)
+    np.testing.assert_allclose(model.embedding_.mean, plain.embedding_.mean, atol=1e-3)
+    expected = plain.decode(plain.embedding_.mean)
+    got = model.decode(plain.embedding_.mean)
+    sd = np.sqrt(expected.variance)
+    assert (np.abs((got.mean - offset) / scale - expected.mean) < 0.01 * sd).all()
+    np.testing.assert_allclose(got.variance / scale**2, expected.variance, rtol=0.01)
+
+
+@for_models()
+def test_what_can_be_read_as_numbers_is_taken(key: str) -> None:
+    frame, labels = table()
+    whole = frame.round(0).to_numpy()
+    expected = fit(key, whole, labels).embedding_.mean
+    for X in (whole.tolist(), whole.astype(np.int64), np.asfortranarray(whole)):
+        np.testing.assert_allclose(fit(key, X, labels).embedding_.mean, expected, atol=1e-6)
+
+
+@for_models()
+def test_a_second_fit_forgets_the_first(key: str) -> None:
+    frame, labels = table()
+    spoilt = frame.assign(constant=1.0)
+    model = fit(key, spoilt, labels)
+    assert model.notes_
+    model.fit(frame, labels)
+    assert model.notes_ == ()
+    assert model.n_features_in_ == N_COLUMNS
+    np.testing.assert_array_equal(model.embedding_.mean, fitted(key).embedding_.mean)

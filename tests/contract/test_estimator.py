@@ -1,0 +1,133 @@
+"""Every model as a scikit-learn estimator."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from lvmcore import ConfigError
+from lvmcore.models import MODELS
+from tests.contract.expected import EXPECTED_FAILURES
+from tests.contract.small import N_COMPONENTS, N_ROWS, fit, fitted, for_models, make, table
+
+
+@for_models()
+def test_check_estimator(key: str) -> None:
+    names = {p.name for p in MODELS[key].parameters()}
+    model = MODELS[key](**{"max_iter": 5} if "max_iter" in names else {})
+    check_estimator(model, expected_failed_checks=EXPECTED_FAILURES.get(key), on_skip=None)
+
+
+def test_expected_failures_are_of_models_that_exist() -> None:
+    assert set(EXPECTED_FAILURES) <= set(MODELS)
+
+
+@for_models()
+def test_constructor_only_stores_and_clones(key: str) -> None:
+    parameters = MODELS[key].parameters()
+    for parameter in parameters:
+        # Not even a wrong value is looked at before fit.
+        assert getattr(MODELS[key](**{parameter.name: "?"}), parameter.name) == "?"
+    model = make(key, random_state=7)
+    copy = clone(model)
+    assert copy is not model
+    assert copy.get_params() == model.get_params()
+    assert set(copy.get_params()) == {p.name for p in parameters}
+    assert copy.set_params(random_state=8).random_state == 8
+    assert model.random_state == 7
+
+
+@for_models()
+def test_defaults_are_those_declared(key: str) -> None:
+    declared = {p.name: p.default for p in MODELS[key].parameters()}
+    assert MODELS[key]().get_params() == declared
+
+
+@for_models()
+def test_a_wrong_setting_is_named_before_anything_is_computed(key: str) -> None:
+    frame, labels = table()
+    with pytest.raises(ConfigError, match=r"device='tpu' cannot be used: expected one of auto"):
+        make(key, device="tpu").fit(frame, labels)
+    with pytest.raises(ConfigError, match=r"n_components=0 cannot be used: expected a whole"):
+        make(key, n_components=0).fit(frame, labels)
+
+
+@for_models(lambda model: model.capabilities.new_rows)
+def test_fit_transform_is_fit_then_transform(key: str) -> None:
+    frame, labels = table()
+    together = make(key).fit_transform(frame, labels)
+    apart = make(key).fit(frame, labels).transform(frame)
+    np.testing.assert_array_equal(together, apart)
+    assert together.shape == (N_ROWS, N_COMPONENTS)
+
+
+@for_models(lambda model: model.capabilities.new_rows)
+def test_not_fitted_is_said(key: str) -> None:
+    frame, _ = table()
+    with pytest.raises(NotFittedError):
+        make(key).transform(frame)
+
+
+@for_models(lambda model: model.capabilities.decoding)
+def test_not_fitted_is_said_when_decoding(key: str) -> None:
+    with pytest.raises(NotFittedError):
+        make(key).decode([[0.0, 0.0]])
+
+
+@for_models(lambda model: model.capabilities.new_rows)
+def test_in_a_pipeline(key: str) -> None:
+    frame, labels = table()
+    pipeline = make_pipeline(MinMaxScaler(), make(key), KNeighborsClassifier(3))
+    assert pipeline.fit(frame, labels).score(frame, labels) > 0.9
+
+
+@for_models()
+def test_column_names_are_kept_and_minded(key: str) -> None:
+    frame, labels = table()
+    model = fitted(key)
+    assert model.feature_names_in_.tolist() == list(frame.columns)
+    if not model.capabilities.new_rows:
+        return
+    with pytest.raises(ValueError, match="feature names"):
+        model.transform(frame[list(reversed(frame.columns))])
+    bare = fit(key, frame.to_numpy(), labels)
+    assert not hasattr(bare, "feature_names_in_")
+    # Fitted again to a table without names, the old ones are forgotten.
+    again = fit(key, frame, labels).fit(frame.to_numpy(), labels)
+    assert not hasattr(again, "feature_names_in_")
+    np.testing.assert_array_equal(again.embedding_.mean, bare.embedding_.mean)
+
+
+@for_models(lambda model: model.capabilities.new_rows)
+def test_output_can_be_a_frame_with_names(key: str) -> None:
+    frame, labels = table()
+    model = fit(key, frame, labels).set_output(transform="pandas")
+    latent = model.transform(frame)
+    assert isinstance(latent, pd.DataFrame)
+    prefix = type(model).__name__.lower()
+    assert latent.columns.tolist() == [f"{prefix}{i}" for i in range(N_COMPONENTS)]
+    assert latent.columns.tolist() == model.get_feature_names_out().tolist()
+
+
+@for_models(lambda model: model.capabilities.labels != "none")
+def test_grid_search_by_accuracy(key: str) -> None:
+    frame, labels = table()
+    grid = {"n_components": [1, 2], "max_iter": [1, 40]}
+    search = GridSearchCV(make(key), grid, cv=3, error_score="raise").fit(frame, labels)
+    assert search.best_score_ > 0.9
+    assert np.mean(search.predict(frame) == labels) > 0.9
+
+
+@for_models(lambda model: model.capabilities.labels == "none" and model.capabilities.bound)
+def test_grid_search_by_density(key: str) -> None:
+    frame, _ = table()
+    search = GridSearchCV(make(key), {"n_components": [1, 2]}, cv=3, error_score="raise").fit(frame)
+    scores = search.cv_results_["mean_test_score"]
+    assert np.isfinite(scores).all()
+    assert len(set(scores)) == 2

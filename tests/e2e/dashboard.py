@@ -1,0 +1,315 @@
+"""The dashboard as a person at the browser knows it: what the tests and the timings do and read."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from playwright.sync_api import Locator, Page, expect
+
+from lvmcore.base import LatentVariableModel
+from lvmcore.runs import Store
+from tests.e2e.server import Server
+
+__all__ = ["LIVE", "PATIENCE_MS", "Dashboard", "Growth"]
+
+#: For what a busy machine may take long to do: a fit, or the first import of torch.
+PATIENCE_MS = 40_000
+BOUND = "The bound at each step of the fit"
+#: The charts of a fit under way.
+LIVE = (
+    BOUND,
+    "The parts that the bound is the sum of, at each step",
+    "Latent means of the rows on the two most relevant dimensions",
+    "Share of relevance of each latent dimension",
+)
+MAP = "Map of the rows in two latent dimensions"
+
+# The option of an ECharts chart, from the React component that draws it.
+_SPEC = """(node) => {
+  const key = Object.keys(node).find((name) => name.startsWith("__reactFiber"));
+  for (let fiber = node[key]; fiber; fiber = fiber.return) {
+    const element = fiber.memoizedProps && fiber.memoizedProps.element;
+    if (element && element.spec) return JSON.parse(element.spec);
+  }
+  return null;
+}"""
+_STEPS = f"""(chart) => {{
+  const spec = ({_SPEC})(chart);
+  return spec ? spec.series[0].data.map((point) => point[0]) : [];
+}}"""
+# Called again and again: notes each step at which the chart has grown, and whether its canvas is
+# still the one that was marked at the first call.
+_GROWTH = f"""([name, times]) => {{
+  const chart = document.querySelector(`[aria-label="${{name}}"]`);
+  const canvas = chart && chart.querySelector("canvas");
+  const seen = (window.latentboardGrowth ??= {{steps: [], remounts: 0, canvas}});
+  if (!canvas) return seen.steps.length ? (seen.remounts += 1, false) : false;
+  if (!seen.canvas) seen.canvas = canvas;
+  seen.canvas.latentboardMark = true;
+  if (!canvas.latentboardMark) [seen.remounts, seen.canvas] = [seen.remounts + 1, canvas];
+  const step = ({_STEPS})(chart).at(-1);
+  if (step !== undefined && step !== seen.steps.at(-1)) seen.steps.push(step);
+  return seen.steps.length > times ? {{steps: seen.steps, remounts: seen.remounts}} : false;
+}}"""
+_PLOT = """(figure) => {
+  const plot = figure.querySelector(".js-plotly-plot"), layout = plot._fullLayout;
+  const box = plot.getBoundingClientRect();
+  const axis = (a, origin) => ({title: a.title.text, range: a.range, origin: origin + a._offset,
+    pixels: a._length});
+  return {
+    x: axis(layout.xaxis, box.x), y: axis(layout.yaxis, box.y),
+    turn: layout.meta ? layout.meta.turn : null,
+    traces: plot._fullData.map((t, i) => ({name: t.name, type: t.type, x: Array.from(t.x ?? []),
+      y: Array.from(t.y ?? []), z: t.z ? Array.from(t.z, (row) => Array.from(row)) : null,
+      rows: (plot.data[i].customdata ?? []).map((entry) => entry[0])})),
+  };
+}"""
+_LISTEN = """(figure) => figure.querySelector(".js-plotly-plot").on("plotly_selected", (event) => {
+  if (event && event.lassoPoints) window.latentboardLasso = event.lassoPoints;
+})"""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What was seen of a live chart.
+
+    Attributes:
+        steps: the last step drawn, each time that it changed.
+        remounts: how often the chart's canvas was replaced.
+    """
+
+    steps: list[int]
+    remounts: int
+
+
+class Dashboard:
+    """A page of the dashboard, with the server and the store behind it.
+
+    Args:
+        page: of the browser.
+        server: the dashboard's process.
+    """
+
+    def __init__(self, page: Page, server: Server) -> None:
+        self.page = page
+        self.server = server
+
+    # ---- going about -------------------------------------------------------------------------
+
+    def open(self, path: str = "", run: str | None = None) -> None:
+        """Open a page by its address."""
+        self.page.goto(f"{self.server.url}/{path}" + ("" if run is None else f"?run={run}"))
+        title = {"": "Data", "fit": "Fit", "latent": "Latent"}[path]
+        expect(self.page.get_by_role("heading", name=title, exact=True)).to_be_visible()
+
+    def button(self, name: str) -> Locator:
+        """A button, by its whole name."""
+        return self.page.get_by_role("button", name=name, exact=True)
+
+    def says(self, text: str | re.Pattern[str]) -> None:
+        """Wait until the page says something."""
+        shown = self.page.get_by_test_id("stMain").get_by_text(text).first
+        expect(shown).to_be_visible(timeout=PATIENCE_MS)
+
+    def settled(self) -> None:
+        """Wait until the server has drawn what was asked for; not on a page that polls."""
+        idle = self.page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')
+        expect(idle).to_be_attached(timeout=PATIENCE_MS)
+
+    # ---- the Data page -----------------------------------------------------------------------
+
+    def upload(self, file: Path) -> None:
+        """Upload a file."""
+        self.page.locator('input[type="file"]').set_input_files(file)
+
+    def sample(self, title: str) -> None:
+        """Pick a sample."""
+        self.page.get_by_role("combobox", name="Or a sample").click()
+        self.page.get_by_role("option", name=title).click()
+
+    def to_fit(self) -> None:
+        """Go from the data to the Fit page."""
+        self.button("Fit a model").click()
+        expect(self.button("Fit")).to_be_visible(timeout=PATIENCE_MS)
+
+    # ---- the Fit page ------------------------------------------------------------------------
+
+    def number(self, name: str, value: int) -> None:
+        """Type a number into a field of the form."""
+        field = self.page.get_by_role("spinbutton", name=name)
+        field.fill(str(value))
+        field.press("Enter")
+        self.settled()
+
+    def start(self) -> str:
+        """Start the fit.
+
+        Returns:
+            The id of its run.
+        """
+        before = self.page.url
+        self.button("Fit").click()
+        self.page.wait_for_url(
+            lambda url: "run=" in url and url != before, wait_until="commit", timeout=PATIENCE_MS
+        )
+        return self.run()
+
+    def run(self) -> str:
+        """The id of the run in the address."""
+        found = re.search(r"[?&]run=([0-9a-f]{32})", self.page.url)
+        assert found is not None, f"no run in {self.page.url}"
+        return found[1]
+
+    def chart(self, name: str = BOUND) -> Locator:
+        """A live chart, once it is drawn."""
+        chart = self.page.get_by_label(name, exact=True)
+        expect(chart.locator("canvas").first).to_be_visible(timeout=PATIENCE_MS)
+        return chart
+
+    def curve(self, name: str = BOUND) -> list[list[float]]:
+        """Steps and values of the first line of a live chart."""
+        data: list[list[float]] = self.chart(name).evaluate(_SPEC)["series"][0]["data"]
+        return data
+
+    def grows(self, times: int, name: str = BOUND) -> Growth:
+        """Watch a live chart until it has grown so many times."""
+        self.page.evaluate("() => { delete window.latentboardGrowth; }")
+        seen = self.page.wait_for_function(
+            _GROWTH, arg=[name, times], polling=50, timeout=PATIENCE_MS
+        ).json_value()
+        return Growth(seen["steps"], seen["remounts"])
+
+    def passes(self, step: float) -> None:
+        """Wait until the live curve has gone beyond a step."""
+        self._until_curve(f"({_STEPS})(chart).at(-1) > step", step)
+
+    def begins_at(self, step: float) -> None:
+        """Wait until the live curve begins at a step."""
+        self._until_curve(f"({_STEPS})(chart)[0] === step", step)
+
+    def _until_curve(self, holds: str, step: float) -> None:
+        self.page.wait_for_function(
+            f"""([name, step]) => {{
+              const chart = document.querySelector(`[aria-label="${{name}}"]`);
+              return chart && {holds};
+            }}""",
+            arg=[BOUND, step],
+            polling=50,
+            timeout=PATIENCE_MS,
+        )
+
+    def explore(self) -> None:
+        """Go from a fit that has ended to its map."""
+        self.button("Explore the map").click(timeout=PATIENCE_MS)
+        self.plot()
+
+    # ---- the Latent page ---------------------------------------------------------------------
+
+    def figure(self, name: str = MAP) -> Locator:
+        """A figure of the Latent page, once it is drawn."""
+        figure = self.page.get_by_role("figure", name=name)
+        expect(figure.locator(".main-svg").first).to_be_visible(timeout=PATIENCE_MS)
+        return figure
+
+    def plot(self, name: str = MAP) -> dict[str, Any]:
+        """Axes and traces of a figure of the Latent page."""
+        plot: dict[str, Any] = self.figure(name).evaluate(_PLOT)
+        return plot
+
+    def rows(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """The rows drawn on the map: their numbers, [n], and their places in pixels, [n, 2]."""
+        plot = self.plot()
+        numbers: list[int] = []
+        places: list[tuple[float, float]] = []
+        for trace in plot["traces"]:
+            if trace["rows"] and trace["name"] not in ("ground", "behind"):
+                numbers += trace["rows"]
+                places += zip(trace["x"], trace["y"], strict=True)
+        return np.array(numbers), np.array([self.pixel(plot, *place) for place in places])
+
+    @staticmethod
+    def pixel(plot: dict[str, Any], x: float, y: float) -> tuple[float, float]:
+        """Where on the page a place of the map is."""
+        across, up = (
+            (value - axis["range"][0]) / (axis["range"][1] - axis["range"][0])
+            for value, axis in ((x, plot["x"]), (y, plot["y"]))
+        )
+        return (
+            plot["x"]["origin"] + across * plot["x"]["pixels"],
+            plot["y"]["origin"] + (1 - up) * plot["y"]["pixels"],
+        )
+
+    def click_map(self, x: float, y: float) -> None:
+        """Move to a place on the page, and click there."""
+        self.page.mouse.move(x - 12, y - 12)
+        self.page.mouse.move(x, y, steps=4)
+        self.page.mouse.click(x, y)
+
+    def lasso(self, corners: Sequence[tuple[float, float]]) -> NDArray[np.float64]:
+        """Draw a lasso on the map.
+
+        Args:
+            corners: in shares of the map's width and height, from its lower left.
+
+        Returns:
+            The polygon that plotly made of it, in latent units, [K, 2].
+        """
+        figure = self.figure()
+        figure.evaluate(_LISTEN)
+        figure.hover()
+        figure.locator('[data-title="Lasso Select"]').click()
+        plot = self.plot()
+        x, y = plot["x"], plot["y"]
+        path = [
+            (x["origin"] + a * x["pixels"], y["origin"] + (1 - b) * y["pixels"]) for a, b in corners
+        ]
+        self.page.mouse.move(*path[0])
+        self.page.mouse.down()
+        for place in (*path[1:], path[0]):
+            self.page.mouse.move(*place, steps=8)
+        self.page.mouse.up()
+        drawn = self.page.wait_for_function("() => window.latentboardLasso").json_value()
+        return np.column_stack([drawn["x"], drawn["y"]])
+
+    def cells(self, table: Locator) -> list[list[str]]:
+        """The cells that a table shows, row by row, as a screen reader gets them."""
+        rows: list[list[str]] = table.locator('[role="row"]').evaluate_all(
+            """(rows) => rows.map((row) => [...row.querySelectorAll('[role="gridcell"]')]
+                .map((cell) => cell.textContent)).filter((cells) => cells.length)"""
+        )
+        return rows
+
+    def download(self, name: str) -> bytes:
+        """Click a button that downloads a file, and return its content."""
+        with self.page.expect_download() as started:
+            self.button(name).click()
+        return Path(started.value.path()).read_bytes()
+
+    # ---- behind the page ---------------------------------------------------------------------
+
+    def store(self) -> Store:
+        """The dashboard's store, read from outside."""
+        return Store(self.server.home)
+
+    def model(self, run: str) -> LatentVariableModel:
+        """The fitted model of a run."""
+        return self.store().load_model(run)
+
+    def log(self) -> list[str]:
+        """What the server printed beside its address."""
+        lines = self.server.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return [line for line in lines if line and not line.startswith("Latentboard is at http")]
+
+    def worker_log(self, run: str) -> str:
+        """What the run's process printed."""
+        path = self.store().job_folder(run).log_path
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
+    def no_traceback(self) -> None:
+        """The page shows no traceback."""
+        expect(self.page.get_by_test_id("stException")).to_have_count(0)
+        expect(self.page.get_by_text("Traceback")).to_have_count(0)

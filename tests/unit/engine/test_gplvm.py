@@ -1,0 +1,105 @@
+"""Where a fit starts, and what it reports on the way."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import kstest
+from sklearn.decomposition import PCA as SklearnPCA
+from torch import Tensor
+
+from lvmcore.base import Problem
+from lvmcore.gplvm import pca_start, snapshot_of, spread_points, standard_draws
+
+
+def problem(Y: Tensor, Q: int, seed: int = 0) -> Problem:
+    return Problem(
+        Y=Y,
+        classes=None,
+        n_classes=0,
+        n_components=Q,
+        generator=torch.Generator().manual_seed(seed),
+        callback=None,
+    )
+
+
+@pytest.fixture
+def Y(rng: np.random.Generator) -> Tensor:
+    Y = rng.normal(size=(40, 3)) @ rng.normal(size=(3, 5)) + 0.1 * rng.normal(size=(40, 5))
+    return torch.as_tensor((Y - Y.mean(axis=0)) / Y.std(axis=0))
+
+
+def test_start_is_the_whitened_principal_components(Y: Tensor) -> None:
+    X = pca_start(problem(Y, 3)).numpy()
+    expected = SklearnPCA(3, svd_solver="full").fit_transform(Y.numpy())
+    expected /= expected.std(axis=0)
+    signs = np.sign((X * expected).sum(axis=0))
+    np.testing.assert_allclose(X, expected * signs, atol=1e-8)
+
+
+def test_dimensions_beyond_the_rank_start_as_small_noise(Y: Tensor) -> None:
+    flat = Y[:, :2] @ torch.ones(2, 5, dtype=torch.float64)  # rank 1
+    X = pca_start(problem(flat, 4))
+    assert float(X[:, 0].std(correction=0)) == pytest.approx(1.0)
+    assert bool(((X[:, 1:].std(0) > 0.05) & (X[:, 1:].std(0) < 0.2)).all())
+    assert torch.equal(X, pca_start(problem(flat, 4)))
+    assert not torch.equal(X, pca_start(problem(flat, 4, seed=1)))
+
+
+def test_inducing_inputs_are_different_rows_far_apart(Y: Tensor) -> None:
+    X = pca_start(problem(Y, 2))
+    Z = spread_points(X, 10, torch.Generator().manual_seed(0))
+    assert Z.shape == (10, 2)
+    assert float(torch.cdist(Z, X).amin(1).max()) == 0.0
+    assert len(torch.unique(Z, dim=0)) == 10
+    # k-means++ leaves no row far from every pick.
+    reach = torch.cdist(X, Z).amin(1).max()
+    assert float(reach) < 0.5 * float(torch.cdist(X, X).max())
+    again = spread_points(X, 10, torch.Generator().manual_seed(0))
+    assert torch.equal(Z, again)
+
+
+def test_every_row_is_taken_where_there_is_an_inducing_input_for_each(Y: Tensor) -> None:
+    X = pca_start(problem(Y, 2))
+    Z = spread_points(X, len(X), torch.Generator().manual_seed(0))
+    torch.testing.assert_close(Z.sort(0).values, X.sort(0).values)
+
+
+@pytest.mark.parametrize("Q", [1, 7, 40])
+def test_standard_draws_are_normal_and_always_the_same(Q: int) -> None:
+    draws = standard_draws(64, Q, torch.zeros((), dtype=torch.float64))
+    assert draws.shape == (64, Q)
+    assert torch.equal(draws, standard_draws(64, Q, torch.zeros((), dtype=torch.float64)))
+    for column in draws.numpy().T:
+        # Quasi-random: far nearer to the normal distribution than 64 random draws would be.
+        assert kstest(column, "norm").statistic < 0.05
+        assert abs(column.mean()) < 0.05
+
+
+def test_standard_draws_of_few_dimensions_are_nearly_uncorrelated() -> None:
+    draws = standard_draws(64, 5, torch.zeros((), dtype=torch.float64))
+    torch.testing.assert_close(
+        draws.T.corrcoef(), torch.eye(5, dtype=torch.float64), rtol=0, atol=0.35
+    )
+
+
+def test_snapshot_shows_the_two_leading_dimensions() -> None:
+    mean = torch.arange(15, dtype=torch.float64).reshape(5, 3)
+    relevance = {"data": torch.tensor([5.0, 1.0, 2.0]), "labels": torch.tensor([0.0, 1.0, 3.0])}
+    snapshot = snapshot_of(mean, relevance, "labels")
+    assert snapshot.dimensions == (2, 1)
+    np.testing.assert_array_equal(snapshot.mean, mean.numpy()[:, [2, 1]])
+    np.testing.assert_allclose(snapshot.relevance["data"], [0.625, 0.125, 0.25])
+    assert snapshot_of(mean, relevance, "data").dimensions == (0, 2)
+
+
+def test_snapshot_of_one_dimension_shows_it_twice() -> None:
+    snapshot = snapshot_of(torch.ones(4, 1), {"data": torch.ones(1)}, "data")
+    assert snapshot.dimensions == (0, 0)
+    assert snapshot.mean.shape == (4, 2)
+
+
+def test_snapshot_of_many_rows_is_thinned() -> None:
+    mean = torch.arange(9002, dtype=torch.float64).reshape(4501, 2)
+    snapshot = snapshot_of(mean, {"data": torch.ones(2)}, "data")
+    assert len(snapshot.rows) <= 2000
+    np.testing.assert_array_equal(snapshot.mean, mean.numpy()[snapshot.rows])

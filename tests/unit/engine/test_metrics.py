@@ -1,0 +1,107 @@
+"""Metrics against small cases worked by hand and against the definitions written out."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.datasets import load_iris
+from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import StandardScaler
+
+from lvmcore.errors import DataError
+from lvmcore.metrics import (
+    classification_scores,
+    continuity,
+    knn_accuracy,
+    nlpd,
+    trustworthiness,
+)
+
+
+def ranks(X: np.ndarray) -> np.ndarray:
+    """Rank of m among the neighbours of n (1 is the nearest), [N, N]."""
+    distances = np.linalg.norm(X[:, None] - X, axis=-1)
+    np.fill_diagonal(distances, -1)
+    return distances.argsort(axis=1).argsort(axis=1)
+
+
+def trust_by_definition(data: np.ndarray, embedding: np.ndarray, k: int) -> float:
+    N = len(data)
+    in_data, on_map = ranks(data), ranks(embedding)
+    penalty = 0
+    for n in range(N):
+        for m in range(N):
+            if 1 <= on_map[n, m] <= k < in_data[n, m]:
+                penalty += in_data[n, m] - k
+    return 1 - 2 / (N * k * (2 * N - 3 * k - 1)) * penalty
+
+
+@pytest.mark.parametrize("k", [1, 5, 9])
+def test_trustworthiness_and_continuity_by_their_definition(
+    k: int, rng: np.random.Generator
+) -> None:
+    data = rng.normal(size=(30, 4))
+    embedding = data[:, :2] + 0.3 * rng.normal(size=(30, 2))
+    trust = trustworthiness(data, embedding, n_neighbors=k)
+    assert trust == pytest.approx(trust_by_definition(data, embedding, k))
+    kept = continuity(data, embedding, n_neighbors=k)
+    assert kept == pytest.approx(trust_by_definition(embedding, data, k))
+    assert trust != kept
+    assert 0.5 < trust < 1
+
+
+def test_folding_costs_trust_and_tearing_costs_continuity(rng: np.random.Generator) -> None:
+    circle = np.sort(rng.uniform(0, 2 * np.pi, size=60))
+    data = np.column_stack([np.cos(circle), np.sin(circle)])
+    assert trustworthiness(data, data) == continuity(data, data) == 1
+    torn = circle[:, None]  # cut open at angle 0: neighbours part, strangers do not meet
+    assert continuity(data, torn) < trustworthiness(data, torn) - 0.01
+    folded = data[:, :1]  # the upper half lands on the lower: strangers meet
+    assert trustworthiness(data, folded) < continuity(data, folded) - 0.05
+
+
+def test_trust_needs_enough_rows() -> None:
+    with pytest.raises(DataError, match="n_neighbors=5 needs more than 10 rows; there are 10"):
+        trustworthiness(np.eye(10), np.eye(10))
+
+
+def test_knn_accuracy_follows_the_papers_protocol() -> None:
+    """1-NN in five stratified folds, written out."""
+    X, y = load_iris(return_X_y=True)
+    X = StandardScaler().fit_transform(X)[:, :2]
+    hits = []
+    for train, test in StratifiedKFold(5, shuffle=True, random_state=3).split(X, y):
+        nearest = np.linalg.norm(X[test][:, None] - X[train], axis=-1).argmin(axis=1)
+        hits.append(np.mean(y[train][nearest] == y[test]))
+    got = knn_accuracy(X, y, random_state=3)
+    assert got == pytest.approx(np.mean(hits), abs=0.02)  # ties in distance
+    assert 0.6 < got < 0.9
+
+
+def test_knn_accuracy_leaves_out_classes_that_are_too_small() -> None:
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(20, 2)), 50 + rng.normal(size=(20, 2)), [[25, 25]] * 3])
+    y = np.array(["a"] * 20 + ["b"] * 20 + ["c"] * 3)
+    assert knn_accuracy(X, y) == 1.0
+    with pytest.raises(DataError, match="at least 5 rows each; the labels have 1"):
+        knn_accuracy(X[18:24], y[18:24][[0, 2, 3, 4, 5, 5]])
+
+
+def test_classification_scores_by_hand() -> None:
+    """a: 2 of 3 found, 2 of 2 right; b: 1 of 1 found, 1 of 2 right; c: 0 of 1, never predicted."""
+    truth = ["a", "a", "a", "b", "c"]
+    guess = ["a", "a", "b", "b", "a"]
+    scores = classification_scores(truth, guess)
+    assert scores.accuracy == pytest.approx(3 / 5)
+    precision, recall = (2 / 3, 1 / 2, 0.0), (2 / 3, 1.0, 0.0)
+    assert scores.precision == pytest.approx(sum(precision) / 3)
+    assert scores.recall == pytest.approx(sum(recall) / 3)
+    assert scores.f1 == pytest.approx((2 / 3 + 2 / 3 + 0) / 3)
+
+
+def test_nlpd_is_the_mean_negative_log_density(rng: np.random.Generator) -> None:
+    y, m = rng.normal(size=(2, 6, 3))
+    v = rng.uniform(0.1, 2, size=(6, 3))
+    expected = -norm.logpdf(y, m, np.sqrt(v)).mean()
+    assert nlpd(y, m, v) == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(DataError, match="not positive"):
+        nlpd(y, m, np.where(v > 1, 0.0, v))

@@ -1,0 +1,322 @@
+"""The plotly figures: what they hold, their look in both modes, and that user text stays text."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from app import figures
+from app.colouring import MISSING, OTHER, Categories, Numbers
+from app.exploring import Grid, Reconstruction
+from app.figures.rows import MOST_SVG
+from app.figures.theme import category, ramp
+
+N = 12
+NASTY = "<a href='http://x'>b & c</a>"
+ESCAPED = "&lt;a href='http://x'&gt;b &amp; c&lt;/a&gt;"
+
+
+def rows(n: int = N, **changes: object) -> figures.Rows:
+    rng = np.random.default_rng(3)
+    given: dict[str, object] = {
+        "points": rng.standard_normal((n, 2)),
+        "number": np.arange(n),
+        "hover": [[f"row {i}", NASTY] for i in range(n)],
+    }
+    return figures.Rows(**(given | changes))  # type: ignore[arg-type]
+
+
+def grid(*, sure_is_low: bool = True, limits: tuple[float, float] | None = None) -> Grid:
+    x, y = np.linspace(-3, 3, 20), np.linspace(-4, 4, 20)
+    return Grid(x, y, np.add.outer(y**2, x**2), NASTY, "sd", limits, sure_is_low)
+
+
+def named(figure: go.Figure, name: str) -> list[go.Scatter]:
+    return [trace for trace in figure.data if trace.name == name]
+
+
+def lightness(colour: str) -> float:
+    r, g, b = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return 0.299 * r + 0.587 * g + 0.114 * b
+
+
+# ---- the look --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_first_eight_categories_differ_in_colour_and_the_next_in_shape(dark: bool) -> None:
+    looks = [category(code, dark) for code in range(16)]
+    assert len({colour for colour, _ in looks[:8]}) == 8
+    assert {shape for _, shape in looks[:8]} == {"circle"}
+    assert len(set(looks)) == 16
+    assert looks[0][0] == "#0072B2"
+    assert looks[7][0] == ("#FFFFFF" if dark else "#000000")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_light_means_sure_and_dark_means_unsure(dark: bool) -> None:
+    doubt = [lightness(colour) for colour in ramp(sure_is_low=True, dark=dark)]
+    assert doubt == sorted(doubt, reverse=True)
+    assert ramp(sure_is_low=False, dark=dark) == ramp(sure_is_low=True, dark=dark)[::-1]
+
+
+def test_on_a_dark_page_the_unsure_end_is_as_dark_as_the_page() -> None:
+    unsure = ramp(sure_is_low=True, dark=True)[-1]
+    assert abs(lightness(unsure) - lightness(figures.ink(True).page)) < 20
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_template_has_our_fonts_and_no_grid(dark: bool) -> None:
+    layout = figures.template(dark).layout
+    assert layout.font.family.startswith("Inter")
+    assert layout.xaxis.showgrid is False
+    assert layout.yaxis.zeroline is False
+    assert layout.plot_bgcolor == ("#171C21" if dark else "#FFFFFF")
+
+
+def test_escape_takes_the_meaning_from_tags_and_entities() -> None:
+    assert figures.escape(NASTY) == ESCAPED
+
+
+# ---- the map ---------------------------------------------------------------------------------
+
+
+def test_axes_are_named_and_cover_the_heatmap() -> None:
+    figure = figures.map_figure(rows(), (2, 0), dark=False, grid=grid())
+    assert figure.layout.xaxis.title.text == "latent dimension 3"
+    assert figure.layout.yaxis.title.text == "latent dimension 1"
+    assert figure.layout.xaxis.range == (-3, 3)
+    assert figure.layout.yaxis.range == (-4, 4)
+
+
+def test_drag_mode_is_left_to_the_page_so_that_clicks_stay_possible() -> None:
+    assert figures.map_figure(rows(), (0, 1), dark=False).layout.dragmode is None
+
+
+def test_a_map_of_one_dimension_has_the_rows_number_upright() -> None:
+    figure = figures.map_figure(rows(), (0, None), dark=False)
+    assert figure.layout.yaxis.title.text == "row"
+
+
+def test_the_heatmap_is_beneath_everything_with_a_named_bar_and_its_limits() -> None:
+    figure = figures.map_figure(rows(), (0, 1), dark=True, grid=grid(limits=(0.0, 40.0)))
+    heat = figure.data[0]
+    assert heat.type == "heatmap"
+    assert (heat.zmin, heat.zmax) == (0.0, 40.0)
+    assert heat.colorbar.title.text == f"{ESCAPED} (sd)"
+    np.testing.assert_array_equal(heat.z, grid().value)
+    assert [pair[1] for pair in heat.colorscale] == ramp(sure_is_low=True, dark=True)
+
+
+def test_categories_have_a_trace_each_and_the_rest_is_grey() -> None:
+    codes = np.array([0, 1, 1, MISSING, OTHER, 0, 0, 1, OTHER, MISSING, 0, 0])
+    look = Categories("kind", ("a", NASTY), codes, others=4)
+    figure = figures.map_figure(rows(colouring=look), (0, 1), dark=False)
+    assert len(named(figure, "a")[0].x) == 5
+    assert named(figure, ESCAPED)[0].marker.color == category(1, False)[0]
+    (other,) = named(figure, "other (4 more)")
+    assert other.marker.color == figures.ink(False).muted
+    (missing,) = named(figure, "(missing)")
+    assert missing.marker.symbol == "circle-open"
+    drawn = [i for trace in figure.data if trace.showlegend for (i,) in trace.customdata]
+    assert sorted(drawn) == list(range(N))
+
+
+def test_numbers_have_a_ramp_with_a_named_bar_and_hollow_missing_rows() -> None:
+    values = np.arange(float(N))
+    values[4] = np.nan
+    figure = figures.map_figure(rows(colouring=Numbers(NASTY, values)), (0, 1), dark=False)
+    (shown,) = named(figure, "rows")
+    assert (shown.marker.cmin, shown.marker.cmax) == (0.0, 11.0)
+    assert shown.marker.colorbar.title.text == ESCAPED
+    np.testing.assert_array_equal(shown.marker.color, np.delete(values, 4))
+    assert named(figure, "(missing)")[0].customdata == ([4],)
+
+
+def test_hover_text_is_escaped() -> None:
+    figure = figures.map_figure(rows(), (0, 1), dark=False)
+    assert named(figure, "rows")[0].hovertext[2] == f"<b>row 2</b><br>{ESCAPED}"
+
+
+def test_no_tag_of_the_user_reaches_the_figure() -> None:
+    look = Categories(NASTY, (NASTY,), np.zeros(N, dtype=np.intp))
+    figure = figures.map_figure(
+        rows(colouring=look),
+        (0, 1),
+        dark=False,
+        grid=grid(),
+        inducing={NASTY: np.zeros((3, 2))},
+    )
+    texts = [
+        text
+        for trace in json.loads(figure.to_json())["data"]
+        for key in ("name", "hovertext", "hovertemplate")
+        for text in np.atleast_1d(trace.get(key) or "")
+    ]
+    assert any("&lt;a" in text for text in texts)
+    assert not any("<a" in text for text in texts)
+
+
+def test_ellipses_are_one_line_with_a_gap_after_each_at_the_stated_number_of_sds() -> None:
+    sd = np.tile([0.1, 0.5], (N, 1))
+    drawn = rows(sd=sd)
+    (line,) = named(figures.map_figure(drawn, (0, 1), dark=False), "ellipses")
+    gaps = np.flatnonzero(np.isnan(line.x))
+    assert len(gaps) == N
+    first = np.column_stack([line.x, line.y])[: gaps[0]]
+    reach = (first - drawn.points[0]) / sd[0]
+    np.testing.assert_allclose(np.hypot(*reach.T), figures.ELLIPSE_SD)
+
+
+def test_inducing_inputs_of_each_path_have_their_own_mark() -> None:
+    inducing = {"data": np.zeros((4, 2)), "labels": np.ones((5, 2))}
+    figure = figures.map_figure(rows(), (0, 1), dark=False, inducing=inducing)
+    data, labels = figure.data[-2:]
+    assert (len(data.x), len(labels.x)) == (4, 5)
+    assert data.marker.symbol != labels.marker.symbol
+    assert data.name == "inducing inputs, data path"
+
+
+def test_few_rows_are_svg_and_many_are_webgl() -> None:
+    few = figures.map_figure(rows(MOST_SVG), (0, 1), dark=False)
+    many = figures.map_figure(rows(MOST_SVG + 1), (0, 1), dark=False)
+    assert {trace.type for trace in few.data} == {"scatter"}
+    assert {trace.type for trace in many.data} == {"scattergl"}
+
+
+def test_places_on_open_ground_keep_clear_of_every_row() -> None:
+    drawn = rows()
+    figure = figures.map_figure(drawn, (0, 1), dark=False)
+    (ground,) = named(figure, "ground")
+    width = np.subtract(*figure.layout.xaxis.range[::-1]) / 720
+    height = np.subtract(*figure.layout.yaxis.range[::-1]) / 540
+    places = np.column_stack([ground.x, ground.y])
+    pixels = (places[:, None] - drawn.points[None]) / (width, height)
+    assert np.hypot(pixels[..., 0], pixels[..., 1]).min() >= named(figure, "rows")[0].marker.size
+    assert all(custom[0] == figures.GROUND for custom in ground.customdata)
+    assert ground.marker.opacity == 0
+
+
+def test_places_on_open_ground_tell_the_value_behind_them() -> None:
+    figure = figures.map_figure(rows(), (0, 1), dark=False, grid=grid())
+    (ground,) = named(figure, "ground")
+    for i in (0, len(ground.x) // 2):
+        expected = ground.x[i] ** 2 + ground.y[i] ** 2
+        assert ground.customdata[i][1] == pytest.approx(expected, abs=2.5)
+    assert ground.hovertemplate.startswith("&lt;a")
+
+
+def test_a_marked_row_is_selected_in_its_own_trace() -> None:
+    codes = np.arange(N) % 2
+    drawn = rows(colouring=Categories("kind", ("a", "b"), codes))
+    figure = figures.map_figure(drawn, (0, 1), dark=False, marked=(0.0, 0.0, 5))
+    assert named(figure, "b")[0].selectedpoints == (2,)
+    assert named(figure, "a")[0].selectedpoints is None
+    assert named(figure, "ground")[0].selectedpoints is None
+
+
+def test_a_marked_place_is_the_last_of_the_ground() -> None:
+    figure = figures.map_figure(rows(), (0, 1), dark=False, marked=(0.25, -0.5, None))
+    (ground,) = named(figure, "ground")
+    assert (ground.x[-1], ground.y[-1]) == (0.25, -0.5)
+    assert ground.selectedpoints == (len(ground.x) - 1,)
+
+
+def test_rows_outside_the_selection_are_faint_and_the_legend_names_each_group_once() -> None:
+    selected = np.arange(N) < 4
+    codes = np.repeat([0, 1, 2], 4)
+    look = Categories("kind", ("a", "b", "c"), codes)
+    figure = figures.map_figure(
+        rows(colouring=look, selected=selected),
+        (0, 1),
+        dark=False,
+        outlines=[((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))],
+    )
+    for trace in figure.data[1:-1]:
+        inside = [selected[i] for (i,) in trace.customdata]
+        assert len(set(inside)) <= 1
+        if inside:
+            assert (trace.marker.opacity > 0.5) == inside[0]
+    listed = [trace.name for trace in figure.data if trace.showlegend and len(trace.x)]
+    assert sorted(listed) == ["a", "b", "c"]
+    outline = figure.data[-1]
+    assert list(outline.x) == [0.0, 1.0, 1.0, 0.0]
+
+
+def test_a_new_turn_makes_another_figure() -> None:
+    first, second = (figures.map_figure(rows(), (0, 1), dark=False, turn=turn) for turn in (0, 1))
+    assert first.to_json() != second.to_json()
+
+
+@pytest.mark.parametrize(("n", "most"), [(5, 10), (10, 10), (11, 10), (1000, 7), (1, 1)])
+def test_an_even_subsample_starts_at_the_first_row_and_keeps_its_limit(n: int, most: int) -> None:
+    kept = figures.evenly(n, most)
+    assert kept[0] == 0
+    assert len(kept) <= most
+    assert len(set(np.diff(kept))) <= 1
+    assert n > most or len(kept) == n
+
+
+# ---- beside the map --------------------------------------------------------------------------
+
+
+def test_relevance_bars_are_shares_in_per_cent_with_those_on_the_map_full() -> None:
+    share = {"data": np.array([0.5, 0.3, 0.2]), "labels": np.array([0.1, 0.0, 0.9])}
+    figure = figures.relevance_figure(share, (2, 0), dark=False)
+    data, labels = figure.data
+    np.testing.assert_allclose(data.y, [50, 30, 20])
+    np.testing.assert_array_equal(labels.x, [1, 2, 3])
+    assert labels.customdata == ([0], [1], [2])
+    np.testing.assert_array_equal(data.marker.opacity == 1.0, [True, False, True])
+    assert data.marker.color != labels.marker.color
+
+
+def decoded(d: int) -> Reconstruction:
+    return Reconstruction(
+        mean=np.arange(d) + 10.0,
+        sd=np.full(d, 0.5),
+        centre=np.full(d, 8.0),
+        scale=np.full(d, 2.0),
+        varies=np.ones(d, dtype=bool),
+        probability=None,
+    )
+
+
+def test_columns_are_placed_in_their_own_sds_and_named_in_their_own_units() -> None:
+    observed = np.array([9.0, np.nan, 12.0])
+    names = ("a", NASTY, "c")
+    figure = figures.reconstruction_figure(names, decoded(3), observed, dark=False)
+    shown, seen = figure.data
+    np.testing.assert_allclose(shown.x, [1.0, 1.5, 2.0])
+    np.testing.assert_allclose(shown.error_x.array, 0.5)
+    np.testing.assert_allclose(seen.x, [0.5, np.nan, 2.0])
+    assert shown.hovertext[0] == "<b>a</b><br>reconstruction 10.00 ± 1.0<br>observed 9.000"
+    assert "observed missing" in shown.hovertext[1]
+    assert ESCAPED in shown.hovertext[1]
+    assert figure.layout.yaxis.ticktext[1].startswith("&lt;a")
+
+
+def test_open_ground_has_no_observed_row() -> None:
+    figure = figures.reconstruction_figure(("a", "b"), decoded(2), None, dark=True)
+    assert [trace.name for trace in figure.data] == ["reconstruction ± 2 sd"]
+
+
+def test_many_columns_are_a_profile_of_limited_height() -> None:
+    names = [f"c{i}" for i in range(500)]
+    figure = figures.reconstruction_figure(names, decoded(500), None, dark=False)
+    np.testing.assert_allclose(figure.data[0].y[:2], [1.0, 1.5])
+    assert figure.layout.height < 400
+
+
+def test_an_image_is_shown_observed_decoded_and_with_its_sd() -> None:
+    observed = np.arange(6.0)
+    figure = figures.image_figure((2, 3), decoded(6), observed, (0.0, 16.0), dark=False)
+    assert [trace.name for trace in figure.data] == ["observed", "reconstruction", "sd"]
+    np.testing.assert_array_equal(figure.data[0].z, observed.reshape(2, 3))
+    assert [(trace.zmin, trace.zmax) for trace in figure.data[:2]] == [(0.0, 16.0)] * 2
+    assert [trace.showscale for trace in figure.data] == [False, False, True]
+    without = figures.image_figure((2, 3), decoded(6), None, (0.0, 16.0), dark=False)
+    assert [trace.name for trace in without.data] == ["reconstruction", "sd"]
