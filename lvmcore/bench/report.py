@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from lvmcore.bench import machine
+from lvmcore.errors import DataError
 from lvmcore.persistence import write_atomically
 
-__all__ = ["Options", "Report", "Row"]
+__all__ = ["Options", "Report", "Row", "markdown"]
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,19 @@ class Report:
                 self.kept = {f"{row['bench']}: {row['key']}": row for row in stored["rows"]}
 
     def measure(self, bench: str, makers: Iterator[Callable[[], Row]]) -> None:
-        """Measure each row, or take it from the file where it was measured already."""
+        """Measure each row, or take it from the file where it was measured already.
+
+        A row whose data are not on this machine is left out with a word on what is wanted.
+        """
         for maker in makers:
             key = _key(maker)
             known = self.kept.get(f"{bench}: {key}")
             if known is None:
-                row = maker()
+                try:
+                    row = maker()
+                except DataError as error:  # the data are not on this machine
+                    self.console.print(f"{bench}: {key}: left out. {error}")
+                    continue
                 self.kept[f"{bench}: {key}"] = {"bench": bench, "key": key, **asdict(row)}
             else:
                 row = Row(**{name: known[name] for name in Row.__dataclass_fields__})
@@ -118,6 +126,17 @@ class Report:
         if self.path is not None:
             content = {"machine": self.machine, "rows": list(self.kept.values())}
             write_atomically(self.path, json.dumps(content, indent=1).encode() + b"\n")
+
+
+def markdown(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
+    """A Markdown table of rows, and the machine they were measured on, as the README shows them."""
+    lines = ["| figure | ours | asked | reference |", "|---|---|---|---|"]
+    lines += [
+        f"| {row.name} | {row.shown()} | {row.asked() or '–'} | {row.reference or '–'} |"
+        for row in rows
+    ]
+    told = ", ".join(f"{name} {value}" for name, value in facts.items())
+    return "\n".join([*lines, "", f"Machine and versions: {told}.", ""])
 
 
 def _key(maker: Callable[[], Row]) -> str:

@@ -204,9 +204,14 @@ def rows_to_fit(
         if not labelled.all():
             kept = kept.subset(labelled, f"{(~labelled).sum():,} rows left out: no label.")
     if len(kept) < 2:
+        advice = (
+            "A map needs several rows."
+            if len(kept) == len(dataset)
+            else "Leave out the columns with many missing cells, or fill them first."
+        )
         raise DataError(
             f"{len(kept)} of {len(dataset)} rows can be used by {model.title}: expected at least "
-            "2. Leave out the columns with many missing cells, or fill them first."
+            f"2. {advice}"
         )
     return kept, kept.notes[len(dataset.notes) :]
 

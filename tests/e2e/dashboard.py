@@ -187,9 +187,9 @@ class Dashboard:
         """Wait until the live curve has gone beyond a step."""
         self._until_curve(f"({_STEPS})(chart).at(-1) > step", step)
 
-    def begins_at(self, step: float) -> None:
-        """Wait until the live curve begins at a step."""
-        self._until_curve(f"({_STEPS})(chart)[0] === step", step)
+    def begins_from(self, step: float) -> None:
+        """Wait until the live curve leaves out what is before a step."""
+        self._until_curve(f"({_STEPS})(chart)[0] >= step", step)
 
     def _until_curve(self, holds: str, step: float) -> None:
         self.page.wait_for_function(
@@ -274,6 +274,11 @@ class Dashboard:
         self.page.mouse.up()
         drawn = self.page.wait_for_function("() => window.latentboardLasso").json_value()
         return np.column_stack([drawn["x"], drawn["y"]])
+
+    def has_rows(self, table: Locator, rows: int) -> None:
+        """Wait until a table has so many rows below its header."""
+        grid = table.locator('[role="grid"]')
+        expect(grid).to_have_attribute("aria-rowcount", str(rows + 1), timeout=PATIENCE_MS)
 
     def cells(self, table: Locator) -> list[list[str]]:
         """The cells that a table shows, row by row, as a screen reader gets them."""

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from scipy.stats import kstest
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from scipy.stats import kstest, norm
 from sklearn.decomposition import PCA as SklearnPCA
 from torch import Tensor
 
+from lvmcore import BayesianGPLVM
 from lvmcore.base import Problem
 from lvmcore.gplvm import pca_start, snapshot_of, spread_points, standard_draws
 
@@ -103,3 +106,34 @@ def test_snapshot_of_many_rows_is_thinned() -> None:
     snapshot = snapshot_of(mean, {"data": torch.ones(2)}, "data")
     assert len(snapshot.rows) <= 2000
     np.testing.assert_array_equal(snapshot.mean, mean.numpy()[snapshot.rows])
+
+
+def scores(X: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of 20 new rows one by one: ``score``, and log ∫ p(y | x) N(x | 0, 1) dx on a fine grid."""
+    model = BayesianGPLVM(n_components=1, n_inducing=10, max_iter=80).fit(X)
+    grid, step = np.linspace(-7, 7, 4001, retstep=True)
+    decoded = model.decode(grid[:, None])
+    ours, exact = [], []
+    for row in X[:20] + 0.1:
+        density = norm.logpdf(row, decoded.mean, np.sqrt(decoded.variance)).sum(axis=1)
+        exact.append(logsumexp(density + norm.logpdf(grid)) + np.log(step))
+        ours.append(model.score(row[None]))
+    return np.array(ours), np.array(exact)
+
+
+def test_score_is_the_integral_over_the_whole_map(rng: np.random.Generator) -> None:
+    t = rng.normal(size=60)
+    curve = np.column_stack([t, np.sin(t), np.tanh(2 * t), t + 0.3 * t**2])
+    ours, exact = scores(curve + 0.2 * rng.normal(size=curve.shape))
+    assert np.ptp(exact) > 1
+    np.testing.assert_allclose(ours, exact, atol=0.15)
+    assert ours.mean() == pytest.approx(exact.mean(), abs=0.03)
+
+
+def test_score_of_a_folded_map_finds_both_places(rng: np.random.Generator) -> None:
+    """Rows that could be in two places: the wide draws and those of the prior find the other."""
+    t = rng.normal(size=60)
+    curve = np.column_stack([t, np.sin(2 * t), 3 * t**2])
+    ours, exact = scores(curve + 0.3 * rng.normal(size=curve.shape))
+    np.testing.assert_allclose(ours, exact, atol=0.2)
+    assert ours.mean() == pytest.approx(exact.mean(), abs=0.03)

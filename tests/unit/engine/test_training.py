@@ -194,14 +194,14 @@ def test_a_collapse_is_taken_back() -> None:
 def test_a_broken_last_step_is_taken_back() -> None:
     """What is kept must be usable however the fit ended."""
     hill = Hill()
-    hill.broken = lambda call: bool(hill.x[0] > 0.5)  # the next step leads into a hole
+    hill.broken = lambda call: bool(hill.x.detach()[0] > 0.5)  # the next step leads into a hole
 
     def stop_at_the_brink(step: FitStep) -> bool:
-        return bool(hill.x[0] > 0.5)
+        return bool(hill.x.detach()[0] > 0.5)
 
     outcome = train(hill, schedule(200), stop_at_the_brink)
     assert np.isfinite(outcome.objective)
-    assert float(hill.x[0]) <= 0.5
+    assert float(hill.x.detach()[0]) <= 0.5
 
 
 def test_breaking_again_and_again_is_given_up_with_advice() -> None:

@@ -1,0 +1,56 @@
+"""LDGD's label term."""
+
+import numpy as np
+import pytest
+from scipy.special import log_ndtr
+
+from lvmcore import LDGD
+from tests.contract.small import table
+
+
+def test_unlabelled_rows_leave_the_label_term_alone() -> None:
+    """The first bound, before any step: the label term counts the labelled rows and no other."""
+    frame, labels = table()
+
+    def label_term(y: list[str | None]) -> float:
+        return LDGD(n_components=2, max_iter=1).fit(frame, y).history_[0].terms["label fit"]
+
+    half = [label if n % 2 == 0 else None for n, label in enumerate(labels)]
+    # q(U) starts at the prior, so every row adds the same.
+    assert label_term(half) == pytest.approx(label_term(list(labels)) / 2)
+
+
+@pytest.mark.parametrize("weight", [10.0, 1000.0])
+def test_heavy_labels_do_not_stop_the_fit(weight: float) -> None:
+    """The label term is drawn anew at every step: its noise is no reason to go back."""
+    frame, labels = table()
+    model = LDGD(n_components=2, n_inducing=8, label_weight=weight, max_iter=100)
+    model.fit(frame, labels)
+    course = [step.terms["data fit"] for step in model.history_]
+    assert np.mean(course[-10:]) > np.mean(course[40:50])
+    assert model.score(frame, labels) > 0.9
+
+
+def test_label_term_grows_in_proportion_to_its_weight() -> None:
+    frame, labels = table()
+    first = [
+        LDGD(n_components=2, max_iter=1, label_weight=weight).fit(frame, labels).history_[0].terms
+        for weight in (1.0, 3.0, 0.0)
+    ]
+    assert first[1]["label fit"] == pytest.approx(3 * first[0]["label fit"])
+    assert first[2]["label fit"] == 0
+    # At the start f ~ N(0, 1) in every class: E log Φ(±f) for N rows and C classes.
+    f = np.random.default_rng(0).standard_normal(200_000)
+    expected = 30 * 3 * log_ndtr(f).mean()
+    assert first[0]["label fit"] == pytest.approx(expected, rel=0.01)
+    assert first[0]["KL of the label functions"] == 0
+
+
+def test_without_weight_the_map_is_that_of_the_columns_alone() -> None:
+    """And then the labels may be anything: they move nothing but the label path."""
+    frame, labels = table()
+    settings = {"n_components": 2, "n_inducing": 8, "max_iter": 30, "label_weight": 0.0}
+    straight = LDGD(**settings).fit(frame, labels)
+    turned = LDGD(**settings).fit(frame, labels[1:] + labels[:1])
+    np.testing.assert_allclose(turned.embedding_.mean, straight.embedding_.mean, atol=1e-8)
+    np.testing.assert_allclose(turned.relevance_["data"], straight.relevance_["data"])

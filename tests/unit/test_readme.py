@@ -1,0 +1,78 @@
+"""The README keeps its word: its examples run, its tables are today's."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from lvmcore import cli
+from lvmcore.bench.report import Row, markdown
+from lvmcore.models import MODELS
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced examples in a language."""
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+PYTHON = blocks("python")
+COMMANDS = [
+    line.removeprefix("$ ") for block in blocks("console") for line in block.strip().splitlines()
+]
+
+
+@pytest.mark.parametrize("example", PYTHON, ids=range(len(PYTHON)))
+def test_python_example_runs(
+    example: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(compile(example, "README.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert printed.strip()
+    if "model" in names:
+        accuracy = float(re.search(r"not fitted: ([\d.]+)", printed)[1])  # type: ignore[index]
+        assert accuracy >= 0.9
+        assert (tmp_path / "iris.safetensors").is_file()
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if " bench " not in c])
+def test_command_runs(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    program, *arguments = shlex.split(command)
+    assert program == "lvmcore"
+    assert cli.main(arguments) == 0
+    if "--out" in arguments:
+        folder = tmp_path / arguments[arguments.index("--out") + 1]
+        named = re.findall(r"`(\w+\.(?:json|jsonl|safetensors|parquet))`", README)
+        assert named
+        assert all((folder / name).is_file() for name in named)
+
+
+def test_every_model_is_in_the_table() -> None:
+    for key, model in MODELS.items():
+        row = next(line for line in README.splitlines() if line.startswith(f"| `{key}` |"))
+        assert model.title in row
+        assert model.paper.split(";")[0] in row
+
+
+def test_measured_figures_are_those_on_file() -> None:
+    stored = json.loads((ROOT / "assets" / "benchmarks.json").read_text(encoding="utf-8"))
+    rows = [Row(**{name: row[name] for name in Row.__dataclass_fields__}) for row in stored["rows"]]
+    section = re.search(r"<!-- measured: begin -->\n(.*?)<!-- measured: end -->", README, re.DOTALL)
+    assert section is not None
+    assert section[1] == markdown(rows, stored["machine"])
+    assert all(row.holds is not False for row in rows)
+
+
+def test_the_pictures_are_there() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target
