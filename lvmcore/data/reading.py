@@ -75,8 +75,8 @@ def read_table(
         DataError: The source is not one table; the message says what was found and what to do.
         ConfigError: A setting is out of its range.
     """
-    content = open_source(source, max_bytes=max_bytes)
-    title = name if name is not None else content.name
+    content = open_source(source, max_bytes=max_bytes, name=name)
+    title = content.name
     overrides = {
         "delimiter": delimiter,
         "encoding": encoding,

@@ -69,7 +69,7 @@ class Content:
     """The content of one source.
 
     Attributes:
-        name: The file's name without its endings, or "table".
+        name: What it was asked to be called, else the file's name without its endings, or "table".
         raw: The bytes as they were given (what the digest is taken of).
         data: The bytes after decompression.
         packed: "gzip" or None.
@@ -82,18 +82,23 @@ class Content:
 
 
 def open_source(
-    source: str | PathLike[str] | bytes | BinaryIO, *, max_bytes: int = MAX_BYTES
+    source: str | PathLike[str] | bytes | BinaryIO,
+    *,
+    max_bytes: int = MAX_BYTES,
+    name: str | None = None,
 ) -> Content:
     """Read a source and unpack it, refusing early what is no table or too large.
 
     Args:
         source: A path, the bytes of a file, or a file object opened in binary mode.
         max_bytes: Largest content, after decompression, in bytes.
+        name: What to call it; by default the file's name without its endings.
 
     Raises:
         DataError: The source cannot be read, is empty, too large, or known not to be a table.
     """
-    name, raw = _read(source, max_bytes)
+    own, raw = _read(source, max_bytes)
+    name = own if name is None else name
     if not raw.strip(b"\x00 \t\r\n"):
         raise DataError(
             f"{name!r} is empty: it has no data. Expected a table with a header row and at least "

@@ -216,9 +216,31 @@ class Dashboard:
         return figure
 
     def plot(self, name: str = MAP) -> dict[str, Any]:
-        """Axes and traces of a figure of the Latent page."""
-        plot: dict[str, Any] = self.figure(name).evaluate(_PLOT)
+        """Axes and traces of a figure of the Latent page, scrolled into view."""
+        figure = self.figure(name)
+        figure.scroll_into_view_if_needed()
+        plot: dict[str, Any] = figure.evaluate(_PLOT)
         return plot
+
+    def redrawn(self, turn: int) -> int:
+        """Wait until the map is drawn anew.
+
+        Args:
+            turn: which of its drawings it was before.
+
+        Returns:
+            Which one it is now.
+        """
+        drawn: int = self.page.wait_for_function(
+            """([name, turn]) => {
+              const plot = document.querySelector(`[aria-label="${name}"] .js-plotly-plot`);
+              const meta = plot && plot._fullLayout && plot._fullLayout.meta;
+              return meta && meta.turn > turn ? meta.turn : false;
+            }""",
+            arg=[MAP, turn],
+            timeout=PATIENCE_MS,
+        ).json_value()
+        return drawn
 
     def rows(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """The rows drawn on the map: their numbers, [n], and their places in pixels, [n, 2]."""

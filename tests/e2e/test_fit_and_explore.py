@@ -179,10 +179,11 @@ def _exports_the_embedding(dashboard: Dashboard, run: str) -> None:
 
 def _selects_exactly_the_encircled_rows(dashboard: Dashboard, run: str) -> None:
     page, points = dashboard.page, _points(dashboard, run)
+    turn = dashboard.plot()["turn"]
     inside = _encircled(points, dashboard.lasso(CORNERS))
+    turn = dashboard.redrawn(turn)
     assert 0 < inside.sum() < len(points)
     dashboard.says(re.compile(rf"^{count(int(inside.sum()), 'row')} of .*, drawn on dimensions"))
-    dashboard.settled()
     job = dashboard.store().get(run)
     ids = dashboard.store().get_dataset(job.spec.dataset).row_ids
     file = pd.read_csv(io.BytesIO(dashboard.download("Selection as CSV")), dtype={"row_id": str})
@@ -195,6 +196,7 @@ def _selects_exactly_the_encircled_rows(dashboard: Dashboard, run: str) -> None:
     assert shown == ids[inside].tolist()[: len(shown)]
 
     dashboard.button("Clear the selection").click()
+    dashboard.redrawn(turn)
     expect(page.get_by_role("heading", name="The selection")).to_have_count(0)
 
 
@@ -212,7 +214,6 @@ def _encircled(points: NDArray[np.float64], polygon: NDArray[np.float64]) -> NDA
 def _reconstructs_a_clicked_row(dashboard: Dashboard, run: str) -> None:
     """The row farthest from all others, so that the click is about no other."""
     page, model = dashboard.page, dashboard.model(run)
-    dashboard.settled()
     numbers, places = dashboard.rows()
     apart = np.linalg.norm(places[:, None] - places[None], axis=-1)
     np.fill_diagonal(apart, np.inf)
@@ -243,15 +244,14 @@ def _reconstructs_a_clicked_row(dashboard: Dashboard, run: str) -> None:
 
 def _puts_a_clicked_dimension_on_the_map(dashboard: Dashboard, run: str) -> None:
     """A click on a relevance bar puts its dimension on the horizontal axis."""
+    before = dashboard.plot()
     axes = default_axes(dashboard.model(run).relevance_)
-    other = next(q for q in range(len(axes) + 1) if q not in axes)
-    plot = dashboard.plot(RELEVANCE)
-    x, _ = dashboard.pixel(plot, other + 0.8, 0.0)
-    _, y = dashboard.pixel(plot, 0.0, 0.3)
-    dashboard.click_map(x, y)
-    dashboard.page.wait_for_function(
-        """([name, title]) => { const plot = document.querySelector(
-            `[aria-label="${name}"] .js-plotly-plot`);
-          return plot && plot._fullLayout && plot._fullLayout.xaxis.title.text === title; }""",
-        arg=["Map of the rows in two latent dimensions", f"latent dimension {other + 1}"],
-    )
+    other = axes[1]
+    assert other is not None
+    bars = dashboard.plot(RELEVANCE)
+    share, bar = max((trace["y"][other], i) for i, trace in enumerate(bars["traces"]))
+    dashboard.click_map(*dashboard.pixel(bars, other + 0.8 + 0.4 * bar, 0.4 * share))
+    dashboard.redrawn(before["turn"])
+    after = dashboard.plot()
+    assert after["x"]["title"] == f"latent dimension {other + 1}"
+    assert after["y"]["title"] == f"latent dimension {axes[0] + 1}"

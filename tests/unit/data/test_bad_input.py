@@ -24,7 +24,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
         (b"a,b,c\n", r"has a header \('a, b, c'\) and no rows below it"),
         (b"a,b,c\n,,\n", "no rows below it"),
         (PNG, "is a PNG image"),
-        (gzip.compress(PNG), "is a PNG image"),
+        (gzip.compress(PNG, mtime=0), "is a PNG image"),
         (b"PK\x03\x04" + b"\x00" * 50, "save the one sheet you want as CSV"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\x00" * 50, "old Excel workbook"),
         (b"%PDF-1.7\n", "PDF"),
@@ -33,9 +33,9 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
         (b"<!DOCTYPE html><html></html>", "web page"),
         (b"a,b\n1,2\n" + b"\x00" * 30, "not a text file"),
         (bytes(range(256)) * 40, "not a text file"),
-        (gzip.compress(b"a,b\n1,2\n" * 500)[:-12], "damaged or cut off"),
-        (gzip.compress(gzip.compress(b"a,b\n1,2\n")), "gzip inside a gzip"),
-        (gzip.compress(b""), "nothing in it"),
+        (gzip.compress(b"a,b\n1,2\n" * 500, mtime=0)[:-12], "damaged or cut off"),
+        (gzip.compress(gzip.compress(b"a,b\n1,2\n", mtime=0), mtime=0), "gzip inside a gzip"),
+        (gzip.compress(b"", mtime=0), "nothing in it"),
         (b"PAR1" + b"\x00" * 40, "damaged or cut off"),
     ],
 )
@@ -205,3 +205,9 @@ def test_damaged_parquet() -> None:
     pd.DataFrame({"x": [1.0, 2.0]}).to_parquet(buffer)
     with pytest.raises(DataError, match="damaged or cut off"):
         read_table(buffer.getvalue()[:-20])
+
+
+@pytest.mark.parametrize("content", [b"", PNG, b"a,b\n"])
+def test_a_table_that_is_given_a_name_is_called_so(content: bytes) -> None:
+    with pytest.raises(DataError, match=r"^'measurements' "):
+        read_table(content, name="measurements")

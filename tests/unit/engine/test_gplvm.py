@@ -130,10 +130,10 @@ def test_score_is_the_integral_over_the_whole_map(rng: np.random.Generator) -> N
     assert ours.mean() == pytest.approx(exact.mean(), abs=0.03)
 
 
-def test_score_of_a_folded_map_finds_both_places(rng: np.random.Generator) -> None:
-    """Rows that could be in two places: the wide draws and those of the prior find the other."""
+def test_score_of_a_folded_map_misses_no_fold(rng: np.random.Generator) -> None:
+    """Rows that could be in two places, as the curve's ends run beside its middle."""
     t = rng.normal(size=60)
     curve = np.column_stack([t, np.sin(2 * t), 3 * t**2])
     ours, exact = scores(curve + 0.3 * rng.normal(size=curve.shape))
-    np.testing.assert_allclose(ours, exact, atol=0.2)
-    assert ours.mean() == pytest.approx(exact.mean(), abs=0.03)
+    np.testing.assert_allclose(ours, exact, atol=0.25)
+    assert ours.mean() == pytest.approx(exact.mean(), abs=0.06)

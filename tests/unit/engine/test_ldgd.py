@@ -1,10 +1,14 @@
 """LDGD's label term."""
 
+import functools
+
 import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
 from lvmcore import LDGD
+from lvmcore.models import ldgd
+from lvmcore.training import Schedule
 from tests.contract.small import table
 
 
@@ -20,15 +24,21 @@ def test_unlabelled_rows_leave_the_label_term_alone() -> None:
     assert label_term(half) == pytest.approx(label_term(list(labels)) / 2)
 
 
-@pytest.mark.parametrize("weight", [10.0, 1000.0])
-def test_heavy_labels_do_not_stop_the_fit(weight: float) -> None:
-    """The label term is drawn anew at every step: its noise is no reason to go back."""
+@pytest.mark.parametrize("weight", [1.0, 10.0, 1000.0])
+def test_noise_of_the_label_term_does_not_stifle_the_fit(
+    weight: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The term is drawn anew at every step: a heavy one falls and rises, and the fit goes on.
+
+    With shuffled labels, which no map makes certain, it stays noisy to the end.
+    """
     frame, labels = table()
-    model = LDGD(n_components=2, n_inducing=8, label_weight=weight, max_iter=100)
-    model.fit(frame, labels)
-    course = [step.terms["data fit"] for step in model.history_]
-    assert np.mean(course[-10:]) > np.mean(course[40:50])
-    assert model.score(frame, labels) > 0.9
+    labels = list(np.random.default_rng(0).permutation(labels))
+    settings = {"n_components": 2, "n_inducing": 8, "label_weight": weight, "max_iter": 100}
+    watched = LDGD(**settings).fit(frame, labels)
+    monkeypatch.setattr(ldgd, "Schedule", functools.partial(Schedule, collapse=np.inf))
+    free = LDGD(**settings).fit(frame, labels)
+    assert watched.elbo_ > free.elbo_ - 25
 
 
 def test_label_term_grows_in_proportion_to_its_weight() -> None:

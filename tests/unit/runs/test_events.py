@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lvmcore.results import FitStep, Snapshot
 from lvmcore.runs import events
 from lvmcore.runs.events import EventLog, read_events, step_from_json, step_to_json
-from lvmcore.results import FitStep, Snapshot
 
 
 def snapshot(n: int = 5) -> Snapshot:

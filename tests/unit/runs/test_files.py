@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from lvmcore.errors import DataError
+from lvmcore.persistence import write_atomically
 from lvmcore.runs.files import (
     LineAppender,
     dump_json,
     plain,
     read_json,
     read_lines,
-    write_bytes,
     write_json,
 )
 
@@ -48,9 +48,9 @@ def test_a_json_file_is_replaced_whole(tmp_path: Path) -> None:
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    write_bytes(path, b"old")
+    write_atomically(path, b"old")
     with pytest.raises(TypeError):
-        write_bytes(path, "text")  # type: ignore[arg-type]
+        write_atomically(path, "text")  # type: ignore[arg-type]
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
 

@@ -26,12 +26,18 @@ Launch = Callable[..., Launcher]
 LongFit = Callable[[], str]
 
 
-def no_workers_left() -> bool:
-    return not workers_of(os.getpid())
+Workers = Callable[[], list[psutil.Process]]
+
+
+@pytest.fixture
+def workers() -> Workers:
+    """The workers that this test has started and that are alive."""
+    others = {worker.pid for worker in workers_of(os.getpid())}
+    return lambda: [worker for worker in workers_of(os.getpid()) if worker.pid not in others]
 
 
 def test_a_run_goes_from_submission_to_a_loadable_model(
-    store: Store, submit: Submit, launch: Launch, toy: Dataset
+    store: Store, submit: Submit, launch: Launch, toy: Dataset, workers: Workers
 ) -> None:
     launcher = launch(spare=True)
     name = submit(toy, n_components=2)
@@ -44,15 +50,15 @@ def test_a_run_goes_from_submission_to_a_loadable_model(
     assert [event.n for event in store.events(name)] == [1]
     assert (store.folder(name) / "worker.log").read_text() == ""
     launcher.close()
-    assert no_workers_left()
+    assert not workers()
 
 
 def test_a_spare_worker_waits_and_is_used(
-    store: Store, submit: Submit, launch: Launch, toy: Dataset
+    store: Store, submit: Submit, launch: Launch, toy: Dataset, workers: Workers
 ) -> None:
     launcher = launch(spare=True)
-    until(lambda: workers_of(os.getpid()), "the spare worker")
-    (spare,) = workers_of(os.getpid())
+    until(workers, "the spare worker")
+    (spare,) = workers()
     name = submit(toy, "bayesian_gplvm", n_components=2, n_inducing=5, max_iter=3)
     launcher.ensure_running()
     assert finished(store, name).status == "done"
@@ -144,12 +150,12 @@ def test_a_fit_is_followed_and_cancelled_and_keeps_what_was_fitted(
 
 
 def test_a_killed_worker_leaves_an_interrupted_run(
-    store: Store, long_fit: LongFit, launch: Launch
+    store: Store, long_fit: LongFit, launch: Launch, workers: Workers
 ) -> None:
     launch()
     name = long_fit()
     until(lambda: store.events(name), "the first event")
-    (worker,) = workers_of(os.getpid())
+    (worker,) = workers()
     worker.kill()
     job = finished(store, name)
     assert job.status == "interrupted"
@@ -158,14 +164,14 @@ def test_a_killed_worker_leaves_an_interrupted_run(
 
 
 def test_closing_interrupts_the_run_and_leaves_the_queue_to_the_next(
-    store: Store, long_fit: LongFit, submit: Submit, launch: Launch, toy: Dataset
+    store: Store, long_fit: LongFit, submit: Submit, launch: Launch, toy: Dataset, workers: Workers
 ) -> None:
     first = launch()
     name = long_fit()
     waiting = submit(toy, n_components=2)
     until(lambda: store.events(name), "the first event")
     first.close()
-    assert no_workers_left()
+    assert not workers()
     job = store.get(name)
     assert (job.status, job.has_model) == ("interrupted", True)
     assert store.get(waiting).status == "queued"
@@ -282,7 +288,7 @@ def test_a_run_cancelled_in_the_queue_is_never_started(
 
 
 def test_a_closed_launcher_starts_nothing(
-    store: Store, submit: Submit, launch: Launch, toy: Dataset
+    store: Store, submit: Submit, launch: Launch, toy: Dataset, workers: Workers
 ) -> None:
     launcher = launch()
     launcher.close()
@@ -290,7 +296,7 @@ def test_a_closed_launcher_starts_nothing(
     launcher.ensure_running()
     launcher.close()
     assert store.get(name).status == "queued"
-    assert no_workers_left()
+    assert not workers()
 
 
 def test_a_worker_ends_with_its_leash_and_with_a_signal_while_it_waits() -> None:

@@ -3,8 +3,8 @@ import math
 
 from rich.console import Console
 
-from lvmcore.runs.progress import LiveMeter, PlainMeter, describe_step, meter_for
 from lvmcore.results import FitStep
+from lvmcore.runs.progress import LiveMeter, PlainMeter, describe_step, meter_for
 
 
 def step(iteration: int, objective: float = -1234.56) -> FitStep:

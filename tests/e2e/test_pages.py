@@ -1,0 +1,71 @@
+"""Every page, light and dark, before and after a fit: drawn without a word from the browser."""
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.dashboard import MAP, Dashboard
+
+BACKGROUND: dict[str, str] = {"light": "rgb(250, 250, 247)", "dark": "rgb(16, 20, 24)"}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_are_drawn(
+    dashboard: Dashboard, scheme: Literal["light", "dark"], tmp_path: Path
+) -> None:
+    page = dashboard.page
+    page.emulate_media(color_scheme=scheme)
+
+    def drawn(name: str) -> None:
+        dashboard.settled()
+        app = page.get_by_test_id("stApp")
+        expect(app).to_have_css("background-color", BACKGROUND[scheme])
+        dashboard.no_traceback()
+        picture = tmp_path / f"{name}.png"
+        page.screenshot(path=picture)
+        assert picture.stat().st_size > 10_000
+
+    dashboard.open("latent")
+    dashboard.figure("Illustration of a map, not of your data")
+    drawn("latent empty")
+    dashboard.open()
+    expect(page.get_by_test_id("stDataFrame")).to_have_count(2)
+    drawn("data")
+    dashboard.to_fit()
+    drawn("fit empty")
+
+    page.get_by_role("button", name="Choose", exact=True).last.click()
+    dashboard.says("Settings of PCA")
+    run = dashboard.start()
+    dashboard.says("done in")
+    drawn("fit done")
+    dashboard.explore()
+    drawn("latent")
+    assert dashboard.plot(MAP)["traces"]
+
+    # A link to a run that is not there, and the run's data.
+    dashboard.open(run=run)
+    dashboard.says("These are the data of the open run.")
+    drawn("data of a run")
+    dashboard.open("latent", run="0" * 32)
+    dashboard.says("The run in the address is not there. It may have been deleted.")
+    drawn("latent without its run")
+
+
+def test_a_first_visit_ends_at_a_map(dashboard: Dashboard) -> None:
+    """The button of the empty Latent page fits the sample; the run is open on every page."""
+    page = dashboard.page
+    dashboard.open("latent")
+    dashboard.button("Fit the sample").click()
+    dashboard.says("LDGD on wine")
+    dashboard.explore()
+    run = dashboard.run()
+    for name in ("Data", "Fit", "Latent"):
+        page.get_by_test_id("stSidebarNav").get_by_role("link", name=name).click()
+        expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+        expect(page.get_by_test_id("stSidebar").get_by_text("LDGD on wine")).to_be_visible()
+        page.wait_for_url(f"**run={run}")
+    dashboard.figure(MAP)
+    dashboard.no_traceback()

@@ -1,0 +1,201 @@
+"""How fast the pages are, in a real browser: `python -m tests.e2e.timings [--json FILE]`.
+
+Every figure is the median of several trials, with its ceiling beside it. The machine's yardstick is
+measured in the same run, and its load is printed: on a busy machine the seconds mean little.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from lvmcore.bench.machine import matrix_product_seconds
+from lvmcore.bench.report import Report, Row
+from lvmcore.errors import DataError
+from tests.e2e import browser as chromium
+from tests.e2e.dashboard import Dashboard
+from tests.e2e.server import running
+
+__all__ = ["main"]
+
+FIRST_PAGE, START, CANCEL, REFRESH = 2.0, 3.0, 1.0, 2.0
+COLD_TRIALS = 3
+FIT_TRIALS = 3
+#: More steps than a fit comes to before it is cancelled.
+ENDLESS = 50_000
+OIL_FLOW = "oil_flow_train.csv.gz"
+#: How long a new server may take to load torch, here and in its spare worker.
+SETTLING_SECONDS = 8.0
+
+_INTERACTIVE = """() => {
+  const app = document.querySelector('[data-testid="stApp"][data-test-script-state="notRunning"]');
+  const button = [...document.querySelectorAll("button")].find(
+    (one) => one.innerText.trim() === "Fit a model");
+  return app && button && !button.disabled
+    && document.querySelector('[data-testid="stDataFrame"] canvas');
+}"""
+_CANCELLED = """() => [...document.querySelectorAll('[data-testid="stMain"] p')].some(
+  (one) => one.innerText.includes("cancelled in"))"""
+_ENABLED = """() => [...document.querySelectorAll("button")].some(
+  (one) => one.innerText.trim() === "Cancel" && !one.disabled)"""
+
+#: What the Data page says of a table, and how it comes there.
+Bring = tuple[str, Callable[[Dashboard], None]]
+
+
+class Trials:
+    """Runs every trial once, when the first figure is asked for.
+
+    Attributes:
+        seconds: what each trial took, by figure.
+        missing: figures that could not be measured, and why.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, list[float]] = defaultdict(list)
+        self.missing: dict[str, str] = {}
+        self._ran = False
+
+    def row(self, name: str, ceiling: float | None, unit: str = "s") -> Row:
+        """The median of a figure.
+
+        Raises:
+            DataError: it could not be measured here.
+        """
+        if not self._ran:
+            self._ran = True
+            self._run()
+        for part, why in self.missing.items():
+            if part in name:
+                raise DataError(why)
+        values = self.seconds[name]
+        spread = statistics.stdev(values) if unit == "s" and len(values) > 1 else None
+        return Row(
+            name, statistics.median(values), unit, spread, ceiling=ceiling,
+            settings={"trials": [round(value, 3) for value in values]},
+        )  # fmt: skip
+
+    def _run(self) -> None:
+        program = chromium.find()
+        if program is None:
+            raise DataError("No Chromium was found: `python -m tests.e2e.browser` gets one.")
+        self.seconds["yardstick"].append(matrix_product_seconds())
+        with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=program, args=chromium.launch_arguments()
+            )
+            for trial in range(COLD_TRIALS):
+                self._pages(browser, Path(folder, f"server {trial}"))
+            self._fits(browser, Path(folder, "fits"))
+            browser.close()
+        self.seconds["yardstick"].append(matrix_product_seconds())
+
+    def _pages(self, browser: Browser, folder: Path) -> None:
+        """The first page of a new server in a new browser, then once more."""
+        began = time.perf_counter()
+        with running(folder) as server, browser.new_context() as context:
+            page = context.new_page()
+            self.seconds["first page, cold"].append(_interactive(page, server.url))
+            self.seconds["command to first page"].append(time.perf_counter() - began)
+            time.sleep(SETTLING_SECONDS)
+            self.seconds["first page, warm"].append(_interactive(page, server.url))
+
+    def _fits(self, browser: Browser, folder: Path) -> None:
+        data = os.environ.get("LVMCORE_DATA")
+        digits: Bring = "1\u202f797 rows", lambda one: one.sample("Digits (1797 rows)")
+        tables = {"digits": digits}
+        if data and Path(data, OIL_FLOW).is_file():
+            tables["oil flow"] = "1\u202f000 rows", lambda one: one.upload(Path(data, OIL_FLOW))
+        else:
+            self.missing["oil flow"] = f"LVMCORE_DATA names no folder with {OIL_FLOW}."
+        with (
+            running(folder) as server,
+            browser.new_context(viewport={"width": 1280, "height": 1600}) as context,
+        ):
+            dashboard = Dashboard(context.new_page(), server)
+            for name, (says, bring) in tables.items():
+                dashboard.open()
+                bring(dashboard)
+                dashboard.says(says)
+                dashboard.to_fit()
+                time.sleep(SETTLING_SECONDS)
+                for _ in range(FIT_TRIALS):
+                    self._fit(dashboard, name)
+
+    def _fit(self, dashboard: Dashboard, name: str) -> None:
+        """Start a fit, watch it, find it again after a refresh, and cancel it."""
+        page = dashboard.page
+        dashboard.number("Steps at most", ENDLESS)
+        before = page.url
+        began = time.perf_counter()
+        dashboard.button("Fit").click()
+        page.wait_for_function("(url) => location.href !== url", arg=before, polling="raf")
+        dashboard.passes(0)
+        self.seconds[f"start to first point, {name}"].append(time.perf_counter() - began)
+
+        seen = dashboard.grows(6)
+        self.seconds["live chart remounted"].append(seen.remounts)
+
+        began = time.perf_counter()
+        page.reload(wait_until="commit")
+        page.wait_for_function(_ENABLED, polling="raf")
+        dashboard.passes(seen.steps[-1])
+        self.seconds[f"refresh to live again, {name}"].append(time.perf_counter() - began)
+
+        dashboard.grows(2)
+        began = time.perf_counter()
+        dashboard.button("Cancel").click()
+        page.wait_for_function(_CANCELLED, polling="raf")
+        self.seconds[f"cancel, {name}"].append(time.perf_counter() - began)
+        dashboard.settled()
+        time.sleep(SETTLING_SECONDS)  # the worker measures its map, and a new spare gets ready
+
+
+def _interactive(page: Page, url: str) -> float:
+    """Seconds from asking for the page until its table is drawn and its button can be clicked."""
+    began = time.perf_counter()
+    page.goto(url, wait_until="commit")
+    page.wait_for_function(_INTERACTIVE, polling="raf")
+    return time.perf_counter() - began
+
+
+def _rows(trials: Trials) -> Iterator[Callable[[], Row]]:
+    yield partial(trials.row, "first page, cold", FIRST_PAGE)
+    yield partial(trials.row, "first page, warm", FIRST_PAGE)
+    yield partial(trials.row, "command to first page", None)
+    for name in ("oil flow", "digits"):
+        yield partial(trials.row, f"start to first point, {name}", START)
+        yield partial(trials.row, f"refresh to live again, {name}", REFRESH)
+        yield partial(trials.row, f"cancel, {name}", CANCEL)
+    yield partial(trials.row, "live chart remounted", 0, "times")
+    yield partial(trials.row, "yardstick", None)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure the pages and print the figures beside their ceilings.
+
+    Returns:
+        0 where every ceiling holds, 1 otherwise.
+    """
+    parser = argparse.ArgumentParser(prog="python -m tests.e2e.timings", description=__doc__)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where to keep the results")
+    arguments = parser.parse_args(argv)
+    report = Report(arguments.json)
+    before = os.getloadavg()[0]
+    report.measure("pages", _rows(Trials()))
+    status = report.finish()
+    after = os.getloadavg()[0]
+    report.console.print(f"Load of the machine: {before:.1f} before, {after:.1f} after.")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
