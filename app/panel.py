@@ -130,7 +130,10 @@ def _outcome(job: Job) -> None:
     if job.status == "cancelled":
         st.info(bound + "Stopped on request. The map as it stood then can be explored.")
     elif job.status == "done" and job.converged is False:
-        st.warning(bound + "The bound was still rising: give it more steps for a better map.")
+        st.warning(
+            bound
+            + "The bound was still rising when the steps ran out: a longer fit may sharpen the map."
+        )
     elif job.status == "done":
         st.success(
             bound + ("It has stopped rising: the fit has converged." if bound else "Fitted.")

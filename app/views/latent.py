@@ -61,7 +61,7 @@ def _facts(job: Job, opened: Opened) -> str:
     elif job.converged:
         parts.append("converged")
     else:
-        parts.append(":orange[not converged: the bound was still rising when the fit ended]")
+        parts.append(":gray[still rising when the steps ran out: a longer fit may sharpen the map]")
     if job.status in ("cancelled", "interrupted"):
         parts.append(f":orange[{job.status}]")
     parts.append(duration(job.seconds))

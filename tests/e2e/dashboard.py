@@ -47,7 +47,7 @@ _GROWTH = f"""([name, times]) => {{
   const chart = document.querySelector(`[aria-label="${{name}}"]`);
   const canvas = chart && chart.querySelector("canvas");
   const seen = (window.latentboardGrowth ??= {{steps: [], remounts: 0, canvas}});
-  if (!canvas) return seen.steps.length ? (seen.remounts += 1, false) : false;
+  if (!canvas) return false;
   if (!seen.canvas) seen.canvas = canvas;
   seen.canvas.latentboardMark = true;
   if (!canvas.latentboardMark) [seen.remounts, seen.canvas] = [seen.remounts + 1, canvas];
