@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 _EVERY_SECONDS = 0.5
+#: How long a click on Cancel waits for the end, which the page then says without another tick.
+_CANCEL_SECONDS = 0.8
 _HEIGHT = 268
 
 #: What to do after a run that ended without a usable map.
@@ -82,7 +84,7 @@ def _head(job: Job, seen: Progress) -> None:
 
 
 def _cancel(run: str) -> None:
-    services.store().cancel(run)
+    services.cancel(run, patience=_CANCEL_SECONDS)
 
 
 def _stopping(job: Job) -> bool:

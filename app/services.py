@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Progress",
+    "cancel",
     "cards",
     "classes",
     "dataset_of",
@@ -75,6 +77,7 @@ __all__ = [
 ]
 
 _WARM_UP_AFTER_SECONDS = 1.0
+_LOOK_AGAIN_SECONDS = 0.02
 
 
 # ---- the server's singletons -----------------------------------------------------------------
@@ -320,6 +323,18 @@ def start_fit(dataset: Dataset, key: str, parameters: Mapping[str, Any]) -> str:
     )
     launcher()
     return run
+
+
+def cancel(run: str, *, patience: float) -> None:
+    """Ask a run to stop, and wait for its end for so many seconds at most.
+
+    Raises:
+        DataError: there is no such run.
+    """
+    store().cancel(run)
+    deadline = time.monotonic() + patience
+    while not store().get(run).finished and time.monotonic() < deadline:
+        time.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def fit_sample() -> str:

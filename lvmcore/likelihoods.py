@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import torch
@@ -14,12 +15,13 @@ __all__ = ["bernoulli_probit_expectation", "probit_mean", "probit_variance"]
 GAUSS_HERMITE_NODES = 20
 
 
-def _nodes(like: Tensor) -> tuple[Tensor, Tensor]:
+@cache
+def _nodes(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """Gauss–Hermite nodes √2 x_l and weights w_l/√π, so that E g(f) ≈ Σ w g(m + s node)."""
     nodes, weights = np.polynomial.hermite.hermgauss(GAUSS_HERMITE_NODES)
     return (
-        torch.as_tensor(nodes * math.sqrt(2), dtype=like.dtype, device=like.device),
-        torch.as_tensor(weights / math.sqrt(math.pi), dtype=like.dtype, device=like.device),
+        torch.as_tensor(nodes * math.sqrt(2), dtype=dtype, device=device),
+        torch.as_tensor(weights / math.sqrt(math.pi), dtype=dtype, device=device),
     )
 
 
@@ -33,7 +35,7 @@ def bernoulli_probit_expectation(sign: Tensor, mean: Tensor, variance: Tensor) -
         mean: same shape.
         variance: same shape, positive.
     """
-    nodes, weights = _nodes(mean)
+    nodes, weights = _nodes(mean.dtype, mean.device)
     f = mean.unsqueeze(-1) + variance.sqrt().unsqueeze(-1) * nodes
     log_phi: Tensor = torch.special.log_ndtr(sign.unsqueeze(-1) * f)
     return log_phi @ weights

@@ -11,6 +11,7 @@ Source: Titsias and Lawrence 2010, section 3.1; the factorised form is ours.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -92,7 +93,7 @@ def psi2_contraction(
 ) -> Tensor:
     """tr[weights · E k(Z, x_n) k(x_n, Z)] of each row, [N], for symmetric weights [M, M]."""
     left, right, distance = _psi2_features(kernel, mean, variance, Z)
-    i, j = torch.triu_indices(len(Z), len(Z), device=Z.device)
+    i, j = _pairs(len(Z), Z.device)
     twice = torch.where(i == j, 1.0, 2.0).to(Z.dtype)
     return (left @ right).exp() @ (weights[i, j] * twice * (-0.25 * distance).exp())
 
@@ -123,7 +124,7 @@ def _psi2_features(
     square = kernel.lengthscales.square()
     centre = Z.detach().mean(0)
     mu, z = mean - centre, Z - centre
-    i, j = torch.triu_indices(len(Z), len(Z), device=Z.device)
+    i, j = _pairs(len(Z), Z.device)
     distance = ((z[i] - z[j]).square() / square).sum(1)
     middle = 0.5 * (z[i] + z[j])
     # w = 1 / (2S + ℓ²)
@@ -138,9 +139,17 @@ def _psi2_features(
     return left, right, distance
 
 
+@lru_cache(maxsize=16)
+def _pairs(M: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The pairs m ≤ m', two index vectors of M(M+1)/2."""
+    i, j = torch.triu_indices(M, M, device=device)
+    return i, j
+
+
+@lru_cache(maxsize=16)
 def _pair_index(M: int, device: torch.device) -> Tensor:
     """Position of (m, m') among the pairs m ≤ m', [M, M]."""
-    i, j = torch.triu_indices(M, M, device=device)
+    i, j = _pairs(M, device)
     index = torch.empty(M, M, dtype=torch.long, device=device)
     index[i, j] = torch.arange(len(i), device=device)
     index[j, i] = index[i, j]

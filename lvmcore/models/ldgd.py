@@ -88,7 +88,7 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
         *,
         n_components: Components = None,
         n_inducing: Inducing = 25,
-        max_iter: MaxIter = 400,
+        max_iter: MaxIter = 300,
         label_weight: Annotated[
             float,
             Range(0.0, 1000.0),

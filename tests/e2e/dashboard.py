@@ -17,7 +17,7 @@ from tests.e2e.server import Server
 __all__ = ["LIVE", "PATIENCE_MS", "Dashboard", "Growth"]
 
 #: For what a busy machine may take long to do: a fit, or the first import of torch.
-PATIENCE_MS = 40_000
+PATIENCE_MS = 120_000
 BOUND = "The bound at each step of the fit"
 #: The charts of a fit under way.
 LIVE = (
@@ -133,6 +133,7 @@ class Dashboard:
 
     def to_fit(self) -> None:
         """Go from the data to the Fit page."""
+        self.settled()  # a button of the page before last is there until it is drawn anew
         self.button("Fit a model").click()
         expect(self.button("Fit")).to_be_visible(timeout=PATIENCE_MS)
 
@@ -151,12 +152,19 @@ class Dashboard:
         Returns:
             The id of its run.
         """
+        self.page.evaluate(
+            "() => document.querySelectorAll('canvas').forEach((one) => { one.old = true; })"
+        )
         before = self.page.url
         self.button("Fit").click()
-        self.page.wait_for_url(
-            lambda url: "run=" in url and url != before, wait_until="commit", timeout=PATIENCE_MS
-        )
+        self.page.wait_for_function("(url) => location.href !== url", arg=before)
         return self.run()
+
+    def first_point(self) -> None:
+        """Wait for the first point of the curve of the fit that was just started."""
+        self._until_curve(
+            f"!chart.querySelector('canvas')?.old && ({_STEPS})(chart).length > value", 0
+        )
 
     def run(self) -> str:
         """The id of the run in the address."""
@@ -185,20 +193,20 @@ class Dashboard:
 
     def passes(self, step: float) -> None:
         """Wait until the live curve has gone beyond a step."""
-        self._until_curve(f"({_STEPS})(chart).at(-1) > step", step)
+        self._until_curve(f"({_STEPS})(chart).at(-1) > value", step)
 
     def begins_from(self, step: float) -> None:
         """Wait until the live curve leaves out what is before a step."""
-        self._until_curve(f"({_STEPS})(chart)[0] >= step", step)
+        self._until_curve(f"({_STEPS})(chart)[0] >= value", step)
 
-    def _until_curve(self, holds: str, step: float) -> None:
+    def _until_curve(self, holds: str, value: float) -> None:
         self.page.wait_for_function(
-            f"""([name, step]) => {{
+            f"""([name, value]) => {{
               const chart = document.querySelector(`[aria-label="${{name}}"]`);
-              return chart && {holds};
+              return chart && chart.querySelector("canvas") && {holds};
             }}""",
-            arg=[BOUND, step],
-            polling=50,
+            arg=[BOUND, value],
+            polling="raf",
             timeout=PATIENCE_MS,
         )
 
