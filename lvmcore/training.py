@@ -117,7 +117,7 @@ def train(
         objective: what to maximise; left at the parameters of the last step.
         schedule: the course.
         callback: called with each step; True stops the loop.
-        draws: draws that the final bound averages, where it samples.
+        draws: draws that the final bound averages, where it samples; one after a stop.
 
     Returns:
         The final bound, the history, and whether the bound went flat in time.
@@ -155,7 +155,10 @@ class _Run:
                     raise
                 self._recover()
                 continue
-            if self._report(iteration, values) or self._finished(iteration):
+            if self._report(iteration, values):
+                draws = 1  # who stops a fit does not want to wait
+                break
+            if self._finished(iteration):
                 break
         return Outcome(self._final(draws), tuple(self.history), self.converged)
 
