@@ -250,6 +250,25 @@ class Dashboard:
         ).json_value()
         return drawn
 
+    def still(self) -> None:
+        """Wait until the map has been drawn and has stayed in its place for half a second."""
+        self.page.wait_for_function(
+            """(name) => {
+              const plot = document.querySelector(`[aria-label="${name}"] .js-plotly-plot`);
+              if (!plot || !plot._fullLayout) return false;
+              const box = plot.getBoundingClientRect(), now = performance.now();
+              const place = [plot._fullLayout.meta.turn, box.x, box.y, box.width].join();
+              const seen = (window.latentboardPlace ??= {place, plot, since: now});
+              if (seen.place !== place || seen.plot !== plot) {
+                window.latentboardPlace = {place, plot, since: now};
+              }
+              return now - window.latentboardPlace.since > 500;
+            }""",
+            arg=MAP,
+            polling="raf",
+            timeout=PATIENCE_MS,
+        )
+
     def rows(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """The rows drawn on the map: their numbers, [n], and their places in pixels, [n, 2]."""
         plot = self.plot()

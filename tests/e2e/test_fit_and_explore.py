@@ -115,7 +115,7 @@ def test_a_map_is_explored_and_taken_away(dashboard: Dashboard, case: Case) -> N
     _shows_what_the_model_says(dashboard, run)
     _exports_the_embedding(dashboard, run)
     _selects_exactly_the_encircled_rows(dashboard, run)
-    _reconstructs_a_clicked_row(dashboard, run)
+    _reconstructs_a_chosen_row(dashboard, run)
     _puts_a_clicked_dimension_on_the_map(dashboard, run)
     dashboard.no_traceback()
     assert dashboard.worker_log(run) == ""
@@ -211,9 +211,10 @@ def _encircled(points: NDArray[np.float64], polygon: NDArray[np.float64]) -> NDA
     return inside
 
 
-def _reconstructs_a_clicked_row(dashboard: Dashboard, run: str) -> None:
-    """The row farthest from all others, so that the click is about no other."""
+def _reconstructs_a_chosen_row(dashboard: Dashboard, run: str) -> None:
+    """The row farthest from all others, found by its name."""
     page, model = dashboard.page, dashboard.model(run)
+    dashboard.settled()
     numbers, places = dashboard.rows()
     apart = np.linalg.norm(places[:, None] - places[None], axis=-1)
     np.fill_diagonal(apart, np.inf)
@@ -223,11 +224,10 @@ def _reconstructs_a_clicked_row(dashboard: Dashboard, run: str) -> None:
     dataset = dashboard.store().get_dataset(job.spec.dataset)
     assert dataset.labels is not None
     told = f"Row {dataset.row_ids[row]}, {dataset.label_name}: {dataset.labels[row]}"
-    for _ in range(3):  # on a busy machine a click can fall into a redrawing of the map
-        dashboard.click_map(*places[pick])
-        dashboard.settled()
-        if page.get_by_text(told).first.is_visible():
-            break
+    choice = page.locator('[data-testid=stSelectbox]:has-text("Row") input').last
+    choice.click()
+    page.keyboard.type(str(dataset.row_ids[row]))
+    page.keyboard.press("Enter")
     dashboard.says(told)
     dashboard.figure(RECONSTRUCTION)
     dashboard.settled()
