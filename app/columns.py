@@ -6,14 +6,19 @@ import pandas as pd
 import streamlit as st
 
 from app import services, state
-from app.state import Roles
-from app.words import shortened
+from app.state import Roles, Types
+from app.words import markdown, shortened
 from lvmcore.data import Column, ColumnType, Table
+from lvmcore.errors import LatentboardError
 
-__all__ = ["chosen", "editor", "left_out", "listing", "may_be_feature", "preview"]
+__all__ = ["chosen", "editor", "left_out", "listing", "may_be_feature", "preview", "retyped"]
 
 _FEATURE = "Feature"
+_TYPE = "Type"
 _NONE = "none"
+#: Up to so many columns are all in sight; more are scrolled.
+_MOST_OPEN = 14
+_HEIGHT = 460
 
 
 def may_be_feature(table: Table, column: Column) -> bool:
@@ -29,7 +34,7 @@ def listing(table: Table, roles: Roles, histograms: list[list[float]]) -> pd.Dat
         {
             _FEATURE: [column.name in features for column in table.columns],
             "Column": [shortened(column.name, 80) for column in table.columns],
-            "Type": [str(column.type) for column in table.columns],
+            _TYPE: [str(column.type) for column in table.columns],
             "Missing": [column.missing for column in table.columns],
             "Distinct": [column.distinct for column in table.columns],
             "Values": histograms,
@@ -49,6 +54,41 @@ def chosen(table: Table, ticked: list[bool], label: str | None, row_id: str | No
         if tick and column.name not in (label, row_id) and may_be_feature(table, column)
     )
     return Roles(features, label, row_id)
+
+
+def retyped(
+    table: Table, roles: Roles, before: Types, wanted: list[str]
+) -> tuple[Roles, Types] | None:
+    """What a choice of column types comes to.
+
+    A column whose new type is one to learn from becomes a feature, and ceases to be one otherwise.
+
+    Args:
+        table: as it is now.
+        roles: of its columns as they are now.
+        before: the types chosen so far.
+        wanted: the type of each column, in the table's order.
+
+    Returns:
+        The roles and types from now on, with the reason where the cells do not allow what is
+        wanted; None where nothing else is wanted.
+    """
+    changed = {
+        column.name: kind
+        for column, kind in zip(table.columns, wanted, strict=True)
+        if kind != column.type
+    }
+    if not changed:
+        return None
+    try:
+        table.with_types(changed)
+    except LatentboardError as error:
+        return roles, Types(before.chosen, str(error), before.turn + 1)
+    learnt = {name for name, kind in changed.items() if kind in services.FEATURE_TYPES}
+    features = {*roles.features, *learnt} - (set(changed) - learnt)
+    ticked = [column.name in features for column in table.columns]
+    types = tuple((dict(before.chosen) | changed).items())
+    return chosen(table, ticked, roles.label, roles.row_id), Types(types, None, before.turn + 1)
 
 
 def left_out(table: Table, roles: Roles) -> list[str]:
@@ -91,18 +131,24 @@ def editor(table: Table, roles: Roles) -> Roles:
     with row_place:
         row_id = _selector("Row id", "row_id", table, names, roles.row_id, _ROW_ID_HELP)
     frame = listing(table, roles, services.histograms(table))
+    types = state.types(table.digest)
+    if types.problem is not None:
+        st.error(markdown(types.problem))
     edited = st.data_editor(
         frame,
-        key=state.widget("data", "columns", table.digest),
+        key=state.widget("data", "columns", table.digest, types.turn),
         hide_index=True,
-        disabled=[name for name in frame.columns if name != _FEATURE],
+        disabled=[name for name in frame.columns if name not in (_FEATURE, _TYPE)],
         column_config={
             _FEATURE: st.column_config.CheckboxColumn(
-                width="small", help="Tick the columns to learn from: numbers only."
+                width=96, help="Tick the columns to learn from: numbers only."
             ),
             "Column": st.column_config.TextColumn(width="medium"),
-            "Type": st.column_config.TextColumn(
-                width="small", help="Proposed from the cells; the last column says why."
+            _TYPE: st.column_config.SelectboxColumn(
+                options=[str(kind) for kind in ColumnType],
+                required=True,
+                width="small",
+                help="Proposed from the cells; the last column says why. Choose another one here.",
             ),
             "Missing": st.column_config.NumberColumn(width="small", help="Cells without a value"),
             "Distinct": st.column_config.NumberColumn(width="small", help="Different values"),
@@ -111,10 +157,16 @@ def editor(table: Table, roles: Roles) -> Roles:
             ),
             "Why": st.column_config.TextColumn("Why this type", width="large"),
         },
-        height=min(38 + 35 * len(names), 420),
+        height="content" if len(names) <= _MOST_OPEN else _HEIGHT,
     )
     ticked = [bool(tick) for tick in edited[_FEATURE]]
-    return chosen(table, ticked, label, row_id)
+    now = chosen(table, ticked, label, row_id)
+    change = retyped(table, now, types, [str(kind) for kind in edited[_TYPE]])
+    if change is not None:
+        state.set_roles(table.digest, change[0])
+        state.set_types(table.digest, change[1])
+        st.rerun()
+    return now
 
 
 _LABEL_HELP = "Classes to learn from, or to colour the map with. Never a feature at the same time."

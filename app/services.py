@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from lvmcore.results import FitStep, Snapshot
 
 __all__ = [
+    "FEATURE_TYPES",
     "Progress",
     "cancel",
     "cards",
@@ -75,6 +76,9 @@ __all__ = [
     "table",
     "warm_up",
 ]
+
+#: Types of columns that a fit learns from unless somebody says otherwise.
+FEATURE_TYPES = ("numeric", "count", "binary")
 
 _WARM_UP_AFTER_SECONDS = 1.0
 _LOOK_AGAIN_SECONDS = 0.02
@@ -180,11 +184,10 @@ def _title(filename: str) -> str:
 def proposed_roles(table: Table) -> Roles:
     """What the columns of a table would be used for."""
     label, row_id = propose_label(table), propose_row_id(table)
-    usable = ("numeric", "count", "binary")
     features = tuple(
         column.name
         for column in table.columns
-        if column.type in usable and column.name not in (label, row_id)
+        if column.type in FEATURE_TYPES and column.name not in (label, row_id)
     )
     return Roles(features, label, row_id)
 
@@ -195,12 +198,15 @@ def dataset_of(table: Table, roles: Roles) -> Dataset:
     Raises:
         DataError: a column cannot be used as asked.
     """
-    return _dataset(table.digest, table.name, roles, table)
+    types = tuple(str(column.type) for column in table.columns)
+    return _dataset(table.digest, table.name, types, roles, table)
 
 
 @st.cache_resource(show_spinner=False, max_entries=8)
-def _dataset(digest: str, name: str, roles: Roles, _table: Table) -> Dataset:
-    del digest, name  # the cache's key
+def _dataset(
+    digest: str, name: str, types: tuple[str, ...], roles: Roles, _table: Table
+) -> Dataset:
+    del digest, name, types  # the cache's key
     return _table.dataset(features=roles.features, label=roles.label, row_id=roles.row_id)
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "Roles",
     "Sample",
     "Source",
+    "Types",
     "Upload",
     "choose",
     "close_run",
@@ -41,10 +42,12 @@ __all__ = [
     "set_region",
     "set_roles",
     "set_shown",
+    "set_types",
     "set_value",
     "shown",
     "source",
     "sync_address",
+    "types",
     "value",
     "widget",
 ]
@@ -66,6 +69,7 @@ _RUN = "run"
 _SOURCE = "source"
 _READING = "reading"
 _ROLES = "roles"
+_TYPES = "types"
 _FAILED = "failed"
 _MODEL = "model"
 _PROBLEM = "problem"
@@ -133,6 +137,21 @@ class Failed:
 
     upload: Upload
     message: str
+
+
+@dataclass(frozen=True)
+class Types:
+    """Column types that somebody chose in place of the proposed ones.
+
+    Attributes:
+        chosen: name and type of each such column.
+        problem: why the last choice was refused; None where it was not.
+        turn: counts the choices, so that a new editor takes the place of the one before.
+    """
+
+    chosen: tuple[tuple[str, str], ...] = ()
+    problem: str | None = None
+    turn: int = 0
 
 
 @dataclass(frozen=True)
@@ -227,6 +246,17 @@ def roles(digest: str) -> Roles | None:
 def set_roles(digest: str, roles: Roles) -> None:
     """Use the columns of the table with this digest in another way."""
     st.session_state[_ROLES] = (digest, roles)
+
+
+def types(digest: str) -> Types:
+    """The column types chosen for the table with this digest."""
+    kept: tuple[str, Types] | None = _get(_TYPES)
+    return kept[1] if kept is not None and kept[0] == digest else Types()
+
+
+def set_types(digest: str, types: Types) -> None:
+    """Choose other column types for the table with this digest."""
+    st.session_state[_TYPES] = (digest, types)
 
 
 def failed() -> Failed | None:

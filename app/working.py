@@ -20,11 +20,14 @@ def following() -> bool:
 def table() -> Table:
     """The session's table: the chosen one, or else the sample that a first visit finds.
 
+    Its column types are those that were chosen here, and the proposed ones otherwise.
+
     Raises:
         DataError: it cannot be read.
     """
     source = state.source() or state.Sample(state.DEFAULT_SAMPLE)
-    return services.table(source, state.reading())
+    read = services.table(source, state.reading())
+    return read.with_types(dict(state.types(read.digest).chosen))
 
 
 def roles(table: Table) -> state.Roles:

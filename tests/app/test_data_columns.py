@@ -8,7 +8,7 @@ from app import columns
 from app.histogram import BARS, histogram
 from app.intake import reading_of
 from app.services import proposed_roles
-from app.state import Reading, Roles
+from app.state import Reading, Roles, Types
 from lvmcore.data import Table, load_sample, read_table
 
 CSV = b"""id,height,weight,sex,species,comment
@@ -83,3 +83,36 @@ def test_empty_fields_leave_the_reading_to_detection() -> None:
     assert reading_of(";", "latin-1", ",", False, "-999, n/d") == Reading(
         ";", "latin-1", ",", False, ("-999", "n/d")
     )
+
+
+def _types(table: Table, **others: str) -> list[str]:
+    return [others.get(column.name, str(column.type)) for column in table.columns]
+
+
+def test_another_type_makes_a_column_a_feature_or_none(table: Table) -> None:
+    roles = proposed_roles(table)
+    assert columns.retyped(table, roles, Types(), _types(table)) is None
+    change = columns.retyped(table, roles, Types(), _types(table, weight="category"))
+    assert change is not None
+    now, types = change
+    assert set(roles.features) - set(now.features) == {"weight"}
+    assert types == Types((("weight", "category"),), None, 1)
+
+    table = table.with_types(dict(types.chosen))
+    assert table.column("weight").why == "Set by you."
+    change = columns.retyped(table, now, types, _types(table, weight="count"))
+    assert change is not None
+    assert change[0] == roles
+    assert change[1] == Types((("weight", "count"),), None, 2)
+
+
+def test_a_type_that_the_cells_do_not_allow_is_refused_with_the_reason(table: Table) -> None:
+    roles = proposed_roles(table)
+    change = columns.retyped(table, roles, Types(), _types(table, species="numeric"))
+    assert change is not None
+    now, types = change
+    assert now == roles
+    assert types.chosen == ()
+    assert types.turn == 1
+    assert types.problem is not None
+    assert "'species' cannot be numeric: its cells are no numbers" in types.problem
