@@ -54,6 +54,17 @@ def test_pages_are_drawn(
     drawn("latent without its run")
 
 
+def test_tables_offer_only_the_pages_own_downloads(dashboard: Dashboard) -> None:
+    """What Streamlit's own download writes, a spreadsheet may run as formulas."""
+    dashboard.open()
+    dashboard.settled()
+    dashboard.page.get_by_test_id("stDataFrame").first.hover()
+    expect(dashboard.page.get_by_role("button", name="Fullscreen").first).to_be_visible()
+    unsafe = dashboard.page.locator('button[aria-label^="Download as CSV"]')
+    expect(unsafe.first).to_be_attached()
+    expect(unsafe.filter(visible=True)).to_have_count(0)
+
+
 def test_a_first_visit_ends_at_a_map(dashboard: Dashboard) -> None:
     """The button of the empty Latent page fits the sample; the run is open on every page."""
     page = dashboard.page
