@@ -252,6 +252,7 @@ class Dashboard:
 
     def still(self) -> None:
         """Wait until the map has been drawn and has stayed in its place for half a second."""
+        self.page.evaluate("() => { delete window.latentboardPlace; }")
         self.page.wait_for_function(
             """(name) => {
               const plot = document.querySelector(`[aria-label="${name}"] .js-plotly-plot`);
@@ -292,10 +293,25 @@ class Dashboard:
             plot["y"]["origin"] + (1 - up) * plot["y"]["pixels"],
         )
 
-    def click_map(self, x: float, y: float) -> None:
-        """Move to a place on the page, and click there."""
+    def click(self, place: tuple[float, float], entry: int, name: str = MAP) -> None:
+        """Point at something in a figure, and click it as soon as the figure knows what it is.
+
+        Args:
+            place: on the page, in pixels.
+            entry: what the thing carries first in its custom data, as a row its number.
+            name: of the figure.
+        """
+        x, y = place
         self.page.mouse.move(x - 12, y - 12)
         self.page.mouse.move(x, y, steps=4)
+        self.page.wait_for_function(
+            """([name, entry]) => {
+              const plot = document.querySelector(`[aria-label="${name}"] .js-plotly-plot`);
+              return (plot._hoverdata ?? []).some((one) => one.customdata?.[0] === entry);
+            }""",
+            arg=[name, entry],
+            polling="raf",
+        )
         self.page.mouse.click(x, y)
 
     def lasso(self, corners: Sequence[tuple[float, float]]) -> NDArray[np.float64]:

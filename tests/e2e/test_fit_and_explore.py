@@ -115,7 +115,7 @@ def test_a_map_is_explored_and_taken_away(dashboard: Dashboard, case: Case) -> N
     _shows_what_the_model_says(dashboard, run)
     _exports_the_embedding(dashboard, run)
     _selects_exactly_the_encircled_rows(dashboard, run)
-    _reconstructs_a_chosen_row(dashboard, run)
+    _reconstructs_a_clicked_row(dashboard, run)
     _puts_a_clicked_dimension_on_the_map(dashboard, run)
     dashboard.no_traceback()
     assert dashboard.worker_log(run) == ""
@@ -211,10 +211,10 @@ def _encircled(points: NDArray[np.float64], polygon: NDArray[np.float64]) -> NDA
     return inside
 
 
-def _reconstructs_a_chosen_row(dashboard: Dashboard, run: str) -> None:
-    """The row farthest from all others, found by its name."""
+def _reconstructs_a_clicked_row(dashboard: Dashboard, run: str) -> None:
+    """The row farthest from all others, so that the click is about no other."""
     page, model = dashboard.page, dashboard.model(run)
-    dashboard.settled()
+    dashboard.still()
     numbers, places = dashboard.rows()
     apart = np.linalg.norm(places[:, None] - places[None], axis=-1)
     np.fill_diagonal(apart, np.inf)
@@ -224,10 +224,7 @@ def _reconstructs_a_chosen_row(dashboard: Dashboard, run: str) -> None:
     dataset = dashboard.store().get_dataset(job.spec.dataset)
     assert dataset.labels is not None
     told = f"Row {dataset.row_ids[row]}, {dataset.label_name}: {dataset.labels[row]}"
-    choice = page.locator('[data-testid=stSelectbox]:has-text("Row") input').last
-    choice.click()
-    page.keyboard.type(str(dataset.row_ids[row]))
-    page.keyboard.press("Enter")
+    dashboard.click((places[pick][0], places[pick][1]), row)
     dashboard.says(told)
     dashboard.figure(RECONSTRUCTION)
     dashboard.settled()
@@ -253,7 +250,8 @@ def _puts_a_clicked_dimension_on_the_map(dashboard: Dashboard, run: str) -> None
     assert other is not None
     bars = dashboard.plot(RELEVANCE)
     share, bar = max((trace["y"][other], i) for i, trace in enumerate(bars["traces"]))
-    dashboard.click_map(*dashboard.pixel(bars, other + 0.8 + 0.4 * bar, 0.4 * share))
+    spot = dashboard.pixel(bars, other + 0.8 + 0.4 * bar, 0.4 * share)
+    dashboard.click(spot, other, RELEVANCE)
     dashboard.redrawn(before["turn"])
     after = dashboard.plot()
     assert after["x"]["title"] == f"latent dimension {other + 1}"
