@@ -49,18 +49,26 @@ def inside(points: NDArray[np.float64], polygon: ArrayLike) -> NDArray[np.bool_]
         [N].
     """
     corners = np.asarray(polygon, dtype=np.float64).reshape(-1, 2)
-    x, y = points[:, 0], points[:, 1]
-    winding = np.zeros(len(points), dtype=np.int64)
-    boundary = np.zeros(len(points), dtype=np.bool_)
+    found = np.zeros(len(points), dtype=np.bool_)
+    near = np.flatnonzero(
+        ((points >= corners.min(axis=0)) & (points <= corners.max(axis=0))).all(axis=1)
+    )
+    near = near[np.argsort(points[near, 1])]  # by height: an edge concerns a stretch of them
+    x, y = points[near, 0], points[near, 1]
+    winding = np.zeros(len(near), dtype=np.int64)
+    boundary = np.zeros(len(near), dtype=np.bool_)
     for (x0, y0), (x1, y1) in zip(corners, np.roll(corners, -1, axis=0), strict=True):
+        low, high = min(y0, y1), max(y0, y1)
+        start, end = np.searchsorted(y, [low, high], side="left")
+        past = np.searchsorted(y, high, side="right")
+        part = slice(start, past)
         # Twice the signed area of (start, end, point): positive to the left of the edge.
-        side = (x1 - x0) * (y - y0) - (x - x0) * (y1 - y0)
-        within_x = (min(x0, x1) <= x) & (x <= max(x0, x1))
-        within_y = (min(y0, y1) <= y) & (y <= max(y0, y1))
-        boundary |= (side == 0) & within_x & within_y
-        winding += (y0 <= y) & (y < y1) & (side > 0)
-        winding -= (y1 <= y) & (y < y0) & (side < 0)
-    found: NDArray[np.bool_] = boundary | (winding != 0)
+        side = (x1 - x0) * (y[part] - y0) - (x[part] - x0) * (y1 - y0)
+        within_x = (min(x0, x1) <= x[part]) & (x[part] <= max(x0, x1))
+        boundary[part] |= (side == 0) & within_x
+        crossed = side[: end - start]
+        winding[start:end] += crossed > 0 if y0 < y1 else -(crossed < 0).astype(np.int64)
+    found[near] = boundary | (winding != 0)
     return found
 
 

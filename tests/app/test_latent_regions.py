@@ -62,6 +62,24 @@ def test_the_direction_and_the_first_corner_do_not_matter(polygon: list[tuple[in
     np.testing.assert_array_equal(inside(points, polygon[2:] + polygon[:2]), expected)
 
 
+@pytest.mark.parametrize("rows", [1_000, 100_000, 1_000_000])
+def test_a_lasso_over_many_rows_holds_those_that_the_angle_sum_says(rows: int) -> None:
+    """A line drawn by hand, crossing itself, over a cloud of rows."""
+    rng = np.random.default_rng(rows)
+    points = rng.standard_normal((rows, 2))
+    angle = np.linspace(0.0, 4 * np.pi, 40, endpoint=False)
+    radius = 1.0 + 0.5 * rng.uniform(-1, 1, len(angle)) + 0.3 * np.sin(3 * angle)
+    polygon = np.column_stack([radius * np.cos(angle), 0.7 * radius * np.sin(angle)])
+    turned = np.zeros(rows)
+    for start, end in zip(polygon, np.roll(polygon, -1, axis=0), strict=True):
+        to_start, to_end = start - points, end - points
+        cross = to_start[:, 0] * to_end[:, 1] - to_start[:, 1] * to_end[:, 0]
+        turned += np.arctan2(cross, (to_start * to_end).sum(axis=1))
+    expected = np.rint(turned / (2 * np.pi)) != 0
+    assert 0 < expected.sum() < rows
+    np.testing.assert_array_equal(inside(points, polygon), expected)
+
+
 @pytest.mark.parametrize(
     ("point", "expected"),
     [
