@@ -19,11 +19,21 @@ from lvmcore.layers import DataDecoder, LatentRows
 from lvmcore.results import Posterior, Snapshot
 from lvmcore.variational import LOG_2PI
 
-__all__ = ["GPLatentVariableModel", "pca_start", "snapshot_of", "spread_points", "standard_draws"]
+__all__ = [
+    "LONG_TABLE",
+    "LONG_TABLE_STEPS",
+    "GPLatentVariableModel",
+    "pca_start",
+    "snapshot_of",
+    "spread_points",
+    "standard_draws",
+]
 
 START_VARIANCE = 0.1
 START_NOISE = 0.1
 SNAPSHOT_ROWS = 2000
+# From so many rows on, the suggested settings keep a fit within two minutes on two cores.
+LONG_TABLE, LONG_TABLE_STEPS = 20_000, 200
 # Draws from q(x), from the widened q(x), and from the prior.
 DENSITY_DRAWS = (128, 64, 64)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 __all__ = ["bernoulli_probit_expectation", "probit_mean", "probit_variance"]
 
 GAUSS_HERMITE_NODES = 20
+_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 @cache
@@ -35,10 +37,38 @@ def bernoulli_probit_expectation(sign: Tensor, mean: Tensor, variance: Tensor) -
         mean: same shape.
         variance: same shape, positive.
     """
-    nodes, weights = _nodes(mean.dtype, mean.device)
-    f = mean.unsqueeze(-1) + variance.sqrt().unsqueeze(-1) * nodes
-    log_phi: Tensor = torch.special.log_ndtr(sign.unsqueeze(-1) * f)
-    return log_phi @ weights
+    expectation: Tensor = _ProbitExpectation.apply(sign, mean, variance)  # type: ignore[no-untyped-call]
+    return expectation
+
+
+class _ProbitExpectation(torch.autograd.Function):
+    """Σ_l w_l log Φ(z_l), z_l = t (m + s √2 x_l), one node at a time, its gradient on the way.
+
+    d/dm = Σ_l w_l t r(z_l) and d/ds = Σ_l w_l t r(z_l) √2 x_l with r(z) = φ(z)/Φ(z), which keeps
+    no graph through rows × classes × nodes.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, sign: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """The expectation, and the two gradients for ``backward``."""
+        nodes, weights = _nodes(mean.dtype, mean.device)
+        centre, spread = sign * mean, sign * variance.sqrt()
+        total, by_centre, by_spread = (torch.zeros_like(mean) for _ in range(3))
+        for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True):
+            z = torch.add(centre, spread, alpha=node)
+            log_phi = torch.special.log_ndtr(z)
+            ratio = z.square_().mul_(-0.5).sub_(log_phi).sub_(_HALF_LOG_2PI).exp_()
+            total.add_(log_phi, alpha=weight)
+            by_centre.add_(ratio, alpha=weight)
+            by_spread.add_(ratio, alpha=weight * node)
+        ctx.save_for_backward(sign * by_centre, by_spread * 0.5 * sign / variance.sqrt())
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor]:
+        """Gradients by mean and variance; the sign is data."""
+        by_mean, by_variance = ctx.saved_tensors
+        return None, grad * by_mean, grad * by_variance
 
 
 def probit_mean(mean: Tensor, variance: Tensor) -> Tensor:

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from lvmcore.base import Capabilities, Problem, to_numpy
 from lvmcore.gplvm import (
+    LONG_TABLE,
+    LONG_TABLE_STEPS,
     START_VARIANCE,
     GPLatentVariableModel,
     pca_start,
@@ -78,8 +80,10 @@ class BayesianGPLVM(GPLatentVariableModel):
 
     @classmethod
     def suggest(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Any]:
-        """More inducing inputs for longer tables."""
+        """More inducing inputs for longer tables; for very long ones fewer steps instead."""
         del n_columns, n_classes
+        if n_rows > LONG_TABLE:
+            return {"max_iter": LONG_TABLE_STEPS}
         return {"n_inducing": 50} if n_rows > 1000 else {}
 
     def _fit(self, problem: Problem) -> Outcome:

@@ -14,6 +14,8 @@ from torch import Tensor
 from lvmcore.base import Capabilities, Problem, to_numpy
 from lvmcore.errors import ConfigError
 from lvmcore.gplvm import (
+    LONG_TABLE,
+    LONG_TABLE_STEPS,
     START_VARIANCE,
     GPLatentVariableModel,
     pca_start,
@@ -120,8 +122,10 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
 
     @classmethod
     def suggest(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Any]:
-        """More inducing inputs for longer tables and for many classes."""
+        """More inducing inputs for longer tables and for many classes; fewer steps at the end."""
         del n_columns
+        if n_rows > LONG_TABLE:
+            return {"max_iter": LONG_TABLE_STEPS}
         return {"n_inducing": 50} if n_rows > 1000 or n_classes > 5 else {}
 
     # ---- fitting -------------------------------------------------------------------------------
