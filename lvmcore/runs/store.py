@@ -244,9 +244,8 @@ class Store:
 
         folder = self._known(id)
         if not folder.model_path.is_file():
-            raise DataError(
-                f"The run {folder.about().name or folder.spec().name} is {folder.state().status} and has no fitted model."
-            )
+            name = folder.about().name or folder.spec().name
+            raise DataError(f"The run {name} is {folder.state().status} and has no fitted model.")
         return load(folder.model_path)
 
     def folder(self, id: str) -> Path:
