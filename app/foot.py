@@ -57,7 +57,7 @@ def _run(drawn: str | None) -> None:
         return
     if drawn is not None and job.status != drawn:
         st.rerun()
-    st.text(shortened(job.spec.name, 56))
+    st.text(shortened(job.name, 56))
     words: str = job.status
     if job.status == "queued" and job.queue_place:
         words = f"queued, place {job.queue_place}"
@@ -83,7 +83,7 @@ def _earlier() -> None:
 
 def _title(job: Job) -> str:
     ago = when((now() - job.submitted).total_seconds())
-    return f"{shortened(job.spec.name, 40)} · {job.status} · {ago}"
+    return f"{shortened(job.name, 40)} · {job.status} · {ago}"
 
 
 def _reopen(key: str) -> None:

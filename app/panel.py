@@ -59,7 +59,7 @@ def _head(job: Job, seen: Progress) -> None:
     """One row: what is running, how far it is, and the one thing to do about it."""
     words, action = st.columns([5, 1], vertical_alignment="center")
     with words:
-        st.markdown(f"**{markdown(job.spec.name)}** &nbsp; {markdown(_where(job, seen))}")
+        st.markdown(f"**{markdown(job.name)}** &nbsp; {markdown(_where(job, seen))}")
         if not job.finished:
             st.progress(_share(seen))
     with action:

@@ -8,14 +8,13 @@ from functools import cache
 
 import plotly.graph_objects as go
 
+from lvmcore.runs.looks import OKABE_ITO, SHAPES
+
 __all__ = ["ACCENT", "NUMBERS", "SECOND", "Ink", "category", "escape", "ink", "ramp", "template"]
 
 ACCENT = "#0E7C7B"
 #: The second path's bars, beside the accent.
 SECOND = "#E69F00"
-
-_OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
-_SHAPES = ("circle", "diamond", "square", "triangle-up")
 
 #: cividis, from its dark end.
 _CIVIDIS = (
@@ -63,8 +62,8 @@ def category(code: int, dark: bool) -> tuple[str, str]:
         code: from 0.
         dark: whether the page is dark.
     """
-    colours = (*_OKABE_ITO, "#FFFFFF" if dark else "#000000")
-    shape = _SHAPES[code // len(colours) % len(_SHAPES)]
+    colours = (*OKABE_ITO, "#FFFFFF" if dark else "#000000")
+    shape = SHAPES[code // len(colours) % len(SHAPES)]
     return colours[code % len(colours)], shape
 
 
@@ -125,7 +124,7 @@ def template(dark: bool) -> go.layout.Template:
         "font": {"family": "Inter, sans-serif", "size": 13, "color": colours.text},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": colours.panel,
-        "colorway": list(_OKABE_ITO),
+        "colorway": list(OKABE_ITO),
         "xaxis": axis,
         "yaxis": axis,
         "margin": {"l": 8, "r": 8, "t": 8, "b": 8},

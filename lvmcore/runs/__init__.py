@@ -4,7 +4,10 @@ Importing this package loads neither torch nor the models.
 """
 
 from lvmcore.runs.artifacts import embedding_frame, to_csv_bytes, to_parquet_bytes
+from lvmcore.runs.curves import curves_frame
 from lvmcore.runs.launcher import Launcher
+from lvmcore.runs.picture import map_picture
+from lvmcore.runs.snippet import snippet
 from lvmcore.runs.spec import Event, Job, JobSpec, Metric
 from lvmcore.runs.store import Store
 
@@ -15,7 +18,10 @@ __all__ = [
     "Launcher",
     "Metric",
     "Store",
+    "curves_frame",
     "embedding_frame",
+    "map_picture",
+    "snippet",
     "to_csv_bytes",
     "to_parquet_bytes",
 ]

@@ -17,6 +17,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from lvmcore.errors import ConfigError, DataError
+from lvmcore.runs.about import About
 from lvmcore.runs.files import read_json, write_json
 from lvmcore.runs.spec import FINISHED, Job, JobSpec, Metric, Stage, Status, check_status, now
 
@@ -93,6 +94,7 @@ class JobFolder:
         self.path = path
         self.spec_path = path / "spec.json"
         self.status_path = path / "status.json"
+        self.about_path = path / "about.json"
         self.events_path = path / "events.jsonl"
         self.model_path = path / "model.safetensors"
         self.embedding_path = path / "embedding.parquet"
@@ -166,15 +168,24 @@ class JobFolder:
         except TypeError as error:
             raise DataError(f"{self.metrics_path} makes no sense: {error}.") from error
 
+    def about(self) -> About:
+        """Its name and note as people changed them; what cannot be read counts as unchanged."""
+        try:
+            return About.from_json(read_json(self.about_path))
+        except DataError:
+            return About()
+
     def job(self, name: str) -> Job:
         """The run as it stands, under the id ``name``; a dead one is settled first."""
-        state = self.settle()
+        state, about = self.settle(), self.about()
         return Job(
             id=name,
             spec=self.spec(),
             **{part.name: getattr(state, part.name) for part in dataclasses.fields(state)},
             metrics=self.metrics(),
             has_model=self.model_path.is_file(),
+            name=about.name,
+            note=about.note,
         )
 
     # ---- writing -------------------------------------------------------------------------------
@@ -198,6 +209,10 @@ class JobFolder:
     def write_state(self, state: State) -> None:
         """Replace the state; only for the holder of the lock."""
         write_json(self.status_path, state.to_json())
+
+    def write_about(self, about: About) -> None:
+        """Replace the name and the note; anybody may, at any time."""
+        write_json(self.about_path, dataclasses.asdict(about))
 
     def request_cancel(self) -> None:
         """Ask for the run to stop: at once if it is queued, else at its next step."""

@@ -135,6 +135,8 @@ class Job:
         notes: plain sentences about the fit (rows left out, columns set aside).
         metrics: figures about the map, by key; empty until they are measured.
         has_model: whether there is a fitted model to load.
+        name: what the run is called now, for people; by default as it was asked for.
+        note: what somebody wrote down about it.
     """
 
     id: str
@@ -152,6 +154,12 @@ class Job:
     notes: tuple[str, ...] = ()
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     has_model: bool = False
+    name: str = ""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", self.spec.name)
 
     @property
     def finished(self) -> bool:

@@ -25,6 +25,7 @@ from lvmcore.errors import ConfigError, DataError
 from lvmcore.runs.events import read_events
 from lvmcore.runs.folder import JobFolder
 from lvmcore.runs.spec import Event, Job, JobSpec
+from lvmcore.runs.usage import Usage, measure_usage
 
 if TYPE_CHECKING:
     from lvmcore.base import LatentVariableModel
@@ -101,6 +102,33 @@ class Store:
         if not _DIGEST.fullmatch(digest):
             raise ConfigError(f"{digest!r} is no digest: expected hexadecimal digits.")
         return self._datasets / digest
+
+    def delete_dataset(self, digest: str) -> None:
+        """Delete a dataset and all its runs.
+
+        Raises:
+            ConfigError: one of the runs is under way; nothing is deleted then.
+            DataError: the store holds no such dataset.
+        """
+        path = self._dataset_path(digest)
+        if not path.is_dir():
+            raise DataError(f"The store {self.home} holds no dataset with the digest {digest}.")
+        jobs = [job for job in self._readable() if job.spec.dataset == digest]
+        busy = [job.name for job in jobs if job.status == "running"]
+        if busy:
+            raise ConfigError(
+                f"The data set cannot be deleted while a run of it is under way: {busy[0]}. Wait "
+                "for its end, or cancel it first."
+            )
+        for job in jobs:
+            self.delete(job.id)
+        doomed = self.home / f".deleted-{digest}"
+        path.rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
+
+    def size(self) -> Usage:
+        """How much room everything takes on the disk, by dataset and by run."""
+        return measure_usage(self._datasets, self._jobs)
 
     # ---- runs ----------------------------------------------------------------------------------
 
@@ -186,6 +214,26 @@ class Store:
         with self._guard:
             self._seen.pop(id, None)
 
+    def rename(self, id: str, name: str) -> None:
+        """Call a run something else; a blank name gives it its first one back.
+
+        Raises:
+            ConfigError: the name is too long.
+        """
+        folder = self._known(id)
+        with self._guard:
+            folder.write_about(folder.about().named(name))
+
+    def annotate(self, id: str, note: str) -> None:
+        """Write something down about a run, in place of what was written before.
+
+        Raises:
+            ConfigError: the note is too long.
+        """
+        folder = self._known(id)
+        with self._guard:
+            folder.write_about(folder.about().noted(note))
+
     def load_model(self, id: str) -> LatentVariableModel:
         """The fitted model of a run (loads torch).
 
@@ -196,9 +244,8 @@ class Store:
 
         folder = self._known(id)
         if not folder.model_path.is_file():
-            raise DataError(
-                f"The run {folder.spec().name} is {folder.state().status} and has no fitted model."
-            )
+            name = folder.about().name or folder.spec().name
+            raise DataError(f"The run {name} is {folder.state().status} and has no fitted model.")
         return load(folder.model_path)
 
     def folder(self, id: str) -> Path:
@@ -237,7 +284,13 @@ class Store:
         """The run, from memory if its files have not changed since."""
         folder = self._known(id)
         stamp = tuple(
-            _stamp(path) for path in (folder.status_path, folder.metrics_path, folder.model_path)
+            _stamp(path)
+            for path in (
+                folder.status_path,
+                folder.about_path,
+                folder.metrics_path,
+                folder.model_path,
+            )
         )
         with self._guard:
             known = self._seen.get(id)

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from app import live
-from app.colouring import MOST, Categories, categories
+from app.colouring import Categories, categories
 from lvmcore.results import FitStep, Snapshot
+from lvmcore.runs.looks import MOST
 
 
 def _steps(values: np.ndarray) -> list[FitStep]:

@@ -14,12 +14,13 @@ from app.axes import (
     positions,
     shares,
 )
-from app.colouring import MISSING, MOST, OTHER, Categories, Numbers, categories, colouring
+from app.colouring import MISSING, OTHER, Categories, Numbers, categories, colouring
 from app.exploring import Ask, Point, apart, heatmap, reconstruct
 from lvmcore import LDGD, BayesianGPLVM, ProbabilisticPCA
 from lvmcore.base import LatentVariableModel
 from lvmcore.data import Dataset
 from lvmcore.errors import UnsupportedError
+from lvmcore.runs.looks import MOST
 
 Fitted = tuple[LatentVariableModel, Dataset]
 

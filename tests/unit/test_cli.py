@@ -68,7 +68,7 @@ def test_without_out_the_run_is_in_the_store(
     assert "Label: species" in said
     assert "Row id: sample" in said
     (job,) = Store(home).list()
-    assert (job.status, job.spec.name) == ("done", "a first look")
+    assert (job.status, job.name) == ("done", "a first look")
     assert Store(home).get_dataset(job.spec.dataset).label_name == "species"
 
 

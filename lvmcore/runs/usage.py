@@ -1,0 +1,56 @@
+"""How much room a store takes on the disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Usage", "measure_usage"]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Room on the disk, in bytes of files.
+
+    Attributes:
+        datasets: of each dataset, by its digest.
+        runs: of each run, by its id.
+    """
+
+    datasets: Mapping[str, int]
+    runs: Mapping[str, int]
+
+    @property
+    def total(self) -> int:
+        """Of all datasets and runs."""
+        return sum(self.datasets.values()) + sum(self.runs.values())
+
+
+def measure_usage(datasets: Path, runs: Path) -> Usage:
+    """Measure the folders below two folders: one for each dataset, one for each run."""
+    return Usage(_by_name(datasets), _by_name(runs))
+
+
+def _by_name(parent: Path) -> dict[str, int]:
+    return {path.name: _bytes(path) for path in parent.iterdir() if path.is_dir()}
+
+
+def _bytes(folder: Path) -> int:
+    """Bytes of the files in a folder; what goes away meanwhile counts nothing."""
+    total, waiting = 0, [str(folder)]
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                else:
+                    total += entry.stat(follow_symlinks=False).st_size
+            except OSError:
+                continue
+    return total
