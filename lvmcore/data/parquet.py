@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pat
 
+from lvmcore.data.source import refuse_size
 from lvmcore.errors import DataError
 
 __all__ = ["is_parquet", "read_parquet"]
@@ -42,6 +43,7 @@ def read_parquet(data: bytes, name: str, max_bytes: int) -> tuple[pd.DataFrame, 
                 f"{name!r} unpacks to {size / 1e6:,.0f} MB, more than the {max_bytes / 1e6:,.0f} "
                 "MB that are read. Save fewer rows or columns."
             )
+        refuse_size(file.metadata.num_rows, file.metadata.num_columns, name)
         table = file.read().replace_schema_metadata(None)
     except (pa.ArrowException, OSError) as error:
         raise DataError(
