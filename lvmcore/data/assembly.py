@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lvmcore.data.columns import Column, describe, label_like_names
 from lvmcore.data.convert import Converted, convert
 from lvmcore.data.csvtext import TextTable
-from lvmcore.data.missing import as_floats, mark_missing_numbers
+from lvmcore.data.missing import is_numeric, mark_missing_numbers
 from lvmcore.data.names import unique_names
 from lvmcore.data.numberformat import NumberFormat, detect_number_format
 from lvmcore.data.table import Detected, Table, infinity_notes
@@ -57,7 +57,7 @@ class Assembly:
             digest: The table's digest.
         """
         layout = self.text.layout
-        cells, header = self._without_blanks(self.text.cells, layout.cells)
+        cells, header = self._without_blanks(self.text.take_cells(), layout.cells)
         second = layout.second_header
         if second is not None:
             second = tuple(second[int(name)] for name in cells.column_names)
@@ -68,12 +68,15 @@ class Assembly:
                 "Row 1 looks like a second header row (units or sub-headings). It is kept here, "
                 "and left out of datasets."
             )
-        converted = self._convert([column.combine_chunks() for column in cells.columns])
+        converted = self._convert(cells)
         converted = self._without_repeated_headers(converted, cells, header)
+        del cells  # as large as all that follows: its memory is needed now
         found, told = mark_missing_numbers(converted, names, self.asked.missing_numbers)
         self.notes += told
         markers = {marker for one in converted for marker in one.markers} | set(found)
         frame = pd.DataFrame(dict(zip(names, (one.values for one in converted), strict=True)))
+        for one in converted:  # the frame has copies
+            one.values = None
         columns = self._describe(frame, converted, header)
         self._note_cells(columns, converted)
         written = known.format.startswith(("csv", "tsv", "text"))
@@ -119,11 +122,16 @@ class Assembly:
         kept = [position for position in range(len(header)) if position not in set(ghosts)]
         return cells.select(kept), tuple(header[position] for position in kept)
 
-    def _convert(self, columns: list[Any]) -> list[Converted]:
+    def _convert(self, cells: Any) -> list[Converted]:
         """Convert all columns; once more when cells show that numbers are written otherwise."""
         strings = self.asked.missing
         headers = int(self.text.layout.second_header is not None)
-        converted = [convert(column, self.numbers, strings, headers) for column in columns]
+
+        def all_as(numbers: NumberFormat) -> list[Converted]:
+            columns = (column.combine_chunks() for column in cells.columns)
+            return [convert(column, numbers, strings, headers) for column in columns]
+
+        converted = all_as(self.numbers)
         suspects = [cell for one in converted for cell in one.suspects]
         if not suspects:
             return converted
@@ -135,14 +143,14 @@ class Assembly:
         if numbers == self.numbers:
             return converted
         self.numbers = numbers
-        return [convert(column, numbers, strings, headers) for column in columns]
+        return all_as(numbers)
 
     def _without_repeated_headers(
         self, converted: list[Converted], cells: Any, header: tuple[str, ...]
     ) -> list[Converted]:
         """Look for rows that have words in every column of numbers: headers in mid-table."""
         touched = [one for one in converted if one.unparsed]
-        numeric = sum(as_floats(one.values) is not None for one in converted)
+        numeric = sum(is_numeric(one.values) for one in converted)
         if len(touched) < max(2, numeric):
             return converted
         counts = np.zeros(cells.num_rows, dtype=np.intp)
@@ -164,9 +172,7 @@ class Assembly:
         self.notes.append(f"The header is repeated {times} among the rows; these were left out.")
         keep = np.ones(cells.num_rows, dtype=bool)
         keep[rows] = False
-        return self._convert(
-            [column.combine_chunks() for column in cells.filter(pa.array(keep)).columns]
-        )
+        return self._convert(cells.filter(pa.array(keep)))
 
     @staticmethod
     def _row(cells: Any, row: int) -> tuple[str, ...]:

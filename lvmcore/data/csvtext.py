@@ -25,7 +25,7 @@ _LEAST_LINES = 40
 _MAX_NEWLINES = 50
 
 
-@dataclass(frozen=True)
+@dataclass
 class TextTable:
     """A table of strings and how it was found.
 
@@ -42,6 +42,11 @@ class TextTable:
     dialect: Dialect
     numbers: NumberFormat
     notes: list[str]
+
+    def take_cells(self) -> Any:
+        """Hand the cells over; they are freed when whoever takes them is done with them."""
+        cells, self.cells = self.cells, None
+        return cells
 
 
 def parse_text(
