@@ -14,7 +14,7 @@ from lvmcore.data.dialect import NO_DELIMITER, Dialect, detect_dialect, split_ro
 from lvmcore.data.layout import Layout, find_footnotes, find_layout
 from lvmcore.data.numberformat import NumberFormat, detect_number_format
 from lvmcore.data.ragged import refuse_stray_quotes, repair
-from lvmcore.data.source import SAMPLE_BYTES
+from lvmcore.data.source import SAMPLE_BYTES, refuse_size
 from lvmcore.errors import DataError
 
 __all__ = ["TextTable", "parse_text"]
@@ -22,11 +22,10 @@ __all__ = ["TextTable", "parse_text"]
 _MAX_LINE = 64 * 1024**2
 _ONE_LINE = 1024**2
 _LEAST_LINES = 40
-_MAX_COLUMNS = 100_000
 _MAX_NEWLINES = 50
 
 
-@dataclass(frozen=True)
+@dataclass
 class TextTable:
     """A table of strings and how it was found.
 
@@ -44,6 +43,11 @@ class TextTable:
     numbers: NumberFormat
     notes: list[str]
 
+    def take_cells(self) -> Any:
+        """Hand the cells over; they are freed when whoever takes them is done with them."""
+        cells, self.cells = self.cells, None
+        return cells
+
 
 def parse_text(
     data: bytes,
@@ -52,6 +56,8 @@ def parse_text(
     delimiter: str | None,
     decimal: str | None,
     header: int | bool | None,
+    thousands: str | None = None,
+    dialect: Dialect | None = None,
 ) -> TextTable:
     """Parse the text of one table.
 
@@ -61,16 +67,19 @@ def parse_text(
         delimiter: See `read_table`.
         decimal: See `read_table`.
         header: See `read_table`.
+        thousands: See `read_table`.
+        dialect: How the text was written, where this package wrote it.
 
     Raises:
         DataError: The text is not one table.
     """
-    if b"\r" in data[:SAMPLE_BYTES] and b"\n" not in data[:SAMPLE_BYTES]:
+    ours = dialect is not None
+    if not ours and b"\r" in data[:SAMPLE_BYTES] and b"\n" not in data[:SAMPLE_BYTES]:
         data = data.replace(b"\r", b"\n")
     if not data.strip():
         raise DataError(f"{name!r} holds only blank lines. Expected a header row and values.")
     head = _head(data, name)
-    dialect = detect_dialect(head, delimiter)
+    dialect = dialect or detect_dialect(head, delimiter)
     try:
         rows = list(split_rows(head, dialect))
     except csv.Error as error:
@@ -80,17 +89,18 @@ def parse_text(
         ) from error
     cells = (cell for row in rows for cell in row.cells)
     shown = None if dialect.delimiter == NO_DELIMITER else dialect.delimiter
-    numbers = detect_number_format(cells, shown, decimal)
+    numbers = detect_number_format(cells, shown, decimal, thousands)
     layout = find_layout(rows, numbers, header, name)
-    if layout.width > _MAX_COLUMNS:
-        raise DataError(
-            f"{name!r} has {layout.width:,} columns, more than the {_MAX_COLUMNS:,} that are read. "
-            "Expected one row per observation: is the table turned on its side?"
-        )
+    refuse_size(data.count(b"\n"), layout.width, name)
     start = sum(len(line.encode()) for line in head[: layout.first])
     end, notes = _without_footnotes(data, start, dialect, layout)
-    table, found = _parse(data, start, end, dialect, layout, name)
-    return TextTable(table, layout, dialect, numbers, [*layout.notes, *notes, *found])
+    notes = [*layout.notes, *notes]
+    if ours:
+        table = _read(memoryview(data)[start:end], dialect.delimiter, dialect.quote, layout.width)
+    else:
+        table, found = _parse(data, start, end, dialect, layout, name)
+        notes += found
+    return TextTable(table, layout, dialect, numbers, notes)
 
 
 def _head(data: bytes, name: str) -> list[str]:

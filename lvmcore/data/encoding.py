@@ -6,7 +6,7 @@ from collections import Counter
 
 import charset_normalizer
 
-from lvmcore.data.source import SAMPLE_BYTES
+from lvmcore.data.source import FORMATS, SAMPLE_BYTES
 from lvmcore.errors import DataError
 
 __all__ = ["to_utf8"]
@@ -114,7 +114,7 @@ def _refuse_binary(head: bytes, name: str) -> None:
     if head.count(0) or control > len(head) / 100:
         raise DataError(
             f"{name!r} is not a text file: its first {len(head):,} bytes hold {control:,} control "
-            "bytes. Expected CSV, TSV, their gzip, or Parquet. Export the table as CSV."
+            f"bytes. Expected {FORMATS}. Export the table as CSV."
         )
 
 

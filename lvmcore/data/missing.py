@@ -1,7 +1,7 @@
 """Numbers that mean missing: turned into missing cells where that is sure, else reported."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lvmcore.data.convert import Converted
 from lvmcore.data.markers import Sentinel, find_sentinels
 
-__all__ = ["as_floats", "mark_missing_numbers"]
+__all__ = ["as_floats", "is_numeric", "mark_missing_numbers"]
 
 
 def mark_missing_numbers(
@@ -26,7 +26,7 @@ def mark_missing_numbers(
     Returns:
         The numbers that were found and are missing now, as text, and notes.
     """
-    floats = [as_floats(one.values) for one in converted]
+    floats = _Floats(converted)
     values = [number for number in asked if np.isfinite(number)]
     notes = []
     for sentinel in find_sentinels(floats):
@@ -47,12 +47,42 @@ def mark_missing_numbers(
     return found, notes
 
 
+class _Floats(Sequence[NDArray[np.float64] | None]):
+    """The columns as `as_floats` gives them, each when it is asked for: all would be too many."""
+
+    def __init__(self, columns: Sequence[Converted]) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @overload
+    def __getitem__(self, index: int) -> NDArray[np.float64] | None: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[NDArray[np.float64] | None]: ...
+
+    def __getitem__(
+        self, index: int | slice
+    ) -> NDArray[np.float64] | Sequence[NDArray[np.float64] | None] | None:
+        if isinstance(index, slice):
+            return _Floats(self.columns[index])
+        return as_floats(self.columns[index].values)
+
+
+def is_numeric(values: Any) -> bool:
+    """Whether a column holds numbers."""
+    if isinstance(values, pd.arrays.IntegerArray):
+        return True
+    return isinstance(values, np.ndarray) and values.dtype.kind in "iuf"
+
+
 def as_floats(values: Any) -> NDArray[np.float64] | None:
     """The values of a numeric column with NaN for missing; None for any other column."""
     if isinstance(values, pd.arrays.IntegerArray):
         return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-    if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
-        return values.astype(np.float64)
+    if is_numeric(values):
+        return np.asarray(values, dtype=np.float64)
     return None
 
 

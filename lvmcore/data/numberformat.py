@@ -19,6 +19,8 @@ _GROUPED = re.compile(
     r"[+-]?\d{1,3}([,.'’\u0020\u00a0\u202f\u2009])\d{3}(?:\1\d{3})*(?:([.,])\d+)?"
 )
 _COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+#: The decimal mark that goes with a thousands separator which could be one itself.
+_OTHER = {",": ".", ".": ","}
 _INFINITE = r"[+-]?(?:inf|infinity)"
 
 
@@ -74,7 +76,10 @@ def looks_numeric(cell: str) -> bool:
 
 
 def detect_number_format(
-    cells: Iterable[str], delimiter: str | None, decimal: str | None = None
+    cells: Iterable[str],
+    delimiter: str | None,
+    decimal: str | None = None,
+    thousands: str | None = None,
 ) -> NumberFormat:
     """Find the decimal mark and the thousands separator from the cells that are no plain number.
 
@@ -88,12 +93,15 @@ def detect_number_format(
         cells: Cells without spaces around them; text among them does no harm.
         delimiter: The delimiter of the table.
         decimal: The decimal mark where the caller knows it.
+        thousands: The thousands separator where the caller knows it; "" for none.
 
     Raises:
-        ConfigError: The decimal mark asked for is neither a point nor a comma.
+        ConfigError: The decimal mark asked for is neither a point nor a comma, or the thousands
+            separator is not one, or both are the same.
     """
-    if decimal not in {None, ".", ","}:
-        raise ConfigError(f"The decimal mark is {decimal!r}. Expected '.' or ','.")
+    _check(decimal, thousands)
+    if decimal is None and thousands in _OTHER:
+        decimal = _OTHER[thousands]
     separators: dict[str, int] = {}
     comma_only = comma_never = points = 0
     for cell in cells:
@@ -116,7 +124,24 @@ def detect_number_format(
         ambiguous = separators.get(",", 0) > 0 and not comma_never and not points
         is_comma = comma_only > comma_never and comma_only >= points
         decimal = "," if is_comma or (ambiguous and delimiter == ";") else "."
+    if thousands is not None:
+        return NumberFormat(decimal, thousands or None)
     return NumberFormat(decimal, _thousands(separators, decimal))
+
+
+def _check(decimal: str | None, thousands: str | None) -> None:
+    if decimal not in {None, ".", ","}:
+        raise ConfigError(f"The decimal mark is {decimal!r}. Expected '.' or ','.")
+    if thousands not in {None, "", ".", ",", " ", "'", "’"}:
+        raise ConfigError(
+            f"The thousands separator is {thousands!r}. Expected ',' '.' \"'\" '’' or a space, or "
+            "nothing at all for none."
+        )
+    if thousands and thousands == decimal:
+        raise ConfigError(
+            f"The decimal mark and the thousands separator are both {decimal!r}. Expected two "
+            "different ones."
+        )
 
 
 def _thousands(separators: dict[str, int], decimal: str) -> str | None:

@@ -1,5 +1,7 @@
 """Parquet files as data frames."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
@@ -7,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pat
 
+from lvmcore.data.source import refuse_size
 from lvmcore.errors import DataError
 
-__all__ = ["is_parquet", "read_parquet"]
+__all__ = ["is_parquet", "parquet_size", "read_parquet"]
 
 
 def is_parquet(data: bytes) -> bool:
@@ -31,23 +34,13 @@ def read_parquet(data: bytes, name: str, max_bytes: int) -> tuple[pd.DataFrame, 
     Raises:
         DataError: The file is damaged, too large, or holds no rows or columns.
     """
-    try:
-        file = pq.ParquetFile(pa.BufferReader(data))
-        size = sum(
-            file.metadata.row_group(index).total_byte_size
-            for index in range(file.metadata.num_row_groups)
-        )
-        if size > max_bytes:
-            raise DataError(
-                f"{name!r} unpacks to {size / 1e6:,.0f} MB, more than the {max_bytes / 1e6:,.0f} "
-                "MB that are read. Save fewer rows or columns."
-            )
-        table = file.read().replace_schema_metadata(None)
-    except (pa.ArrowException, OSError) as error:
+    if parquet_size(data, name) > max_bytes:
         raise DataError(
-            f"{name!r} begins like Parquet and cannot be read: it is damaged or cut off. Copy or "
-            "save it again."
-        ) from error
+            f"{name!r} unpacks to more than the {max_bytes / 1e6:,.0f} MB that are read. Save "
+            "fewer rows or columns."
+        )
+    with _reading(name):
+        table = pq.ParquetFile(pa.BufferReader(data)).read().replace_schema_metadata(None)
     if table.num_rows == 0 or table.num_columns == 0:
         raise DataError(
             f"{name!r} has {table.num_rows} rows and {table.num_columns} columns. Expected at "
@@ -67,6 +60,39 @@ def read_parquet(data: bytes, name: str, max_bytes: int) -> tuple[pd.DataFrame, 
     columns = [_to_pandas(array) for array in arrays]
     frame = pd.concat(columns, axis="columns")
     return frame.set_axis(names, axis="columns"), notes
+
+
+def parquet_size(data: bytes, name: str) -> int:
+    """How many bytes the columns take when they are unpacked; only the file's end is looked at.
+
+    Args:
+        data: The file.
+        name: What to call it in a message.
+
+    Raises:
+        DataError: The file is damaged, or has too many columns or cells.
+    """
+    with _reading(name):
+        facts = pq.ParquetFile(pa.BufferReader(data)).metadata
+        groups = [facts.row_group(index) for index in range(facts.num_row_groups)]
+        packed = sum(group.total_byte_size for group in groups)
+        # A million equal values are a few bytes in the file, and eight million in memory.
+        cells = facts.num_rows * facts.num_columns
+    refuse_size(facts.num_rows, facts.num_columns, name)
+    return int(max(packed, 8 * cells))
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    try:
+        yield
+    except MemoryError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(
+            f"{name!r} begins like Parquet and cannot be read: it is damaged or cut off. Copy or "
+            "save it again."
+        ) from error
 
 
 def _plain(column: Any) -> Any:

@@ -5,7 +5,7 @@ import hashlib
 import io
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -13,26 +13,44 @@ from typing import BinaryIO
 
 from lvmcore.errors import DataError
 
-__all__ = ["MAX_BYTES", "SAMPLE_BYTES", "Content", "content_digest", "open_source"]
+__all__ = [
+    "FORMATS",
+    "MAX_BYTES",
+    "MAX_CELLS",
+    "MAX_COLUMNS",
+    "SAMPLE_BYTES",
+    "Content",
+    "content_digest",
+    "open_source",
+    "refuse_bomb",
+    "refuse_size",
+    "refuse_sparse",
+    "unpacked_size",
+]
+
+#: What is read, for messages.
+FORMATS = "CSV, TSV, JSON lines (or the gzip of one), XLSX, NPZ or Parquet"
 
 #: The largest table that is read, after decompression, unless the caller says otherwise.
 MAX_BYTES = 2 * 1024**3
+#: The most columns of a table, and the most cells.
+MAX_COLUMNS = 20_000
+MAX_CELLS = 200_000_000
 #: How much of the content is looked at before the rest is touched.
 SAMPLE_BYTES = 256 * 1024
 
-#: A gzip is refused once it has grown to this size at more than this ratio: text never packs so.
-_BOMB_BYTES = 64 * 1024**2
-_BOMB_RATIO = 400
+#: Packed content is refused beyond this size at more than this ratio: tables never pack so.
+_BOMB_BYTES = 16 * 1024**2
+_BOMB_RATIO = 200
+#: A table of more cells than this is refused when it has less than one in so many filled.
+_SPARSE_CELLS = 2_000_000
+_SPARSE_SHARE = 200
 _CHUNK = 1024 * 1024
 
-_SHEET = (
-    "a workbook or a ZIP archive (XLSX, ODS, NPZ, ZIP), which is not read here. Open it, save the "
-    "one sheet you want as CSV, and load that file"
-)
+_PROTECTED = "EncryptedPackage".encode("utf-16-le")
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _MAGIC: tuple[tuple[bytes, str], ...] = (
-    (b"PK\x03\x04", _SHEET),
-    (b"PK\x05\x06", _SHEET),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel workbook (XLS). Save the sheet as CSV"),
+    (_OLE, "an old Excel workbook (XLS). Save it as XLSX, or the sheet as CSV"),
     (b"\x89PNG\r\n\x1a\n", "a PNG image, whatever its name says. Load a table instead"),
     (b"\xff\xd8\xff", "a JPEG image, whatever its name says. Load a table instead"),
     (b"GIF87a", "a GIF image. Load a table instead"),
@@ -43,7 +61,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"{\\rtf", "a rich-text document. Save the table as CSV"),
     (b"\x89HDF\r\n\x1a\n", "an HDF5 file (H5, H5AD, MAT). Export the matrix as CSV or Parquet"),
     (b"MATLAB 5.0", "a MATLAB file. Export the matrix as CSV or Parquet"),
-    (b"\x93NUMPY", "a NumPy array. Save it as CSV or Parquet with column names"),
+    (b"\x93NUMPY", "a NumPy array. Save it with numpy.savez(file, X=array)"),
     (b"ARROW1", "an Arrow (Feather) file. Save it as Parquet or CSV"),
     (b"SQLite format 3\x00", "an SQLite database. Export one table as CSV"),
     (b"BZh", "a bzip2 archive. Unpack it, or pack it with gzip"),
@@ -53,12 +71,14 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x7fELF", "a program. Load a table instead"),
     (b"RDX", "an R data file. Use write.csv in R and load that file"),
 )
+_ENDINGS = (
+    *(".gz", ".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".parquet", ".pq"),
+    *(".xlsx", ".xlsm", ".jsonl", ".ndjson", ".json", ".npz"),
+)
 _MARKUP: tuple[tuple[str, str], ...] = (
     ("<!doctype html", "a web page. Download the data file itself rather than the page about it"),
     ("<html", "a web page. Download the data file itself rather than the page about it"),
     ("<?xml", "an XML file. Export the table as CSV"),
-    ("{", "JSON. Save the table as CSV or Parquet"),
-    ("[{", "JSON. Save the table as CSV or Parquet"),
     ("version https://git-lfs", "a pointer to a large file, not the file. Fetch the file itself"),
     ("@relation", "an ARFF file. Save the table as CSV"),
 )
@@ -107,7 +127,8 @@ def open_source(
     if len(raw) > max_bytes:
         raise _too_large(name, max_bytes)
     if not raw.startswith(b"\x1f\x8b"):
-        refuse_other_formats(raw[:SAMPLE_BYTES], name)
+        # The directory of an old workbook, which tells whether it is protected, may lie anywhere.
+        refuse_other_formats(raw if raw.startswith(_OLE) else raw[:SAMPLE_BYTES], name)
         return Content(name, raw, raw, None)
     data = _gunzip(raw, name, max_bytes)
     if not data:
@@ -124,15 +145,55 @@ def content_digest(raw: bytes, overrides: Mapping[str, object]) -> str:
     return digest.hexdigest()
 
 
+def refuse_size(rows: int, columns: int, name: str) -> None:
+    """Raise a DataError when a table has more columns or cells than are read."""
+    if columns > MAX_COLUMNS:
+        raise DataError(
+            f"{name!r} has {columns:,} columns, more than the {MAX_COLUMNS:,} that are read. "
+            "Expected one row per observation: is the table turned on its side? If not, leave out "
+            "columns."
+        )
+    if rows * columns > MAX_CELLS:
+        raise DataError(
+            f"{name!r} has {rows:,} rows of {columns:,} columns, {rows * columns:,} cells, more "
+            f"than the {MAX_CELLS:,} that are read. Leave out rows or columns."
+        )
+
+
+def refuse_sparse(rows: int, columns: int, filled: int, name: str) -> None:
+    """Raise a DataError when next to no cell of a large table is filled."""
+    if rows * columns > _SPARSE_CELLS and rows * columns > _SPARSE_SHARE * filled:
+        raise DataError(
+            f"{name!r} has {filled:,} filled cells scattered over {rows:,} rows and {columns:,} "
+            "columns. That is no table: look for stray cells far out, or for names that change "
+            "from row to row, and remove them."
+        )
+
+
+def refuse_bomb(size: int, packed: int, name: str) -> None:
+    """Raise a DataError when so many unpacked bytes come of so few packed ones."""
+    if size > _BOMB_BYTES and size > _BOMB_RATIO * packed:
+        raise DataError(
+            f"{name!r} unpacks to more than {_BOMB_RATIO} times its size: {packed / 1e6:.1f} MB "
+            f"became {size / 1e6:.0f} MB or more. That is no table, so it was not unpacked "
+            "further. If it is one, unpack it first and load the file that results."
+        )
+
+
 def refuse_other_formats(head: bytes, name: str) -> None:
     """Raise a DataError when the first bytes are those of a known format that is no table."""
+    if head.startswith(_OLE) and _PROTECTED in head:
+        raise DataError(
+            f"{name!r} is a workbook that is protected with a password. Save it without one, or "
+            "save the sheet as CSV."
+        )
     for magic, what in _MAGIC:
         if head.startswith(magic):
-            raise DataError(f"{name!r} is {what}. Expected CSV, TSV, their gzip, or Parquet.")
+            raise DataError(f"{name!r} is {what}. Expected {FORMATS}.")
     start = head.removeprefix(b"\xef\xbb\xbf")[:512].decode("latin-1").lstrip().lower()
     for begin, what in _MARKUP:
         if start.startswith(begin):
-            raise DataError(f"{name!r} is {what}. Expected CSV, TSV, their gzip, or Parquet.")
+            raise DataError(f"{name!r} is {what}. Expected {FORMATS}.")
 
 
 def _read(source: str | PathLike[str] | bytes | BinaryIO, max_bytes: int) -> tuple[str, bytes]:
@@ -159,7 +220,7 @@ def _read(source: str | PathLike[str] | bytes | BinaryIO, max_bytes: int) -> tup
 
 def _stem(filename: str) -> str:
     stem = filename
-    for ending in (".gz", ".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".parquet", ".pq"):
+    for ending in _ENDINGS:
         if stem.lower().endswith(ending):
             stem = stem[: -len(ending)]
     return stem or filename or "table"
@@ -172,30 +233,42 @@ def _too_large(name: str, max_bytes: int) -> DataError:
     )
 
 
+def unpacked_size(raw: bytes, name: str, max_bytes: int = MAX_BYTES) -> int:
+    """How large the content is after decompression; nothing of it is kept.
+
+    Raises:
+        DataError: It is a gzip that is damaged, too large, or unpacks to no table.
+    """
+    if not raw.startswith(b"\x1f\x8b"):
+        return len(raw)
+    return sum(map(len, _unpack(raw, name, max_bytes)))
+
+
 def _gunzip(raw: bytes, name: str, max_bytes: int) -> bytes:
-    """Unpack in steps, so that neither a bomb nor a wrong format is unpacked to its end."""
     out = bytearray()
+    for chunk in _unpack(raw, name, max_bytes):
+        out += chunk
+    return bytes(out)
+
+
+def _unpack(raw: bytes, name: str, max_bytes: int) -> Iterator[bytes]:
+    """Unpack in steps, so that neither a bomb nor a wrong format is unpacked to its end."""
+    size = 0
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
-            while chunk := file.read(SAMPLE_BYTES if not out else _CHUNK):
-                if not out:
+            while chunk := file.read(_CHUNK if size else SAMPLE_BYTES):
+                if not size:
                     _refuse_packed(chunk, name)
-                out += chunk
-                if len(out) > max_bytes:
+                size += len(chunk)
+                if size > max_bytes:
                     raise _too_large(name, max_bytes)
-                if len(out) > _BOMB_BYTES and len(out) > _BOMB_RATIO * len(raw):
-                    raise DataError(
-                        f"{name!r} unpacks to more than {_BOMB_RATIO} times its size: "
-                        f"{len(raw) / 1e6:.1f} MB became {len(out) / 1e6:.0f} MB and it goes on. "
-                        "That is no table, so it was not unpacked further. If it is one, unpack "
-                        "it first and load the file that results."
-                    )
+                refuse_bomb(size, len(raw), name)
+                yield chunk
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(
-            f"The gzip {name!r} is damaged or cut off after {len(out):,} bytes of content. "
+            f"The gzip {name!r} is damaged or cut off after {size:,} bytes of content. "
             "Copy or download it again."
         ) from error
-    return bytes(out)
 
 
 def _refuse_packed(chunk: bytes, name: str) -> None:

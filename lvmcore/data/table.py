@@ -23,15 +23,18 @@ class Detected:
     """What was detected about a file, or asked for.
 
     Attributes:
-        format: "csv", "tsv", "text", "parquet" or "frame", with " (gzip)" when it was packed.
+        format: "csv", "tsv", "text", "jsonl", "json", "xlsx", "npz", "parquet" or "frame", with
+            " (gzip)" when it was packed.
         delimiter: The character between cells; " " for runs of spaces; None where there is none.
-        encoding: Python's name of the text encoding; None for Parquet.
+        encoding: Python's name of the text encoding; None where the format has none of its own.
         decimal: The decimal mark; None where no numbers are written as text.
         thousands: The character between groups of three digits, or None.
         header_row: Number of the header among the lines that are not blank, from 0; None without.
         missing: What stood for a missing cell; "" is an empty cell.
         second_header: Whether the first row of the frame is a second header row (units, or
             sub-headings). It is kept in the frame and left out of datasets.
+        sheet: The sheet of the workbook that was read; None where there are no sheets.
+        sheets: The names of all its sheets that hold something, in the workbook's order.
     """
 
     format: str
@@ -42,6 +45,8 @@ class Detected:
     header_row: int | None = None
     missing: tuple[str, ...] = ()
     second_header: bool = False
+    sheet: str | None = None
+    sheets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
