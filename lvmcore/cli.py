@@ -79,10 +79,16 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     add(
         "--features", action="append", metavar="A,B,…", help="columns to use (default: all numbers)"
     )
+    add("--log1p", action="append", metavar="A,B,…", help="features to learn as log(1 + x)")
+    add("--one-hot", action="append", metavar="A,B,…",
+        help="categories to learn from, as one 0/1 feature a level")  # fmt: skip
     add("--label", metavar="COLUMN", help="column of classes (default: the one that looks like it)")
     add("--no-label", action="store_true", help="use no label, whatever the table looks like")
     add("--row-id", metavar="COLUMN", help="column that names the rows (default: as for --label)")
     add("--no-row-id", action="store_true", help="number the rows instead")
+    add("--hold-out", type=float, default=0.0, metavar="SHARE",
+        help="share of the rows, up to 0.5, to leave out of the fit to measure it")  # fmt: skip
+    add("--hold-out-seed", type=int, default=0, metavar="SEED", help="seed of their draw")
     add("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings",
         help="a setting of the model; see `lvmcore models --model KEY`")  # fmt: skip
     add("--seed", type=int, help="seed of the fit (short for --set random_state=…)")

@@ -1,5 +1,6 @@
 """Reading tables, and making the matrices that models are fitted to."""
 
+from lvmcore.data.build import why_left_out
 from lvmcore.data.columns import Column, ColumnType
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.papers import load_paper, paper_names
@@ -7,6 +8,7 @@ from lvmcore.data.propose import propose_image_shape, propose_label, propose_row
 from lvmcore.data.reading import read_table
 from lvmcore.data.samples import Sample, load_sample, samples
 from lvmcore.data.table import Detected, Table
+from lvmcore.data.transforms import check_log1p, check_one_hot
 
 __all__ = [
     "Column",
@@ -15,6 +17,8 @@ __all__ = [
     "Detected",
     "Sample",
     "Table",
+    "check_log1p",
+    "check_one_hot",
     "load_paper",
     "load_sample",
     "paper_names",
@@ -23,4 +27,5 @@ __all__ = [
     "propose_row_id",
     "read_table",
     "samples",
+    "why_left_out",
 ]

@@ -1,6 +1,7 @@
 """From a table to a dataset: which columns become numbers, which rows stay, and why."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,17 +10,18 @@ from numpy.typing import NDArray
 
 from lvmcore.data.columns import Column, ColumnType
 from lvmcore.data.dataset import Dataset, labels_as_text
+from lvmcore.data.holdout import hold_out_rows
 from lvmcore.data.propose import propose_image_shape
+from lvmcore.data.transforms import check_log1p, check_one_hot, one_hot_features
 from lvmcore.errors import DataError
 
 if TYPE_CHECKING:
     from lvmcore.data.table import Table
 
-__all__ = ["build_dataset"]
+__all__ = ["Choice", "build_dataset", "why_left_out"]
 
-_DEFAULT = {ColumnType.NUMERIC, ColumnType.COUNT, ColumnType.BINARY}
 _REASONS = {
-    ColumnType.CATEGORY: "it is a category; it can be the label or a colour",
+    ColumnType.CATEGORY: "it is a category; it can be one-hot features, the label or a colour",
     ColumnType.DATE: "it is a date",
     ColumnType.IDENTIFIER: "it names rows",
     ColumnType.TEXT: "it is text",
@@ -28,72 +30,102 @@ _YES = {"yes", "y", "true", "t", "positive", "pos", "present", "on", "1", "case"
 _MANY_CLASSES = 50
 
 
-def build_dataset(
-    table: "Table",
-    *,
-    features: Sequence[str] | None,
-    label: str | None,
-    row_id: str | None,
-    name: str | None,
-) -> Dataset:
+@dataclass(frozen=True)
+class Choice:
+    """What the columns and rows of a table are used for; see `Table.dataset`."""
+
+    features: Sequence[str] | None = None
+    label: str | None = None
+    row_id: str | None = None
+    log1p: Sequence[str] = ()
+    one_hot: Sequence[str] = ()
+    hold_out: float = 0.0
+    hold_out_seed: int = 0
+
+
+def why_left_out(column: Column) -> str | None:
+    """Why a column is no feature unless somebody says so; None where it is one."""
+    return _REASONS.get(column.type)
+
+
+def build_dataset(table: "Table", choice: Choice, *, name: str | None) -> Dataset:
     """Make a dataset of a table; see `Table.dataset`."""
-    _check_columns(table, features, label, row_id)
+    _check_columns(table, choice)
     notes: list[str] = []
-    chosen = _chosen(table, features, {label, row_id}, notes)
-    matrix = np.column_stack([_numbers(table, column, notes) for column in chosen])
-    names = tuple(column.name for column in chosen)
+    chosen = _chosen(table, choice, notes)
+    names, matrix, log1p = _features(table, chosen, choice, notes)
     keep = _rows_to_keep(table, matrix, names, notes)
     frame = table.frame.iloc[keep].reset_index(drop=True)
     labels = None
-    if label is not None:
-        labels = labels_as_text(frame[label])
-        _note_labels(labels, label, notes)
+    if choice.label is not None:
+        labels = labels_as_text(frame[choice.label])
+        _note_labels(labels, choice.label, notes)
+    held_out = hold_out_rows(len(keep), labels, choice.hold_out, choice.hold_out_seed)
+    _note_held_out(held_out, choice, notes)
+    X = np.ascontiguousarray(matrix[keep])
+    X[:, log1p] = np.log1p(X[:, log1p])
     return Dataset(
-        X=np.ascontiguousarray(matrix[keep]),
+        X=X,
         feature_names=names,
-        row_ids=_row_ids(frame, row_id, keep),
+        row_ids=_row_ids(frame, choice.row_id, keep),
         rows=keep,
         frame=frame,
         name=name if name is not None else table.name,
         labels=labels,
-        label_name=label,
+        label_name=choice.label,
         notes=tuple(notes),
         image_shape=propose_image_shape(names),
+        log1p=log1p,
+        held_out=held_out,
     )
 
 
-def _check_columns(
-    table: "Table", features: Sequence[str] | None, label: str | None, row_id: str | None
-) -> None:
+def _check_columns(table: "Table", choice: Choice) -> None:
     known = {column.name for column in table.columns}
-    if isinstance(features, str):
-        raise DataError(f"features={features!r} is one text. Expected a list of column names.")
-    for name in [*(features or ()), label, row_id]:
+    lists = {"features": choice.features, "log1p": choice.log1p, "one_hot": choice.one_hot}
+    for what, given in lists.items():
+        if isinstance(given, str):
+            raise DataError(f"{what}={given!r} is one text. Expected a list of column names.")
+    features, others = [*(choice.features or ()), *choice.one_hot], [choice.label, choice.row_id]
+    for name in [*features, *choice.log1p, *others]:
         if name is not None and name not in known:
             shown = ", ".join(repr(column.name) for column in table.columns[:10])
             more = ", ..." if len(known) > 10 else ""
             raise DataError(f"There is no column {name!r} in {table.name!r}. It has {shown}{more}.")
-    for role, name in (("label", label), ("row id", row_id)):
-        if name is not None and name in (features or ()):
+    for role, name in (("label", choice.label), ("row id", choice.row_id)):
+        if name is not None and name in features:
             raise DataError(
                 f"Column {name!r} is asked for as a feature and as the {role}. Choose one of them."
             )
+    for name in choice.one_hot:
+        check_one_hot(table, name)
+    for name in choice.log1p:
+        check_log1p(table, name)
 
 
-def _chosen(
-    table: "Table", features: Sequence[str] | None, others: set[str | None], notes: list[str]
-) -> list[Column]:
+def _chosen(table: "Table", choice: Choice, notes: list[str]) -> list[Column]:
     """The columns to use, without those that are missing throughout."""
-    if features is not None:
-        wanted = [table.column(feature) for feature in features]
+    if choice.features is not None:
+        more = [name for name in choice.one_hot if name not in choice.features]
+        wanted = [table.column(feature) for feature in [*choice.features, *more]]
     else:
+        others = {choice.label, choice.row_id}
         candidates = [column for column in table.columns if column.name not in others]
-        wanted = [column for column in candidates if column.type in _DEFAULT]
-        notes += [
-            f"Column {column.name!r} left out: {_REASONS[column.type]}."
+        unasked = [
+            column
             for column in candidates
-            if column.type not in _DEFAULT
+            if column.type in _REASONS and column.name not in choice.one_hot
         ]
+        unasked_names = {column.name for column in unasked}
+        wanted = [column for column in candidates if column.name not in unasked_names]
+        notes += [f"Column {column.name!r} left out: {why_left_out(column)}." for column in unasked]
+    names = {column.name for column in wanted}
+    for name in choice.log1p:
+        if name not in names:
+            raise DataError(
+                f"Column {name!r} is to be learned as log(1 + x) and is no feature. Add it to the "
+                "features, or leave it out of log1p."
+            )
     rows = len(table.frame)
     for column in wanted:
         if column.missing == rows:
@@ -105,6 +137,28 @@ def _chosen(
             "of numbers as a feature. Check the column types, the delimiter and the decimal mark."
         )
     return chosen
+
+
+def _features(
+    table: "Table", chosen: Sequence[Column], choice: Choice, notes: list[str]
+) -> tuple[tuple[str, ...], NDArray[np.float64], NDArray[np.bool_]]:
+    """Names [D], values [N, D] before any transform, and which are to be log(1 + x) [D]."""
+    names: list[str] = []
+    parts: list[NDArray[np.float64]] = []
+    log1p: list[bool] = []
+    for column in chosen:
+        if column.name in choice.one_hot:
+            levels, values, note = one_hot_features(column, table.frame[column.name])
+            notes.append(note)
+        else:
+            levels, values = [column.name], _numbers(table, column, notes)[:, None]
+        names += levels
+        parts.append(values)
+        log1p += [column.name in choice.log1p] * len(levels)
+    if any(log1p):
+        listed = ", ".join(repr(column.name) for column in chosen if column.name in choice.log1p)
+        notes.append(f"Learned as log(1 + x): {listed}.")
+    return tuple(names), np.column_stack(parts), np.array(log1p)
 
 
 def _numbers(table: "Table", column: Column, notes: list[str]) -> NDArray[np.float64]:
@@ -138,7 +192,7 @@ def _no_numbers(column: Column, values: pd.Series) -> DataError:
     bad = known if numbers is None or numbers.notna().all() else known[numbers.isna()]
     where = f"row {int(bad.index[0]) + 1} has {str(bad.iloc[0])!r}"
     if column.type is ColumnType.CATEGORY:
-        advice = "A category cannot be used as numbers here. Use it as the label or as a colour"
+        advice = "A category is no number. Use it as one-hot features, as the label or as a colour"
     elif column.type is ColumnType.DATE:
         advice = "Dates cannot be used as numbers here. Leave the column out"
     else:
@@ -188,6 +242,17 @@ def _note_labels(labels: NDArray[np.object_], name: str, notes: list[str]) -> No
         notes.append(
             f"The label {name!r} has {classes:,} classes. If it is a measured quantity, use it as "
             "a feature or a colour instead."
+        )
+
+
+def _note_held_out(held_out: NDArray[np.bool_], choice: Choice, notes: list[str]) -> None:
+    count = int(held_out.sum())
+    if count:
+        rows = "1 row is" if count == 1 else f"{count:,} rows are"
+        by_class = "" if choice.label is None else f", the same share of each {choice.label!r}"
+        notes.append(
+            f"{rows} held out of the fit, of {len(held_out):,}, drawn with seed "
+            f"{choice.hold_out_seed}{by_class}."
         )
 
 

@@ -12,9 +12,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from lvmcore.data.names import refuse_repeated
 from lvmcore.errors import DataError
 
 __all__ = ["Dataset", "labels_as_text"]
+
+
+def _nothing() -> NDArray[np.bool_]:
+    return np.zeros(0, dtype=bool)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +37,12 @@ class Dataset:
         label_name: The name of the label, or None.
         notes: What was left out or coded, and why.
         image_shape: (height, width) when a row is an image, pixel by pixel along its rows.
-        digest: sha256 over X, the labels, all names, the frame and the image shape.
+        log1p: True for the columns of X that hold log(1 + x) of the table's cells [D]; when
+            empty, none does.
+        held_out: True for the rows that a fit leaves out, to be measured with them [N]; when
+            empty, none is.
+        digest: sha256 over X, the labels, all names, the frame, the image shape, and the two
+            masks where they are not False throughout.
     """
 
     X: NDArray[np.float64]
@@ -45,16 +55,23 @@ class Dataset:
     label_name: str | None = None
     notes: tuple[str, ...] = ()
     image_shape: tuple[int, int] | None = None
+    log1p: NDArray[np.bool_] = field(default_factory=_nothing)
+    held_out: NDArray[np.bool_] = field(default_factory=_nothing)
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
         n, d = _shape_of(self.X)
+        for mask, length in (("log1p", d), ("held_out", n)):
+            given = np.asarray(getattr(self, mask), dtype=bool)
+            object.__setattr__(self, mask, given if given.size else np.zeros(length, dtype=bool))
         lengths = {
             "row_ids": (len(self.row_ids), n),
             "rows": (len(self.rows), n),
             "frame": (len(self.frame), n),
             "labels": (n if self.labels is None else len(self.labels), n),
             "feature_names": (len(self.feature_names), d),
+            "log1p": (len(self.log1p), d),
+            "held_out": (len(self.held_out), n),
         }
         for what, (got, expected) in lengths.items():
             if got != expected:
@@ -66,8 +83,8 @@ class Dataset:
                 f"{self.feature_names[column]!r}. Expected finite numbers, or NaN where a value "
                 "is missing."
             )
-        _refuse_repeated("feature name", self.feature_names)
-        _refuse_repeated("row id", self.row_ids.tolist())
+        refuse_repeated("feature name", self.feature_names)
+        refuse_repeated("row id", self.row_ids.tolist())
         if self.image_shape is not None and self.image_shape[0] * self.image_shape[1] != d:
             raise DataError(f"image_shape={self.image_shape} has not {d} pixels, as X has columns.")
         object.__setattr__(self, "digest", self._digest())
@@ -81,6 +98,22 @@ class Dataset:
         if self.labels is None:
             return ()
         return tuple(sorted({label for label in self.labels.tolist() if label is not None}))
+
+    def in_units(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Cells of X, or of a model of it, in the table's own units.
+
+        Args:
+            values: [..., D] on the scale of X. A mean on that scale becomes a median, and the ends
+                of an interval become the ends of the interval that holds as much.
+
+        Returns:
+            The same with exp(x) − 1 in the columns that hold log(1 + x); infinite where that is
+            beyond what a number can hold.
+        """
+        own = np.array(values, dtype=np.float64)
+        with np.errstate(over="ignore"):
+            own[..., self.log1p] = np.expm1(own[..., self.log1p])
+        return own
 
     @classmethod
     def from_arrays(
@@ -156,6 +189,7 @@ class Dataset:
             rows=self.rows[chosen],
             frame=self.frame.iloc[chosen].reset_index(drop=True),
             labels=None if self.labels is None else self.labels[chosen],
+            held_out=self.held_out[chosen],
             notes=self.notes if note is None else (*self.notes, note),
         )
 
@@ -202,6 +236,7 @@ class Dataset:
                 *(f"Column {name!r} left out: every cell is missing." for name in names),
             ),
             image_shape=None,
+            log1p=self.log1p[kept],
         )
 
     def _digest(self) -> str:
@@ -213,6 +248,9 @@ class Dataset:
         digest.update(json.dumps([names, frame, self.image_shape], ensure_ascii=True).encode())
         cells = pd.util.hash_pandas_object(self.frame, index=False)
         digest.update(cells.to_numpy(dtype="<u8").tobytes())
+        for what, mask in (("log1p", self.log1p), ("held out", self.held_out)):
+            if mask.any():
+                digest.update(what.encode() + np.packbits(mask).tobytes())
         return digest.hexdigest()
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
@@ -261,19 +299,6 @@ def _shape_of(X: NDArray[Any]) -> tuple[int, int]:
             f"X has the shape {X.shape}. Expected rows by columns, with at least one of each."
         )
     return int(X.shape[0]), int(X.shape[1])
-
-
-def _refuse_repeated(what: str, names: Sequence[str]) -> None:
-    if len(set(names)) == len(names):
-        return
-    seen: dict[str, int] = {}
-    for place, name in enumerate(names):
-        if name in seen:
-            raise DataError(
-                f"The {what} {name!r} occurs twice, at {seen[name] + 1} and {place + 1}. Expected "
-                "each once."
-            )
-        seen[name] = place
 
 
 def _most_missing(absent: NDArray[np.bool_], names: Sequence[str]) -> str:

@@ -4,7 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-__all__ = ["unique_names"]
+from lvmcore.errors import DataError
+
+__all__ = ["refuse_repeated", "unique_names"]
 
 
 def unique_names(
@@ -59,3 +61,25 @@ def _notes(wanted: list[str], names: list[str], blank: list[int], width: int) ->
         more = f" and {len(renamed) - 3} more" if len(renamed) > 3 else ""
         notes.append(f"Names that occur more than once were numbered: {shown}{more}.")
     return notes
+
+
+def refuse_repeated(what: str, names: Sequence[str]) -> None:
+    """Refuse names of which one occurs twice.
+
+    Args:
+        what: What the names are of, for the message.
+        names: The names.
+
+    Raises:
+        DataError: One of them occurs twice.
+    """
+    if len(set(names)) == len(names):
+        return
+    seen: dict[str, int] = {}
+    for place, name in enumerate(names):
+        if name in seen:
+            raise DataError(
+                f"The {what} {name!r} occurs twice, at {seen[name] + 1} and {place + 1}. Expected "
+                "each once."
+            )
+        seen[name] = place

@@ -36,6 +36,8 @@ def save_dataset(dataset: Dataset, folder: Path) -> Path:
     table = pa.Table.from_pandas(pd.concat(parts, axis="columns"), preserve_index=False)
     if dataset.labels is not None:
         table = table.append_column("label", pa.array(dataset.labels.tolist(), pa.string()))
+    if dataset.held_out.any():
+        table = table.append_column("held_out", pa.array(dataset.held_out))
     meta = {
         "format": _FORMAT,
         "name": dataset.name,
@@ -44,6 +46,7 @@ def save_dataset(dataset: Dataset, folder: Path) -> Path:
         "label_name": dataset.label_name,
         "image_shape": dataset.image_shape,
         "notes": dataset.notes,
+        "log1p": np.flatnonzero(dataset.log1p).tolist(),
         "digest": dataset.digest,
     }
     text = json.dumps(meta, indent=1, ensure_ascii=False).encode()
@@ -71,7 +74,7 @@ def load_dataset(folder: Path) -> Dataset:
         ) from error
     except DataError:
         raise
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+    except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
         raise DataError(
             f"The dataset saved in {where!r} is damaged ({type(error).__name__}: {error}). Make "
             "it again from the table."
@@ -90,10 +93,16 @@ def _assemble(meta: dict[str, Any], table: Any) -> Dataset:
         labels = np.empty(table.num_rows, dtype=object)
         labels[:] = table.column("label").to_pylist()
         table = table.drop_columns(["label"])
+    held_out = np.zeros(table.num_rows, dtype=bool)
+    if "held_out" in table.column_names:
+        held_out = table.column("held_out").to_numpy()
+        table = table.drop_columns(["held_out"])
     everything = table.to_pandas()
     features = [_FEATURE + name for name in meta["feature_names"]]
     of_frame = [name for name in everything.columns if name.startswith(_FRAME)]
     shape = meta["image_shape"]
+    log1p = np.zeros(len(features), dtype=bool)
+    log1p[meta.get("log1p", [])] = True  # files of earlier versions have none
     return Dataset(
         X=everything[features].to_numpy(dtype=np.float64),
         feature_names=tuple(meta["feature_names"]),
@@ -107,6 +116,8 @@ def _assemble(meta: dict[str, Any], table: Any) -> Dataset:
         label_name=meta["label_name"],
         notes=tuple(meta["notes"]),
         image_shape=None if shape is None else (int(shape[0]), int(shape[1])),
+        log1p=log1p,
+        held_out=held_out,
     )
 
 

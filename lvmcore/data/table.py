@@ -159,15 +159,25 @@ class Table:
         label: str | None = None,
         row_id: str | None = None,
         name: str | None = None,
+        log1p: Sequence[str] = (),
+        one_hot: Sequence[str] = (),
+        hold_out: float = 0.0,
+        hold_out_seed: int = 0,
     ) -> "Dataset":
         """Make the numeric matrix that models are fitted to.
 
         Args:
             features: Names of the columns to use; by default all numeric, count and binary
-                columns other than the label and the row id.
+                columns other than the label and the row id, and those of ``one_hot``.
             label: Name of the column of classes, or None.
             row_id: Name of the column that names rows; by default they are numbered from 1.
             name: What to call the dataset; by default as the table.
+            log1p: Names of numeric or count columns among the features that enter as log(1 + x).
+            one_hot: Names of categories (or binary columns of text) that enter as one 0/1 feature
+                a level, named "column = level"; at most 50 levels.
+            hold_out: Share of the rows, 0 to 0.5, that a fit leaves out and is measured with; the
+                same share of each class where there is a label.
+            hold_out_seed: Seed of their draw.
 
         Returns:
             The dataset. Missing cells are NaN; rows with an infinite value are left out, with a
@@ -176,9 +186,21 @@ class Table:
         Raises:
             DataError: A column is not there, or cannot be used as asked.
         """
-        from lvmcore.data.build import build_dataset
+        from lvmcore.data.build import Choice, build_dataset
 
-        return build_dataset(self, features=features, label=label, row_id=row_id, name=name)
+        return build_dataset(
+            self,
+            Choice(
+                features=features,
+                label=label,
+                row_id=row_id,
+                log1p=log1p,
+                one_hot=one_hot,
+                hold_out=hold_out,
+                hold_out_seed=hold_out_seed,
+            ),
+            name=name,
+        )
 
 
 def _check_type(column: Column, kind: ColumnType, values: pd.Series) -> None:

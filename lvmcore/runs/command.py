@@ -111,7 +111,15 @@ def _dataset(arguments: argparse.Namespace, table: Table, console: Console) -> D
             row_id = None
         elif row_id is not None:
             _say(console, f"Row id: {row_id}, by its looks (--row-id or --no-row-id decide).")
-    dataset = table.dataset(features=_features(arguments, table), label=label, row_id=row_id)
+    dataset = table.dataset(
+        features=_names(arguments.features, table),
+        label=label,
+        row_id=row_id,
+        log1p=_names(arguments.log1p, table) or (),
+        one_hot=_names(arguments.one_hot, table) or (),
+        hold_out=arguments.hold_out,
+        hold_out_seed=arguments.hold_out_seed,
+    )
     rows, columns = dataset.X.shape
     labelled = ""
     if dataset.labels is not None:
@@ -122,15 +130,13 @@ def _dataset(arguments: argparse.Namespace, table: Table, console: Console) -> D
     return dataset
 
 
-def _features(arguments: argparse.Namespace, table: Table) -> list[str] | None:
-    """Column names; one that holds a comma can be given by a ``--features`` of its own."""
-    if arguments.features is None:
+def _names(given: Sequence[str] | None, table: Table) -> list[str] | None:
+    """Column names; one that holds a comma can be given by an option of its own."""
+    if given is None:
         return None
     known = set(table.frame.columns)
     return [
-        name.strip()
-        for item in arguments.features
-        for name in ([item] if item in known else item.split(","))
+        name.strip() for item in given for name in ([item] if item in known else item.split(","))
     ]
 
 
@@ -142,7 +148,7 @@ def _model(arguments: argparse.Namespace, dataset: Dataset) -> LatentVariableMod
         texts.append(f"random_state={arguments.seed}")
     if arguments.device is not None:
         texts.append(f"device={arguments.device}")
-    rows, columns = dataset.X.shape
+    rows, columns = int((~dataset.held_out).sum()), dataset.X.shape[1]
     suggested = cls.suggest(n_rows=rows, n_columns=columns, n_classes=len(dataset.classes))
     return cls(**{**suggested, **parse_settings(cls, texts)})
 

@@ -99,7 +99,7 @@ def execute(
     watch = _Watch(folder, EventLog(folder.events_path), should_stop, on_step)
     try:
         with closing(watch.log):
-            model, dataset, state = _fit(folder, state, get_dataset, watch)
+            model, dataset, held_out, state = _fit(folder, state, get_dataset, watch)
         model.save(folder.model_path)
         content = to_parquet_bytes(embedding_frame(model, dataset))
         write_atomically(folder.embedding_path, content)
@@ -125,15 +125,17 @@ def execute(
     if state.status == "interrupted":
         folder.write_state(state)
         return state
-    return _measure(folder, state, model, dataset)
+    return _measure(folder, state, model, dataset, held_out)
 
 
 def _fit(
     folder: JobFolder, state: State, get_dataset: Callable[[], Dataset], watch: _Watch
-) -> tuple[LatentVariableModel, Dataset, State]:
+) -> tuple[LatentVariableModel, Dataset, Dataset | None, State]:
     spec = folder.spec()
     model = make_model(spec)
-    dataset, notes = rows_to_fit(get_dataset(), type(model))
+    whole = get_dataset()
+    dataset, notes = rows_to_fit(whole, type(model))
+    held_out = whole.subset(whole.held_out) if whole.held_out.any() else None
     reason = watch.should_stop()
     if reason is not None:
         raise _StoppedError(reason)
@@ -142,17 +144,21 @@ def _fit(
     X = pd.DataFrame(dataset.X, columns=list(dataset.feature_names))
     y = None if model.capabilities.labels == "none" else dataset.labels
     model.fit(X, y, callback=watch)
-    return model, dataset, state
+    return model, dataset, held_out, state
 
 
 def _measure(
-    folder: JobFolder, state: State, model: LatentVariableModel, dataset: Dataset
+    folder: JobFolder,
+    state: State,
+    model: LatentVariableModel,
+    dataset: Dataset,
+    held_out: Dataset | None,
 ) -> State:
     folder.write_state(dataclasses.replace(state, stage="measuring"))
     try:
         from lvmcore.runs.measure import measure  # a fit need not wait for what it imports
 
-        metrics = measure(model, dataset)
+        metrics = measure(model, dataset, held_out)
         stored = {key: dataclasses.asdict(metric) for key, metric in metrics.items()}
         write_json(folder.metrics_path, stored)
     except Exception as error:
@@ -187,7 +193,9 @@ def make_model(spec: JobSpec) -> LatentVariableModel:
 def rows_to_fit(
     dataset: Dataset, model: type[LatentVariableModel]
 ) -> tuple[Dataset, tuple[str, ...]]:
-    """The rows of a dataset that a model can be fitted to, and a sentence on those left out.
+    """The rows of a dataset that a model is fitted to, and a sentence on those left out.
+
+    Rows that the dataset holds out are left out whatever the model can use.
 
     Raises:
         DataError: the model needs labels and there are none, or fewer than two rows are left.
@@ -198,7 +206,13 @@ def rows_to_fit(
             f"{model.title} learns from labels, and none were chosen: choose a label column, or a "
             "model that needs no labels."
         )
-    kept = dataset if can.missing_cells else dataset.complete_rows()
+    kept = dataset
+    if dataset.held_out.any():
+        n = int(dataset.held_out.sum())
+        rows = "1 row" if n == 1 else f"{n:,} rows"
+        kept = dataset.subset(~dataset.held_out, f"{rows} held out, to measure the fit with.")
+    if not can.missing_cells:
+        kept = kept.complete_rows()
     if can.labels == "required" and kept.labels is not None and not can.missing_labels:
         labelled = ~np.asarray(pd.isna(kept.labels))
         if not labelled.all():
@@ -206,7 +220,7 @@ def rows_to_fit(
     if len(kept) < 2:
         advice = (
             "A map needs several rows."
-            if len(kept) == len(dataset)
+            if len(kept) == int((~dataset.held_out).sum())
             else "Leave out the columns with many missing cells, or fill them first."
         )
         raise DataError(

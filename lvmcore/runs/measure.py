@@ -10,6 +10,7 @@ from lvmcore.base import LatentVariableModel
 from lvmcore.data import Dataset
 from lvmcore.errors import DataError
 from lvmcore.metrics import continuity, knn_accuracy, trustworthiness
+from lvmcore.runs.heldout import measure_held_out
 from lvmcore.runs.spec import Metric
 from lvmcore.standardise import Standardiser
 
@@ -22,7 +23,9 @@ FOLDS = 5
 SEED = 0
 
 
-def measure(model: LatentVariableModel, dataset: Dataset) -> dict[str, Metric]:
+def measure(
+    model: LatentVariableModel, dataset: Dataset, held_out: Dataset | None = None
+) -> dict[str, Metric]:
     """Measure a fitted map.
 
     The nearest-neighbour accuracy is measured only for a model that never sees labels: a map that
@@ -31,6 +34,7 @@ def measure(model: LatentVariableModel, dataset: Dataset) -> dict[str, Metric]:
     Args:
         model: a fitted model.
         dataset: the rows that it was fitted to.
+        held_out: rows of the same table that the fit left out; None where there are none.
 
     Returns:
         The figures that make sense for this model and dataset.
@@ -43,6 +47,8 @@ def measure(model: LatentVariableModel, dataset: Dataset) -> dict[str, Metric]:
     found |= _neighbourhoods(model, dataset)
     if model.capabilities.labels == "none" and dataset.labels is not None:
         found["knn_accuracy"] = _accuracy(model, dataset.labels)
+    if held_out is not None:
+        found |= measure_held_out(model, dataset, held_out)
     return found
 
 

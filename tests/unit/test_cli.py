@@ -72,6 +72,32 @@ def test_without_out_the_run_is_in_the_store(
     assert Store(home).get_dataset(job.spec.dataset).label_name == "species"
 
 
+def test_columns_are_transformed_and_rows_held_out(
+    csv: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pd.read_csv(csv, sep=";", decimal=",").assign(
+        amount=np.arange(40) ** 2, colour=["red", "green", "blue", "red"] * 10
+    )
+    frame.to_csv(csv, sep=";", decimal=",", index=False)
+    command_line = ["fit", str(csv), "--model", "ppca", "--label", "species", "--seed", "1"]
+    options = ["--log1p", "amount", "--one-hot", "colour", "--hold-out", "0.2"]
+    assert cli.main([*command_line, *options, "--hold-out-seed", "3"]) == 0
+    said = capsys.readouterr().out
+    assert "Learned as log(1 + x): 'amount'." in said
+    assert "'colour' is learned as 3 features" in said
+    assert "8 rows are held out of the fit, of 40, drawn with seed 3" in said
+    assert "held-out NLPD: " in said
+    (job,) = Store(home).list()
+    data = Store(home).get_dataset(job.spec.dataset)
+    assert data.feature_names[-3:] == ("colour = blue", "colour = green", "colour = red")
+    assert data.held_out.sum() == 8
+    amount = data.feature_names.index("amount")
+    np.testing.assert_array_equal(data.X[:, amount], np.log1p(np.arange(40.0) ** 2))
+
+    assert cli.main([*command_line, "--log1p", "colour"]) == 2
+    assert "'colour' cannot be learned as log(1 + x)" in capsys.readouterr().err
+
+
 def test_no_label_and_no_row_id_mean_none(csv: Path, home: Path) -> None:
     assert cli.main(["fit", str(csv), "--model", "pca", "--no-label", "--no-row-id"]) == 0
     (job,) = Store(home).list()

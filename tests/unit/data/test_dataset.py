@@ -45,7 +45,8 @@ def test_default_features(table: Table) -> None:
     assert dataset.labels.tolist() == ["mouse", "rat", None, "rat", "mouse", "rat"]
     assert dataset.classes == ("mouse", "rat")
     assert dataset.notes == (
-        "Column 'tissue' left out: it is a category; it can be the label or a colour.",
+        "Column 'tissue' left out: it is a category; it can be one-hot features, the label "
+        "or a colour.",
         "Column 'taken' left out: it is a date.",
         "Column 'alive' is coded 0 = 'no', 1 = 'yes'.",
         "1 row has no label; it is kept.",

@@ -1,0 +1,67 @@
+"""Which rows are kept out of a fit, to measure it with."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lvmcore.errors import DataError
+
+__all__ = ["MOST_HELD_OUT", "hold_out_rows"]
+
+#: The largest share of rows that can be held out.
+MOST_HELD_OUT = 0.5
+
+
+def hold_out_rows(
+    n: int, labels: NDArray[np.object_] | None, share: float, seed: int
+) -> NDArray[np.bool_]:
+    """Draw rows to hold out, each class (and the rows without a label) by the same share.
+
+    Every class keeps at least one row in the fit, so the share can come out lower where there are
+    many small classes.
+
+    Args:
+        n: Number of rows.
+        labels: Class of each row, None where it is missing [N]; None without labels.
+        share: Of the rows, 0 to 0.5.
+        seed: Of the draw.
+
+    Returns:
+        Which rows are held out, [N].
+
+    Raises:
+        DataError: The share is not in that range, or no row can be held out.
+    """
+    if not 0.0 <= share <= MOST_HELD_OUT:
+        raise DataError(
+            f"hold_out={share!r} cannot be used: expected a share of the rows between 0 and "
+            f"{MOST_HELD_OUT:g}, such as 0.2."
+        )
+    held = np.zeros(n, dtype=bool)
+    if share == 0.0:
+        return held
+    known = np.full(n, "") if labels is None else np.array([f"={label}" for label in labels])
+    if labels is not None:
+        known[[label is None for label in labels]] = ""
+    _, strata, sizes = np.unique(known, return_inverse=True, return_counts=True)
+    counts = _allocate(sizes, max(1, round(share * n)), share)
+    if not counts.any():
+        raise DataError(
+            f"No row can be held out: there are {n} rows, and every class has to keep one in the "
+            "fit. Hold out nothing, or use a label with fewer classes."
+        )
+    rng = np.random.default_rng(seed)
+    for stratum, count in enumerate(counts.tolist()):
+        members = np.flatnonzero(strata == stratum)
+        held[rng.choice(members, count, replace=False)] = True
+    return held
+
+
+def _allocate(sizes: NDArray[np.intp], total: int, share: float) -> NDArray[np.intp]:
+    """How many rows of each stratum: its share rounded down, the rest to the largest remainders."""
+    quotas = share * sizes
+    counts: NDArray[np.intp] = np.minimum(np.floor(quotas + 1e-9).astype(np.intp), sizes - 1)
+    order = np.argsort(-(quotas - counts), kind="stable")
+    for stratum in order:
+        if counts.sum() < total and counts[stratum] < sizes[stratum] - 1:
+            counts[stratum] += 1
+    return counts
