@@ -15,10 +15,10 @@ from torch import Tensor
 
 from lvmcore import persistence
 from lvmcore.errors import DataError
+from lvmcore.persistence import CHECKPOINT_FORMAT
 
-__all__ = ["Checkpoint", "checkpoint_place", "restore_tensors", "tensor_arrays"]
+__all__ = ["Checkpoint", "restore_tensors", "tensor_arrays"]
 
-FORMAT = "latentboard-checkpoint-1"
 SECONDS_BETWEEN = 2.0
 #: Writing takes at most this share of a fit's time: a large fit writes less often.
 SHARE = 0.05
@@ -70,7 +70,7 @@ class Checkpoint:
         if not self.path.is_file():
             return
         try:
-            arrays, facts = persistence.read(self.path, format=FORMAT)
+            arrays, facts = persistence.read(self.path, format=CHECKPOINT_FORMAT)
         except DataError:
             self.notes.append(_NOT_READ)
             return
@@ -103,7 +103,7 @@ class Checkpoint:
         state = {**arrays, "generator": self._generator.get_state().numpy()}
         facts = {**facts, "fingerprint": self._fingerprint, "gap": self._gap}
         try:
-            persistence.write(self.path, state, facts, format=FORMAT)
+            persistence.write(self.path, state, facts, format=CHECKPOINT_FORMAT)
         except OSError as error:
             note = _NOT_WRITTEN.format(why=error.strerror or type(error).__name__)
             if note not in self.notes:
@@ -112,20 +112,11 @@ class Checkpoint:
         self._cost = self._written - began
 
 
-def checkpoint_place(path: str | os.PathLike[str]) -> tuple[int, float] | None:
-    """How far a checkpoint is: steps done and seconds spent; None where there is none to use."""
-    try:
-        facts = persistence.read_facts(path, format=FORMAT)
-        return int(facts["iteration"]), float(facts["seconds"])
-    except (DataError, KeyError, TypeError, ValueError):
-        return None
-
-
 def tensor_arrays(
     parameters: Sequence[Tensor], sound: Sequence[Tensor], adam: torch.optim.Optimizer
 ) -> dict[str, NDArray[Any]]:
     """Parameters, the last sound ones, and the optimiser's state of each, as arrays."""
-    arrays = {}
+    arrays: dict[str, NDArray[Any]] = {}
     for i, (parameter, copy) in enumerate(zip(parameters, sound, strict=True)):
         arrays |= {f"parameter.{i}": _array(parameter), f"sound.{i}": _array(copy)}
         moments = adam.state.get(parameter, {})

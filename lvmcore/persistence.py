@@ -19,6 +19,8 @@ from lvmcore.errors import DataError
 from lvmcore.results import FitStep
 
 __all__ = [
+    "CHECKPOINT_FORMAT",
+    "checkpoint_place",
     "history_arrays",
     "history_from",
     "read",
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 FORMAT = "latentboard-model-1"
+CHECKPOINT_FORMAT = "latentboard-checkpoint-1"
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
@@ -90,6 +93,15 @@ def read_facts(path: str | os.PathLike[str], *, format: str = FORMAT) -> dict[st
     with _opened(path, format) as file:
         facts: dict[str, Any] = json.loads(file.metadata()["json"])
         return facts
+
+
+def checkpoint_place(path: str | os.PathLike[str]) -> tuple[int, float] | None:
+    """How far a checkpoint is: steps done and seconds spent; None where there is none to use."""
+    try:
+        facts = read_facts(path, format=CHECKPOINT_FORMAT)
+        return int(facts["iteration"]), float(facts["seconds"])
+    except (DataError, KeyError, TypeError, ValueError):
+        return None
 
 
 @contextmanager

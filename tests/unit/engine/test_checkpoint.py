@@ -11,9 +11,10 @@ import torch
 
 from lvmcore import persistence, training
 from lvmcore.base import LatentVariableModel
-from lvmcore.checkpoint import Checkpoint, checkpoint_place
+from lvmcore.checkpoint import Checkpoint
 from lvmcore.errors import NumericalError
 from lvmcore.models import MODELS
+from lvmcore.persistence import checkpoint_place
 from lvmcore.results import FitStep
 
 KEYS = ["bayesian_gplvm", "ldgd"]
