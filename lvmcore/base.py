@@ -8,6 +8,8 @@ units, saves and loads. A model supplies the mathematics through the hooks named
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -24,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from lvmcore import persistence
+from lvmcore.checkpoint import Checkpoint
 from lvmcore.errors import ConfigError, DataError, UnsupportedError
 from lvmcore.labels import ClassLabels
 from lvmcore.parameters import Parameter, check_settings, parameters_of
@@ -75,6 +78,7 @@ class Problem:
         n_components: Q, decided.
         generator: the fit's only source of randomness (CPU generator).
         callback: called at every step; True stops the fit.
+        checkpoint: what the fit goes on from and leaves for the next; None keeps none.
     """
 
     Y: Tensor
@@ -83,6 +87,7 @@ class Problem:
     n_components: int
     generator: torch.Generator
     callback: Callback | None
+    checkpoint: Checkpoint | None = None
 
 
 def _has_density(model: Any) -> bool:
@@ -143,6 +148,17 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             DataError: the data or labels cannot be used; the message names row and column.
             NumericalError: the computation broke down.
         """
+        return self._fit_from(X, y, callback=callback)
+
+    def _fit_from(
+        self,
+        X: ArrayLike,
+        y: Any = None,
+        *,
+        callback: Callback | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Self:
+        """``fit``, going on from a checkpoint and leaving one now and then: the way of a run."""
         check_settings(type(self), self.get_params(deep=False))
         data = self._check_rows(X, reset=True)
         labels = self._check_labels(y, len(data))
@@ -154,6 +170,8 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self._labels = labels
             self.classes_ = labels.classes
         generator = torch.Generator().manual_seed(self._seed())
+        if checkpoint is not None:
+            checkpoint.attach(self._fingerprint(data, labels), generator)
         problem = Problem(
             Y=self._to_tensor(self._standardiser.transform(data)),
             classes=None if labels is None else torch.as_tensor(labels.codes),
@@ -161,8 +179,11 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             n_components=self._decide_components(data.shape),
             generator=generator,
             callback=callback,
+            checkpoint=checkpoint,
         )
         outcome = self._fit(problem)
+        for note in () if checkpoint is None else checkpoint.notes:
+            self._note(note)
         self.elbo_ = outcome.objective
         self.history_ = outcome.history
         self.n_iter_ = len(outcome.history)
@@ -464,6 +485,15 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if self.random_state is None:
             return int(np.random.SeedSequence().generate_state(1)[0])
         return int(self.random_state)
+
+    def _fingerprint(self, data: FloatArray, labels: ClassLabels | None) -> str:
+        """Of everything that decides the course of a fit: model, settings, version, data."""
+        facts = [self.key, package_version(), self.get_params(deep=False), data.shape]
+        digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode())
+        digest.update(np.ascontiguousarray(data).tobytes())
+        if labels is not None:
+            digest.update(np.asarray(labels.codes).tobytes())
+        return digest.hexdigest()
 
     @property
     def _n_features_out(self) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,20 @@ from safetensors.numpy import save
 from lvmcore.errors import DataError
 from lvmcore.results import FitStep
 
-__all__ = ["history_arrays", "history_from", "read", "with_prefix", "write", "write_atomically"]
+__all__ = [
+    "CHECKPOINT_FORMAT",
+    "checkpoint_place",
+    "history_arrays",
+    "history_from",
+    "read",
+    "read_facts",
+    "with_prefix",
+    "write",
+    "write_atomically",
+]
 
 FORMAT = "latentboard-model-1"
+CHECKPOINT_FORMAT = "latentboard-checkpoint-1"
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
@@ -38,12 +50,16 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def write(
-    path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, NDArray[Any]],
+    meta: Mapping[str, Any],
+    *,
+    format: str = FORMAT,
 ) -> None:
-    """Write arrays and JSON facts to one safetensors file, atomically."""
+    """Write arrays and JSON facts to one safetensors file, marked ``format``, atomically."""
     content = save(
         {name: np.ascontiguousarray(array) for name, array in arrays.items()},
-        metadata={"format": FORMAT, "json": json.dumps(dict(meta), default=_plain)},
+        metadata={"format": format, "json": json.dumps(dict(meta), default=_plain)},
     )
     write_atomically(path, content)
 
@@ -55,28 +71,55 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no place in a model file's JSON")
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def read(
+    path: str | os.PathLike[str], *, format: str = FORMAT
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read what ``write`` wrote.
 
     Raises:
-        DataError: the file is missing, torn, or no model file of this package.
+        DataError: the file is missing, torn, or not marked ``format``.
     """
+    with _opened(path, format) as file:
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return arrays, json.loads(file.metadata()["json"])
+
+
+def read_facts(path: str | os.PathLike[str], *, format: str = FORMAT) -> dict[str, Any]:
+    """The JSON facts alone, without reading the arrays.
+
+    Raises:
+        DataError: the file is missing, torn, or not marked ``format``.
+    """
+    with _opened(path, format) as file:
+        facts: dict[str, Any] = json.loads(file.metadata()["json"])
+        return facts
+
+
+def checkpoint_place(path: str | os.PathLike[str]) -> tuple[int, float] | None:
+    """How far a checkpoint is: steps done and seconds spent; None where there is none to use."""
+    try:
+        facts = read_facts(path, format=CHECKPOINT_FORMAT)
+        return int(facts["iteration"]), float(facts["seconds"])
+    except (DataError, KeyError, TypeError, ValueError):
+        return None
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str], format: str) -> Iterator[Any]:
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
-            stored = file.metadata() or {}
-            if stored.get("format") != FORMAT:
+            if (file.metadata() or {}).get("format") != format:
                 raise DataError(
                     f"{path} is not a model file of this package: expected a safetensors file "
-                    f"marked {FORMAT}, as written by save()."
+                    f"marked {format}, as written by save()."
                 )
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            yield file
     except FileNotFoundError as error:
         raise DataError(f"There is no model file at {path}.") from error
     except (SafetensorError, OSError) as error:
         raise DataError(
             f"{path} cannot be read as a model file ({error}): it may be torn, or of another kind."
         ) from error
-    return arrays, json.loads(stored["json"])
 
 
 def with_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lvmcore import persistence
+from lvmcore.checkpoint import Checkpoint, restore_tensors, tensor_arrays
 from lvmcore.errors import NumericalError
 from lvmcore.results import Callback, FitStep, Snapshot
 
@@ -21,6 +23,9 @@ SECONDS_BETWEEN_SNAPSHOTS = 0.2
 STEPS_BETWEEN_COPIES = 10
 MOST_BREAKDOWNS = 5
 SLOWEST = 1 / 64
+
+#: What else the loop knows of its course, besides tensors and history.
+_COURSE = ("brake", "cooling_since", "converged", "copied", "settled", "breakdowns")
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,12 @@ class Schedule:
 
 
 def train(
-    objective: Objective, schedule: Schedule, callback: Callback | None, *, draws: int = 1
+    objective: Objective,
+    schedule: Schedule,
+    callback: Callback | None,
+    *,
+    draws: int = 1,
+    checkpoint: Checkpoint | None = None,
 ) -> Outcome:
     """Maximise ``objective`` with Adam.
 
@@ -118,6 +128,8 @@ def train(
         schedule: the course.
         callback: called with each step; True stops the loop.
         draws: draws that the final bound averages, where it samples; one after a stop.
+        checkpoint: where to go on from, and where to leave the state now and then and at a stop; a
+            fit that goes on ends exactly as if it had never stopped.
 
     Returns:
         The final bound, the history, and whether the bound went flat in time.
@@ -125,14 +137,21 @@ def train(
     Raises:
         NumericalError: the computation broke down again and again.
     """
-    return _Run(objective, schedule, callback).run(draws)
+    return _Run(objective, schedule, callback, checkpoint).run(draws)
 
 
 class _Run:
     """The state of one call of ``train``."""
 
-    def __init__(self, objective: Objective, schedule: Schedule, callback: Callback | None) -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        schedule: Schedule,
+        callback: Callback | None,
+        checkpoint: Checkpoint | None,
+    ) -> None:
         self.objective, self.schedule, self.callback = objective, schedule, callback
+        self.checkpoint = checkpoint
         self.parameters = list(objective.parameters())
         self.adam = torch.optim.Adam(self.parameters, lr=1.0, betas=(0.9, 0.99), fused=True)
         self.history: list[FitStep] = []
@@ -143,23 +162,28 @@ class _Run:
         self.last_snapshot = -math.inf
         self.sound = self._copy()
         self.best, self.copied, self.settled = -math.inf, 0, 0
+        self.breakdowns = 0
 
     def run(self, draws: int) -> Outcome:
-        breakdowns = 0
-        for iteration in range(self.schedule.max_iter):
+        iteration = self._restore()
+        over = iteration > 0 and self._finished(iteration - 1)
+        while not over and iteration < self.schedule.max_iter:
             try:
                 values = self._step(iteration)
             except NumericalError:
-                breakdowns += 1
-                if breakdowns > MOST_BREAKDOWNS:
+                self.breakdowns += 1
+                if self.breakdowns > MOST_BREAKDOWNS:
                     raise
                 self._recover()
+                iteration += 1
                 continue
-            if self._report(iteration, values):
+            stopped = self._report(iteration, values)
+            self._keep(iteration + 1, now=stopped)
+            if stopped:
                 draws = 1  # who stops a fit does not want to wait
                 break
-            if self._finished(iteration):
-                break
+            over = self._finished(iteration)
+            iteration += 1
         return Outcome(self._final(draws), tuple(self.history), self.converged)
 
     def _step(self, iteration: int) -> dict[str, float]:
@@ -247,3 +271,37 @@ class _Run:
         self.adam.state.clear()
         self.brake = max(0.5 * self.brake, SLOWEST)
         self.best, self.settled = -math.inf, len(self.history)
+
+    # ---- checkpoints ---------------------------------------------------------------------------
+
+    def _keep(self, done: int, *, now: bool) -> None:
+        """Leave a checkpoint after so many steps, if it is due or wanted now."""
+        if self.checkpoint is None or not (now or self.checkpoint.due()):
+            return
+        arrays = persistence.history_arrays(self.history)
+        arrays |= tensor_arrays(self.parameters, self.sound, self.adam)
+        facts = {
+            "iteration": done,
+            "seconds": time.perf_counter() - self.began,
+            "best": self.best if math.isfinite(self.best) else None,
+            "terms": list(self.history[0].terms),
+            **{name: getattr(self, name) for name in _COURSE},
+        }
+        self.checkpoint.save(arrays, facts)
+
+    def _restore(self) -> int:
+        """Go back to where the checkpoint was left; returns how many steps were done by then."""
+        found = None if self.checkpoint is None else self.checkpoint.restore()
+        if found is None:
+            return 0
+        arrays, facts = found
+        restore_tensors(arrays, self.parameters, self.sound, self.adam)
+        self.history = [
+            replace(step, terms={name: step.terms[name] for name in facts["terms"]})
+            for step in persistence.history_from(arrays)
+        ]
+        for name in _COURSE:
+            setattr(self, name, facts[name])
+        self.best = -math.inf if facts["best"] is None else facts["best"]
+        self.began = time.perf_counter() - facts["seconds"]
+        return int(facts["iteration"])

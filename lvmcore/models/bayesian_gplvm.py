@@ -93,7 +93,7 @@ class BayesianGPLVM(GPLatentVariableModel):
             LatentRows(X, START_VARIANCE), DataPath(Z, self._start_noise(problem)), problem.Y
         )
         schedule = Schedule(self.max_iter, self.learning_rate, problem.Y.numel())
-        outcome = train(fit, schedule, problem.callback)
+        outcome = train(fit, schedule, problem.callback, checkpoint=problem.checkpoint)
         with torch.no_grad():
             _, q = fit.path.bound(fit.rows, fit.Y, fit.squares)
             self._decoder = fit.path.decoder(q)

@@ -143,7 +143,13 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
         )
         cells = problem.Y.numel() + round(self.label_weight * fit.signs.numel())
         schedule = Schedule(self.max_iter, self.learning_rate, cells)
-        outcome = train(fit, schedule, problem.callback, draws=FINAL_DRAWS)
+        outcome = train(
+            fit,
+            schedule,
+            problem.callback,
+            draws=FINAL_DRAWS,
+            checkpoint=problem.checkpoint,
+        )
         with torch.no_grad():
             _, q = fit.data.bound(fit.rows, fit.Y, fit.squares)
             self._decoder = fit.data.decoder(q)

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lvmcore.persistence import write_atomically
 from lvmcore.results import FitStep, Snapshot
 from lvmcore.runs.files import LineAppender, dump_json, read_lines
 from lvmcore.runs.spec import Event
 
-__all__ = ["EventLog", "read_events", "step_from_json", "step_to_json"]
+__all__ = ["EventLog", "cut_events", "read_events", "step_from_json", "step_to_json"]
 
 # A quick fit writes at most so many events and snapshots a second; a long one writes ever fewer, so
 # that a run of hours stays a few megabytes: the gap grows to its share of the time that has passed.
@@ -102,6 +103,30 @@ def read_events(path: Path, n: int = 0, offset: int = 0) -> tuple[list[Event], i
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
     return events, n + len(lines), end
+
+
+def cut_events(path: Path, iteration: int) -> bool:
+    """Drop the events after a step, and what is no event; the file is replaced whole.
+
+    Returns:
+        Whether there was anything to drop.
+    """
+    if not path.is_file():
+        return False
+    content = path.read_bytes()
+    kept = []
+    for line in read_lines(path)[0]:
+        try:
+            step = step_from_json(json.loads(line))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+        if step.iteration > iteration:
+            break
+        kept.append(line + b"\n")
+    whole = b"".join(kept)
+    if whole != content:
+        write_atomically(path, whole)
+    return whole != content
 
 
 def _number(value: float | None) -> float:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
 import traceback
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from lvmcore.base import Capabilities, LatentVariableModel
+from lvmcore.checkpoint import Checkpoint
 from lvmcore.data import Dataset
 from lvmcore.errors import CancelledError, ConfigError, DataError, LatentboardError
 from lvmcore.models import MODELS
@@ -21,8 +21,8 @@ from lvmcore.parameters import check_settings
 from lvmcore.persistence import write_atomically
 from lvmcore.results import FitStep
 from lvmcore.runs.artifacts import embedding_frame, to_parquet_bytes
-from lvmcore.runs.events import EventLog
-from lvmcore.runs.files import plain, write_json
+from lvmcore.runs.events import EventLog, cut_events
+from lvmcore.runs.files import DISK_FULL, is_disk_full, plain, write_json
 from lvmcore.runs.folder import JobFolder, State
 from lvmcore.runs.spec import JobSpec, now
 
@@ -40,7 +40,6 @@ _OUT_OF_MEMORY = (
     "There was not enough memory for this fit. Try fewer rows, columns or inducing points, or a "
     "machine with more memory."
 )
-_DISK_FULL = "The disk is full, so the run could not be written. Make room and start it again."
 
 
 class _StoppedError(Exception):
@@ -56,12 +55,14 @@ class _Watch:
     """The callback of a fit: writes each step down, and stops the fit when asked to."""
 
     folder: JobFolder
-    log: EventLog
     should_stop: Callable[[], Reason | None]
     on_step: Callable[[FitStep], None] | None
     stopped: Reason | None = None
+    log: EventLog | None = None
 
     def __call__(self, step: FitStep) -> bool:
+        if self.log is None:
+            self.log = self._begin(step.iteration)
         self.log.add(step)
         if self.on_step is not None:
             self.on_step(step)
@@ -71,6 +72,19 @@ class _Watch:
                 state = self.folder.state()
                 self.folder.write_state(dataclasses.replace(state, stage="stopping"))
         return self.stopped is not None
+
+    def _begin(self, iteration: int) -> EventLog:
+        """The log, without what an earlier attempt wrote of this step and of later ones."""
+        if cut_events(self.folder.events_path, iteration - 1):
+            state = self.folder.state()
+            fresh = dataclasses.replace(state, attempt=state.attempt + 1, earlier=0.0)
+            self.folder.write_state(fresh)
+        return EventLog(self.folder.events_path)
+
+    def close(self) -> None:
+        """Write the last step down."""
+        if self.log is not None:
+            self.log.close()
 
 
 def execute(
@@ -95,26 +109,22 @@ def execute(
         The state in which the run ended; the same as its status.json.
     """
     state = dataclasses.replace(folder.state(), status="running", stage="preparing", started=now())
-    folder.write_state(state)
-    watch = _Watch(folder, EventLog(folder.events_path), should_stop, on_step)
+    watch = _Watch(folder, should_stop, on_step)
     try:
-        with closing(watch.log):
+        folder.write_state(state)
+        with closing(watch):
             model, dataset, held_out, state = _fit(folder, state, get_dataset, watch)
         model.save(folder.model_path)
         content = to_parquet_bytes(embedding_frame(model, dataset))
         write_atomically(folder.embedding_path, content)
     except (_StoppedError, CancelledError) as stop:
         reason = stop.reason if isinstance(stop, _StoppedError) else watch.stopped
-        state = state.ending(reason or "interrupted", message=_NOTHING_KEPT)
-        folder.write_state(state)
-        return state
+        return _end(folder, state.ending(reason or "interrupted", message=_NOTHING_KEPT))
     except Exception as error:
         message, kind = describe_error(error)
         if kind == "Unexpected":
             _log(folder, error)
-        state = state.ending("failed", message=message, error=kind)
-        folder.write_state(state)
-        return state
+        return _end(folder, state.ending("failed", message=message, error=kind))
     state = state.ending(
         watch.stopped or "done",
         elbo=plain(float(model.elbo_)),
@@ -123,9 +133,20 @@ def execute(
         message=_CUT_SHORT if watch.stopped == "interrupted" else None,
     )
     if state.status == "interrupted":
-        folder.write_state(state)
-        return state
+        return _end(folder, state)
     return _measure(folder, state, model, dataset, held_out)
+
+
+def _end(folder: JobFolder, state: State) -> State:
+    """Write a state down; where the disk is full, ``JobFolder.settle`` says so instead."""
+    written = folder.state()
+    state = dataclasses.replace(state, attempt=written.attempt, earlier=written.earlier)
+    try:
+        folder.write_state(state)
+        folder.clear_up()
+    except OSError as error:
+        _log(folder, error)
+    return state
 
 
 def _fit(
@@ -143,7 +164,7 @@ def _fit(
     folder.write_state(state)
     X = pd.DataFrame(dataset.X, columns=list(dataset.feature_names))
     y = None if model.capabilities.labels == "none" else dataset.labels
-    model.fit(X, y, callback=watch)
+    model._fit_from(X, y, callback=watch, checkpoint=Checkpoint(folder.checkpoint_path))
     return model, dataset, held_out, state
 
 
@@ -154,7 +175,7 @@ def _measure(
     dataset: Dataset,
     held_out: Dataset | None,
 ) -> State:
-    folder.write_state(dataclasses.replace(state, stage="measuring"))
+    _end(folder, dataclasses.replace(state, stage="measuring"))
     try:
         from lvmcore.runs.measure import measure  # a fit need not wait for what it imports
 
@@ -165,8 +186,7 @@ def _measure(
         _log(folder, error)
         note = "The figures about the map could not be measured: worker.log has the details."
         state = dataclasses.replace(state, notes=(*state.notes, note))
-    folder.write_state(state)
-    return state
+    return _end(folder, state)
 
 
 def model_class(key: str) -> type[LatentVariableModel]:
@@ -239,8 +259,8 @@ def describe_error(error: BaseException) -> tuple[str, str]:
         isinstance(error, RuntimeError) and ("out of memory" in text or "allocate memory" in text)
     ):
         return _OUT_OF_MEMORY, "MemoryError"
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return _DISK_FULL, "DiskFull"
+    if is_disk_full(error):
+        return DISK_FULL, "DiskFull"
     return (
         f"The fit ended with an unexpected error ({type(error).__name__}). The run's worker.log "
         "has the details.",
@@ -249,5 +269,5 @@ def describe_error(error: BaseException) -> tuple[str, str]:
 
 
 def _log(folder: JobFolder, error: BaseException) -> None:
-    with folder.log_path.open("a", encoding="utf-8") as log:
+    with suppress(OSError), folder.log_path.open("a", encoding="utf-8") as log:
         traceback.print_exception(error, file=log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -15,13 +16,24 @@ from lvmcore.errors import DataError
 from lvmcore.persistence import write_atomically
 
 __all__ = [
+    "DISK_FULL",
     "LineAppender",
     "dump_json",
+    "is_disk_full",
     "plain",
     "read_json",
     "read_lines",
     "write_json",
 ]
+
+
+#: What is said where nothing more can be written.
+DISK_FULL = "The disk is full, so the run could not be written. Make room and start it again."
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an error says that the disk, or this person's share of it, is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def plain(value: Any) -> Any:
@@ -74,15 +86,24 @@ def read_json(path: Path) -> dict[str, Any]:
 class LineAppender:
     """Appends lines to a file, one ``write`` each, so that no reader sees half a line mixed in.
 
-    What a full disk or a dying machine cuts short is no JSON: readers leave such a line out.
+    What a full disk cuts short is taken back. What a dying machine cuts short is no JSON: readers
+    leave such a line out.
     """
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
 
     def append(self, line: str) -> None:
-        """Append one line; it must hold no newline."""
-        os.write(self._descriptor, line.encode() + b"\n")
+        """Append one line; it must hold no newline.
+
+        Raises:
+            OSError: it could not be written, and nothing of it was.
+        """
+        content = line.encode() + b"\n"
+        written = os.write(self._descriptor, content)
+        if written < len(content):
+            os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
         """Close the file."""

@@ -7,80 +7,35 @@ is free beside a status of "running" means that the process which ran it is gone
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
 from lvmcore.errors import ConfigError, DataError
+from lvmcore.persistence import checkpoint_place, write_atomically
 from lvmcore.runs.about import About
-from lvmcore.runs.files import read_json, write_json
-from lvmcore.runs.spec import FINISHED, Job, JobSpec, Metric, Stage, Status, check_status, now
+from lvmcore.runs.events import cut_events
+from lvmcore.runs.files import DISK_FULL, is_disk_full, read_json, write_json
+from lvmcore.runs.spec import FINISHED, Job, JobSpec, Metric, now
+from lvmcore.runs.state import State
 
 __all__ = ["GONE", "JobFolder", "State"]
 
 #: What a run says whose process ended without a word.
 GONE = (
     "The process that ran this fit ended before the fit did: it was stopped, it crashed, or the "
-    "machine ran out of memory. Start it again; with fewer rows or inducing points it needs less."
+    "machine ran out of memory. With fewer rows or inducing points it needs less."
 )
 STOPPED_BY_FORCE = (
-    "Stopped by force: the step under way did not end in time, so nothing of this fit was kept."
+    "Stopped by force: the step under way did not end in time, so there is no map of this fit."
 )
-
-
-@dataclass(frozen=True)
-class State:
-    """What ``status.json`` holds: see ``Job`` for the meaning of each part."""
-
-    status: Status
-    stage: Stage
-    submitted: datetime
-    started: datetime | None = None
-    ended: datetime | None = None
-    message: str | None = None
-    error: str | None = None
-    elbo: float | None = None
-    converged: bool | None = None
-    notes: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """As status.json holds it."""
-        stored = dataclasses.asdict(self)
-        for moment in ("submitted", "started", "ended"):
-            stored[moment] = None if stored[moment] is None else stored[moment].isoformat()
-        return stored
-
-    @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> State:
-        """From what ``to_json`` gave.
-
-        Raises:
-            DataError: a part is missing or makes no sense.
-        """
-        try:
-            return cls(
-                status=check_status(stored["status"]),
-                stage=stored["stage"],
-                submitted=datetime.fromisoformat(stored["submitted"]),
-                started=_moment(stored["started"]),
-                ended=_moment(stored["ended"]),
-                message=stored["message"],
-                error=stored["error"],
-                elbo=stored["elbo"],
-                converged=stored["converged"],
-                notes=tuple(stored["notes"]),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"status.json makes no sense: {error!r}.") from error
-
-    def ending(self, status: Status, **parts: Any) -> State:
-        """This state, ended now as ``status``."""
-        return dataclasses.replace(self, status=status, stage="finished", ended=now(), **parts)
+_CANNOT_MEASURE = "The process ended before the figures about the map were measured."
+#: Bytes that a run keeps, so that its end can be written down when the disk is full.
+_RESERVE_BYTES = 16384
+# A run that has just ended may still be measuring its map.
+_RESUME_WAITS_SECONDS = 5.0
 
 
 class JobFolder:
@@ -100,7 +55,9 @@ class JobFolder:
         self.embedding_path = path / "embedding.parquet"
         self.metrics_path = path / "metrics.json"
         self.log_path = path / "worker.log"
+        self.checkpoint_path = path / "checkpoint.safetensors"
         self.cancel_path = path / "cancel"
+        self.reserve_path = path / "reserve"
         self.lock_path = path / "lock"
 
     @classmethod
@@ -131,6 +88,7 @@ class JobFolder:
         folder = cls(path)
         with folder.lock():
             write_json(folder.spec_path, spec.to_json())
+            folder.keep_room()
             state = State("queued", "waiting", submitted=now())
             if not queued:
                 began = state.submitted
@@ -178,6 +136,7 @@ class JobFolder:
     def job(self, name: str) -> Job:
         """The run as it stands, under the id ``name``; a dead one is settled first."""
         state, about = self.settle(), self.about()
+        place = checkpoint_place(self.checkpoint_path) if state.status in FINISHED else None
         return Job(
             id=name,
             spec=self.spec(),
@@ -186,6 +145,7 @@ class JobFolder:
             has_model=self.model_path.is_file(),
             name=about.name,
             note=about.note,
+            checkpoint_step=None if place is None else place[0],
         )
 
     # ---- writing -------------------------------------------------------------------------------
@@ -208,21 +168,91 @@ class JobFolder:
 
     def write_state(self, state: State) -> None:
         """Replace the state; only for the holder of the lock."""
-        write_json(self.status_path, state.to_json())
+        self._with_room(lambda: write_json(self.status_path, state.to_json()))
+
+    def keep_room(self) -> None:
+        """Set a few bytes aside, which ``write_state`` gives up where the disk is full."""
+        write_atomically(self.reserve_path, bytes(_RESERVE_BYTES))
+
+    def clear_up(self) -> None:
+        """Remove what a run that has ended no longer needs, and what a dead process left half.
+
+        Only for the holder of the lock. The checkpoint goes once the run is done.
+        """
+        state = self.state()
+        if state.status in FINISHED:
+            self.reserve_path.unlink(missing_ok=True)
+        if state.status == "done":
+            self.checkpoint_path.unlink(missing_ok=True)
+        for path in (self.status_path, self.events_path, *self._artefacts()):
+            for half in self.path.glob(f".{path.name}.*"):
+                half.unlink(missing_ok=True)
+
+    def _artefacts(self) -> tuple[Path, ...]:
+        """The files that a fit writes whole."""
+        return (self.checkpoint_path, self.model_path, self.embedding_path, self.metrics_path)
 
     def write_about(self, about: About) -> None:
         """Replace the name and the note; anybody may, at any time."""
         write_json(self.about_path, dataclasses.asdict(about))
 
     def request_cancel(self) -> None:
-        """Ask for the run to stop: at once if it is queued, else at its next step."""
+        """Ask for the run to stop: at once if it is queued, else at its next step.
+
+        Raises:
+            DataError: the request could not be written.
+        """
         if self.state().status in FINISHED:
             return
-        self.cancel_path.touch()
-        with suppress(Timeout), self.lock():
-            state = self.state()
-            if state.status == "queued":
-                self.write_state(state.ending("cancelled"))
+        try:
+            self._with_room(self.cancel_path.touch)
+            with suppress(Timeout), self.lock():
+                state = self.state()
+                if state.status == "queued":
+                    self.write_state(state.ending("cancelled"))
+                    self.clear_up()
+        except OSError as error:
+            raise DataError(f"The run could not be told to stop: {error.strerror}.") from error
+
+    def resume(self) -> None:
+        """Put a run that was stopped back in the queue, to go on from its checkpoint.
+
+        The events after the checkpoint go, and so does the map of the time when it was stopped.
+        Whatever cuts this short, the run stays as resumable as it was.
+
+        Raises:
+            ConfigError: it cannot be resumed, or is still being written.
+            DataError: the disk is full.
+        """
+        self.settle()
+        try:
+            with self.lock(_RESUME_WAITS_SECONDS):
+                job = self.job("")
+                if not job.resumable:
+                    raise ConfigError(
+                        f"The run {job.spec.name} is {job.status} and cannot be resumed: expected "
+                        "one that was interrupted, or cancelled after its first checkpoint."
+                    )
+                self._rewind()
+        except Timeout:
+            raise ConfigError(
+                "The run is still being written: try again in a few seconds."
+            ) from None
+        except OSError as error:
+            raise DataError(f"The run could not be resumed: {error.strerror}.") from error
+
+    def _rewind(self) -> None:
+        place = checkpoint_place(self.checkpoint_path)
+        step, seconds = (0, 0.0) if place is None else place
+        if place is None:
+            self.checkpoint_path.unlink(missing_ok=True)
+        cut_events(self.events_path, step)
+        for path in (self.model_path, self.embedding_path, self.metrics_path, self.cancel_path):
+            path.unlink(missing_ok=True)
+        self.keep_room()
+        state = self.state()
+        fresh = State("queued", "waiting", now(), attempt=state.attempt + 1, earlier=seconds)
+        self.write_state(fresh)
 
     def fail(self, message: str, error: str) -> None:
         """Write a queued run down as failed, because no process could be started for it."""
@@ -230,30 +260,52 @@ class JobFolder:
             state = self.state()
             if state.status == "queued":
                 self.write_state(state.ending("failed", message=message, error=error))
+                self.clear_up()
 
     def settle(self, gone: str = GONE) -> State:
-        """The state; written down as ended if it says "running" and nobody holds the lock.
+        """The state; written down as ended if the run is not at its end and nobody holds the lock.
+
+        Where that cannot be written, it is what a later call will write.
 
         Args:
             gone: what to say of a process that ended before its run did.
         """
         state = self.state()
-        if state.status != "running":
+        if state.stage in ("waiting", "finished"):
             return state
-        try:
-            with self.lock():
-                state = self.state()
-                if state.status == "running":
-                    cancelled = self.cancel_requested()
-                    state = state.ending(
-                        "cancelled" if cancelled else "interrupted",
-                        message=STOPPED_BY_FORCE if cancelled else gone,
-                    )
-                    self.write_state(state)
-        except Timeout:
-            pass
+        with suppress(Timeout), self.lock():
+            state = self.state()
+            settled = self._settled(state, gone)
+            if settled == state:
+                return state
+            state = settled
+            try:
+                self.write_state(state)
+                self.clear_up()
+            except OSError as error:
+                if is_disk_full(error) and state.status == "interrupted":
+                    state = dataclasses.replace(state, message=DISK_FULL)
         return state
 
+    def _settled(self, state: State, gone: str) -> State:
+        """What a state means that nobody is working on."""
+        if state.status == "running":
+            cancelled = self.cancel_requested()
+            return state.ending(
+                "cancelled" if cancelled else "interrupted",
+                message=STOPPED_BY_FORCE if cancelled else gone,
+            )
+        if state.stage == "measuring":
+            notes = (*state.notes, _CANNOT_MEASURE)
+            return dataclasses.replace(state, stage="finished", notes=notes)
+        return state
 
-def _moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
+    def _with_room(self, write: Callable[[], None]) -> None:
+        """Write; where the disk is full, give up the reserve and write again."""
+        try:
+            write()
+        except OSError as error:
+            if not is_disk_full(error) or not self.reserve_path.is_file():
+                raise
+            self.reserve_path.unlink(missing_ok=True)
+            write()

@@ -6,6 +6,7 @@ import logging
 import signal
 import threading
 import time
+from contextlib import suppress
 
 from filelock import FileLock, Timeout
 
@@ -116,7 +117,8 @@ class Launcher:
             if folder.state().status != "queued" or self._closing.is_set():
                 folder.settle(_describe_end(worker.returncode))
                 return
-        folder.log_path.write_text(words, encoding="utf-8")
+        with suppress(OSError):
+            folder.log_path.write_text(words, encoding="utf-8")
         folder.fail(
             "The process for this fit could not be started. The run's worker.log says why; "
             "reinstalling latentboard may help.",
@@ -179,6 +181,6 @@ def _describe_end(returncode: int | None) -> str:
     if returncode is not None and -returncode == signal.SIGKILL:
         return (
             "The process that ran this fit was killed, as happens when the machine runs out of "
-            "memory. Start it again, with fewer rows or inducing points if memory is short."
+            "memory. With fewer rows or inducing points it needs less."
         )
     return GONE

@@ -20,7 +20,7 @@ __all__ = ["FINISHED", "Event", "Job", "JobSpec", "Metric", "Stage", "Status", "
 Status = Literal["queued", "running", "done", "cancelled", "failed", "interrupted"]
 Stage = Literal["waiting", "preparing", "fitting", "stopping", "measuring", "finished"]
 
-#: The states that a run never leaves.
+#: The states in which a run has ended; it leaves them only when it is resumed.
 FINISHED: frozenset[Status] = frozenset({"done", "cancelled", "failed", "interrupted"})
 
 _VERSIONED = ("latentboard", "torch", "numpy", "scipy", "scikit-learn", "pandas")
@@ -126,10 +126,11 @@ class Job:
         message: why it failed or stopped early, in a plain sentence; else None.
         error: kind of error of a failed one ("DataError", "MemoryError", …); else None.
         queue_place: 1 for the next one to start; None unless queued.
-        submitted: when it was asked for.
-        started: when its fit began; None before.
+        submitted: when it was asked for, or asked to go on.
+        started: when its fit began, or went on; None before.
         ended: when it ended; None before.
-        seconds: how long it ran, or has run so far; None before it started.
+        seconds: how long it ran, or has run so far, earlier attempts included as far as their work
+            was kept; None before it started.
         elbo: the bound that was reached, total nats; None where there is none.
         converged: whether the bound had stopped rising; None before the end.
         notes: plain sentences about the fit (rows left out, columns set aside).
@@ -137,6 +138,11 @@ class Job:
         has_model: whether there is a fitted model to load.
         name: what the run is called now, for people; by default as it was asked for.
         note: what somebody wrote down about it.
+        attempt: 1 at first; grows whenever the run begins anew or goes on from a checkpoint, and
+            its events after that step are dropped.
+        earlier: seconds of earlier attempts whose work was kept.
+        checkpoint_step: steps that its checkpoint holds, from which it would go on; None without.
+        resumable: whether ``Store.resume`` takes it.
     """
 
     id: str
@@ -156,10 +162,20 @@ class Job:
     has_model: bool = False
     name: str = ""
     note: str = ""
+    attempt: int = 1
+    earlier: float = 0.0
+    checkpoint_step: int | None = None
 
     def __post_init__(self) -> None:
         if not self.name:
             object.__setattr__(self, "name", self.spec.name)
+
+    @property
+    def resumable(self) -> bool:
+        """Whether it can go on: from its checkpoint, or, where it was cut short, from the start."""
+        if self.status == "interrupted" or self.error == "DiskFull":
+            return True
+        return self.status == "cancelled" and self.checkpoint_step is not None
 
     @property
     def finished(self) -> bool:
@@ -171,7 +187,7 @@ class Job:
         """Seconds from start to end, or to now."""
         if self.started is None:
             return None
-        return ((self.ended or now()) - self.started).total_seconds()
+        return self.earlier + ((self.ended or now()) - self.started).total_seconds()
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class Store:
             ) from error
         self._guard = threading.Lock()
         self._seen: dict[str, tuple[_Stamp, Job]] = {}
-        self._offsets: OrderedDict[tuple[str, int], int] = OrderedDict()
+        self._offsets: OrderedDict[tuple[str, int, int], int] = OrderedDict()
 
     # ---- datasets ------------------------------------------------------------------------------
 
@@ -78,7 +78,13 @@ class Store:
         if not target.is_dir():
             with tempfile.TemporaryDirectory(dir=self.home, prefix=".dataset-") as scratch:
                 fresh = Path(scratch) / "dataset"
-                dataset.save(fresh)
+                try:
+                    dataset.save(fresh)
+                except OSError as error:
+                    raise DataError(
+                        f"The dataset {dataset.name} could not be kept in {self._datasets}: "
+                        f"{error.strerror}."
+                    ) from error
                 with suppress(FileExistsError, OSError):
                     fresh.rename(target)
             if not target.is_dir():
@@ -137,10 +143,17 @@ class Store:
 
         Returns:
             Its id.
+
+        Raises:
+            DataError: the run could not be written, as the disk is full.
         """
         name = secrets.token_hex(16)
-        with JobFolder.create(self._jobs / name, spec, queued=True):
-            return name
+        try:
+            with JobFolder.create(self._jobs / name, spec, queued=True):
+                return name
+        except OSError as error:
+            shutil.rmtree(self._jobs / name, ignore_errors=True)
+            raise DataError(f"The run could not be written: {error.strerror}.") from error
 
     @contextmanager
     def own(self, spec: JobSpec) -> Iterator[JobFolder]:
@@ -171,15 +184,19 @@ class Store:
         return [job.id for job in sorted(waiting, key=lambda job: (job.submitted, job.id))]
 
     def events(self, id: str, after: int = 0) -> builtins.list[Event]:
-        """The events of a run after number ``after``, oldest first."""
-        path = self._known(id).events_path
+        """The events of a run after number ``after``, oldest first.
+
+        The numbers hold for one attempt: where ``Job.attempt`` has grown, read from the start.
+        """
+        folder = self._known(id)
+        path, attempt = folder.events_path, folder.state().attempt
         with self._guard:
-            offset = self._offsets.get((id, after), 0)
+            offset = self._offsets.get((id, attempt, after), 0)
         events, last, end = read_events(path, after if offset else 0, offset)
         events = [event for event in events if event.n > after]
         if events and events[-1].n == last:
             with self._guard:
-                self._offsets[id, last] = end
+                self._offsets[id, attempt, last] = end
                 while len(self._offsets) > _REMEMBERED_OFFSETS:
                     self._offsets.popitem(last=False)
         return events
@@ -190,6 +207,17 @@ class Store:
         A run that has ended is left as it is.
         """
         self._known(id).request_cancel()
+
+    def resume(self, id: str) -> None:
+        """Put a run that was stopped back in the queue: it goes on from its checkpoint.
+
+        One that was interrupted before its first checkpoint begins anew.
+
+        Raises:
+            ConfigError: it cannot be resumed (see ``Job.resumable``).
+            DataError: there is no such run, or the disk is full.
+        """
+        self._known(id).resume()
 
     def delete(self, id: str) -> None:
         """Delete a run that has ended, or is queued, with everything in its folder.
@@ -283,18 +311,18 @@ class Store:
     def _read(self, id: str) -> Job:
         """The run, from memory if its files have not changed since."""
         folder = self._known(id)
-        stamp = tuple(
-            _stamp(path)
-            for path in (
-                folder.status_path,
-                folder.about_path,
-                folder.metrics_path,
-                folder.model_path,
-            )
+        files = (
+            folder.status_path,
+            folder.about_path,
+            folder.metrics_path,
+            folder.model_path,
+            folder.checkpoint_path,
         )
+        stamp = tuple(_stamp(path) for path in files)
         with self._guard:
             known = self._seen.get(id)
-        if known is not None and known[0] == stamp and known[1].status != "running":
+        settled = known is not None and known[1].stage in ("waiting", "finished")
+        if known is not None and known[0] == stamp and settled:
             return known[1]
         job = folder.job(id)
         with self._guard:

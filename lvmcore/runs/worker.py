@@ -32,8 +32,9 @@ _STDIN = 0
 _LONGEST_REQUEST = 65536
 # A reader that looks whether a run is alive holds its lock for a moment.
 _LOCK_WAITS_SECONDS = 5.0
-# After the leash is let go: time for the step under way and for saving, before the hard end.
-_GRACE_SECONDS = 10.0
+# After the leash is let go: time for the step under way and for saving, before the hard end. What
+# is lost then is what came after the last checkpoint.
+_GRACE_SECONDS = 3.0
 
 
 class _Leash:
@@ -100,7 +101,7 @@ def _warm_up() -> None:
 
 def _write_to_log(path: Path) -> None:
     """Send standard output and error, warnings included, to the run's log."""
-    with path.open("ab") as log:
+    with contextlib.suppress(OSError), path.open("ab") as log:
         os.dup2(log.fileno(), sys.stdout.fileno())
         os.dup2(log.fileno(), sys.stderr.fileno())
 

@@ -27,7 +27,7 @@ BRICKS = frozenset(
         "variational",
     }
 )
-LOOPS = frozenset({"inference", "metrics", "persistence", "training"})
+LOOPS = frozenset({"checkpoint", "inference", "metrics", "persistence", "training"})
 # Where each module of lvmcore stands; a package stands as one.
 LAYER = dict.fromkeys(BRICKS, "bricks") | dict.fromkeys(LOOPS, "loops")
 LAYER |= {
