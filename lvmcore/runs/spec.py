@@ -23,7 +23,16 @@ Stage = Literal["waiting", "preparing", "fitting", "stopping", "measuring", "fin
 #: The states in which a run has ended; it leaves them only when it is resumed.
 FINISHED: frozenset[Status] = frozenset({"done", "cancelled", "failed", "interrupted"})
 
-_VERSIONED = ("latentboard", "torch", "numpy", "scipy", "scikit-learn", "pandas")
+_VERSIONED = (
+    "latentboard",
+    "torch",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "pandas",
+    "openTSNE",
+    "umap-learn",
+)
 
 
 def now() -> datetime:
