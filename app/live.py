@@ -7,7 +7,7 @@ classes) appears only in legends, which draw plain text; no tooltip is built fro
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ __all__ = [
     "bound_chart",
     "decimate",
     "map_chart",
+    "overlay_chart",
     "relevance_chart",
     "steps_shown",
     "terms_chart",
@@ -35,6 +36,9 @@ Options = dict[str, Any]
 
 #: The most points that a curve is drawn with.
 MAX_POINTS = 1000
+
+#: Lines of several runs: so many colours, then the next kind of dash.
+ROUND, DASHES = 8, ("solid", "dashed", "dotted")
 
 #: What ECharts calls the markers of the figures' categories.
 SYMBOLS = {"circle": "circle", "diamond": "diamond", "square": "rect", "triangle-up": "triangle"}
@@ -105,6 +109,42 @@ def terms_chart(steps: Sequence[FitStep], *, dark: bool = False) -> Options:
         lines.append(_line(name, steps, values) | {"color": colour})
     options = _curves(lines)
     options["yAxis"]["name"] = "part of the bound, nats"
+    options["legend"] = _legend()
+    return options
+
+
+def overlay_chart(
+    curves: Mapping[str, Sequence[FitStep]],
+    *,
+    by_seconds: bool = False,
+    dark: bool = False,
+) -> Options:
+    """The bounds of several runs.
+
+    Args:
+        curves: steps of each run with finite bounds, in order, by what to call the run.
+        by_seconds: whether the horizontal axis shows seconds since the fit began, not steps.
+        dark: whether the page is dark.
+
+    Returns:
+        ECharts options.
+    """
+    lines = []
+    for code, (name, steps) in enumerate(curves.items()):
+        values = np.array([step.objective for step in steps])
+        line = _line(shortened(name, 60), steps, values, by_seconds=by_seconds)
+        dash = DASHES[code // ROUND % len(DASHES)]
+        lines.append(
+            line
+            | {
+                "color": category(code % ROUND, dark)[0],
+                "lineStyle": {"width": 2, "type": dash},
+                "showSymbol": len(line["data"]) == 1,
+            }
+        )
+    options = _curves(lines)
+    options["xAxis"]["name"] = "seconds since the fit began" if by_seconds else "step"
+    options["yAxis"]["name"] = "bound (ELBO), nats"
     options["legend"] = _legend()
     return options
 
@@ -209,7 +249,13 @@ def _looks(snapshot: Snapshot, labels: Categories | None, dark: bool) -> Iterato
             yield _Look(name, np.flatnonzero(codes == code), grey, hollow=hollow)
 
 
-def _line(name: str, steps: Sequence[FitStep], values: NDArray[np.float64]) -> Options:
+def _line(
+    name: str,
+    steps: Sequence[FitStep],
+    values: NDArray[np.float64],
+    *,
+    by_seconds: bool = False,
+) -> Options:
     usable = np.flatnonzero(np.isfinite(values))
     kept = usable[decimate(values[usable])]
     return {
@@ -217,7 +263,9 @@ def _line(name: str, steps: Sequence[FitStep], values: NDArray[np.float64]) -> O
         "name": name,
         "showSymbol": len(kept) == 1,
         "lineStyle": {"width": 2},
-        "data": [[steps[i].iteration, float(values[i])] for i in kept],
+        "data": [
+            [steps[i].seconds if by_seconds else steps[i].iteration, float(values[i])] for i in kept
+        ],
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,9 @@ from lvmcore.runs import (
     JobSpec,
     Launcher,
     Store,
+    curves_frame,
     embedding_frame,
+    map_picture,
     to_csv_bytes,
     to_parquet_bytes,
 )
@@ -43,9 +45,11 @@ from lvmcore.runs import (
 if TYPE_CHECKING:
     import pandas as pd
 
+    from app.axes import Axes
     from app.exploring import Ask, Grid, Reconstruction
     from lvmcore.base import LatentVariableModel
     from lvmcore.results import FitStep, Snapshot
+    from lvmcore.runs.picture import PictureFormat
 
 __all__ = [
     "FEATURE_TYPES",
@@ -53,7 +57,10 @@ __all__ = [
     "cancel",
     "cards",
     "classes",
+    "curves_csv",
     "dataset_of",
+    "delete_dataset",
+    "delete_runs",
     "devices",
     "embedding_csv",
     "embedding_parquet",
@@ -63,6 +70,7 @@ __all__ = [
     "histograms",
     "job",
     "launcher",
+    "map_file",
     "model",
     "progress",
     "proposed_roles",
@@ -489,3 +497,54 @@ def embedding_parquet(run: str) -> bytes:
 
 def _embedding(run: str) -> pd.DataFrame:
     return embedding_frame(model(run), fitted_dataset(run))
+
+
+# ---- the runs page ---------------------------------------------------------------------------
+
+
+def curves_csv(runs: Iterable[str]) -> bytes:
+    """The curves of some runs as CSV, one number a row: see ``lvmcore.runs.curves_frame``.
+
+    Raises:
+        DataError: there is no such run.
+    """
+    return to_csv_bytes(curves_frame(store(), runs))
+
+
+def map_file(run: str, axes: Axes, form: PictureFormat, *, sd_behind: bool) -> bytes:
+    """A run's map as a picture for print.
+
+    Raises:
+        DataError: the run has no model, or its dataset is gone.
+    """
+    return map_picture(model(run), fitted_dataset(run), axes, form, sd_behind=sd_behind)
+
+
+def delete_runs(runs: Iterable[str]) -> None:
+    """Delete runs, and what the server remembers of any.
+
+    Raises:
+        ConfigError: one is under way, and is left as it is with those after it.
+    """
+    try:
+        for run in runs:
+            store().delete(run)
+    finally:
+        _forget()
+
+
+def delete_dataset(digest: str) -> None:
+    """Delete a dataset with its runs, and what the server remembers of any.
+
+    Raises:
+        ConfigError: one of the runs is under way; nothing is deleted then.
+    """
+    try:
+        store().delete_dataset(digest)
+    finally:
+        _forget()
+
+
+def _forget() -> None:
+    for memory in (_stored, _model, _fitted, _classes, _progress, _heatmap, _reconstruction):
+        memory.clear()

@@ -22,6 +22,8 @@ __all__ = [
     "Types",
     "Upload",
     "choose",
+    "choose_runs",
+    "chosen_runs",
     "close_run",
     "dark",
     "failed",
@@ -52,13 +54,14 @@ __all__ = [
     "widget",
 ]
 
-PageName = Literal["data", "fit", "latent"]
+PageName = Literal["data", "fit", "latent", "runs"]
 
 #: The script of each page, beside main.py.
 PAGES: dict[PageName, str] = {
     "data": "views/data.py",
     "fit": "views/fit.py",
     "latent": "views/latent.py",
+    "runs": "views/runs.py",
 }
 
 #: The sample that a first visit finds ready to fit.
@@ -76,6 +79,7 @@ _PROBLEM = "problem"
 _POINT = "latent.point"
 _REGION = "latent.region"
 _SHOWN = "latent.shown"
+_CHOSEN = "runs.chosen"
 
 
 @dataclass(frozen=True)
@@ -326,6 +330,19 @@ def shown(run: str) -> Shown | None:
 def set_shown(run: str, shown: Shown | None) -> None:
     """Remember what the map was drawn with."""
     st.session_state[_SHOWN] = {run: shown}
+
+
+# ---- the runs page ---------------------------------------------------------------------------
+
+
+def chosen_runs() -> tuple[str, ...]:
+    """Ids of the runs that are ticked."""
+    return cast("tuple[str, ...]", _get(_CHOSEN) or ())
+
+
+def choose_runs(runs: tuple[str, ...]) -> None:
+    """Tick runs, and no others."""
+    st.session_state[_CHOSEN] = runs
 
 
 # ---- widgets and pages -----------------------------------------------------------------------

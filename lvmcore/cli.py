@@ -1,8 +1,9 @@
-"""The command line: ``lvmcore fit | models | bench``."""
+"""The command line: ``lvmcore fit | transform | runs | models | bench``."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,6 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LatentboardError as error:
         print(error, file=sys.stderr)
         return _FAILED if isinstance(error, NumericalError) else _BAD_INPUT
+    except BrokenPipeError:  # the reader, such as `head`, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _OK
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return _INTERRUPTED
@@ -54,6 +58,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_fit(commands)
+    _add_transform(commands)
+    _add_runs(commands)
     models = commands.add_parser("models", help="list the models, or the settings of one")
     models.add_argument("--model", metavar="KEY", help="show the settings of this model")
     models.set_defaults(command=_models)
@@ -96,7 +102,11 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     add("--name", default="", help="what to call the run")
     add("--out", type=Path, metavar="DIR",
         help="new folder for the run (default: in the dashboard's store)")  # fmt: skip
-    reading = fit.add_argument_group("how the file is read (each is detected when not given)")
+    _add_reading(fit)
+
+
+def _add_reading(parser: argparse.ArgumentParser) -> None:
+    reading = parser.add_argument_group("how the file is read (each is detected when not given)")
     reading.add_argument("--delimiter", help="character between the cells")
     reading.add_argument("--decimal", choices=[".", ","], help="decimal mark")
     reading.add_argument("--encoding", help="text encoding, such as utf-8 or latin-1")
@@ -114,6 +124,41 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
 
 
+def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "transform",
+        help="place the rows of a table on the map of a fitted model",
+        description="Place the rows of a table on the map of a fitted model, and write their row "
+        "ids, latent means and sds. Columns are matched by name.",
+    )
+    parser.set_defaults(command=_transform)
+    add = parser.add_argument
+    add("model", type=Path, metavar="MODEL", help="a model file, or the folder of a run")
+    add("data", help="a file (CSV, TSV, their gzip, Parquet), sample:NAME or paper:NAME")
+    add("--out", type=Path, required=True, metavar="FILE", help="what to write: .csv or .parquet")
+    add("--row-id", metavar="COLUMN",
+        help="column that names the rows (default: the one that looks like it)")  # fmt: skip
+    add("--no-row-id", action="store_true", help="number the rows instead")
+    _add_reading(parser)
+
+
+def _add_runs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    runs = commands.add_parser("runs", help="list the runs of the dashboard, and look after them")
+    runs.add_argument("--json", action="store_true", help="as JSON, for other programs")
+    runs.set_defaults(command=_runs, task="list_runs")
+    tasks = runs.add_subparsers(metavar="TASK")
+    for name, text in (
+        ("show", "what there is to know of a run"),
+        ("delete", "delete a run with its model, map and curves"),
+        ("resume", "let a run that stopped early go on"),
+    ):
+        task = tasks.add_parser(name, help=text)
+        task.add_argument("id", metavar="ID", help="of the run; its first digits are enough")
+        if name == "show":
+            task.add_argument("--json", action="store_true", help="as JSON, for other programs")
+        task.set_defaults(task=f"{name}_run")
+
+
 def _header(text: str) -> int | bool:
     known = {"yes": True, "no": False, "none": False}
     if text.lower() in known:
@@ -127,6 +172,19 @@ def _fit(arguments: argparse.Namespace) -> int:
     from lvmcore.runs.command import fit
 
     return fit(arguments)
+
+
+def _transform(arguments: argparse.Namespace) -> int:
+    from lvmcore.runs.placing import transform
+
+    return transform(arguments)
+
+
+def _runs(arguments: argparse.Namespace) -> int:
+    from lvmcore.runs import listing
+
+    task: Callable[[argparse.Namespace], int] = getattr(listing, arguments.task)
+    return task(arguments)
 
 
 def _models(arguments: argparse.Namespace) -> int:

@@ -28,7 +28,7 @@ from lvmcore.runs.progress import meter_for
 from lvmcore.runs.spec import JobSpec
 from lvmcore.runs.store import Store
 
-__all__ = ["fit"]
+__all__ = ["fit", "read_source"]
 
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 _BAD_INPUT_ERRORS = ("DataError", "ConfigError", "UnsupportedError")
@@ -48,7 +48,7 @@ def fit(arguments: argparse.Namespace) -> int:
         LatentboardError: data or settings cannot be used.
     """
     console = Console(highlight=False)
-    table = _read(arguments)
+    table = read_source(arguments)
     dataset = _dataset(arguments, table, console)
     model = _model(arguments, dataset)
     _, left_out = rows_to_fit(dataset, type(model))
@@ -69,7 +69,12 @@ def fit(arguments: argparse.Namespace) -> int:
     return _report(console, folder, state)
 
 
-def _read(arguments: argparse.Namespace) -> Table:
+def read_source(arguments: argparse.Namespace) -> Table:
+    """The table that a command line names: a file, ``sample:NAME`` or ``paper:NAME``.
+
+    Raises:
+        DataError: it cannot be read.
+    """
     kind, colon, name = arguments.data.partition(":")
     if colon and kind == "sample":
         return load_sample(name)

@@ -23,6 +23,7 @@ from platformdirs import user_data_path
 from lvmcore.data import Dataset
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.runs.events import read_events
+from lvmcore.runs.files import read_json
 from lvmcore.runs.folder import JobFolder
 from lvmcore.runs.spec import Event, Job, JobSpec
 from lvmcore.runs.usage import Usage, measure_usage
@@ -108,6 +109,14 @@ class Store:
         if not _DIGEST.fullmatch(digest):
             raise ConfigError(f"{digest!r} is no digest: expected hexadecimal digits.")
         return self._datasets / digest
+
+    def datasets(self) -> dict[str, str]:
+        """Names of the datasets, by digest. One that cannot be read is left out."""
+        names = {}
+        for path in self._datasets.iterdir():
+            with suppress(DataError, KeyError):
+                names[path.name] = str(read_json(path / "dataset.json")["name"])
+        return names
 
     def delete_dataset(self, digest: str) -> None:
         """Delete a dataset and all its runs.

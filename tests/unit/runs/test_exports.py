@@ -18,22 +18,10 @@ from lvmcore.base import LatentVariableModel
 from lvmcore.data import Dataset
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.runs import JobSpec, Store, curves_frame, map_picture, snippet, to_csv_bytes
-from lvmcore.runs.execute import execute
 from lvmcore.runs.spec import Job, now
+from tests.unit.runs.fitting import ran
 
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def ran(store: Store, dataset: Dataset, model: str, name: str = "", **parameters: Any) -> str:
-    """Run a fit in this process.
-
-    Returns:
-        Its id.
-    """
-    spec = JobSpec(store.put_dataset(dataset), dataset.name, model, parameters, name)
-    with store.own(spec) as folder:
-        execute(folder, lambda: store.get_dataset(dataset.digest), lambda: None)
-        return folder.path.name
 
 
 @pytest.fixture

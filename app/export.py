@@ -1,0 +1,109 @@
+"""What can be taken away of one run: its model, map, curves, pictures, and a program."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import get_args
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from app import services, state
+from app.axes import Axes, default_axes
+from app.words import markdown
+from lvmcore.errors import LatentboardError
+from lvmcore.runs import Job, snippet
+from lvmcore.runs.picture import PictureFormat
+
+__all__ = ["menu"]
+
+_BINARY, _PARQUET = "application/octet-stream", "application/vnd.apache.parquet"
+_MIME = {"png": "image/png", "svg": "image/svg+xml"}
+
+
+def menu(job: Job) -> None:
+    """Draw the menu of exports of a run."""
+    with st.popover("Export", key=_key(job, "export"), width="content"):
+        with st.container(horizontal=True):
+            if job.has_model:
+                path = services.store().job_folder(job.id).model_path
+                _file(job, "Model file", path.read_bytes, "model.safetensors", _BINARY)
+            curves = partial(services.curves_csv, [job.id])
+            _file(job, "Curves as CSV", curves, "curves.csv", "text/csv")
+        if job.has_model:
+            _embedding(job)
+            _picture(job)
+        else:
+            st.caption("The run has no fitted model, so there is no map to take away.")
+        _program(job)
+
+
+def _embedding(job: Job) -> None:
+    csv, parquet = services.embedding_csv, services.embedding_parquet
+    with st.container(horizontal=True):
+        _file(job, "Embedding as CSV", partial(csv, job.id), "embedding.csv", "text/csv")
+        _file(job, "Embedding as Parquet", partial(parquet, job.id), "embedding.parquet", _PARQUET)
+
+
+def _picture(job: Job) -> None:
+    """The map for print: two dimensions, with or without the sd behind."""
+    st.markdown("**Map for print**")
+    try:
+        model = services.model(job.id)
+    except LatentboardError as error:
+        st.error(markdown(error))
+        return
+    axes = _axes(job, model.embedding_.mean.shape[1], default_axes(model.relevance_))
+    behind = False
+    if axes[1] is not None and model.capabilities.uncertainty and model.capabilities.decoding:
+        behind = st.toggle("Predictive sd behind the rows", key=_key(job, "behind"))
+    with st.container(horizontal=True):
+        for form in get_args(PictureFormat):
+            draw = partial(services.map_file, job.id, axes, form, sd_behind=behind)
+            _file(job, f"Map as {form.upper()}", draw, f"map.{form}", _MIME[form])
+
+
+def _axes(job: Job, dimensions: int, default: Axes) -> Axes:
+    if dimensions == 1:
+        return 0, None
+    left, right = st.columns(2)
+    return (
+        _dimension(job, left, "Horizontal", dimensions, default[0]),
+        _dimension(job, right, "Vertical", dimensions, default[1] or 0),
+    )
+
+
+def _dimension(job: Job, place: DeltaGenerator, title: str, dimensions: int, start: int) -> int:
+    return place.selectbox(
+        title,
+        range(dimensions),
+        index=start,
+        format_func=lambda q: f"dimension {q + 1}",
+        key=_key(job, title),
+    )
+
+
+def _program(job: Job) -> None:
+    try:
+        program = snippet(job, services.store().home)
+    except LatentboardError as error:
+        st.caption(markdown(error))
+        return
+    with st.expander("Python that repeats the run"):
+        st.code(program, language="python")
+        _file(job, "Python as .py", program.encode(), "run.py", "text/x-python")
+
+
+def _file(job: Job, title: str, content: object, name: str, mime: str) -> None:
+    st.download_button(
+        title,
+        content,  # type: ignore[arg-type]
+        file_name=name,
+        mime=mime,
+        on_click="ignore",
+        key=_key(job, name),
+    )
+
+
+def _key(job: Job, name: str) -> str:
+    return state.widget("runs", job.id, name)

@@ -1,0 +1,180 @@
+"""``lvmcore transform``: rows of a table on the map of a fitted model."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import lvmcore
+from lvmcore import cli
+from lvmcore.base import LatentVariableModel
+from lvmcore.models import MODELS
+
+NAMES = ["height", "width", "depth, mm"]
+
+
+@pytest.fixture
+def model(rng: np.random.Generator) -> LatentVariableModel:
+    X = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 3)) + 5.0
+    return lvmcore.ProbabilisticPCA(n_components=2).fit(pd.DataFrame(X, columns=NAMES))
+
+
+@pytest.fixture
+def file(model: LatentVariableModel, tmp_path: Path) -> Path:
+    path = tmp_path / "model.safetensors"
+    model.save(path)
+    return path
+
+
+@pytest.fixture
+def rows(rng: np.random.Generator) -> pd.DataFrame:
+    frame = pd.DataFrame(rng.standard_normal((25, 3)) + 5.0, columns=NAMES)
+    frame["sample"] = [f"=s{i:02d}" for i in range(25)]
+    frame["colour"] = ["red", "green", "blue", "red", "red"] * 5
+    return frame
+
+
+def run(tmp_path: Path, file: Path, frame: pd.DataFrame, *options: str) -> int:
+    path = tmp_path / "new.csv"
+    frame.to_csv(path, index=False)
+    return cli.main(["transform", str(file), str(path), *options])
+
+
+def test_rows_lie_where_the_model_puts_them_whatever_the_order_of_columns(
+    model: LatentVariableModel,
+    file: Path,
+    rows: pd.DataFrame,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "embedding.csv"
+    mixed = rows[["colour", "depth, mm", "sample", "width", "height"]]
+    assert run(tmp_path, file, mixed, "--row-id", "sample", "--out", str(out)) == 0
+    said = capsys.readouterr()
+    assert "25 rows placed in 2 dimensions by Probabilistic PCA" in said.out
+    assert "Not used, as the model does not know them: 'colour'" in said.out
+    assert said.err == ""
+    found = pd.read_csv(out)
+    assert list(found) == ["row_id", "z1", "z2", "z1_sd", "z2_sd"]
+    assert found["row_id"].tolist() == ["'" + name for name in rows["sample"]]  # no formula
+    where = model.posterior(rows[NAMES])
+    np.testing.assert_array_equal(found[["z1", "z2"]], where.mean)
+    np.testing.assert_array_equal(found[["z1_sd", "z2_sd"]], np.sqrt(where.variance))
+
+
+def test_a_run_folder_will_do_and_parquet_comes_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = tmp_path / "run", tmp_path / "embedding.parquet"
+    fit = ["fit", "sample:iris", "--model", "pca", "--set", "n_components=2", "--out", str(folder)]
+    assert cli.main(fit) == 0
+    assert cli.main(["transform", str(folder), "sample:iris", "--out", str(out)]) == 0
+    found = pd.read_parquet(out)
+    fitted = pd.read_parquet(folder / "embedding.parquet")
+    assert list(found) == ["row_id", "z1", "z2"]
+    np.testing.assert_allclose(found[["z1", "z2"]], fitted[["z1", "z2"]], atol=1e-12)
+    assert found["row_id"].tolist() == fitted["row_id"].tolist()
+    assert "'species'" in capsys.readouterr().out
+
+
+def test_rows_that_lack_a_cell_are_left_out_and_said_to_be(
+    model: LatentVariableModel,
+    file: Path,
+    rows: pd.DataFrame,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows.loc[[3, 9], "width"] = np.nan
+    out = tmp_path / "embedding.csv"
+    assert run(tmp_path, file, rows, "--no-row-id", "--out", str(out)) == 0
+    assert "2 rows left out: a cell is missing, first in row 4" in capsys.readouterr().out
+    found = pd.read_csv(out)
+    assert found["row_id"].tolist() == [i for i in range(1, 26) if i not in (4, 10)]
+    np.testing.assert_array_equal(found["z1"], model.transform(rows[NAMES].dropna())[:, 0])
+
+
+def test_a_model_without_names_takes_as_many_columns_in_their_order(
+    rng: np.random.Generator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    X = rng.standard_normal((40, 3))
+    file, out = tmp_path / "bare.safetensors", tmp_path / "out.csv"
+    model = lvmcore.PCA(n_components=2).fit(X)
+    model.save(file)
+    frame = pd.DataFrame(X, columns=["p", "q", "r"])
+    assert run(tmp_path, file, frame, "--out", str(out)) == 0
+    np.testing.assert_allclose(pd.read_csv(out)["z1"], model.transform(X)[:, 0], atol=1e-12)
+    capsys.readouterr()
+    assert run(tmp_path, file, frame[["p", "q"]], "--out", str(out)) == 2
+    assert "3 columns without names" in capsys.readouterr().err
+
+
+def test_missing_and_further_columns_are_named(
+    file: Path, rows: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.csv"
+    wrong = rows.rename(columns={"width": "Width", "depth, mm": "depth"})
+    assert run(tmp_path, file, wrong, "--out", str(out)) == 2
+    said = capsys.readouterr().err
+    assert "lacks 'width', 'depth, mm'" in said
+    assert "the 3 columns that the model was fitted to" in said
+    assert "besides: 'Width', 'depth'" in said
+    assert not out.exists()
+
+
+def test_a_column_without_any_cell_is_named(
+    file: Path, rows: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows["width"] = np.nan
+    assert run(tmp_path, file, rows, "--out", str(tmp_path / "out.csv")) == 2
+    assert "Every cell of 'width' is missing" in capsys.readouterr().err
+
+
+def test_text_where_the_model_wants_numbers_is_refused(
+    file: Path, rows: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows["width"] = rows["colour"]
+    assert run(tmp_path, file, rows, "--out", str(tmp_path / "out.csv")) == 2
+    assert "'width' cannot be a feature" in capsys.readouterr().err
+
+
+def test_a_model_that_cannot_place_new_rows_says_so(
+    file: Path,
+    rows: pd.DataFrame,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cls = MODELS["ppca"]
+    fixed = cls.capabilities.__class__(uncertainty=True, bound=True, new_rows=False)
+    monkeypatch.setattr(cls, "capabilities", fixed)
+    assert run(tmp_path, file, rows, "--out", str(tmp_path / "out.csv")) == 2
+    assert "ProbabilisticPCA cannot place new rows on its map" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere.safetensors", "sample:iris", "--out", "x.csv"], "no model file at nowhere"),
+        ([".", "sample:iris", "--out", "x.csv"], "holds no fitted model"),
+        (["nowhere.safetensors", "sample:iris", "--out", "x.doc"], "expected .csv or .parquet"),
+    ],
+)
+def test_what_cannot_be_used_is_said_plainly(
+    words: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["transform", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_place_that_cannot_be_written_is_named(
+    file: Path, rows: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "nowhere" / "out.csv"
+    assert run(tmp_path, file, rows, "--out", str(out)) == 2
+    assert f"{out} cannot be written" in capsys.readouterr().err
