@@ -80,6 +80,8 @@ def _read(arguments: argparse.Namespace) -> Table:
         delimiter=arguments.delimiter,
         encoding=arguments.encoding,
         decimal=arguments.decimal,
+        thousands=arguments.thousands,
+        sheet=arguments.sheet,
         header=arguments.header,
         missing=_missing(arguments.missing),
     )
