@@ -14,18 +14,29 @@ from app.words import shortened
 from lvmcore.data import Table
 from lvmcore.errors import LatentboardError
 
-__all__ = ["DELIMITERS", "form", "found", "read", "reading_of"]
+__all__ = ["DELIMITERS", "HEADERS", "form", "found", "has_choices", "read", "reading_of"]
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "spaces"}
 DECIMALS = {".": "point", ",": "comma"}
 _DETECTED = "detected"
-_TYPES = ["csv", "tsv", "txt", "gz", "parquet"]
+THOUSANDS = {"": "none", ",": "comma", ".": "point", " ": "space", "'": "apostrophe"}
+_TYPES = ["csv", "tsv", "txt", "gz", "xlsx", "xlsm", "jsonl", "ndjson", "json", "npz", "parquet"]
 _UPLOAD = state.widget("data", "upload")
 _SAMPLE = state.widget("data", "sample")
 _WIDTH = 128
 T = TypeVar("T")
 ENCODINGS = ("utf-8", "latin-1", "cp1252", "utf-16", "mac_roman", "shift_jis", "gb18030")
-HEADERS = {True: "has the names", False: "is data"}
+_LAST_HEADER = 10
+#: What the form offers for the header, and what each stands for.
+HEADERS: dict[str, int | bool] = {
+    "there is one": True,
+    "there is none": False,
+    **{f"row {number}": number - 1 for number in range(1, _LAST_HEADER + 1)},
+}
+_WORKBOOKS = (".xlsx", ".xlsm")
+_FIXED = (".parquet", ".pq", ".npz")
+#: Formats whose cells are all there is to choose: they hold no header and no delimiters.
+_RECORDS = ("jsonl", "json")
 
 
 def choose() -> None:
@@ -33,7 +44,7 @@ def choose() -> None:
     file, sample = st.columns([2, 1], gap="medium")
     with file:
         st.file_uploader(
-            "Table: CSV, TSV, either of them gzipped, or Parquet",
+            "Table: CSV, TSV, JSON lines (gzipped or not), XLSX, NPZ or Parquet",
             type=_TYPES,
             key=_UPLOAD,
             on_change=_uploaded,
@@ -88,11 +99,12 @@ def found(table: Table) -> None:
     detected = table.detected
     rows: dict[str, str | None] = {
         "Format": detected.format,
+        "Sheet": _sheet(table),
         "Delimiter": _named(detected.delimiter, DELIMITERS),
         "Encoding": detected.encoding,
         "Decimal mark": _named(detected.decimal, DECIMALS),
         "Thousands mark": detected.thousands,
-        "Header": None if detected.format.startswith(("parquet", "frame")) else _header(table),
+        "Header": _header(table) if _has_header(detected.format) else None,
         "Missing": ", ".join(marker or "empty cell" for marker in detected.missing) or None,
     }
     facts = "".join(
@@ -112,6 +124,27 @@ def _header(table: Table) -> str:
     return "none" if row is None else f"row {row + 1}"
 
 
+def _sheet(table: Table) -> str | None:
+    sheet, sheets = table.detected.sheet, table.detected.sheets
+    return sheet if len(sheets) < 2 else f"{sheet} (one of {len(sheets)})"
+
+
+def _has_header(kind: str) -> bool:
+    return kind.startswith(("csv", "tsv", "text", "xlsx"))
+
+
+def has_choices(upload: Upload, table: Table | None) -> bool:
+    """Whether a file can be read in more than one way.
+
+    Args:
+        upload: the file.
+        table: as it is read now; None where it could not be.
+    """
+    if table is None:
+        return not upload.name.lower().endswith(_FIXED)
+    return _has_header(table.detected.format) or table.detected.format.startswith(_RECORDS)
+
+
 def form(upload: Upload, table: Table | None) -> None:
     """Ask how to read an upload; what is left open is detected.
 
@@ -120,14 +153,24 @@ def form(upload: Upload, table: Table | None) -> None:
         table: as it is read now; None where it could not be.
     """
     current = state.reading() if table is not None else Reading()
+    ending = upload.name.lower()
+    kind = table.detected.format if table is not None else ""
+    workbook = kind == "xlsx" if kind else ending.endswith(_WORKBOOKS)
     with (
         st.form(state.widget("data", "reading", upload.digest), border=False),
         st.container(horizontal=True, vertical_alignment="bottom"),
     ):
-        delimiter = _choice("Delimiter", DELIMITERS, current.delimiter)
-        encoding = _choice("Encoding", {name: name for name in ENCODINGS}, current.encoding)
+        sheet = delimiter = encoding = header = None
+        if workbook:
+            sheet = _ask_sheet(table, current.sheet)
+        elif not kind.startswith(_RECORDS):
+            delimiter = _choice("Delimiter", DELIMITERS, current.delimiter)
+        if not workbook:
+            encoding = _choice("Encoding", {name: name for name in ENCODINGS}, current.encoding)
         decimal = _choice("Decimal mark", DECIMALS, current.decimal)
-        header = _choice("First row", HEADERS, current.header)
+        thousands = _choice("Thousands mark", THOUSANDS, current.thousands)
+        if not kind.startswith(_RECORDS):
+            header = _choice("Header", {name: name for name in HEADERS}, _header_name(current))
         missing = st.text_input(
             "Also missing",
             value=", ".join(current.missing or ()),
@@ -136,8 +179,17 @@ def form(upload: Upload, table: Table | None) -> None:
             width=_WIDTH,
         )
         if st.form_submit_button("Read again"):
-            read(upload, reading_of(delimiter, encoding, decimal, header, missing))
+            chosen = reading_of(delimiter, encoding, decimal, header, missing, thousands, sheet)
+            read(upload, chosen)
             st.rerun()
+
+
+def _ask_sheet(table: Table | None, current: str | None) -> str | None:
+    """Which sheet of a workbook; its name where the sheets are not known."""
+    if table is not None:
+        return _choice("Sheet", {name: name for name in table.detected.sheets}, current)
+    help_text = "The name on its tab. Left empty: the first sheet that holds something."
+    return st.text_input("Sheet", value=current or "", help=help_text, width=_WIDTH) or None
 
 
 def _choice(title: str, names: dict[T, str], current: T | None) -> T | None:
@@ -151,13 +203,32 @@ def _choice(title: str, names: dict[T, str], current: T | None) -> T | None:
     )
 
 
+def _header_name(reading: Reading) -> str | None:
+    """What the form calls the header of a reading: 0 is a row's number, False is none at all."""
+    chosen = reading.header
+    same = (name for name, header in HEADERS.items() if header == chosen)
+    return next(
+        (name for name in same if isinstance(HEADERS[name], bool) == isinstance(chosen, bool)), None
+    )
+
+
 def reading_of(
     delimiter: str | None,
     encoding: str | None,
     decimal: str | None,
-    header: bool | None,
+    header: str | None,
     missing: str,
+    thousands: str | None = None,
+    sheet: str | None = None,
 ) -> Reading:
     """The way of reading that the form's fields stand for."""
     markers = tuple(marker.strip() for marker in missing.split(",") if marker.strip())
-    return Reading(delimiter, encoding, decimal, header, markers or None)
+    return Reading(
+        delimiter=delimiter,
+        encoding=encoding,
+        decimal=decimal,
+        header=None if header is None else HEADERS[header],
+        missing=markers or None,
+        thousands=thousands,
+        sheet=sheet,
+    )

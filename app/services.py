@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from lvmcore.data import (
     load_sample,
     propose_label,
     propose_row_id,
-    read_table,
+    read_table_limited,
     samples,
 )
 from lvmcore.errors import LatentboardError
@@ -172,15 +172,7 @@ def _sample(key: str) -> Table:
 @st.cache_resource(show_spinner="Reading the table", max_entries=4)
 def _uploaded(digest: str, name: str, reading: Reading, _content: bytes) -> Table:
     del digest  # the cache's key: the content itself is too long to be hashed at every rerun
-    return read_table(
-        _content,
-        delimiter=reading.delimiter,
-        encoding=reading.encoding,
-        decimal=reading.decimal,
-        header=reading.header,
-        missing=reading.missing,
-        name=_title(name),
-    )
+    return read_table_limited(_content, name=_title(name), **asdict(reading))
 
 
 def _title(filename: str) -> str:

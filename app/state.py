@@ -113,21 +113,25 @@ Source = Sample | Upload
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read a text table; None leaves the choice to detection.
+    """How to read a table; None leaves the choice to detection.
 
     Attributes:
         delimiter: one character between the cells of a row.
         encoding: of the text.
         decimal: the decimal mark.
-        header: whether the first row holds the names.
+        header: whether the first row holds the names, or the number of the row that does, from 0.
         missing: what marks a missing cell.
+        thousands: the mark between groups of three digits; "" where there is none.
+        sheet: the sheet of a workbook.
     """
 
     delimiter: str | None = None
     encoding: str | None = None
     decimal: str | None = None
-    header: bool | None = None
+    header: int | bool | None = None
     missing: tuple[str, ...] | None = None
+    thousands: str | None = None
+    sheet: str | None = None
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,8 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
     reading = parser.add_argument_group("how the file is read (each is detected when not given)")
     reading.add_argument("--delimiter", help="character between the cells")
     reading.add_argument("--decimal", choices=[".", ","], help="decimal mark")
+    reading.add_argument("--thousands", help="mark between groups of three digits, '' for none")
+    reading.add_argument("--sheet", help="sheet of a workbook")
     reading.add_argument("--encoding", help="text encoding, such as utf-8 or latin-1")
     reading.add_argument(
         "--header",

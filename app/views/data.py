@@ -20,7 +20,7 @@ def page() -> None:
     failed = state.failed()
     if failed is not None:
         st.error(markdown(failed.message))
-        if not failed.upload.name.lower().endswith((".parquet", ".pq")):
+        if intake.has_choices(failed.upload, None):
             with st.expander("Read it in another way", expanded=True):
                 intake.form(failed.upload, None)
         st.caption("Until it can be read, the data below stay as they were.")
@@ -56,7 +56,7 @@ def _of_table(table: Table) -> None:
         _notes(table.notes)
     with read:
         intake.found(table)
-        if isinstance(source, Upload) and table.detected.encoding is not None:
+        if isinstance(source, Upload) and intake.has_choices(source, table):
             with st.expander("Read it in another way"):
                 intake.form(source, table)
     roles = columns.editor(table, working.roles(table))

@@ -3,6 +3,7 @@
 from lvmcore.data.build import why_left_out
 from lvmcore.data.columns import Column, ColumnType
 from lvmcore.data.dataset import Dataset
+from lvmcore.data.limited import Limits, read_table_limited
 from lvmcore.data.papers import load_paper, paper_names
 from lvmcore.data.propose import propose_image_shape, propose_label, propose_row_id
 from lvmcore.data.reading import read_table
@@ -15,6 +16,7 @@ __all__ = [
     "ColumnType",
     "Dataset",
     "Detected",
+    "Limits",
     "Sample",
     "Table",
     "check_log1p",
@@ -26,6 +28,7 @@ __all__ = [
     "propose_label",
     "propose_row_id",
     "read_table",
+    "read_table_limited",
     "samples",
     "why_left_out",
 ]

@@ -101,7 +101,7 @@ def describe(
         unparsed: See `Column`.
         examples: See `Column`.
     """
-    known = values.dropna()
+    known = values.dropna() if values.hasnans else values
     distinct = len(pd.unique(known))
     if known.empty:
         kind, why = ColumnType.NUMERIC, "Every cell is missing."

@@ -38,24 +38,28 @@ class Limits:
         max_bytes: Largest content, after decompression, in bytes.
         seconds: Wall time for a small file, and the least for any.
         bytes_per_second: A larger content gets a second more for each so many bytes.
-        memory: Memory for an empty file, in bytes; the program itself takes some 60 MB more, which
-            the operating system does not count.
+        columns_per_second: A table gets a second more for each so many columns.
+        memory: Memory for an empty file, in bytes.
         memory_per_byte: A content gets so much more memory for each of its bytes.
+        memory_per_column: A table gets so much more for each column, whose own objects cost that.
     """
 
     max_bytes: int = MAX_BYTES
     seconds: float = 10.0
     bytes_per_second: float = 4e6
-    memory: int = 240_000_000
+    columns_per_second: int = 2000
+    memory: int = 300_000_000
     memory_per_byte: float = 10.0
+    memory_per_column: int = 8000
 
-    def seconds_for(self, size: int) -> float:
-        """Wall time for a content of so many bytes: no more than `seconds` up to 8 MB."""
-        return self.seconds + max(0.0, size - 8e6) / self.bytes_per_second
+    def seconds_for(self, size: int, columns: int = 0) -> float:
+        """Wall time for a content of so many bytes (8 MB are no more than none) and columns."""
+        more = max(0.0, size - 8e6) / self.bytes_per_second
+        return self.seconds + more + columns / self.columns_per_second
 
-    def memory_for(self, size: int) -> int:
-        """Memory for a content of so many bytes."""
-        return int(self.memory + self.memory_per_byte * size)
+    def memory_for(self, size: int, columns: int = 0) -> int:
+        """Memory for a content of so many bytes and columns."""
+        return int(self.memory + self.memory_per_byte * size + self.memory_per_column * columns)
 
 
 def read_table_limited(
@@ -102,7 +106,7 @@ def read_table_limited(
             ) from error
         code = _run(folder, name, len(content), limits)
         if not (folder / ANSWER).is_file():
-            raise _died(name, code, _measured(folder) or len(content), limits)
+            raise _died(name, code, _measured(folder, len(content)), limits)
         return load_answer(folder)
 
 
@@ -127,7 +131,7 @@ def _run(folder: Path, name: str, size: int, limits: Limits) -> int:
                 try:
                     return process.wait(_LOOK_SECONDS)
                 except subprocess.TimeoutExpired:
-                    allowed = limits.seconds_for(_measured(folder) or size)
+                    allowed = limits.seconds_for(*_measured(folder, size))
                     if time.monotonic() - started > allowed:
                         raise _too_slow(name, allowed) from None
         finally:
@@ -144,17 +148,19 @@ def _environment() -> Mapping[str, str]:
         "OPENBLAS_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
         "ARROW_DEFAULT_MEMORY_POOL": "system",
-        "MALLOC_ARENA_MAX": "2",
+        "MALLOC_ARENA_MAX": "1",
+        "MALLOC_MMAP_THRESHOLD_": "65536",
         "RUST_BACKTRACE": "0",
     }
 
 
-def _measured(folder: Path) -> int | None:
-    """The size of the unpacked content, once the reader knows it."""
+def _measured(folder: Path, size: int) -> tuple[int, int]:
+    """The bytes and columns of the unpacked content, once the reader knows them."""
     try:
-        return int((folder / MEASURED).read_text())
+        unpacked, columns = (folder / MEASURED).read_text().split()
     except (FileNotFoundError, ValueError):
-        return None
+        return size, 0
+    return int(unpacked), int(columns)
 
 
 def _too_slow(name: str, seconds: float) -> DataError:
@@ -165,12 +171,12 @@ def _too_slow(name: str, seconds: float) -> DataError:
     )
 
 
-def _died(name: str, code: int, size: int, limits: Limits) -> DataError:
+def _died(name: str, code: int, measured: tuple[int, int], limits: Limits) -> DataError:
     if hasattr(signal, "SIGXCPU") and code == -signal.SIGXCPU:
-        return _too_slow(name, limits.seconds_for(size))
-    memory = limits.memory_for(size) / _MEGABYTE
+        return _too_slow(name, limits.seconds_for(*measured))
+    memory = limits.memory_for(*measured) / _MEGABYTE
     return DataError(
-        f"Reading {name!r} needed more than the {memory:,.0f} MB of memory that a file of its size "
-        f"may use, or failed (status {code}), and was stopped. Check that the file is a table; "
-        "leave out rows or columns, or save it as Parquet."
+        f"Reading {name!r} needed more memory than a file of its size may use (about {memory:,.0f} "
+        f"MB), or failed (status {code}), and was stopped. Check that the file is a table; leave "
+        "out rows or columns, or save it as Parquet."
     )

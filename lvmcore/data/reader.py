@@ -10,7 +10,7 @@ from lvmcore.data.archive import is_archive, open_archive
 from lvmcore.data.limited import Limits
 from lvmcore.data.parquet import is_parquet, parquet_size
 from lvmcore.data.reading import read_table
-from lvmcore.data.source import FORMATS, unpacked_size
+from lvmcore.data.source import FORMATS, MAX_COLUMNS, SAMPLE_BYTES, unpacked_size
 from lvmcore.data.transport import (
     CONTENT,
     MEASURED,
@@ -32,18 +32,20 @@ def main(folder: Path) -> None:
     request = json.loads((folder / REQUEST).read_text(encoding="utf-8"))
     name, limits = request["name"], Limits(**request["limits"])
     size = (folder / CONTENT).stat().st_size
-    _limit(limits, size)
+    columns = 0
+    _limit(limits, size, columns)
     try:
         raw = (folder / CONTENT).read_bytes()
         size = content_size(raw, name, limits.max_bytes)
-        (folder / MEASURED).write_text(str(size))
-        _limit(limits, size)
+        columns = likely_columns(raw[:SAMPLE_BYTES])
+        (folder / MEASURED).write_text(f"{size} {columns}")
+        _limit(limits, size, columns)
         table = read_table(raw, name=name, max_bytes=limits.max_bytes, **request["how"])
         save_table(table, folder)
     except LatentboardError as error:
         save_error(error, folder)
     except MemoryError:
-        save_error(_too_large(name, limits.memory_for(size)), folder)
+        save_error(_too_large(name, limits.memory_for(size, columns)), folder)
     except Exception as error:
         save_error(_unexpected(name, error), folder)
 
@@ -74,6 +76,13 @@ def _too_large(name: str, memory: int) -> DataError:
     )
 
 
+def likely_columns(head: bytes) -> int:
+    """About how many columns a text has: the most of one delimiter in any line of its beginning."""
+    lines = head.split(b"\n")
+    most = max(line.count(mark) for line in lines for mark in (b",", b";", b"\t", b"|"))
+    return min(most + 1, MAX_COLUMNS)
+
+
 def _unexpected(name: str, error: Exception) -> DataError:
     return DataError(
         f"{name!r} cannot be read ({type(error).__name__}: {error}). Expected {FORMATS}. Try to "
@@ -81,15 +90,15 @@ def _unexpected(name: str, error: Exception) -> DataError:
     )
 
 
-def _limit(limits: Limits, size: int) -> None:
+def _limit(limits: Limits, size: int, columns: int) -> None:
     """Set the limits of this process for a content of so many bytes."""
     try:
         import resource
     except ImportError:  # Windows has none: the limits on time and size hold all the same
         return
-    seconds = int(limits.seconds_for(size)) + 1
+    seconds = int(limits.seconds_for(size, columns)) + 1
     for kind, value in (
-        (resource.RLIMIT_DATA, limits.memory_for(size)),
+        (resource.RLIMIT_DATA, limits.memory_for(size, columns)),
         (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_CORE, 0),
     ):

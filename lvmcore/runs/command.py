@@ -85,6 +85,8 @@ def read_source(arguments: argparse.Namespace) -> Table:
         delimiter=arguments.delimiter,
         encoding=arguments.encoding,
         decimal=arguments.decimal,
+        thousands=arguments.thousands,
+        sheet=arguments.sheet,
         header=arguments.header,
         missing=_missing(arguments.missing),
     )

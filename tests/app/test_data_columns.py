@@ -80,9 +80,9 @@ def test_every_column_of_a_sample_has_a_histogram(key: str) -> None:
 
 def test_empty_fields_leave_the_reading_to_detection() -> None:
     assert reading_of(None, None, None, None, "  ") == Reading()
-    assert reading_of(";", "latin-1", ",", False, "-999, n/d") == Reading(
-        ";", "latin-1", ",", False, ("-999", "n/d")
-    )
+    fields = (";", "latin-1", ",", "there is none", "-999, n/d", ".")
+    assert reading_of(*fields) == Reading(";", "latin-1", ",", False, ("-999", "n/d"), ".")
+    assert reading_of(None, None, None, "row 3", "", sheet="May") == Reading(header=2, sheet="May")
 
 
 def _types(table: Table, **others: str) -> list[str]:

@@ -3,6 +3,7 @@
 import gzip
 import io
 
+import numpy as np
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -10,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from app import state
 from tests.app.conftest import OpenPage
 from tests.app.test_shell import texts
+from tests.unit.data.workbooks import Cell, workbook
 
 UPLOAD = state.widget("data", "upload")
 CSV = b"name,height,weight,kind\na,1.5,10,x\nb,1.7,12,y\nc,1.9,11,x\nd,1.2,9,y\n"
@@ -43,6 +45,24 @@ def test_another_sample_can_be_picked(open_page: OpenPage) -> None:
     assert "150 rows" in foot(page)
 
 
+def rows() -> list[list[Cell]]:
+    return [list(row.split(",")) for row in CSV.decode().splitlines()]
+
+
+def npz() -> bytes:
+    sink = io.BytesIO()
+    np.savez(sink, X=np.arange(8.0).reshape(4, 2) ** 2, y=np.array(["u", "v", "u", "v"]))
+    return sink.getvalue()
+
+
+def choose(page: AppTest, label: str, value: object) -> None:
+    next(box for box in page.selectbox if box.label == label).set_value(value)
+
+
+def read_again(page: AppTest) -> AppTest:
+    return next(button for button in page.button if button.label == "Read again").click().run()
+
+
 def parquet() -> bytes:
     sink = io.BytesIO()
     pd.read_csv(io.BytesIO(CSV)).to_parquet(sink)
@@ -56,6 +76,12 @@ def parquet() -> bytes:
         ("animals.tsv", CSV.replace(b",", b"\t")),
         ("animals.csv.gz", gzip.compress(CSV, mtime=0)),
         ("animals.parquet", parquet()),
+        ("animals.xlsx", workbook({"May": rows()})),
+        (
+            "animals.jsonl",
+            pd.read_csv(io.BytesIO(CSV)).to_json(orient="records", lines=True).encode(),
+        ),
+        ("animals.npz", npz()),
         ("animals.csv", CSV.decode().replace(",", ";").replace(".", ",").encode("utf-16")),
     ],
 )
@@ -93,11 +119,45 @@ def test_a_bad_file_is_explained_and_the_data_stay(
 def test_a_table_can_be_read_in_another_way(open_page: OpenPage) -> None:
     page = upload(open_page("data"), "n.csv", b"a,b\n1,-999\n2,5\n3,7\n4,8\n")
     page.text_input[0].set_value("-999")
-    submit = next(button for button in page.button if button.label == "Read again")
-    submit.click().run()
+    read_again(page)
     assert not page.exception
     said = texts(page.caption)
     assert "1 row with missing cells" in said
+
+
+def test_another_sheet_of_a_workbook_can_be_chosen(open_page: OpenPage) -> None:
+    content = workbook({"Cover": [], "May": rows(), "June": rows()[:3]})
+    page = upload(open_page("data"), "animals.xlsx", content)
+    assert "4 rows" in foot(page)
+    assert "June" in texts(page.caption)
+    choose(page, "Sheet", "June")
+    read_again(page)
+    assert not page.exception
+    assert "2 rows" in foot(page)
+    labels = [box.label for box in page.selectbox]
+    assert "Delimiter" not in labels
+    assert next(box for box in page.selectbox if box.label == "Sheet").value == "June"
+
+
+def test_a_workbook_whose_first_sheet_is_no_table_can_be_read(open_page: OpenPage) -> None:
+    content = workbook({"Cover": [["Our animals"]], "May": rows()})
+    page = upload(open_page("data"), "animals.xlsx", content)
+    assert len(page.error) == 1
+    next(field for field in page.text_input if field.label == "Sheet").set_value("May")
+    read_again(page)
+    assert not page.error
+    assert "4 rows" in foot(page)
+
+
+def test_header_and_thousands_mark_can_be_said(open_page: OpenPage) -> None:
+    page = upload(open_page("data"), "n.csv", b"u;v\na;b\n1.234;1\n2.345;7\n3.456;4\n")
+    choose(page, "Header", "row 2")
+    choose(page, "Thousands mark", ".")
+    read_again(page)
+    assert not page.exception
+    assert "3 rows" in foot(page)
+    assert page.dataframe[0].value["a"].tolist() == [1234, 2345, 3456]
+    assert next(box for box in page.selectbox if box.label == "Header").value == "row 2"
 
 
 def test_names_of_columns_are_shown_as_they_are(open_page: OpenPage) -> None:
