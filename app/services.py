@@ -189,7 +189,8 @@ def proposed_roles(table: Table) -> Roles:
         for column in table.columns
         if column.type in FEATURE_TYPES and column.name not in (label, row_id)
     )
-    return Roles(features, label, row_id)
+    categories = tuple(column.name for column in table.columns if column.type == "category")
+    return Roles(features, label, row_id, one_hot=categories)
 
 
 def dataset_of(table: Table, roles: Roles) -> Dataset:
@@ -207,7 +208,14 @@ def _dataset(
     digest: str, name: str, types: tuple[str, ...], roles: Roles, _table: Table
 ) -> Dataset:
     del digest, name, types  # the cache's key
-    return _table.dataset(features=roles.features, label=roles.label, row_id=roles.row_id)
+    return _table.dataset(
+        features=roles.features,
+        label=roles.label,
+        row_id=roles.row_id,
+        log1p=[name for name in roles.log1p if name in roles.features],
+        one_hot=[name for name in roles.one_hot if name in roles.features],
+        hold_out=roles.hold_out,
+    )
 
 
 def stored_dataset(digest: str) -> Dataset:
@@ -234,14 +242,15 @@ def _shape(digest: str, _dataset: Dataset) -> Shape:
     import numpy as np
 
     del digest  # the cache's key
-    complete = int((~np.isnan(_dataset.X)).all(1).sum())
-    labels = [] if _dataset.labels is None else _dataset.labels.tolist()
+    fitted = _dataset.subset(~_dataset.held_out) if _dataset.held_out.any() else _dataset
+    complete = int((~np.isnan(fitted.X)).all(1).sum())
+    labels = [] if fitted.labels is None else fitted.labels.tolist()
     return Shape(
         rows=complete,
-        columns=_dataset.X.shape[1],
-        classes=len(_dataset.classes),
+        columns=fitted.X.shape[1],
+        classes=len(fitted.classes),
         unlabelled=labels.count(None),
-        incomplete=len(_dataset) - complete,
+        incomplete=len(fitted) - complete,
     )
 
 
