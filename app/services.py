@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from app import profiles
 from app.cards import ModelCard, Shape, card_of, recommend
 from app.colouring import Categories, categories
 from app.histogram import histogram
+from app.profiles import Missing, Profile
 from app.state import DEFAULT_SAMPLE, Reading, Roles, Sample, Source
 from lvmcore.data import (
     Dataset,
@@ -63,7 +65,9 @@ __all__ = [
     "histograms",
     "job",
     "launcher",
+    "missing",
     "model",
+    "profile",
     "progress",
     "proposed_roles",
     "reconstruction",
@@ -263,6 +267,28 @@ def histograms(table: Table) -> list[list[float]]:
 def _histograms(digest: str, _table: Table) -> list[list[float]]:
     del digest  # the cache's key
     return [histogram(_table.frame[column.name]) for column in _table.columns]
+
+
+def profile(table: Table, name: str, *, log1p: bool) -> Profile:
+    """What a column of a table holds; with its histogram on the scale of log(1 + x) if asked."""
+    return _profile(table.digest, name, str(table.column(name).type), log1p, table)
+
+
+@st.cache_data(show_spinner=False, max_entries=64)
+def _profile(digest: str, name: str, kind: str, log1p: bool, _table: Table) -> Profile:
+    del digest, kind  # the cache's key
+    return profiles.profile(_table, name, log1p=log1p)
+
+
+def missing(table: Table) -> Missing | None:
+    """Where cells of a table are missing; None where none is."""
+    return _missing(table.digest, table)
+
+
+@st.cache_data(show_spinner=False, max_entries=8)
+def _missing(digest: str, _table: Table) -> Missing | None:
+    del digest  # the cache's key
+    return profiles.missing(_table)
 
 
 # ---- models ----------------------------------------------------------------------------------
