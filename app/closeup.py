@@ -10,7 +10,7 @@ from app import figures, services, state
 from app.learning import learned_as_log1p
 from app.profiles import Missing
 from app.state import Roles
-from app.words import count, listed, markdown, shortened
+from app.words import count, listed, markdown, number, shortened
 from lvmcore.data import Table
 
 __all__ = ["missing_cells", "profile"]
@@ -27,6 +27,7 @@ def profile(table: Table, roles: Roles) -> None:
         place = st.selectbox(
             "Column",
             range(len(names)),
+            index=names.index(roles.features[0]) if roles.features else 0,
             format_func=lambda i: shortened(names[i], 60),
             key=state.widget("data", "profile", table.digest),
             persist_state="session",
@@ -40,6 +41,9 @@ def profile(table: Table, roles: Roles) -> None:
     with picture:
         if not len(found.counts):
             st.caption("Every cell is missing.")
+            return
+        if found.names_rows:
+            st.caption("No value occurs twice.")
             return
         st.plotly_chart(
             figures.profile_figure(found, dark=state.dark()),
@@ -80,8 +84,9 @@ def missing_cells(table: Table) -> None:
 def _summary(found: Missing) -> str:
     n, d = int(found.rows[-1]), int(found.columns[-1])
     lacking = int((found.by_column > 0).sum())
+    share = number(100 * found.cells / (n * d), 2)
     return (
-        f"{count(found.cells, 'cell')} of {n * d:,} ({100 * found.cells / (n * d):.2g} %) in "
+        f"{count(found.cells, 'cell')} of {n * d:,} ({share} %) in "
         f"{lacking} of {count(d, 'column')}. {count(found.complete, 'row')} of {n:,} "
         f"{'is' if found.complete == 1 else 'are'} complete."
     ).replace(",", "\u202f")

@@ -68,6 +68,7 @@ def editor(table: Table, roles: Roles) -> Roles:
     """
     st.subheader("Columns")
     names = [column.name for column in table.columns]
+    arrived = state.value(state.widget("data", "label", table.digest)) is None
     label_place, row_place, rows_place = st.columns(3, gap="medium")
     with label_place:
         label = _selector("Label", "label", table, names, roles.label, _LABEL_HELP)
@@ -76,6 +77,8 @@ def editor(table: Table, roles: Roles) -> Roles:
     with rows_place:
         hold_out = _hold_out(table, roles.hold_out)
     types = state.types(table.digest)
+    if arrived:  # on this page again: what was refused is no longer in question
+        types = replace(types, problem=None)
     if types.problem is not None:
         st.error(markdown(types.problem))
     edited = _table(table, roles, types.turn)
@@ -95,10 +98,11 @@ def editor(table: Table, roles: Roles) -> Roles:
         state.set_roles(table.digest, change[0])
         state.set_types(table.digest, change[1])
         st.rerun()
-    if types.problem is not None and now != roles:  # what was refused is no longer in question
+    if types.problem is not None and now != roles:  # something else was changed since
         state.set_roles(table.digest, now)
         state.set_types(table.digest, replace(types, problem=None))
         st.rerun()
+    state.set_types(table.digest, types)
     return now
 
 

@@ -47,6 +47,11 @@ class Profile:
     levels: tuple[str, ...] = ()
     dates: bool = False
 
+    @property
+    def names_rows(self) -> bool:
+        """Whether no level occurs twice, so that bars would all be equal."""
+        return bool(self.levels) and bool((self.counts == 1).all())
+
 
 @dataclass(frozen=True)
 class Missing:
@@ -138,9 +143,10 @@ def _levels_facts(column: Column, known: pd.Series[Any]) -> list[tuple[str, str]
         return []
     counts = _names(known).value_counts()
     most = f"{shortened(counts.index[0], 40)} ({_share(int(counts.iloc[0]), len(known))})"
-    facts = [("Most frequent", most)]
-    if len(counts) > 1:
-        facts.append(("Levels with one row", f"{int((counts == 1).sum())}"))
+    facts = [("Most frequent", most)] if counts.iloc[0] > 1 else []
+    single = int((counts == 1).sum())
+    if single and single < len(counts):
+        facts.append(("Levels with one row", f"{single}"))
     if column.type is ColumnType.TEXT:
         lengths = known.astype(str).str.len()
         facts.append(("Characters", f"{lengths.min()} to {lengths.max()}"))
@@ -160,9 +166,9 @@ def _spread(known: pd.Series[Any]) -> list[tuple[str, str]]:
         return [*facts, ("Earliest", first), ("Median", middle), ("Latest", last)]
     return [
         *facts,
-        ("Min", number(float(low))),
-        ("Quartiles", " · ".join(number(float(quartile)) for quartile in quartiles)),
-        ("Max", number(float(high))),
+        ("Min", _text(low)),
+        ("Quartiles", " · ".join(map(_text, quartiles))),
+        ("Max", _text(high)),
         ("Mean", number(float(numbers.mean()))),
         ("Sd", number(float(numbers.std()))),
     ]
@@ -199,7 +205,10 @@ def _share(part: int, whole: int) -> str:
 def _text(cell: object) -> str:
     if isinstance(cell, pd.Timestamp | np.datetime64):
         return str(pd.Timestamp(cell)).removesuffix(" 00:00:00")
-    return number(float(cell), 6) if isinstance(cell, float) else str(cell)
+    if not isinstance(cell, float):
+        return str(cell)
+    whole = cell.is_integer() and abs(cell) < 1e9
+    return f"{int(cell):,}".replace(",", "\u202f").replace("-", "−") if whole else number(cell)
 
 
 def _names(known: pd.Series[Any]) -> pd.Series[Any]:

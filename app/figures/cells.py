@@ -99,19 +99,14 @@ def missing_figure(missing: Missing, *, dark: bool) -> go.Figure:
             **look,
         )
     )
-    starts, ends = missing.rows[:-1], missing.rows[-1]
-    picked = _ticks(len(rows))
     upright = {"autorange": "reversed", "type": "category", "title": {"text": "row"}}
-    upright |= {"tickvals": [rows[i] for i in picked]}
-    upright |= {"ticktext": [str(starts[i] + 1 if i < len(rows) - 1 else ends) for i in picked]}
+    upright |= _ticks(rows, missing.rows)
     along: dict[str, object] = {"type": "category", "title": {"text": "column"}}
     if named and len(columns) <= MOST_NAMED:
         short = [escape(shortened(name, 18)) for name in missing.names]
         along |= {"tickvals": columns, "ticktext": short, "tickangle": -40, "title": {"text": ""}}
     else:
-        picked = _ticks(len(columns))
-        along |= {"tickvals": [columns[i] for i in picked]}
-        along |= {"ticktext": [str(missing.columns[i] + 1) for i in picked]}
+        along |= _ticks(columns, missing.columns)
     figure.update_layout(template=template(dark), height=360, xaxis=along, yaxis=upright)
     figure.update_xaxes(fixedrange=True, mirror=True)
     figure.update_yaxes(fixedrange=True, mirror=True)
@@ -126,7 +121,11 @@ def _blocks(noun: str, edges: NDArray[np.intp]) -> list[str]:
     ]
 
 
-def _ticks(n: int) -> list[int]:
-    """Places of a few ticks among n, both ends included."""
-    places = np.linspace(0, n - 1, min(n, _TICKS)).round().astype(int)
-    return [int(place) for place in np.unique(places)]
+def _ticks(blocks: list[str], edges: NDArray[np.intp]) -> dict[str, list[str]]:
+    """A few ticks at round numbers, at the blocks that hold them."""
+    n = int(edges[-1])
+    size = 10 ** np.floor(np.log10(max(1, n / _TICKS)))
+    step = next(int(size * by) for by in (1, 2, 5, 10) if size * by * _TICKS >= n)
+    numbers = sorted({1, *range(step, n + 1, step)})
+    held = [int(np.searchsorted(edges, place, side="left")) - 1 for place in numbers]
+    return {"tickvals": [blocks[i] for i in held], "ticktext": [str(place) for place in numbers]}
