@@ -13,7 +13,7 @@ from app import axes as on_axes
 from app import chart, figures, services, state
 from app.atlas import put_on_axis
 from app.axes import Axes
-from app.exploring import Apart, Choices, Point, Reconstruction, apart
+from app.exploring import INTERVAL_SD, Apart, Choices, Point, Reconstruction, apart
 from app.opened import Opened
 from app.words import count, markdown, number, shortened
 from lvmcore.data import Dataset
@@ -74,7 +74,7 @@ def point(opened: Opened, choices: Choices) -> None:
     _coordinates(opened, choices.axes, chosen)
     dataset = opened.dataset
     decoded = services.reconstruction(opened.run, chosen.latent)
-    observed = None if chosen.row is None else dataset.X[chosen.row]
+    observed = None if chosen.row is None else dataset.in_units(dataset.X[chosen.row])
     if chosen.row is None:
         st.markdown("A place on the map, no row:")
     else:
@@ -91,6 +91,8 @@ def point(opened: Opened, choices: Choices) -> None:
         config={"displayModeBar": False},
         alt="Reconstruction and observed row",
     )
+    if decoded.log1p.any():
+        st.caption(_logarithms(decoded))
     few = len(dataset.feature_names) <= MOST_OPEN
     with st.container() if few else st.expander("Values"):
         st.dataframe(
@@ -101,6 +103,8 @@ def point(opened: Opened, choices: Choices) -> None:
                 "observed": st.column_config.NumberColumn(format="%.4g", width=72),
                 "reconstruction": st.column_config.NumberColumn("decoded", format="%.4g", width=70),
                 "± 2 sd": st.column_config.NumberColumn(format="%.2g", width=56),
+                "low": st.column_config.NumberColumn(format="%.3g", width=56),
+                "high": st.column_config.NumberColumn(format="%.3g", width=56),
             },
             key=opened.key("values"),
         )
@@ -179,7 +183,8 @@ def _picture(
 ) -> object:
     if dataset.image_shape is None:
         return figures.reconstruction_figure(dataset.feature_names, decoded, observed, dark=dark)
-    limits = float(np.nanmin(dataset.X)), float(np.nanmax(dataset.X))
+    pixels = dataset.in_units(dataset.X)
+    limits = float(np.nanmin(pixels)), float(np.nanmax(pixels))
     return figures.image_figure(dataset.image_shape, decoded, observed, limits, dark=dark)
 
 
@@ -189,9 +194,24 @@ def _table(
     columns: dict[str, object] = {"column": list(dataset.feature_names)}
     if observed is not None:
         columns["observed"] = observed
-    columns["reconstruction"] = decoded.mean
-    columns["± 2 sd"] = 2 * decoded.sd
+    columns["reconstruction"] = decoded.value
+    if decoded.log1p.any():  # where the interval is not as long on both sides
+        columns |= {"low": decoded.low, "high": decoded.high}
+    else:
+        columns["± 2 sd"] = INTERVAL_SD * decoded.sd
     return pd.DataFrame(columns)
+
+
+def _logarithms(decoded: Reconstruction) -> str:
+    """How to read columns that were learned as log(1 + x)."""
+    n = int(decoded.log1p.sum())
+    which = "Every column was" if n == len(decoded.log1p) else f"{count(n, 'column')} of these"
+    if n < len(decoded.log1p):
+        which += " was" if n == 1 else " were"
+    return (
+        f"{which} learned as log(1 + x), and placed so in the figure. In the data's units the "
+        "decoded value of such a column is a median, and low to high its interval of 2 sd."
+    )
 
 
 # ---- the selection ---------------------------------------------------------------------------

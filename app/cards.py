@@ -21,7 +21,7 @@ FEW_COLUMNS = 3
 
 @dataclass(frozen=True)
 class Shape:
-    """What matters of a dataset for the choice of a model.
+    """What matters of a dataset for the choice of a model, of the rows that are not held out.
 
     Attributes:
         rows: with every cell filled in.

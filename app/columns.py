@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 import streamlit as st
 
-from app import services, state
-from app.state import Roles, Types
+from app import learning, services, state
+from app.state import Roles
 from app.words import markdown, shortened
-from lvmcore.data import Column, ColumnType, Table
-from lvmcore.errors import LatentboardError
+from lvmcore.data import ColumnType, Table
 
-__all__ = ["chosen", "editor", "left_out", "listing", "may_be_feature", "preview", "retyped"]
+__all__ = ["editor", "listing", "preview"]
 
 _FEATURE = "Feature"
 _TYPE = "Type"
+_TRANSFORM = "Transform"
 _NONE = "none"
 #: Up to so many columns are all in sight; more are scrolled.
 _MOST_OPEN = 14
 _HEIGHT = 460
-
-
-def may_be_feature(table: Table, column: Column) -> bool:
-    """Whether a fit can learn from a column: numbers, or two values that are coded as 0 and 1."""
-    numbers = pd.api.types.is_numeric_dtype(table.frame[column.name].dtype)
-    return bool(numbers) or column.type is ColumnType.BINARY
 
 
 def listing(table: Table, roles: Roles, histograms: list[list[float]]) -> pd.DataFrame:
@@ -35,66 +31,13 @@ def listing(table: Table, roles: Roles, histograms: list[list[float]]) -> pd.Dat
             _FEATURE: [column.name in features for column in table.columns],
             "Column": [shortened(column.name, 80) for column in table.columns],
             _TYPE: [str(column.type) for column in table.columns],
+            _TRANSFORM: [learning.transform(roles, column.name) for column in table.columns],
             "Missing": [column.missing for column in table.columns],
             "Distinct": [column.distinct for column in table.columns],
             "Values": histograms,
             "Why": [column.why for column in table.columns],
         }
     )
-
-
-def chosen(table: Table, ticked: list[bool], label: str | None, row_id: str | None) -> Roles:
-    """The roles that the ticks and the two selectors stand for.
-
-    A column that is the label or names the rows is no feature, and neither is one without numbers.
-    """
-    features = tuple(
-        column.name
-        for column, tick in zip(table.columns, ticked, strict=True)
-        if tick and column.name not in (label, row_id) and may_be_feature(table, column)
-    )
-    return Roles(features, label, row_id)
-
-
-def retyped(
-    table: Table, roles: Roles, before: Types, wanted: list[str]
-) -> tuple[Roles, Types] | None:
-    """What a choice of column types comes to.
-
-    A column whose new type is one to learn from becomes a feature, and ceases to be one otherwise.
-
-    Args:
-        table: as it is now.
-        roles: of its columns as they are now.
-        before: the types chosen so far.
-        wanted: the type of each column, in the table's order.
-
-    Returns:
-        The roles and types from now on, with the reason where the cells do not allow what is
-        wanted; None where nothing else is wanted.
-    """
-    changed = {
-        column.name: kind
-        for column, kind in zip(table.columns, wanted, strict=True)
-        if kind != column.type
-    }
-    if not changed:
-        return None
-    try:
-        table.with_types(changed)
-    except LatentboardError as error:
-        return roles, Types(before.chosen, str(error), before.turn + 1)
-    learnt = {name for name, kind in changed.items() if kind in services.FEATURE_TYPES}
-    features = {*roles.features, *learnt} - (set(changed) - learnt)
-    ticked = [column.name in features for column in table.columns]
-    types = tuple((dict(before.chosen) | changed).items())
-    return chosen(table, ticked, roles.label, roles.row_id), Types(types, None, before.turn + 1)
-
-
-def left_out(table: Table, roles: Roles) -> list[str]:
-    """Names of the columns that the fit does not use."""
-    used = {*roles.features, roles.label, roles.row_id}
-    return [column.name for column in table.columns if column.name not in used]
 
 
 def preview(frame: pd.DataFrame, rows: int) -> None:
@@ -114,7 +57,7 @@ def preview(frame: pd.DataFrame, rows: int) -> None:
 
 
 def editor(table: Table, roles: Roles) -> Roles:
-    """Draw the columns and the selectors of label and row id.
+    """Draw the columns, the selectors of label and row id, and the share of rows held out.
 
     Args:
         table: the session's table.
@@ -125,23 +68,55 @@ def editor(table: Table, roles: Roles) -> Roles:
     """
     st.subheader("Columns")
     names = [column.name for column in table.columns]
-    label_place, row_place = st.columns(2, gap="medium")
+    arrived = state.value(state.widget("data", "label", table.digest)) is None
+    label_place, row_place, rows_place = st.columns(3, gap="medium")
     with label_place:
         label = _selector("Label", "label", table, names, roles.label, _LABEL_HELP)
     with row_place:
         row_id = _selector("Row id", "row_id", table, names, roles.row_id, _ROW_ID_HELP)
-    frame = listing(table, roles, services.histograms(table))
+    with rows_place:
+        hold_out = _hold_out(table, roles.hold_out)
     types = state.types(table.digest)
+    if arrived:  # on this page again: what was refused is no longer in question
+        types = replace(types, problem=None)
     if types.problem is not None:
         st.error(markdown(types.problem))
-    edited = st.data_editor(
+    edited = _table(table, roles, types.turn)
+    now, problem = learning.chosen(
+        table,
+        roles,
+        [bool(tick) for tick in edited[_FEATURE]],
+        [str(what) for what in edited[_TRANSFORM]],
+        replace(roles, label=label, row_id=row_id, hold_out=hold_out),
+    )
+    if problem is not None:
+        state.set_roles(table.digest, now)
+        state.set_types(table.digest, replace(types, problem=problem, turn=types.turn + 1))
+        st.rerun()
+    change = learning.retyped(table, now, types, [str(kind) for kind in edited[_TYPE]])
+    if change is not None:
+        state.set_roles(table.digest, change[0])
+        state.set_types(table.digest, change[1])
+        st.rerun()
+    if types.problem is not None and now != roles:  # something else was changed since
+        state.set_roles(table.digest, now)
+        state.set_types(table.digest, replace(types, problem=None))
+        st.rerun()
+    state.set_types(table.digest, types)
+    return now
+
+
+def _table(table: Table, roles: Roles, turn: int) -> pd.DataFrame:
+    """Draw the table of columns, and return it as it was edited."""
+    frame = listing(table, roles, services.histograms(table))
+    return st.data_editor(
         frame,
-        key=state.widget("data", "columns", table.digest, types.turn),
+        key=state.widget("data", "columns", table.digest, turn),
         hide_index=True,
-        disabled=[name for name in frame.columns if name not in (_FEATURE, _TYPE)],
+        disabled=[name for name in frame.columns if name not in (_FEATURE, _TYPE, _TRANSFORM)],
         column_config={
             _FEATURE: st.column_config.CheckboxColumn(
-                width=96, help="Tick the columns to learn from: numbers only."
+                width=96, help="Tick the columns to learn from: numbers, and categories one-hot."
             ),
             "Column": st.column_config.TextColumn(width="medium"),
             _TYPE: st.column_config.SelectboxColumn(
@@ -150,6 +125,9 @@ def editor(table: Table, roles: Roles) -> Roles:
                 width="small",
                 help="Proposed from the cells; the last column says why. Choose another one here.",
             ),
+            _TRANSFORM: st.column_config.SelectboxColumn(
+                options=list(learning.TRANSFORMS), required=True, width=104, help=_TRANSFORM_HELP
+            ),
             "Missing": st.column_config.NumberColumn(width="small", help="Cells without a value"),
             "Distinct": st.column_config.NumberColumn(width="small", help="Different values"),
             "Values": st.column_config.BarChartColumn(
@@ -157,20 +135,34 @@ def editor(table: Table, roles: Roles) -> Roles:
             ),
             "Why": st.column_config.TextColumn("Why this type", width="large"),
         },
-        height="content" if len(names) <= _MOST_OPEN else _HEIGHT,
+        height="content" if len(table.columns) <= _MOST_OPEN else _HEIGHT,
     )
-    ticked = [bool(tick) for tick in edited[_FEATURE]]
-    now = chosen(table, ticked, label, row_id)
-    change = retyped(table, now, types, [str(kind) for kind in edited[_TYPE]])
-    if change is not None:
-        state.set_roles(table.digest, change[0])
-        state.set_types(table.digest, change[1])
-        st.rerun()
-    return now
 
 
 _LABEL_HELP = "Classes to learn from, or to colour the map with. Never a feature at the same time."
 _ROW_ID_HELP = "Names the rows in tables and exports. Without one they are numbered from 1."
+_TRANSFORM_HELP = (
+    "log(1 + x) for amounts with a long tail; one-hot for a category, which becomes a feature of "
+    "0 and 1 for each of its levels."
+)
+_HOLD_OUT_HELP = (
+    "Rows that a fit never sees and is measured with afterwards, the same share of each class. "
+    "Drawn with seed 0."
+)
+
+
+def _hold_out(table: Table, current: float) -> float:
+    """Ask for the share of rows to hold out, in per cent on the page."""
+    per_cent = st.number_input(
+        "Hold out, % of rows",
+        min_value=0,
+        max_value=50,
+        step=5,
+        value=round(100 * current),
+        key=state.widget("data", "hold_out", table.digest),
+        help=_HOLD_OUT_HELP,
+    )
+    return int(per_cent) / 100
 
 
 def _selector(

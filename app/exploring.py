@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lvmcore.base import LatentVariableModel
 
 __all__ = [
+    "INTERVAL_SD",
     "Apart",
     "Ask",
     "Choices",
@@ -39,6 +40,8 @@ FloatArray = NDArray[np.float64]
 Kind = Literal["sd", "probability", "entropy", "probability variance"]
 
 GRID = 60
+#: Half the width of the intervals shown, in sd.
+INTERVAL_SD = 2.0
 #: Cells decoded at a time: bounds memory for tables with thousands of columns.
 CELLS = 4_000_000
 
@@ -118,19 +121,30 @@ class Grid:
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """What a place of the latent space looks like in the data's units.
+    """What a place of the latent space looks like.
+
+    The model's mean and sd are on the scale that it learned, log(1 + x) for some columns; value,
+    low and high are in the data's own units.
 
     Attributes:
-        mean: [D].
-        sd: of a new observation, noise included, [D].
-        centre: mean of each column among the fitted rows, [D].
-        scale: sd of each column among the fitted rows; 1 where it is constant, [D].
+        mean: on the scale of the fit, [D].
+        sd: of a new observation, noise included, on the scale of the fit, [D].
+        value: the mean in the data's units; the median where log(1 + x) was learned, [D].
+        low: lower end of the interval of ± 2 sd, in the data's units, [D].
+        high: its upper end; not as far from the value as the lower where log(1 + x) was learned.
+        log1p: which columns were learned as log(1 + x), [D].
+        centre: mean of each column among the fitted rows, on the scale of the fit, [D].
+        scale: sd of each column among the fitted rows, on that scale; 1 where it is constant, [D].
         varies: False for columns that are constant among the fitted rows, [D].
         probability: of each class, normalised, [C]; None for a model without labels.
     """
 
     mean: FloatArray
     sd: FloatArray
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
+    log1p: NDArray[np.bool_]
     centre: FloatArray
     scale: FloatArray
     varies: NDArray[np.bool_]
@@ -183,7 +197,7 @@ class Apart:
         name: of the column.
         inside: its mean among the selected rows, data units.
         outside: its mean among the others, data units.
-        difference: inside less outside, in standard deviations of all fitted rows.
+        difference: inside less outside, in standard deviations of all fitted rows, data units.
     """
 
     name: str
@@ -221,12 +235,20 @@ def heatmap(model: LatentVariableModel, dataset: Dataset, ask: Ask) -> Grid:
         if ask.column is None:
             title, unit = "predictive sd, mean over columns", "sd of a column"
         else:
-            title, unit = f"predictive sd of {dataset.feature_names[ask.column]}", "its own unit"
+            title, unit = _sd_of(dataset, ask.column)
         limits, sure_is_low = None, True
     else:
         value, title, unit, limits = _labels(model, latent, ask)
         sure_is_low = ask.kind != "probability"
     return Grid(x, y, value.reshape(ask.size, ask.size), title, unit, limits, sure_is_low)
+
+
+def _sd_of(dataset: Dataset, column: int) -> tuple[str, str]:
+    """Title and unit of the sd of a column."""
+    name = dataset.feature_names[column]
+    if dataset.log1p[column]:
+        return f"predictive sd of log(1 + {name})", "as learned, a logarithm"
+    return f"predictive sd of {name}", "its own unit"
 
 
 def _sd(model: LatentVariableModel, dataset: Dataset, latent: FloatArray, ask: Ask) -> FloatArray:
@@ -284,9 +306,14 @@ def reconstruct(
     labels = None
     if model.capabilities.labels != "none":
         labels = model.decode_labels([latent]).probability[0]
+    mean, sd = predicted.mean[0], np.sqrt(predicted.variance[0])
     return Reconstruction(
-        mean=predicted.mean[0],
-        sd=np.sqrt(predicted.variance[0]),
+        mean=mean,
+        sd=sd,
+        value=dataset.in_units(mean),
+        low=dataset.in_units(mean - INTERVAL_SD * sd),
+        high=dataset.in_units(mean + INTERVAL_SD * sd),
+        log1p=dataset.log1p,
         centre=standard.mean,
         scale=standard.scale,
         varies=~standard.constant,
@@ -312,8 +339,9 @@ def apart(dataset: Dataset, selected: NDArray[np.bool_], most: int = 5) -> list[
     if selected.all() or not selected.any():
         return []
     found = []
+    units = dataset.in_units(dataset.X)
     for d, name in enumerate(dataset.feature_names):
-        column = dataset.X[:, d]
+        column = units[:, d]
         known = ~np.isnan(column)
         inside, outside = column[known & selected], column[known & ~selected]
         sd = float(column[known].std()) if known.any() else 0.0

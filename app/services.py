@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from app import profiles
 from app.cards import ModelCard, Shape, card_of, recommend
 from app.colouring import Categories, categories
 from app.histogram import histogram
+from app.profiles import Missing, Profile
 from app.state import DEFAULT_SAMPLE, Reading, Roles, Sample, Source
 from lvmcore.data import (
     Dataset,
@@ -71,7 +73,9 @@ __all__ = [
     "job",
     "launcher",
     "map_file",
+    "missing",
     "model",
+    "profile",
     "progress",
     "proposed_roles",
     "reconstruction",
@@ -189,7 +193,8 @@ def proposed_roles(table: Table) -> Roles:
         for column in table.columns
         if column.type in FEATURE_TYPES and column.name not in (label, row_id)
     )
-    return Roles(features, label, row_id)
+    categories = tuple(column.name for column in table.columns if column.type == "category")
+    return Roles(features, label, row_id, one_hot=categories)
 
 
 def dataset_of(table: Table, roles: Roles) -> Dataset:
@@ -207,7 +212,14 @@ def _dataset(
     digest: str, name: str, types: tuple[str, ...], roles: Roles, _table: Table
 ) -> Dataset:
     del digest, name, types  # the cache's key
-    return _table.dataset(features=roles.features, label=roles.label, row_id=roles.row_id)
+    return _table.dataset(
+        features=roles.features,
+        label=roles.label,
+        row_id=roles.row_id,
+        log1p=[name for name in roles.log1p if name in roles.features],
+        one_hot=[name for name in roles.one_hot if name in roles.features],
+        hold_out=roles.hold_out,
+    )
 
 
 def stored_dataset(digest: str) -> Dataset:
@@ -234,14 +246,15 @@ def _shape(digest: str, _dataset: Dataset) -> Shape:
     import numpy as np
 
     del digest  # the cache's key
-    complete = int((~np.isnan(_dataset.X)).all(1).sum())
-    labels = [] if _dataset.labels is None else _dataset.labels.tolist()
+    fitted = _dataset.subset(~_dataset.held_out) if _dataset.held_out.any() else _dataset
+    complete = int((~np.isnan(fitted.X)).all(1).sum())
+    labels = [] if fitted.labels is None else fitted.labels.tolist()
     return Shape(
         rows=complete,
-        columns=_dataset.X.shape[1],
-        classes=len(_dataset.classes),
+        columns=fitted.X.shape[1],
+        classes=len(fitted.classes),
         unlabelled=labels.count(None),
-        incomplete=len(_dataset) - complete,
+        incomplete=len(fitted) - complete,
     )
 
 
@@ -254,6 +267,28 @@ def histograms(table: Table) -> list[list[float]]:
 def _histograms(digest: str, _table: Table) -> list[list[float]]:
     del digest  # the cache's key
     return [histogram(_table.frame[column.name]) for column in _table.columns]
+
+
+def profile(table: Table, name: str, *, log1p: bool) -> Profile:
+    """What a column of a table holds; with its histogram on the scale of log(1 + x) if asked."""
+    return _profile(table.digest, name, str(table.column(name).type), log1p, table)
+
+
+@st.cache_data(show_spinner=False, max_entries=64)
+def _profile(digest: str, name: str, kind: str, log1p: bool, _table: Table) -> Profile:
+    del digest, kind  # the cache's key
+    return profiles.profile(_table, name, log1p=log1p)
+
+
+def missing(table: Table) -> Missing | None:
+    """Where cells of a table are missing; None where none is."""
+    return _missing(table.digest, table)
+
+
+@st.cache_data(show_spinner=False, max_entries=8)
+def _missing(digest: str, _table: Table) -> Missing | None:
+    del digest  # the cache's key
+    return profiles.missing(_table)
 
 
 # ---- models ----------------------------------------------------------------------------------

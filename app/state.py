@@ -170,11 +170,17 @@ class Roles:
         features: names of the columns to learn from, in the table's order.
         label: name of the label column, or None.
         row_id: name of the column that names the rows, or None.
+        log1p: names of the columns that enter as log(1 + x), where they are features.
+        one_hot: names of the columns that enter as a feature a level, where they are features.
+        hold_out: share of the rows that a fit leaves out, to be measured with them.
     """
 
     features: tuple[str, ...]
     label: str | None
     row_id: str | None
+    log1p: tuple[str, ...] = ()
+    one_hot: tuple[str, ...] = ()
+    hold_out: float = 0.0
 
 
 def _get(key: str) -> Any:

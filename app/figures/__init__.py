@@ -1,5 +1,6 @@
 """Pure functions: arrays to plotly figures. No streamlit."""
 
+from app.figures.cells import missing_figure, profile_figure
 from app.figures.latent_map import ELLIPSE_SD, GROUND, axis_title, evenly, map_figure
 from app.figures.panels import image_figure, reconstruction_figure, relevance_figure
 from app.figures.rows import Rows
@@ -15,6 +16,8 @@ __all__ = [
     "image_figure",
     "ink",
     "map_figure",
+    "missing_figure",
+    "profile_figure",
     "reconstruction_figure",
     "relevance_figure",
     "template",

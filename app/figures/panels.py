@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
 from app.axes import Axes
-from app.exploring import Reconstruction
+from app.exploring import INTERVAL_SD, Reconstruction
 from app.figures.theme import ACCENT, SECOND, escape, ink, ramp, template
 from app.words import number, shortened
 
@@ -22,7 +22,6 @@ FloatArray = NDArray[np.float64]
 #: Up to so many columns get a line each; more are drawn as a profile.
 MOST_LINES = 40
 _LINE_PX = 26
-INTERVAL_SD = 2.0
 
 
 def relevance_figure(share: Mapping[str, FloatArray], axes: Axes, *, dark: bool) -> go.Figure:
@@ -71,19 +70,20 @@ def reconstruction_figure(
     """The decoded columns ± 2 sd, beside the observed row where there is one.
 
     Columns of different units share one axis: distance from the column's mean, in its own standard
-    deviations. Values are named in the data's units.
+    deviations, on the scale that the model learned. Values are named in the data's units.
 
     Args:
         names: of the columns, [D].
         reconstruction: what the point decodes to.
-        observed: the row's own cells, NaN where missing, [D]; None on open ground.
+        observed: the row's own cells in the data's units, NaN where missing, [D]; None on open
+            ground.
         dark: whether the page is dark.
     """
     many = len(names) > MOST_LINES
     centre, scale = reconstruction.centre, reconstruction.scale
     position = (reconstruction.mean - centre) / scale
     reach = INTERVAL_SD * reconstruction.sd / scale
-    texts = [_values(*cells) for cells in _cells(names, reconstruction, observed)]
+    texts = _cells(names, reconstruction, observed)
     along = np.arange(1, len(names) + 1)
     colours = ink(dark)
     figure = go.Figure()
@@ -99,7 +99,9 @@ def reconstruction_figure(
         name="reconstruction ± 2 sd",
     )
     if observed is not None:
-        seen = (observed - centre) / scale
+        learned = np.array(observed, dtype=np.float64)
+        learned[reconstruction.log1p] = np.log1p(learned[reconstruction.log1p])
+        seen = (learned - centre) / scale
         figure.add_scatter(
             **({"x": along, "y": seen} if many else {"x": seen, "y": along}),
             mode="markers",
@@ -136,6 +138,9 @@ def image_figure(
 ) -> go.Figure:
     """The decoded row as an image: observed, reconstruction, and its sd with a colour bar.
 
+    Where columns were learned as log(1 + x) the last one is the width of the interval of ± 2 sd,
+    which is in the data's units.
+
     Args:
         shape: height and width of the image.
         reconstruction: what the point decodes to.
@@ -143,21 +148,24 @@ def image_figure(
         limits: darkest and lightest value of all images.
         dark: whether the page is dark.
     """
-    pictures: list[tuple[str, FloatArray]] = [("reconstruction", reconstruction.mean)]
+    pictures: list[tuple[str, FloatArray]] = [("reconstruction", reconstruction.value)]
     if observed is not None:
         pictures.insert(0, ("observed", observed))
-    pictures.append(("sd", reconstruction.sd))
+    last = ("sd", reconstruction.sd)
+    if reconstruction.log1p.any():  # whose sd is on another scale than the pixels
+        last = ("interval width", reconstruction.high - reconstruction.low)
+    pictures.append(last)
     titles = [title for title, _ in pictures]
     lines = (len(pictures) + 1) // 2
     figure = make_subplots(rows=lines, cols=2, subplot_titles=titles, vertical_spacing=0.12)
     for i, (title, cells) in enumerate(pictures):
         look: dict[str, Any] = {"zmin": limits[0], "zmax": limits[1], "colorscale": "Greys_r"}
-        if title == "sd":
+        if title == last[0]:
             look = {"zmin": 0.0, "colorscale": ramp(sure_is_low=True, dark=dark)}
-            look["colorbar"] = {"title": {"text": "sd"}, "len": 1 / lines, "y": 0.5 / lines}
+            look["colorbar"] = {"title": {"text": title}, "len": 1 / lines, "y": 0.5 / lines}
         figure.add_heatmap(
             z=cells.reshape(shape),
-            showscale=title == "sd",
+            showscale=title == last[0],
             hovertemplate=f"{title}: %{{z:.3g}}<extra>row %{{y}}, column %{{x}}</extra>",
             row=i // 2 + 1,
             col=i % 2 + 1,
@@ -183,15 +191,18 @@ def _veil(dark: bool) -> str:
 
 def _cells(
     names: Sequence[str], reconstruction: Reconstruction, observed: FloatArray | None
-) -> list[tuple[str, float, float, float | None]]:
-    seen = [None] * len(names) if observed is None else [float(cell) for cell in observed]
-    means, sds = reconstruction.mean.tolist(), reconstruction.sd.tolist()
-    return list(zip(names, means, sds, seen, strict=True))
-
-
-def _values(name: str, mean: float, sd: float, observed: float | None) -> str:
-    """Hover text of a column, in the data's units."""
-    text = f"<b>{escape(name)}</b><br>reconstruction {number(mean)} ± {number(INTERVAL_SD * sd, 2)}"
-    if observed is None:
-        return text
-    return f"{text}<br>observed {'missing' if np.isnan(observed) else number(observed)}"
+) -> list[str]:
+    """Hover text of each column, in the data's units."""
+    r = reconstruction
+    texts = []
+    for d, name in enumerate(names):
+        text = f"<b>{escape(name)}</b><br>reconstruction {number(r.value[d])} "
+        if r.log1p[d]:
+            text += f"(median), 2 sd interval {number(r.low[d])} to {number(r.high[d])}"
+        else:
+            text += f"± {number(INTERVAL_SD * r.sd[d], 2)}"
+        if observed is not None:
+            seen = "missing" if np.isnan(observed[d]) else number(observed[d])
+            text += f"<br>observed {seen}"
+        texts.append(text)
+    return texts

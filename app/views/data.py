@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import columns, intake, services, state, working
+from app import closeup, columns, intake, learning, services, state, working
 from app.state import Roles, Upload
 from app.words import count, listed, markdown
 from lvmcore.data import Dataset, Table
@@ -61,11 +61,15 @@ def _of_table(table: Table) -> None:
                 intake.form(source, table)
     roles = columns.editor(table, working.roles(table))
     state.set_roles(table.digest, roles)
-    unused = columns.left_out(table, roles)
+    unused = [
+        f"{listed(names, 8)} ({why})" for why, names in learning.left_out(table, roles).items()
+    ]
     if unused:
-        st.caption(markdown(f"Not used: {listed(unused, 8)}."))
+        st.caption(markdown(f"Not used: {'; '.join(unused)}."))
     with ready:
         _ready(table, roles)
+    closeup.profile(table, roles)
+    closeup.missing_cells(table)
 
 
 def _ready(table: Table, roles: Roles) -> None:
@@ -88,6 +92,9 @@ def _summary(dataset: Dataset) -> None:
     parts = [count(len(dataset.X), "row"), count(shape.columns, "feature")]
     if dataset.label_name is not None:
         parts.append(f"label with {count(shape.classes, 'class', 'classes')}")
+    held_out = int(dataset.held_out.sum())
+    if held_out:
+        parts.append(f"{count(held_out, 'row')} held out")
     with text:
         st.markdown(f"**{', '.join(parts)}**")
     with button:

@@ -44,6 +44,8 @@ def _describe(dataset: Dataset, shape: Shape) -> str:
     if dataset.label_name is not None:
         classes = count(shape.classes, "class", "classes")
         parts.append(f"label {markdown(dataset.label_name)} with {classes}")
+    if dataset.held_out.any():
+        parts.append(f"{count(int(dataset.held_out.sum()), 'row')} held out")
     text = ", ".join(parts)
     if shape.incomplete:
         text += f". {count(shape.incomplete, 'row')} lack a cell"

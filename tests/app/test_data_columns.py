@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from app import columns
+from app import columns, learning, services
 from app.histogram import BARS, histogram
 from app.intake import reading_of
 from app.services import proposed_roles
@@ -34,24 +34,101 @@ def test_proposed_roles_make_a_dataset(table: Table) -> None:
     assert dataset.feature_names == roles.features
 
 
+def _chosen(
+    table: Table, roles: Roles, now: Roles | None = None, **wanted: tuple[bool, str]
+) -> tuple[Roles, str | None]:
+    """The roles after some columns are ticked or not, and transformed in this way."""
+    uses = {
+        c.name: (c.name in roles.features, learning.transform(roles, c.name)) for c in table.columns
+    }
+    uses |= wanted
+    ticked, transforms = zip(*(uses[column.name] for column in table.columns), strict=True)
+    return learning.chosen(table, roles, ticked, transforms, now or roles)
+
+
 def test_label_and_row_id_are_never_features_whatever_is_ticked(table: Table) -> None:
-    everything = [True] * len(table.columns)
-    roles = columns.chosen(table, everything, "sex", "id")
+    ticked = [column.name != "comment" for column in table.columns]
+    before, none = Roles((), None, None), [learning.NONE] * len(ticked)
+    roles, problem = learning.chosen(table, before, ticked, none, Roles((), "sex", "id"))
     assert roles == Roles(("height", "weight", "species"), "sex", "id")
-    roles = columns.chosen(table, everything, None, None)
-    assert "sex" in roles.features
-    assert "comment" not in roles.features
+    assert problem is None
+    ticked = [column.name not in ("comment", "id") for column in table.columns]
+    assert "sex" in learning.chosen(table, before, ticked, none, before)[0].features
 
 
-def test_what_is_not_used_is_listed(table: Table) -> None:
-    roles = Roles(("height",), "species", "id")
-    assert columns.left_out(table, roles) == ["weight", "sex", "comment"]
+def test_what_cannot_be_learned_from_is_refused_with_the_reason(table: Table) -> None:
+    roles = proposed_roles(table)
+    now, problem = _chosen(table, roles, comment=(True, learning.NONE))
+    assert now == roles
+    assert problem is not None
+    assert "'comment' cannot be a feature: it" in problem
+
+
+def test_a_transform_is_kept_where_the_cells_allow_it(table: Table) -> None:
+    roles = proposed_roles(table)
+    now, problem = _chosen(table, roles, weight=(True, learning.LOG1P))
+    assert (now.log1p, problem) == (("weight",), None)
+    assert learning.learned_as_log1p(table, now, "weight")
+    again, problem = _chosen(table, now, weight=(False, learning.LOG1P))
+    assert (again.log1p, problem) == (("weight",), None)
+    assert "weight" not in again.features
+    assert not services.dataset_of(table, again).log1p.any()
+    now, problem = _chosen(table, roles, sex=(True, learning.LOG1P))
+    assert now == roles
+    assert problem is not None
+    assert "'sex' cannot be learned as log(1 + x)" in problem
+
+
+def test_a_cell_of_minus_one_or_less_is_named() -> None:
+    table = read_table(b"a,b\n1.5,2\n-2.5,3\n0.5,9\n", name="n")
+    roles = proposed_roles(table)
+    now, problem = _chosen(table, roles, a=(True, learning.LOG1P), b=(True, learning.LOG1P))
+    assert now.log1p == ("b",)
+    assert problem is not None
+    assert "row 2 has -2.5" in problem
+
+
+@pytest.fixture
+def colours() -> Table:
+    content = "x,colour,many\n" + "".join(
+        f"{i / 7},{('red', 'green', 'blue')[i % 3]},v{i % 60}\n" for i in range(180)
+    )
+    return read_table(content.encode(), name="colours")
+
+
+def test_a_ticked_category_is_learned_a_feature_a_level(colours: Table) -> None:
+    roles = Roles(("x",), None, None, one_hot=("colour", "many"))
+    assert proposed_roles(colours).one_hot == ("colour", "many")
+    now, problem = _chosen(colours, roles, colour=(True, learning.ONE_HOT))
+    assert problem is None
+    names = services.dataset_of(colours, now).feature_names
+    assert names == ("x", "colour = blue", "colour = green", "colour = red")
+    now, problem = _chosen(colours, roles, colour=(True, learning.NONE))
+    assert now == roles
+    assert problem is not None
+    assert "Choose one-hot" in problem
+    now, problem = _chosen(colours, roles, many=(True, learning.ONE_HOT))
+    assert now == roles
+    assert problem is not None
+    assert "60 levels. Expected at most 50" in problem
+
+
+def test_what_is_not_used_is_listed_with_the_reason(table: Table, colours: Table) -> None:
+    roles = Roles(("height",), None, None)
+    assert learning.left_out(table, roles) == {
+        "identifier": ["id", "comment"],
+        "not ticked": ["weight", "sex", "species"],
+    }
+    assert learning.left_out(colours, Roles(("x",), None, None)) == {
+        "category, not ticked": ["colour", "many"]
+    }
 
 
 def test_the_listing_has_a_row_for_each_column(table: Table) -> None:
     bars = [histogram(table.frame[column.name]) for column in table.columns]
     frame = columns.listing(table, Roles(("height",), "species", None), bars)
     assert frame["Column"].tolist() == [column.name for column in table.columns]
+    assert frame["Transform"].tolist() == ["none"] * len(table.columns)
     assert frame["Feature"].tolist() == [name == "height" for name in frame["Column"]]
     assert frame.loc[frame["Column"] == "height", "Missing"].item() == 1
 
@@ -91,16 +168,17 @@ def _types(table: Table, **others: str) -> list[str]:
 
 def test_another_type_makes_a_column_a_feature_or_none(table: Table) -> None:
     roles = proposed_roles(table)
-    assert columns.retyped(table, roles, Types(), _types(table)) is None
-    change = columns.retyped(table, roles, Types(), _types(table, weight="category"))
+    assert learning.retyped(table, roles, Types(), _types(table)) is None
+    change = learning.retyped(table, roles, Types(), _types(table, weight="category"))
     assert change is not None
     now, types = change
     assert set(roles.features) - set(now.features) == {"weight"}
     assert types == Types((("weight", "category"),), None, 1)
+    assert now.one_hot == ("weight",)
 
     table = table.with_types(dict(types.chosen))
     assert table.column("weight").why == "Set by you."
-    change = columns.retyped(table, now, types, _types(table, weight="count"))
+    change = learning.retyped(table, now, types, _types(table, weight="count"))
     assert change is not None
     assert change[0] == roles
     assert change[1] == Types((("weight", "count"),), None, 2)
@@ -108,7 +186,7 @@ def test_another_type_makes_a_column_a_feature_or_none(table: Table) -> None:
 
 def test_a_type_that_the_cells_do_not_allow_is_refused_with_the_reason(table: Table) -> None:
     roles = proposed_roles(table)
-    change = columns.retyped(table, roles, Types(), _types(table, species="numeric"))
+    change = learning.retyped(table, roles, Types(), _types(table, species="numeric"))
     assert change is not None
     now, types = change
     assert now == roles

@@ -18,7 +18,7 @@ from app.colouring import MISSING, OTHER, Categories, Numbers, categories, colou
 from app.exploring import Ask, Point, apart, heatmap, reconstruct
 from lvmcore import LDGD, BayesianGPLVM, ProbabilisticPCA
 from lvmcore.base import LatentVariableModel
-from lvmcore.data import Dataset
+from lvmcore.data import Dataset, Table
 from lvmcore.errors import UnsupportedError
 from lvmcore.runs.looks import MOST
 
@@ -209,6 +209,47 @@ def test_a_reconstruction_is_that_of_decode_in_the_datas_units(ldgd: Fitted) -> 
     np.testing.assert_array_equal(found.varies, [True] * 4 + [False])
     assert found.probability is not None
     np.testing.assert_allclose(found.probability, model.decode_labels([latent]).probability[0])
+
+
+@pytest.fixture(scope="module")
+def amounts() -> Dataset:
+    """Two columns of amounts with heavy tails, learned as log(1 + x), and one as it is."""
+    rng = np.random.default_rng(8)
+    hidden = rng.standard_normal((80, 1))
+    X = hidden * (1.0, 0.5, 3.0) + (3.0, 2.0, 0.0) + 0.3 * rng.standard_normal((80, 3))
+    frame = pd.DataFrame({"p": np.expm1(X[:, 0]), "q": np.expm1(X[:, 1]), "r": X[:, 2]})
+    return Table.from_frame(frame, name="amounts").dataset(log1p=["p", "q"])
+
+
+def test_an_interval_of_log1p_holds_the_share_that_a_simulation_gives(amounts: Dataset) -> None:
+    model = ProbabilisticPCA(n_components=1).fit(amounts.X)
+    found = reconstruct(model, amounts, (0.8,))
+    predicted = model.decode([(0.8,)])
+    rng = np.random.default_rng(11)
+    draws = rng.normal(predicted.mean[0], np.sqrt(predicted.variance[0]), (400_000, 3))
+    draws[:, :2] = np.exp(draws[:, :2]) - 1
+    np.testing.assert_allclose(np.median(draws, axis=0), found.value, rtol=0.01)
+    inside = ((draws > found.low) & (draws < found.high)).mean(axis=0)
+    np.testing.assert_allclose(inside, 0.9545, atol=0.002)
+    np.testing.assert_allclose((draws < found.low).mean(axis=0), 0.02275, atol=0.001)
+    reach = found.high - found.value, found.value - found.low
+    assert (reach[0][:2] > 1.2 * reach[1][:2]).all()
+    assert reach[0][2] == pytest.approx(reach[1][2])
+
+
+def test_what_sets_a_selection_apart_is_told_in_the_datas_units(amounts: Dataset) -> None:
+    chosen = np.arange(80) < 20
+    p = amounts.frame["p"].to_numpy()
+    found = {column.name: column for column in apart(amounts, chosen)}["p"]
+    assert found.inside == pytest.approx(p[:20].mean())
+    assert found.outside == pytest.approx(p[20:].mean())
+
+
+def test_the_sd_of_a_column_learned_as_log1p_says_so(amounts: Dataset) -> None:
+    fitted = ProbabilisticPCA(n_components=2).fit(amounts.X), amounts
+    grid = heatmap(*fitted, Ask("sd", (0, 1), (0.0, 0.0), column=0, size=4))
+    assert grid.title == "predictive sd of log(1 + p)"
+    assert grid.unit == "as learned, a logarithm"
 
 
 def test_a_model_without_labels_gives_no_class_probabilities(ppca: Fitted) -> None:

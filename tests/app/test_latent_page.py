@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -177,6 +178,30 @@ def test_a_row_found_by_its_name_is_marked_and_decoded(open_page: OpenPage, labe
     np.testing.assert_allclose(values["observed"], run.dataset.X[4])
     np.testing.assert_allclose(values["reconstruction"], run.model.decode([point.latent]).mean[0])
     assert "Class probability here" in texts(page)
+
+
+def test_a_row_learned_as_log1p_is_shown_in_its_own_units(open_page: OpenPage) -> None:
+    table = services.table(state.Sample("wine"), state.Reading())
+    roles = replace(services.proposed_roles(table), log1p=("proline",), hold_out=0.2)
+    run = services.start_fit(services.dataset_of(table, roles), "ppca", {})
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not services.store().get(run).metrics:  # they come a moment after the model
+        assert time.monotonic() < deadline, "the fit has not been measured"
+        time.sleep(0.1)
+    page = open_page("latent", run=run)
+    box(page, "Row").set_value(4).run()
+    assert not page.exception
+    fitted = opened(run)
+    values = page.dataframe[0].value.set_index("column")
+    row = fitted.dataset.rows[4]
+    assert values.loc["proline", "observed"] == pytest.approx(table.frame["proline"].iloc[row])
+    assert values.loc["alcohol", "observed"] == pytest.approx(table.frame["alcohol"].iloc[row])
+    low, value, high = values.loc["proline", ["low", "reconstruction", "high"]]
+    assert (value + 1) ** 2 == pytest.approx((low + 1) * (high + 1))
+    assert "1 column of these was learned as log(1 + x)" in texts(page)
+    assert len(fitted.dataset) == len(fitted.mean) == 142
+    assert "142 rows" in texts(page)
+    assert r"held\-out NLPD: **" in texts(page)
 
 
 def test_typed_coordinates_move_the_point_off_its_row(open_page: OpenPage, labelled: str) -> None:

@@ -24,7 +24,7 @@ def test_a_column_gets_another_type(dashboard: Dashboard) -> None:
     dashboard.says("150 rows, 4 features, label with 3 classes")
     _choose_type(dashboard, 1, "category")
     dashboard.says("150 rows, 3 features, label with 3 classes")
-    dashboard.says("Not used: sepal width (cm).")
+    dashboard.says("Not used: sepal width (cm) (category, not ticked).")
     editor = page.get_by_test_id("stDataFrame").last
     expect(editor.get_by_test_id("glide-cell-2-1")).to_have_text("category")
 

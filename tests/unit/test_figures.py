@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import plotly.graph_objects as go
@@ -275,9 +276,14 @@ def test_relevance_bars_are_shares_in_per_cent_with_those_on_the_map_full() -> N
 
 
 def decoded(d: int) -> Reconstruction:
+    mean, sd = np.arange(d) + 10.0, np.full(d, 0.5)
     return Reconstruction(
-        mean=np.arange(d) + 10.0,
-        sd=np.full(d, 0.5),
+        mean=mean,
+        sd=sd,
+        value=mean,
+        low=mean - 2 * sd,
+        high=mean + 2 * sd,
+        log1p=np.zeros(d, dtype=bool),
         centre=np.full(d, 8.0),
         scale=np.full(d, 2.0),
         varies=np.ones(d, dtype=bool),
@@ -297,6 +303,37 @@ def test_columns_are_placed_in_their_own_sds_and_named_in_their_own_units() -> N
     assert "observed missing" in shown.hovertext[1]
     assert ESCAPED in shown.hovertext[1]
     assert figure.layout.yaxis.ticktext[1].startswith("&lt;a")
+
+
+def with_logarithms(d: int) -> Reconstruction:
+    """As above, the first column learned as log(1 + x): mean log(10), sd ½."""
+    plain, log1p = decoded(d), np.arange(d) == 0
+    mean = np.where(log1p, np.log(10.0), plain.mean)
+    value = np.where(log1p, 9.0, mean)
+    low = np.where(log1p, 10 / np.e - 1, plain.low)
+    high = np.where(log1p, 10 * np.e - 1, plain.high)
+    return replace(plain, mean=mean, value=value, low=low, high=high, log1p=log1p)
+
+
+def test_a_column_learned_as_log1p_is_placed_so_and_named_in_its_own_unit() -> None:
+    r = with_logarithms(2)
+    figure = figures.reconstruction_figure(("a", "b"), r, np.array([99.0, 12.0]), dark=False)
+    shown, seen = figure.data
+    np.testing.assert_allclose(shown.x, [(np.log(10) - 8) / 2, 1.5])
+    np.testing.assert_allclose(shown.error_x.array, 0.5)
+    np.testing.assert_allclose(seen.x, [(np.log(100) - 8) / 2, 2.0])
+    assert shown.hovertext[0] == (
+        "<b>a</b><br>reconstruction 9.000 (median), 2 sd interval 2.679 to 26.18<br>observed 99.00"
+    )
+    assert shown.hovertext[1] == "<b>b</b><br>reconstruction 11.00 ± 1.0<br>observed 12.00"
+
+
+def test_an_image_learned_as_log1p_shows_how_wide_the_intervals_are() -> None:
+    r = with_logarithms(6)
+    figure = figures.image_figure((2, 3), r, None, (0.0, 16.0), dark=False)
+    assert [trace.name for trace in figure.data] == ["reconstruction", "interval width"]
+    np.testing.assert_array_equal(figure.data[0].z, r.value.reshape(2, 3))
+    np.testing.assert_allclose(figure.data[1].z.ravel()[:2], [10 * np.e - 10 / np.e, 2.0])
 
 
 def test_open_ground_has_no_observed_row() -> None:

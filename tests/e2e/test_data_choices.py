@@ -1,0 +1,79 @@
+"""From a long-tailed column and a category to a measured fit that speaks in the data's units."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from playwright.sync_api import expect
+
+from lvmcore.runs import Store
+from tests.e2e.dashboard import PATIENCE_MS, Dashboard
+
+_FEATURE_X, _TRANSFORM_X, _ROW_PX = 48, 405, 33
+MISSING = "Missing cells by row and column"
+PROFILE = "How the cells of the column are spread"
+
+
+def _table(folder: Path) -> Path:
+    rng = np.random.default_rng(12)
+    hidden = rng.standard_normal((120, 2))
+    frame = pd.DataFrame(hidden @ rng.standard_normal((2, 3)), columns=["a", "b", "c"])
+    frame += 0.3 * rng.standard_normal((120, 3))
+    frame["amount"] = np.exp(3 + hidden[:, 0]).round(2)
+    frame["tissue"] = np.tile(["liver", "lung", "skin"], 40)
+    frame["kind"] = np.where(hidden[:, 1] > 0, "x", "y")
+    frame.loc[5:14, ["a", "b"]] = np.nan
+    path = folder / "amounts.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def _click(dashboard: Dashboard, row: int, x: int) -> None:
+    dashboard.settled()
+    cells = dashboard.page.get_by_test_id("stDataFrame").last.locator(".dvn-scroller")
+    cells.click(position={"x": x, "y": _ROW_PX * (row + 1) + _ROW_PX // 2})
+
+
+def _transform(dashboard: Dashboard, row: int, what: str) -> None:
+    _click(dashboard, row, _TRANSFORM_X)
+    dashboard.page.keyboard.press("Enter")
+    dashboard.page.get_by_role("option", name=what, exact=True).click()
+    dashboard.page.keyboard.press("Enter")
+
+
+def test_columns_are_transformed_and_rows_held_out(dashboard: Dashboard, tmp_path: Path) -> None:
+    page = dashboard.page
+    dashboard.open()
+    dashboard.upload(_table(tmp_path))
+    dashboard.says("120 rows, 4 features, label with 2 classes")
+    dashboard.says("20 cells of 720 (2.8 %) in 2 of 6 columns. 110 rows of 120 are complete.")
+    for name in (PROFILE, MISSING):
+        expect(page.get_by_label(name, exact=True).locator(".js-plotly-plot")).to_be_visible()
+
+    _transform(dashboard, 3, "log(1 + x)")
+    dashboard.says("Learned as log(1 + x): 'amount'.")
+    _click(dashboard, 4, _FEATURE_X)
+    dashboard.says("120 rows, 7 features, label with 2 classes")
+    _transform(dashboard, 0, "log(1 + x)")
+    dashboard.says("Column 'a' cannot be learned as log(1 + x): row")
+    dashboard.number("Hold out, % of rows", 20)
+    dashboard.says("120 rows, 7 features, label with 2 classes, 24 rows held out")
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+    dashboard.to_fit()
+    page.locator(".st-key-fit-choose-ppca button").click()
+    dashboard.settled()
+    run = dashboard.start()
+    dashboard.button("Explore the map").click(timeout=PATIENCE_MS)
+    dashboard.says("held out, to measure the fit with.")
+    store = Store(dashboard.server.home)
+    rows = pd.read_parquet(store.job_folder(run).embedding_path)["row_id"]
+    dataset = store.get_dataset(store.get(run).spec.dataset)
+    assert dataset.held_out.sum() == 24
+    assert not set(rows) & set(dataset.row_ids[dataset.held_out])
+    lookup = page.get_by_role("combobox", name="Row", exact=True)
+    lookup.fill(rows.iloc[0])
+    lookup.press("Enter")
+    dashboard.says("1 column of these was learned as log(1 + x), and placed so in the figure.")
+    page.get_by_text("Figures about this map").click()
+    dashboard.says("of the 24 rows held out of the fit")
