@@ -20,7 +20,9 @@ from lvmcore.errors import (
 if TYPE_CHECKING:
     from lvmcore.models import MODELS, load
     from lvmcore.models.bayesian_gplvm import BayesianGPLVM
+    from lvmcore.models.classical import FactorAnalysis, LinearDiscriminantAnalysis
     from lvmcore.models.ldgd import LDGD
+    from lvmcore.models.neighbours import TSNE, UMAP, Isomap
     from lvmcore.models.pca import PCA, ProbabilisticPCA
     from lvmcore.results import FitStep, LabelPredictive, Posterior, Predictive, Snapshot
 
@@ -28,13 +30,18 @@ __all__ = [
     "LDGD",
     "MODELS",
     "PCA",
+    "TSNE",
+    "UMAP",
     "BayesianGPLVM",
     "CancelledError",
     "ConfigError",
     "DataError",
+    "FactorAnalysis",
     "FitStep",
+    "Isomap",
     "LabelPredictive",
     "LatentboardError",
+    "LinearDiscriminantAnalysis",
     "NumericalError",
     "Posterior",
     "Predictive",

@@ -52,6 +52,7 @@ class Capabilities:
         sampling: new rows can be drawn.
         uncertainty: latent positions carry a variance.
         bound: the fit maximises a likelihood or a bound on it, so there is a curve to watch.
+        steps: the fit reports its steps while it runs, so that a callback can stop it.
     """
 
     labels: Literal["none", "required"] = "none"
@@ -62,6 +63,7 @@ class Capabilities:
     sampling: bool = False
     uncertainty: bool = False
     bound: bool = False
+    steps: bool = True
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     paper: ClassVar[str]
     order: ClassVar[int]  # place in menus, smallest first
     capabilities: ClassVar[Capabilities]
+    quick_to_load: ClassVar[bool] = True  # False: its library costs seconds to import
 
     n_components: int | None
     device: str

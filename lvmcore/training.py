@@ -15,7 +15,7 @@ from torch import Tensor
 from lvmcore.errors import NumericalError
 from lvmcore.results import Callback, FitStep, Snapshot
 
-__all__ = ["Objective", "Outcome", "Schedule", "train"]
+__all__ = ["Objective", "Outcome", "Schedule", "report_once", "train"]
 
 SECONDS_BETWEEN_SNAPSHOTS = 0.2
 STEPS_BETWEEN_COPIES = 10
@@ -36,6 +36,21 @@ class Outcome:
     objective: float
     history: tuple[FitStep, ...]
     converged: bool
+
+
+def report_once(callback: Callback | None, began: float, objective: float = math.nan) -> Outcome:
+    """The outcome of a fit that is one step, or whose library tells of none.
+
+    Args:
+        callback: told of the step; it comes too late to stop anything.
+        began: when the fit began, by ``time.perf_counter``.
+        objective: log likelihood that was reached, total nats; NaN where there is none.
+    """
+    terms = {} if math.isnan(objective) else {"log likelihood": objective}
+    step = FitStep(1, 1, time.perf_counter() - began, objective, terms)
+    if callback is not None:
+        callback(step)
+    return Outcome(objective, (step,), converged=True)
 
 
 class Objective(Protocol):

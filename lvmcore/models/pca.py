@@ -13,8 +13,8 @@ from torch import Tensor
 
 from lvmcore.base import Capabilities, LatentVariableModel, Problem, to_numpy
 from lvmcore.parameters import Components, Device, Dtype, Seed
-from lvmcore.results import FitStep, Posterior
-from lvmcore.training import Outcome
+from lvmcore.results import Posterior
+from lvmcore.training import Outcome, report_once
 
 __all__ = ["PCA", "ProbabilisticPCA"]
 
@@ -51,11 +51,7 @@ class _Components(LatentVariableModel):
         mean, variance = self._posterior(problem.Y)
         self.embedding_ = Posterior(to_numpy(mean), to_numpy(variance))
         self.inducing_inputs_ = {}
-        terms = {} if math.isnan(objective) else {"log likelihood": objective}
-        step = FitStep(1, 1, time.perf_counter() - began, objective, terms)
-        if problem.callback is not None:
-            problem.callback(step)
-        return Outcome(objective, (step,), converged=True)
+        return report_once(problem.callback, began, objective)
 
 
 class PCA(_Components):

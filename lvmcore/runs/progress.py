@@ -115,5 +115,10 @@ def describe_step(step: FitStep) -> str:
     parts = [f"step {step.iteration}/{step.total}", timing]
     if math.isfinite(step.objective):
         parts.append(f"bound {step.objective:,.1f}")
-    parts += [f"{name} {value:,.1f}" for name, value in step.terms.items()]
+    parts += [f"{name} {_term(value)}" for name, value in step.terms.items()]
     return " · ".join(parts)
+
+
+def _term(value: float) -> str:
+    """A bound's part to a tenth of a nat; a small one, as a divergence is, to four digits."""
+    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.4g}"

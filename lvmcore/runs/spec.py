@@ -23,7 +23,16 @@ Stage = Literal["waiting", "preparing", "fitting", "stopping", "measuring", "fin
 #: The states that a run never leaves.
 FINISHED: frozenset[Status] = frozenset({"done", "cancelled", "failed", "interrupted"})
 
-_VERSIONED = ("latentboard", "torch", "numpy", "scipy", "scikit-learn", "pandas")
+_VERSIONED = (
+    "latentboard",
+    "torch",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "pandas",
+    "openTSNE",
+    "umap-learn",
+)
 
 
 def now() -> datetime:

@@ -85,10 +85,13 @@ def _request_waits() -> bool:
 
 
 def _warm_up() -> None:
-    """Fit every model to a few rows: torch imports much of itself when it is first used."""
+    """Fit models to a few rows: torch imports much of itself when it is first used.
+
+    Those whose own library costs seconds pay for it in their fits, not in everybody's start.
+    """
     rng = np.random.default_rng(0)
     rows, labels = rng.standard_normal((12, 3)), ["a", "b"] * 6
-    for model in MODELS.values():
+    for model in (model for model in MODELS.values() if model.quick_to_load):
         named = {parameter.name for parameter in model.parameters()}
         short = {"max_iter": 2} if "max_iter" in named else {}
         # What fails here fails again in a fit that needs it, and is reported there.

@@ -11,7 +11,17 @@ import pytest
 from lvmcore.base import LatentVariableModel
 from lvmcore.models import MODELS
 
-__all__ = ["N_COLUMNS", "N_COMPONENTS", "N_ROWS", "fit", "fitted", "for_models", "make", "table"]
+__all__ = [
+    "N_COLUMNS",
+    "N_COMPONENTS",
+    "N_ROWS",
+    "fit",
+    "fitted",
+    "for_models",
+    "make",
+    "most_components",
+    "table",
+]
 
 N_ROWS, N_COLUMNS, N_COMPONENTS = 30, 5, 2
 
@@ -20,6 +30,7 @@ def make(key: str, **settings: Any) -> LatentVariableModel:
     """A model with settings that fit in a fraction of a second, of those that it has."""
     model = MODELS[key]
     wanted = {"n_components": N_COMPONENTS, "n_inducing": 8, "max_iter": 30}
+    wanted |= {"n_neighbors": 10, "perplexity": 5.0}
     known = {p.name: wanted[p.name] for p in model.parameters() if p.name in wanted}
     return model(**known | settings)
 
@@ -51,6 +62,12 @@ def table(seed: int = 0) -> tuple[pd.DataFrame, list[str]]:
 def fitted(key: str) -> LatentVariableModel:
     """The model fitted to ``table()``; shared, so leave it as it is."""
     return fit(key, *table())
+
+
+def most_components(model: type[LatentVariableModel]) -> float:
+    """The most dimensions that a model's declaration allows."""
+    declared = next(p for p in model.parameters() if p.name == "n_components")
+    return declared.high or 0.0
 
 
 def for_models(

@@ -118,7 +118,9 @@ def test_output_can_be_a_frame_with_names(key: str) -> None:
 @for_models(lambda model: model.capabilities.labels != "none")
 def test_grid_search_by_accuracy(key: str) -> None:
     frame, labels = table()
-    grid = {"n_components": [1, 2], "max_iter": [1, 40]}
+    grid = {"n_components": [1, 2]}
+    if hasattr(make(key), "max_iter"):
+        grid["max_iter"] = [1, 40]
     search = GridSearchCV(make(key), grid, cv=3, error_score="raise").fit(frame, labels)
     assert search.best_score_ > 0.9
     assert np.mean(search.predict(frame) == labels) > 0.9
