@@ -23,6 +23,8 @@ __all__ = [
     "Upload",
     "choose",
     "close_run",
+    "compared",
+    "compared_region",
     "dark",
     "failed",
     "go",
@@ -35,6 +37,8 @@ __all__ = [
     "region",
     "roles",
     "run_id",
+    "set_compared",
+    "set_compared_region",
     "set_failed",
     "set_model_key",
     "set_point",
@@ -52,19 +56,21 @@ __all__ = [
     "widget",
 ]
 
-PageName = Literal["data", "fit", "latent"]
+PageName = Literal["data", "fit", "latent", "compare"]
 
 #: The script of each page, beside main.py.
 PAGES: dict[PageName, str] = {
     "data": "views/data.py",
     "fit": "views/fit.py",
     "latent": "views/latent.py",
+    "compare": "views/compare.py",
 }
 
 #: The sample that a first visit finds ready to fit.
 DEFAULT_SAMPLE = "wine"
 
 _QUERY_RUN = "run"
+_QUERY_COMPARED = "runs"
 _RUN = "run"
 _SOURCE = "source"
 _READING = "reading"
@@ -76,6 +82,8 @@ _PROBLEM = "problem"
 _POINT = "latent.point"
 _REGION = "latent.region"
 _SHOWN = "latent.shown"
+_COMPARED = "compare.runs"
+_COMPARED_REGION = "compare.region"
 
 
 @dataclass(frozen=True)
@@ -326,6 +334,36 @@ def shown(run: str) -> Shown | None:
 def set_shown(run: str, shown: Shown | None) -> None:
     """Remember what the map was drawn with."""
     st.session_state[_SHOWN] = {run: shown}
+
+
+# ---- the compare page ------------------------------------------------------------------------
+
+
+def compared() -> tuple[str, ...]:
+    """The runs side by side: those in the address, else those that this session compared last."""
+    named = st.query_params.get(_QUERY_COMPARED)
+    if named:
+        return tuple(dict.fromkeys(run for run in named.split(",") if run))
+    return cast("tuple[str, ...]", _get(_COMPARED) or ())
+
+
+def set_compared(runs: tuple[str, ...]) -> None:
+    """Put runs side by side: they are in the address from now on."""
+    st.session_state[_COMPARED] = runs
+    if runs:
+        st.query_params[_QUERY_COMPARED] = ",".join(runs)
+    else:
+        st.query_params.pop(_QUERY_COMPARED, None)
+
+
+def compared_region() -> tuple[str, Region] | None:
+    """The region that was drawn on one of the compared maps: the run, and where on its own map."""
+    return cast("tuple[str, Region] | None", _get(_COMPARED_REGION))
+
+
+def set_compared_region(run: str, region: Region | None) -> None:
+    """Remember the region that was drawn on a run's map; None forgets it."""
+    st.session_state[_COMPARED_REGION] = None if region is None else (run, region)
 
 
 # ---- widgets and pages -----------------------------------------------------------------------

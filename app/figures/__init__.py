@@ -1,6 +1,8 @@
 """Pure functions: arrays to plotly figures. No streamlit."""
 
+from app.figures.comparison import side_figure
 from app.figures.latent_map import ELLIPSE_SD, GROUND, axis_title, evenly, map_figure
+from app.figures.legend import legend
 from app.figures.panels import image_figure, reconstruction_figure, relevance_figure
 from app.figures.rows import Rows
 from app.figures.theme import escape, ink, template
@@ -14,8 +16,10 @@ __all__ = [
     "evenly",
     "image_figure",
     "ink",
+    "legend",
     "map_figure",
     "reconstruction_figure",
     "relevance_figure",
+    "side_figure",
     "template",
 ]

@@ -169,15 +169,19 @@ class Store:
         jobs.sort(key=lambda job: (job.submitted, job.id), reverse=True)
         return self._with_places(jobs)
 
-    def find(self, spec: JobSpec) -> Job | None:
+    def find(self, spec: JobSpec, *, failed: bool = False) -> Job | None:
         """The run that computes, or has computed, what ``spec`` asks for; the best there is.
 
         Same kind, dataset, model and settings, those at their defaults included. One that is done
-        comes before one under way or waiting; the newest first. What was stopped, failed or drew
-        its seed anew is not found. Loads torch.
+        comes before one under way or waiting; the newest first. What was stopped or drew its seed
+        anew is not found. Loads torch.
+
+        Args:
+            spec: what is asked for.
+            failed: whether one that failed will do where there is no better.
         """
         wanted = _asked(spec)
-        order = {"done": 0, "running": 1, "queued": 2}
+        order = {"done": 0, "running": 1, "queued": 2} | ({"failed": 3} if failed else {})
         found = [
             job
             for job in self.list(spec.kind)
