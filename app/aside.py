@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -19,7 +20,7 @@ from app.words import count, markdown, number, shortened
 from lvmcore.data import Dataset
 from lvmcore.runs import to_csv_bytes
 
-__all__ = ["point", "relevance", "selection"]
+__all__ = ["point", "relevance", "selected_rows", "selection"]
 
 #: Up to so many rows can be looked up in a list; more by typing a row's name.
 MOST_LISTED = 5000
@@ -73,15 +74,15 @@ def point(opened: Opened, choices: Choices) -> None:
         return
     _coordinates(opened, choices.axes, chosen)
     dataset = opened.dataset
+    if not opened.model.capabilities.decoding:
+        _observed(opened, chosen)
+        return
     decoded = services.reconstruction(opened.run, chosen.latent)
     observed = None if chosen.row is None else dataset.in_units(dataset.X[chosen.row])
     if chosen.row is None:
         st.markdown("A place on the map, no row:")
     else:
-        label = None if dataset.labels is None else dataset.labels[chosen.row]
-        told = "" if dataset.labels is None else f", {shortened(dataset.label_name)}: {label}"
-        told = told.replace(": None", ": (missing)") if label is None else told
-        st.markdown(markdown(f"Row {shortened(dataset.row_ids[chosen.row], 60)}{told}"))
+        st.markdown(markdown(_named(dataset, chosen.row)))
     if decoded.probability is not None:
         st.caption(markdown(_classes(opened, decoded.probability)))
     st.plotly_chart(
@@ -108,6 +109,35 @@ def point(opened: Opened, choices: Choices) -> None:
             },
             key=opened.key("values"),
         )
+
+
+def _named(dataset: Dataset, row: int) -> str:
+    """A row by its name and label."""
+    name = f"Row {shortened(dataset.row_ids[row], 60)}"
+    if dataset.labels is None:
+        return name
+    label = dataset.labels[row]
+    return f"{name}, {shortened(dataset.label_name)}: {'(missing)' if label is None else label}"
+
+
+def _observed(opened: Opened, chosen: Point) -> None:
+    """A point of a map that cannot be decoded: the row itself, where it is one."""
+    title = markdown(opened.model.title)
+    if chosen.row is None:
+        st.caption(
+            f"A place on the map, no row. {title} turns no place of the map back into a row: "
+            "that needs a model that decodes, such as the Bayesian GPLVM."
+        )
+        return
+    dataset = opened.dataset
+    st.markdown(markdown(_named(dataset, chosen.row)))
+    st.dataframe(
+        pd.DataFrame({"column": list(dataset.feature_names), "observed": dataset.X[chosen.row]}),
+        hide_index=True,
+        column_config={"observed": st.column_config.NumberColumn(format="%.4g")},
+        key=opened.key("values"),
+    )
+    st.caption(f"{title} decodes no rows, so there is no reconstruction to compare with.")
 
 
 def _lookup(opened: Opened) -> None:
@@ -223,14 +253,37 @@ def selection(opened: Opened) -> None:
     if chosen is None:
         return
     st.subheader("The selection")
-    dataset = opened.dataset
-    n = int(chosen.sum())
     region = state.region(opened.run)
     assert region is not None
     drawn_on = " and ".join(str(q + 1) for q in region.axes if q is not None)
-    st.markdown(
-        f"{count(n, 'row')} of {count(len(dataset), 'row')}, drawn on dimensions {drawn_on}."
+    selected_rows(
+        opened.dataset,
+        chosen,
+        f"drawn on dimensions {drawn_on}",
+        key=opened.key,
+        clear=partial(state.set_region, opened.run, None),
     )
+
+
+def selected_rows(
+    dataset: Dataset,
+    chosen: NDArray[np.bool_],
+    drawn_on: str,
+    *,
+    key: Callable[[str], str],
+    clear: Callable[[], None],
+) -> None:
+    """Selected rows: how many, a file of them, what sets them apart, and their table.
+
+    Args:
+        dataset: all rows.
+        chosen: which of them are selected, [N].
+        drawn_on: where the selection was drawn, in words for Markdown.
+        key: gives the keys of the widgets.
+        clear: forgets the selection.
+    """
+    n = int(chosen.sum())
+    st.markdown(f"{count(n, 'row')} of {count(len(dataset), 'row')}, {drawn_on}.")
     frame = _listing(dataset, chosen)
     with st.container(horizontal=True):
         st.download_button(
@@ -240,20 +293,19 @@ def selection(opened: Opened) -> None:
             mime="text/csv",
             on_click="ignore",
             disabled=n == 0,
-            key=opened.key("selection csv"),
+            key=key("selection csv"),
         )
         st.button(
             "Clear the selection",
-            on_click=state.set_region,
-            args=(opened.run, None),
-            key=opened.key("clear"),
+            on_click=clear,
+            key=key("clear"),
         )
     found = apart(dataset, chosen)
     if found:
         st.caption("What sets them apart: " + markdown("; ".join(map(_difference, found))) + ".")
     if n > MOST_SHOWN:
         st.caption(f"The first {MOST_SHOWN} of them; the file holds all.")
-    st.dataframe(frame.head(MOST_SHOWN), hide_index=True, height=320, key=opened.key("rows"))
+    st.dataframe(frame.head(MOST_SHOWN), hide_index=True, height=320, key=key("rows"))
 
 
 def _difference(column: Apart) -> str:

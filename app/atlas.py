@@ -12,7 +12,7 @@ from app.opened import Opened
 from app.words import markdown, shortened
 from lvmcore.data import Dataset
 
-__all__ = ["LABEL", "controls", "put_on_axis"]
+__all__ = ["LABEL", "colours", "controls", "put_on_axis"]
 
 #: Up to how many rows ellipses are drawn unasked.
 ELLIPSES_UNASKED = 200
@@ -44,14 +44,14 @@ def controls(opened: Opened) -> Choices:
                 on_change=_keep_apart,
                 args=(opened, name, axes),
             )
-    options = _colours(opened.dataset)
+    options = colours(opened.dataset)
     colour = others[0].selectbox(
         "Colour", list(options), format_func=options.__getitem__, key=opened.key("colour")
     )
     behind = others[1].selectbox(
         "Behind",
         [_NOTHING, *_BEHIND],
-        index=1,
+        index=int(opened.model.capabilities.decoding),
         format_func=lambda name: _behind(opened, name),
         key=opened.key("behind"),
     )
@@ -99,7 +99,7 @@ def put_on_axis(opened: Opened, axes: Axes, dimension: int) -> None:
         state.set_value(opened.key("y"), second)
 
 
-def _colours(dataset: Dataset) -> dict[str, str]:
+def colours(dataset: Dataset) -> dict[str, str]:
     """What rows can be coloured by, with its title; the label first where there is one."""
     options = {}
     if dataset.labels is not None:
@@ -112,8 +112,12 @@ def _colours(dataset: Dataset) -> dict[str, str]:
 
 def _behind(opened: Opened, name: str) -> str:
     """A heatmap's name, with what it lacks."""
-    possible = _BEHIND.get(name, "sd") == "sd" or opened.model.capabilities.labels != "none"
-    return name if possible else f"{name} (needs labels)"
+    can = opened.model.capabilities
+    if _BEHIND.get(name) == "sd" and not can.decoding:
+        return f"{name} (needs decoding)"
+    if name in _BEHIND and _BEHIND[name] != "sd" and can.labels == "none":
+        return f"{name} (needs labels)"
+    return name
 
 
 def _ask(opened: Opened, axes: Axes, kind: Kind | None, beside: DeltaGenerator) -> Ask | None:
@@ -121,6 +125,12 @@ def _ask(opened: Opened, axes: Axes, kind: Kind | None, beside: DeltaGenerator) 
     column = label = None
     noise = True
     if kind is None:
+        return None
+    if kind == "sd" and not opened.model.capabilities.decoding:
+        st.caption(
+            f"{markdown(opened.model.title)} turns no place of the map back into a row, so there "
+            "is no sd to draw: that needs a model that decodes, such as the Bayesian GPLVM."
+        )
         return None
     if kind == "sd":
         names = opened.dataset.feature_names

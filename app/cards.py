@@ -52,6 +52,7 @@ class ModelCard:
         missing_labels: whether some labels may be missing.
         missing_cells: whether cells may be missing.
         has_bound: whether there is a curve to watch.
+        tells_steps: whether its fit reports its steps while it runs.
         parameters: metadata of its settings.
         model: its class.
     """
@@ -65,6 +66,7 @@ class ModelCard:
     missing_labels: bool
     missing_cells: bool
     has_bound: bool
+    tells_steps: bool
     parameters: tuple[Parameter, ...]
     model: type[LatentVariableModel]
 
@@ -97,6 +99,7 @@ def card_of(model: type[LatentVariableModel]) -> ModelCard:
         missing_labels=can.missing_labels,
         missing_cells=can.missing_cells,
         has_bound=can.bound,
+        tells_steps=can.steps,
         parameters=model.parameters(),
         model=model,
     )

@@ -18,8 +18,9 @@ from app.exploring import Choices, Grid, Point, Shown
 from app.opened import Opened
 from app.regions import region_of
 from app.words import count, number, shortened
+from lvmcore.data import Dataset
 
-__all__ = ["draw", "mark"]
+__all__ = ["MOST_DRAWN", "draw", "hover", "look_of", "mark", "part_of"]
 
 #: Rows drawn at most; a selection is decided over all rows, drawn or not.
 MOST_DRAWN = 20_000
@@ -101,7 +102,7 @@ def _rows(opened: Opened, choices: Choices, point: Point | None) -> figures.Rows
     chosen = figures.evenly(n, MOST_DRAWN)
     if point is not None and point.row is not None:
         chosen = np.union1d(chosen, [point.row])
-    look = _colouring(opened, choices.colour)
+    look = look_of(opened.dataset, choices.colour)
     selected = opened.selected()
     sd = None
     if choices.ellipses:
@@ -112,15 +113,15 @@ def _rows(opened: Opened, choices: Choices, point: Point | None) -> figures.Rows
     return figures.Rows(
         points=positions(opened.mean, choices.axes)[chosen],
         number=chosen,
-        hover=_hover(opened, look, chosen),
-        colouring=_of(look, chosen),
+        hover=hover(opened.dataset, look, chosen),
+        colouring=part_of(look, chosen),
         selected=None if selected is None else selected[chosen],
         sd=sd,
     )
 
 
-def _colouring(opened: Opened, colour: str | None) -> Colouring:
-    dataset = opened.dataset
+def look_of(dataset: Dataset, colour: str | None) -> Colouring:
+    """How to colour the rows of a dataset by what was chosen among ``atlas.colours``."""
     if colour is None:
         return None
     if colour == LABEL and dataset.labels is not None:
@@ -129,7 +130,7 @@ def _colouring(opened: Opened, colour: str | None) -> Colouring:
     return colouring(dataset.frame[name], name)
 
 
-def _of(look: Colouring, chosen: NDArray[np.intp]) -> Colouring:
+def part_of(look: Colouring, chosen: NDArray[np.intp]) -> Colouring:
     """The colouring of some of the rows."""
     if isinstance(look, Categories):
         return replace(look, codes=look.codes[chosen])
@@ -138,9 +139,8 @@ def _of(look: Colouring, chosen: NDArray[np.intp]) -> Colouring:
     return None
 
 
-def _hover(opened: Opened, look: Colouring, chosen: NDArray[np.intp]) -> list[list[str]]:
-    """Lines about each row, in the data's own names and units."""
-    dataset = opened.dataset
+def hover(dataset: Dataset, look: Colouring, chosen: NDArray[np.intp]) -> list[list[str]]:
+    """Lines about some of the rows, in the data's own names and units."""
     shown: list[tuple[str, list[object]]] = []
     if dataset.labels is not None:
         shown.append((str(dataset.label_name), dataset.labels[chosen].tolist()))

@@ -25,6 +25,7 @@ __all__ = [
     "MAX_POINTS",
     "bound_chart",
     "decimate",
+    "divergence_chart",
     "map_chart",
     "overlay_chart",
     "relevance_chart",
@@ -70,9 +71,14 @@ def decimate(values: NDArray[np.float64], limit: int = MAX_POINTS) -> NDArray[np
 
 
 def steps_shown(steps: Sequence[FitStep], window: tuple[int, int] | None) -> list[FitStep]:
-    """The steps with a finite bound inside a window of iterations (both ends included)."""
+    """The steps that can be drawn inside a window of iterations (both ends included).
+
+    Those are the steps with a finite bound; where no step has one, those that tell a term.
+    """
     low, high = window or (0, np.iinfo(np.int64).max)
-    return [step for step in steps if np.isfinite(step.objective) and low <= step.iteration <= high]
+    inside = [step for step in steps if low <= step.iteration <= high]
+    bounded = [step for step in inside if np.isfinite(step.objective)]
+    return bounded or [step for step in inside if step.terms]
 
 
 def bound_chart(steps: Sequence[FitStep], *, dark: bool = False) -> Options:
@@ -146,6 +152,23 @@ def overlay_chart(
     options["xAxis"]["name"] = "seconds since the fit began" if by_seconds else "step"
     options["yAxis"]["name"] = "bound (ELBO), nats"
     options["legend"] = _legend()
+    return options
+
+
+def divergence_chart(steps: Sequence[FitStep], *, dark: bool = False) -> Options:
+    """What a method without a bound makes small, at each step.
+
+    Args:
+        steps: in order, each with that one term.
+        dark: whether the page is dark.
+
+    Returns:
+        ECharts options.
+    """
+    (name,) = steps[-1].terms
+    values = np.array([step.terms.get(name, np.nan) for step in steps])
+    options = _curves([_line(name, steps, values) | {"color": _accent(dark)}])
+    options["yAxis"]["name"] = f"{name}, nats"
     return options
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -14,7 +15,7 @@ from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
 
 if TYPE_CHECKING:
-    from lvmcore.results import Snapshot
+    from lvmcore.results import FitStep, Snapshot
 
 __all__ = ["show"]
 
@@ -22,6 +23,8 @@ _EVERY_SECONDS = 0.5
 #: How long a click on Cancel waits for the end, which the page then says without another tick.
 _CANCEL_SECONDS = 0.8
 _HEIGHT = 268
+
+_NO_STEPS = "This method tells of no steps while it runs. Its map is here when it is done."
 
 #: What to do after a run that ended without a usable map.
 ADVICE = {
@@ -104,7 +107,7 @@ def _where(job: Job, seen: Progress) -> str:
     if _stopping(job):
         return "stopping after this step"
     if not seen.steps:
-        return "preparing"
+        return f"{'fitting' if job.stage == 'fitting' else 'preparing'} · {duration(job.seconds)}"
     step = seen.steps[-1]
     left = step.seconds / step.iteration * (step.total - step.iteration)
     return (
@@ -147,14 +150,19 @@ def _outcome(job: Job) -> None:
 def _charts(job: Job, seen: Progress) -> None:
     """The bound and its terms above, the map and the relevance forming below."""
     if seen.steps and seen.steps[-1].total == 1:
-        st.caption("Solved in one step, in closed form: there is no curve to follow.")
+        st.caption("Computed in one go: there is no curve to follow.")
         return
     steps = live.steps_shown(seen.steps, _window(job, seen))
     if not steps:
         if not job.finished:
-            st.caption("The curves begin with the first step.")
+            st.caption(
+                _NO_STEPS if not _tells_steps(job) else "The curves begin with the first step."
+            )
         return
     key, dark = state.widget("fit", job.id), state.dark()
+    if math.isnan(steps[-1].objective):
+        _without_bound(job, seen, steps, key, dark)
+        return
     left, right = st.columns(2, gap="medium")
     with left:
         st.markdown("**Bound**")
@@ -176,16 +184,30 @@ def _charts(job: Job, seen: Progress) -> None:
         _snapshot(job, seen.snapshot, key, dark)
 
 
+def _tells_steps(job: Job) -> bool:
+    return all(card.tells_steps for card in services.cards() if card.key == job.spec.model)
+
+
+def _without_bound(job: Job, seen: Progress, steps: list[FitStep], key: str, dark: bool) -> None:
+    """A method without a bound: what it makes small, and the map forming beside it."""
+    left, right = st.columns(2, gap="medium")
+    with left:
+        st.markdown("**What the fit makes small**")
+        st.echarts_chart(
+            live.divergence_chart(steps, dark=dark),
+            height=_HEIGHT + 60,
+            key=f"{key}:divergence",
+            alt="What the fit makes small, at each step",
+        )
+    if seen.snapshot is not None:
+        with right:
+            _forming(job, seen.snapshot, key, dark)
+
+
 def _snapshot(job: Job, snapshot: Snapshot, key: str, dark: bool) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
-        st.markdown("**Map**" if job.finished else "**Map forming**")
-        st.echarts_chart(
-            live.map_chart(snapshot, _classes(job), dark=dark),
-            height=_HEIGHT + 60,
-            key=f"{key}:map",
-            alt="Latent means of the rows on the two most relevant dimensions",
-        )
+        _forming(job, snapshot, key, dark)
     with right:
         st.markdown("**Relevance of the dimensions**")
         st.echarts_chart(
@@ -194,6 +216,16 @@ def _snapshot(job: Job, snapshot: Snapshot, key: str, dark: bool) -> None:
             key=f"{key}:relevance",
             alt="Share of relevance of each latent dimension",
         )
+
+
+def _forming(job: Job, snapshot: Snapshot, key: str, dark: bool) -> None:
+    st.markdown("**Map**" if job.finished else "**Map forming**")
+    st.echarts_chart(
+        live.map_chart(snapshot, _classes(job), dark=dark),
+        height=_HEIGHT + 60,
+        key=f"{key}:map",
+        alt="Latent means of the rows on the two most relevant dimensions",
+    )
 
 
 def _window(job: Job, seen: Progress) -> tuple[int, int] | None:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app import profiles
+from app import comparing, profiles
 from app.cards import ModelCard, Shape, card_of, recommend
 from app.colouring import Categories, categories
+from app.comparing import Measured
 from app.histogram import histogram
 from app.profiles import Missing, Profile
 from app.state import DEFAULT_SAMPLE, Reading, Roles, Sample, Source
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FEATURE_TYPES",
     "Progress",
+    "add_method",
     "cancel",
     "cards",
     "classes",
@@ -73,6 +75,7 @@ __all__ = [
     "job",
     "launcher",
     "map_file",
+    "measured",
     "missing",
     "model",
     "profile",
@@ -80,9 +83,11 @@ __all__ = [
     "proposed_roles",
     "reconstruction",
     "sample_about",
+    "sample_dataset",
     "sample_titles",
     "shape",
     "start_fit",
+    "start_score",
     "store",
     "stored_dataset",
     "table",
@@ -319,7 +324,7 @@ def model(run: str) -> LatentVariableModel:
     return _model(os.environ.get("LATENTBOARD_HOME"), run)
 
 
-@st.cache_resource(show_spinner="Loading the model", max_entries=4)
+@st.cache_resource(show_spinner="Loading the model", max_entries=8)
 def _model(home: str | None, run: str) -> LatentVariableModel:
     return _store(home).load_model(run)
 
@@ -366,6 +371,55 @@ def start_fit(dataset: Dataset, key: str, parameters: Mapping[str, Any]) -> str:
     return run
 
 
+def add_method(dataset: Dataset, key: str) -> str:
+    """A run of a model with the settings that suit the dataset: the one there is, or a new one.
+
+    Returns:
+        The run's id.
+
+    Raises:
+        DataError: the dataset cannot be kept.
+    """
+    card = next(card for card in cards() if card.key == key)
+    parameters = card.suggest(shape(dataset))
+    found = store().find(JobSpec(dataset.digest, dataset.name, key, parameters))
+    return start_fit(dataset, key, parameters) if found is None else found.id
+
+
+def measured(job: Job) -> Measured:
+    """How well a run's map does, as far as it is known."""
+    from lvmcore.models import MODELS
+
+    score = store().find(_score_spec(job), failed=True)
+    return comparing.measured(job, score, MODELS[job.spec.model].capabilities)
+
+
+def start_score(job: Job) -> str:
+    """Score a run's model and settings on held-out rows, unless that was done or is under way.
+
+    Returns:
+        The id of the scoring run.
+    """
+    found = store().find(_score_spec(job))
+    if found is not None:
+        return found.id
+    run = store().submit(_score_spec(job))
+    launcher()
+    return run
+
+
+def _score_spec(job: Job) -> JobSpec:
+    spec = job.spec
+    return JobSpec(
+        dataset=spec.dataset,
+        dataset_name=spec.dataset_name,
+        model=spec.model,
+        parameters=spec.parameters,
+        name=f"Score of {spec.name}",
+        kind="score",
+    )
+
+
 def cancel(run: str, *, patience: float) -> None:
     """Ask a run to stop, and wait for its end for so many seconds at most.
 
@@ -378,14 +432,19 @@ def cancel(run: str, *, patience: float) -> None:
         time.sleep(_LOOK_AGAIN_SECONDS)
 
 
+def sample_dataset() -> Dataset:
+    """The first sample, its columns used as proposed."""
+    sample = table(Sample(DEFAULT_SAMPLE), Reading())
+    return dataset_of(sample, proposed_roles(sample))
+
+
 def fit_sample() -> str:
     """Put a fit of the first sample in the queue, with the model and settings that suit it.
 
     Returns:
         The run's id.
     """
-    sample = table(Sample(DEFAULT_SAMPLE), Reading())
-    dataset = dataset_of(sample, proposed_roles(sample))
+    dataset = sample_dataset()
     key, _ = recommend(cards(), shape(dataset))
     card = next(card for card in cards() if card.key == key)
     return start_fit(dataset, key, card.suggest(shape(dataset)))

@@ -25,6 +25,8 @@ __all__ = [
     "choose_runs",
     "chosen_runs",
     "close_run",
+    "compared",
+    "compared_region",
     "dark",
     "failed",
     "go",
@@ -37,6 +39,8 @@ __all__ = [
     "region",
     "roles",
     "run_id",
+    "set_compared",
+    "set_compared_region",
     "set_failed",
     "set_model_key",
     "set_point",
@@ -54,13 +58,14 @@ __all__ = [
     "widget",
 ]
 
-PageName = Literal["data", "fit", "latent", "runs"]
+PageName = Literal["data", "fit", "latent", "compare", "runs"]
 
 #: The script of each page, beside main.py.
 PAGES: dict[PageName, str] = {
     "data": "views/data.py",
     "fit": "views/fit.py",
     "latent": "views/latent.py",
+    "compare": "views/compare.py",
     "runs": "views/runs.py",
 }
 
@@ -68,6 +73,7 @@ PAGES: dict[PageName, str] = {
 DEFAULT_SAMPLE = "wine"
 
 _QUERY_RUN = "run"
+_QUERY_COMPARED = "runs"
 _RUN = "run"
 _SOURCE = "source"
 _READING = "reading"
@@ -80,6 +86,8 @@ _POINT = "latent.point"
 _REGION = "latent.region"
 _SHOWN = "latent.shown"
 _CHOSEN = "runs.chosen"
+_COMPARED = "compare.runs"
+_COMPARED_REGION = "compare.region"
 
 
 @dataclass(frozen=True)
@@ -353,6 +361,36 @@ def chosen_runs() -> tuple[str, ...]:
 def choose_runs(runs: tuple[str, ...]) -> None:
     """Tick runs, and no others."""
     st.session_state[_CHOSEN] = runs
+
+
+# ---- the compare page ------------------------------------------------------------------------
+
+
+def compared() -> tuple[str, ...]:
+    """The runs side by side: those in the address, else those that this session compared last."""
+    named = st.query_params.get(_QUERY_COMPARED)
+    if named:
+        return tuple(dict.fromkeys(run for run in named.split(",") if run))
+    return cast("tuple[str, ...]", _get(_COMPARED) or ())
+
+
+def set_compared(runs: tuple[str, ...]) -> None:
+    """Put runs side by side: they are in the address from now on."""
+    st.session_state[_COMPARED] = runs
+    if runs:
+        st.query_params[_QUERY_COMPARED] = ",".join(runs)
+    else:
+        st.query_params.pop(_QUERY_COMPARED, None)
+
+
+def compared_region() -> tuple[str, Region] | None:
+    """The region that was drawn on one of the compared maps: the run, and where on its own map."""
+    return cast("tuple[str, Region] | None", _get(_COMPARED_REGION))
+
+
+def set_compared_region(run: str, region: Region | None) -> None:
+    """Remember the region that was drawn on a run's map; None forgets it."""
+    st.session_state[_COMPARED_REGION] = None if region is None else (run, region)
 
 
 # ---- widgets and pages -----------------------------------------------------------------------

@@ -7,19 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import orthogonal_procrustes
 from sklearn.manifold import trustworthiness as sklearn_trustworthiness
-from sklearn.metrics import accuracy_score, precision_recall_fscore_support
+from sklearn.metrics import accuracy_score, precision_recall_fscore_support, silhouette_score
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
 from lvmcore.errors import DataError
 
 __all__ = [
+    "Alignment",
     "ClassificationScores",
     "classification_scores",
     "continuity",
     "knn_accuracy",
     "nlpd",
+    "procrustes",
+    "silhouette",
     "trustworthiness",
 ]
 
@@ -89,6 +93,90 @@ def continuity(data: ArrayLike, embedding: ArrayLike, *, n_neighbors: int = 5) -
     The trustworthiness with data and map exchanged; arguments and errors as there.
     """
     return trustworthiness(embedding, data, n_neighbors=n_neighbors)
+
+
+def silhouette(embedding: ArrayLike, labels: ArrayLike) -> float:
+    """How well classes keep apart on the map: mean over rows of (b − a)/max(a, b), −1 to 1.
+
+    a is a row's mean distance to its own class, b to the nearest other class (Rousseeuw 1987);
+    a row that is alone in its class counts 0.
+
+    Args:
+        embedding: positions, [N, Q].
+        labels: classes, [N]; none missing.
+
+    Raises:
+        DataError: there is one class only, or each row has a class of its own.
+    """
+    Z, y = np.asarray(embedding, dtype=np.float64), np.asarray(labels)
+    classes = len(np.unique(y))
+    if not 2 <= classes < len(y):
+        raise DataError(
+            f"The silhouette needs at least two classes, and fewer classes than rows; there are "
+            f"{classes} classes and {len(y)} rows."
+        )
+    return float(silhouette_score(Z, y))
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """A rotation (or reflection), scale and shift: x ↦ scale · x R + shift.
+
+    Attributes:
+        rotation: R, orthogonal, [Q, Q].
+        scale: a factor.
+        shift: [Q].
+        disparity: Σ‖a − aligned b‖² / Σ‖a − mean a‖² over the rows that it was fitted to: 0 for
+            maps of the same shape, 1 for maps that have nothing in common.
+    """
+
+    rotation: NDArray[np.float64]
+    scale: float
+    shift: NDArray[np.float64]
+    disparity: float
+
+    def apply(self, points: ArrayLike) -> NDArray[np.float64]:
+        """Move points [n, Q]."""
+        moved = self.scale * np.asarray(points, dtype=np.float64) @ self.rotation
+        return np.asarray(moved + self.shift)
+
+    def undo(self, points: ArrayLike) -> NDArray[np.float64]:
+        """Where moved points [n, Q] came from."""
+        back = (np.asarray(points, dtype=np.float64) - self.shift) / self.scale
+        return np.asarray(back @ self.rotation.T)
+
+
+def procrustes(reference: ArrayLike, points: ArrayLike) -> Alignment:
+    """The alignment of ``points`` with ``reference`` that leaves the least squared distance.
+
+    Args:
+        reference: positions of some rows on one map, [n, Q].
+        points: positions of the same rows on another, [n, Q].
+
+    Returns:
+        What moves the second map onto the first (Schönemann 1966; Gower 1975).
+
+    Raises:
+        DataError: the shapes differ, or fewer than two rows are not all in one place.
+    """
+    A, B = np.asarray(reference, dtype=np.float64), np.asarray(points, dtype=np.float64)
+    if A.shape != B.shape or A.ndim != 2 or len(A) < 2:
+        raise DataError(
+            f"Maps of shapes {A.shape} and {B.shape} cannot be aligned: expected the same rows, "
+            "two at least, in the same number of dimensions."
+        )
+    centre_a, centre_b = A.mean(axis=0), B.mean(axis=0)
+    A0, B0 = A - centre_a, B - centre_b
+    size_a, size_b = float(np.square(A0).sum()), float(np.square(B0).sum())
+    rotation, overlap = orthogonal_procrustes(B0, A0)
+    if size_a <= 0 or size_b <= 0 or overlap <= 0:
+        raise DataError(
+            "A map whose rows all lie in one place, or have nothing in common with the other's, "
+            "cannot be aligned."
+        )
+    scale = float(overlap) / size_b
+    shift = centre_a - scale * centre_b @ rotation
+    return Alignment(rotation, scale, shift, max(0.0, 1 - float(overlap) ** 2 / (size_a * size_b)))
 
 
 @dataclass(frozen=True)

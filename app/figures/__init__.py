@@ -1,7 +1,9 @@
 """Pure functions: arrays to plotly figures. No streamlit."""
 
 from app.figures.cells import missing_figure, profile_figure
+from app.figures.comparison import side_figure
 from app.figures.latent_map import ELLIPSE_SD, GROUND, axis_title, evenly, map_figure
+from app.figures.legend import legend
 from app.figures.panels import image_figure, reconstruction_figure, relevance_figure
 from app.figures.rows import Rows
 from app.figures.theme import escape, ink, template
@@ -15,10 +17,12 @@ __all__ = [
     "evenly",
     "image_figure",
     "ink",
+    "legend",
     "map_figure",
     "missing_figure",
     "profile_figure",
     "reconstruction_figure",
     "relevance_figure",
+    "side_figure",
     "template",
 ]

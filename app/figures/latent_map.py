@@ -15,7 +15,7 @@ from app.exploring import Grid
 from app.figures.rows import MOST_SVG, Marked, Rows, row_traces
 from app.figures.theme import escape, ink, ramp, template
 
-__all__ = ["ELLIPSE_SD", "GROUND", "axis_title", "evenly", "map_figure"]
+__all__ = ["ELLIPSE_SD", "GROUND", "axis_title", "evenly", "map_figure", "outline"]
 
 FloatArray = NDArray[np.float64]
 
@@ -83,8 +83,8 @@ def map_figure(
         figure.add_trace(trace)
     for trace in _inducing(marks, inducing or {}, dark):
         figure.add_trace(trace)
-    for outline in outlines:
-        figure.add_trace(_outline(outline, dark))
+    for corners in outlines:
+        figure.add_trace(outline(corners, dark))
     figure.update_layout(
         template=template(dark),
         height=HEIGHT,
@@ -200,7 +200,8 @@ def _inducing(marks: Any, inducing: Mapping[str, FloatArray], dark: bool) -> Ite
         )
 
 
-def _outline(corners: Sequence[tuple[float, float]], dark: bool) -> go.Scatter:
+def outline(corners: Sequence[tuple[float, float]], dark: bool) -> go.Scatter:
+    """The edge of a region that was drawn."""
     closed = np.array([*corners, corners[0]])
     return go.Scatter(
         x=closed[:, 0],

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from lvmcore.base import LatentVariableModel
 from lvmcore.data import Dataset
 from lvmcore.errors import DataError
-from lvmcore.metrics import continuity, knn_accuracy, trustworthiness
+from lvmcore.metrics import continuity, knn_accuracy, silhouette, trustworthiness
 from lvmcore.runs.heldout import measure_held_out
 from lvmcore.runs.spec import Metric
 from lvmcore.standardise import Standardiser
 
-__all__ = ["measure"]
+__all__ = ["measure", "silhouette_of"]
 
 #: Rows that the neighbourhood figures look at, for they take time and memory like their square.
 MOST_ROWS = 2000
@@ -47,9 +47,33 @@ def measure(
     found |= _neighbourhoods(model, dataset)
     if model.capabilities.labels == "none" and dataset.labels is not None:
         found["knn_accuracy"] = _accuracy(model, dataset.labels)
+        found["silhouette"] = silhouette_of(
+            model.embedding_.mean, dataset.labels, "the fit did not see the labels"
+        )
     if held_out is not None:
         found |= measure_held_out(model, dataset, held_out)
     return found
+
+
+def silhouette_of(points: NDArray[np.float64], labels: NDArray[np.object_], which: str) -> Metric:
+    """Silhouette of the labelled rows' classes on a map.
+
+    Args:
+        points: positions, [N, Q].
+        labels: classes, None where missing, [N].
+        which: what the fit knew of these labels, for the protocol.
+    """
+    known = np.flatnonzero(~np.asarray(pd.isna(labels)))
+    rows = known
+    if len(known) > MOST_ROWS:
+        rows = np.sort(np.random.default_rng(SEED).choice(known, MOST_ROWS, replace=False))
+    protocol = f"Euclidean distances on the map, in all its dimensions; {len(rows)} labelled rows"
+    protocol += f" of {len(known)}, drawn with seed {SEED}" if len(rows) < len(known) else ""
+    try:
+        value = silhouette(points[rows], labels[rows].astype(str))
+    except DataError as error:
+        return Metric("silhouette", None, str(error))
+    return Metric("silhouette", value, f"{protocol}; {which}.")
 
 
 def _neighbourhoods(model: LatentVariableModel, dataset: Dataset) -> dict[str, Metric]:

@@ -15,8 +15,10 @@ from lvmcore.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from lvmcore.results import FitStep
 
-__all__ = ["FINISHED", "Event", "Job", "JobSpec", "Metric", "Stage", "Status", "now"]
+__all__ = ["FINISHED", "Event", "Job", "JobSpec", "Kind", "Metric", "Stage", "Status", "now"]
 
+#: What a run does: fit a model that is kept, or score one on rows that it has not seen.
+Kind = Literal["fit", "score"]
 Status = Literal["queued", "running", "done", "cancelled", "failed", "interrupted"]
 Stage = Literal["waiting", "preparing", "fitting", "stopping", "measuring", "finished"]
 
@@ -60,7 +62,8 @@ class JobSpec:
         model: key of the model.
         parameters: settings of the model; those not named keep their defaults.
         name: what the run is called, for people.
-        kind: what is done; "fit" so far.
+        kind: what is done: "fit", or "score" for a fit to a part of the rows that is measured on
+            the others and not kept.
         versions: of the packages that decide the result.
         created: when, ISO 8601 in UTC.
     """
@@ -70,13 +73,13 @@ class JobSpec:
     model: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
-    kind: Literal["fit"] = "fit"
+    kind: Kind = "fit"
     versions: Mapping[str, str] = field(default_factory=_versions)
     created: str = field(default_factory=lambda: now().isoformat())
 
     def __post_init__(self) -> None:
-        if self.kind != "fit":
-            raise ConfigError(f"A run of kind {self.kind!r} is unknown: expected 'fit'.")
+        if self.kind not in get_args(Kind):
+            raise ConfigError(f"A run of kind {self.kind!r} is unknown: expected 'fit' or 'score'.")
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
         object.__setattr__(self, "versions", MappingProxyType(dict(self.versions)))
         if not self.name:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from filelock import Timeout
 from platformdirs import user_data_path
@@ -25,7 +25,7 @@ from lvmcore.errors import ConfigError, DataError
 from lvmcore.runs.events import read_events
 from lvmcore.runs.files import read_json
 from lvmcore.runs.folder import JobFolder
-from lvmcore.runs.spec import Event, Job, JobSpec
+from lvmcore.runs.spec import Event, Job, JobSpec, Kind
 from lvmcore.runs.usage import Usage, measure_usage
 
 if TYPE_CHECKING:
@@ -181,11 +181,39 @@ class Store:
         job = self._read(id)
         return self._with_places([job])[0] if job.status == "queued" else job
 
-    def list(self) -> builtins.list[Job]:
-        """All runs, newest first. A folder that cannot be read is left out."""
-        jobs = list(self._readable())
+    def list(self, kind: Kind | None = "fit") -> builtins.list[Job]:
+        """The runs, newest first. A folder that cannot be read is left out.
+
+        Args:
+            kind: which: the history is that of fits; None lists every run.
+        """
+        jobs = [job for job in self._readable() if kind is None or job.spec.kind == kind]
         jobs.sort(key=lambda job: (job.submitted, job.id), reverse=True)
         return self._with_places(jobs)
+
+    def find(self, spec: JobSpec, *, failed: bool = False) -> Job | None:
+        """The run that computes, or has computed, what ``spec`` asks for; the best there is.
+
+        Same kind, dataset, model and settings, those at their defaults included. One that is done
+        comes before one under way or waiting; the newest first. What was stopped or drew its seed
+        anew is not found. Loads torch.
+
+        Args:
+            spec: what is asked for.
+            failed: whether one that failed will do where there is no better.
+        """
+        wanted = _asked(spec)
+        order = {"done": 0, "running": 1, "queued": 2} | ({"failed": 3} if failed else {})
+        found = [
+            job
+            for job in self.list(spec.kind)
+            if job.status in order
+            and (job.status != "done" or job.spec.kind == "score" or job.has_model)
+            and (job.spec.dataset, job.spec.model) == (spec.dataset, spec.model)
+            and wanted.get("random_state", 0) is not None
+            and _asked(job.spec) == wanted
+        ]
+        return min(found, key=lambda job: order[job.status], default=None)
 
     def queue(self) -> builtins.list[str]:
         """Ids of the runs that wait, in the order in which they will start."""
@@ -299,7 +327,7 @@ class Store:
         A running run whose lock is free becomes interrupted. A queued one stays queued, whoever
         submitted it: the queue belongs to the store, and the next launcher goes on with it.
         """
-        self.list()
+        self.list(None)
         limit = time.time() - _STALE_SECONDS
         for path in (*self._jobs.iterdir(), *self.home.glob(".d*-*")):
             with suppress(OSError):
@@ -348,6 +376,14 @@ class Store:
             return jobs
         places = {name: place for place, name in enumerate(self.queue(), start=1)}
         return [replace(job, queue_place=places.get(job.id)) for job in jobs]
+
+
+def _asked(spec: JobSpec) -> dict[str, Any]:
+    """The settings of a run, with the defaults of those that it does not name."""
+    from lvmcore.models import MODELS
+
+    known = MODELS[spec.model].parameters() if spec.model in MODELS else ()
+    return {parameter.name: parameter.default for parameter in known} | dict(spec.parameters)
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.spatial import procrustes as scipy_procrustes
 from scipy.stats import norm
 from sklearn.datasets import load_iris
 from sklearn.model_selection import StratifiedKFold
@@ -13,6 +14,8 @@ from lvmcore.metrics import (
     continuity,
     knn_accuracy,
     nlpd,
+    procrustes,
+    silhouette,
     trustworthiness,
 )
 
@@ -105,3 +108,58 @@ def test_nlpd_is_the_mean_negative_log_density(rng: np.random.Generator) -> None
     assert nlpd(y, m, v) == pytest.approx(expected, rel=1e-12)
     with pytest.raises(DataError, match="not positive"):
         nlpd(y, m, np.where(v > 1, 0.0, v))
+
+
+def test_silhouette_by_its_definition(rng: np.random.Generator) -> None:
+    Z = rng.normal(size=(12, 2))
+    y = np.array(["a"] * 4 + ["b"] * 5 + ["c"] * 3)
+    distance = np.linalg.norm(Z[:, None] - Z, axis=-1)
+    values = []
+    for n in range(12):
+        own = (y == y[n]) & (np.arange(12) != n)
+        a = distance[n, own].mean()
+        b = min(distance[n, y == other].mean() for other in set(y) - {y[n]})
+        values.append((b - a) / max(a, b))
+    assert silhouette(Z, y) == pytest.approx(np.mean(values))
+
+
+@pytest.mark.parametrize("labels", [["a"] * 4, ["a", "b", "c", "d"]])
+def test_silhouette_needs_classes_of_several_rows(labels: list[str]) -> None:
+    with pytest.raises(DataError, match="The silhouette needs"):
+        silhouette(np.eye(4), labels)
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_procrustes_finds_how_a_map_was_moved(mirrored: bool, rng: np.random.Generator) -> None:
+    A = rng.normal(size=(20, 2))
+    turn = np.array([[np.cos(2), -np.sin(2)], [np.sin(2), np.cos(2)]])
+    if mirrored:
+        turn = turn @ np.diag([1.0, -1.0])
+    B = 3.0 * A @ turn + np.array([5.0, -7.0])
+    found = procrustes(A, B)
+    np.testing.assert_allclose(found.apply(B), A, atol=1e-12)
+    np.testing.assert_allclose(found.undo(A), B, atol=1e-11)
+    assert found.disparity == pytest.approx(0, abs=1e-12)
+
+
+def test_procrustes_is_the_best_of_all_moves(rng: np.random.Generator) -> None:
+    A, B = rng.normal(size=(2, 30, 2))
+    found = procrustes(A, B)
+    best = np.square(A - found.apply(B)).sum()
+    assert found.disparity == pytest.approx(best / np.square(A - A.mean(axis=0)).sum())
+    assert found.disparity == pytest.approx(scipy_procrustes(A, B)[2])
+    for _ in range(50):
+        angle, scale, mirror = rng.normal(size=3)
+        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        turn = turn @ np.diag([1.0, np.sign(mirror)])
+        moved = (found.scale + 0.1 * scale) * (B - B.mean(axis=0)) @ turn + A.mean(axis=0)
+        assert np.square(A - moved).sum() >= best
+
+
+@pytest.mark.parametrize(
+    ("A", "B"),
+    [(np.eye(3), np.eye(2)), (np.ones((1, 2)), np.ones((1, 2))), (np.eye(2), np.ones((2, 2)))],
+)
+def test_maps_that_cannot_be_aligned_are_refused(A: np.ndarray, B: np.ndarray) -> None:
+    with pytest.raises(DataError, match="cannot be aligned"):
+        procrustes(A, B)

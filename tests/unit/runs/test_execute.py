@@ -63,7 +63,7 @@ def test_a_fit_leaves_everything_a_run_leaves(run: Run, toy: Dataset, tmp_path: 
 def test_figures_name_their_protocol(run: Run, toy: Dataset, tmp_path: Path) -> None:
     run(toy, n_components=2)
     metrics = JobFolder(tmp_path / "run").metrics()
-    assert set(metrics) == {"elbo", "trustworthiness", "continuity", "knn_accuracy"}
+    assert set(metrics) == {"elbo", "trustworthiness", "continuity", "knn_accuracy", "silhouette"}
     for key in ("trustworthiness", "continuity", "knn_accuracy"):
         value = metrics[key].value
         assert value is not None
