@@ -272,8 +272,9 @@ class Store:
         if known is not None and known[0] == stamp and settled:
             return known[1]
         job = folder.job(id)
-        with self._guard:
-            self._seen[id] = (stamp, job)
+        if folder.state().status == job.status:  # a full disk may keep a settled state unwritten
+            with self._guard:
+                self._seen[id] = (stamp, job)
         return job
 
     def _readable(self) -> Iterator[Job]:
