@@ -60,7 +60,9 @@ class JobFolder:
 
     @classmethod
     @contextmanager
-    def create(cls, path: Path, spec: JobSpec, *, queued: bool) -> Iterator[JobFolder]:
+    def create(
+        cls, path: Path, spec: JobSpec, *, queued: bool, memory: int | None = None
+    ) -> Iterator[JobFolder]:
         """Make the folder of a new run, and hold its lock inside the ``with`` block.
 
         The folder may exist if it is empty. The run is there for others from the moment that
@@ -70,6 +72,7 @@ class JobFolder:
             path: the folder.
             spec: what to run.
             queued: for a launcher to start it; otherwise the caller runs it, and it is running.
+            memory: bytes that it is estimated to need.
 
         Raises:
             ConfigError: the folder holds something already, or cannot be made.
@@ -87,7 +90,7 @@ class JobFolder:
         with folder.lock():
             write_json(folder.spec_path, spec.to_json())
             folder.keep_room()
-            state = State("queued", "waiting", submitted=now())
+            state = State("queued", "waiting", submitted=now(), memory=memory)
             if not queued:
                 began = state.submitted
                 state = dataclasses.replace(
@@ -236,8 +239,8 @@ class JobFolder:
             path.unlink(missing_ok=True)
         self.keep_room()
         state = self.state()
-        fresh = State("queued", "waiting", now(), attempt=state.attempt + 1, earlier=seconds)
-        self.write_state(fresh)
+        fresh = State("queued", "waiting", submitted=now(), memory=state.memory)
+        self.write_state(dataclasses.replace(fresh, attempt=state.attempt + 1, earlier=seconds))
 
     def fail(self, message: str, error: str) -> None:
         """Write a queued run down as failed, because no process could be started for it."""

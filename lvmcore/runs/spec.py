@@ -139,6 +139,7 @@ class Job:
         attempt: 1 at first; grows whenever the run begins anew or goes on from a checkpoint, and
             its events after that step are dropped.
         earlier: seconds of earlier attempts whose work was kept.
+        memory: bytes that it was estimated to need; None where nobody estimated.
         checkpoint_step: steps that its checkpoint holds, from which it would go on; None without.
         resumable: whether ``Store.resume`` takes it.
     """
@@ -160,6 +161,7 @@ class Job:
     has_model: bool = False
     attempt: int = 1
     earlier: float = 0.0
+    memory: int | None = None
     checkpoint_step: int | None = None
 
     @property

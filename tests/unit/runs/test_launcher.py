@@ -86,7 +86,7 @@ def test_two_launchers_take_turns_and_start_nothing_twice(
 ) -> None:
     names = [submit(toy, n_components=2) for _ in range(2)]
     launch()
-    other = Launcher(Store(store.home), spare=False)
+    other = Launcher(Store(store.home), spare=False, slots=1)
     jobs = [finished(store, name) for name in names]
     other.close()
     for job in jobs:
