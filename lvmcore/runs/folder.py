@@ -17,7 +17,7 @@ from lvmcore.errors import ConfigError, DataError
 from lvmcore.persistence import checkpoint_place, write_atomically
 from lvmcore.runs.events import cut_events
 from lvmcore.runs.files import DISK_FULL, is_disk_full, read_json, write_json
-from lvmcore.runs.spec import FINISHED, Job, JobSpec, Metric, now
+from lvmcore.runs.spec import FINISHED, Job, JobSpec, Metric, Status, now
 from lvmcore.runs.state import State
 
 __all__ = ["GONE", "JobFolder", "State"]
@@ -242,12 +242,12 @@ class JobFolder:
         fresh = State("queued", "waiting", submitted=now(), memory=state.memory)
         self.write_state(dataclasses.replace(fresh, attempt=state.attempt + 1, earlier=seconds))
 
-    def fail(self, message: str, error: str) -> None:
-        """Write a queued run down as failed, because no process could be started for it."""
+    def give_up(self, status: Status, message: str, error: str | None = None) -> None:
+        """End a queued run, because no process could be started for it."""
         with suppress(Timeout), self.lock():
             state = self.state()
             if state.status == "queued":
-                self.write_state(state.ending("failed", message=message, error=error))
+                self.write_state(state.ending(status, message=message, error=error))
                 self.clear_up()
 
     def settle(self, gone: str = GONE) -> State:

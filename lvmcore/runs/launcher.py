@@ -178,9 +178,13 @@ class Launcher:
             if folder.state().status != "queued" or self._closing.is_set():
                 folder.settle(_describe_end(worker.returncode))
                 return
+        if (worker.returncode or 0) < 0:
+            folder.give_up("interrupted", _describe_end(worker.returncode))
+            return
         with suppress(OSError):
             folder.log_path.write_text(words, encoding="utf-8")
-        folder.fail(
+        folder.give_up(
+            "failed",
             "The process for this fit could not be started. The run's worker.log says why; "
             "reinstalling latentboard may help.",
             "WorkerError",
