@@ -87,7 +87,19 @@ def _head(job: Job, seen: Progress) -> None:
 
 
 def _cancel(run: str) -> None:
-    services.cancel(run, patience=_CANCEL_SECONDS)
+    try:
+        services.cancel(run, patience=_CANCEL_SECONDS)
+    except LatentboardError as error:
+        state.set_problem(str(error))
+
+
+def _resume(run: str) -> None:
+    try:
+        services.resume(run)
+    except LatentboardError as error:
+        state.set_problem(str(error))
+    else:
+        state.set_problem(None)
 
 
 def _stopping(job: Job) -> bool:
@@ -126,11 +138,38 @@ def _outcome(job: Job) -> None:
     """How a run ended, what that means, and what to do."""
     if job.status in ("failed", "interrupted") or not job.has_model:
         text = job.message or "It stopped before there was anything to keep."
-        advice = ADVICE.get(job.error or "", "Fit again below.")
+        other = "Resume it, or fit again below." if job.resumable else "Fit again below."
+        advice = ADVICE.get(job.error or "", other)
         draw = st.error if job.status == "failed" else st.warning
         draw(f"{markdown(text)} {advice}")
-    if not job.has_model:
-        return
+    if job.has_model:
+        _reached(job)
+    if job.resumable:
+        _offer_resume(job)
+
+
+def _offer_resume(job: Job) -> None:
+    """The button that lets a stopped run go on, and what it will do."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            "Resume",
+            key=state.widget("fit", job.id, "resume"),
+            on_click=_resume,
+            args=(job.id,),
+            width=120,
+        )
+        if job.checkpoint_step is None:
+            words = "Starts from the beginning: it stopped before its first checkpoint."
+        else:
+            words = (
+                f"Goes on after step {job.checkpoint_step}, its last checkpoint, and ends as if it "
+                "had not been stopped."
+            )
+        st.caption(words, width="stretch")
+
+
+def _reached(job: Job) -> None:
+    """What a run with a map has reached."""
     bound = "" if job.elbo is None else f"Bound (ELBO) {number(job.elbo, 6)} nats. "
     if job.status == "cancelled":
         st.info(bound + "Stopped on request. The map as it stood then can be explored.")

@@ -82,6 +82,7 @@ __all__ = [
     "progress",
     "proposed_roles",
     "reconstruction",
+    "resume",
     "sample_about",
     "sample_dataset",
     "sample_titles",
@@ -321,12 +322,18 @@ def model(run: str) -> LatentVariableModel:
     Raises:
         DataError: it has none.
     """
-    return _model(os.environ.get("LATENTBOARD_HOME"), run)
+    return _model(os.environ.get("LATENTBOARD_HOME"), run, _attempt(run))
 
 
 @st.cache_resource(show_spinner="Loading the model", max_entries=8)
-def _model(home: str | None, run: str) -> LatentVariableModel:
+def _model(home: str | None, run: str, attempt: int) -> LatentVariableModel:
+    del attempt  # the cache's key: a run that was resumed ends with another model
     return _store(home).load_model(run)
+
+
+def _attempt(run: str) -> int:
+    """Which attempt of a run this is: what was computed of an earlier one no longer holds."""
+    return store().get(run).attempt
 
 
 # ---- runs ------------------------------------------------------------------------------------
@@ -438,6 +445,17 @@ def sample_dataset() -> Dataset:
     return dataset_of(sample, proposed_roles(sample))
 
 
+def resume(run: str) -> None:
+    """Put a run that was stopped back in the queue.
+
+    Raises:
+        ConfigError: it cannot be resumed.
+        DataError: there is no such run, or the disk is full.
+    """
+    store().resume(run)
+    launcher()
+
+
 def fit_sample() -> str:
     """Put a fit of the first sample in the queue, with the model and settings that suit it.
 
@@ -515,14 +533,14 @@ class Progress:
 
 def progress(run: str) -> Progress:
     """The steps of a run, up to date."""
-    found = _progress(os.environ.get("LATENTBOARD_HOME"), run)
+    found = _progress(os.environ.get("LATENTBOARD_HOME"), run, _attempt(run))
     found.update(store(), run)
     return found
 
 
 @st.cache_resource(show_spinner=False, max_entries=16)
-def _progress(home: str | None, run: str) -> Progress:
-    del home, run  # the cache's key
+def _progress(home: str | None, run: str, attempt: int) -> Progress:
+    del home, run, attempt  # the cache's key
     return Progress()
 
 
@@ -536,14 +554,14 @@ def heatmap(run: str, ask: Ask) -> Grid:
         DataError: the run has no model, or its dataset is gone.
         UnsupportedError: the model cannot compute it.
     """
-    return _heatmap(os.environ.get("LATENTBOARD_HOME"), run, ask)
+    return _heatmap(os.environ.get("LATENTBOARD_HOME"), run, _attempt(run), ask)
 
 
 @st.cache_resource(show_spinner=False, max_entries=128)
-def _heatmap(home: str | None, run: str, ask: Ask) -> Grid:
+def _heatmap(home: str | None, run: str, attempt: int, ask: Ask) -> Grid:
     from app import exploring
 
-    return exploring.heatmap(_model(home, run), _fitted(home, run), ask)
+    return exploring.heatmap(_model(home, run, attempt), _fitted(home, run), ask)
 
 
 def reconstruction(run: str, latent: tuple[float, ...]) -> Reconstruction:
@@ -553,14 +571,16 @@ def reconstruction(run: str, latent: tuple[float, ...]) -> Reconstruction:
         DataError: the run has no model, or its dataset is gone.
         UnsupportedError: the model cannot decode.
     """
-    return _reconstruction(os.environ.get("LATENTBOARD_HOME"), run, latent)
+    return _reconstruction(os.environ.get("LATENTBOARD_HOME"), run, _attempt(run), latent)
 
 
 @st.cache_resource(show_spinner=False, max_entries=256)
-def _reconstruction(home: str | None, run: str, latent: tuple[float, ...]) -> Reconstruction:
+def _reconstruction(
+    home: str | None, run: str, attempt: int, latent: tuple[float, ...]
+) -> Reconstruction:
     from app import exploring
 
-    return exploring.reconstruct(_model(home, run), _fitted(home, run), latent)
+    return exploring.reconstruct(_model(home, run, attempt), _fitted(home, run), latent)
 
 
 def embedding_csv(run: str) -> bytes:

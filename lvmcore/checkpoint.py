@@ -108,8 +108,8 @@ class Checkpoint:
             note = _NOT_WRITTEN.format(why=error.strerror or type(error).__name__)
             if note not in self.notes:
                 self.notes.append(note)
-        self._written = time.monotonic()
-        self._cost = self._written - began
+        self._written = began
+        self._cost = time.monotonic() - began
 
 
 def tensor_arrays(

@@ -18,7 +18,7 @@ from lvmcore.persistence import checkpoint_place, write_atomically
 from lvmcore.runs.about import About
 from lvmcore.runs.events import cut_events
 from lvmcore.runs.files import DISK_FULL, is_disk_full, read_json, write_json
-from lvmcore.runs.spec import FINISHED, Job, JobSpec, Metric, now
+from lvmcore.runs.spec import FINISHED, Job, JobSpec, Metric, Status, now
 from lvmcore.runs.state import State
 
 __all__ = ["GONE", "JobFolder", "State"]
@@ -62,7 +62,9 @@ class JobFolder:
 
     @classmethod
     @contextmanager
-    def create(cls, path: Path, spec: JobSpec, *, queued: bool) -> Iterator[JobFolder]:
+    def create(
+        cls, path: Path, spec: JobSpec, *, queued: bool, memory: int | None = None
+    ) -> Iterator[JobFolder]:
         """Make the folder of a new run, and hold its lock inside the ``with`` block.
 
         The folder may exist if it is empty. The run is there for others from the moment that
@@ -72,6 +74,7 @@ class JobFolder:
             path: the folder.
             spec: what to run.
             queued: for a launcher to start it; otherwise the caller runs it, and it is running.
+            memory: bytes that it is estimated to need.
 
         Raises:
             ConfigError: the folder holds something already, or cannot be made.
@@ -89,7 +92,7 @@ class JobFolder:
         with folder.lock():
             write_json(folder.spec_path, spec.to_json())
             folder.keep_room()
-            state = State("queued", "waiting", submitted=now())
+            state = State("queued", "waiting", submitted=now(), memory=memory)
             if not queued:
                 began = state.submitted
                 state = dataclasses.replace(
@@ -251,15 +254,15 @@ class JobFolder:
             path.unlink(missing_ok=True)
         self.keep_room()
         state = self.state()
-        fresh = State("queued", "waiting", now(), attempt=state.attempt + 1, earlier=seconds)
-        self.write_state(fresh)
+        fresh = State("queued", "waiting", submitted=now(), memory=state.memory)
+        self.write_state(dataclasses.replace(fresh, attempt=state.attempt + 1, earlier=seconds))
 
-    def fail(self, message: str, error: str) -> None:
-        """Write a queued run down as failed, because no process could be started for it."""
+    def give_up(self, status: Status, message: str, error: str | None = None) -> None:
+        """End a queued run, because no process could be started for it."""
         with suppress(Timeout), self.lock():
             state = self.state()
             if state.status == "queued":
-                self.write_state(state.ending("failed", message=message, error=error))
+                self.write_state(state.ending(status, message=message, error=error))
                 self.clear_up()
 
     def settle(self, gone: str = GONE) -> State:

@@ -6,13 +6,16 @@ import logging
 import signal
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from datetime import timedelta
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 
 from lvmcore.errors import LatentboardError
+from lvmcore.runs.capacity import available_memory, default_slots, has_gpu, threads_of_a_fit
 from lvmcore.runs.folder import GONE, JobFolder
 from lvmcore.runs.process import WorkerProcess
+from lvmcore.runs.spec import Job, now
 from lvmcore.runs.store import Store
 
 __all__ = ["Launcher"]
@@ -31,27 +34,35 @@ _CLOSING_SECONDS = 3.0
 _SPARE_AFTER_SECONDS = 1.0
 _SPARE_RETRY_SECONDS = 30.0
 _ATTEMPTS = 2
+# In this time after its start a fit has taken the memory that it needs.
+_GROWING = timedelta(seconds=15)
 
 
 class Launcher:
-    """Runs what is queued in a store, one fit at a time, in order of submission.
+    """Runs what is queued in a store, in order of submission, so many fits at a time.
 
     One belongs to each server process. Several launchers, of one or of several processes, may
-    share a store: they take turns, and a run is started once. It works in a daemon thread, and
-    every worker ends with the server.
+    share a store: together they run no more fits than one may, and a run is started once. It works
+    in daemon threads, and every worker ends with the server.
+
+    The next run waits while its memory does not fit beside the fits under way. Fits on a GPU run
+    one at a time; one that waits for the GPU lets those behind it pass that need none.
 
     Args:
         store: whose queue it works off.
         spare: keep a process ready that has imported torch, so that a fit starts at once.
+        slots: fits at a time; None takes one for every two cores.
     """
 
-    def __init__(self, store: Store, *, spare: bool = True) -> None:
+    def __init__(self, store: Store, *, spare: bool = True, slots: int | None = None) -> None:
         self.store = store
+        self.slots = default_slots() if slots is None else slots
         self._keeps_spare = spare
         self._guard = threading.Lock()
-        self._wake = threading.Event()
+        self._wakes = [threading.Event() for _ in range(self.slots)]
         self._closing = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread | None] = [None] * self.slots
+        self._spares = threading.Lock()
         self._spare: WorkerProcess | None = None
         self._spare_not_before = 0.0
         store.reconcile()
@@ -62,70 +73,124 @@ class Launcher:
         with self._guard:
             if self._closing.is_set():
                 return
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._work, name="launcher", daemon=True)
-                self._thread.start()
-        self._wake.set()
+            for slot, thread in enumerate(self._threads):
+                if thread is None or not thread.is_alive():
+                    fresh = threading.Thread(
+                        target=self._work, args=(slot,), name=f"launcher-{slot}", daemon=True
+                    )
+                    self._threads[slot] = fresh
+                    fresh.start()
+        self._wake()
 
     def close(self) -> None:
         """Stop: a run under way is interrupted and keeps what was fitted; queued ones stay."""
         with self._guard:
             self._closing.set()
-        self._wake.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._wake()
+        for thread in self._threads:
+            if thread is not None:
+                thread.join()
+        with self._spares:
+            if self._spare is not None:
+                self._spare.end()
+                self._spare = None
 
-    # ---- the thread ----------------------------------------------------------------------------
+    def _wake(self) -> None:
+        for wake in self._wakes:
+            wake.set()
 
-    def _work(self) -> None:
-        slot = FileLock(self.store.home / "slot.lock")
+    # ---- a thread, one for each slot -----------------------------------------------------------
+
+    def _work(self, slot: int) -> None:
+        place = FileLock(self.store.home / f"slot-{slot}.lock")
+        turn = FileLock(self.store.home / "start.lock")
         while not self._closing.is_set():
-            self._wake.clear()
+            self._wakes[slot].clear()
             try:
                 self._keep_spare()
-                with slot.acquire(timeout=0):
-                    self._run_queue()
+                with place.acquire(timeout=0):
+                    while not self._closing.is_set() and self._run_next(turn):
+                        pass
             except Timeout:
                 pass
             except Exception:
                 logger.exception("the launcher could not work off its queue")
-            self._wake.wait(_IDLE_SECONDS)
-        if self._spare is not None:
-            self._spare.end()
+            self._wakes[slot].wait(_IDLE_SECONDS)
 
-    def _run_queue(self) -> None:
-        while not self._closing.is_set():
-            waiting = self.store.queue()
-            if not waiting:
-                return
+    def _run_next(self, turn: BaseFileLock) -> bool:
+        """Start the next run that can be started, and see it through; whether there was one.
+
+        Launchers start runs in turns, so that none is started twice.
+
+        Raises:
+            Timeout: another one is just starting a run.
+        """
+        with ExitStack() as held:
+            held.enter_context(turn.acquire(timeout=0))
             try:
-                self._run(self.store.job_folder(waiting[0]))
+                folder = self._next(held)
+                if folder is not None:
+                    self._run(folder, turn)
             except LatentboardError:
                 # Deleted between a look and the next.
-                logger.info("run %s is gone", waiting[0])
+                logger.info("a run is gone that was to be started")
+                return True
+        return folder is not None
 
-    def _run(self, folder: JobFolder) -> None:
+    def _next(self, held: ExitStack) -> JobFolder | None:
+        """The first run in the queue that there is room for; takes the GPU if it needs it."""
+        for name in self.store.queue():
+            job = self.store.get(name)
+            if not self._fits_in_memory(job):
+                return None
+            if _needs_gpu(job):
+                gpu = FileLock(self.store.home / "gpu.lock")
+                try:
+                    held.enter_context(gpu.acquire(timeout=0))
+                except Timeout:
+                    continue
+            return self.store.job_folder(name)
+        return None
+
+    def _fits_in_memory(self, job: Job) -> bool:
+        """Whether a run may start beside the others; alone it always may."""
+        others = [other for other in self.store.list() if other.status == "running"]
+        if job.memory is None or not others:
+            return True
+        # What has just begun has not taken its memory yet.
+        promised = sum(
+            other.memory or 0
+            for other in others
+            if other.started is None or now() - other.started < _GROWING
+        )
+        return job.memory <= available_memory() - promised
+
+    def _run(self, folder: JobFolder, turn: BaseFileLock) -> None:
         words = ""
         for _ in range(_ATTEMPTS):
             worker = self._take_spare()
             try:
                 worker.give(self.store.home, folder.path.name)
-                self._see_through(worker, folder)
+                self._see_through(worker, folder, turn)
             finally:
                 words = worker.last_words()
                 worker.end()
             if folder.state().status != "queued" or self._closing.is_set():
                 folder.settle(_describe_end(worker.returncode))
                 return
+        if (worker.returncode or 0) < 0:
+            folder.give_up("interrupted", _describe_end(worker.returncode))
+            return
         with suppress(OSError):
             folder.log_path.write_text(words, encoding="utf-8")
-        folder.fail(
+        folder.give_up(
+            "failed",
             "The process for this fit could not be started. The run's worker.log says why; "
             "reinstalling latentboard may help.",
             "WorkerError",
         )
 
-    def _see_through(self, worker: WorkerProcess, folder: JobFolder) -> None:
+    def _see_through(self, worker: WorkerProcess, folder: JobFolder, turn: BaseFileLock) -> None:
         """Wait for the worker's end, and bring it about when the run is cancelled."""
         began = time.monotonic()
         asked: float | None = None
@@ -135,6 +200,9 @@ class Launcher:
                 worker.release()
                 worker.wait(_CLOSING_SECONDS)
                 return
+            if turn.is_locked and folder.state().status != "queued":
+                turn.release()
+                self._wake()
             if time.monotonic() - began > _SPARE_AFTER_SECONDS:
                 self._keep_spare()
             if asked is None:
@@ -151,22 +219,32 @@ class Launcher:
 
     def _keep_spare(self) -> None:
         """Have a spare worker; one that died by itself is not replaced at once."""
-        if self._spare is not None and self._spare.returncode is not None:
-            logger.warning("a worker could not be made ready: %s", self._spare.last_words())
-            self._spare.end()
-            self._spare = None
-            self._spare_not_before = time.monotonic() + _SPARE_RETRY_SECONDS
-        due = time.monotonic() >= self._spare_not_before
-        if self._keeps_spare and self._spare is None and due:
-            self._spare = WorkerProcess()
+        with self._spares:
+            if self._spare is not None and self._spare.returncode is not None:
+                logger.warning("a worker could not be made ready: %s", self._spare.last_words())
+                self._spare.end()
+                self._spare = None
+                self._spare_not_before = time.monotonic() + _SPARE_RETRY_SECONDS
+            due = time.monotonic() >= self._spare_not_before and not self._closing.is_set()
+            if self._keeps_spare and self._spare is None and due:
+                self._spare = self._new_worker()
 
     def _take_spare(self) -> WorkerProcess:
-        worker, self._spare = self._spare, None
+        with self._spares:
+            worker, self._spare = self._spare, None
         if worker is not None and worker.returncode is None:
             return worker
         if worker is not None:
             worker.end()
-        return WorkerProcess()
+        return self._new_worker()
+
+    def _new_worker(self) -> WorkerProcess:
+        return WorkerProcess(threads_of_a_fit(self.slots))
+
+
+def _needs_gpu(job: Job) -> bool:
+    device = str(job.spec.parameters.get("device", "auto"))
+    return device.startswith("cuda") or (device == "auto" and has_gpu())
 
 
 def _is_ending(folder: JobFolder, passed: float) -> bool:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import lvmcore
+from lvmcore.runs.capacity import threads_of_a_fit
 
 __all__ = ["WorkerProcess"]
 
@@ -23,20 +24,6 @@ _THREAD_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
 )
 _TAIL_BYTES = 4000
-
-
-def threads_of_a_fit() -> int:
-    """How many threads the one running fit gets: all cores but one, which the server needs.
-
-    A parallel step is as slow as its slowest thread, so a fit that shares a core with the server
-    and the browser loses more than that core is worth: on two cores under load, one thread was
-    measured at twice the speed of two.
-    """
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    else:
-        cores = os.cpu_count() or 1
-    return max(1, cores - 1)
 
 
 def _environment(threads: int) -> dict[str, str]:
@@ -57,9 +44,12 @@ class WorkerProcess:
 
     It lives in its own session, so that Ctrl-C in the server's terminal does not reach it, and on
     a leash, the pipe to its standard input, so that it ends with the server.
+
+    Args:
+        threads: how many it computes with; None takes what a lone fit gets.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int | None = None) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "lvmcore.runs.worker"],
@@ -67,7 +57,7 @@ class WorkerProcess:
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
             start_new_session=True,
-            env=_environment(threads_of_a_fit()),
+            env=_environment(threads or threads_of_a_fit()),
             bufsize=0,
         )
 

@@ -153,6 +153,7 @@ class Job:
         attempt: 1 at first; grows whenever the run begins anew or goes on from a checkpoint, and
             its events after that step are dropped.
         earlier: seconds of earlier attempts whose work was kept.
+        memory: bytes that it was estimated to need; None where nobody estimated.
         checkpoint_step: steps that its checkpoint holds, from which it would go on; None without.
         resumable: whether ``Store.resume`` takes it.
     """
@@ -176,6 +177,7 @@ class Job:
     note: str = ""
     attempt: int = 1
     earlier: float = 0.0
+    memory: int | None = None
     checkpoint_step: int | None = None
 
     def __post_init__(self) -> None:

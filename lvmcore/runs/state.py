@@ -29,6 +29,7 @@ class State:
     notes: tuple[str, ...] = ()
     attempt: int = 1
     earlier: float = 0.0
+    memory: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As status.json holds it."""
@@ -58,6 +59,7 @@ class State:
                 notes=tuple(stored["notes"]),
                 attempt=int(stored.get("attempt", 1)),
                 earlier=float(stored.get("earlier", 0.0)),
+                memory=stored.get("memory"),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"status.json makes no sense: {error!r}.") from error

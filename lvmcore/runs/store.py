@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Store"]
 
+#: Runs that may wait in the queue of a store.
+MOST_WAITING = 20
+
 _ID = re.compile(r"[0-9a-f]{32}")
 _DIGEST = re.compile(r"[0-9a-f]{16,128}")
 _REMEMBERED_OFFSETS = 1024
@@ -48,9 +51,13 @@ class Store:
 
     Args:
         home: its folder; None takes ``$LATENTBOARD_HOME``, else the platform's user data folder.
+        most_waiting: runs that may wait in the queue.
     """
 
-    def __init__(self, home: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self, home: str | os.PathLike[str] | None = None, *, most_waiting: int = MOST_WAITING
+    ) -> None:
+        self.most_waiting = most_waiting
         chosen = home or os.environ.get("LATENTBOARD_HOME") or user_data_path("latentboard")
         self.home = Path(chosen).expanduser().absolute()
         self._datasets = self.home / "datasets"
@@ -147,18 +154,24 @@ class Store:
 
     # ---- runs ----------------------------------------------------------------------------------
 
-    def submit(self, spec: JobSpec) -> str:
+    def submit(self, spec: JobSpec, *, memory: int | None = None) -> str:
         """Put a run in the queue; a launcher on this store starts it.
+
+        Args:
+            spec: what to run.
+            memory: bytes that it is estimated to need: it waits while so much is not free.
 
         Returns:
             Its id.
 
         Raises:
+            ConfigError: the queue is full.
             DataError: the run could not be written, as the disk is full.
         """
+        self._check_queue()
         name = secrets.token_hex(16)
         try:
-            with JobFolder.create(self._jobs / name, spec, queued=True):
+            with JobFolder.create(self._jobs / name, spec, queued=True, memory=memory):
                 return name
         except OSError as error:
             shutil.rmtree(self._jobs / name, ignore_errors=True)
@@ -251,10 +264,12 @@ class Store:
         One that was interrupted before its first checkpoint begins anew.
 
         Raises:
-            ConfigError: it cannot be resumed (see ``Job.resumable``).
+            ConfigError: it cannot be resumed (see ``Job.resumable``), or the queue is full.
             DataError: there is no such run, or the disk is full.
         """
-        self._known(id).resume()
+        folder = self._known(id)
+        self._check_queue()
+        folder.resume()
 
     def delete(self, id: str) -> None:
         """Delete a run that has ended, or is queued, with everything in its folder.
@@ -337,6 +352,14 @@ class Store:
 
     # ---- helpers -------------------------------------------------------------------------------
 
+    def _check_queue(self) -> None:
+        waiting = len(self.queue())
+        if waiting >= self.most_waiting:
+            raise ConfigError(
+                f"The queue is full: {waiting} runs wait already, and {self.most_waiting} may. "
+                "Cancel one of them, or try again when one has ended."
+            )
+
     def _known(self, id: str) -> JobFolder:
         if not _ID.fullmatch(id):
             raise ConfigError(f"{id!r} is no run: expected its id, 32 hexadecimal digits.")
@@ -362,8 +385,9 @@ class Store:
         if known is not None and known[0] == stamp and settled:
             return known[1]
         job = folder.job(id)
-        with self._guard:
-            self._seen[id] = (stamp, job)
+        if folder.state().status == job.status:  # a full disk may keep a settled state unwritten
+            with self._guard:
+                self._seen[id] = (stamp, job)
         return job
 
     def _readable(self) -> Iterator[Job]:

@@ -193,9 +193,10 @@ def test_the_checkpoint_comes_every_so_often_and_never_torn(
     fit = model("bayesian_gplvm", max_iter=60)
     fit._fit_from(X, callback=look, checkpoint=Checkpoint(path, seconds=2.0))
     written = sorted(set(places))
-    # Eight quarters of a second to the first; then the write has cost one, twenty times which wait.
-    assert written[:3] == [0, 8, 16]
-    assert written[3] - written[2] == 20
+    # Eight quarters of a second to the first. Each write costs one: twenty times that are waited.
+    assert written[:2] == [0, 8]
+    assert 6 <= written[2] - written[1] <= 8
+    assert 18 <= written[3] - written[2] <= 20
     assert list(tmp_path.iterdir()) == [path]
 
 

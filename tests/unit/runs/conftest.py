@@ -56,7 +56,7 @@ def launch(store: Store) -> Iterator[Callable[..., Launcher]]:
     made: list[Launcher] = []
 
     def do(**options: Any) -> Launcher:
-        made.append(Launcher(store, **{"spare": False, **options}))
+        made.append(Launcher(store, **{"spare": False, "slots": 1, **options}))
         return made[-1]
 
     yield do

@@ -86,7 +86,7 @@ def test_two_launchers_take_turns_and_start_nothing_twice(
 ) -> None:
     names = [submit(toy, n_components=2) for _ in range(2)]
     launch()
-    other = Launcher(Store(store.home), spare=False)
+    other = Launcher(Store(store.home), spare=False, slots=1)
     jobs = [finished(store, name) for name in names]
     other.close()
     for job in jobs:
@@ -273,6 +273,25 @@ def test_a_worker_that_cannot_start_fails_the_run_with_its_last_words(
     assert job.message is not None
     assert "could not be started" in job.message
     assert "no torch today" in (store.folder(name) / "worker.log").read_text()
+
+
+def test_a_run_whose_workers_are_killed_before_they_begin_is_interrupted(
+    store: Store,
+    submit: Submit,
+    launch: Launch,
+    toy: Dataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", stand_in(tmp_path / "killed", code))
+        name = submit(toy)
+        launch().ensure_running()
+        job = finished(store, name)
+    assert (job.status, job.error, job.resumable) == ("interrupted", None, True)
+    assert job.message is not None
+    assert "was killed" in job.message
 
 
 def test_a_run_cancelled_in_the_queue_is_never_started(

@@ -1,0 +1,103 @@
+"""Resuming a stopped run on the Fit page."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import services, state
+from lvmcore.data import Dataset
+from lvmcore.errors import DataError
+from lvmcore.runs import JobSpec
+from lvmcore.runs.execute import execute
+from lvmcore.runs.spec import now
+from tests.app.conftest import OpenPage, Wait
+from tests.app.test_fit_page import dataset_with_labels
+from tests.app.test_shell import texts
+
+SETTINGS = {"n_components": 2, "n_inducing": 8, "max_iter": 40}
+
+
+def stopped(reason: str, steps: int) -> str:
+    """A run that was stopped after so many steps, in this process: no launcher takes it."""
+    dataset: Dataset = dataset_with_labels()
+    store = services.store()
+    store.put_dataset(dataset)
+    spec = JobSpec(dataset.digest, dataset.name, "bayesian_gplvm", SETTINGS)
+    seen: list[object] = []
+    with store.own(spec) as folder:
+        execute(
+            folder,
+            lambda: dataset,
+            lambda: reason if len(seen) >= steps else None,  # type: ignore[arg-type, return-value]
+            on_step=seen.append,
+        )
+        return folder.path.name
+
+
+def resume(page: AppTest, run: str) -> AppTest:
+    page.button(state.widget("fit", run, "resume")).click().run()
+    return page
+
+
+@pytest.mark.parametrize("reason", ["cancelled", "interrupted"])
+def test_a_stopped_run_is_resumed_to_its_end(open_page: OpenPage, wait: Wait, reason: str) -> None:
+    run = stopped(reason, 15)
+    page = open_page("fit", run=run)
+    assert not page.exception
+    assert "Goes on after step 15" in texts(page.caption)
+    resume(page, run)
+    assert not page.exception
+    job = wait(run)
+    assert (job.status, job.attempt) == ("done", 2)
+    page.run()
+    assert not page.exception
+    assert not [button for button in page.button if button.label == "Resume"]
+    assert len(services.model(run).history_) == 40
+    assert services.progress(run).steps[-1].iteration == 40
+
+
+def test_the_map_that_was_kept_gives_way_to_that_of_the_whole_fit(wait: Wait) -> None:
+    run = stopped("cancelled", 15)
+    assert len(services.model(run).history_) == 15
+    assert services.progress(run).steps[-1].iteration == 15
+    services.resume(run)
+    wait(run)
+    assert len(services.model(run).history_) == 40
+    iterations = [step.iteration for step in services.progress(run).steps]
+    assert iterations == sorted(set(iterations))
+
+
+def test_one_that_left_no_checkpoint_starts_from_the_beginning(
+    open_page: OpenPage, wait: Wait
+) -> None:
+    run = stopped("interrupted", 0)
+    page = open_page("fit", run=run)
+    assert "Starts from the beginning" in texts(page.caption)
+    assert "Resume it, or fit again below" in texts(page.warning)
+    resume(page, run)
+    assert wait(run).status == "done"
+
+
+def test_a_run_that_was_cancelled_before_its_first_step_offers_no_resume(
+    open_page: OpenPage,
+) -> None:
+    run = stopped("cancelled", 0)
+    page = open_page("fit", run=run)
+    assert not [button for button in page.button if button.label == "Resume"]
+
+
+def test_a_resume_that_is_refused_says_why(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = stopped("interrupted", 5)
+    page = open_page("fit", run=run)
+
+    def full(name: str) -> None:
+        raise DataError("The run could not be resumed: No space left on device.")
+
+    monkeypatch.setattr(services, "resume", full)
+    resume(page, run)
+    page.run()
+    assert not page.exception
+    assert "No space left" in texts(page.error)
+    assert services.store().get(run).ended is not None
+    assert services.store().get(run).submitted < now()
