@@ -90,17 +90,15 @@ def _facts(job: Job, cards: Mapping[str, ModelCard]) -> str:
 
 
 def _resume(job: Job) -> None:
-    """A run that stopped early goes on from where it was, where the engine can do that."""
-    resume = getattr(services.store(), "resume", None)
-    if resume is None or not getattr(job, "resumable", False):
+    """A run that stopped early goes on from where it was."""
+    if not job.resumable:
         return
     if st.button("Resume", key=_key(job, "resume")):
         try:
-            resume(job.id)
+            services.resume(job.id)
         except LatentboardError as error:
             st.error(markdown(error))
         else:
-            services.launcher()
             st.rerun()
 
 

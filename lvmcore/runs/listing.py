@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from lvmcore.errors import ConfigError, DataError, UnsupportedError
+from lvmcore.errors import ConfigError, DataError
 from lvmcore.runs.files import dump_json
 from lvmcore.runs.spec import Job
 from lvmcore.runs.store import Store
@@ -117,14 +117,10 @@ def resume_run(arguments: argparse.Namespace) -> int:
     Raises:
         ConfigError: it has nothing to go on from.
         DataError: there is no such run.
-        UnsupportedError: runs cannot be resumed here.
     """
     store = Store()
     job = _find(store, arguments.id)
-    resume = getattr(store, "resume", None)
-    if resume is None:
-        raise UnsupportedError("Runs cannot be resumed here: fit again with the same settings.")
-    resume(job.id)
+    store.resume(job.id)
     text = f"Queued {job.id}, {job.name}. It goes on as soon as the dashboard runs."
     _say(Console(highlight=False), text)
     return 0
