@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lvmcore.base import Capabilities
     from lvmcore.metrics import Alignment
 
-__all__ = ["COLUMNS", "Measured", "Side", "measured", "sides", "table"]
+__all__ = ["COLUMNS", "Measured", "Side", "measured", "names", "sides", "table"]
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,20 @@ def _dimensions(axes: Axes) -> str:
     return f"dimensions {axes[0] + 1} and {axes[1] + 1}"
 
 
+def names(jobs: Sequence[Job]) -> dict[str, str]:
+    """What to call runs, by id: those of one name are told apart by the settings that differ."""
+    found = {}
+    for job in jobs:
+        alike = [other.spec.parameters for other in jobs if other.name == job.name]
+        told = [
+            f"{name} {value}"
+            for name, value in job.spec.parameters.items()
+            if any(other.get(name, value) != value for other in alike)
+        ]
+        found[job.id] = f"{job.name} ({', '.join(told)})" if told else job.name
+    return found
+
+
 # ---- the table -------------------------------------------------------------------------------
 
 
@@ -147,11 +161,13 @@ class Measured:
 
     Attributes:
         figures: by key, one for each of COLUMNS; without a value where its protocol says why.
+        anew: keys of the figures that come from a fit anew to 80 % of the rows.
         unscored: whether figures wait for somebody to ask for a fit anew to 80 % of the rows.
         under_way: whether figures are still being measured.
     """
 
     figures: Mapping[str, Metric]
+    anew: frozenset[str]
     unscored: bool
     under_way: bool
 
@@ -185,6 +201,7 @@ def measured(job: Job, score: Job | None, can: Capabilities) -> Measured:
     scoring = score is not None and not score.finished
     return Measured(
         figures=found,
+        anew=frozenset(wanted),
         unscored=bool(wanted) and score is None,
         under_way=scoring or job.stage == "measuring",
     )
@@ -208,28 +225,29 @@ def _why_missing(job: Job, key: str) -> str:
     return "Not measured in this run."
 
 
-def table(rows: Sequence[tuple[str, Mapping[str, Metric]]]) -> str:
+def table(rows: Sequence[tuple[str, Measured]]) -> str:
     """The figures of several maps as an HTML table, the best of each column marked.
 
     Args:
-        rows: the name of each map, and its figures by key.
+        rows: the name of each map, and how well it does.
 
     Returns:
-        HTML in which all text is escaped. Titles of cells say how each figure was measured.
+        HTML in which all text is escaped. Titles of cells say how each figure was measured; those
+        of a fit anew to 80 % of the rows carry a dagger.
     """
-    best = {
-        column.key: _best([figures[column.key] for _, figures in rows], column.better)
-        for column in COLUMNS
-    }
     head = "".join(
         f'<th scope="col" title="{_text(column.means)}">{_text(column.title)}</th>'
         for column in COLUMNS
     )
+    best = {
+        column.key: _best([one.figures[column.key] for _, one in rows], column.better)
+        for column in COLUMNS
+    }
     body = "".join(
-        f'<tr><th scope="row">{_text(shortened(name, 44))}</th>'
-        + "".join(_cell(column, figures[column.key], best[column.key]) for column in COLUMNS)
+        f'<tr><th scope="row">{_text(shortened(name, 60))}</th>'
+        + "".join(_cell(column, one, best[column.key]) for column in COLUMNS)
         + "</tr>"
-        for name, figures in rows
+        for name, one in rows
     )
     return (
         '<table class="comparison"><thead><tr><th scope="col">map</th>'
@@ -237,10 +255,15 @@ def table(rows: Sequence[tuple[str, Mapping[str, Metric]]]) -> str:
     )
 
 
-def _cell(column: Column, metric: Metric, best: str | None) -> str:
+def _cell(column: Column, one: Measured, best: str | None) -> str:
+    metric = one.figures[column.key]
     shown = _shown(column, metric)
-    mark = ' class="best"' if shown is not None and shown == best else ""
-    return f'<td{mark} title="{_text(metric.protocol)}">{"–" if shown is None else shown}</td>'
+    title = _text(metric.protocol)
+    if shown is None:
+        return f'<td title="{title}">–</td>'
+    dagger = "<sup>†</sup>" if column.key in one.anew else ""
+    mark = ' class="best"' if shown == best else ""
+    return f'<td{mark} title="{title}">{shown}{dagger}</td>'
 
 
 def _shown(column: Column, metric: Metric) -> str | None:

@@ -103,7 +103,7 @@ class Dashboard:
     def open(self, path: str = "", run: str | None = None) -> None:
         """Open a page by its address."""
         self.page.goto(f"{self.server.url}/{path}" + ("" if run is None else f"?run={run}"))
-        title = {"": "Data", "fit": "Fit", "latent": "Latent"}[path]
+        title = {"": "Data", "fit": "Fit", "latent": "Latent", "compare": "Compare"}[path]
         expect(self.page.get_by_role("heading", name=title, exact=True)).to_be_visible()
 
     def button(self, name: str) -> Locator:
@@ -145,6 +145,10 @@ class Dashboard:
         field.fill(str(value))
         field.press("Enter")
         self.settled()
+
+    def choose(self, model: str) -> None:
+        """Choose a model's card by the model's key."""
+        self.page.locator(f".st-key-fit-choose-{model} button").click()
 
     def start(self) -> str:
         """Start the fit.
@@ -314,20 +318,21 @@ class Dashboard:
         )
         self.page.mouse.click(x, y)
 
-    def lasso(self, corners: Sequence[tuple[float, float]]) -> NDArray[np.float64]:
-        """Draw a lasso on the map.
+    def lasso(self, corners: Sequence[tuple[float, float]], name: str = MAP) -> NDArray[np.float64]:
+        """Draw a lasso on a map.
 
         Args:
             corners: in shares of the map's width and height, from its lower left.
+            name: of the figure.
 
         Returns:
             The polygon that plotly made of it, in latent units, [K, 2].
         """
-        figure = self.figure()
+        figure = self.figure(name)
         figure.evaluate(_LISTEN)
         figure.hover()
         figure.locator('[data-title="Lasso Select"]').click()
-        plot = self.plot()
+        plot = self.plot(name)
         x, y = plot["x"], plot["y"]
         path = [
             (x["origin"] + a * x["pixels"], y["origin"] + (1 - b) * y["pixels"]) for a, b in corners

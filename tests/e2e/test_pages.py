@@ -30,13 +30,16 @@ def test_pages_are_drawn(
     dashboard.open("latent")
     dashboard.figure("Illustration of a map, not of your data")
     drawn("latent empty")
+    dashboard.open("compare")
+    expect(dashboard.button("Compare PCA and t-SNE on the sample")).to_be_visible()
+    drawn("compare empty")
     dashboard.open()
     expect(page.get_by_test_id("stDataFrame")).to_have_count(2)
     drawn("data")
     dashboard.to_fit()
     drawn("fit empty")
 
-    page.get_by_role("button", name="Choose", exact=True).last.click()
+    dashboard.choose("pca")
     dashboard.says("Settings of PCA")
     run = dashboard.start()
     dashboard.says("done in")
@@ -44,6 +47,10 @@ def test_pages_are_drawn(
     dashboard.explore()
     drawn("latent")
     assert dashboard.plot(MAP)["traces"]
+
+    dashboard.open("compare", run=run)
+    dashboard.figure("Map of PCA")
+    drawn("compare")
 
     # A link to a run that is not there, and the run's data.
     dashboard.open(run=run)

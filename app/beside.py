@@ -1,0 +1,140 @@
+"""The panels of the Compare page: each shows one map, with shared colours and one selection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from app import chart, comparing, figures, services, state
+from app.colouring import Colouring
+from app.comparing import Side
+from app.regions import region_of
+from app.words import count, duration, markdown, shortened
+from lvmcore.data import Dataset
+from lvmcore.runs import Job
+
+__all__ = ["panels"]
+
+_EVERY_SECONDS = 1.0
+_CANCEL_SECONDS = 1.0
+_CONFIG = {"scrollZoom": False, "modeBarButtonsToRemove": ["autoScale2d"]}
+
+_key = partial(state.widget, "compare")
+
+
+def panels(
+    jobs: Sequence[Job],
+    maps: dict[str, Side],
+    whole: Dataset,
+    look: Colouring,
+    chosen: NDArray[np.bool_] | None,
+) -> None:
+    """Draw the maps side by side.
+
+    Args:
+        jobs: the runs.
+        maps: the maps that are there, by run.
+        whole: all rows of the dataset.
+        look: how its rows are coloured.
+        chosen: which of them are selected, [N]; None without a selection.
+    """
+    across = 3 if len(jobs) == 3 else 2
+    height = 340 if across == 3 else 430
+    columns = [
+        column for _ in range(0, len(jobs), across) for column in st.columns(across, gap="small")
+    ]
+    titles = comparing.names(jobs)
+    for job, column in zip(jobs, columns, strict=False):
+        with column.container(border=True, key=_key("panel", job.id), height="stretch"):
+            st.markdown(f"**{markdown(shortened(titles[job.id], 60))}**")
+            if job.id in maps:
+                _map(maps[job.id], whole, look, chosen, height, len(jobs))
+            else:
+                every = None if job.finished else _EVERY_SECONDS
+                st.fragment(_absent, run_every=every)(job.id, job.status)
+    if len(jobs) == 1:
+        columns[1].info("Add a method above to see its map here, beside this one.")
+
+
+def _map(
+    side: Side,
+    whole: Dataset,
+    look: Colouring,
+    chosen: NDArray[np.bool_] | None,
+    height: int,
+    among: int,
+) -> None:
+    """One map, drawn with the shared colours and the shared selection."""
+    run, dark = side.opened.run, state.dark()
+    shown = figures.evenly(len(side.points), chart.MOST_DRAWN // among)
+    place = side.place[shown]
+    rows = figures.Rows(
+        points=side.points[shown],
+        number=place,
+        hover=chart.hover(whole, look, place),
+        colouring=chart.part_of(look, place),
+        selected=None if chosen is None else chosen[place],
+    )
+    drawn = state.compared_region()
+    outlines = side.outlines(drawn[1]) if drawn is not None and drawn[0] == run else ()
+    key = _key("map", run)
+    st.plotly_chart(
+        figures.side_figure(
+            rows, equal=side.axes[1] is not None, dark=dark, height=height, outlines=outlines
+        ),
+        theme=None,
+        key=key,
+        on_select=partial(_take, side, key),
+        selection_mode=("box", "lasso"),
+        config=_CONFIG,
+        alt=f"Map of {side.opened.model.title}",
+    )
+    st.caption(_about(side, shown, chosen))
+
+
+def _take(side: Side, key: str) -> None:
+    """What a box or a lasso on a map selects."""
+    event = state.value(key).selection
+    region = region_of(side.axes, event.box, event.lasso)
+    if region is not None:
+        state.set_compared_region(side.opened.run, side.own(region))
+
+
+def _about(side: Side, shown: NDArray[np.intp], chosen: NDArray[np.bool_] | None) -> str:
+    """What a map shows, in a line."""
+    said = [side.about]
+    if len(shown) < len(side.points):
+        said.append(f"{count(len(shown), 'row')} of {count(len(side.points), 'row')} drawn")
+    if side.opened.model.capabilities.labels != "none":
+        said.append("shaped by the labels that it was fitted with")
+    if chosen is not None:
+        away = int(chosen.sum() - chosen[side.place].sum())
+        if away:
+            said.append(f"{count(away, 'selected row')} not on this map")
+    return ". ".join(text[0].upper() + text[1:] for text in said) + "."
+
+
+def _absent(run: str, drawn: str) -> None:
+    """A run without a map: how far it is, or why there is none."""
+    job = services.job(run)
+    if job is None or job.status != drawn:
+        st.rerun()
+    if job.finished:
+        st.warning(markdown(job.message or f"This run is {job.status} and left no map."))
+        return
+    if job.status == "queued":
+        st.caption(f"Queued, place {job.queue_place or 1}.")
+    else:
+        steps = services.progress(run).steps
+        if steps:
+            last = steps[-1]
+            st.progress(min(1.0, last.iteration / max(1, last.total)))
+            st.caption(f"Step {last.iteration} of at most {last.total}.")
+        else:
+            st.caption(f"Under way for {duration(job.seconds)}.")
+    cancel = partial(services.cancel, run, patience=_CANCEL_SECONDS)
+    st.button("Cancel", key=_key("cancel", run), on_click=cancel)

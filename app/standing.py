@@ -1,0 +1,64 @@
+"""How well the compared maps do: the table of the Compare page, and what is still measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import streamlit as st
+
+from app import comparing, services, state
+from app.words import count, markdown
+from lvmcore.runs import Job
+
+__all__ = ["show"]
+
+_EVERY_SECONDS = 1.0
+
+_key = partial(state.widget, "compare")
+
+
+def show(jobs: Sequence[Job]) -> None:
+    """How well each map does, each figure with its protocol."""
+    shown = [job for job in jobs if job.has_model]
+    if not shown:
+        return
+    st.subheader("How well they do")
+    measured = {job.id: services.measured(job) for job in shown}
+    titles = comparing.names(jobs)
+    rows = [(titles[job.id], measured[job.id]) for job in shown]
+    st.html(comparing.table(rows))
+    st.caption(
+        "The best of each column is set in bold. A dash has its reason, and a figure how it was "
+        "measured: point at it, or open the list below. † Labels that a fit has seen are not "
+        "scored: the model is fitted anew to 80 % of the rows and scored on the other 20 %."
+    )
+    unscored = [job for job in shown if measured[job.id].unscored]
+    if unscored and st.button(
+        f"Measure {count(len(unscored), 'map')} on held-out rows",
+        key=_key("score"),
+        help="Fits each of these models anew to 80 % of the rows: about as long as its fit took.",
+    ):
+        for job in unscored:
+            services.start_score(job)
+        st.rerun()
+    if any(one.under_way for one in measured.values()):
+        st.fragment(_wait, run_every=_EVERY_SECONDS)([job.id for job in shown])
+    with st.expander("How each figure was measured"):
+        for name, one in rows:
+            lines = [
+                f"- {markdown(metric.label)}: {markdown(metric.protocol)}"
+                for metric in one.figures.values()
+            ]
+            st.markdown("\n".join([f"**{markdown(name)}**", "", *lines]))
+
+
+def _wait(runs: Sequence[str]) -> None:
+    """Follow what is still being measured, and draw the page anew as soon as one is done."""
+    jobs = [job for job in map(services.job, runs) if job is not None]
+    under_way = sum(services.measured(job).under_way for job in jobs)
+    seen = state.value(_key("under way"))
+    state.set_value(_key("under way"), under_way)
+    if under_way == 0 or (seen is not None and under_way < seen):
+        st.rerun()
+    st.caption(f"{count(under_way, 'map')} being measured.")

@@ -1,0 +1,429 @@
+"""The Compare page: empty, two maps, a selection on both, what is missing, and the table."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import beside, comparing, figures, services, state
+from app.axes import positions
+from app.colouring import MISSING, OTHER, Categories, Numbers
+from app.comparing import Measured
+from app.opened import Opened
+from app.regions import Region
+from lvmcore.base import Capabilities
+from lvmcore.data import Dataset
+from lvmcore.runs import JobSpec, Metric
+from tests.app.conftest import MAIN, PATIENCE_SECONDS
+
+GONE = "e" * 32
+
+
+def ended(run: str) -> str:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        job = services.store().get(run)
+        if job.finished and job.stage == "finished":
+            return run
+        assert time.monotonic() < deadline, "the run has not ended"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def holed(shared_home: Path) -> Dataset:
+    """Labelled rows, three of which lack a cell."""
+    rng = np.random.default_rng(3)
+    labels = np.repeat(["a", "b", "c"], 20)
+    X = rng.normal(size=(60, 5)) + 3 * np.repeat(rng.normal(size=(3, 5)), 20, axis=0)
+    X[[1, 30, 59], 2] = np.nan
+    return Dataset.from_arrays(X, labels, name="holed")
+
+
+@pytest.fixture(scope="module")
+def two(holed: Dataset) -> tuple[str, str]:
+    """PCA and linear discriminants of the same rows."""
+    pca = ended(services.start_fit(holed, "pca", {"n_components": 2}))
+    return pca, ended(services.start_fit(holed, "lda", {}))
+
+
+def open_compare(*runs: str) -> AppTest:
+    page = AppTest.from_file(MAIN, default_timeout=PATIENCE_SECONDS)
+    page.run()
+    if runs:
+        page.query_params["runs"] = ",".join(runs)
+    page.switch_page(state.PAGES["compare"]).run()
+    return page
+
+
+def texts(page: AppTest) -> str:
+    return "\n".join(str(element.value) for element in (*page.main.markdown, *page.main.caption))
+
+
+def charts(page: AppTest) -> list[dict[str, Any]]:
+    return [json.loads(element.proto.spec) for element in page.get("plotly_chart")]
+
+
+def opened(run: str) -> Opened:
+    return Opened(run, services.model(run), services.fitted_dataset(run))
+
+
+def button(page: AppTest, label: str) -> Any:
+    (found,) = [one for one in page.main.button if one.label == label]
+    return found
+
+
+# ---- the page --------------------------------------------------------------------------------
+
+
+def test_without_a_run_there_is_one_button_that_compares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LATENTBOARD_HOME", str(tmp_path / "bare"))
+    page = open_compare()
+    assert not page.exception
+    assert [one.label for one in page.main.button] == ["Compare PCA and t-SNE on the sample"]
+    page.main.button[0].click().run()
+    assert not page.exception
+    runs = page.query_params["runs"].split(",")
+    models = [services.store().get(run).spec.model for run in runs]
+    assert models == ["pca", "tsne"]
+    for run in runs:
+        services.store().cancel(run)
+    services.launcher().close()
+
+
+def test_two_maps_side_by_side(two: tuple[str, str]) -> None:
+    page = open_compare(*two)
+    assert not page.exception
+    assert len(charts(page)) == 2
+    said = texts(page)
+    assert "aligned to the first map, disparity" in said
+    assert "haped by the labels" in said
+    assert page.query_params["runs"] == ",".join(two)
+
+
+def test_rows_have_the_same_colour_and_name_on_both_maps(two: tuple[str, str]) -> None:
+    drawn = []
+    for chart in charts(open_compare(*two)):
+        drawn.append(
+            {
+                entry[0]: (trace["name"], trace["marker"]["color"], text)
+                for trace in chart["data"]
+                for entry, text in zip(trace["customdata"], trace["hovertext"], strict=True)
+            }
+        )
+    assert drawn[0] == drawn[1]
+    assert sorted(drawn[0]) == sorted(set(range(60)) - {1, 30, 59})
+
+
+def test_a_run_that_is_gone_is_said_and_dropped(two: tuple[str, str]) -> None:
+    page = open_compare(two[0], GONE)
+    assert not page.exception
+    assert "1 run of this comparison cannot be found" in page.warning[0].value
+    assert page.query_params["runs"] == two[0]
+    assert len(charts(page)) == 1
+
+
+def test_runs_of_other_data_are_left_out(two: tuple[str, str], fitted: str) -> None:
+    page = open_compare(*two, fitted)
+    assert not page.exception
+    assert "1 run left out" in page.warning[0].value
+    assert len(charts(page)) == 2
+
+
+def test_a_method_is_added_once_and_found_again(holed: Dataset, two: tuple[str, str]) -> None:
+    page = open_compare(two[1])
+    button(page, "Factor analysis").click().run()
+    assert not page.exception
+    first, added = page.query_params["runs"].split(",")
+    assert first == two[1]
+    assert services.store().get(ended(added)).spec.model == "factor_analysis"
+    again = open_compare(two[1])
+    button(again, "Factor analysis").click().run()
+    assert again.query_params["runs"] == f"{two[1]},{added}"
+    assert len(charts(again)) == 2
+
+
+def test_methods_that_cannot_be_added_say_why(fitted: str, shared_home: Path) -> None:
+    bare = Dataset.from_arrays(np.random.default_rng(0).normal(size=(30, 4)), name="bare")
+    page = open_compare(ended(services.start_fit(bare, "pca", {})))
+    refused = button(page, "Linear discriminants")
+    assert refused.disabled
+    assert "Needs labels" in refused.help
+    assert not button(page, "t-SNE").disabled
+
+
+def test_a_selection_shows_on_all_maps_and_in_the_table(
+    two: tuple[str, str], holed: Dataset
+) -> None:
+    page = open_compare(*two)
+    corners = ((-9.0, -9.0), (0.0, -9.0), (0.0, 9.0), (-9.0, 9.0))
+    page.session_state["compare.region"] = (two[1], Region((0, 1), (corners,)))
+    page.run()
+    assert not page.exception
+    side = opened(two[1])
+    inside = side.mean[:, 0] <= 0
+    expected = set(side.dataset.row_ids[inside].tolist())
+    assert 5 < len(expected) < 50
+    assert set(page.main.dataframe[0].value.iloc[:, 0]) == expected
+    for chart in charts(page):
+        strong = {
+            str(entry[0] + 1)
+            for trace in chart["data"]
+            if trace.get("customdata") and trace["marker"]["opacity"] > 0.5
+            for entry in trace["customdata"]
+        }
+        assert strong == expected
+    outlines = [[t["name"] for t in chart["data"]].count("outline") for chart in charts(page)]
+    assert outlines == [0, 1]
+    button(page, "Clear the selection").click().run()
+    assert not page.main.dataframe
+
+
+def test_a_lasso_is_kept_in_the_units_of_its_own_map(
+    two: tuple[str, str], holed: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever map comes first, and so however this one is turned, the same rows stay selected."""
+    side = comparing.sides([opened(run) for run in two], holed)[1]
+    assert side.alignment is not None
+    low, high = np.quantile(side.points, 0.3, axis=0), np.quantile(side.points, 0.9, axis=0)
+    box = {"x": [low[0], high[0]], "y": [low[1], high[1]]}
+    inside = ((side.points >= low) & (side.points <= high)).all(axis=1)
+    kept: list[tuple[str, Region]] = []
+    event = SimpleNamespace(selection=SimpleNamespace(box=[box], lasso=[]))
+    monkeypatch.setattr(state, "value", lambda key: event)
+    monkeypatch.setattr(state, "set_compared_region", lambda *drawn: kept.append(drawn))
+    beside._take(side, "key")
+    ((run, region),) = kept
+    assert run == two[1]
+    selected = side.selected(region, len(holed))
+    np.testing.assert_array_equal(selected[side.place], inside)
+    alone = comparing.sides([opened(two[1])], holed)[0]
+    np.testing.assert_array_equal(alone.selected(region, len(holed)), selected)
+    (outline,) = side.outlines(region)
+    np.testing.assert_allclose(np.min(outline, axis=0), low)
+    assert side.outlines(Region((1, 0), region.polygons)) == ()
+
+
+def test_a_double_click_selects_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    event = SimpleNamespace(selection=SimpleNamespace(box=[], lasso=[]))
+    monkeypatch.setattr(state, "value", lambda key: event)
+    monkeypatch.setattr(state, "set_compared_region", lambda *drawn: pytest.fail("selected"))
+    beside._take(SimpleNamespace(axes=(0, 1)), "key")  # type: ignore[arg-type]
+
+
+def test_held_out_rows_are_scored_when_asked(two: tuple[str, str]) -> None:
+    page = open_compare(*two)
+    before = services.measured(services.store().get(two[1]))
+    assert before.figures["knn_accuracy"].value is None
+    assert before.unscored
+    button(page, "Measure 1 map on held-out rows").click().run()
+    assert not page.exception
+    (score,) = [
+        job for job in services.store().list("score") if job.spec.dataset == holed_digest(two)
+    ]
+    ended(score.id)
+    page.run()
+    after = services.measured(services.store().get(two[1]))
+    assert after.figures["knn_accuracy"].value == pytest.approx(1, abs=0.3)
+    assert after.anew == {"knn_accuracy", "silhouette"}
+    assert not after.unscored
+    assert "Measure 1 map on held-out rows" not in [one.label for one in page.main.button]
+    assert services.start_score(services.store().get(two[1])) == score.id
+
+
+def holed_digest(two: tuple[str, str]) -> str:
+    return services.store().get(two[0]).spec.dataset
+
+
+def test_the_latent_page_shows_a_map_that_decodes_nothing(holed: Dataset) -> None:
+    run = ended(services.start_fit(holed, "isomap", {}))
+    page = AppTest.from_file(MAIN, default_timeout=PATIENCE_SECONDS)
+    page.query_params["run"] = run
+    page.run()
+    page.switch_page(state.PAGES["latent"]).run()
+    assert not page.exception
+    page.session_state["latent.point"] = {run: state_point(run)}
+    page.run()
+    assert not page.exception
+    assert "decodes no rows" in texts(page)
+    (behind,) = [one for one in page.selectbox if one.label == "Behind"]
+    assert behind.value == "nothing"
+    behind.set_value("predictive sd").run()
+    assert not page.exception
+    assert "turns no place of the map back into a row" in texts(page)
+
+
+def state_point(run: str) -> Any:
+    from app.exploring import Point
+
+    return Point(tuple(opened(run).mean[4].tolist()), 4)
+
+
+# ---- laying maps over one another ------------------------------------------------------------
+
+
+def fake(points: np.ndarray, ids: list[str]) -> Opened:
+    model = SimpleNamespace(
+        embedding_=SimpleNamespace(mean=points),
+        relevance_={"data": np.arange(points.shape[1], 0, -1.0)},
+    )
+    return Opened(ids[0], model, SimpleNamespace(row_ids=np.array(ids)))  # type: ignore[arg-type]
+
+
+def whole_of(n: int) -> Dataset:
+    return Dataset.from_arrays(np.arange(2.0 * n).reshape(n, 2))
+
+
+def test_maps_of_different_rows_are_aligned_over_those_that_both_have() -> None:
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(8, 2))
+    B = np.vstack([4 * A[3:] @ np.array([[0.0, -1], [1, 0]]) + 7, [[100.0, 100.0]]])
+    first, second = comparing.sides(
+        [fake(A, [str(i) for i in range(1, 9)]), fake(B, ["4", "5", "6", "7", "8", "9"])],
+        whole_of(9),
+    )
+    np.testing.assert_allclose(second.points[:5], first.points[3:], atol=1e-9)
+    assert second.place.tolist() == [3, 4, 5, 6, 7, 8]
+    assert "disparity" in second.about
+
+
+def test_a_map_of_one_dimension_is_shown_as_it_is() -> None:
+    rng = np.random.default_rng(0)
+    ids = [str(i) for i in range(1, 9)]
+    line, plane = fake(rng.normal(size=(8, 1)), ids), fake(rng.normal(size=(8, 3)), ids)
+    for pair in ((line, plane), (plane, line)):
+        second = comparing.sides(pair, whole_of(8))[1]
+        assert second.alignment is None
+        assert "not aligned" in second.about
+        np.testing.assert_array_equal(second.points, positions(pair[1].mean, second.axes))
+
+
+def test_maps_without_a_row_in_common_are_not_aligned() -> None:
+    rng = np.random.default_rng(0)
+    pair = fake(rng.normal(size=(2, 2)), ["1", "2"]), fake(rng.normal(size=(2, 2)), ["3", "4"])
+    second = comparing.sides(pair, whole_of(4))[1]
+    assert second.alignment is None
+    assert "too few rows in common" in second.about
+
+
+# ---- the table -------------------------------------------------------------------------------
+
+
+def measured(**values: float | None) -> Measured:
+    found = {
+        column.key: Metric(column.title, values.get(column.key), f"how <{column.key}>")
+        for column in comparing.COLUMNS
+    }
+    return Measured(found, frozenset({"knn_accuracy"}), unscored=False, under_way=False)
+
+
+def test_the_best_of_each_column_is_marked_and_text_is_escaped() -> None:
+    html = comparing.table(
+        [
+            ("<b>one</b>", measured(knn_accuracy=0.9, held_out_nlpd=3.0, seconds=2.0)),
+            ("two", measured(knn_accuracy=0.8, held_out_nlpd=2.0, seconds=1.0)),
+        ]
+    )
+    assert "&lt;b&gt;one" in html
+    assert "<b>" not in html
+    assert re.findall(r'class="best"[^>]*>([^<]*)', html) == ["0.900", "2.00"]
+    assert html.count("–") == 6
+    assert html.count("†") == 2
+    assert "how &lt;silhouette&gt;" in html
+
+
+def test_one_value_is_best_of_nothing() -> None:
+    html = comparing.table([("one", measured(knn_accuracy=0.9)), ("two", measured())])
+    assert "best" not in html
+
+
+LABELLED = Capabilities(labels="required", bound=True)
+
+
+def job(**parts: Any) -> Any:
+    rest = {"metrics": {}, "stage": "finished", "finished": True, "seconds": 1.0, "message": None}
+    return SimpleNamespace(**rest | parts)
+
+
+def test_labels_that_a_fit_has_seen_are_never_scored_on_its_own_map() -> None:
+    seen = {"knn_accuracy": Metric("1-NN accuracy", 1.0, "by the fit")}
+    found = comparing.measured(job(metrics=seen), None, LABELLED)
+    assert found.figures["knn_accuracy"].value is None
+    assert "Not measured yet" in found.figures["knn_accuracy"].protocol
+    scored = {"knn_accuracy": Metric("1-NN accuracy", 0.7, "held out")}
+    found = comparing.measured(job(metrics=seen), job(metrics=scored), LABELLED)
+    assert found.figures["knn_accuracy"].value == 0.7
+
+
+def test_a_density_of_rows_that_the_dataset_holds_out_needs_no_scoring() -> None:
+    held = {"held_out_nlpd": Metric("held-out NLPD", 4.0, "held out")}
+    found = comparing.measured(job(metrics=held), None, Capabilities(bound=True))
+    assert found.figures["held_out_nlpd"].value == 4.0
+    assert not found.unscored
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ({"finished": False}, "Being measured on rows held out"),
+        ({"message": "Too few rows."}, "Too few rows."),
+    ],
+)
+def test_a_missing_score_has_its_reason(parts: dict[str, Any], reason: str) -> None:
+    found = comparing.measured(job(), job(**parts), LABELLED)
+    assert reason in found.figures["held_out_nlpd"].protocol
+    assert not found.unscored
+    assert found.under_way == ("finished" in parts)
+
+
+def test_runs_of_one_name_are_told_apart_by_their_settings() -> None:
+    def named(id: str, **settings: Any) -> Any:
+        return SimpleNamespace(id=id, name="t-SNE", spec=JobSpec("0" * 64, "x", "tsne", settings))
+
+    found = comparing.names(
+        [named("1", perplexity=5.0, seed=0), named("2", perplexity=9.0, seed=0)]
+    )
+    assert found == {"1": "t-SNE (perplexity 5.0)", "2": "t-SNE (perplexity 9.0)"}
+    assert comparing.names([named("1", perplexity=5.0)]) == {"1": "t-SNE"}
+
+
+# ---- the legend ------------------------------------------------------------------------------
+
+
+def test_the_legend_names_every_category_and_escapes_them() -> None:
+    codes = np.array([0, 1, MISSING, OTHER])
+    html = figures.legend(Categories("<i>kind", ("<u>a", "b"), codes, 3), dark=False)
+    for text in ("&lt;i&gt;kind", "&lt;u&gt;a", "(missing)", "other (3 more)", "#0072B2"):
+        assert text in html
+    assert figures.legend(None, dark=False) == ""
+
+
+def test_the_legend_of_numbers_has_their_range() -> None:
+    html = figures.legend(Numbers("height", np.array([1.5, np.nan, 20.0])), dark=True)
+    assert "1.500" in html
+    assert "20.00" in html
+    assert "no value" in figures.legend(Numbers("height", np.array([np.nan])), dark=True)
+
+
+def test_one_map_of_several_has_equal_scales_and_no_colour_bar() -> None:
+    rows = figures.Rows(
+        points=np.random.default_rng(0).normal(size=(5, 2)),
+        number=np.arange(5),
+        hover=[["row"]] * 5,
+        colouring=Numbers("height", np.arange(5.0)),
+    )
+    figure = figures.side_figure(rows, equal=True, dark=False, height=300)
+    assert figure.layout.yaxis.scaleanchor == "x"
+    assert not any(trace.marker.showscale for trace in figure.data)
+    assert not any(trace.showlegend for trace in figure.data)
+    assert pd.isna(figure.layout.xaxis.title.text) or figure.layout.xaxis.title.text == ""

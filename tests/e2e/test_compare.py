@@ -1,0 +1,94 @@
+"""Comparing maps in a real browser: a method added with one click, one selection on both maps."""
+
+import io
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.path import Path as Outline
+from numpy.typing import NDArray
+from playwright.sync_api import expect
+
+from app.words import count
+from tests.e2e.dashboard import PATIENCE_MS, Dashboard
+
+pytestmark = pytest.mark.timeout(600)
+
+PCA, TSNE = "Map of PCA", "Map of t-SNE"
+#: A quadrangle about the middle of the map, in shares of its width and height.
+CORNERS = ((0.12, 0.2), (0.55, 0.25), (0.5, 0.8), (0.2, 0.85))
+_OPACITY = """(figure) => figure.querySelector(".js-plotly-plot").data
+    .filter((trace) => trace.customdata)
+    .flatMap((trace) => trace.customdata.map((entry) => [entry[0], trace.marker.opacity]))"""
+
+
+def _places(dashboard: Dashboard, name: str) -> NDArray[np.float64]:
+    """Where a map draws each row, [N, 2], in its own coordinates."""
+    drawn = {
+        row: (x, y)
+        for trace in dashboard.plot(name)["traces"]
+        for row, x, y in zip(trace["rows"], trace["x"], trace["y"], strict=False)
+    }
+    return np.array([drawn[row] for row in range(len(drawn))])
+
+
+def _standing_out(dashboard: Dashboard, name: str) -> set[int]:
+    """Rows that a map shows as selected."""
+    marked = dashboard.figure(name).evaluate(_OPACITY)
+    return {row for row, opacity in marked if opacity > 0.5}
+
+
+def test_one_selection_on_two_maps(dashboard: Dashboard) -> None:
+    page = dashboard.page
+    dashboard.open()
+    dashboard.sample("Wine (178 rows)")
+    dashboard.to_fit()
+    dashboard.choose("pca")
+    dashboard.says("Settings of PCA")
+    run = dashboard.start()
+    dashboard.says("done in")
+
+    dashboard.open("compare", run=run)
+    dashboard.figure(PCA)
+    dashboard.button("t-SNE").click()
+    dashboard.figure(TSNE)
+    dashboard.settled()
+    both = re.search(r"[?&]runs=([0-9a-f]{32})(?:,|%2C)([0-9a-f]{32})", page.url)
+    assert both is not None
+    assert both[1] == run
+    model = dashboard.model(both[2])
+    assert model.key == "tsne"
+
+    # The second map is the fit's own, turned, scaled and shifted: distances keep their ratios.
+    places, own = _places(dashboard, TSNE), model.embedding_.mean
+    ratio = (
+        np.linalg.norm(places - places[0], axis=1)[1:] / np.linalg.norm(own - own[0], axis=1)[1:]
+    )
+    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-6)
+
+    inside = Outline(dashboard.lasso(CORNERS, TSNE)).contains_points(places)
+    assert 5 < inside.sum() < 173
+    dashboard.says(re.compile(rf"^{count(int(inside.sum()), 'row')} of .*, drawn on the map of"))
+    dashboard.settled()
+    for name in (PCA, TSNE):
+        assert _standing_out(dashboard, name) == set(np.flatnonzero(inside).tolist())
+    ids = dashboard.store().get_dataset(dashboard.store().get(run).spec.dataset).row_ids
+    file = pd.read_csv(io.BytesIO(dashboard.download("Selection as CSV")), dtype={"row_id": str})
+    assert file["row_id"].tolist() == ids[inside].tolist()
+    dashboard.has_rows(page.get_by_test_id("stDataFrame").first, int(inside.sum()))
+
+    table = page.locator("table.comparison")
+    expect(table.locator("tbody tr")).to_have_count(2)
+    metrics = dashboard.store().get(both[2]).metrics
+    assert metrics["knn_accuracy"].value is not None
+    shown = table.locator("tbody tr").nth(1).locator("td").first
+    expect(shown).to_have_text(f"{metrics['knn_accuracy'].value:.3f}")
+    expect(shown).to_have_attribute("title", metrics["knn_accuracy"].protocol)
+
+    # A refresh keeps the maps.
+    page.reload()
+    dashboard.figure(PCA)
+    dashboard.figure(TSNE)
+    dashboard.button("Clear the selection").wait_for(state="detached", timeout=PATIENCE_MS)
+    dashboard.no_traceback()
