@@ -10,14 +10,14 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from app import chart, comparing, figures, services, state
-from app.colouring import Colouring
+from app.colouring import Categories, Colouring
 from app.comparing import Side
 from app.regions import region_of
 from app.words import count, duration, markdown, shortened
 from lvmcore.data import Dataset
 from lvmcore.runs import Job
 
-__all__ = ["panels"]
+__all__ = ["illustration", "panels"]
 
 _EVERY_SECONDS = 1.0
 _CANCEL_SECONDS = 1.0
@@ -58,6 +58,34 @@ def panels(
                 st.fragment(_absent, run_every=every)(job.id, job.status)
     if len(jobs) == 1:
         columns[1].info("Add a method above to see its map here, beside this one.")
+
+
+def illustration() -> None:
+    """Two maps as they could be: the same three groups, one of them selected on both."""
+    rng = np.random.default_rng(7)
+    codes = np.repeat(np.arange(3), 40)
+    loose = np.array([[-1.3, 0.6], [1.2, 0.9], [0.2, -1.1]])[codes] + 0.6 * rng.normal(
+        size=(120, 2)
+    )
+    tight = np.array([[-1.6, 0.4], [1.4, 0.8], [0.3, -1.3]])[codes] + 0.22 * rng.normal(
+        size=(120, 2)
+    )
+    for points, column, name in zip((loose, tight), st.columns(2), ("one", "another"), strict=True):
+        rows = figures.Rows(
+            points=points,
+            number=np.arange(120),
+            hover=[[""]] * 120,
+            colouring=Categories("group", ("one group", "another", "a third"), codes),
+            selected=codes == 1,
+        )
+        column.plotly_chart(
+            figures.side_figure(rows, equal=True, dark=state.dark(), height=360),
+            theme=None,
+            key=_key("illustration", name),
+            config={"staticPlot": True},
+            alt=f"Illustration of {name} map, not of your data",
+        )
+    st.caption("An illustration, not computed from any data.")
 
 
 def _map(

@@ -143,6 +143,7 @@ def _empty() -> None:
             st.error(markdown(error))
             return
         st.rerun()
+    beside.illustration()
 
 
 # ---- what they share ------------------------------------------------------------------------

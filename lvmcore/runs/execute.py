@@ -193,9 +193,7 @@ def _score(
     stored = {key: dataclasses.asdict(metric) for key, metric in metrics.items()}
     write_json(folder.metrics_path, stored)
     notes = (*state.notes, *model.notes_)
-    state = state.ending("done", converged=bool(model.converged_), notes=notes)
-    folder.write_state(state)
-    return state
+    return _end(folder, state.ending("done", converged=bool(model.converged_), notes=notes))
 
 
 def _measure(

@@ -154,7 +154,7 @@ class Launcher:
 
     def _fits_in_memory(self, job: Job) -> bool:
         """Whether a run may start beside the others; alone it always may."""
-        others = [other for other in self.store.list() if other.status == "running"]
+        others = [other for other in self.store.list(None) if other.status == "running"]
         if job.memory is None or not others:
             return True
         # What has just begun has not taken its memory yet.

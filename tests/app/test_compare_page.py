@@ -91,6 +91,8 @@ def test_without_a_run_there_is_one_button_that_compares(
     page = open_compare()
     assert not page.exception
     assert [one.label for one in page.main.button] == ["Compare PCA and t-SNE on the sample"]
+    assert len(charts(page)) == 2
+    assert "not computed from any data" in texts(page)
     page.main.button[0].click().run()
     assert not page.exception
     runs = page.query_params["runs"].split(",")
