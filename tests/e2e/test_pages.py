@@ -30,6 +30,9 @@ def test_pages_are_drawn(
     dashboard.open("latent")
     dashboard.figure("Illustration of a map, not of your data")
     drawn("latent empty")
+    dashboard.open("runs")
+    dashboard.says("Every fit is kept here")
+    drawn("runs empty")
     dashboard.open()
     expect(page.get_by_test_id("stDataFrame")).to_have_count(2)
     drawn("data")
@@ -44,6 +47,12 @@ def test_pages_are_drawn(
     dashboard.explore()
     drawn("latent")
     assert dashboard.plot(MAP)["traces"]
+
+    dashboard.open("runs", run=run)
+    dashboard.has_rows(page.get_by_test_id("stDataFrame").first, 1)
+    dashboard.tick(0)
+    expect(dashboard.button("Open the map")).to_be_visible()
+    drawn("runs")
 
     # A link to a run that is not there, and the run's data.
     dashboard.open(run=run)
@@ -73,7 +82,7 @@ def test_a_first_visit_ends_at_a_map(dashboard: Dashboard) -> None:
     dashboard.says("LDGD on wine")
     dashboard.explore()
     run = dashboard.run()
-    for name in ("Data", "Fit", "Latent"):
+    for name in ("Data", "Fit", "Runs", "Latent"):
         page.get_by_test_id("stSidebarNav").get_by_role("link", name=name).click()
         expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
         expect(page.get_by_test_id("stSidebar").get_by_text("LDGD on wine")).to_be_visible()

@@ -66,6 +66,8 @@ def test_runs_are_compared_renamed_taken_away_and_deleted(
         ("twin", ""),
         ("the <b>first</b>", "four steps"),
     ]
+    named = table.locator('[role="gridcell"]').filter(has_text="the <b>first</b>")
+    expect(named).to_be_attached(timeout=PATIENCE_MS)
     assert [row[0] for row in dashboard.cells(table)] == ["twin", "the <b>first</b>"]
 
     dashboard.button("Export").click()
@@ -82,19 +84,24 @@ def test_runs_are_compared_renamed_taken_away_and_deleted(
     dashboard.no_traceback()
 
 
-def test_a_run_under_way_is_followed_to_its_end(dashboard: Dashboard, toy: Dataset) -> None:
+def test_a_run_under_way_is_followed_to_its_end(
+    dashboard: Dashboard, rng: np.random.Generator
+) -> None:
     page, store = dashboard.page, dashboard.store()
-    spec = JobSpec(store.put_dataset(toy), "toy", "ldgd", {"max_iter": 100_000}, name="endless")
-    run = store.submit(spec)
+    latent = rng.standard_normal((2000, 3))
+    X = np.sin(latent @ rng.standard_normal((3, 16))) + 0.1 * rng.standard_normal((2000, 16))
+    digest = store.put_dataset(Dataset.from_arrays(X, name="big"))
+    long = {"n_components": 5, "n_inducing": 60, "max_iter": 10_000}
+    run = store.submit(JobSpec(digest, "big", "bayesian_gplvm", long, name="endless"))
     dashboard.open("runs")
     table = page.get_by_test_id("stDataFrame").first
     cell = table.locator('[role="gridcell"]')
     expect(cell.filter(has_text="running")).to_be_attached(timeout=PATIENCE_MS)
     dashboard.tick(0)
-    expect(page.get_by_role("heading", name="endless")).to_be_visible()
+    expect(page.get_by_role("heading", name="endless")).to_be_visible(timeout=PATIENCE_MS)
     assert dashboard.grows(2, CURVES).remounts == 0
     store.cancel(run)
     expect(cell.filter(has_text="cancelled")).to_be_attached(timeout=PATIENCE_MS)
     expect(page.get_by_role("heading", name="endless")).to_be_visible()
-    expect(dashboard.button("Open the map")).to_be_visible()
+    expect(dashboard.button("Open the map")).to_be_visible(timeout=PATIENCE_MS)
     dashboard.no_traceback()
