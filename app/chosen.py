@@ -212,7 +212,7 @@ def _curves(called: dict[str, str]) -> None:
         st.echarts_chart(
             live.overlay_chart(curves, by_seconds=chosen == "seconds", dark=state.dark()),
             height=_HEIGHT,
-            key=state.widget("runs", "bounds"),
+            key=state.widget("runs", "bounds", chosen, hash(tuple(called))),
             alt=_CURVES,
         )
         if without:

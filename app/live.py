@@ -149,7 +149,8 @@ def overlay_chart(
             }
         )
     options = _curves(lines)
-    options["xAxis"]["name"] = "seconds since the fit began" if by_seconds else "step"
+    if by_seconds:
+        options["xAxis"] = _axis("seconds since the fit began", grid=False) | {"min": 0}
     options["yAxis"]["name"] = "bound (ELBO), nats"
     options["legend"] = _legend()
     return options

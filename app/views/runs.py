@@ -78,9 +78,9 @@ def _table(cards: Mapping[str, ModelCard], drawn: tuple[object, ...] | None) -> 
 
 
 _COLUMNS = {
-    "Name": st.column_config.TextColumn(width=170),
+    "Name": st.column_config.TextColumn(width=150),
     "Settings": st.column_config.TextColumn(
-        width=140, help="Where they differ from the model's defaults"
+        width=130, help="Where they differ from the model's defaults"
     ),
     history.PROGRESS: st.column_config.ProgressColumn(min_value=0.0, max_value=1.0, width=90),
     "Bound": st.column_config.NumberColumn(

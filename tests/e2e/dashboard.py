@@ -103,7 +103,7 @@ class Dashboard:
     def open(self, path: str = "", run: str | None = None) -> None:
         """Open a page by its address."""
         self.page.goto(f"{self.server.url}/{path}" + ("" if run is None else f"?run={run}"))
-        title = {"": "Data", "fit": "Fit", "latent": "Latent", "compare": "Compare"}[path]
+        title = {"": "Data"}.get(path, path.capitalize())
         expect(self.page.get_by_role("heading", name=title, exact=True)).to_be_visible()
 
     def button(self, name: str) -> Locator:
@@ -184,8 +184,24 @@ class Dashboard:
 
     def curve(self, name: str = BOUND) -> list[list[float]]:
         """Steps and values of the first line of a live chart."""
-        data: list[list[float]] = self.chart(name).evaluate(_SPEC)["series"][0]["data"]
-        return data
+        return next(iter(self.curves(name).values()))
+
+    def curves(self, name: str) -> dict[str, list[list[float]]]:
+        """Steps and values of the lines of a chart, by their names."""
+        lines = self.chart(name).evaluate(_SPEC)["series"]
+        return {line["name"]: line["data"] for line in lines}
+
+    def along(self, name: str, title: str) -> None:
+        """Wait until the horizontal axis of a chart is called so."""
+        self.page.wait_for_function(
+            f"""([name, title]) => {{
+              const chart = document.querySelector(`[aria-label="${{name}}"]`);
+              const spec = chart && ({_SPEC})(chart);
+              return spec && spec.xAxis.name === title;
+            }}""",
+            arg=[name, title],
+            timeout=PATIENCE_MS,
+        )
 
     def grows(self, times: int, name: str = BOUND) -> Growth:
         """Watch a live chart until it has grown so many times."""
@@ -363,6 +379,14 @@ class Dashboard:
         with self.page.expect_download() as started:
             self.button(name).click()
         return Path(started.value.path()).read_bytes()
+
+    # ---- the Runs page -----------------------------------------------------------------------
+
+    def tick(self, row: int) -> None:
+        """Tick a run, or take its tick away, by its place in the table."""
+        self.settled()
+        table = self.page.get_by_test_id("stDataFrame").first.locator(".dvn-scroller")
+        table.click(position={"x": 14, "y": 33 * (row + 1) + 16})
 
     # ---- behind the page ---------------------------------------------------------------------
 

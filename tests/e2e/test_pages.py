@@ -33,6 +33,9 @@ def test_pages_are_drawn(
     dashboard.open("compare")
     expect(dashboard.button("Compare PCA and t-SNE on the sample")).to_be_visible()
     drawn("compare empty")
+    dashboard.open("runs")
+    dashboard.says("Every fit is kept here")
+    drawn("runs empty")
     dashboard.open()
     expect(page.get_by_test_id("stDataFrame")).to_have_count(2)
     drawn("data")
@@ -51,6 +54,11 @@ def test_pages_are_drawn(
     dashboard.open("compare", run=run)
     dashboard.figure("Map of PCA")
     drawn("compare")
+    dashboard.open("runs", run=run)
+    dashboard.has_rows(page.get_by_test_id("stDataFrame").first, 1)
+    dashboard.tick(0)
+    expect(dashboard.button("Open the map")).to_be_visible()
+    drawn("runs")
 
     # A link to a run that is not there, and the run's data.
     dashboard.open(run=run)
@@ -80,7 +88,7 @@ def test_a_first_visit_ends_at_a_map(dashboard: Dashboard) -> None:
     dashboard.says("LDGD on wine")
     dashboard.explore()
     run = dashboard.run()
-    for name in ("Data", "Fit", "Latent"):
+    for name in ("Data", "Fit", "Runs", "Latent"):
         page.get_by_test_id("stSidebarNav").get_by_role("link", name=name).click()
         expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
         expect(page.get_by_test_id("stSidebar").get_by_text("LDGD on wine")).to_be_visible()

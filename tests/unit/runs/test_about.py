@@ -72,6 +72,16 @@ def test_the_size_is_that_of_the_files(store: Store, toy: Dataset, submit: Submi
     assert json.loads((store.folder(runs[0]) / "status.json").read_text())["status"] == "queued"
 
 
+def test_datasets_are_known_by_name_and_a_damaged_one_is_left_out(
+    store: Store, toy: Dataset, big: Dataset
+) -> None:
+    store.put_dataset(toy)
+    store.put_dataset(big)
+    assert store.datasets() == {toy.digest: "toy", big.digest: "big"}
+    (store.home / "datasets" / big.digest / "dataset.json").write_text("{")
+    assert store.datasets() == {toy.digest: "toy"}
+
+
 def test_a_dataset_goes_with_its_runs_and_no_others(
     store: Store, toy: Dataset, big: Dataset, submit: Submit
 ) -> None:
