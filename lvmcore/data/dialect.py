@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from lvmcore.data.numberformat import looks_numeric
 from lvmcore.errors import ConfigError
 
-__all__ = ["NO_DELIMITER", "Dialect", "Row", "detect_dialect", "filled", "split_rows"]
+__all__ = [
+    "NO_DELIMITER",
+    "Dialect",
+    "Row",
+    "detect_dialect",
+    "filled",
+    "lonely_quote",
+    "split_rows",
+]
 
 #: Stands for "one column": a character that no text file has.
 NO_DELIMITER = "\x1f"
@@ -137,6 +145,15 @@ def _quote(lines: Sequence[str], delimiter: str) -> str | None:
         return '"' if opening and closing else None
     borders = re.findall(rf"(?:^|{mark})'[^'\n]*'(?=\s*(?:{mark}|$))", text, re.MULTILINE)
     return "'" if len(borders) >= max(2, len(lines[:_MAX_ROWS]) // 2) else '"'
+
+
+def lonely_quote(lines: Sequence[str], dialect: Dialect) -> int | None:
+    """Number of the first line that opens a quotation mark where none is ever closed, from 1."""
+    mark = re.escape(dialect.delimiter)
+    opened = re.compile(rf'(?:^|{mark})[^\S\n]*"')
+    if dialect.quote is not None or re.search(rf'"\s*(?:{mark}|$)', "".join(lines), re.MULTILINE):
+        return None
+    return next((n for n, line in enumerate(lines, start=1) if opened.search(line)), None)
 
 
 def _score(lines: Sequence[str], dialect: Dialect) -> float:
