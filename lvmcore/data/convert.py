@@ -77,7 +77,8 @@ def convert(
         return Converted(np.full(len(known), np.nan), markers=markers)
     if _any(known, _CODE) and _all(known, r"^[+-]?\d+$"):
         return _text(trimmed, extra, hint="its cells are codes with leading zeros, kept as text")
-    if _any(known, _LONG_CODE) and _all(known, r"^\d+$"):
+    digits = _any(known, _LONG_CODE) and _all(known, r"^\d+$")
+    if digits and _cast(known, pa.int64()) is None:
         return _text(trimmed, extra, hint="its numbers have too many digits to be exact as numbers")
     plain = _plain_numbers(known, numbers)
     if plain is not None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lvmcore.data.markers import is_marker
 from lvmcore.data.numberformat import looks_numeric
 from lvmcore.errors import ConfigError
 
@@ -171,10 +172,16 @@ def _score(lines: Sequence[str], dialect: Dialect) -> float:
     usual = [cells for cells in rows if len(cells) == width]
     cells = [cell for row in usual[1:] or usual for cell in row][:_MAX_CELLS]
     quality = sum(_cell_quality(cell) for cell in cells) / len(cells)
-    if dialect.delimiter == " " and sum(map(looks_numeric, cells)) < 0.5 * len(cells):
+    if dialect.delimiter == " " and not _mostly_numbers(cells):
         return 0.0
     consistency = (count / len(split)) ** 2 * math.sqrt(len(split) / len(rows))
     return consistency * quality * width / (width + 1)
+
+
+def _mostly_numbers(cells: Sequence[str]) -> bool:
+    """Whether numbers, and markers of missing ones, are at least half: prose has spaces too."""
+    numbers = sum(map(looks_numeric, cells))
+    return numbers > 0 and numbers + sum(map(is_marker, cells)) >= 0.5 * len(cells)
 
 
 def _cell_quality(cell: str) -> float:
