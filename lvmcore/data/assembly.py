@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from lvmcore.data.columns import Column, describe, label_like_names
@@ -61,6 +60,7 @@ class Assembly:
         second = layout.second_header
         if second is not None:
             second = tuple(second[int(name)] for name in cells.column_names)
+        cells = self._without_header_again(cells, header)
         names, renamed = unique_names(header, second)
         self.notes += renamed
         if second is not None:
@@ -69,7 +69,7 @@ class Assembly:
                 "and left out of datasets."
             )
         converted = self._convert(cells)
-        converted = self._without_repeated_headers(converted, cells, header)
+        self._refuse_stacked(converted, cells)
         del cells  # as large as all that follows: its memory is needed now
         found, told = mark_missing_numbers(converted, names, self.asked.missing_numbers)
         self.notes += told
@@ -122,6 +122,23 @@ class Assembly:
         kept = [position for position in range(len(header)) if position not in set(ghosts)]
         return cells.select(kept), tuple(header[position] for position in kept)
 
+    def _without_header_again(self, cells: Any, header: tuple[str, ...]) -> Any:
+        """Leave out rows that repeat the header word by word, in a table that holds numbers."""
+        if self.text.layout.header_row is None or not any(self.text.layout.numeric):
+            return cells
+        again: Any = None
+        for column, name in zip(cells.columns, header, strict=True):
+            same = pc.equal(pc.utf8_trim_whitespace(column), name)
+            again = same if again is None else pc.and_(again, same)
+            if not pc.any(again).as_py():
+                return cells
+        count = pc.sum(again).as_py()
+        if count == cells.num_rows:
+            return cells
+        times = "once" if count == 1 else f"{count} times"
+        self.notes.append(f"The header is repeated {times} among the rows; these were left out.")
+        return cells.filter(pc.invert(again))
+
     def _convert(self, cells: Any) -> list[Converted]:
         """Convert all columns; once more when cells show that numbers are written otherwise."""
         strings = self.asked.missing
@@ -145,38 +162,25 @@ class Assembly:
         self.numbers = numbers
         return all_as(numbers)
 
-    def _without_repeated_headers(
-        self, converted: list[Converted], cells: Any, header: tuple[str, ...]
-    ) -> list[Converted]:
-        """Look for rows that have words in every column of numbers: headers in mid-table."""
+    def _refuse_stacked(self, converted: list[Converted], cells: Any) -> None:
+        """Refuse a table in which a row has words in every column of numbers."""
         touched = [one for one in converted if one.unparsed]
         numeric = sum(is_numeric(one.values) for one in converted)
         if len(touched) < max(2, numeric):
-            return converted
+            return
         counts = np.zeros(cells.num_rows, dtype=np.intp)
         for one in touched:
             counts[one.bad_rows] += 1
         rows = np.flatnonzero(counts == len(touched))
-        if not rows.size:
-            return converted
-        written = [self._row(cells, int(row)) for row in rows]
-        if any(row != tuple(header) for row in written):
-            shown = ", ".join(repr(cell) for cell in written[0][:4])
+        if rows.size:
+            row = int(rows[0])
+            written = [column[row].as_py().strip() for column in cells.columns[:4]]
             raise DataError(
-                f"{self.title!r} is not one table: row {rows[0] + 1} below the header has words "
-                f"({shown}, ...) in every column of numbers, so it looks like the header of "
-                "another table stacked below the first. Save the one table you want as a file of "
-                "its own."
+                f"{self.title!r} is not one table: row {row + 1} below the header has words "
+                f"({', '.join(map(repr, written))}, ...) in every column of numbers, so it looks "
+                "like the header of another table stacked below the first. Save the one table you "
+                "want as a file of its own."
             )
-        times = "once" if rows.size == 1 else f"{rows.size} times"
-        self.notes.append(f"The header is repeated {times} among the rows; these were left out.")
-        keep = np.ones(cells.num_rows, dtype=bool)
-        keep[rows] = False
-        return self._convert(cells.filter(pa.array(keep)))
-
-    @staticmethod
-    def _row(cells: Any, row: int) -> tuple[str, ...]:
-        return tuple(column[row].as_py().strip() for column in cells.columns)
 
     def _describe(
         self, frame: pd.DataFrame, converted: list[Converted], header: tuple[str, ...]
@@ -206,6 +210,12 @@ class Assembly:
                 self.notes.append(
                     f"Column {column.name!r} holds numbers, but {cells} text ({shown}) and count"
                     f"{'s' if column.unparsed == 1 else ''} as missing."
+                )
+        for column, one in zip(columns, converted, strict=True):
+            if one.unit:
+                self.notes.append(
+                    f"Every cell of column {column.name!r} has {one.unit!r} beside its number; the "
+                    "numbers were read without it."
                 )
         kept = sum(one.kept_na > 0 for one in converted)
         if kept:

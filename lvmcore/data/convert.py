@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lvmcore.data.affixes import without_affix
 from lvmcore.data.dates import read_dates
 from lvmcore.data.markers import NUMBER_MARKERS, TEXT_MARKERS
 from lvmcore.data.numberformat import NumberFormat, looks_numeric
@@ -38,6 +39,7 @@ class Converted:
         markers: What stood for missing cells.
         hint: Why the column is a date or a code, for the sentence that explains its type.
         kept_na: Number of cells of a text column that say N/A and stay answers.
+        unit: A sign or unit that stood beside every number and was taken away.
         suspects: Cells that look like numbers in another format than the one used.
     """
 
@@ -48,6 +50,7 @@ class Converted:
     markers: frozenset[str] = frozenset()
     hint: str = ""
     kept_na: int = 0
+    unit: str = ""
     suspects: tuple[str, ...] = ()
 
 
@@ -74,7 +77,8 @@ def convert(
         return Converted(np.full(len(known), np.nan), markers=markers)
     if _any(known, _CODE) and _all(known, r"^[+-]?\d+$"):
         return _text(trimmed, extra, hint="its cells are codes with leading zeros, kept as text")
-    if _any(known, _LONG_CODE) and _all(known, r"^\d+$"):
+    digits = _any(known, _LONG_CODE) and _all(known, r"^\d+$")
+    if digits and _cast(known, pa.int64()) is None:
         return _text(trimmed, extra, hint="its numbers have too many digits to be exact as numbers")
     plain = _plain_numbers(known, numbers)
     if plain is not None:
@@ -110,6 +114,11 @@ def _mixed(
             markers=_found(trimmed, absent),
             suspects=_suspects(strange),
         )
+    bare = without_affix(known, numbers)
+    if bare is not None:
+        converted = _mixed(trimmed, bare[0], absent, numbers, extra, headers)
+        converted.unit = bare[1]
+        return converted
     text = _text(trimmed, extra)
     dates = read_dates(pd.Series(known.to_pandas()))
     if dates is not None and dates.values is not None:

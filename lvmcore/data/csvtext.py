@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from lvmcore.data.dialect import NO_DELIMITER, Dialect, detect_dialect, split_rows
+from lvmcore.data.dialect import NO_DELIMITER, Dialect, detect_dialect, lonely_quote, split_rows
 from lvmcore.data.layout import Layout, find_footnotes, find_layout
 from lvmcore.data.numberformat import NumberFormat, detect_number_format
 from lvmcore.data.ragged import refuse_stray_quotes, repair
@@ -80,6 +80,12 @@ def parse_text(
         raise DataError(f"{name!r} holds only blank lines. Expected a header row and values.")
     head = _head(data, name)
     dialect = dialect or detect_dialect(head, delimiter)
+    lonely = lonely_quote(head, dialect)
+    if lonely is not None:
+        raise DataError(
+            f"In {name!r} a quotation mark is opened in line {lonely} and never closed. Close or "
+            "remove it."
+        )
     try:
         rows = list(split_rows(head, dialect))
     except csv.Error as error:

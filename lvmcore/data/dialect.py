@@ -7,10 +7,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lvmcore.data.markers import is_marker
 from lvmcore.data.numberformat import looks_numeric
 from lvmcore.errors import ConfigError
 
-__all__ = ["NO_DELIMITER", "Dialect", "Row", "detect_dialect", "filled", "split_rows"]
+__all__ = [
+    "NO_DELIMITER",
+    "Dialect",
+    "Row",
+    "detect_dialect",
+    "filled",
+    "lonely_quote",
+    "split_rows",
+]
 
 #: Stands for "one column": a character that no text file has.
 NO_DELIMITER = "\x1f"
@@ -139,6 +148,15 @@ def _quote(lines: Sequence[str], delimiter: str) -> str | None:
     return "'" if len(borders) >= max(2, len(lines[:_MAX_ROWS]) // 2) else '"'
 
 
+def lonely_quote(lines: Sequence[str], dialect: Dialect) -> int | None:
+    """Number of the first line that opens a quotation mark where none is ever closed, from 1."""
+    mark = re.escape(dialect.delimiter)
+    opened = re.compile(rf'(?:^|{mark})[^\S\n]*"')
+    if dialect.quote is not None or re.search(rf'"\s*(?:{mark}|$)', "".join(lines), re.MULTILINE):
+        return None
+    return next((n for n, line in enumerate(lines, start=1) if opened.search(line)), None)
+
+
 def _score(lines: Sequence[str], dialect: Dialect) -> float:
     try:
         rows = [row.cells for row in split_rows(lines, dialect, limit=_MAX_ROWS)]
@@ -154,10 +172,16 @@ def _score(lines: Sequence[str], dialect: Dialect) -> float:
     usual = [cells for cells in rows if len(cells) == width]
     cells = [cell for row in usual[1:] or usual for cell in row][:_MAX_CELLS]
     quality = sum(_cell_quality(cell) for cell in cells) / len(cells)
-    if dialect.delimiter == " " and sum(map(looks_numeric, cells)) < 0.5 * len(cells):
+    if dialect.delimiter == " " and not _mostly_numbers(cells):
         return 0.0
     consistency = (count / len(split)) ** 2 * math.sqrt(len(split) / len(rows))
     return consistency * quality * width / (width + 1)
+
+
+def _mostly_numbers(cells: Sequence[str]) -> bool:
+    """Whether numbers, and markers of missing ones, are at least half: prose has spaces too."""
+    numbers = sum(map(looks_numeric, cells))
+    return numbers > 0 and numbers + sum(map(is_marker, cells)) >= 0.5 * len(cells)
 
 
 def _cell_quality(cell: str) -> float:

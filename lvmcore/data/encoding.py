@@ -55,6 +55,13 @@ def to_utf8(data: bytes, encoding: str | None, name: str) -> tuple[bytes, str, l
         note = f"The file has no byte order mark; read as {wide} by its pattern of zero bytes."
         return _decode(data, wide, name), wide, [note]
     _refuse_binary(data[:SAMPLE_BYTES], name)
+    zero = data.find(b"\x00")
+    if zero >= 0:
+        line = data.count(b"\n", 0, zero) + 1
+        raise DataError(
+            f"{name!r} holds zero bytes, the first in line {line:,}, "
+            "which no text has: the file is damaged from there on. Copy or export it again."
+        )
     if _is_utf8(data):
         return data, "ascii" if data.isascii() else "utf-8", []
     guess = _guess(data)

@@ -145,8 +145,9 @@ class _Columns:
                 notes.append(f"Column {key!r}: {cells if count == 1 else many} as missing.")
         if not self.done:
             raise DataError(
-                f"{self.name!r} is JSON without a column of numbers, words or dates: expected "
-                'flat records, one object like {"height": 1.5, "name": "a"} a line.'
+                f"{self.name!r} is JSON whose values are all nested (lists or records), so no "
+                "column of numbers, words or dates is left. Expected flat records, one object "
+                'like {"height": 1.5, "name": "a"} a line.'
             )
         names = list(self.done)
         cells = pa.table(

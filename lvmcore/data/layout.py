@@ -217,7 +217,9 @@ def _is_header(rows: Sequence[Row], width: int, numbers: NumberFormat) -> bool:
     first, rest = rows[0].cells, [row for row in rows[1:] if len(row.cells) == width]
     if not rest:
         return not any(numbers.matches(cell) for cell in first)
-    numeric = numeric_columns(rest, width, numbers)
+    # A header that is repeated further down is no sample of the cells below it.
+    others = [row for row in rest if row.cells != first]
+    numeric = numeric_columns(others or rest, width, numbers)
     names = [cell for cell, number in zip(first, numeric, strict=False) if number]
     like_numbers = [cell for cell in names if numbers.matches(cell)]
     if names:

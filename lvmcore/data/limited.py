@@ -27,6 +27,8 @@ from lvmcore.errors import DataError
 __all__ = ["Limits", "read_table_limited"]
 
 _LOOK_SECONDS = 0.05
+#: -P: the current folder is not searched for modules.
+_READER = [sys.executable, "-P", "-m", "lvmcore.data.reader"]
 _MEGABYTE = 1e6
 
 
@@ -116,9 +118,8 @@ def _run(folder: Path, name: str, size: int, limits: Limits) -> int:
     Returns:
         Its exit status.
     """
-    # No place is searched for modules but where the reader's own are: not the current folder.
     with subprocess.Popen(
-        [sys.executable, "-P", "-m", "lvmcore.data.reader", str(folder)],
+        [*_READER, str(folder)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
