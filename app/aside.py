@@ -92,20 +92,22 @@ def point(opened: Opened, choices: Choices) -> None:
         config={"displayModeBar": False},
         alt="Reconstruction and observed row",
     )
-    if decoded.log1p.any():
-        st.caption(_logarithms(decoded))
+    logs = bool(decoded.log1p.any())
+    if logs:
+        st.caption(_logarithms(decoded, image=dataset.image_shape is not None))
     few = len(dataset.feature_names) <= MOST_OPEN
     with st.container() if few else st.expander("Values"):
         st.dataframe(
             _table(dataset, decoded, observed),
             hide_index=True,
             column_config={
-                "column": st.column_config.TextColumn(width=96),
-                "observed": st.column_config.NumberColumn(format="%.4g", width=72),
-                "reconstruction": st.column_config.NumberColumn("decoded", format="%.4g", width=70),
+                "column": st.column_config.TextColumn(width=68 if logs else 96),
+                "observed": st.column_config.NumberColumn(format="%.4g", width=69 if logs else 72),
+                "reconstruction": st.column_config.NumberColumn(
+                    "decoded", format="%.4g", width=65 if logs else 70
+                ),
                 "± 2 sd": st.column_config.NumberColumn(format="%.2g", width=56),
-                "low": st.column_config.NumberColumn(format="%.3g", width=56),
-                "high": st.column_config.NumberColumn(format="%.3g", width=56),
+                "2 sd interval": st.column_config.TextColumn(width=92, alignment="right"),
             },
             key=opened.key("values"),
         )
@@ -225,22 +227,28 @@ def _table(
     if observed is not None:
         columns["observed"] = observed
     columns["reconstruction"] = decoded.value
-    if decoded.log1p.any():  # where the interval is not as long on both sides
-        columns |= {"low": decoded.low, "high": decoded.high}
+    if decoded.log1p.any():  # where the interval is longer upwards
+        ends = zip(decoded.low.tolist(), decoded.high.tolist(), strict=True)
+        columns["2 sd interval"] = [f"{number(low, 2)} to {number(high, 2)}" for low, high in ends]
     else:
         columns["± 2 sd"] = INTERVAL_SD * decoded.sd
     return pd.DataFrame(columns)
 
 
-def _logarithms(decoded: Reconstruction) -> str:
+def _logarithms(decoded: Reconstruction, *, image: bool) -> str:
     """How to read columns that were learned as log(1 + x)."""
     n = int(decoded.log1p.sum())
-    which = "Every column was" if n == len(decoded.log1p) else f"{count(n, 'column')} of these"
-    if n < len(decoded.log1p):
-        which += " was" if n == 1 else " were"
+    which = f"{count(n, 'column')} of these {'was' if n == 1 else 'were'}"
+    if n == len(decoded.log1p):
+        which = "Every column was"
+    if image:
+        return (
+            f"{which} learned as log(1 + x). In the data's units its reconstruction is a median, "
+            "and the interval width is that of ± 2 sd on the scale of the logarithm."
+        )
     return (
         f"{which} learned as log(1 + x), and placed so in the figure. In the data's units the "
-        "decoded value of such a column is a median, and low to high its interval of 2 sd."
+        "decoded value of such a column is a median, and its interval of 2 sd is longer upwards."
     )
 
 

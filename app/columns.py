@@ -9,7 +9,7 @@ import streamlit as st
 
 from app import learning, services, state
 from app.state import Roles
-from app.words import markdown, shortened
+from app.words import count, markdown, shortened
 from lvmcore.data import ColumnType, Table
 
 __all__ = ["editor", "listing", "preview"]
@@ -21,6 +21,8 @@ _NONE = "none"
 #: Up to so many columns are all in sight; more are scrolled.
 _MOST_OPEN = 14
 _HEIGHT = 460
+#: From so many counts on, one button transforms them all.
+_SEVERAL = 3
 
 
 def listing(table: Table, roles: Roles, histograms: list[list[float]]) -> pd.DataFrame:
@@ -31,7 +33,7 @@ def listing(table: Table, roles: Roles, histograms: list[list[float]]) -> pd.Dat
             _FEATURE: [column.name in features for column in table.columns],
             "Column": [shortened(column.name, 80) for column in table.columns],
             _TYPE: [str(column.type) for column in table.columns],
-            _TRANSFORM: [learning.transform(roles, column.name) for column in table.columns],
+            _TRANSFORM: learning.transforms(table, roles),
             "Missing": [column.missing for column in table.columns],
             "Distinct": [column.distinct for column in table.columns],
             "Values": histograms,
@@ -103,6 +105,7 @@ def editor(table: Table, roles: Roles) -> Roles:
         state.set_types(table.digest, replace(types, problem=None))
         st.rerun()
     state.set_types(table.digest, types)
+    _every_count(table, now)
     return now
 
 
@@ -137,6 +140,28 @@ def _table(table: Table, roles: Roles, turn: int) -> pd.DataFrame:
         },
         height="content" if len(table.columns) <= _MOST_OPEN else _HEIGHT,
     )
+
+
+def _every_count(table: Table, roles: Roles) -> None:
+    """Offer one transform for all counts at once, where there are several."""
+    counts = learning.counts(table, roles)
+    if len(counts) < _SEVERAL:
+        return
+    done = set(counts) <= set(roles.log1p)
+    what = learning.NONE if done else learning.LOG1P
+    n = count(len(counts), "count")
+    st.button(
+        f"No transform for the {n}" if done else f"Learn all {n} as log(1 + x)",
+        key=state.widget("data", "counts", table.digest),
+        on_click=_transform_counts,
+        args=(table, roles, what),
+    )
+
+
+def _transform_counts(table: Table, roles: Roles, what: str) -> None:
+    types = state.types(table.digest)
+    state.set_roles(table.digest, learning.with_counts(table, roles, what))
+    state.set_types(table.digest, replace(types, problem=None, turn=types.turn + 1))
 
 
 _LABEL_HELP = "Classes to learn from, or to colour the map with. Never a feature at the same time."

@@ -25,11 +25,13 @@ __all__ = [
     "ONE_HOT",
     "TRANSFORMS",
     "chosen",
+    "counts",
     "learned_as_log1p",
     "left_out",
     "may_be_feature",
     "retyped",
-    "transform",
+    "transforms",
+    "with_counts",
 ]
 
 #: What can be done to the cells of a column before a fit learns from them.
@@ -50,11 +52,21 @@ def may_be_feature(table: Table, column: Column) -> bool:
     return bool(numbers) or column.type is ColumnType.BINARY
 
 
-def transform(roles: Roles, name: str) -> str:
-    """What is done to the cells of a column where it is a feature."""
-    if name in roles.log1p:
-        return LOG1P
-    return ONE_HOT if name in roles.one_hot else NONE
+def transforms(table: Table, roles: Roles) -> list[str]:
+    """What is done to the cells of each column where it is a feature, in the table's order."""
+    return [what for _, what in _uses(table, roles).values()]
+
+
+def counts(table: Table, roles: Roles) -> list[str]:
+    """Names of the features that are counts."""
+    features = set(roles.features)
+    return [c.name for c in table.columns if c.type is ColumnType.COUNT and c.name in features]
+
+
+def with_counts(table: Table, roles: Roles, what: str) -> Roles:
+    """The roles with log(1 + x), or no transform, for every feature that is a count."""
+    uses = _uses(table, roles)
+    return _with(roles, uses | dict.fromkeys(counts(table, roles), (True, what)))
 
 
 def learned_as_log1p(table: Table, roles: Roles, name: str) -> bool:
@@ -88,9 +100,10 @@ def chosen(
     """
     wanted: dict[str, tuple[bool, str]] = {}
     problem = None
+    uses = _uses(table, before)
     for column, tick, what in zip(table.columns, ticked, transforms, strict=True):
         name = column.name
-        was = name in before.features, transform(before, name)
+        was = uses[name]
         free = name not in (now.label, now.row_id)
         wanted[name] = tick and free, what
         if wanted[name] == was:
@@ -100,6 +113,18 @@ def chosen(
             wanted[name] = was[0] and free, was[1]
             problem = problem or refused
     return _with(now, wanted), problem
+
+
+def _uses(table: Table, roles: Roles) -> dict[str, tuple[bool, str]]:
+    """Whether each column is a feature, and what is done to its cells."""
+    features, log1p, one_hot = set(roles.features), set(roles.log1p), set(roles.one_hot)
+    return {
+        column.name: (
+            column.name in features,
+            LOG1P if column.name in log1p else ONE_HOT if column.name in one_hot else NONE,
+        )
+        for column in table.columns
+    }
 
 
 def _with(roles: Roles, wanted: dict[str, tuple[bool, str]]) -> Roles:
@@ -159,10 +184,7 @@ def retyped(
         table.with_types(changed)
     except LatentboardError as error:
         return roles, Types(before.chosen, str(error), before.turn + 1)
-    uses = {
-        column.name: (column.name in roles.features, transform(roles, column.name))
-        for column in table.columns
-    }
+    uses = _uses(table, roles)
     for name, kind in changed.items():
         learnt = kind in services.FEATURE_TYPES and name not in (roles.label, roles.row_id)
         uses[name] = learnt, ONE_HOT if kind == ColumnType.CATEGORY else NONE

@@ -146,18 +146,20 @@ def _features(
     names: list[str] = []
     parts: list[NDArray[np.float64]] = []
     log1p: list[bool] = []
+    as_log1p, as_levels = set(choice.log1p), set(choice.one_hot)
     for column in chosen:
-        if column.name in choice.one_hot:
+        if column.name in as_levels:
             levels, values, note = one_hot_features(column, table.frame[column.name])
             notes.append(note)
         else:
             levels, values = [column.name], _numbers(table, column, notes)[:, None]
         names += levels
         parts.append(values)
-        log1p += [column.name in choice.log1p] * len(levels)
+        log1p += [column.name in as_log1p] * len(levels)
     if any(log1p):
-        listed = ", ".join(repr(column.name) for column in chosen if column.name in choice.log1p)
-        notes.append(f"Learned as log(1 + x): {listed}.")
+        logs = [repr(column.name) for column in chosen if column.name in as_log1p]
+        more = f" and {len(logs) - 8} more" if len(logs) > 8 else ""
+        notes.append(f"Learned as log(1 + x): {', '.join(logs[:8])}{more}.")
     return tuple(names), np.column_stack(parts), np.array(log1p)
 
 

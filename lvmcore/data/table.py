@@ -118,10 +118,9 @@ class Table:
         Raises:
             KeyError: There is no column of that name.
         """
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise KeyError(name)
+        place = self.frame.columns.get_loc(name)
+        assert isinstance(place, int)  # as names are unique
+        return self.columns[place]
 
     def with_types(self, types: Mapping[str, ColumnType | str]) -> "Table":
         """Return the table with other column types; the cells stay as they are.

@@ -18,7 +18,7 @@ __all__ = ["measure_held_out"]
 FloatArray = NDArray[np.float64]
 
 #: Rows that are looked at: each is placed on the map by an optimisation of its own.
-MOST_ROWS = 2000
+MOST_ROWS = 1000
 SEED = 0
 
 _LABELS = {

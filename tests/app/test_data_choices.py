@@ -110,6 +110,27 @@ def test_a_transform_that_the_cells_do_not_allow_is_explained(
     assert not page.error
 
 
+def test_all_counts_are_transformed_by_one_button(open_page: OpenPage) -> None:
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame(rng.poisson(20, (40, 4)), columns=["g1", "g2", "g3", "g4"])
+    content = frame.assign(weight=rng.normal(size=40)).to_csv(index=False).encode()
+    page = upload(open_page("data"), "genes.csv", content)
+    (button,) = [one for one in page.button if "as log(1 + x)" in one.label]
+    assert button.label == "Learn all 4 counts as log(1 + x)"
+    button.click().run()
+    assert not page.exception
+    assert listed(page, "Transform") == ["log(1 + x)"] * 4 + ["none"]
+    assert used(page).log1p.sum() == 4
+    (button,) = [one for one in page.button if one.label == "No transform for the 4 counts"]
+    button.click().run()
+    assert listed(page, "Transform") == ["none"] * 5
+    edit(page, 0, Feature=False)  # and what was chosen just before is not undone
+    (button,) = [one for one in page.button if "as log(1 + x)" in one.label]
+    button.click().run()
+    assert listed(page, "Feature")[0] is False
+    assert listed(page, "Transform") == ["none"] + ["log(1 + x)"] * 3 + ["none"]
+
+
 def test_a_date_is_no_feature_and_the_page_says_why(open_page: OpenPage, clinic: bytes) -> None:
     page = upload(open_page("data"), "clinic.csv", clinic)
     edit(page, 3, Feature=True)

@@ -1,5 +1,7 @@
 """Columns of the Data page: roles, histograms, ways of reading."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -38,10 +40,9 @@ def _chosen(
     table: Table, roles: Roles, now: Roles | None = None, **wanted: tuple[bool, str]
 ) -> tuple[Roles, str | None]:
     """The roles after some columns are ticked or not, and transformed in this way."""
-    uses = {
-        c.name: (c.name in roles.features, learning.transform(roles, c.name)) for c in table.columns
-    }
-    uses |= wanted
+    features = [column.name in roles.features for column in table.columns]
+    uses = zip(features, learning.transforms(table, roles), strict=True)
+    uses = dict(zip(table.frame.columns, uses, strict=True)) | wanted
     ticked, transforms = zip(*(uses[column.name] for column in table.columns), strict=True)
     return learning.chosen(table, roles, ticked, transforms, now or roles)
 
@@ -111,6 +112,16 @@ def test_a_ticked_category_is_learned_a_feature_a_level(colours: Table) -> None:
     assert now == roles
     assert problem is not None
     assert "60 levels. Expected at most 50" in problem
+
+
+def test_every_count_is_transformed_at_once() -> None:
+    table = read_table(b"a,b,c,d\n1,0,3,0.5\n2,5,1,1.5\n9,4,0,2.5\n4,2,7,0.1\n", name="n")
+    roles = replace(proposed_roles(table), features=("a", "b", "d"), log1p=("d",))
+    assert learning.counts(table, roles) == ["a", "b"]
+    now = learning.with_counts(table, roles, learning.LOG1P)
+    assert now == replace(roles, log1p=("a", "b", "d"))
+    assert services.dataset_of(table, now).log1p.tolist() == [True, True, True]
+    assert learning.with_counts(table, now, learning.NONE) == roles
 
 
 def test_what_is_not_used_is_listed_with_the_reason(table: Table, colours: Table) -> None:

@@ -20,6 +20,7 @@ from app.axes import positions
 from app.exploring import Choices, Point
 from app.opened import Opened
 from app.regions import Region
+from app.words import number
 from tests.app.conftest import PATIENCE_SECONDS, OpenPage
 
 GONE = "f" * 32
@@ -196,8 +197,11 @@ def test_a_row_learned_as_log1p_is_shown_in_its_own_units(open_page: OpenPage) -
     row = fitted.dataset.rows[4]
     assert values.loc["proline", "observed"] == pytest.approx(table.frame["proline"].iloc[row])
     assert values.loc["alcohol", "observed"] == pytest.approx(table.frame["alcohol"].iloc[row])
-    low, value, high = values.loc["proline", ["low", "reconstruction", "high"]]
-    assert (value + 1) ** 2 == pytest.approx((low + 1) * (high + 1))
+    point = page.session_state["latent.point"][run]
+    found = services.reconstruction(run, point.latent)
+    assert values.loc["proline", "reconstruction"] == pytest.approx(found.value[-1])
+    interval = f"{number(found.low[-1], 2)} to {number(found.high[-1], 2)}"
+    assert values.loc["proline", "2 sd interval"] == interval
     assert "1 column of these was learned as log(1 + x)" in texts(page)
     assert len(fitted.dataset) == len(fitted.mean) == 142
     assert "142 rows" in texts(page)
