@@ -34,6 +34,8 @@ from lvmcore.data import (
 )
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import (
+    Estimate,
+    Estimator,
     Job,
     JobSpec,
     Launcher,
@@ -61,6 +63,7 @@ __all__ = [
     "cancel",
     "cards",
     "classes",
+    "close",
     "curves_csv",
     "dataset_of",
     "delete_dataset",
@@ -68,6 +71,7 @@ __all__ = [
     "devices",
     "embedding_csv",
     "embedding_parquet",
+    "estimate",
     "fit_sample",
     "fitted_dataset",
     "heatmap",
@@ -356,26 +360,61 @@ def start_fit(dataset: Dataset, key: str, parameters: Mapping[str, Any]) -> str:
         The run's id.
 
     Raises:
-        ConfigError: a setting is not allowed.
-        DataError: the dataset cannot be kept.
+        ConfigError: a setting is not allowed, or the queue is full.
+        DataError: the dataset or the run cannot be kept.
     """
+    spec = _spec(dataset, key, parameters)
+    store().put_dataset(dataset)
+    _, cost = _estimator(os.environ.get("LATENTBOARD_HOME")).known(spec)
+    run = store().submit(spec, memory=None if cost is None else cost.memory)
+    launcher()
+    return run
+
+
+def _spec(dataset: Dataset, key: str, parameters: Mapping[str, Any]) -> JobSpec:
     from lvmcore.models import MODELS
     from lvmcore.parameters import check_settings
 
-    checked = check_settings(MODELS[key], parameters)
-    digest = store().put_dataset(dataset)
-    title = MODELS[key].title
-    run = store().submit(
-        JobSpec(
-            dataset=digest,
-            dataset_name=dataset.name,
-            model=key,
-            parameters=checked,
-            name=f"{title} on {dataset.name}",
-        )
+    return JobSpec(
+        dataset=dataset.digest,
+        dataset_name=dataset.name,
+        model=key,
+        parameters=check_settings(MODELS[key], parameters),
+        name=f"{MODELS[key].title} on {dataset.name}",
     )
-    launcher()
-    return run
+
+
+def estimate(
+    dataset: Dataset, key: str, parameters: Mapping[str, Any]
+) -> tuple[bool, Estimate | None]:
+    """What a fit would cost: measured in a process of its own when it is asked for first.
+
+    Returns:
+        Whether the answer is known yet; the estimate, None where none can be made.
+    """
+    if "max_iter" not in parameters:  # in closed form, or of unknown length
+        return True, None
+    try:
+        spec = _spec(dataset, key, parameters)
+    except LatentboardError:
+        return True, None
+    found = _estimator(os.environ.get("LATENTBOARD_HOME"))
+    known, cost = found.known(spec)
+    if not known:
+        found.ask(spec, dataset)
+    return known, cost
+
+
+@st.cache_resource(show_spinner=False)
+def _estimator(home: str | None) -> Estimator:
+    return Estimator(_store(home))
+
+
+def close() -> None:
+    """End what this server has started: its workers and what estimates fits."""
+    home = os.environ.get("LATENTBOARD_HOME")
+    _estimator(home).close()
+    _launcher(home).close()
 
 
 def add_method(dataset: Dataset, key: str) -> str:

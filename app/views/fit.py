@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from app import cards, forms, panel, services, state, working
+from app import cards, cost, forms, panel, services, state, working
 from app.cards import ModelCard, Shape
 from app.words import count, markdown
 from lvmcore.data import Dataset
@@ -78,8 +78,14 @@ def _form(dataset: Dataset, shape: Shape) -> None:
     if refusals[card.key] is not None:
         st.warning(markdown(refusals[card.key]))
         return
+    too_large = cost.refusal(dataset, card.key, values)
+    if too_large is not None:
+        st.error(markdown(too_large))
+        return
     if st.button("Fit", type="primary", key=state.widget("fit", "start"), width=160):
         _start(dataset, card, values)
+    under_way = services.job(state.run_id())
+    cost.show(dataset, card.key, values, polling=under_way is None or under_way.finished)
 
 
 def _card(card: ModelCard, chosen: str, refused: str | None, reason: str | None) -> None:

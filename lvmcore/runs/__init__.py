@@ -5,6 +5,7 @@ Importing this package loads neither torch nor the models.
 
 from lvmcore.runs.artifacts import embedding_frame, to_csv_bytes, to_parquet_bytes
 from lvmcore.runs.curves import curves_frame
+from lvmcore.runs.estimate import Estimate, Estimator
 from lvmcore.runs.launcher import Launcher
 from lvmcore.runs.picture import map_picture
 from lvmcore.runs.snippet import snippet
@@ -12,6 +13,8 @@ from lvmcore.runs.spec import Event, Job, JobSpec, Metric
 from lvmcore.runs.store import Store
 
 __all__ = [
+    "Estimate",
+    "Estimator",
     "Event",
     "Job",
     "JobSpec",

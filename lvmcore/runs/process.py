@@ -14,7 +14,7 @@ from pathlib import Path
 import lvmcore
 from lvmcore.runs.capacity import threads_of_a_fit
 
-__all__ = ["WorkerProcess"]
+__all__ = ["WorkerProcess", "environment"]
 
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -26,7 +26,7 @@ _THREAD_VARIABLES = (
 _TAIL_BYTES = 4000
 
 
-def _environment(threads: int) -> dict[str, str]:
+def environment(threads: int) -> dict[str, str]:
     """The environment of a worker: ours, this lvmcore on the path, threads unless decided."""
     root = str(Path(lvmcore.__file__).resolve().parent.parent)
     inherited = os.environ.get("PYTHONPATH")
@@ -57,7 +57,7 @@ class WorkerProcess:
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
             start_new_session=True,
-            env=_environment(threads or threads_of_a_fit()),
+            env=environment(threads or threads_of_a_fit()),
             bufsize=0,
         )
 

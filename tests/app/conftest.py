@@ -27,7 +27,7 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LATENTBOARD_HOME", str(folder))
         yield folder
-        services.launcher().close()
+        services.close()
 
 
 @pytest.fixture(autouse=True)

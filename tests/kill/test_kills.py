@@ -19,6 +19,7 @@ from tests.unit.runs.waiting import finished, until
 
 VICTIMS: tuple[Victim, ...] = get_args(Victim)
 LONGEST_WAIT = 4.0
+MOST_WAITING = 4
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def kill_again_and_again(bench: Bench, kills: int, seed: int) -> None:
     for number in range(kills):
         if all(store.get(name).status == "done" for name in names):
             names.append(bench.submit())
-        if number % 5 == 4:
+        if number % 5 == 4 and len(store.queue()) < MOST_WAITING:
             names.append(bench.submit(max_iter=5))
         time.sleep(rng.uniform(0, LONGEST_WAIT))
         bench.kill(VICTIMS[number % len(VICTIMS)])
