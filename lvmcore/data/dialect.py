@@ -151,10 +151,13 @@ def _quote(lines: Sequence[str], delimiter: str) -> str | None:
 def lonely_quote(lines: Sequence[str], dialect: Dialect) -> int | None:
     """Number of the first line that opens a quotation mark where none is ever closed, from 1."""
     mark = re.escape(dialect.delimiter)
-    opened = re.compile(rf'(?:^|{mark})[^\S\n]*"')
     if dialect.quote is not None or re.search(rf'"\s*(?:{mark}|$)', "".join(lines), re.MULTILINE):
         return None
-    return next((n for n, line in enumerate(lines, start=1) if opened.search(line)), None)
+    for number, line in enumerate(lines, start=1):
+        cells = line.split(dialect.delimiter) if '"' in line else ()
+        if any(cell.lstrip().startswith('"') and cell.count('"') % 2 for cell in cells):
+            return number
+    return None
 
 
 def _score(lines: Sequence[str], dialect: Dialect) -> float:

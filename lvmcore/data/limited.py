@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import lvmcore
@@ -38,7 +39,10 @@ class Limits:
 
     Attributes:
         max_bytes: Largest content, after decompression, in bytes.
-        seconds: Wall time for a small file, and the least for any.
+        seconds: Time for a small file, and the least for any: of the processor where the system
+            can count that, else on the wall.
+        patience: On the wall it may take so many times as long as on the processor, since a busy
+            machine is no fault of the file.
         bytes_per_second: A larger content gets a second more for each so many bytes.
         columns_per_second: A table gets a second more for each so many columns.
         memory: Memory for an empty file, in bytes.
@@ -48,6 +52,7 @@ class Limits:
 
     max_bytes: int = MAX_BYTES
     seconds: float = 10.0
+    patience: float = 3.0
     bytes_per_second: float = 4e6
     columns_per_second: int = 2000
     memory: int = 300_000_000
@@ -55,7 +60,7 @@ class Limits:
     memory_per_column: int = 8000
 
     def seconds_for(self, size: int, columns: int = 0) -> float:
-        """Wall time for a content of so many bytes (8 MB are no more than none) and columns."""
+        """Time for a content of so many bytes (8 MB are no more than none) and columns."""
         more = max(0.0, size - 8e6) / self.bytes_per_second
         return self.seconds + more + columns / self.columns_per_second
 
@@ -133,6 +138,8 @@ def _run(folder: Path, name: str, size: int, limits: Limits) -> int:
                     return process.wait(_LOOK_SECONDS)
                 except subprocess.TimeoutExpired:
                     allowed = limits.seconds_for(*_measured(folder, size))
+                    if find_spec("resource") is not None:  # the processor's time is limited too
+                        allowed *= limits.patience
                     if time.monotonic() - started > allowed:
                         raise _too_slow(name, allowed) from None
         finally:

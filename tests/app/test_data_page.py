@@ -102,6 +102,9 @@ def test_a_table_is_uploaded_and_used(open_page: OpenPage, name: str, content: b
         ("picture.csv", b"\x89PNG\r\n\x1a\n" + bytes(64)),
         ("header.csv", b"a,b,c\n"),
         ("broken.csv.gz", gzip.compress(CSV, mtime=0)[:-12]),
+        ("bomb.csv.gz", gzip.compress(b"0,0\n" * (1 << 23), mtime=0)),
+        ("cut.xlsx", workbook({"May": rows()})[:-30]),
+        ("objects.npz", npz()[:200]),
     ],
 )
 def test_a_bad_file_is_explained_and_the_data_stay(

@@ -161,6 +161,14 @@ TEXTS = (
         "do not pair up in the row that begins at line",
     ),
     Case(
+        "quotation marks that are no quotes",
+        _text('name,n,pipe\n"Big" Jim,1,2" wide\n"Lil" Ann,2,3" wide\nBob,3,4" wide\n'),
+        columns={
+            "name": ['"Big" Jim', '"Lil" Ann', "Bob"],
+            "pipe": ['2" wide', '3" wide', '4" wide'],
+        },
+    ),
+    Case(
         "1e309",
         _text("a,b\n1e309,1\n2,2\n-1e309,3\n"),
         columns={"a": [float("inf"), 2.0, float("-inf")]},

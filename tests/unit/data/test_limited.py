@@ -86,6 +86,18 @@ def test_time_is_limited() -> None:
         read_table_limited(b"a,b\n1,2\n", name="n", limits=limits)
 
 
+@LINUX
+def test_the_time_of_the_processor_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    spin = (
+        "import resource, signal\n"
+        "resource.setrlimit(resource.RLIMIT_CPU, (1, 1 << 20))\n"
+        "while True: pass"
+    )
+    monkeypatch.setattr(limited, "_READER", [sys.executable, "-c", spin])
+    with pytest.raises(DataError, match="took longer than 10 s"):
+        read_table_limited(b"a,b\n1,2\n", name="n", limits=Limits(patience=1000.0))
+
+
 def test_time_grows_with_the_content() -> None:
     limits = Limits()
     assert limits.seconds_for(0) == limits.seconds_for(8_000_000) == 10.0
