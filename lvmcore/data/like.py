@@ -16,7 +16,7 @@ from lvmcore.errors import DataError
 if TYPE_CHECKING:
     from lvmcore.data.table import Table
 
-__all__ = ["dataset_like"]
+__all__ = ["column_of", "dataset_like"]
 
 _LOG1P = re.compile(r"log\(1 \+ (.*)\)", re.DOTALL)
 _LEVEL = " = "
@@ -74,6 +74,14 @@ def dataset_like(table: "Table", names: Sequence[str], *, row_id: str | None = N
         notes=tuple(notes),
         log1p=log1p,
     )
+
+
+def column_of(table: "Table", name: str) -> str | None:
+    """The column that a feature of this name is made of; None where it is not there."""
+    if name in table.frame.columns:
+        return name
+    source = _source(name, set(table.frame.columns))
+    return None if source is None else source[1]
 
 
 #: What a feature is made of: "plain", "log1p" or "level"; the column; the level.
