@@ -3,6 +3,7 @@
 from lvmcore.data.build import why_left_out
 from lvmcore.data.columns import Column, ColumnType
 from lvmcore.data.dataset import Dataset
+from lvmcore.data.like import column_of, dataset_like
 from lvmcore.data.limited import Limits, read_table_limited
 from lvmcore.data.papers import load_paper, paper_names
 from lvmcore.data.propose import propose_image_shape, propose_label, propose_row_id
@@ -21,6 +22,8 @@ __all__ = [
     "Table",
     "check_log1p",
     "check_one_hot",
+    "column_of",
+    "dataset_like",
     "load_paper",
     "load_sample",
     "paper_names",

@@ -18,7 +18,7 @@ from lvmcore.errors import DataError
 if TYPE_CHECKING:
     from lvmcore.data.table import Table
 
-__all__ = ["Choice", "build_dataset", "why_left_out"]
+__all__ = ["Choice", "build_dataset", "numbers", "row_ids", "rows_to_keep", "why_left_out"]
 
 _REASONS = {
     ColumnType.CATEGORY: "it is a category; it can be one-hot features, the label or a colour",
@@ -54,7 +54,7 @@ def build_dataset(table: "Table", choice: Choice, *, name: str | None) -> Datase
     notes: list[str] = []
     chosen = _chosen(table, choice, notes)
     names, matrix, log1p = _features(table, chosen, choice, notes)
-    keep = _rows_to_keep(table, matrix, names, notes)
+    keep = rows_to_keep(table, matrix, names, notes)
     frame = table.frame.iloc[keep].reset_index(drop=True)
     labels = None
     if choice.label is not None:
@@ -67,7 +67,7 @@ def build_dataset(table: "Table", choice: Choice, *, name: str | None) -> Datase
     return Dataset(
         X=X,
         feature_names=names,
-        row_ids=_row_ids(frame, choice.row_id, keep),
+        row_ids=row_ids(frame, choice.row_id, keep),
         rows=keep,
         frame=frame,
         name=name if name is not None else table.name,
@@ -152,7 +152,7 @@ def _features(
             levels, values, note = one_hot_features(column, table.frame[column.name])
             notes.append(note)
         else:
-            levels, values = [column.name], _numbers(table, column, notes)[:, None]
+            levels, values = [column.name], numbers(table, column, notes)[:, None]
         names += levels
         parts.append(values)
         log1p += [column.name in as_log1p] * len(levels)
@@ -163,7 +163,7 @@ def _features(
     return tuple(names), np.column_stack(parts), np.array(log1p)
 
 
-def _numbers(table: "Table", column: Column, notes: list[str]) -> NDArray[np.float64]:
+def numbers(table: "Table", column: Column, notes: list[str]) -> NDArray[np.float64]:
     """A column as float64 with NaN for missing cells."""
     values = table.frame[column.name]
     if pd.api.types.is_bool_dtype(values.dtype) or pd.api.types.is_numeric_dtype(values.dtype):
@@ -204,9 +204,10 @@ def _no_numbers(column: Column, values: pd.Series) -> DataError:
     )
 
 
-def _rows_to_keep(
+def rows_to_keep(
     table: "Table", matrix: NDArray[np.float64], names: Sequence[str], notes: list[str]
 ) -> NDArray[np.intp]:
+    """Positions of the rows that are data and finite; what is left out goes to the notes."""
     keep = np.ones(len(matrix), dtype=bool)
     if table.detected.second_header:
         keep[0] = False
@@ -258,7 +259,8 @@ def _note_held_out(held_out: NDArray[np.bool_], choice: Choice, notes: list[str]
         )
 
 
-def _row_ids(frame: pd.DataFrame, row_id: str | None, keep: NDArray[np.intp]) -> NDArray[np.str_]:
+def row_ids(frame: pd.DataFrame, row_id: str | None, keep: NDArray[np.intp]) -> NDArray[np.str_]:
+    """The names of the rows at ``keep``, whose cells are in ``frame``."""
     if row_id is None:
         return np.array([str(row + 1) for row in keep.tolist()], dtype=np.str_)
     ids = labels_as_text(frame[row_id]).tolist()

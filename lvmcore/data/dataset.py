@@ -84,6 +84,7 @@ class Dataset:
                 "is missing."
             )
         refuse_repeated("feature name", self.feature_names)
+        refuse_repeated("name of a feature as it is learned", self.learned_names)
         refuse_repeated("row id", self.row_ids.tolist())
         if self.image_shape is not None and self.image_shape[0] * self.image_shape[1] != d:
             raise DataError(f"image_shape={self.image_shape} has not {d} pixels, as X has columns.")
@@ -98,6 +99,17 @@ class Dataset:
         if self.labels is None:
             return ()
         return tuple(sorted({label for label in self.labels.tolist() if label is not None}))
+
+    @property
+    def learned_names(self) -> tuple[str, ...]:
+        """Names of the columns of X as a model knows them: log(1 + name) for such a column.
+
+        So a model's file says by itself what it expects; see `dataset_like`.
+        """
+        return tuple(
+            f"log(1 + {name})" if log1p else name
+            for name, log1p in zip(self.feature_names, self.log1p.tolist(), strict=True)
+        )
 
     def in_units(self, values: ArrayLike) -> NDArray[np.float64]:
         """Cells of X, or of a model of it, in the table's own units.

@@ -13,7 +13,14 @@ from lvmcore.errors import DataError
 if TYPE_CHECKING:
     from lvmcore.data.table import Table
 
-__all__ = ["MOST_LEVELS", "check_log1p", "check_one_hot", "levels", "one_hot_features"]
+__all__ = [
+    "MOST_LEVELS",
+    "check_log1p",
+    "check_one_hot",
+    "levels",
+    "one_hot_features",
+    "refuse_low_cells",
+]
 
 #: The most levels of a category that can be learned from, a feature each.
 MOST_LEVELS = 50
@@ -38,7 +45,20 @@ def check_log1p(table: "Table", name: str) -> None:
             f"Column {name!r} cannot be learned as log(1 + x): its type is {column.type}. Expected "
             "a numeric column or a count."
         )
-    cells = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    refuse_low_cells(table, name, values.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def refuse_low_cells(table: "Table", name: str, cells: NDArray[np.float64]) -> None:
+    """Refuse log(1 + x) for cells of −1 or less.
+
+    Args:
+        table: The table.
+        name: Of the column.
+        cells: Its cells, NaN where missing [N]; a second header row does not count.
+
+    Raises:
+        DataError: A cell is −1 or less; the message names its row.
+    """
     if table.detected.second_header:
         cells = np.where(np.arange(len(cells)) == 0, np.nan, cells)
     low = np.flatnonzero((cells <= -1) & np.isfinite(cells))

@@ -169,7 +169,7 @@ def _fit(
         raise _StoppedError(reason)
     state = dataclasses.replace(state, stage="fitting", notes=notes)
     folder.write_state(state)
-    X = pd.DataFrame(dataset.X, columns=list(dataset.feature_names))
+    X = pd.DataFrame(dataset.X, columns=list(dataset.learned_names))
     y = None if model.capabilities.labels == "none" else dataset.labels
     model._fit_from(X, y, callback=watch, checkpoint=Checkpoint(folder.checkpoint_path))
     return model, dataset, held_out, state

@@ -43,7 +43,7 @@ def gauge(spec: JobSpec, dataset: Dataset) -> dict[str, Any]:
     """
     model = make_model(spec)
     rows, _ = rows_to_fit(dataset, type(model))
-    X = pd.DataFrame(rows.X, columns=list(rows.feature_names))
+    X = pd.DataFrame(rows.X, columns=list(rows.learned_names))
     y = None if model.capabilities.labels == "none" else rows.labels
     marks: list[float] = []
 

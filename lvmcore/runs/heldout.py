@@ -93,7 +93,7 @@ def _usable(fitted: Dataset, held_out: Dataset) -> tuple[NDArray[np.intp], str]:
 
 
 def _frame(fitted: Dataset, X: FloatArray) -> pd.DataFrame:
-    return pd.DataFrame(X, columns=list(fitted.feature_names))
+    return pd.DataFrame(X, columns=list(fitted.learned_names))
 
 
 def _nlpd(model: LatentVariableModel, fitted: Dataset, X: FloatArray, on: str) -> Metric:

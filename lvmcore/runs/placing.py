@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lvmcore.base import LatentVariableModel
-from lvmcore.data import Dataset, Table, propose_row_id
+from lvmcore.data import Dataset, Table, column_of, dataset_like, propose_row_id
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.models import load
 from lvmcore.persistence import write_atomically
@@ -67,8 +67,9 @@ def place_rows(
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Where the rows of a table lie on a model's map.
 
-    Columns are matched by name, in whatever order they stand; those that the model does not know
-    are not used. A row that lacks a cell is left out where the model needs every cell.
+    Columns are matched by name, in whatever order they stand, and enter as they did in the fit, as
+    log(1 + x) or one-hot; those that the model does not know are not used. A row that lacks a cell
+    is left out where the model needs every cell.
 
     Args:
         model: a fitted model.
@@ -84,16 +85,18 @@ def place_rows(
         UnsupportedError: the model cannot place new rows.
     """
     names = _columns(model, table)
-    unknown = [name for name in names if name not in table.frame]
-    others = [name for name in map(str, table.frame.columns) if name not in (*names, row_id)]
+    made_of = {name: column_of(table, name) for name in names}
+    unknown = [name for name, column in made_of.items() if column is None]
+    used = {*made_of.values(), row_id}
+    others = [name for name in map(str, table.frame.columns) if name not in used]
     if unknown:
         beside = f" It has besides: {_listed(others)}." if others else ""
         raise DataError(
             f"{table.name!r} lacks {_listed(unknown)}: expected the {len(names)} columns that the "
             f"model was fitted to, by the same names.{beside}"
         )
-    dataset = table.dataset(features=names, row_id=row_id)
-    empty = [name for name in names if name not in dataset.feature_names]
+    dataset = dataset_like(table, names, row_id=row_id)
+    empty = [name for name, cells in zip(names, dataset.X.T, strict=True) if np.isnan(cells).all()]
     if empty and not model.capabilities.missing_cells:
         raise DataError(
             f"Every cell of {_listed(empty)} is missing in {table.name!r}, and {model.title} "
@@ -117,7 +120,7 @@ def _complete(
     model: LatentVariableModel, dataset: Dataset, names: Sequence[str]
 ) -> tuple[pd.DataFrame, list[str], tuple[str, ...]]:
     """The rows that can be placed, with the model's columns in its order; their names; a note."""
-    X = pd.DataFrame(dataset.X, columns=list(dataset.feature_names)).reindex(columns=list(names))
+    X = pd.DataFrame(dataset.X, columns=list(names))
     ids = dataset.row_ids
     gone = X.isna().any(axis=1).to_numpy()
     if model.capabilities.missing_cells or not gone.any():

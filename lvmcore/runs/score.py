@@ -106,7 +106,7 @@ def _on_the_map(
         why = "No row held out has a label."
         names = {"knn_accuracy": "1-NN accuracy", "silhouette": "silhouette"}
         return {key: Metric(label, None, why) for key, label in names.items()}
-    X = pd.DataFrame(held_out.X[known], columns=list(held_out.feature_names))
+    X = pd.DataFrame(held_out.X[known], columns=list(held_out.learned_names))
     placed, truth = model.transform(X), held_out.labels[known]
     nearest = KNeighborsClassifier(1)
     nearest.fit(model.embedding_.mean[seen], fitted.labels[seen].astype(str))

@@ -78,6 +78,23 @@ def test_a_run_folder_will_do_and_parquet_comes_out(
     assert "'species'" in capsys.readouterr().out
 
 
+def test_columns_enter_as_they_did_in_the_fit(
+    rows: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out, path = tmp_path / "run", tmp_path / "out.parquet", tmp_path / "rows.csv"
+    rows["height"] = np.exp(rows["height"])
+    rows.to_csv(path, index=False)
+    fit = ["fit", str(path), "--model", "pca", "--set", "n_components=3", "--no-label"]
+    options = ["--log1p", "height", "--one-hot", "colour", "--row-id", "sample"]
+    assert cli.main([*fit, *options, "--out", str(folder)]) == 0
+    few = rows.iloc[:4].drop(columns="sample")
+    assert run(tmp_path, folder, few, "--no-row-id", "--out", str(out)) == 0
+    fitted = pd.read_parquet(folder / "embedding.parquet")
+    places = ["z1", "z2", "z3"]
+    np.testing.assert_allclose(pd.read_parquet(out)[places], fitted[places][:4], atol=1e-10)
+    assert "Not used" not in capsys.readouterr().out
+
+
 def test_rows_that_lack_a_cell_are_left_out_and_said_to_be(
     model: LatentVariableModel,
     file: Path,

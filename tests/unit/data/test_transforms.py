@@ -78,6 +78,13 @@ def test_a_row_of_units_under_the_header_is_no_cell(table: Table) -> None:
         read.dataset(log1p=["a"])
 
 
+def test_a_name_that_says_log1p_must_not_be_there_already() -> None:
+    table = Table.from_frame(pd.DataFrame({"a": [1.5, 2.0, 4.0], "log(1 + a)": [0.5, 1.0, 1.5]}))
+    assert table.dataset().learned_names == ("a", "log(1 + a)")
+    with pytest.raises(DataError, match=r"'log\(1 \+ a\)' occurs twice"):
+        table.dataset(log1p=["a"])
+
+
 # ---- one-hot ---------------------------------------------------------------------------------
 
 

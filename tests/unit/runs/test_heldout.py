@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lvmcore.data import Dataset, Table
+from lvmcore import load
+from lvmcore.data import Dataset, Table, dataset_like
 from lvmcore.errors import DataError
 from lvmcore.models import MODELS
 from lvmcore.runs import JobSpec, execute, heldout
@@ -44,7 +45,7 @@ def _fitted(dataset: Dataset, key: str, **parameters: object) -> tuple[Any, Data
 
 
 def _named(dataset: Dataset) -> pd.DataFrame:
-    return pd.DataFrame(dataset.X, columns=list(dataset.feature_names))
+    return pd.DataFrame(dataset.X, columns=list(dataset.learned_names))
 
 
 def test_a_run_is_fitted_to_the_others_and_says_so(table: Table, tmp_path: Path) -> None:
@@ -171,3 +172,13 @@ def test_too_few_rows_are_left_to_fit() -> None:
     dataset = Dataset.from_arrays([[1.0, 2.0], [2.0, 1.0]])
     with pytest.raises(DataError, match=r"1 of 2 rows can be used.*A map needs several rows"):
         rows_to_fit(replace(dataset, held_out=np.array([True, False])), MODELS["ppca"])
+
+
+def test_the_model_of_a_run_knows_how_its_columns_were_made(table: Table, tmp_path: Path) -> None:
+    dataset = table.dataset(features=["a", "b", "c"], log1p=["a"], one_hot=["kind"])
+    folder = _ran(dataset, tmp_path / "run", "ppca", n_components=2)
+    model = load(folder.model_path)
+    assert list(model.feature_names_in_) == ["log(1 + a)", "b", "c", "kind = x", "kind = y"]
+    again = dataset_like(table, model.feature_names_in_)
+    placed = model.transform(pd.DataFrame(again.X, columns=list(again.learned_names)))
+    np.testing.assert_allclose(placed, model.embedding_.mean, atol=1e-8)
