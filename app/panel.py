@@ -131,7 +131,7 @@ def _waiting(job: Job) -> str:
     place = job.queue_place or 1
     if place > 1:
         return f"queued: place {place}"
-    if not any(other.status == "running" for other in services.store().list()):
+    if not any(other.status == "running" for other in services.store().list(None)):
         return "queued: it is being started"
     if job.memory is not None and job.memory > available_memory():
         return f"queued: it starts when {size(job.memory)} of memory are free"
