@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app import services
-from app.words import duration
+from app.words import duration, size
 from lvmcore.data import Dataset
 from lvmcore.runs import Estimate
 from lvmcore.runs.capacity import available_memory, total_memory
@@ -64,8 +64,3 @@ def _say(cost: Estimate, steps: int) -> None:
             f"Only {size(available_memory())} of memory are free now: it waits while other runs "
             f"are under way, and may fail. {_ADVICE}"
         )
-
-
-def size(count: int) -> str:
-    """Bytes in words."""
-    return f"{count / 1e9:.1f} GB"

@@ -10,9 +10,10 @@ import streamlit as st
 from app import live, services, state
 from app.colouring import Categories
 from app.services import Progress
-from app.words import duration, markdown, number
+from app.words import duration, markdown, number, size
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
+from lvmcore.runs.capacity import available_memory
 
 if TYPE_CHECKING:
     from lvmcore.results import FitStep, Snapshot
@@ -54,7 +55,7 @@ def _panel(run: str, drawn: str) -> None:
         st.rerun()
     seen = services.progress(run)
     _head(job, seen)
-    if job.status != "queued":
+    if job.status != "queued" or seen.steps:  # a resumed run keeps its curves while it waits
         _charts(job, seen)
 
 
@@ -110,10 +111,7 @@ def _stopping(job: Job) -> bool:
 def _where(job: Job, seen: Progress) -> str:
     """Where a run stands: step, elapsed and remaining time, or its place in the queue."""
     if job.status == "queued":
-        place = job.queue_place or 1
-        if place == 1:
-            return "queued: it starts as soon as the run before it ends"
-        return f"queued: place {place}"
+        return _waiting(job)
     if job.finished:
         return f"{job.status} in {duration(job.seconds)}"
     if _stopping(job):
@@ -126,6 +124,18 @@ def _where(job: Job, seen: Progress) -> str:
         f"step {step.iteration} of at most {step.total} · {duration(step.seconds)} · "
         f"at most {duration(left)} left"
     )
+
+
+def _waiting(job: Job) -> str:
+    """What a queued run waits for."""
+    place = job.queue_place or 1
+    if place > 1:
+        return f"queued: place {place}"
+    if not any(other.status == "running" for other in services.store().list(None)):
+        return "queued: it is being started"
+    if job.memory is not None and job.memory > available_memory():
+        return f"queued: it starts when {size(job.memory)} of memory are free"
+    return "queued: it starts as soon as a run before it ends"
 
 
 def _share(seen: Progress) -> float:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
-__all__ = ["count", "duration", "listed", "markdown", "number", "shortened", "when"]
+__all__ = ["count", "duration", "listed", "markdown", "number", "shortened", "size", "when"]
 
 _THIN = "\u202f"  # narrow no-break space: groups digits
 _PUNCTUATION = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&^=@/])")
@@ -68,6 +68,11 @@ def duration(seconds: float | None) -> str:
     if total < 3600:
         return f"{total // 60} min {total % 60:02d} s"
     return f"{total // 3600} h {total % 3600 // 60:02d} min"
+
+
+def size(count: int) -> str:
+    """So many bytes: "0.4 GB"."""
+    return f"{count / 1e9:.1f} GB"
 
 
 def when(seconds_ago: float) -> str:

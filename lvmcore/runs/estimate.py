@@ -146,7 +146,7 @@ class Estimator:
         return self._wanted is wanted and not self._is_busy()
 
     def _is_busy(self) -> bool:
-        return any(not job.finished for job in self._store.list())
+        return any(not job.finished for job in self._store.list(None))
 
     def _estimate(
         self, key: str, spec: JobSpec, dataset: Dataset, goes_on: Callable[[], bool]

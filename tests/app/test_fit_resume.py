@@ -1,12 +1,15 @@
 """Resuming a stopped run on the Fit page."""
 
+import dataclasses
+from pathlib import Path
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import services, state
+from app import panel, services, state
 from lvmcore.data import Dataset
 from lvmcore.errors import DataError
-from lvmcore.runs import JobSpec
+from lvmcore.runs import JobSpec, Store
 from lvmcore.runs.execute import execute
 from lvmcore.runs.spec import now
 from tests.app.conftest import OpenPage, Wait
@@ -101,3 +104,44 @@ def test_a_resume_that_is_refused_says_why(
     assert "No space left" in texts(page.error)
     assert services.store().get(run).ended is not None
     assert services.store().get(run).submitted < now()
+
+
+@pytest.fixture
+def quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A home of the test's own, on which no launcher starts anything."""
+    monkeypatch.setenv("LATENTBOARD_HOME", str(tmp_path / "quiet"))
+    monkeypatch.setattr(services, "launcher", lambda: None)
+    monkeypatch.setattr(services, "warm_up", lambda: None)
+    return services.store()
+
+
+def test_a_run_that_waits_to_go_on_keeps_its_curves_and_says_what_it_waits_for(
+    open_page: OpenPage, quiet: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = stopped("interrupted", 15)
+    services.resume(run)
+    page = open_page("fit", run=run)
+    assert not page.exception
+    assert "it is being started" in texts(page.markdown)
+    assert page.get("echarts_chart")
+
+    with quiet.own(quiet.get(run).spec):  # another run is under way
+        page.run()
+        assert "as soon as a run before it ends" in texts(page.markdown)
+        folder = quiet.job_folder(run)
+        folder.write_state(dataclasses.replace(folder.state(), memory=3 * 10**9))
+        monkeypatch.setattr(panel, "available_memory", lambda: 10**9)
+        page.run()
+        assert "starts when 3.0 GB of memory are free" in texts(page.markdown).replace("\\", "")
+
+
+def test_a_full_queue_is_said_on_the_page(open_page: OpenPage, quiet: Store) -> None:
+    dataset = dataset_with_labels()
+    quiet.put_dataset(dataset)
+    for _ in range(quiet.most_waiting):
+        quiet.submit(JobSpec(dataset.digest, dataset.name, "ppca"))
+    page = open_page("fit")
+    page.button(state.widget("fit", "start")).click().run()
+    assert not page.exception
+    assert "queue is full: 20 runs wait already" in texts(page.error).replace("\\", "")
+    assert "run" not in page.query_params

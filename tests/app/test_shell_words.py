@@ -67,3 +67,10 @@ def test_long_names_are_cut_and_long_lists_counted() -> None:
 )
 def test_when(seconds: float, shown: str) -> None:
     assert words.when(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(0, "0.0 GB"), (440_000_000, "0.4 GB"), (12_340_000_000, "12.3 GB")]
+)
+def test_sizes_are_in_gigabytes(count: int, shown: str) -> None:
+    assert words.size(count) == shown
