@@ -24,6 +24,8 @@ __all__ = ["TSNE", "UMAP", "Isomap"]
 
 FloatArray = NDArray[np.float64]
 EARLY_STEPS = 250
+# Telling the divergence costs up to half a step, so of more rows only every fifth step is told.
+MANY_ROWS, STEPS_APART = 1000, 5
 
 Metric = Annotated[
     Literal["euclidean", "manhattan", "chebyshev", "cosine"],
@@ -148,8 +150,9 @@ class TSNE(_MapOnly):
     def _fit(self, problem: Problem) -> Outcome:
         import openTSNE
 
-        meter = _Meter(problem.callback, self.max_iter)
         early = min(EARLY_STEPS, self.max_iter // 3)
+        every = 1 if len(problem.Y) < MANY_ROWS else STEPS_APART
+        meter = _Meter(problem.callback, early, every, self.max_iter)
         library = openTSNE.TSNE(
             n_components=problem.n_components,
             perplexity=self._possible_perplexity(len(problem.Y)),
@@ -158,7 +161,7 @@ class TSNE(_MapOnly):
             metric=self.metric,
             random_state=problem.generator.initial_seed(),
             callbacks=meter,
-            callbacks_every_iters=1,
+            callbacks_every_iters=every,
         )
         self._keep(np.asarray(library.fit(to_numpy(problem.Y))))
         return Outcome(math.nan, tuple(meter.history), converged=not meter.stopped)
@@ -175,25 +178,29 @@ class TSNE(_MapOnly):
 
 
 class _Meter:
-    """What openTSNE calls at every step: reports it, and stops the fit when asked to."""
+    """What openTSNE calls now and then: reports the step, and stops the fit when asked to."""
 
-    def __init__(self, callback: Callback | None, total: int) -> None:
+    def __init__(self, callback: Callback | None, early: int, every: int, total: int) -> None:
         self.history: list[FitStep] = []
         self.stopped = False
-        self._callback, self._total = callback, total
+        self._callback, self._early, self._total = callback, early, total
+        self._before = early if early < every else 0  # a short first phase is not told of
+        self._last = 0
         self._began = time.perf_counter()
         self._last_snapshot = -math.inf
 
     def __call__(self, iteration: int, divergence: float, embedding: Any) -> bool:
-        del iteration  # begins anew in the second phase
+        if iteration <= self._last:  # the library counts anew in its second phase
+            self._before = self._early
+        self._last = iteration
         seconds = time.perf_counter() - self._began
-        n, terms = len(self.history) + 1, {"KL divergence": float(divergence)}
+        n, terms = self._before + iteration, {"KL divergence": float(divergence)}
         step = FitStep(n, self._total, seconds, math.nan, terms)
         self.history.append(step)
         if self._callback is None:
             return False
         due = seconds - self._last_snapshot >= SECONDS_BETWEEN_SNAPSHOTS
-        if due or n == self._total:
+        if due or n > self._total - STEPS_APART:
             self._last_snapshot = seconds
             mean = torch.as_tensor(np.array(embedding, dtype=np.float64))
             relevance = {"data": torch.as_tensor(_spread(to_numpy(mean)))}

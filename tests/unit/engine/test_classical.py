@@ -154,6 +154,17 @@ def test_tsne_tells_every_step_and_no_bound() -> None:
     assert np.corrcoef(last.mean[:, 0], at_the_end[:, 0])[0, 1] > 0.99
 
 
+def test_of_many_rows_every_fifth_step_is_told() -> None:
+    X = np.random.default_rng(0).normal(size=(1000, 3))
+    model = TSNE(max_iter=60, perplexity=5.0).fit(X)
+    assert [step.iteration for step in model.history_] == list(range(5, 61, 5))
+    stopped = TSNE(max_iter=60, perplexity=5.0).fit(X, callback=lambda step: step.iteration == 35)
+    assert stopped.history_[-1].iteration == 35
+    assert not stopped.converged_
+    short = TSNE(max_iter=14, perplexity=5.0).fit(X)  # four steps of the first kind, then ten
+    assert [step.iteration for step in short.history_] == [9, 14]
+
+
 def test_watching_tsne_changes_nothing() -> None:
     X, _ = wine()
     watched = TSNE(max_iter=40).fit(X, callback=lambda step: None)
