@@ -119,6 +119,8 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     inducing_inputs_: dict[str, FloatArray]
     converged_: bool
     notes_: tuple[str, ...]
+    # Columns that whoever fitted the model gave it as log(1 + x): kept with it for new tables.
+    log1p_: tuple[str, ...] = ()
 
     @classmethod
     def parameters(cls) -> tuple[Parameter, ...]:
@@ -165,7 +167,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         check_settings(type(self), self.get_params(deep=False))
         data = self._check_rows(X, reset=True)
         labels = self._check_labels(y, len(data))
-        self.notes_ = ()
+        self.notes_ = self.log1p_ = ()
         self._standardiser = Standardiser.fit(data, self._column_names())
         if self._standardiser.constant.any():
             self._note(self._standardiser.describe_constant())
@@ -331,6 +333,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             "elbo": self.elbo_,
             "converged": self.converged_,
             "notes": list(self.notes_),
+            "log1p": list(self.log1p_),
             "n_features_in": self.n_features_in_,
             "feature_names_in": (
                 [str(name) for name in self.feature_names_in_]
@@ -346,6 +349,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.elbo_ = float(meta["elbo"])
         self.converged_ = bool(meta["converged"])
         self.notes_ = tuple(meta["notes"])
+        self.log1p_ = tuple(meta.get("log1p", ()))  # files of earlier versions have none
         self.history_ = persistence.history_from(arrays)
         self.n_iter_ = len(self.history_)
         self.n_features_in_ = int(meta["n_features_in"])

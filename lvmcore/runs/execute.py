@@ -172,6 +172,7 @@ def _fit(
     X = pd.DataFrame(dataset.X, columns=list(dataset.feature_names))
     y = None if model.capabilities.labels == "none" else dataset.labels
     model._fit_from(X, y, callback=watch, checkpoint=Checkpoint(folder.checkpoint_path))
+    model.log1p_ = tuple(np.array(dataset.feature_names, dtype=object)[dataset.log1p].tolist())
     return model, dataset, held_out, state
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from lvmcore.runs.command import read_source
 __all__ = ["place_rows", "transform"]
 
 _NAMED = 8
+_LEVEL = " = "  # between the column and the level in the name of a 0/1 feature
 
 
 def transform(arguments: argparse.Namespace) -> int:
@@ -68,7 +69,8 @@ def place_rows(
     """Where the rows of a table lie on a model's map.
 
     Columns are matched by name, in whatever order they stand; those that the model does not know
-    are not used. A row that lacks a cell is left out where the model needs every cell.
+    are not used. What a run learned as log(1 + x), or as one 0/1 feature a level, is made so here
+    too. A row that lacks a cell is left out where the model needs every cell.
 
     Args:
         model: a fitted model.
@@ -84,22 +86,25 @@ def place_rows(
         UnsupportedError: the model cannot place new rows.
     """
     names = _columns(model, table)
-    unknown = [name for name in names if name not in table.frame]
-    others = [name for name in map(str, table.frame.columns) if name not in (*names, row_id)]
+    coded = {name: column for name in names if (column := _coded(name, table)) is not None}
+    unknown = [name for name in names if name not in table.frame and name not in coded]
+    used = {*names, *coded.values(), row_id}
+    others = [name for name in map(str, table.frame.columns) if name not in used]
     if unknown:
         beside = f" It has besides: {_listed(others)}." if others else ""
         raise DataError(
             f"{table.name!r} lacks {_listed(unknown)}: expected the {len(names)} columns that the "
             f"model was fitted to, by the same names.{beside}"
         )
-    dataset = table.dataset(features=names, row_id=row_id)
-    empty = [name for name in names if name not in dataset.feature_names]
+    dataset = _learned(model, table, names, coded, row_id)
+    empty = [name for name in names if name not in (*dataset.feature_names, *coded)]
     if empty and not model.capabilities.missing_cells:
         raise DataError(
             f"Every cell of {_listed(empty)} is missing in {table.name!r}, and {model.title} "
             "needs every cell."
         )
-    X, ids, left_out = _complete(model, dataset, names)
+    strange = [name for name in dataset.feature_names if name not in names]
+    X, ids, left_out = _complete(model, dataset, names, coded)
     where = model.posterior(X if hasattr(model, "feature_names_in_") else X.to_numpy())
     columns: dict[str, Any] = {"row_id": ids}
     dimensions = range(where.mean.shape[1])
@@ -108,16 +113,46 @@ def place_rows(
         sd = np.sqrt(where.variance)
         columns |= {f"z{q + 1}_sd": sd[:, q] for q in dimensions}
     notes = (*table.notes, *(note for note in dataset.notes if note not in table.notes))
+    if strange:
+        told = "levels that the model does not know, which are as none of its own"
+        left_out = (*left_out, f"There are {told}: {_listed(strange)}.")
     if others:
         left_out = (*left_out, f"Not used, as the model does not know them: {_listed(others)}.")
     return pd.DataFrame(columns), (*notes, *left_out)
 
 
+def _coded(name: str, table: Table) -> str | None:
+    """The column that a feature "column = level" codes as 0 and 1; None where it does not."""
+    if name in table.frame:
+        return None
+    starts = [at for at in range(len(name)) if name.startswith(_LEVEL, at)]
+    return next((name[:at] for at in starts if name[:at] in table.frame), None)
+
+
+def _learned(
+    model: LatentVariableModel,
+    table: Table,
+    names: Sequence[str],
+    coded: Mapping[str, str],
+    row_id: str | None,
+) -> Dataset:
+    """The table as the model learned such tables: with the same logarithms and 0/1 features."""
+    plain = [name for name in names if name not in coded]
+    logs = [name for name in model.log1p_ if pd.api.types.is_numeric_dtype(table.frame[name].dtype)]
+    types = dict.fromkeys(logs, "numeric") | dict.fromkeys(coded.values(), "category")
+    return table.with_types(types).dataset(
+        features=plain, row_id=row_id, log1p=logs, one_hot=list(dict.fromkeys(coded.values()))
+    )
+
+
 def _complete(
-    model: LatentVariableModel, dataset: Dataset, names: Sequence[str]
+    model: LatentVariableModel, dataset: Dataset, names: Sequence[str], coded: Mapping[str, str]
 ) -> tuple[pd.DataFrame, list[str], tuple[str, ...]]:
     """The rows that can be placed, with the model's columns in its order; their names; a note."""
     X = pd.DataFrame(dataset.X, columns=list(dataset.feature_names)).reindex(columns=list(names))
+    for name, column in coded.items():
+        if name not in dataset.feature_names:  # no row of this table has that level
+            X[name] = np.where(dataset.frame[column].isna(), np.nan, 0.0)
     ids = dataset.row_ids
     gone = X.isna().any(axis=1).to_numpy()
     if model.capabilities.missing_cells or not gone.any():
