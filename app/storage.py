@@ -37,10 +37,10 @@ def show(jobs: Sequence[Job]) -> None:
     runs: dict[str, list[Job]] = {digest: [] for digest in names}
     for job in jobs:
         runs.setdefault(job.spec.dataset, []).append(job)
-    room = {
-        digest: usage.datasets.get(digest, 0) + sum(usage.runs.get(j.id, 0) for j in runs[digest])
-        for digest in names
-    }
+    room = {digest: usage.datasets.get(digest, 0) for digest in names}
+    for job in store.list(kind=None):  # what scores them takes room too
+        if job.spec.dataset in room:
+            room[job.spec.dataset] += usage.runs.get(job.id, 0)
     choice, button = st.columns([2, 1], vertical_alignment="bottom")
     digest = choice.selectbox(
         "Data set",

@@ -17,7 +17,7 @@ _HEIGHT = 460
 def page() -> None:
     """Draw the page."""
     st.title("Runs")
-    jobs = _jobs()
+    jobs = services.store().list()
     if not jobs:
         _empty()
     else:
@@ -38,11 +38,6 @@ def page() -> None:
     storage.show(jobs)
 
 
-def _jobs() -> list[Job]:
-    """The fits, newest first."""
-    return [job for job in services.store().list() if job.spec.kind == "fit"]
-
-
 def _stand(jobs: list[Job]) -> tuple[object, ...]:
     """What the rest of the page has to be drawn anew for: what has ended, what is ticked."""
     return tuple((job.id, job.status, job.stage == "finished") for job in jobs), state.chosen_runs()
@@ -55,7 +50,7 @@ def _table(cards: Mapping[str, ModelCard], drawn: tuple[object, ...] | None) -> 
         cards: of the models, by key.
         drawn: how things stood when the page was drawn; None where they do not change.
     """
-    jobs = _jobs()
+    jobs = services.store().list()
     if drawn is not None and drawn != _stand(jobs):
         st.rerun()
     ids = tuple(job.id for job in jobs)

@@ -31,7 +31,7 @@ def list_runs(arguments: argparse.Namespace) -> int:
         The exit status, 0.
     """
     store = Store()
-    jobs = _jobs(store)
+    jobs = store.list()
     if arguments.json:
         print(dump_json([_facts(job) for job in jobs], indent=1))
         return 0
@@ -153,10 +153,6 @@ def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
-def _jobs(store: Store) -> list[Job]:
-    return [job for job in store.list() if job.spec.kind == "fit"]
-
-
 def _find(store: Store, name: str) -> Job:
     """The run whose id begins so.
 
@@ -164,7 +160,7 @@ def _find(store: Store, name: str) -> Job:
         ConfigError: several do.
         DataError: none does.
     """
-    found = [job for job in _jobs(store) if job.id.startswith(name.lower())]
+    found = [job for job in store.list() if job.id.startswith(name.lower())]
     if not found or not name:
         raise DataError(f"There is no run {name!r} in {store.home}. `lvmcore runs` lists them.")
     if len(found) > 1:

@@ -126,6 +126,31 @@ def test_a_model_without_names_takes_as_many_columns_in_their_order(
     assert "3 columns without names" in capsys.readouterr().err
 
 
+def test_logarithms_and_levels_are_made_as_the_run_learned_them(
+    tmp_path: Path, rng: np.random.Generator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, folder, out = tmp_path / "table.csv", tmp_path / "run", tmp_path / "out.csv"
+    frame = pd.DataFrame(rng.standard_normal((60, 2)), columns=["p", "q"])
+    frame["dose"] = np.exp(2 * rng.standard_normal(60))
+    frame["site"] = ["north", "south = far", "west"] * 20
+    frame.to_csv(table, index=False)
+    fit = ["fit", str(table), "--model", "ppca", "--no-label", "--set", "n_components=2"]
+    learned = ["--features", "p,q,dose", "--log1p", "dose", "--one-hot", "site"]
+    assert cli.main([*fit, *learned, "--out", str(folder)]) == 0
+    fitted = pd.read_parquet(folder / "embedding.parquet")
+    some = frame.iloc[[7, 4, 1]].reset_index(drop=True)  # one level only
+    for rows, places in ((frame, range(60)), (some, [7, 4, 1])):
+        assert run(tmp_path, folder, rows, "--out", str(out)) == 0
+        found = pd.read_csv(out)
+        expected = fitted.iloc[list(places)]
+        np.testing.assert_allclose(found[["z1", "z2"]], expected[["z1", "z2"]], atol=1e-9)
+    capsys.readouterr()
+    some.loc[1, "site"] = "east"
+    assert run(tmp_path, folder, some, "--out", str(out)) == 0
+    assert "levels that the model does not know" in (said := capsys.readouterr().out)
+    assert "'east'" in said
+
+
 def test_missing_and_further_columns_are_named(
     file: Path, rows: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
