@@ -19,21 +19,24 @@ _key = partial(state.widget, "compare")
 
 
 def show(jobs: Sequence[Job]) -> None:
-    """How well each map does, each figure with its protocol."""
-    shown = [job for job in jobs if job.has_model]
-    if not shown:
+    """Draw the table, and the means to complete it.
+
+    Args:
+        jobs: the runs whose maps are shown, in their order.
+    """
+    if not jobs:
         return
     st.subheader("How well they do")
-    measured = {job.id: services.measured(job) for job in shown}
+    measured = {job.id: services.measured(job) for job in jobs}
     titles = comparing.names(jobs)
-    rows = [(titles[job.id], measured[job.id]) for job in shown]
+    rows = [(titles[job.id], measured[job.id]) for job in jobs]
     st.html(comparing.table(rows))
     st.caption(
         "The best of each column is set in bold. A dash has its reason, and a figure how it was "
         "measured: point at it, or open the list below. † Labels that a fit has seen are not "
         "scored: the model is fitted anew to 80 % of the rows and scored on the other 20 %."
     )
-    unscored = [job for job in shown if measured[job.id].unscored]
+    unscored = [job for job in jobs if measured[job.id].unscored]
     if unscored and st.button(
         f"Measure {count(len(unscored), 'map')} on held-out rows",
         key=_key("score"),
@@ -43,7 +46,7 @@ def show(jobs: Sequence[Job]) -> None:
             services.start_score(job)
         st.rerun()
     if any(one.under_way for one in measured.values()):
-        st.fragment(_wait, run_every=_EVERY_SECONDS)([job.id for job in shown])
+        st.fragment(_wait, run_every=_EVERY_SECONDS)([job.id for job in jobs])
     with st.expander("How each figure was measured"):
         for name, one in rows:
             lines = [

@@ -47,7 +47,7 @@ def page() -> None:
         st.subheader("The selection")
         clear = partial(state.set_compared_region, "", None)
         aside.selected_rows(whole, chosen, drawn_on, key=_key, clear=clear)
-    standing.show(jobs)
+    standing.show([job for job in jobs if job.id in maps])
 
 
 # ---- which maps ------------------------------------------------------------------------------
