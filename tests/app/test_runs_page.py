@@ -234,6 +234,24 @@ def test_a_run_under_way_shows_how_far_it_is_and_is_not_deleted(
     assert len(store.list()) == 4
 
 
+def test_a_run_that_was_interrupted_can_be_resumed(
+    store: Store, open_page: OpenPage, toy: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(services, "resume", asked.append)
+    done = ran(store, toy, "ppca", n_components=2)
+    dead = store.submit(JobSpec(toy.digest, "toy", "ldgd"))
+    with store.job_folder(dead).lock():
+        mark_running(store.job_folder(dead))
+    page = tick(open_page("runs"), dead)
+    assert page.main.dataframe[0].value["Status"].tolist()[0] == "interrupted"
+    button(page, "Resume").click().run()  # type: ignore[attr-defined]
+    assert not page.exception
+    assert asked == [dead]
+    tick(page, done)
+    assert "Resume" not in [one.label for one in page.main.button]
+
+
 def test_a_run_of_an_unknown_model_is_listed(
     store: Store, open_page: OpenPage, toy: Dataset
 ) -> None:
