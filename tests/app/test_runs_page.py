@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -102,6 +103,19 @@ def test_the_table_has_a_row_for_each_run_newest_first(
     size = store.size().total
     assert f"{size / 1000:.0f} kB in 1 data set and 3 runs" in said(page)
     assert str(store.home) in texts(page.code)
+
+
+def test_accuracy_on_rows_held_out_has_a_column_once_there_is_some(
+    store: Store, toy: Dataset, three: list[str], open_page: OpenPage
+) -> None:
+    assert "Held-out accuracy" not in open_page("runs").main.dataframe[0].value
+    held_out = replace(toy, held_out=np.arange(len(toy)) % 4 == 0)
+    run = ran(store, held_out, "ldgd", n_components=2, n_inducing=5, max_iter=4)
+    table = open_page("runs").main.dataframe[0].value
+    figure = store.get(run).metrics["held_out_accuracy"].value
+    assert figure is not None
+    assert table["Held-out accuracy"].tolist()[0] == figure
+    assert table["Held-out accuracy"].isna().tolist() == [False, True, True, True]
 
 
 def test_several_runs_are_told_apart_and_drawn_in_one_chart(
