@@ -16,7 +16,12 @@ __all__ = ["PROGRESS", "changed", "differences", "listing", "names", "size", "un
 
 #: The column that is there only while something is under way.
 PROGRESS = "Progress"
-_FIGURES = {"1-NN": "knn_accuracy", "Trustworthiness": "trustworthiness"}
+_HELD_OUT = "Held-out accuracy"
+_FIGURES = {
+    "1-NN": "knn_accuracy",
+    _HELD_OUT: "held_out_accuracy",
+    "Trustworthiness": "trustworthiness",
+}
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 Cards = Mapping[str, ModelCard]
@@ -73,8 +78,8 @@ def listing(jobs: Sequence[Job], cards: Cards, shares: Mapping[str, float]) -> p
 
     Returns:
         One row a run. Numbers stay numbers, so that the table can be sorted; what a run has not
-        is missing. The column PROGRESS is there only where ``shares`` holds something, and that of
-        notes only where there is one.
+        is missing. The column PROGRESS is there only where ``shares`` holds something, those of
+        held-out accuracy and of notes only where there is one.
     """
     columns: dict[str, Any] = {
         "Name": [shortened(job.name, 80) for job in jobs],
@@ -88,7 +93,8 @@ def listing(jobs: Sequence[Job], cards: Cards, shares: Mapping[str, float]) -> p
     columns["Bound"] = pd.Series([job.elbo for job in jobs], dtype="float64")
     for title, key in _FIGURES.items():
         values = [job.metrics[key].value if key in job.metrics else None for job in jobs]
-        columns[title] = pd.Series(values, dtype="float64")
+        if title != _HELD_OUT or any(value is not None for value in values):
+            columns[title] = pd.Series(values, dtype="float64")
     columns["Seconds"] = pd.Series([job.seconds for job in jobs], dtype="float64")
     columns["When"] = pd.Series([job.submitted for job in jobs], dtype="datetime64[us, UTC]")
     if any(job.note for job in jobs):

@@ -85,6 +85,9 @@ _COLUMNS = {
         format="%.3f",
         help="1-NN accuracy on the map, of models that never see the labels",
     ),
+    "Held-out accuracy": st.column_config.NumberColumn(
+        format="%.3f", help="Of classes, on rows that the fit did not see"
+    ),
     "Trustworthiness": st.column_config.NumberColumn(
         format="%.3f", help="Of 5 neighbours; the Latent page has its protocol"
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -102,6 +103,19 @@ def test_the_table_has_a_row_for_each_run_newest_first(
     size = store.size().total
     assert f"{size / 1000:.0f} kB in 1 data set and 3 runs" in said(page)
     assert str(store.home) in texts(page.code)
+
+
+def test_accuracy_on_rows_held_out_has_a_column_once_there_is_some(
+    store: Store, toy: Dataset, three: list[str], open_page: OpenPage
+) -> None:
+    assert "Held-out accuracy" not in open_page("runs").main.dataframe[0].value
+    held_out = replace(toy, held_out=np.arange(len(toy)) % 4 == 0)
+    run = ran(store, held_out, "ldgd", n_components=2, n_inducing=5, max_iter=4)
+    table = open_page("runs").main.dataframe[0].value
+    figure = store.get(run).metrics["held_out_accuracy"].value
+    assert figure is not None
+    assert table["Held-out accuracy"].tolist()[0] == figure
+    assert table["Held-out accuracy"].isna().tolist() == [False, True, True, True]
 
 
 def test_several_runs_are_told_apart_and_drawn_in_one_chart(
@@ -232,6 +246,24 @@ def test_a_run_under_way_shows_how_far_it_is_and_is_not_deleted(
         delete[0].click().run()
         assert "while a run of it is under way: slow" in page.main.error[0].value.replace("\\", "")
     assert len(store.list()) == 4
+
+
+def test_a_run_that_was_interrupted_can_be_resumed(
+    store: Store, open_page: OpenPage, toy: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(services, "resume", asked.append)
+    done = ran(store, toy, "ppca", n_components=2)
+    dead = store.submit(JobSpec(toy.digest, "toy", "ldgd"))
+    with store.job_folder(dead).lock():
+        mark_running(store.job_folder(dead))
+    page = tick(open_page("runs"), dead)
+    assert page.main.dataframe[0].value["Status"].tolist()[0] == "interrupted"
+    button(page, "Resume").click().run()  # type: ignore[attr-defined]
+    assert not page.exception
+    assert asked == [dead]
+    tick(page, done)
+    assert "Resume" not in [one.label for one in page.main.button]
 
 
 def test_a_run_of_an_unknown_model_is_listed(
