@@ -44,17 +44,20 @@ def test_python_example_runs(
         assert (tmp_path / "iris.safetensors").is_file()
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if " bench " not in c])
-def test_command_runs(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    program, *arguments = shlex.split(command)
-    assert program == "lvmcore"
-    assert cli.main(arguments) == 0
-    if "--out" in arguments:
-        folder = tmp_path / arguments[arguments.index("--out") + 1]
-        named = re.findall(r"`(\w+\.(?:json|jsonl|safetensors|parquet))`", README)
-        assert named
-        assert all((folder / name).is_file() for name in named)
+    monkeypatch.setenv("LATENTBOARD_HOME", str(tmp_path / "home"))
+    for command in COMMANDS:
+        program, *arguments = shlex.split(command)
+        assert program == "lvmcore"
+        if arguments[0] == "bench":
+            continue
+        assert cli.main(arguments) == 0, command
+        if "--out" in arguments:
+            assert (tmp_path / arguments[arguments.index("--out") + 1]).exists()
+    named = re.findall(r"`(\w+\.(?:json|jsonl|safetensors|parquet))`", README)
+    assert named
+    assert all((tmp_path / "wine-run" / name).is_file() for name in named)
 
 
 def test_every_model_is_in_the_table() -> None:
