@@ -131,6 +131,28 @@ class Dashboard:
         self.page.get_by_role("combobox", name="Or a sample").click()
         self.page.get_by_role("option", name=title).click()
 
+    def choose_in_cell(self, row: int, x: int, what: str) -> None:
+        """Choose in a cell of the table of columns.
+
+        Args:
+            row: of the cell, from 0.
+            x: where its column is, in pixels from the table's left edge.
+            what: the option.
+        """
+        self.settled()
+        cells = self.page.get_by_test_id("stDataFrame").last.locator(".dvn-scroller")
+        cells.click(position={"x": x, "y": 33 * (row + 1) + 16})  # waits until it holds still
+        option = self.page.get_by_role("option", name=what, exact=True)
+        for _ in range(10):  # the table takes keys only a moment after the click
+            self.page.keyboard.press("Enter")
+            try:
+                expect(option).to_be_visible(timeout=1500)
+                break
+            except AssertionError:
+                continue
+        option.click()
+        self.page.keyboard.press("Enter")
+
     def to_fit(self) -> None:
         """Go from the data to the Fit page."""
         self.settled()  # a button of the page before last is there until it is drawn anew

@@ -10,11 +10,7 @@ def _choose_type(dashboard: Dashboard, row: int, kind: str) -> None:
     page = dashboard.page
     dashboard.settled()
     expect(page.get_by_test_id("stDataFrame")).to_have_count(2)  # the preview and the editor
-    cells = page.get_by_test_id("stDataFrame").last.locator(".dvn-scroller")
-    cells.click(position={"x": 310, "y": 33 * (row + 1) + 16})  # waits until it holds still
-    page.keyboard.press("Enter")
-    page.get_by_role("option", name=kind, exact=True).click()
-    page.keyboard.press("Enter")
+    dashboard.choose_in_cell(row, 310, kind)
 
 
 def test_a_column_gets_another_type(dashboard: Dashboard) -> None:

@@ -35,10 +35,7 @@ def _click(dashboard: Dashboard, row: int, x: int) -> None:
 
 
 def _transform(dashboard: Dashboard, row: int, what: str) -> None:
-    _click(dashboard, row, _TRANSFORM_X)
-    dashboard.page.keyboard.press("Enter")
-    dashboard.page.get_by_role("option", name=what, exact=True).click()
-    dashboard.page.keyboard.press("Enter")
+    dashboard.choose_in_cell(row, _TRANSFORM_X, what)
 
 
 def test_columns_are_transformed_and_rows_held_out(dashboard: Dashboard, tmp_path: Path) -> None:
