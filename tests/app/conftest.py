@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from app import services, state
 from lvmcore.runs import Job
 
-MAIN = Path(services.__file__).with_name("main.py")
+MAIN = Path(state.__file__).with_name("main.py")
 #: Long, for a busy machine; nothing is measured here.
 PATIENCE_SECONDS = 120.0
 

@@ -110,8 +110,9 @@ def test_a_resume_that_is_refused_says_why(
 def quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A home of the test's own, on which no launcher starts anything."""
     monkeypatch.setenv("LATENTBOARD_HOME", str(tmp_path / "quiet"))
-    monkeypatch.setattr(services, "launcher", lambda: None)
-    monkeypatch.setattr(services, "warm_up", lambda: None)
+    for place in (services, services.server):
+        monkeypatch.setattr(place, "launcher", lambda: None)
+        monkeypatch.setattr(place, "warm_up", lambda: None)
     return services.store()
 
 

@@ -1,0 +1,283 @@
+"""Models to choose from, and runs: started, followed, stopped, scored, deleted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from app import comparing
+from app.cards import ModelCard, card_of, recommend
+from app.comparing import Measured
+from app.services import maps, server
+from app.services.tables import sample_dataset, shape
+from lvmcore.data import Dataset
+from lvmcore.errors import LatentboardError
+from lvmcore.runs import Estimate, Job, JobSpec, Store, curves_frame, to_csv_bytes
+
+if TYPE_CHECKING:
+    from lvmcore.results import FitStep, Snapshot
+
+__all__ = [
+    "Progress",
+    "add_method",
+    "cancel",
+    "cards",
+    "curves_csv",
+    "delete_dataset",
+    "delete_runs",
+    "devices",
+    "estimate",
+    "fit_sample",
+    "job",
+    "measured",
+    "progress",
+    "resume",
+    "start_fit",
+    "start_score",
+]
+
+_LOOK_AGAIN_SECONDS = 0.02
+
+
+@st.cache_resource(show_spinner="Loading the models")
+def cards() -> tuple[ModelCard, ...]:
+    """A card for each model, in the order of menus (loads torch)."""
+    from lvmcore.models import MODELS
+
+    return tuple(card_of(model) for model in MODELS.values())
+
+
+@st.cache_resource(show_spinner=False)
+def devices() -> tuple[str, ...]:
+    """Devices that this machine offers (loads torch)."""
+    import torch
+
+    return ("auto", "cpu", "cuda") if torch.cuda.is_available() else ("auto", "cpu")
+
+
+def job(run: str | None) -> Job | None:
+    """A run as it stands; None where there is no such run."""
+    if run is None:
+        return None
+    try:
+        return server.store().get(run)
+    except LatentboardError:
+        return None
+
+
+def start_fit(dataset: Dataset, key: str, parameters: Mapping[str, Any]) -> str:
+    """Put a fit in the queue.
+
+    Returns:
+        The run's id.
+
+    Raises:
+        ConfigError: a setting is not allowed, or the queue is full.
+        DataError: the dataset or the run cannot be kept.
+    """
+    spec = _spec(dataset, key, parameters)
+    server.store().put_dataset(dataset)
+    _, cost = server.estimator().known(spec)
+    run = server.store().submit(spec, memory=None if cost is None else cost.memory)
+    server.launcher()
+    return run
+
+
+def _spec(dataset: Dataset, key: str, parameters: Mapping[str, Any]) -> JobSpec:
+    from lvmcore.models import MODELS
+    from lvmcore.parameters import check_settings
+
+    return JobSpec(
+        dataset=dataset.digest,
+        dataset_name=dataset.name,
+        model=key,
+        parameters=check_settings(MODELS[key], parameters),
+        name=f"{MODELS[key].title} on {dataset.name}",
+    )
+
+
+def estimate(
+    dataset: Dataset, key: str, parameters: Mapping[str, Any]
+) -> tuple[bool, Estimate | None]:
+    """What a fit would cost: measured in a process of its own when it is asked for first.
+
+    Returns:
+        Whether the answer is known yet; the estimate, None where none can be made.
+    """
+    if "max_iter" not in parameters:  # in closed form, or of unknown length
+        return True, None
+    try:
+        spec = _spec(dataset, key, parameters)
+    except LatentboardError:
+        return True, None
+    found = server.estimator()
+    known, cost = found.known(spec)
+    if not known:
+        found.ask(spec, dataset)
+    return known, cost
+
+
+def add_method(dataset: Dataset, key: str) -> str:
+    """A run of a model with the settings that suit the dataset: the one there is, or a new one.
+
+    Returns:
+        The run's id.
+
+    Raises:
+        DataError: the dataset cannot be kept.
+    """
+    card = next(card for card in cards() if card.key == key)
+    parameters = card.suggest(shape(dataset))
+    found = server.store().find(JobSpec(dataset.digest, dataset.name, key, parameters))
+    return start_fit(dataset, key, parameters) if found is None else found.id
+
+
+def measured(job: Job) -> Measured:
+    """How well a run's map does, as far as it is known."""
+    from lvmcore.models import MODELS
+
+    score = server.store().find(_score_spec(job), failed=True)
+    return comparing.measured(job, score, MODELS[job.spec.model].capabilities)
+
+
+def start_score(job: Job) -> str:
+    """Score a run's model and settings on held-out rows, unless that was done or is under way.
+
+    Returns:
+        The id of the scoring run.
+    """
+    found = server.store().find(_score_spec(job))
+    if found is not None:
+        return found.id
+    run = server.store().submit(_score_spec(job))
+    server.launcher()
+    return run
+
+
+def _score_spec(job: Job) -> JobSpec:
+    spec = job.spec
+    return JobSpec(
+        dataset=spec.dataset,
+        dataset_name=spec.dataset_name,
+        model=spec.model,
+        parameters=spec.parameters,
+        name=f"Score of {spec.name}",
+        kind="score",
+    )
+
+
+def cancel(run: str, *, patience: float) -> None:
+    """Ask a run to stop, and wait for its end for so many seconds at most.
+
+    Raises:
+        DataError: there is no such run.
+    """
+    server.store().cancel(run)
+    deadline = time.monotonic() + patience
+    while not server.store().get(run).finished and time.monotonic() < deadline:
+        time.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def resume(run: str) -> None:
+    """Put a run that was stopped back in the queue.
+
+    Raises:
+        ConfigError: it cannot be resumed.
+        DataError: there is no such run, or the disk is full.
+    """
+    server.store().resume(run)
+    server.launcher()
+
+
+def fit_sample() -> str:
+    """Put a fit of the first sample in the queue, with the model and settings that suit it.
+
+    Returns:
+        The run's id.
+    """
+    dataset = sample_dataset()
+    key, _ = recommend(cards(), shape(dataset))
+    card = next(card for card in cards() if card.key == key)
+    return start_fit(dataset, key, card.suggest(shape(dataset)))
+
+
+@dataclass
+class Progress:
+    """The steps of a run as far as they have been read; safe to share between sessions.
+
+    Attributes:
+        steps: in order, without their snapshots.
+        snapshot: the last one; None before the first.
+    """
+
+    steps: list[FitStep] = field(default_factory=list)
+    snapshot: Snapshot | None = None
+    _read: int = 0
+    _guard: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def update(self, store: Store, run: str) -> None:
+        """Read the events that were written since the last time."""
+        with self._guard:
+            for event in store.events(run, after=self._read):
+                self._read = event.n
+                step = event.step
+                if step.snapshot is not None:
+                    self.snapshot = step.snapshot
+                self.steps.append(replace(step, snapshot=None))
+
+
+def progress(run: str) -> Progress:
+    """The steps of a run, up to date."""
+    found = _progress(server.home(), run, maps.attempt(run))
+    found.update(server.store(), run)
+    return found
+
+
+@st.cache_resource(show_spinner=False, max_entries=16)
+def _progress(home: str | None, run: str, attempt: int) -> Progress:
+    del home, run, attempt  # the cache's key
+    return Progress()
+
+
+def curves_csv(runs: Iterable[str]) -> bytes:
+    """The curves of some runs as CSV, one number a row: see ``lvmcore.runs.curves_frame``.
+
+    Raises:
+        DataError: there is no such run.
+    """
+    return to_csv_bytes(curves_frame(server.store(), runs))
+
+
+def delete_runs(runs: Iterable[str]) -> None:
+    """Delete runs, and what the server remembers of any.
+
+    Raises:
+        ConfigError: one is under way, and is left as it is with those after it.
+    """
+    try:
+        for run in runs:
+            server.store().delete(run)
+    finally:
+        _forget()
+
+
+def delete_dataset(digest: str) -> None:
+    """Delete a dataset with its runs, and what the server remembers of any.
+
+    Raises:
+        ConfigError: one of the runs is under way; nothing is deleted then.
+    """
+    try:
+        server.store().delete_dataset(digest)
+    finally:
+        _forget()
+
+
+def _forget() -> None:
+    _progress.clear()
+    maps.forget()

@@ -1,0 +1,179 @@
+"""Fitted models with the rows they were fitted to, and what is drawn and exported of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from app.colouring import Categories, categories
+from app.services import server
+from lvmcore.data import Dataset
+from lvmcore.runs import embedding_frame, map_picture, to_csv_bytes, to_parquet_bytes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from app.axes import Axes
+    from app.exploring import Ask, Grid, Reconstruction
+    from lvmcore.base import LatentVariableModel
+    from lvmcore.runs.picture import PictureFormat
+
+__all__ = [
+    "attempt",
+    "classes",
+    "embedding_csv",
+    "embedding_parquet",
+    "fitted_dataset",
+    "forget",
+    "heatmap",
+    "map_file",
+    "model",
+    "reconstruction",
+    "stored_dataset",
+]
+
+
+def stored_dataset(digest: str) -> Dataset:
+    """A dataset that a run was started on.
+
+    Raises:
+        DataError: the store holds none with this digest.
+    """
+    return _stored(server.home(), digest)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _stored(home: str | None, digest: str) -> Dataset:
+    return server.store_at(home).get_dataset(digest)
+
+
+def model(run: str) -> LatentVariableModel:
+    """The fitted model of a run.
+
+    Raises:
+        DataError: it has none.
+    """
+    return _model(server.home(), run, attempt(run))
+
+
+@st.cache_resource(show_spinner="Loading the model", max_entries=8)
+def _model(home: str | None, run: str, attempt: int) -> LatentVariableModel:
+    del attempt  # the cache's key: a run that was resumed ends with another model
+    return server.store_at(home).load_model(run)
+
+
+def attempt(run: str) -> int:
+    """Which attempt of a run this is: what was computed of an earlier one no longer holds."""
+    return server.store().get(run).attempt
+
+
+def fitted_dataset(run: str) -> Dataset:
+    """The rows that a run was fitted to, in the order of the model's map.
+
+    Raises:
+        DataError: there is no such run, or its dataset is gone.
+    """
+    return _fitted(server.home(), run)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _fitted(home: str | None, run: str) -> Dataset:
+    from lvmcore.models import MODELS
+    from lvmcore.runs.execute import rows_to_fit
+
+    spec = server.store_at(home).get(run).spec
+    rows, _ = rows_to_fit(_stored(home, spec.dataset), MODELS[spec.model])
+    return rows
+
+
+def classes(run: str) -> Categories | None:
+    """The class of each row that a run is fitted to; None without labels.
+
+    Raises:
+        DataError: there is no such run, or its dataset is gone.
+    """
+    return _classes(server.home(), run)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _classes(home: str | None, run: str) -> Categories | None:
+    import pandas as pd
+
+    dataset = _fitted(home, run)
+    if dataset.labels is None:
+        return None
+    return categories(pd.Series(dataset.labels, dtype=object), dataset.label_name or "label")
+
+
+def heatmap(run: str, ask: Ask) -> Grid:
+    """A heatmap of a run's map.
+
+    Raises:
+        DataError: the run has no model, or its dataset is gone.
+        UnsupportedError: the model cannot compute it.
+    """
+    return _heatmap(server.home(), run, attempt(run), ask)
+
+
+@st.cache_resource(show_spinner=False, max_entries=128)
+def _heatmap(home: str | None, run: str, attempt: int, ask: Ask) -> Grid:
+    from app import exploring
+
+    return exploring.heatmap(_model(home, run, attempt), _fitted(home, run), ask)
+
+
+def reconstruction(run: str, latent: tuple[float, ...]) -> Reconstruction:
+    """What a place of a run's map looks like in the data's units.
+
+    Raises:
+        DataError: the run has no model, or its dataset is gone.
+        UnsupportedError: the model cannot decode.
+    """
+    return _reconstruction(server.home(), run, attempt(run), latent)
+
+
+@st.cache_resource(show_spinner=False, max_entries=256)
+def _reconstruction(
+    home: str | None, run: str, attempt: int, latent: tuple[float, ...]
+) -> Reconstruction:
+    from app import exploring
+
+    return exploring.reconstruct(_model(home, run, attempt), _fitted(home, run), latent)
+
+
+def embedding_csv(run: str) -> bytes:
+    """A run's map as CSV: row id, label, latent means and sds.
+
+    Raises:
+        DataError: the run has no model, or its dataset is gone.
+    """
+    return to_csv_bytes(_embedding(run))
+
+
+def embedding_parquet(run: str) -> bytes:
+    """A run's map as Parquet: row id, label, latent means and sds.
+
+    Raises:
+        DataError: the run has no model, or its dataset is gone.
+    """
+    return to_parquet_bytes(_embedding(run))
+
+
+def _embedding(run: str) -> pd.DataFrame:
+    return embedding_frame(model(run), fitted_dataset(run))
+
+
+def map_file(run: str, axes: Axes, form: PictureFormat, *, sd_behind: bool) -> bytes:
+    """A run's map as a picture for print.
+
+    Raises:
+        DataError: the run has no model, or its dataset is gone.
+    """
+    return map_picture(model(run), fitted_dataset(run), axes, form, sd_behind=sd_behind)
+
+
+def forget() -> None:
+    """Let go of everything that was kept of runs and their datasets."""
+    for memory in (_stored, _model, _fitted, _classes, _heatmap, _reconstruction):
+        memory.clear()
