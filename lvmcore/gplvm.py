@@ -34,7 +34,7 @@ START_NOISE = 0.1
 SNAPSHOT_ROWS = 2000
 # From so many rows on, the suggested number of steps keeps a fit within two minutes on two cores.
 LONG_TABLE = 20_000
-LONG_TABLE_ROW_STEPS = 15_000_000
+LONG_TABLE_ROW_STEPS = 12_000_000
 # Draws from q(x), from the widened q(x), and from the prior.
 DENSITY_DRAWS = (128, 64, 64)
 

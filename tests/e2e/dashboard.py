@@ -27,6 +27,7 @@ LIVE = (
     "Share of relevance of each latent dimension",
 )
 MAP = "Map of the rows in two latent dimensions"
+_NAME_X = 150  # where the names are in the table of columns, in pixels from its left edge
 
 # The option of an ECharts chart, from the React component that draws it.
 _SPEC = """(node) => {
@@ -145,12 +146,16 @@ class Dashboard:
         """
         self.settled()
         cells = self.page.get_by_test_id("stDataFrame").last.locator(".dvn-scroller")
-        cells.click(position={"x": x, "y": 33 * (row + 1) + 16})  # waits until it holds still
         option = self.page.get_by_role("option", name=what, exact=True)
-        for _ in range(10):  # the table takes keys only a moment after the click
+        for _ in range(10):
+            # The table takes keys only a moment after the click. A second Enter would close a list
+            # that opens late and go a row down, so every try begins from another cell of the row.
+            self.page.keyboard.press("Escape")
+            for at in (_NAME_X, x):
+                cells.click(position={"x": at, "y": 33 * (row + 1) + 16})  # waits until it is still
             self.page.keyboard.press("Enter")
             try:
-                expect(option).to_be_visible(timeout=1500)
+                expect(option).to_be_visible(timeout=4000)
                 break
             except AssertionError:
                 continue
