@@ -14,6 +14,7 @@ __all__ = [
     "DEFAULT_SAMPLE",
     "PAGES",
     "Failed",
+    "NewTable",
     "PageName",
     "Reading",
     "Roles",
@@ -32,7 +33,9 @@ __all__ = [
     "go",
     "keep_source",
     "model_key",
+    "new_table",
     "open_run",
+    "placing",
     "point",
     "problem",
     "reading",
@@ -43,6 +46,8 @@ __all__ = [
     "set_compared_region",
     "set_failed",
     "set_model_key",
+    "set_new_table",
+    "set_placing",
     "set_point",
     "set_problem",
     "set_region",
@@ -58,13 +63,14 @@ __all__ = [
     "widget",
 ]
 
-PageName = Literal["data", "fit", "latent", "compare", "runs"]
+PageName = Literal["data", "fit", "latent", "new_rows", "compare", "runs"]
 
 #: The script of each page, beside main.py.
 PAGES: dict[PageName, str] = {
     "data": "views/data.py",
     "fit": "views/fit.py",
     "latent": "views/latent.py",
+    "new_rows": "views/new_rows.py",
     "compare": "views/compare.py",
     "runs": "views/runs.py",
 }
@@ -74,6 +80,7 @@ DEFAULT_SAMPLE = "wine"
 
 _QUERY_RUN = "run"
 _QUERY_COMPARED = "runs"
+_QUERY_PLACING = "rows"
 _RUN = "run"
 _SOURCE = "source"
 _READING = "reading"
@@ -85,6 +92,8 @@ _PROBLEM = "problem"
 _POINT = "latent.point"
 _REGION = "latent.region"
 _SHOWN = "latent.shown"
+_NEW_TABLE = "new_rows.table"
+_PLACING = "new_rows.placing"
 _CHOSEN = "runs.chosen"
 _COMPARED = "compare.runs"
 _COMPARED_REGION = "compare.region"
@@ -153,6 +162,21 @@ class Failed:
 
     upload: Upload
     message: str
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """A table of new rows that this session uploaded.
+
+    Attributes:
+        upload: the file.
+        reading: how to read it.
+        problem: why it cannot be read; None where it can.
+    """
+
+    upload: Upload
+    reading: Reading = Reading()
+    problem: str | None = None
 
 
 @dataclass(frozen=True)
@@ -348,6 +372,35 @@ def shown(run: str) -> Shown | None:
 def set_shown(run: str, shown: Shown | None) -> None:
     """Remember what the map was drawn with."""
     st.session_state[_SHOWN] = {run: shown}
+
+
+# ---- the page of new rows ---------------------------------------------------------------------
+
+
+def new_table() -> NewTable | None:
+    """The table of new rows that was uploaded last."""
+    return cast("NewTable | None", _get(_NEW_TABLE))
+
+
+def set_new_table(table: NewTable | None) -> None:
+    """Remember an uploaded table of new rows; None lets go of it."""
+    st.session_state[_NEW_TABLE] = table
+
+
+def placing(run: str) -> str | None:
+    """What places, or has placed, new rows on a run's map: as in the address, or as last here."""
+    named = st.query_params.get(_QUERY_PLACING)
+    memory: dict[str, str | None] = _get(_PLACING) or {}
+    return named or memory.get(run)
+
+
+def set_placing(run: str, placing: str | None) -> None:
+    """Show rows that were placed on a run's map: in the address from now on; None shows none."""
+    st.session_state[_PLACING] = {run: placing}
+    if placing is None:
+        st.query_params.pop(_QUERY_PLACING, None)
+    else:
+        st.query_params[_QUERY_PLACING] = placing
 
 
 # ---- the runs page ---------------------------------------------------------------------------

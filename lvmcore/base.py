@@ -295,18 +295,24 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
 
     @available_if(_has_density)  # type: ignore[untyped-decorator]
-    def score(self, X: ArrayLike, y: Any = None) -> float:
-        """Mean log predictive density per row, nats, in the data's units.
+    def score_samples(self, X: ArrayLike) -> FloatArray:
+        """Log predictive density of each row, labels unused, nats, in the data's units, [N].
 
-        Constant columns, which carry no density, are left out.
+        The density is that of the row's observed cells. Constant columns, which carry none, are
+        left out.
         """
-        del y
         check_is_fitted(self)
         Y = self._standardiser.transform(self._check_rows(X, reset=False))
         density = np.concatenate(
             [to_numpy(self._log_density(self._to_tensor(block))) for block in _blocks(Y)]
         )
-        return float(density.mean() - self._standardiser.log_volume)
+        return density - ~np.isnan(Y) @ self._standardiser.log_scale
+
+    @available_if(_has_density)  # type: ignore[untyped-decorator]
+    def score(self, X: ArrayLike, y: Any = None) -> float:
+        """Mean of ``score_samples(X)`` over the rows."""
+        del y
+        return float(self.score_samples(X).mean())
 
     # ---- saving --------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,13 +132,22 @@ def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         "transform",
         help="place the rows of a table on the map of a fitted model",
         description="Place the rows of a table on the map of a fitted model, and write their row "
-        "ids, latent means and sds. Columns are matched by name.",
+        "ids, latent means and sds; from a model that knows labels also their probabilities; and "
+        "how unusual each row is among those of the fit. Columns are matched by name.",
     )
     parser.set_defaults(command=_transform)
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="a model file, or the folder of a run")
     add("data", help="a file (CSV, TSV, their gzip, Parquet), sample:NAME or paper:NAME")
     add("--out", type=Path, required=True, metavar="FILE", help="what to write: .csv or .parquet")
+    add("--label", metavar="COLUMN",
+        help="column of classes to compare with (default: that of the fit's label)")  # fmt: skip
+    add("--no-label", action="store_true", help="compare with no label")
+    add("--abstain", type=_probability, default=0.5, metavar="P",
+        help="rows whose most probable class has less are not decided (default: 0.5)")  # fmt: skip
+    add("--fitted", metavar="FILE",
+        help="the table of the fit, where MODEL is a file or a folder outside the dashboard's "
+        "store: says how unusual rows are")  # fmt: skip
     add("--row-id", metavar="COLUMN",
         help="column that names the rows (default: the one that looks like it)")  # fmt: skip
     add("--no-row-id", action="store_true", help="number the rows instead")
@@ -170,6 +180,13 @@ def _header(text: str) -> int | bool:
     raise argparse.ArgumentTypeError(f"got {text!r}, expected a row number, yes or no")
 
 
+def _probability(text: str) -> float:
+    with suppress(ValueError):
+        if 0 <= float(text) <= 1:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"got {text!r}, expected a probability from 0 to 1")
+
+
 def _fit(arguments: argparse.Namespace) -> int:
     from lvmcore.runs.command import fit
 
@@ -177,7 +194,7 @@ def _fit(arguments: argparse.Namespace) -> int:
 
 
 def _transform(arguments: argparse.Namespace) -> int:
-    from lvmcore.runs.placing import transform
+    from lvmcore.runs.transform import transform
 
     return transform(arguments)
 

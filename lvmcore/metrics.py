@@ -20,6 +20,7 @@ __all__ = [
     "ClassificationScores",
     "classification_scores",
     "continuity",
+    "expected_calibration_error",
     "knn_accuracy",
     "nlpd",
     "procrustes",
@@ -218,3 +219,31 @@ def nlpd(truth: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
     if not (v > 0).all():
         raise DataError("A predictive variance is not positive, so it has no density.")
     return float(np.mean(0.5 * (math.log(2 * math.pi) + np.log(v) + (y - m) ** 2 / v)))
+
+
+def expected_calibration_error(
+    probability: ArrayLike, truth: ArrayLike, *, bins: int = 15
+) -> float:
+    """How far the probability of the predicted class is from how often it is right, 0 to 1.
+
+    ECE = Σ_b n_b/N |mean confidence in bin b − share right in bin b|, the confidence being the
+    largest probability of a row and the bins of equal width over 0 to 1 (Guo et al. 2017).
+
+    Args:
+        probability: of each class, rows add up to 1, [N, C].
+        truth: position of each row's class; one that is no class (−1) counts as wrong, [N].
+        bins: how many.
+
+    Raises:
+        DataError: the shapes do not fit, or there is no row.
+    """
+    P, y = np.asarray(probability, dtype=np.float64), np.asarray(truth)
+    if P.ndim != 2 or y.shape != (len(P),) or not len(P):
+        raise DataError(
+            f"Probabilities of shape {P.shape} and {y.shape} classes cannot be compared: expected "
+            "a row of probabilities for each class that is known, and at least one."
+        )
+    confidence, right = P.max(axis=1), P.argmax(axis=1) == y
+    place = np.clip(np.ceil(confidence * bins).astype(np.intp) - 1, 0, bins - 1)
+    gap = np.bincount(place, weights=confidence - right, minlength=bins)
+    return float(np.abs(gap).sum() / len(P))

@@ -85,6 +85,12 @@ def _export(opened: Opened) -> None:
                 help="Row id, label, latent means and sds.",
                 key=opened.key(f"embedding {ending}"),
             )
+        if opened.model.capabilities.new_rows and st.button(
+            "New rows",
+            key=opened.key("new rows"),
+            help="Place the rows of another table on this map.",
+        ):
+            state.go("new_rows")
 
 
 def _figures_and_notes(job: Job) -> None:
