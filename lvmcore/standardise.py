@@ -85,10 +85,13 @@ class Standardiser:
         full[:, ~self.constant] = variance * self.scale[~self.constant] ** 2
         return full
 
-    @property
-    def log_volume(self) -> float:
-        """Σ log scale: what turns a log density of standardised rows into data units."""
-        return float(np.log(self.scale[~self.constant]).sum())
+    def log_volume(self, observed: NDArray[np.bool_]) -> FloatArray:
+        """Σ log scale, [N]: what turns a log density of standardised rows into data units.
+
+        Args:
+            observed: which cells of the columns that vary have a density, [N, D'].
+        """
+        return np.asarray(observed @ np.log(self.scale[~self.constant]))
 
     def describe_constant(self) -> str:
         """One sentence that names the columns set aside."""
