@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import orthogonal_procrustes
+from scipy.stats import norm
 from sklearn.manifold import trustworthiness as sklearn_trustworthiness
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support, silhouette_score
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -20,6 +21,8 @@ __all__ = [
     "ClassificationScores",
     "classification_scores",
     "continuity",
+    "coverage",
+    "expected_calibration_error",
     "knn_accuracy",
     "nlpd",
     "procrustes",
@@ -218,3 +221,54 @@ def nlpd(truth: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
     if not (v > 0).all():
         raise DataError("A predictive variance is not positive, so it has no density.")
     return float(np.mean(0.5 * (math.log(2 * math.pi) + np.log(v) + (y - m) ** 2 / v)))
+
+
+def coverage(truth: ArrayLike, mean: ArrayLike, variance: ArrayLike, level: float) -> float:
+    """Share of values inside the central interval of a Gaussian prediction.
+
+    The interval of level p is m ± z√v with Φ(z) = (1 + p)/2; of calibrated predictions a share of
+    p lies inside.
+
+    Args:
+        truth: y, any shape.
+        mean: m, same shape.
+        variance: v with the noise in it, same shape.
+        level: p, between 0 and 1.
+
+    Raises:
+        DataError: there is no value, or the level is no share.
+    """
+    y, m = np.asarray(truth, dtype=np.float64), np.asarray(mean, dtype=np.float64)
+    if not 0 < level < 1 or not y.size:
+        raise DataError(
+            f"The coverage of {y.size} values at level {level!r} cannot be measured: expected at "
+            "least one value and a level between 0 and 1, such as 0.9."
+        )
+    reach = norm.ppf(0.5 * (1 + level)) * np.sqrt(np.asarray(variance, dtype=np.float64))
+    return float(np.mean(np.abs(y - m) <= reach))
+
+
+def expected_calibration_error(probability: ArrayLike, truth: ArrayLike, bins: int = 15) -> float:
+    """How far the largest class probability is from the share of rows where it is right.
+
+    Rows are put in bins of equal width by their largest probability; the mean over rows of
+    |share of right rows in the bin − mean probability in the bin| (Guo et al. 2017), 0 at best.
+
+    Args:
+        probability: of each class, [N, C].
+        truth: position of each row's class among the C, [N].
+        bins: how many.
+
+    Raises:
+        DataError: there is no row, or the shapes do not fit.
+    """
+    p, y = np.asarray(probability, dtype=np.float64), np.asarray(truth)
+    if p.ndim != 2 or y.shape != p.shape[:1] or not len(y):
+        raise DataError(
+            f"Probabilities of shape {p.shape} and classes of shape {y.shape} do not fit: expected "
+            "[N, C] and [N] with at least one row."
+        )
+    sure = p.max(axis=1)
+    excess = (p.argmax(axis=1) == y) - sure
+    places = np.clip(np.ceil(sure * bins).astype(np.intp) - 1, 0, bins - 1)
+    return float(np.abs(np.bincount(places, weights=excess, minlength=bins)).sum() / len(y))
