@@ -334,13 +334,12 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
 
     @available_if(_has_density)  # type: ignore[untyped-decorator]
-    def score(self, X: ArrayLike, y: Any = None) -> float:
-        """Mean log predictive density per row, nats, in the data's units.
+    def score_samples(self, X: ArrayLike) -> FloatArray:
+        """Log predictive density of each row, labels unused, nats, in the data's units, [N].
 
-        Constant columns, which carry no density, are left out; of a row that lacks cells it is
-        the density of the observed ones.
+        The density is that of the row's observed cells. Constant columns, which carry none, are
+        left out.
         """
-        del y
         check_is_fitted(self)
         Y = self._standardiser.transform(self._check_rows(X, reset=False))
         density = np.concatenate(
@@ -348,7 +347,13 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
         observed = ~np.isnan(Y)
         density[~observed.any(axis=1)] = 0.0  # of no cell at all it is 1
-        return float((density - self._standardiser.log_volume(observed)).mean())
+        return np.asarray(density - observed @ self._standardiser.log_scale)
+
+    @available_if(_has_density)  # type: ignore[untyped-decorator]
+    def score(self, X: ArrayLike, y: Any = None) -> float:
+        """Mean of ``score_samples(X)`` over the rows."""
+        del y
+        return float(self.score_samples(X).mean())
 
     # ---- saving --------------------------------------------------------------------------------
 

@@ -203,26 +203,6 @@ def classification_scores(truth: ArrayLike, predicted: ArrayLike) -> Classificat
     )
 
 
-def nlpd(truth: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
-    """Negative log predictive density of a Gaussian prediction, mean over cells, nats.
-
-    NLPD = mean ½ [log 2π v + (y − m)²/v]; lower is better.
-
-    Args:
-        truth: y, any shape.
-        mean: m, same shape.
-        variance: v with the noise in it, same shape.
-
-    Raises:
-        DataError: a variance is not positive.
-    """
-    y, m = np.asarray(truth, dtype=np.float64), np.asarray(mean, dtype=np.float64)
-    v: NDArray[np.float64] = np.asarray(variance, dtype=np.float64)
-    if not (v > 0).all():
-        raise DataError("A predictive variance is not positive, so it has no density.")
-    return float(np.mean(0.5 * (math.log(2 * math.pi) + np.log(v) + (y - m) ** 2 / v)))
-
-
 def coverage(truth: ArrayLike, mean: ArrayLike, variance: ArrayLike, level: float) -> float:
     """Share of values inside the central interval of a Gaussian prediction.
 
@@ -248,27 +228,49 @@ def coverage(truth: ArrayLike, mean: ArrayLike, variance: ArrayLike, level: floa
     return float(np.mean(np.abs(y - m) <= reach))
 
 
-def expected_calibration_error(probability: ArrayLike, truth: ArrayLike, bins: int = 15) -> float:
-    """How far the largest class probability is from the share of rows where it is right.
+def nlpd(truth: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
+    """Negative log predictive density of a Gaussian prediction, mean over cells, nats.
 
-    Rows are put in bins of equal width by their largest probability; the mean over rows of
-    |share of right rows in the bin − mean probability in the bin| (Guo et al. 2017), 0 at best.
+    NLPD = mean ½ [log 2π v + (y − m)²/v]; lower is better.
 
     Args:
-        probability: of each class, [N, C].
-        truth: position of each row's class among the C, [N].
+        truth: y, any shape.
+        mean: m, same shape.
+        variance: v with the noise in it, same shape.
+
+    Raises:
+        DataError: a variance is not positive.
+    """
+    y, m = np.asarray(truth, dtype=np.float64), np.asarray(mean, dtype=np.float64)
+    v: NDArray[np.float64] = np.asarray(variance, dtype=np.float64)
+    if not (v > 0).all():
+        raise DataError("A predictive variance is not positive, so it has no density.")
+    return float(np.mean(0.5 * (math.log(2 * math.pi) + np.log(v) + (y - m) ** 2 / v)))
+
+
+def expected_calibration_error(
+    probability: ArrayLike, truth: ArrayLike, *, bins: int = 15
+) -> float:
+    """How far the probability of the predicted class is from how often it is right, 0 to 1.
+
+    ECE = Σ_b n_b/N |mean confidence in bin b − share right in bin b|, the confidence being the
+    largest probability of a row and the bins of equal width over 0 to 1 (Guo et al. 2017).
+
+    Args:
+        probability: of each class, rows add up to 1, [N, C].
+        truth: position of each row's class; one that is no class (−1) counts as wrong, [N].
         bins: how many.
 
     Raises:
-        DataError: there is no row, or the shapes do not fit.
+        DataError: the shapes do not fit, or there is no row.
     """
-    p, y = np.asarray(probability, dtype=np.float64), np.asarray(truth)
-    if p.ndim != 2 or y.shape != p.shape[:1] or not len(y):
+    P, y = np.asarray(probability, dtype=np.float64), np.asarray(truth)
+    if P.ndim != 2 or y.shape != (len(P),) or not len(P):
         raise DataError(
-            f"Probabilities of shape {p.shape} and classes of shape {y.shape} do not fit: expected "
-            "[N, C] and [N] with at least one row."
+            f"Probabilities of shape {P.shape} and {y.shape} classes cannot be compared: expected "
+            "a row of probabilities for each class that is known, and at least one."
         )
-    sure = p.max(axis=1)
-    excess = (p.argmax(axis=1) == y) - sure
-    places = np.clip(np.ceil(sure * bins).astype(np.intp) - 1, 0, bins - 1)
-    return float(np.abs(np.bincount(places, weights=excess, minlength=bins)).sum() / len(y))
+    confidence, right = P.max(axis=1), P.argmax(axis=1) == y
+    place = np.clip(np.ceil(confidence * bins).astype(np.intp) - 1, 0, bins - 1)
+    gap = np.bincount(place, weights=confidence - right, minlength=bins)
+    return float(np.abs(gap).sum() / len(P))

@@ -85,13 +85,13 @@ class Standardiser:
         full[:, ~self.constant] = variance * self.scale[~self.constant] ** 2
         return full
 
-    def log_volume(self, observed: NDArray[np.bool_]) -> FloatArray:
-        """Σ log scale, [N]: what turns a log density of standardised rows into data units.
+    @property
+    def log_scale(self) -> FloatArray:
+        """Logarithms of the scales of the columns that vary, [D'].
 
-        Args:
-            observed: which cells of the columns that vary have a density, [N, D'].
+        Their sum over a row's observed columns turns its log density into data units.
         """
-        return np.asarray(observed @ np.log(self.scale[~self.constant]))
+        return np.asarray(np.log(self.scale[~self.constant]))
 
     def describe_constant(self) -> str:
         """One sentence that names the columns set aside."""

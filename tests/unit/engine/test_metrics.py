@@ -208,5 +208,5 @@ def test_calibration_error_of_honest_and_of_boastful_probabilities(
     boast = p**4 / (p**4).sum(axis=1, keepdims=True)
     assert expected_calibration_error(boast, y) > 0.1
     assert expected_calibration_error(np.eye(3)[y], y) == 0.0
-    with pytest.raises(DataError, match="do not fit"):
+    with pytest.raises(DataError, match="cannot be compared"):
         expected_calibration_error(p, y[:-1])
