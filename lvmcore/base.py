@@ -492,8 +492,15 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             )
 
     def _observed(self, Y: FloatArray) -> NDArray[np.bool_]:
-        """Which cells of standardised columns are observed, with notes where they are few."""
+        """Which cells of standardised columns are observed, with notes on those that are not."""
         observed = ~np.isnan(Y)
+        gaps = int((~observed).sum())
+        if gaps:
+            incomplete = int((~observed.all(axis=1)).sum())
+            self._note(
+                f"{gaps:,} of the {Y.size:,} cells {'is' if gaps == 1 else 'are'} missing, in "
+                f"{incomplete:,} of {len(Y):,} rows: the fit goes by the others."
+            )
         empty = int((~observed.any(axis=1)).sum())
         if empty:
             rows = "1 row has no" if empty == 1 else f"{empty:,} rows have no"
