@@ -9,6 +9,7 @@ stopping rule: what a row gets does not depend on which rows come with it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -20,6 +21,8 @@ __all__ = ["infer_rows", "minimise_rows", "polish_rows"]
 
 # log variances of q(x*) stay in this range.
 LOG_VARIANCE = (-18.0, 3.0)
+# Numbers in the matrices of rows with missing cells, which each have one; bounds memory.
+MASKED_CELLS = 1 << 23
 
 
 def infer_rows(
@@ -33,12 +36,12 @@ def infer_rows(
 ) -> tuple[Tensor, Tensor]:
     """q(x*) of rows from their columns alone.
 
-    Each row starts from the ``starts`` fitted rows whose reconstruction is nearest to it, and
-    keeps the best optimum.
+    Each row starts from the ``starts`` fitted rows whose reconstruction is nearest to it, in the
+    cells that it has, and keeps the best optimum. A row without any cell gets the prior.
 
     Args:
         decoder: the fitted data path.
-        Y: rows, standardised, [B, D].
+        Y: rows, standardised, NaN where a cell is missing, [B, D].
         mean: means of the fitted rows, [N, Q].
         variance: their variances, [N, Q].
         starts: optimisations a row.
@@ -47,22 +50,71 @@ def infer_rows(
     Returns:
         Means and variances, [B, Q] each.
     """
+    fitted = _Fitted(mean, variance, decoder.predict(mean)[0], min(starts, len(mean)), max_iter)
+    gaps = torch.isnan(Y)
+    complete = ~gaps.any(1)
+    x = Y.new_zeros(len(Y), 2 * mean.shape[1])  # mean 0 and log variance 0: the prior
+    if bool(complete.any()):
+        whole = Y[complete]
+        nearest = torch.cdist(whole, fitted.reconstruction)
+        x[complete] = fitted.place(
+            lambda rows, *q: decoder.expected_log_density(whole[rows], *q), nearest
+        )
+    some = torch.nonzero(~complete & ~gaps.all(1))[:, 0]
+    for block in torch.split(some, max(1, MASKED_CELLS // decoder.Z.shape[0] ** 2)):
+        observed = decoder.observe(Y[block])
+        nearest = _distances(Y[block], fitted.reconstruction)
+        x[block] = fitted.place(observed.expected_log_density, nearest)
     Q = mean.shape[1]
-    k = min(starts, len(mean))
-    reconstruction, _ = decoder.predict(mean)
-    nearest = torch.cdist(Y, reconstruction).topk(k, dim=1, largest=False).indices.reshape(-1)
-    target = Y.repeat_interleave(k, 0)
-
-    def objective(x: Tensor, rows: Tensor) -> Tensor:
-        mu, log_variance = x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE)
-        fit = decoder.expected_log_density(target[rows], mu, log_variance.exp())
-        return kl_standard_normal(mu, log_variance.exp()) - fit
-
-    start = torch.cat([mean[nearest], variance[nearest].log().clamp(*LOG_VARIANCE)], 1)
-    x, value = minimise_rows(objective, start, max_iter=max_iter)
-    best = value.reshape(-1, k).argmin(1) + k * torch.arange(len(Y), device=Y.device)
-    x = polish_rows(objective, x[best], best)
     return x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE).exp()
+
+
+def _distances(Y: Tensor, reconstruction: Tensor) -> Tensor:
+    """Squared distances over the cells of Y [B, D] that are not NaN, [B, N]."""
+    observed = ~torch.isnan(Y)
+    known = torch.where(observed, Y, 0.0)
+    away = known.square().sum(1, keepdim=True) - 2 * known @ reconstruction.T
+    return away + observed.to(Y) @ reconstruction.square().T
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """The rows of the fit, from which new ones start.
+
+    Attributes:
+        mean: [N, Q].
+        variance: [N, Q].
+        reconstruction: what they decode to, [N, D].
+        starts: optimisations a new row.
+        max_iter: evaluations of each at most.
+    """
+
+    mean: Tensor
+    variance: Tensor
+    reconstruction: Tensor
+    starts: int
+    max_iter: int
+
+    def place(self, fit: Callable[[Tensor, Tensor, Tensor], Tensor], distances: Tensor) -> Tensor:
+        """Means and log variances of new rows, [B, 2Q].
+
+        Args:
+            fit: (rows, means, variances) → E log p(row | x), of some of the new rows, [n].
+            distances: from the new rows to the fitted ones, [B, N].
+        """
+        Q, k = self.mean.shape[1], self.starts
+        nearest = distances.topk(k, dim=1, largest=False).indices.reshape(-1)
+
+        def objective(x: Tensor, rows: Tensor) -> Tensor:
+            mu, variance = x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE).exp()
+            new_rows = torch.div(rows, k, rounding_mode="floor")
+            return kl_standard_normal(mu, variance) - fit(new_rows, mu, variance)
+
+        logs = self.variance[nearest].log().clamp(*LOG_VARIANCE)
+        start = torch.cat([self.mean[nearest], logs], 1)
+        x, value = minimise_rows(objective, start, max_iter=self.max_iter)
+        best = value.reshape(-1, k).argmin(1) + k * torch.arange(len(distances)).to(nearest)
+        return polish_rows(objective, x[best], best)
 
 
 def minimise_rows(

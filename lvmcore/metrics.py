@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import orthogonal_procrustes
+from scipy.stats import norm
 from sklearn.manifold import trustworthiness as sklearn_trustworthiness
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support, silhouette_score
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -20,6 +21,7 @@ __all__ = [
     "ClassificationScores",
     "classification_scores",
     "continuity",
+    "coverage",
     "expected_calibration_error",
     "knn_accuracy",
     "nlpd",
@@ -199,6 +201,31 @@ def classification_scores(truth: ArrayLike, predicted: ArrayLike) -> Classificat
     return ClassificationScores(
         float(accuracy_score(y, p)), float(precision), float(recall), float(f1)
     )
+
+
+def coverage(truth: ArrayLike, mean: ArrayLike, variance: ArrayLike, level: float) -> float:
+    """Share of values inside the central interval of a Gaussian prediction.
+
+    The interval of level p is m ± z√v with Φ(z) = (1 + p)/2; of calibrated predictions a share of
+    p lies inside.
+
+    Args:
+        truth: y, any shape.
+        mean: m, same shape.
+        variance: v with the noise in it, same shape.
+        level: p, between 0 and 1.
+
+    Raises:
+        DataError: there is no value, or the level is no share.
+    """
+    y, m = np.asarray(truth, dtype=np.float64), np.asarray(mean, dtype=np.float64)
+    if not 0 < level < 1 or not y.size:
+        raise DataError(
+            f"The coverage of {y.size} values at level {level!r} cannot be measured: expected at "
+            "least one value and a level between 0 and 1, such as 0.9."
+        )
+    reach = norm.ppf(0.5 * (1 + level)) * np.sqrt(np.asarray(variance, dtype=np.float64))
+    return float(np.mean(np.abs(y - m) <= reach))
 
 
 def nlpd(truth: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:

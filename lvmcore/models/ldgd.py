@@ -17,6 +17,7 @@ from lvmcore.gplvm import (
     LONG_TABLE,
     LONG_TABLE_STEPS,
     START_VARIANCE,
+    DataTerm,
     GPLatentVariableModel,
     pca_start,
     snapshot_of,
@@ -58,7 +59,7 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
     F is the collapsed regression bound, so the regression path has no variational parameters.
     (Ziaei et al. 2024 sample x and keep q(U^r): the same model with a noisier, slower bound, and a
     noise of its own for each column.) The label term averages samples of x_n, then 20
-    Gauss–Hermite nodes. A row without a label leaves the label term only.
+    Gauss–Hermite nodes. A row without a label leaves the label term only, a missing cell F only.
 
     New rows are inferred from their columns alone. P(class k) = E_{q(x)} Φ(m_k/√(1 + v_k)), divided
     by the sum over the classes.
@@ -79,7 +80,12 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
     paper: ClassVar[str] = "Ziaei et al. 2024"
     order: ClassVar[int] = 0
     capabilities: ClassVar[Capabilities] = Capabilities(
-        labels="required", missing_labels=True, sampling=True, uncertainty=True, bound=True
+        labels="required",
+        missing_labels=True,
+        missing_cells=True,
+        sampling=True,
+        uncertainty=True,
+        bound=True,
     )
 
     classes_: NDArray[Any]
@@ -141,7 +147,7 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
             weight=self.label_weight,
             samples=self.n_samples,
         )
-        cells = problem.Y.numel() + round(self.label_weight * fit.signs.numel())
+        cells = fit.columns.count + round(self.label_weight * fit.signs.numel())
         schedule = Schedule(self.max_iter, self.learning_rate, cells)
         outcome = train(
             fit,
@@ -150,9 +156,8 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
             draws=FINAL_DRAWS,
             checkpoint=problem.checkpoint,
         )
+        self._decoder = fit.columns.decoder(fit.data, fit.rows)
         with torch.no_grad():
-            _, q = fit.data.bound(fit.rows, fit.Y, fit.squares)
-            self._decoder = fit.data.decoder(q)
             self._label_decoder = fit.labels.decoder()
         self._keep_rows(fit.rows)
         self._codes = np.asarray(self._labels.codes)
@@ -230,8 +235,7 @@ class _Fit:
         samples: int,
     ) -> None:
         self.rows, self.data, self.labels = rows, data, labels.to(problem.Y.device)
-        self.Y, self.weight, self.samples = problem.Y, weight, samples
-        self.squares = problem.Y.double().square().sum(0)
+        self.columns, self.weight, self.samples = DataTerm(problem), weight, samples
         self.generator = problem.generator
         assert problem.classes is not None
         self.labelled = torch.nonzero(problem.classes >= 0)[:, 0].to(problem.Y.device)
@@ -246,7 +250,7 @@ class _Fit:
         return [self.data.log_noise]
 
     def terms(self, draws: int = 1) -> dict[str, Tensor]:
-        bound, _ = self.data.bound(self.rows, self.Y, self.squares)
+        bound = self.columns.bound(self.data, self.rows)
         X = self.rows.draw(draws * self.samples, self.labelled, self.generator)
         return {
             "data fit": bound,

@@ -259,8 +259,7 @@ def rows_to_fit(
         n = int(dataset.held_out.sum())
         rows = "1 row" if n == 1 else f"{n:,} rows"
         kept = dataset.subset(~dataset.held_out, f"{rows} held out, to measure the fit with.")
-    if not can.missing_cells:
-        kept = kept.complete_rows()
+    kept = kept.rows_with_cells() if can.missing_cells else kept.complete_rows()
     if can.labels == "required" and kept.labels is not None and not can.missing_labels:
         labelled = ~np.asarray(pd.isna(kept.labels))
         if not labelled.all():
