@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
+from streamlit.delta_generator import DeltaGenerator
 
 from app import chart, figures, services, state
 from app.axes import Axes, default_axes, positions
@@ -115,19 +116,10 @@ def _controls(opened: Opened, job: Job, frame: pd.DataFrame) -> tuple[Axes, str,
     across, up, hue, cut, rings = st.columns([1, 1, 1.6, 2, 1.2], vertical_alignment="bottom")
     axes = default_axes(opened.model.relevance_)
     if axes[1] is not None:
-        first, second = (
-            place.selectbox(
-                title,
-                range(opened.dimensions),
-                index=start,
-                format_func=lambda q: str(q + 1),
-                key=key(title),
-            )
-            for place, title, start in zip(
-                (across, up), ("Horizontal", "Vertical"), axes, strict=True
-            )
+        axes = (
+            _dimension(across, "Horizontal", opened, axes[0], key("x")),
+            _dimension(up, "Vertical", opened, axes[1], key("y")),
         )
-        axes = first, second
     has_classes = "predicted" in frame
     options = [
         *([_CLASS] if has_classes else []),
@@ -156,6 +148,16 @@ def _controls(opened: Opened, job: Job, frame: pd.DataFrame) -> tuple[Axes, str,
             help=f"Posterior of each new row, {figures.ELLIPSE_SD:g} sd.",
         )
     return axes, colour, least, ellipses
+
+
+def _dimension(place: DeltaGenerator, title: str, opened: Opened, start: int, key: str) -> int:
+    return place.selectbox(
+        title,
+        range(opened.dimensions),
+        index=start,
+        format_func=lambda q: str(q + 1),
+        key=key,
+    )
 
 
 def _placed(opened: Opened, job: Job, frame: pd.DataFrame, least: float) -> _Placed:
@@ -225,7 +227,7 @@ def _layer(
         unusual = placed.frame["unusual"].to_numpy()[drawn]
     sd = None
     if ellipses and placed.sd is not None and axes[1] is not None:
-        sd = placed.sd[drawn][:, list(axes)]
+        sd = placed.sd[drawn][:, [axes[0], axes[1]]]
         bare = np.ones(len(drawn), dtype=np.bool_)
         bare[figures.evenly(len(drawn), chart.MOST_ELLIPSES)] = False
         sd[bare] = np.nan

@@ -136,9 +136,7 @@ def _usable(model: LatentVariableModel, rows: Dataset) -> tuple[Dataset, tuple[s
     if model.capabilities.missing_cells:
         return rows, ()
     absent = np.isnan(rows.X)
-    empty = [
-        name for name, gone in zip(rows.feature_names, absent.all(axis=0), strict=True) if gone
-    ]
+    empty = [rows.feature_names[d] for d in np.flatnonzero(absent.all(axis=0))]
     if empty:
         raise DataError(
             f"Every cell of {', '.join(map(repr, empty[:8]))} is missing in {rows.name!r}, and "
