@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 _NONE = ""
-_MOST_SHOWN = 12
+_MOST_SHOWN = 20
 _HEIGHT = 460
 
 _key = partial(state.widget, "new_rows")
@@ -148,28 +148,34 @@ def _place(opened: Opened, rows: NewRows) -> None:
 def _columns(opened: Opened, matching: Matching, rows: NewRows | None) -> None:
     """The model's columns beside those of the file; what is worth a look comes first."""
     names = list(dict.fromkeys(source.column for source in matching.sources))
+    suspected = {name for one in rows.suspicions for name in one.columns} if rows else set()
     columns: dict[str, list[object]] = {
         "the model's column": [*names],
         "in this file": [matching.columns.get(name) for name in names],
+        "to note": [
+            "other units?" if matching.columns.get(name) in suspected else _how(matching, name)
+            for name in names
+        ],
     }
     if rows is not None:
         medians = [rows.medians.get(name, (None, None)) for name in names]
         columns["median here"] = [here for here, _ in medians]
-        columns["median of the fit"] = [there for _, there in medians]
-    suspected = {name for one in rows.suspicions for name in one.columns} if rows else set()
-    columns["to note"] = [
-        "other units?" if matching.columns.get(name) in suspected else _how(matching, name)
-        for name in names
-    ]
+        columns["in the fit"] = [there for _, there in medians]
     frame = pd.DataFrame(columns)
     order = frame["to note"].eq("").astype(int).sort_values(kind="stable").index
-    number = st.column_config.NumberColumn(format="%.4g")
+    number = st.column_config.NumberColumn(format="%.4g", width=76)
     st.dataframe(
         frame.loc[order],
         hide_index=True,
         placeholder="–",
         height="content" if len(frame) <= _MOST_SHOWN else _HEIGHT,
-        column_config={"median here": number, "median of the fit": number},
+        column_config={
+            "the model's column": st.column_config.TextColumn(width=140),
+            "in this file": st.column_config.TextColumn(width=140),
+            "to note": st.column_config.TextColumn(width=140 if rows else 300),
+            "median here": number,
+            "in the fit": number,
+        },
         key=_key(opened.run, "columns"),
         alt="The model's columns and those of the file",
     )

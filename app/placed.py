@@ -25,6 +25,8 @@ FloatArray = NDArray[np.float64]
 
 #: Rows of the table that the page shows; the files hold all.
 _MOST_SHOWN = 1000
+#: With a larger share of unusual rows the table itself is in doubt.
+_MOST_UNUSUAL = 0.5
 _CLASS, _UNUSUAL, _LABEL, _ONE = "predicted class", "how unusual", "own label", "one colour"
 _ALL, _FLAGGED, _UNDECIDED, _WRONG = "all", "unusual", "not decided", "other than the label"
 _CONFIG = {"scrollZoom": False, "modeBarButtonsToRemove": ["autoScale2d"]}
@@ -90,6 +92,11 @@ def show(opened: Opened, job: Job) -> None:
     axes, colour, least, ellipses = _controls(opened, job, frame)
     placed = _placed(opened, job, frame, least)
     st.markdown(_facts(placed, job))
+    if placed.flagged.mean() > _MOST_UNUSUAL:
+        st.warning(
+            "Most of these rows are unlike those of the fit. The notes below say which columns are "
+            "missing or may be in other units."
+        )
     st.plotly_chart(
         figures.placed_figure(
             _rows_of_fit(opened, axes, colour),

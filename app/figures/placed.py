@@ -62,7 +62,7 @@ def placed_figure(rows: Rows, new: NewLayer, axes: Axes, *, dark: bool) -> go.Fi
     for trace in row_traces(marks, rows, None, dark):
         if rows.colouring is None:
             trace.update(marker_color=ink(dark).muted)
-        figure.add_trace(trace.update(showlegend=False, opacity=0.4))
+        figure.add_trace(trace.update(showlegend=False, legendgroup=None, opacity=0.4))
     figure.add_trace(
         marks(
             x=[None],
@@ -83,7 +83,7 @@ def placed_figure(rows: Rows, new: NewLayer, axes: Axes, *, dark: bool) -> go.Fi
         height=HEIGHT,
         hovermode="closest",
         margin={"t": 36},
-        legend={"x": 0, "xanchor": "left", "y": -0.11, "yanchor": "top"},
+        legend={"x": 0, "xanchor": "left", "y": -0.11, "yanchor": "top", "traceorder": "normal"},
         xaxis={"title": {"text": axis_title(axes[0])}, "range": across},
         yaxis={"title": {"text": axis_title(axes[1])}, "range": up},
     )

@@ -152,7 +152,7 @@ def test_what_is_matched_ignored_and_suspicious_is_on_one_screen(
     assert shown.loc[names[1], "in this file"] == names[1].upper()
     assert shown["to note"].tolist() == ["other units?", "other case or spacing", "", ""]
     assert shown.loc[names[0], "median here"] == frame[names[0]].median()
-    assert shown.loc[names[0], "median of the fit"] == pytest.approx(5.8)
+    assert shown.loc[names[0], "in the fit"] == pytest.approx(5.8)
     assert box(page, "Label to compare with").value == "species"
     assert not button(page, "Place on the map").disabled
 
