@@ -112,6 +112,11 @@ def _ready(opened: Opened, rows: NewRows) -> None:
             width="stretch",
         ):
             _place(opened, rows)
+    if rows.matching.missing:
+        st.warning(
+            f"{markdown(rows.matching.missing_note())} {markdown(opened.model.title)} takes rows "
+            "that lack cells: it places them by the others, less surely."
+        )
     for suspicion in rows.suspicions:
         st.warning(
             f"{markdown(suspicion.text)} Nothing is converted: place the rows as they are, or "
@@ -124,11 +129,10 @@ def _ready(opened: Opened, rows: NewRows) -> None:
             "them can be right."
         )
     if rows.incomplete:
-        which = (
-            "Every row lacks" if rows.incomplete == n else f"{count(rows.incomplete, 'row')} lack"
-        )
+        which = "Every row" if rows.incomplete == n else count(rows.incomplete, "row")
         st.warning(
-            f"{which} a cell and will be left out: {markdown(opened.model.title)} needs every cell."
+            f"{which} will be left out for a missing cell: {markdown(opened.model.title)} needs "
+            "every cell."
         )
 
 

@@ -138,7 +138,7 @@ def _by_class(marks: Any, new: NewLayer, plain: dict[str, Any], dark: bool) -> I
             yield _trace(marks, new, found, look, f"new: {name}")
     others = np.flatnonzero(new.codes == -2)
     if len(others):
-        yield _trace(marks, new, others, {**plain, "color": grey}, "new: other")
+        yield _trace(marks, new, others, {**plain, "color": grey}, "new: other or none")
     undecided = np.flatnonzero(new.codes == -1)
     if len(undecided):
         hollow = {"size": _SIZE, "symbol": "diamond-open", "color": grey, "line": {"width": 1.8}}

@@ -59,9 +59,7 @@ def dataset_like(
         matching.refuse_missing(table.name)
     notes = list(matching.notes())
     if matching.missing:
-        notes.append(
-            f"Not there, so missing in every row: {quoted(matching.missing)}. {matching.without()}"
-        )
+        notes.append(matching.missing_note())
     codes = _codes(matching, names, origin)
     matrix = np.column_stack(
         [_cells(table, source, matching, codes, notes) for source in matching.sources]

@@ -76,10 +76,13 @@ class Matching:
             notes.append(f"Not used, as the model does not know them: {quoted(self.ignored)}.")
         return tuple(notes)
 
-    def without(self) -> str:
-        """What is missing, and what it may be called here, in plain words; "" where nothing is."""
-        if not self.missing:
-            return ""
+    def missing_note(self) -> str:
+        """What it means that columns are not there, for a model that takes missing cells."""
+        text = f"Not there, so missing in every row: {quoted(self.missing)}. {self.hints()}"
+        return text.rstrip()
+
+    def hints(self) -> str:
+        """What the missing columns may be called here, in plain words."""
         parts = [
             f"{name!r} may be called {self.nearest[name]!r} here: rename it in the file if so."
             for name in self.missing[:_NAMED]
@@ -89,8 +92,6 @@ class Matching:
             f"{name!r} could be {' or '.join(map(repr, several))}: give one of them its exact name."
             for name, several in self.ambiguous.items()
         ]
-        if self.ignored:
-            parts.append(f"It has besides: {quoted(self.ignored)}.")
         return " ".join(parts)
 
     def refuse_missing(self, table: str) -> None:
@@ -107,9 +108,10 @@ class Matching:
             columns = "column" if wanted == 1 else f"{wanted} columns"
             text = (
                 f"{table!r} lacks {quoted(self.missing)}. Expected the {columns} that the model "
-                f"was fitted to, by the same names. {self.without()}"
+                f"was fitted to, by the same names. {self.hints()}"
             )
-            raise DataError(text.rstrip())
+            besides = f" It has besides: {quoted(self.ignored)}." if self.ignored else ""
+            raise DataError(text.rstrip() + besides)
 
 
 def match_columns(

@@ -145,7 +145,7 @@ def new_rows(
     called = [matching.columns.get(source.column, source.column) for source in matching.sources]
     typical = _typical(model, matching) if fitted is None else Typical.of(fitted)
     absent = np.isnan(dataset.X).any(axis=1)
-    said = set(matching.notes())
+    said = {*matching.notes(), matching.missing_note()}
     suspicions = other_units(dataset.in_units(dataset.X), called, typical)
     unknown = _unknown(model, dataset)
     further = [suspicion.text for suspicion in suspicions]

@@ -29,14 +29,20 @@ def halves(toy: Dataset) -> tuple[Dataset, Dataset]:
     return toy.subset(odd), toy.subset(~odd)
 
 
+def two_components(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of probabilistic PCA with Q = 2, from the textbook."""
+    mean, scale = X.mean(axis=0), X.std(axis=0)
+    values, vectors = np.linalg.eigh(np.cov(((X - mean) / scale).T, ddof=0))
+    noise = values[:-2].mean()
+    C = vectors[:, -2:] * (values[-2:] - noise) @ vectors[:, -2:].T + noise * np.eye(len(values))
+    return mean, C * np.outer(scale, scale)
+
+
 def test_the_surprise_is_that_of_the_exact_density(halves: tuple[Dataset, Dataset]) -> None:
     old, new = halves
     model = fitted(ProbabilisticPCA(n_components=2), old)
     frame = place(model, new, old).frame
-    mean, scale = old.X.mean(axis=0), old.X.std(axis=0)
-    W = model._weights.numpy()
-    C = W @ W.T + model.noise_variance_ * np.eye(5)
-    exact = multivariate_normal(mean, C * np.outer(scale, scale))
+    exact = multivariate_normal(*two_components(old.X))
     np.testing.assert_allclose(frame["surprise"], -exact.logpdf(new.X) / 5)
     own = -exact.logpdf(old.X) / 5
     brute = [np.mean([other < value for other in own]) for value in frame["surprise"]]
@@ -123,12 +129,28 @@ def test_rows_without_a_cell_are_left_out_and_counted(toy: Dataset) -> None:
     X = toy.X.copy()
     X[[3, 9], 1] = np.nan
     some = Dataset.from_arrays(X)
-    found = place(fitted(ProbabilisticPCA(n_components=2), toy), some, toy)
-    if ProbabilisticPCA.capabilities.missing_cells:
-        assert len(found.frame) == 60
-        return
+    found = place(fitted(PCA(n_components=2), toy), some, toy)
     assert found.frame["row_id"].tolist() == [str(i + 1) for i in range(60) if i not in (3, 9)]
     assert "2 rows left out: a cell is missing, first in row 4." in found.notes
+    X[:, 1] = np.nan
+    with pytest.raises(DataError, match="Every cell of 'x2' is missing"):
+        place(fitted(PCA(n_components=2), toy), Dataset.from_arrays(X), toy)
+    X[:, 1], X[:, 2:4] = 1.0, np.where(np.arange(60)[:, None] % 2 == [0, 1], np.nan, 1.0)
+    with pytest.raises(DataError, match="Every row of 'dataset' lacks a cell"):
+        place(fitted(PCA(n_components=2), toy), Dataset.from_arrays(X), toy)
+
+
+def test_the_surprise_is_per_observed_column(toy: Dataset) -> None:
+    X = toy.X.copy()
+    X[3, [0, 2]], X[5] = np.nan, np.nan
+    found = place(fitted(ProbabilisticPCA(n_components=2), toy), Dataset.from_arrays(X), toy)
+    assert len(found.frame) == 60
+    mean, C = two_components(toy.X)
+    seen = [1, 3, 4]
+    exact = multivariate_normal(mean[seen], C[np.ix_(seen, seen)])
+    assert found.frame["surprise"][3] == pytest.approx(-exact.logpdf(X[3, seen]) / 3)
+    assert np.isnan(found.frame["surprise"][5])
+    assert np.isnan(found.frame["unusual"][5])
 
 
 def test_it_tells_how_far_it_is_and_stops_where_asked(
