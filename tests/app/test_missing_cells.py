@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from app.services import maps
 from lvmcore.data import Dataset
 from lvmcore.persistence import write_atomically
 from lvmcore.runs import to_parquet_bytes
-from tests.app.conftest import OpenPage, Wait
+from tests.app.conftest import PATIENCE_SECONDS, OpenPage, Wait
 
 N_ROWS = 60
 
@@ -64,6 +65,10 @@ def test_held_out_rows_measure_the_intervals(holed: Dataset, wait: Wait) -> None
     rows[::4] = True
     run = services.start_fit(replace(holed, held_out=rows), "ppca", {"n_components": 2})
     wait(run)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while services.store().get(run).stage != "finished":  # it is still measured
+        assert time.monotonic() < deadline, "the run has not been measured"
+        time.sleep(0.1)
     metrics = services.store().get(run).metrics
     assert 0.6 < metrics["cells_coverage_90"].value <= 1.0
     assert "hidden and predicted from its others" in metrics["cells_coverage_90"].protocol
