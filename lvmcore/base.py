@@ -263,7 +263,8 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Fill the missing cells of rows from their observed ones, labels unused.
 
         Observed cells are returned as they are, with variance 0; a missing one has its mean and
-        variance under q(x), the row's place inferred from its own observed cells, noise included.
+        variance under q(x), the row's place inferred from its own observed cells, noise included
+        (several places, each with its weight, where the cells leave several open).
         A missing cell of a column that was constant in the fit takes its value, with variance 0.
 
         Args:
@@ -279,17 +280,19 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self._require("missing_cells", "fill missing cells")
         check_is_fitted(self)
         data = self._check_rows(X, reset=False)
-        Y = self._standardiser.transform(data)
-        parts = [self._impute(self._to_tensor(block)) for block in _blocks(Y)]
-        mean, variance, noise = (
-            np.concatenate([to_numpy(part[i]) for part in parts]) for i in range(3)
-        )
         gaps = np.isnan(data)
-        return Predictive(
-            mean=np.where(gaps, self._standardiser.inverse(mean), data),
-            variance=np.where(gaps, self._standardiser.inverse_variance(variance), 0.0),
-            noise_variance=np.where(gaps, self._standardiser.inverse_variance(noise), 0.0),
-        )
+        filled = Predictive(data.copy(), np.zeros_like(data), np.zeros_like(data))
+        standard = self._standardiser
+        for rows in _blocks(np.flatnonzero(gaps.any(axis=1))):
+            Y = self._to_tensor(standard.transform(data[rows]))
+            mean, variance, noise = (to_numpy(part) for part in self._impute(Y))
+            for part, found in (
+                (filled.mean, standard.inverse(mean)),
+                (filled.variance, standard.inverse_variance(variance)),
+                (filled.noise_variance, standard.inverse_variance(noise)),
+            ):
+                part[rows] = np.where(gaps[rows], found, part[rows])
+        return filled
 
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
         """Mean of ``decode`` at latent points X [N, Q], in the data's units, [N, D]."""

@@ -1,4 +1,4 @@
-"""The command line: ``lvmcore fit | transform | runs | models | bench``."""
+"""The command line: ``lvmcore fit | transform | impute | runs | models | bench``."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_fit(commands)
     _add_transform(commands)
+    _add_impute(commands)
     _add_runs(commands)
     models = commands.add_parser("models", help="list the models, or the settings of one")
     models.add_argument("--model", metavar="KEY", help="show the settings of this model")
@@ -154,6 +155,25 @@ def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     _add_reading(parser)
 
 
+def _add_impute(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "impute",
+        help="fill the missing cells of a table with a fitted model",
+        description="Fill the missing cells of a table with a fitted model that takes missing "
+        "cells. Writes the row ids and the model's columns, and for each with missing cells the "
+        "sd of what was filled in and which cells these are. Columns are matched by name.",
+    )
+    parser.set_defaults(command=_impute)
+    add = parser.add_argument
+    add("model", type=Path, metavar="MODEL", help="a model file, or the folder of a run")
+    add("data", help="a file (CSV, TSV, their gzip, Parquet), sample:NAME or paper:NAME")
+    add("--out", type=Path, required=True, metavar="FILE", help="what to write: .csv or .parquet")
+    add("--row-id", metavar="COLUMN",
+        help="column that names the rows (default: the one that looks like it)")  # fmt: skip
+    add("--no-row-id", action="store_true", help="number the rows instead")
+    _add_reading(parser)
+
+
 def _add_runs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     runs = commands.add_parser("runs", help="list the runs of the dashboard, and look after them")
     runs.add_argument("--json", action="store_true", help="as JSON, for other programs")
@@ -197,6 +217,12 @@ def _transform(arguments: argparse.Namespace) -> int:
     from lvmcore.runs.transform import transform
 
     return transform(arguments)
+
+
+def _impute(arguments: argparse.Namespace) -> int:
+    from lvmcore.runs.transform import impute
+
+    return impute(arguments)
 
 
 def _runs(arguments: argparse.Namespace) -> int:

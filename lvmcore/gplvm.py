@@ -16,7 +16,7 @@ from torch import Tensor
 from lvmcore.base import LatentVariableModel, Problem, to_numpy
 from lvmcore.cells import ObservedCells
 from lvmcore.decoding import DataDecoder
-from lvmcore.inference import infer_rows
+from lvmcore.inference import infer_modes, infer_rows
 from lvmcore.layers import DataPath, LatentRows
 from lvmcore.principal import fit_linear_gaussian
 from lvmcore.results import Posterior, Snapshot
@@ -89,12 +89,16 @@ class GPLatentVariableModel(LatentVariableModel):
             return mean, variance + noise, noise
 
     def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Moments of y = f(x) + ε under q(x), q(x) by the cells that a row has."""
-        mean, variance = self._posterior(Y)
+        """Moments of y = f(x) + ε under all places that the cells of a row leave open."""
         with torch.no_grad():
-            expected, spread = self._decoder.moments(mean, variance)
-            noise = self._decoder.noise.expand_as(expected)
-            return expected, spread + noise, noise
+            means, variances, weights = infer_modes(self._decoder, Y, *self._fitted_rows())
+            first = second = torch.zeros_like(Y)
+            for k in range(weights.shape[1]):
+                mean, spread = self._decoder.moments(means[:, k], variances[:, k])
+                first = first + weights[:, k : k + 1] * mean
+                second = second + weights[:, k : k + 1] * (spread + mean.square())
+            noise = self._decoder.noise.expand_as(first)
+            return first, (second - first.square()).clamp_min(0) + noise, noise
 
     def _log_density(self, Y: Tensor) -> Tensor:
         """log p(y) = log E_r [p(y | x) p(x) / r(x)] by importance sampling, [N].

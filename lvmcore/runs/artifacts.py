@@ -7,6 +7,7 @@ import io
 import math
 import numbers
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from lvmcore.base import LatentVariableModel
     from lvmcore.data import Dataset
 
-__all__ = ["embedding_frame", "map_columns", "to_csv_bytes", "to_parquet_bytes"]
+__all__ = ["embedding_frame", "map_columns", "rows_on_map", "to_csv_bytes", "to_parquet_bytes"]
 
 #: A cell of text that starts so would be run as a formula by a spreadsheet.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -42,6 +43,11 @@ def embedding_frame(model: LatentVariableModel, dataset: Dataset) -> pd.DataFram
         columns["label"] = dataset.labels.tolist()
     sd = np.sqrt(posterior.variance) if model.capabilities.uncertainty else None
     return pd.DataFrame(columns | map_columns(posterior.mean, sd))
+
+
+def rows_on_map(path: Path) -> int | None:
+    """How many rows an ``embedding.parquet`` holds; None where there is none."""
+    return int(pq.read_metadata(path).num_rows) if path.is_file() else None
 
 
 def map_columns(

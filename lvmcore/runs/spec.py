@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FINISHED", "Event", "Job", "JobSpec", "Kind", "Metric", "Stage", "Status", "now"]
 
-#: What a run does: fit a model that is kept, score one on rows that it has not seen, or place other
-#: rows on the map of a fitted one.
-Kind = Literal["fit", "score", "project"]
+#: What a run does: fit a model that is kept, score one on rows that it has not seen, place other
+#: rows on the map of a fitted one, or fill the missing cells of its table.
+Kind = Literal["fit", "score", "project", "impute"]
 Status = Literal["queued", "running", "done", "cancelled", "failed", "interrupted"]
 Stage = Literal["waiting", "preparing", "fitting", "placing", "stopping", "measuring", "finished"]
 
@@ -65,7 +65,7 @@ class JobSpec:
         name: what the run is called, for people.
         kind: what is done: "fit"; "score" for a fit to a part of the rows that is measured on the
             others and not kept; "project" where the rows of the dataset are placed on the map of
-            another run.
+            another run; "impute" where that run's model fills the missing cells of its dataset.
         run: id of the fitted run whose model is used; "" for a run that fits its own.
         versions: of the packages that decide the result.
         created: when, ISO 8601 in UTC.

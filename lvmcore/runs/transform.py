@@ -1,4 +1,4 @@
-"""The command ``lvmcore transform``: rows of a table placed on the map of a fitted model."""
+"""The commands ``lvmcore transform`` and ``impute``: a table and a fitted model."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from rich.console import Console
 from rich.text import Text
@@ -19,11 +20,12 @@ from lvmcore.persistence import write_atomically
 from lvmcore.runs.artifacts import to_csv_bytes, to_parquet_bytes
 from lvmcore.runs.command import read_source
 from lvmcore.runs.execute import rows_to_fit
+from lvmcore.runs.filling import completed, refuse_complete_models
 from lvmcore.runs.folder import JobFolder
 from lvmcore.runs.newrows import Roles, features_known_to, new_rows, propose_roles
 from lvmcore.runs.placing import decided, place
 
-__all__ = ["transform"]
+__all__ = ["impute", "transform"]
 
 
 def transform(arguments: argparse.Namespace) -> int:
@@ -45,10 +47,7 @@ def transform(arguments: argparse.Namespace) -> int:
     fitted = _fitted(arguments, model)
     rows = new_rows(model, table, fitted, _roles(arguments, model, table, fitted, console))
     placement = place(model, rows.dataset, fitted)
-    try:
-        write_atomically(arguments.out, write(decided(placement.frame, arguments.abstain)))
-    except OSError as error:
-        raise ConfigError(f"{arguments.out} cannot be written: {error.strerror}.") from error
+    _keep(arguments.out, write(decided(placement.frame, arguments.abstain)))
     notes = (note for note in rows.dataset.notes if note not in table.notes)
     for note in (*table.notes, *notes, *placement.notes):
         _say(console, f"  {note}")
@@ -60,6 +59,47 @@ def transform(arguments: argparse.Namespace) -> int:
         _say(console, f"  {metric.label}: {value}. {metric.protocol}")
     _say(console, f"Kept in {arguments.out}")
     return 0
+
+
+def impute(arguments: argparse.Namespace) -> int:
+    """Fill the missing cells of a table, and write it.
+
+    Args:
+        arguments: what ``lvmcore.cli`` parsed.
+
+    Returns:
+        The exit status, 0.
+
+    Raises:
+        LatentboardError: the model, the table or the two together cannot be used.
+    """
+    console = Console(highlight=False)
+    write = _writer(arguments.out)
+    model = load(_model_path(arguments.model))
+    refuse_complete_models(model)
+    table = read_source(arguments)
+    roles = propose_roles(model, table, None)
+    if arguments.row_id is not None or arguments.no_row_id:
+        roles = replace(roles, row_id=arguments.row_id)
+    elif roles.row_id is not None:
+        _say(console, f"Row id: {roles.row_id}, by its looks (--row-id or --no-row-id decide).")
+    rows = new_rows(model, table, None, roles).dataset
+    frame = completed(model, rows)
+    _keep(arguments.out, write(frame))
+    for note in (*table.notes, *(note for note in rows.notes if note not in table.notes)):
+        _say(console, f"  {note}")
+    gaps = int(np.isnan(rows.X).sum())
+    cells = "1 missing cell" if gaps == 1 else f"{gaps:,} missing cells"
+    _say(console, f"{cells} of {rows.X.size:,} filled by {model.title}.")
+    _say(console, f"Kept in {arguments.out}")
+    return 0
+
+
+def _keep(path: Path, content: bytes) -> None:
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
 
 
 def _roles(

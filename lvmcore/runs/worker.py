@@ -136,6 +136,10 @@ def main() -> int:
                 from lvmcore.runs.project import project  # a fit need not wait for its imports
 
                 project(folder, store, leash.should_stop)
+            elif spec.kind == "impute":
+                from lvmcore.runs.filling import fill
+
+                fill(folder, store, leash.should_stop)
             else:
                 execute(folder, lambda: store.get_dataset(spec.dataset), leash.should_stop)
             leash.finished()

@@ -76,13 +76,13 @@ def test_a_row_is_filled_alike_alone_in_company_and_in_any_order(key: str) -> No
     model, order = fit_holed(key), np.random.default_rng(3).permutation(N_ROWS)
     together, scale = model.impute(frame), frame.std().to_numpy()
     permuted = model.impute(frame.iloc[order])
-    np.testing.assert_allclose(permuted.mean / scale, together.mean[order] / scale, atol=1e-6)
+    np.testing.assert_allclose(permuted.mean / scale, together.mean[order] / scale, atol=1e-5)
     np.testing.assert_allclose(
-        permuted.variance / scale**2, together.variance[order] / scale**2, atol=1e-6
+        permuted.variance / scale**2, together.variance[order] / scale**2, atol=1e-5
     )
     for n in (3, 11, 20):
         alone = model.impute(frame.iloc[n : n + 1])
-        np.testing.assert_allclose(alone.mean[0] / scale, together.mean[n] / scale, atol=1e-6)
+        np.testing.assert_allclose(alone.mean[0] / scale, together.mean[n] / scale, atol=1e-5)
 
 
 @for_fillers

@@ -28,6 +28,14 @@ def file(model: LatentVariableModel, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def strict(model: LatentVariableModel, tmp_path: Path) -> Path:
+    """The file of a model that needs every cell."""
+    path = tmp_path / "strict.safetensors"
+    lvmcore.PCA(n_components=2).fit(pd.DataFrame(model.sample(60), columns=NAMES)).save(path)
+    return path
+
+
+@pytest.fixture
 def rows(rng: np.random.Generator) -> pd.DataFrame:
     frame = pd.DataFrame(rng.standard_normal((25, 3)) + 5.0, columns=NAMES)
     frame["sample"] = [f"=s{i:02d}" for i in range(25)]
@@ -96,19 +104,31 @@ def test_columns_enter_as_they_did_in_the_fit(
 
 
 def test_rows_that_lack_a_cell_are_left_out_and_said_to_be(
-    model: LatentVariableModel,
-    file: Path,
+    strict: Path,
     rows: pd.DataFrame,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     rows.loc[[3, 9], "width"] = np.nan
     out = tmp_path / "embedding.csv"
-    assert run(tmp_path, file, rows, "--no-row-id", "--out", str(out)) == 0
+    assert run(tmp_path, strict, rows, "--no-row-id", "--out", str(out)) == 0
     assert "2 rows left out: a cell is missing, first in row 4" in capsys.readouterr().out
     found = pd.read_csv(out)
     assert found["row_id"].tolist() == [i for i in range(1, 26) if i not in (4, 10)]
-    np.testing.assert_array_equal(found["z1"], model.transform(rows[NAMES].dropna())[:, 0])
+    np.testing.assert_array_equal(
+        found["z1"], lvmcore.load(strict).transform(rows[NAMES].dropna())[:, 0]
+    )
+
+
+def test_rows_that_lack_a_cell_are_placed_where_the_model_takes_them(
+    model: LatentVariableModel, file: Path, rows: pd.DataFrame, tmp_path: Path
+) -> None:
+    rows.loc[[3, 9], "width"] = np.nan
+    out = tmp_path / "embedding.csv"
+    assert run(tmp_path, file, rows, "--no-row-id", "--out", str(out)) == 0
+    where = model.posterior(rows[NAMES])
+    np.testing.assert_array_equal(pd.read_csv(out)[["z1", "z2"]], where.mean)
+    assert where.variance[3, 0] > where.variance[4, 0]
 
 
 def test_a_model_without_names_takes_as_many_columns_in_their_order(
@@ -152,11 +172,11 @@ def test_logarithms_and_levels_are_made_as_the_run_learned_them(
 
 
 def test_missing_and_further_columns_are_named(
-    file: Path, rows: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    strict: Path, rows: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.csv"
     wrong = rows.rename(columns={"width": "widths", "depth, mm": "depth"})
-    assert run(tmp_path, file, wrong, "--out", str(out)) == 2
+    assert run(tmp_path, strict, wrong, "--out", str(out)) == 2
     said = capsys.readouterr().err
     assert "lacks 'width', 'depth, mm'" in said
     assert "the 3 columns that the model was fitted to" in said
@@ -166,10 +186,10 @@ def test_missing_and_further_columns_are_named(
 
 
 def test_a_column_without_any_cell_is_named(
-    file: Path, rows: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    strict: Path, rows: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows["width"] = np.nan
-    assert run(tmp_path, file, rows, "--out", str(tmp_path / "out.csv")) == 2
+    assert run(tmp_path, strict, rows, "--out", str(tmp_path / "out.csv")) == 2
     assert "Every cell of 'width' is missing" in capsys.readouterr().err
 
 
