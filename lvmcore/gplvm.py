@@ -14,13 +14,17 @@ from sklearn.cluster import kmeans_plusplus
 from torch import Tensor
 
 from lvmcore.base import LatentVariableModel, Problem, to_numpy
-from lvmcore.inference import infer_rows
-from lvmcore.layers import DataDecoder, LatentRows
+from lvmcore.cells import ObservedCells
+from lvmcore.decoding import DataDecoder
+from lvmcore.inference import infer_modes, infer_rows
+from lvmcore.layers import DataPath, LatentRows
+from lvmcore.principal import fit_linear_gaussian
 from lvmcore.results import Posterior, Snapshot
 from lvmcore.variational import LOG_2PI
 
 __all__ = [
     "LONG_TABLE",
+    "DataTerm",
     "GPLatentVariableModel",
     "long_table_steps",
     "pca_start",
@@ -37,6 +41,8 @@ LONG_TABLE = 20_000
 LONG_TABLE_ROW_STEPS = 15_000_000
 # Draws from q(x), from the widened q(x), and from the prior.
 DENSITY_DRAWS = (128, 64, 64)
+# Of the start where cells are missing: steps at most, and nats per cell that are worth a step.
+START_STEPS, START_TOLERANCE = 100, 1e-4
 
 
 class GPLatentVariableModel(LatentVariableModel):
@@ -83,6 +89,18 @@ class GPLatentVariableModel(LatentVariableModel):
             noise = self._decoder.noise.expand_as(mean)
             return mean, variance + noise, noise
 
+    def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Moments of y = f(x) + ε under all places that the cells of a row leave open."""
+        with torch.no_grad():
+            means, variances, weights = infer_modes(self._decoder, Y, *self._fitted_rows())
+            first = second = torch.zeros_like(Y)
+            for k in range(weights.shape[1]):
+                mean, spread = self._decoder.moments(means[:, k], variances[:, k])
+                first = first + weights[:, k : k + 1] * mean
+                second = second + weights[:, k : k + 1] * (spread + mean.square())
+            noise = self._decoder.noise.expand_as(first)
+            return first, (second - first.square()).clamp_min(0) + noise, noise
+
     def _log_density(self, Y: Tensor) -> Tensor:
         """log p(y) = log E_r [p(y | x) p(x) / r(x)] by importance sampling, [N].
 
@@ -126,12 +144,53 @@ def long_table_steps(n_rows: int) -> int:
     return min(300, max(100, LONG_TABLE_ROW_STEPS // n_rows))
 
 
+class DataTerm:
+    """The data in a fit's objective: all cells, or those that are observed.
+
+    Args:
+        problem: what is fitted.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.Y = problem.Y
+        self.squares = problem.Y.double().square().sum(0)
+        self.cells: ObservedCells | None = None
+        if problem.observed is not None:
+            self.cells = ObservedCells.of(problem.observed, problem.Y)
+
+    @property
+    def count(self) -> int:
+        """How many cells the bound sums over."""
+        return self.Y.numel() if self.cells is None else int(self.cells.counts.sum())
+
+    def bound(self, path: DataPath, rows: LatentRows) -> Tensor:
+        """The collapsed bound without KL_X, []."""
+        if self.cells is not None:
+            return path.masked_bound(rows, self.Y, self.squares, self.cells)
+        return path.bound(rows, self.Y, self.squares)[0]
+
+    @torch.no_grad()
+    def decoder(self, path: DataPath, rows: LatentRows) -> DataDecoder:
+        """The path frozen at the optimal q(V)."""
+        if self.cells is not None:
+            return path.decoder(path.masked_optimum(rows, self.Y, self.cells))
+        return path.decoder(path.bound(rows, self.Y, self.squares)[1])
+
+
 def pca_start(problem: Problem) -> Tensor:
     """Principal component scores scaled to unit variance, [N, Q].
 
-    Dimensions beyond the data's rank start as small noise.
+    Dimensions beyond the data's rank start as small noise. Where cells are missing, the scores are
+    the posterior means of probabilistic principal components fitted to the observed cells.
     """
     Y, Q = problem.Y, problem.n_components
+    if problem.observed is not None:
+        model, _ = fit_linear_gaussian(
+            Y, problem.observed, Q, max_iter=START_STEPS, tolerance=START_TOLERANCE
+        )
+        scores = model.infer(Y.double(), problem.observed).mean
+        scores = scores - scores.mean(0)
+        return (scores / scores.std(0, correction=0).clamp_min(1e-12)).to(Y)
     values, vectors = torch.linalg.eigh(Y.double().T @ Y.double())
     values, vectors = values.flip(0)[:Q], vectors.flip(1)[:, :Q]
     scores = Y.double() @ vectors

@@ -11,6 +11,12 @@ from lvmcore.errors import ConfigError
 __all__ = ["BENCHES", "run_bench"]
 
 
+def _impute(options: Options) -> Iterator[Callable[[], Row]]:
+    from lvmcore.bench import impute
+
+    return impute.rows(options)
+
+
 def _ldgd(options: Options) -> Iterator[Callable[[], Row]]:
     from lvmcore.bench import ldgd
 
@@ -24,6 +30,7 @@ def _psi(options: Options) -> Iterator[Callable[[], Row]]:
 
 
 BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], Row]]]] = {
+    "impute": _impute,
     "ldgd": _ldgd,
     "psi": _psi,
 }

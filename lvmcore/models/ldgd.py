@@ -16,6 +16,7 @@ from lvmcore.errors import ConfigError
 from lvmcore.gplvm import (
     LONG_TABLE,
     START_VARIANCE,
+    DataTerm,
     GPLatentVariableModel,
     long_table_steps,
     pca_start,
@@ -61,7 +62,7 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
     (Ziaei et al. 2024 sample x and keep q(U^r): the same model with a noisier, slower bound, and a
     noise of its own for each column.) The label term averages samples of x_n, then 20
     Gauss–Hermite nodes; of more than 20 000 labelled rows each step takes 20 000 at random and
-    scales their sum. A row without a label leaves the label term only.
+    scales their sum. A row without a label leaves the label term only, a missing cell F only.
 
     New rows are inferred from their columns alone. P(class k) = E_{q(x)} Φ(m_k/√(1 + v_k)), divided
     by the sum over the classes.
@@ -82,7 +83,12 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
     paper: ClassVar[str] = "Ziaei et al. 2024"
     order: ClassVar[int] = 0
     capabilities: ClassVar[Capabilities] = Capabilities(
-        labels="required", missing_labels=True, sampling=True, uncertainty=True, bound=True
+        labels="required",
+        missing_labels=True,
+        missing_cells=True,
+        sampling=True,
+        uncertainty=True,
+        bound=True,
     )
 
     classes_: NDArray[Any]
@@ -144,7 +150,7 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
             weight=self.label_weight,
             samples=self.n_samples,
         )
-        cells = problem.Y.numel() + round(self.label_weight * fit.signs.numel())
+        cells = fit.columns.count + round(self.label_weight * fit.signs.numel())
         schedule = Schedule(self.max_iter, self.learning_rate, cells)
         outcome = train(
             fit,
@@ -153,9 +159,8 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
             draws=FINAL_DRAWS,
             checkpoint=problem.checkpoint,
         )
+        self._decoder = fit.columns.decoder(fit.data, fit.rows)
         with torch.no_grad():
-            _, q = fit.data.bound(fit.rows, fit.Y, fit.squares)
-            self._decoder = fit.data.decoder(q)
             self._label_decoder = fit.labels.decoder()
         self._keep_rows(fit.rows)
         self._codes = np.asarray(self._labels.codes)
@@ -233,8 +238,7 @@ class _Fit:
         samples: int,
     ) -> None:
         self.rows, self.data, self.labels = rows, data, labels.to(problem.Y.device)
-        self.Y, self.weight, self.samples = problem.Y, weight, samples
-        self.squares = problem.Y.double().square().sum(0)
+        self.columns, self.weight, self.samples = DataTerm(problem), weight, samples
         self.generator = problem.generator
         assert problem.classes is not None
         self.labelled = torch.nonzero(problem.classes >= 0)[:, 0].to(problem.Y.device)
@@ -249,7 +253,7 @@ class _Fit:
         return [self.data.log_noise]
 
     def terms(self, draws: int = 1) -> dict[str, Tensor]:
-        bound, _ = self.data.bound(self.rows, self.Y, self.squares)
+        bound = self.columns.bound(self.data, self.rows)
         return {
             "data fit": bound,
             "label fit": self.weight * self._label_fit(draws),
@@ -263,10 +267,10 @@ class _Fit:
         if n <= LABELLED_A_STEP:
             X = self.rows.draw(draws * self.samples, self.labelled, self.generator)
             return self.labels.expected_log_likelihood(X, self.signs)
-        total = self.Y.new_zeros(())
+        total = self.signs.new_zeros(())
         for _ in range(draws):
             picked = torch.randperm(n, generator=self.generator)[:LABELLED_A_STEP]
-            picked = picked.to(self.Y.device)
+            picked = picked.to(self.signs.device)
             X = self.rows.draw(self.samples, self.labelled[picked], self.generator)
             fit = self.labels.expected_log_likelihood(X, self.signs[picked])
             total = total + n / LABELLED_A_STEP * fit

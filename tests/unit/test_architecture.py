@@ -13,14 +13,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 BRICKS = frozenset(
     {
+        "cells",
+        "decoding",
         "features",
         "geometry",
         "kernels",
         "labels",
         "layers",
         "likelihoods",
+        "masked",
         "networks",
         "optim",
+        "principal",
         "psi",
         "qexponential",
         "standardise",
