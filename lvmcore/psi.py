@@ -20,7 +20,7 @@ from torch.autograd.function import once_differentiable
 
 from lvmcore.kernels import RBF, Kernel, Linear
 
-__all__ = ["PsiSums", "psi0", "psi1", "psi2_contraction", "psi_sums"]
+__all__ = ["PsiSums", "psi0", "psi1", "psi2_contraction", "psi_sums", "sampled_sums"]
 
 # Cells of exp(left @ right) held at a time: 8 MB in float64.
 CHUNK_CELLS = 1 << 20
@@ -71,6 +71,19 @@ def psi_sums(
     left, right, distance = _psi2_features(kernel, mean, variance, Z)
     pairs = _exp_product(left, right, None, chunk_cells) * (-0.25 * distance).double().exp()
     return PsiSums(total.double(), psi1Y, pairs[_pair_index(len(Z), Z.device)])
+
+
+def sampled_sums(kernel: Kernel, X: Tensor, Z: Tensor, Y: Tensor) -> PsiSums:
+    """The same sums without bias from one draw of each row's place: M columns instead of pairs.
+
+    Args:
+        kernel: RBF or Linear.
+        X: a draw from q(X), [N, Q].
+        Z: inducing inputs, [M, Q].
+        Y: data, [N, D].
+    """
+    K = kernel(X, Z).double()
+    return PsiSums(kernel.diagonal(X).double().sum(), K.T @ Y.double(), K.T @ K)
 
 
 def psi0(kernel: Kernel, mean: Tensor, variance: Tensor) -> Tensor:

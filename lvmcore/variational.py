@@ -20,6 +20,7 @@ from lvmcore.psi import PsiSums
 __all__ = [
     "OptimalInducing",
     "collapsed_bound",
+    "eigen",
     "kl_standard_normal",
     "kl_whitened",
     "stochastic_bound",
@@ -75,7 +76,7 @@ def collapsed_bound(
     G = 0.5 * (G + G.T)
     P = solve_lower(L, sums.psi1Y)
     noise = noise.double()
-    values, vectors = _eigen(G.detach())
+    values, vectors = eigen(G.detach())
     gain: Tensor = _Gain.apply(G, P, noise, values, vectors)  # type: ignore[no-untyped-call]
     rest = -0.5 * (
         n_rows * (LOG_2PI + noise.log())
@@ -88,8 +89,12 @@ def collapsed_bound(
     return gain + rest.sum(), q
 
 
-def _eigen(G: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, not below 0, and eigenvectors of a symmetric matrix."""
+def eigen(G: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues, not below 0, and eigenvectors of a symmetric matrix.
+
+    Raises:
+        NumericalError: the matrix is not finite.
+    """
     try:
         values, vectors = torch.linalg.eigh(G)
     except RuntimeError as error:  # torch.linalg's own error type derives from it

@@ -24,6 +24,7 @@ BRICKS = frozenset(
         "psi",
         "qexponential",
         "standardise",
+        "stochastic",
         "variational",
     }
 )
