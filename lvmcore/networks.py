@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-__all__ = ["Encoder", "Network", "fit_line", "network_arrays", "restore_network"]
+__all__ = ["Encoder", "Network", "fit_line", "network_arrays", "restore_network", "within_reach"]
 
 START_VARIANCE = 0.1
 # log variances of an encoder's q(x) stay in this range.
@@ -126,7 +126,7 @@ class Encoder(nn.Module):
 
     def start(self, Y: Tensor, X: Tensor) -> None:
         """Start at the straight line that comes nearest to latent positions X of rows Y."""
-        slope, offset = fit_line(_within_reach(Y), X)
+        slope, offset = fit_line(within_reach(Y), X)
         Q = self.n_components
         everywhere = offset.new_full((Q,), math.log(START_VARIANCE))
         whole = torch.cat([slope, torch.zeros_like(slope)], 1)
@@ -134,7 +134,7 @@ class Encoder(nn.Module):
 
     def forward(self, Y: Tensor, observed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Mean and log variance, [N, Q] each, of rows Y [N, D] (0 where a cell is missing)."""
-        inputs = _within_reach(Y)
+        inputs = within_reach(Y)
         if self.masked:
             seen = torch.ones_like(Y) if observed is None else observed.to(Y)
             inputs = torch.cat([inputs * seen, seen], 1)
@@ -143,7 +143,8 @@ class Encoder(nn.Module):
         return out[:, :Q], out[:, Q:].clamp(*LOG_VARIANCE)
 
 
-def _within_reach(Y: Tensor) -> Tensor:
+def within_reach(Y: Tensor) -> Tensor:
+    """Standardised cells, those further out than ``REACH`` pulled in."""
     return Y.clamp(-REACH, REACH)
 
 

@@ -6,7 +6,7 @@ by N/B, estimates it without bias. q(V) has no parameters that a step size could
 * data: for Gaussian noise a natural-gradient step of length ρ on the whitened q(V) *is* a running
   mean of the sufficient statistics, G ← (1 − ρ) G + ρ (N/B) L⁻¹ psi2 L⁻ᵀ and likewise P; q(V) is
   the optimum for them, in closed form (Hensman, Fusi and Lawrence 2013, section 3.3). One G serves
-  every column, whatever its noise.
+  every column, whatever its noise, and the noise follows what they leave unexplained.
 * labels: the same with the likelihood's local slope g = E ∂ log p/∂f and curvature
   β = −E ∂² log p/∂f² at each row (Khan and Lin 2017): the precision I + Σ β a aᵀ and the shift
   Σ a (g + β m) of each class follow their estimates. β ≥ 0, so the precision stays positive
@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from lvmcore.kernels import RBF
-from lvmcore.layers import DataPath, KernelPath, LabelDecoder
+from lvmcore.layers import NOISE_FLOOR, DataPath, KernelPath, LabelDecoder
 from lvmcore.likelihoods import Link, label_expectation
 from lvmcore.linalg import cholesky, solve_lower, solve_upper
 from lvmcore.psi import PsiSums
@@ -40,6 +40,8 @@ __all__ = [
 
 # Rows an inducing input wants in the running means.
 ROWS_PER_INDUCING = 30
+# Length of a step of the noise, as a logarithm, towards its best value.
+NOISE_STEP = 0.02
 # The longest natural-gradient step of the label path, whose likelihood is not Gaussian.
 LONGEST_LABEL_STEP = 0.7
 
@@ -105,21 +107,34 @@ class InducingMoments:
         total = values[:, None] + noise
         return cls(vectors, vectors.T @ P / total, values[:, None] / total)
 
-    def expected_fit(
-        self, G: Tensor, P: Tensor, psi0: Tensor, squares: Tensor, noise: Tensor, n_rows: int
-    ) -> Tensor:
-        """E log p(Y | F) of the rows that G, P, psi0 and ‖y_d‖² [D] were summed over, [].
+    def expected_error(self, G: Tensor, P: Tensor, psi0: Tensor, squares: Tensor) -> Tensor:
+        """E‖y_d − f_d‖² of the rows that G, P, psi0 and ‖y_d‖² [D] were summed over, [D].
 
-        Per column, E‖y − f‖² = ‖y‖² − 2 mᵀP + psi0 + tr[G (m mᵀ + cov − I)].
+        It is ‖y‖² − 2 mᵀP + psi0 + tr[G (m mᵀ + cov − I)].
         """
         H = self.vectors.T @ G @ self.vectors
-        error = (
+        return (
             squares
             - 2 * (self.mean * (self.vectors.T @ P)).sum(0)
             + psi0
             + (self.mean * (H @ self.mean)).sum(0)
             - H.diagonal() @ self.shrinkage
         )
+
+    def expected_fit(
+        self, G: Tensor, P: Tensor, psi0: Tensor, squares: Tensor, noise: Tensor, n_rows: int
+    ) -> Tensor:
+        """E log p(Y | F) of the rows that the statistics were summed over, [].
+
+        Args:
+            G: [M, M].
+            P: [M, D].
+            psi0: [].
+            squares: ‖y_d‖², [D].
+            noise: σ², [D].
+            n_rows: how many they are.
+        """
+        error = self.expected_error(G, P, psi0, squares)
         return -0.5 * (n_rows * (LOG_2PI + noise.log()) + error / noise).sum()
 
     def kl(self) -> Tensor:
@@ -133,16 +148,19 @@ class StochasticDataPath(DataPath):
     Args:
         Z: inducing inputs to start from, [M, Q] (float64).
         noise: noise variances to start from, [D] or [1].
-        n_columns: D.
+        Y: all rows, standardised, [N, D].
     """
 
     G: Tensor
     P: Tensor
+    squares: Tensor
 
-    def __init__(self, Z: Tensor, noise: Tensor, n_columns: int) -> None:
+    def __init__(self, Z: Tensor, noise: Tensor, Y: Tensor) -> None:
         super().__init__(Z, noise)
+        self.n_rows = len(Y)
         self.register_buffer("G", Z.new_zeros(len(Z), len(Z)))
-        self.register_buffer("P", Z.new_zeros(len(Z), n_columns))
+        self.register_buffer("P", Z.new_zeros(len(Z), Y.shape[1]))
+        self.register_buffer("squares", Y.square().sum(0, dtype=torch.float64), persistent=False)
 
     def whiten(self, sums: PsiSums) -> tuple[Tensor, Tensor]:
         """G = L⁻¹ psi2 L⁻ᵀ [M, M] and P = L⁻¹ psi1ᵀY [M, D] at the current kernel."""
@@ -150,6 +168,11 @@ class StochasticDataPath(DataPath):
         half = solve_lower(L, sums.psi2)
         G = solve_lower(L, half.T)
         return 0.5 * (G + G.T), solve_lower(L, sums.psi1Y)
+
+    def _project(self, psi1Y: Tensor) -> Tensor:
+        with torch.no_grad():
+            L, _ = cholesky(self.kernel(self.Z, self.Z), "The kernel matrix of the inducing inputs")
+            return solve_lower(L, psi1Y)
 
     def follow(self, G: Tensor, P: Tensor, rho: float) -> None:
         """A natural-gradient step of length ρ towards the optimum for these statistics."""
@@ -162,27 +185,63 @@ class StochasticDataPath(DataPath):
         with torch.no_grad():
             return InducingMoments.best(self.G, self.P, self._noises())
 
-    def batch_bound(self, sums: PsiSums, Y: Tensor, n_rows: int) -> Tensor:
+    def prime(self, sums: PsiSums, n_rows: int) -> None:
+        """Start q(V) at its optimum for some rows, and the noise at what it leaves unexplained.
+
+        The noise starts no lower than it stands, so that what the start explains well is to be
+        explained better.
+
+        Args:
+            sums: psi statistics summed over those rows.
+            n_rows: how many they are.
+        """
+        scale, least = self.n_rows / n_rows, self.log_noise.detach().clone()
+        with torch.no_grad():
+            G, P = self.whiten(sums)
+            self.follow(scale * G, scale * P, 1.0)
+            for _ in range(2):
+                self.log_noise.copy_(self._best_log_noise(self.moments()).maximum(least))
+
+    def _best_log_noise(self, q: InducingMoments) -> Tensor:
+        """The noise that q(V) and the running means leave: log E‖y_d − f_d‖²/N, [D] or [1]."""
+        psi0 = self.n_rows * self.kernel.variance
+        error = q.expected_error(self.G, self.P, psi0, self.squares) / self.n_rows
+        if len(self.log_noise) == 1:
+            error = error.mean(0, keepdim=True)
+        return error.clamp_min(NOISE_FLOOR).log()
+
+    def batch_bound(self, sums: PsiSums, Y: Tensor, excess: Tensor | None = None) -> Tensor:
         """The data term of the bound, less KL(q(V)), estimated from a batch, [].
 
-        q(V) then follows the batch: the estimate is of the bound at q(V) as it was before. A batch
-        of all rows takes q(V) to its optimum first, and the result is the collapsed bound. Where no
-        gradient is recorded, q(V) stays as it is.
+        q(V) then follows the batch, and the noise follows the value that is best for the running
+        means: the estimate is of the bound as they were before. A batch of all rows takes q(V) to
+        its optimum first, and the result is the collapsed bound, with a gradient for the noise.
+        Where no gradient is recorded, everything stays as it is.
+
+        The noise has no gradient in batches, because a column that is rarely anything but 0 would
+        mislead it: most batches alone say that it has no noise at all.
 
         Args:
             sums: psi statistics summed over the batch, at the current kernel and Z.
             Y: rows of the batch, [B, D].
-            n_rows: N.
+            excess: psi1ᵀ times what cells of the batch are too far out by, [M, D]. q(V) follows
+                without it: a cell 200 standard deviations out, N/B times in the running mean, would
+                make a spike of its column for as long as the mean remembers it. The bound itself
+                takes every cell as it is, and holds at any q(V).
         """
         G, P = self.whiten(sums)
-        scale, whole = n_rows / len(Y), len(Y) == n_rows
-        if whole and G.requires_grad:
+        scale, whole, learning = self.n_rows / len(Y), len(Y) == self.n_rows, G.requires_grad
+        if whole and learning:
             self.follow(G, P, 1.0)
         q = self.moments()
+        noise = self._noises() if whole else self._noises().detach()
         squares = Y.square().sum(0, dtype=torch.float64)
-        fit = q.expected_fit(G, P, sums.psi0, squares, self._noises(), len(Y))
-        if not whole and G.requires_grad:
-            self.follow(scale * G, scale * P, step_length(len(Y), len(self.Z)))
+        fit = q.expected_fit(G, P, sums.psi0, squares, noise, len(Y))
+        if learning and not whole:
+            towards = P if excess is None else P - self._project(excess)
+            self.follow(scale * G, scale * towards, step_length(len(Y), len(self.Z)))
+            with torch.no_grad():
+                self.log_noise.lerp_(self._best_log_noise(q), NOISE_STEP)
         return scale * fit - q.kl()
 
     def best_bound(self, sums: PsiSums, Y: Tensor) -> Tensor:

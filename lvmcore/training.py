@@ -121,13 +121,19 @@ class Schedule:
     ) -> Schedule:
         """The course of a fit to batches of ``size`` rows: what a step tells is an estimate.
 
-        Flatness is judged by whole passes over the rows, and a bound has to fall further to count
-        as collapsed.
+        Flatness is judged by two passes over the rows at least and asks for less gain; a bound has
+        to fall further to count as collapsed.
         """
         if size >= n_rows:
             return cls(max_iter, learning_rate, cells)
-        passes = max(cls.window, n_rows // size)
-        return cls(max_iter, learning_rate, cells, window=passes, collapse=10 * cls.collapse)
+        return cls(
+            max_iter,
+            learning_rate,
+            cells,
+            window=max(2 * cls.window, 2 * (n_rows // size)),
+            flat=0.1 * cls.flat,
+            collapse=10 * cls.collapse,
+        )
 
     @property
     def cooling_steps(self) -> int:

@@ -15,7 +15,7 @@ from lvmcore.gplvm import LabelledMap, pca_start, snapshot_of, spread_points, th
 from lvmcore.inference import refine_rows
 from lvmcore.labels import row_weights
 from lvmcore.layers import DataDecoder, LabelDecoder
-from lvmcore.networks import Encoder, network_arrays, restore_network
+from lvmcore.networks import Encoder, network_arrays, restore_network, within_reach
 from lvmcore.parameters import (
     Advanced,
     BatchSize,
@@ -34,7 +34,7 @@ from lvmcore.parameters import (
     Range,
     Seed,
 )
-from lvmcore.psi import psi_sums, sampled_sums
+from lvmcore.psi import psi1, psi_sums, sampled_sums
 from lvmcore.results import Posterior, Snapshot
 from lvmcore.stochastic import (
     LONGEST_LABEL_STEP,
@@ -65,10 +65,11 @@ class FastLDGD(LabelledMap):
 
     ELBO = Σ_n [E log p(y_n | f) + w E log p(label_n | f) − KL(q(x_n) ‖ N(0, I))] − KL(q(V) ‖ p)
 
-    from a batch of rows, without bias. Adam moves the network, the kernels, the inducing inputs and
-    the noise; both q(V) follow by natural gradients, which for the columns is their exact optimum
-    for a running mean of the psi statistics. A table that fits into one batch is fitted by the
-    collapsed bound itself, and ``elbo_`` is the collapsed bound over all rows in any case.
+    from a batch of rows, without bias. Adam moves the network, the kernels and the inducing inputs;
+    both q(V) follow by natural gradients, which for the columns is their exact optimum for a
+    running mean of the psi statistics, and the noise follows what they leave. A table that fits
+    into one batch is fitted by the collapsed bound itself, and ``elbo_`` is the collapsed bound over
+    all rows in any case.
 
     Attributes:
         classes_: the classes, sorted, [C].
@@ -114,7 +115,7 @@ class FastLDGD(LabelledMap):
             Advanced(),
         ] = 0,
         noise: Noise = "column",
-        learning_rate: LearningRate = 0.03,
+        learning_rate: LearningRate = 0.02,
         device: Device = "auto",
         dtype: Dtype = "float64",
         random_state: Seed = 0,
@@ -210,7 +211,7 @@ class _Fit:
         self.data = StochasticDataPath(
             spread_points(X, n_inducing, generator),
             settings._start_noise(problem).double(),
-            Y.shape[1],
+            Y,
         )
         Z = spread_points(X, n_inducing, generator)
         self.labels = StochasticLabelPath(Z, problem.n_classes, settings.likelihood).to(Y.device)
@@ -226,15 +227,13 @@ class _Fit:
         self._prime(n_inducing)
 
     def _prime(self, n_inducing: int) -> None:
-        """Let q(V) of the data start from as many rows as its running mean will hold."""
+        """Start q(V) of the data from as many rows as its running mean will hold."""
         wanted = max(self.batches.size, ROWS_PER_INDUCING * n_inducing)
         rows = torch.randperm(len(self.Y), generator=self.generator)[:wanted]
         with torch.no_grad():
             Y = self.Y[rows.to(self.Y.device)]
             sums = psi_sums(self.data.kernel, *self.encode(Y), self.data.Z, Y)
-            G, P = self.data.whiten(sums)
-            scale = len(self.Y) / len(Y)
-            self.data.follow(scale * G, scale * P, 1.0)
+            self.data.prime(sums, len(Y))
 
     def encode(self, Y: Tensor) -> tuple[Tensor, Tensor]:
         """q(x) of many rows, float64; no gradient."""
@@ -271,7 +270,7 @@ class _Fit:
         else:
             sums = sampled_sums(self.data.kernel, X[0], self.data.Z, Y)
         return {
-            "data fit": self.data.batch_bound(sums, Y, len(self.Y)),
+            "data fit": self.data.batch_bound(sums, Y, self._excess(mean, variance, Y)),
             "label fit": self._label_fit(rows, X, scale),
             "KL of the map": -scale * kl_standard_normal(mean, variance).sum(),
             "KL of the label functions": -label_kl,
@@ -292,6 +291,14 @@ class _Fit:
                 "KL of the map": -kl_standard_normal(mean, variance).sum(),
                 "KL of the label functions": -self.labels.kl(),
             }
+
+    def _excess(self, mean: Tensor, variance: Tensor, Y: Tensor) -> Tensor | None:
+        """psi1ᵀ times what cells are further out than the network sees, [M, D]; mostly none is."""
+        beyond = Y - within_reach(Y)
+        if not bool(beyond.any()):
+            return None
+        with torch.no_grad():
+            return psi1(self.data.kernel, mean, variance, self.data.Z).T @ beyond.double()
 
     def _draw(self, mean: Tensor, variance: Tensor, draws: int) -> Tensor:
         """Places of rows drawn from q(x), [draws, n, Q]."""

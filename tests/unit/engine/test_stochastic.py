@@ -8,7 +8,7 @@ from torch import Tensor
 
 from lvmcore.layers import LabelPath
 from lvmcore.linalg import cholesky
-from lvmcore.psi import PsiSums, psi_sums
+from lvmcore.psi import PsiSums, psi1, psi_sums
 from lvmcore.stochastic import (
     ROWS_PER_INDUCING,
     Batches,
@@ -29,7 +29,7 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
 
 
 def data_path(p: Small) -> StochasticDataPath:
-    path = StochasticDataPath(p.Z, p.noise, p.Y.shape[1])
+    path = StochasticDataPath(p.Z, p.noise, p.Y)
     with torch.no_grad():
         path.log_variance.fill_(0.3)
         path.log_lengthscales.copy_(torch.tensor([-0.1, 0.4]))
@@ -61,7 +61,7 @@ def test_a_batch_of_all_rows_is_the_collapsed_bound_with_its_gradient() -> None:
     p = small_problem()
     path, reference = data_path(p), data_path(p)
     unlike(path, p)
-    got = path.batch_bound(sums_of(path, p), p.Y, len(p.Y))
+    got = path.batch_bound(sums_of(path, p), p.Y)
     expected = collapsed(reference, p)
     torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-9)
     parameters = [path.Z, path.log_lengthscales, path.log_variance, path.log_noise]
@@ -100,7 +100,7 @@ def test_batches_estimate_without_bias() -> None:
     G, P = path.whiten(sums)
     full = q.expected_fit(G, P, sums.psi0, p.squares, path.noise, 12) - q.kl()
     parts = [slice(start, start + 3) for start in range(0, 12, 3)]
-    estimates = [path.batch_bound(sums_of(path, p, rows), p.Y[rows], 12) for rows in parts]
+    estimates = [path.batch_bound(sums_of(path, p, rows), p.Y[rows]) for rows in parts]
     torch.testing.assert_close(torch.stack(estimates).mean(), full, rtol=1e-10, atol=1e-10)
     assert float(torch.stack(estimates).std()) > 0.1
 
@@ -109,19 +109,21 @@ def test_the_gradient_of_batches_is_unbiased_too() -> None:
     p = small_problem(N=12)
     path = data_path(p)
     unlike(path, p)
-    parameters = [path.Z, path.log_lengthscales, path.log_variance, path.log_noise]
-    state = path.G.clone(), path.P.clone()
+    parameters = [path.Z, path.log_lengthscales, path.log_variance]
+    state = [tensor.detach().clone() for tensor in (path.G, path.P, path.log_noise)]
+
+    def restore() -> None:
+        with torch.no_grad():
+            for tensor, value in zip((path.G, path.P, path.log_noise), state, strict=True):
+                tensor.copy_(value)
 
     def gradients(rows: slice) -> tuple[Tensor, ...]:
-        path.G.copy_(state[0])
-        path.P.copy_(state[1])
-        return torch.autograd.grad(
-            path.batch_bound(sums_of(path, p, rows), p.Y[rows], 12), parameters
-        )
+        restore()
+        bound = path.batch_bound(sums_of(path, p, rows), p.Y[rows])
+        return torch.autograd.grad(bound, parameters)
 
     parts = [gradients(slice(start, start + 4)) for start in range(0, 12, 4)]
-    path.G.copy_(state[0])
-    path.P.copy_(state[1])
+    restore()
     q, sums = path.moments(), sums_of(path, p)
     fit = q.expected_fit(*path.whiten(sums), sums.psi0, p.squares, path.noise, 12)
     for i, full in enumerate(torch.autograd.grad(fit, parameters)):
@@ -161,13 +163,78 @@ def test_batches_in_turn_lead_to_the_neighbourhood_of_the_optimum() -> None:
     for _ in range(60):
         rows = batches.next()
         sums = psi_sums(path.kernel, p.mean[rows], p.variance[rows], path.Z, p.Y[rows])
-        path.batch_bound(sums, p.Y[rows], 400)
+        path.batch_bound(sums, p.Y[rows])
     q, sums = path.moments(), sums_of(path, p)
     with torch.no_grad():
         fit = q.expected_fit(*path.whiten(sums), sums.psi0, p.squares, path.noise, 400) - q.kl()
         best = collapsed(path, p)
         assert float(best) - 5 < float(fit) <= float(best)
         torch.testing.assert_close(path.best_bound(sums, p.Y), best, rtol=1e-10, atol=1e-9)
+
+
+def with_an_unknown_column(*, shared: bool) -> tuple[Small, Tensor, StochasticDataPath]:
+    """200 rows whose last column the map knows nothing of."""
+    p = small_problem(N=200, D=4)
+    Y = torch.cat([p.Y[:, :3], normal(200, 1, seed=8)], 1)
+    noise = torch.full((1 if shared else 4,), 0.1, dtype=torch.float64)
+    return p, Y, StochasticDataPath(p.Z, noise, Y)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_noise_starts_at_what_is_left_unexplained(*, shared: bool) -> None:
+    p, Y, path = with_an_unknown_column(shared=shared)
+    half = slice(0, 200, 2)
+    sums = psi_sums(path.kernel, p.mean[half], p.variance[half], path.Z, Y[half])
+    path.prime(sums, 100)
+    assert float(path.noise.min()) > 0.1 - 1e-12
+    if not shared:
+        assert 0.8 < float(path.noise[3]) < 1.5
+        assert float(path.noise[:3].max()) < 0.5
+    G, P = path.whiten(sums)
+    torch.testing.assert_close((path.G, path.P), (2 * G, 2 * P))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_noise_follows_to_its_best_value(*, shared: bool) -> None:
+    """The value at which the bound of all rows is stationary in the noise."""
+    p, Y, path = with_an_unknown_column(shared=shared)
+    batches = Batches(200, 20, torch.Generator().manual_seed(0))
+    for _ in range(400):
+        rows = batches.next()
+        sums = psi_sums(path.kernel, p.mean[rows], p.variance[rows], path.Z, Y[rows])
+        path.batch_bound(sums, Y[rows])
+    free = torch.full_like(path.noise, 0.1).detach().requires_grad_()
+    optimiser = torch.optim.LBFGS([free], max_iter=100, line_search_fn="strong_wolfe")
+    sums = psi_sums(path.kernel, p.mean, p.variance, path.Z, Y)
+    kernel = path.kernel(path.Z, path.Z).detach()
+    frozen = PsiSums(*(part.detach() for part in (sums.psi0, sums.psi1Y, sums.psi2)))
+
+    def loss() -> Tensor:
+        optimiser.zero_grad()
+        bound, _ = collapsed_bound(frozen, kernel, free.expand(4), Y.square().sum(0), 200)
+        (-bound).backward()  # type: ignore[no-untyped-call]
+        return -bound.detach()
+
+    optimiser.step(loss)
+    torch.testing.assert_close(path.noise.detach(), free.detach(), rtol=0.1, atol=0)
+
+
+@torch.no_grad()
+def test_cells_far_out_do_not_lead_q_astray() -> None:
+    p = small_problem(N=12)
+    path, tame = data_path(p), data_path(p)
+    Y = p.Y.clone()
+    Y[1, 0] = 200.0
+    with torch.enable_grad():
+        rows = slice(0, 4)
+        beyond = Y - Y.clamp(-6, 6)
+        sums = psi_sums(path.kernel, p.mean[rows], p.variance[rows], path.Z, Y[rows])
+        K = psi1(path.kernel, p.mean[rows], p.variance[rows], path.Z).detach()
+        path.batch_bound(sums, Y[rows], K.T @ beyond[rows])
+        near = Y.clamp(-6, 6)[rows]
+        tame.batch_bound(psi_sums(tame.kernel, p.mean[rows], p.variance[rows], tame.Z, near), near)
+    torch.testing.assert_close((path.G, path.P), (tame.G, tame.P), rtol=1e-7, atol=1e-9)
 
 
 @torch.no_grad()

@@ -274,6 +274,6 @@ def test_batches_are_judged_by_whole_passes() -> None:
     whole = Schedule.for_batches(100, 0.1, 10, n_rows=50, size=50)
     assert whole == Schedule(100, 0.1, 10)
     course = Schedule.for_batches(100, 0.1, 10, n_rows=60_000, size=100)
-    assert course.window == 600
+    assert course.window == 1200
     assert course.collapse > whole.collapse
-    assert Schedule.for_batches(100, 0.1, 10, n_rows=60, size=50).window == whole.window
+    assert Schedule.for_batches(100, 0.1, 10, n_rows=60, size=50).window == 2 * whole.window
