@@ -68,8 +68,8 @@ class FastLDGD(LabelledMap):
     from a batch of rows, without bias. Adam moves the network, the kernels and the inducing inputs;
     both q(V) follow by natural gradients, which for the columns is their exact optimum for a
     running mean of the psi statistics, and the noise follows what they leave. A table that fits
-    into one batch is fitted by the collapsed bound itself, and ``elbo_`` is the collapsed bound over
-    all rows in any case.
+    into one batch is fitted by the collapsed bound itself, and ``elbo_`` is the collapsed bound
+    over all rows in any case.
 
     Attributes:
         classes_: the classes, sorted, [C].

@@ -190,7 +190,7 @@ def test_the_noise_starts_at_what_is_left_unexplained(*, shared: bool) -> None:
     assert float(path.noise.min()) > 0.1 - 1e-12
     if not shared:
         assert 0.8 < float(path.noise[3]) < 1.5
-        assert float(path.noise[:3].max()) < 0.5
+        assert float(path.noise[:3].max()) < float(path.noise[3]) - 0.2
     G, P = path.whiten(sums)
     torch.testing.assert_close((path.G, path.P), (2 * G, 2 * P))
 
