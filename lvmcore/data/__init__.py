@@ -5,7 +5,7 @@ from lvmcore.data.columns import Column, ColumnType
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.like import column_of, dataset_like
 from lvmcore.data.limited import Limits, read_table_limited
-from lvmcore.data.papers import load_paper, paper_names
+from lvmcore.data.papers import load_paper, load_paper_images, paper_names
 from lvmcore.data.propose import propose_image_shape, propose_label, propose_row_id
 from lvmcore.data.reading import read_table
 from lvmcore.data.samples import Sample, load_sample, samples
@@ -25,6 +25,7 @@ __all__ = [
     "column_of",
     "dataset_like",
     "load_paper",
+    "load_paper_images",
     "load_sample",
     "paper_names",
     "propose_image_shape",
