@@ -58,6 +58,7 @@ class Capabilities:
         uncertainty: latent positions carry a variance.
         bound: the fit maximises a likelihood or a bound on it, so there is a curve to watch.
         steps: the fit reports its steps while it runs, so that a callback can stop it.
+        amortised: a network places rows by their columns alone, those of the fit too.
     """
 
     labels: Literal["none", "required"] = "none"
@@ -69,6 +70,7 @@ class Capabilities:
     uncertainty: bool = False
     bound: bool = False
     steps: bool = True
+    amortised: bool = False
 
 
 @dataclass(frozen=True)

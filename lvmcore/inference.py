@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lvmcore.layers import DataDecoder
+from lvmcore.decoding import DataDecoder
 from lvmcore.variational import kl_standard_normal
 
-__all__ = ["infer_modes", "infer_rows", "minimise_rows", "polish_rows"]
+__all__ = ["infer_modes", "infer_rows", "minimise_rows", "polish_rows", "refine_rows"]
 
 #: (values [n, P], positions [n]) → values [n].
 Objective = Callable[[Tensor, Tensor], Tensor]
@@ -191,6 +191,33 @@ class _Fitted:
         start = torch.cat([self.mean[nearest], logs], 1)
         ends = minimise_rows(objective, start, max_iter=self.max_iter, tolerance=tolerance)
         return objective, *ends
+
+
+def refine_rows(
+    decoder: DataDecoder, Y: Tensor, mean: Tensor, variance: Tensor, *, max_iter: int
+) -> tuple[Tensor, Tensor]:
+    """Improve q(x*) of rows on a first answer, such as a network's; no row loses by it.
+
+    Args:
+        decoder: the fitted data path.
+        Y: rows, standardised, [B, D].
+        mean: first means, [B, Q].
+        variance: first variances, [B, Q].
+        max_iter: evaluations a row at most.
+
+    Returns:
+        Means and variances, [B, Q] each.
+    """
+    Q, target = mean.shape[1], Y.to(mean)
+
+    def objective(x: Tensor, rows: Tensor) -> Tensor:
+        mu, log_variance = x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE)
+        fit = decoder.expected_log_density(target[rows], mu, log_variance.exp())
+        return kl_standard_normal(mu, log_variance.exp()) - fit
+
+    start = torch.cat([mean, variance.log().clamp(*LOG_VARIANCE)], 1)
+    x, _ = minimise_rows(objective, start, max_iter=max_iter)
+    return x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE).exp()
 
 
 def minimise_rows(

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from lvmcore.cells import ObservedCells
 from lvmcore.decoding import DataDecoder
 from lvmcore.kernels import RBF
-from lvmcore.likelihoods import bernoulli_probit_expectation
+from lvmcore.likelihoods import Link, label_expectation
 from lvmcore.linalg import cholesky, solve_lower, solve_upper
 from lvmcore.masked import masked_bound, masked_optimum
 from lvmcore.psi import masked_psi_sums, psi_sums
@@ -31,7 +31,7 @@ from lvmcore.variational import (
     kl_whitened,
 )
 
-__all__ = ["DataDecoder", "DataPath", "LabelDecoder", "LabelPath", "LatentRows"]
+__all__ = ["DataPath", "KernelPath", "LabelDecoder", "LabelPath", "LatentRows"]
 
 LARGEST_VARIANCE = 100.0
 # Smallest noise variance: a column that is followed exactly keeps a finite density.
@@ -62,7 +62,7 @@ class LatentRows(nn.Module):
         return mean + sd * noise.to(mean)
 
 
-class _Path(nn.Module):
+class KernelPath(nn.Module):
     """Kernel and inducing inputs, all positive parameters as logarithms.
 
     The kernel's variance approaches ``LARGEST_VARIANCE`` and no further. On standardised columns an
@@ -86,7 +86,7 @@ class _Path(nn.Module):
         return RBF(log_variance.exp(), self.log_lengthscales.exp())
 
 
-class DataPath(_Path):
+class DataPath(KernelPath):
     """Regression Gaussian processes from the latent space to the data's columns.
 
     Args:
@@ -140,14 +140,16 @@ class DataPath(_Path):
         )
 
 
-class LabelPath(_Path):
-    """Classification Gaussian processes, one against the rest for each class.
+class LabelPath(KernelPath):
+    """Classification Gaussian processes, one for each class.
 
-    q(V_c) = N(q_mu_c, q_sqrt_c q_sqrt_cᵀ), whitened; likelihood P(y = 1 | f) = Φ(f).
+    q(V_c) = N(q_mu_c, q_sqrt_c q_sqrt_cᵀ), whitened; likelihood by the link: Φ(±f_c) of each class
+    against the rest, or softmax(f).
     """
 
-    def __init__(self, Z: Tensor, n_classes: int) -> None:
+    def __init__(self, Z: Tensor, n_classes: int, link: Link = "probit") -> None:
         super().__init__(Z)
+        self.link = link
         M = len(Z)
         self.q_mu = nn.Parameter(Z.new_zeros(n_classes, M))
         self.q_sqrt = nn.Parameter(torch.eye(M).to(Z).repeat(n_classes, 1, 1))
@@ -166,18 +168,20 @@ class LabelPath(_Path):
         left = kernel.diagonal(X) - a.square().sum(0)
         return mean, (left.clamp_min(0)[:, None] + spread).clamp_min(1e-12)
 
-    def expected_log_likelihood(self, X: Tensor, signs: Tensor) -> Tensor:
-        """Σ_nc E log Φ(t_nc f_c(x_n)), averaged over the samples.
+    def expected_log_likelihood(
+        self, X: Tensor, signs: Tensor, weights: Tensor | None = None
+    ) -> Tensor:
+        """Σ_n w_n E log p(label_n | f(x_n)), averaged over the samples.
 
         Args:
             X: samples of the labelled rows, [S, n, Q].
             signs: t, +1 for the row's class and −1 otherwise, [n, C].
+            weights: w, [n]; 1 each where there are none.
         """
         mean, variance = self.latent_function(X.reshape(-1, X.shape[-1]))
-        shape = (*X.shape[:2], signs.shape[1])
-        terms = bernoulli_probit_expectation(
-            signs.expand(shape), mean.reshape(shape), variance.reshape(shape)
-        )
+        terms = label_expectation(self.link, signs.repeat(len(X), 1), mean, variance)
+        if weights is not None:
+            terms = terms * weights.repeat(len(X))
         return terms.sum() / len(X)
 
     def kl(self) -> Tensor:

@@ -34,6 +34,7 @@ __all__ = [
     "psi2_products",
     "psi2_row_contraction",
     "psi_sums",
+    "sampled_sums",
 ]
 
 # Cells of exp(left @ right) held at a time: 8 MB in float64.
@@ -135,6 +136,19 @@ def masked_psi_sums(
     psi2 = sums * (-0.25 * distance).double().exp()[:, None]
     psi0_ = cells.counts * kernel.variance.double()
     return MaskedPsiSums(psi0_, psi1Y, psi2, cells.groups)
+
+
+def sampled_sums(kernel: Kernel, X: Tensor, Z: Tensor, Y: Tensor) -> PsiSums:
+    """The same sums without bias from one draw of each row's place: M columns instead of pairs.
+
+    Args:
+        kernel: RBF or Linear.
+        X: a draw from q(X), [N, Q].
+        Z: inducing inputs, [M, Q].
+        Y: data, [N, D].
+    """
+    K = kernel(X, Z).double()
+    return PsiSums(kernel.diagonal(X).double().sum(), K.T @ Y.double(), K.T @ K)
 
 
 def psi0(kernel: Kernel, mean: Tensor, variance: Tensor) -> Tensor:

@@ -104,7 +104,11 @@ def collapsed_bound(
 
 
 def eigen(G: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, not below 0, and eigenvectors of a symmetric matrix."""
+    """Eigenvalues, not below 0, and eigenvectors of a symmetric matrix.
+
+    Raises:
+        NumericalError: the matrix is not finite.
+    """
     try:
         values, vectors = torch.linalg.eigh(G)
     except RuntimeError as error:  # torch.linalg's own error type derives from it

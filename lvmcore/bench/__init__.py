@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from lvmcore.bench.report import Options, Report, Row
@@ -18,9 +19,15 @@ def _impute(options: Options) -> Iterator[Callable[[], Row]]:
 
 
 def _ldgd(options: Options) -> Iterator[Callable[[], Row]]:
-    from lvmcore.bench import ldgd
+    from lvmcore.bench import ldgd, training_size
 
-    return ldgd.rows(options)
+    return chain(ldgd.rows(options), training_size.rows(options))
+
+
+def _mnist(options: Options) -> Iterator[Callable[[], Row]]:
+    from lvmcore.bench import mnist
+
+    return mnist.rows(options)
 
 
 def _psi(options: Options) -> Iterator[Callable[[], Row]]:
@@ -32,6 +39,7 @@ def _psi(options: Options) -> Iterator[Callable[[], Row]]:
 BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], Row]]]] = {
     "impute": _impute,
     "ldgd": _ldgd,
+    "mnist": _mnist,
     "psi": _psi,
 }
 

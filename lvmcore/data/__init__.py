@@ -6,7 +6,7 @@ from lvmcore.data.dataset import Dataset
 from lvmcore.data.like import dataset_like
 from lvmcore.data.limited import Limits, read_table_limited
 from lvmcore.data.matching import Matching, match_columns
-from lvmcore.data.papers import load_paper, paper_names
+from lvmcore.data.papers import load_paper, load_paper_images, paper_names
 from lvmcore.data.propose import propose_image_shape, propose_label, propose_row_id
 from lvmcore.data.reading import read_table
 from lvmcore.data.samples import Sample, load_sample, samples
@@ -29,6 +29,7 @@ __all__ = [
     "check_one_hot",
     "dataset_like",
     "load_paper",
+    "load_paper_images",
     "load_sample",
     "match_columns",
     "other_units",

@@ -28,6 +28,7 @@ BRICKS = frozenset(
         "psi",
         "qexponential",
         "standardise",
+        "stochastic",
         "variational",
     }
 )

@@ -7,7 +7,8 @@ from scipy.special import log_ndtr
 from scipy.stats import norm
 from torch import Tensor
 
-from lvmcore.layers import DataDecoder, DataPath, LabelDecoder, LabelPath, LatentRows
+from lvmcore.decoding import DataDecoder
+from lvmcore.layers import DataPath, LabelDecoder, LabelPath, LatentRows
 from lvmcore.psi import psi1, psi_sums
 from lvmcore.variational import collapsed_bound
 from tests.unit.engine.small import Small, small_decoder, small_problem
