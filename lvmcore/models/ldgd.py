@@ -59,7 +59,8 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
     F is the collapsed regression bound, so the regression path has no variational parameters.
     (Ziaei et al. 2024 sample x and keep q(U^r): the same model with a noisier, slower bound, and a
     noise of its own for each column.) The label term averages samples of x_n, then 20
-    Gauss–Hermite nodes. A row without a label leaves the label term only, a missing cell F only.
+    Gauss–Hermite nodes. A row without a label leaves the label term only, a missing cell F only;
+    where cells are missing, no column's noise falls below half of the columns' average.
 
     New rows are inferred from their columns alone. P(class k) = E_{q(x)} Φ(m_k/√(1 + v_k)), divided
     by the sum over the classes.
@@ -141,7 +142,11 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
         M = self._inducing_count(len(X))
         fit = _Fit(
             rows=LatentRows(X, START_VARIANCE),
-            data=DataPath(spread_points(X, M, problem.generator), self._start_noise(problem)),
+            data=DataPath(
+                spread_points(X, M, problem.generator),
+                self._start_noise(problem),
+                pooled=problem.observed is not None,
+            ),
             labels=LabelPath(spread_points(X, M, problem.generator), problem.n_classes),
             problem=problem,
             weight=self.label_weight,
