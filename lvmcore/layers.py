@@ -92,16 +92,21 @@ class DataPath(KernelPath):
     Args:
         Z: inducing inputs to start from, [M, Q].
         noise: noise variances to start from: [D], or [1] where the columns share one.
+        pooled: keep each column's noise above half of the average. Where many cells are missing,
+            a column that is all but constant in the others would be followed exactly, which
+            bends the map for the sake of a few rows and says nothing of the missing cells.
     """
 
-    def __init__(self, Z: Tensor, noise: Tensor) -> None:
+    def __init__(self, Z: Tensor, noise: Tensor, *, pooled: bool = False) -> None:
         super().__init__(Z)
-        self.log_noise = nn.Parameter(noise.log())
+        self.pooled = pooled and len(noise) > 1
+        self.log_noise = nn.Parameter((0.5 * noise if self.pooled else noise).log())
 
     @property
     def noise(self) -> Tensor:
         """σ² at the current parameters, [D] or [1]."""
-        return self.log_noise.exp() + NOISE_FLOOR
+        own = self.log_noise.exp() + NOISE_FLOOR
+        return own + own.mean() if self.pooled else own
 
     def bound(self, rows: LatentRows, Y: Tensor, squares: Tensor) -> tuple[Tensor, OptimalInducing]:
         """The collapsed bound without KL_X, [], and the optimal q(V); squares is ‖y_d‖², [D]."""

@@ -36,8 +36,10 @@ COMPONENTS = 10
 #: Consecutive frames that lack the same pixels.
 FRAMES = 20
 NEIGHBOURS = 5
-#: Columns that the iterative imputer regresses a column on, those most correlated with it.
+#: Columns that the iterative imputer regresses a column of a wide table on, drawn by correlation.
 MOST_PREDICTORS = 50
+#: Columns from which on it takes so many only; with fewer it takes all, its default.
+WIDE = 200
 
 
 def rows(options: Options) -> Iterator[Callable[[], Row]]:
@@ -126,8 +128,9 @@ def _others(data: str, share: float, blocks: bool) -> dict[str, float]:
     problem = _problem(data, share, blocks)
     predictors = min(MOST_PREDICTORS, problem.X.shape[1] - 1)
     linear = ProbabilisticPCA(n_components=COMPONENTS).fit(problem.X)
+    many = problem.X.shape[1] > WIDE
     regressions = IterativeImputer(
-        random_state=SEED, n_nearest_features=predictors, max_iter=10, tol=0.0, verbose=0
+        random_state=SEED, n_nearest_features=predictors if many else None, tol=0.0
     )
     return {
         "column means": problem.error(np.nan_to_num(problem.X, nan=0.0)),

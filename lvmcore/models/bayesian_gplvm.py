@@ -42,7 +42,8 @@ class BayesianGPLVM(GPLatentVariableModel):
     Maximises the collapsed bound F(q(X)) − KL(q(X) ‖ N(0, I)), q(X) = ∏_n N(mean_n, diag var_n),
     with M inducing inputs whose outputs are integrated out at their optimum (Titsias and Lawrence
     2010, eq. 14). The relevance α_q = 1/ℓ_q² shows which dimensions the data need. A missing cell
-    leaves the bound and nothing else.
+    leaves the bound and nothing else; where there is one, no column's noise falls below half of
+    the columns' average.
 
     Attributes:
         relevance_: ``data`` holds α, [Q].
@@ -93,7 +94,8 @@ class BayesianGPLVM(GPLatentVariableModel):
     def _fit(self, problem: Problem) -> Outcome:
         X = pca_start(problem)
         Z = spread_points(X, self._inducing_count(len(X)), problem.generator)
-        path = DataPath(Z, self._start_noise(problem))
+        gaps = problem.observed is not None
+        path = DataPath(Z, self._start_noise(problem), pooled=gaps)
         fit = _Fit(LatentRows(X, START_VARIANCE), path, DataTerm(problem))
         schedule = Schedule(self.max_iter, self.learning_rate, fit.data.count)
         outcome = train(fit, schedule, problem.callback, checkpoint=problem.checkpoint)

@@ -62,7 +62,8 @@ class LDGD(LabelledMap):
     noise of its own for each column.) The label term averages samples of x_n, then 20
     Gauss–Hermite nodes; with ``likelihood="softmax"`` it is log softmax(f)_y instead, by
     quasi-random draws of f. Of more than 20 000 labelled rows each step takes 20 000 at random and
-    scales their sum. A row without a label leaves the label term only, a missing cell F only, and
+    scales their sum. A row without a label leaves the label term only, a missing cell F only;
+    where cells are missing, no column's noise falls below half of the columns' average.
     ``class_weight="balanced"`` weighs the rows so that every class counts the same.
 
     New rows are inferred from their columns alone. P(class k) = E_{q(x)} Φ(m_k/√(1 + v_k)), divided
@@ -141,7 +142,11 @@ class LDGD(LabelledMap):
         M = self._inducing_count(len(X))
         fit = _Fit(
             rows=LatentRows(X, START_VARIANCE),
-            data=DataPath(spread_points(X, M, problem.generator), self._start_noise(problem)),
+            data=DataPath(
+                spread_points(X, M, problem.generator),
+                self._start_noise(problem),
+                pooled=problem.observed is not None,
+            ),
             labels=LabelPath(
                 spread_points(X, M, problem.generator), problem.n_classes, self.likelihood
             ),

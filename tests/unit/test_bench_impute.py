@@ -26,7 +26,7 @@ def test_in_blocks_consecutive_rows_lack_the_same_columns() -> None:
 
 
 def test_the_error_is_in_standard_deviations_of_the_whole_columns() -> None:
-    problem = impute._problem("digits", 0.6, blocks=False)
+    problem = impute._problem("digits", 0.1, blocks=False)
     table = impute.load_sample("digits")
     whole = table.dataset(label=table.columns[-1].name).X
     whole = whole[:, whole.std(axis=0) > 0]

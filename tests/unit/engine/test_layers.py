@@ -186,6 +186,20 @@ def test_one_noise_for_all_columns_is_the_same_noise_in_each() -> None:
     assert shared.decoder(q).noise.shape == (3,)
 
 
+@torch.no_grad()
+def test_pooled_noise_stays_above_half_of_the_average() -> None:
+    p = small_problem()
+    path = DataPath(p.Z, p.noise, pooled=True)
+    path.log_noise.copy_(torch.tensor([-20.0, 0.0, 1.0]))
+    assert float(path.noise.min() / path.noise.mean()) == pytest.approx(0.5, rel=1e-4)
+    own = path.noise - 0.5 * path.noise.mean()
+    torch.testing.assert_close(own[1:].log(), torch.tensor([0.0, 1.0]).double(), atol=1e-5, rtol=0)
+    same = torch.full((3,), 0.2, dtype=torch.float64)
+    torch.testing.assert_close(DataPath(p.Z, same, pooled=True).noise, same, atol=1e-5, rtol=0)
+    shared = DataPath(p.Z, same[:1], pooled=True)
+    torch.testing.assert_close(shared.noise, same[:1], atol=1e-5, rtol=0)
+
+
 def test_rows_draw_from_their_distribution() -> None:
     p = small_problem()
     rows = LatentRows(p.mean, 0.3)
