@@ -16,7 +16,7 @@ from app.atlas import put_on_axis
 from app.axes import Axes
 from app.exploring import INTERVAL_SD, Apart, Choices, Point, Reconstruction, apart
 from app.opened import Opened
-from app.words import count, markdown, number, shortened
+from app.words import count, markdown, number, shortened, told_apart
 from lvmcore.data import Dataset
 from lvmcore.runs import to_csv_bytes
 
@@ -148,11 +148,12 @@ def _lookup(opened: Opened) -> None:
     key = opened.key("row")
     look_up = partial(_look_up, opened, key)
     if len(ids) <= MOST_LISTED:
+        titles = told_apart(shortened(name, 60) for name in ids)
         st.selectbox(
             "Row",
             range(len(ids)),
             index=None,
-            format_func=lambda i: shortened(ids[i], 60),
+            format_func=titles.__getitem__,
             placeholder="Find a row by its name",
             key=key,
             on_change=look_up,

@@ -9,7 +9,7 @@ from app import figures, state
 from app.axes import Axes, axes_after_click, default_axes, place
 from app.exploring import Ask, Choices, Kind
 from app.opened import Opened
-from app.words import markdown, shortened
+from app.words import markdown, shortened, told_apart
 from lvmcore.data import Dataset
 
 __all__ = ["LABEL", "colours", "controls", "put_on_axis"]
@@ -134,10 +134,11 @@ def _ask(opened: Opened, axes: Axes, kind: Kind | None, beside: DeltaGenerator) 
         return None
     if kind == "sd":
         names = opened.dataset.feature_names
+        titles = told_apart(["all columns", *(shortened(name) for name in names)])
         column = beside.selectbox(
             "of",
             [_MEAN, *range(len(names))],
-            format_func=lambda d: "all columns" if d == _MEAN else shortened(names[d]),
+            format_func=lambda d: titles[0 if d == _MEAN else d + 1],
             key=opened.key("column"),
         )
         column = None if column == _MEAN else column
@@ -152,10 +153,11 @@ def _ask(opened: Opened, axes: Axes, kind: Kind | None, beside: DeltaGenerator) 
         return None
     elif kind != "entropy":
         classes = opened.model.classes_
+        titles = told_apart(shortened(name) for name in classes)
         label = beside.selectbox(
             "of",
             range(len(classes)),
-            format_func=lambda k: shortened(classes[k]),
+            format_func=titles.__getitem__,
             key=opened.key("class"),
         )
     return Ask(kind, axes, _held(opened, axes), column=column, noise=noise, label=label)

@@ -56,13 +56,8 @@ def _one(job: Job, cards: Mapping[str, ModelCard]) -> None:
         st.markdown("  \n".join(markdown(line) for line in job.note.splitlines()))
     with st.container(horizontal=True, vertical_alignment="center"):
         whole = job.has_model and job.finished
-        if st.button(
-            "Open the map" if whole else "Open the fit",
-            type="primary",
-            key=_key(job, "open"),
-        ):
-            state.open_run(job.id, follow=True)
-            state.go("latent" if whole else "fit")
+        page: state.PageName = "latent" if whole else "fit"
+        state.link("Open the map" if whole else "Open the fit", page, key="open", run=job.id)
         _resume(job)
         _rename(job)
         export.menu(job)

@@ -10,7 +10,7 @@ from app import figures, services, state
 from app.learning import learned_as_log1p
 from app.profiles import Missing
 from app.state import Roles
-from app.words import count, listed, markdown, number, shortened
+from app.words import count, listed, markdown, number, shortened, told_apart
 from lvmcore.data import Table
 
 __all__ = ["missing_cells", "profile"]
@@ -22,13 +22,14 @@ def profile(table: Table, roles: Roles) -> None:
     """Choose a column, and see what it holds."""
     st.subheader("Profile of a column")
     names = [column.name for column in table.columns]
+    titles = told_apart(shortened(name, 60) for name in names)
     facts, picture = st.columns([1, 2], gap="large")
     with facts:
         place = st.selectbox(
             "Column",
             range(len(names)),
             index=names.index(roles.features[0]) if roles.features else 0,
-            format_func=lambda i: shortened(names[i], 60),
+            format_func=titles.__getitem__,
             key=state.widget("data", "profile", table.digest),
             persist_state="session",
         )

@@ -9,7 +9,7 @@ import streamlit as st
 
 from app import learning, services, state
 from app.state import Roles
-from app.words import count, markdown, shortened
+from app.words import count, markdown, shortened, told_apart
 from lvmcore.data import ColumnType, Table
 
 __all__ = ["editor", "listing", "preview"]
@@ -193,12 +193,13 @@ def _hold_out(table: Table, current: float) -> float:
 def _selector(
     title: str, role: str, table: Table, names: list[str], current: str | None, text: str
 ) -> str | None:
+    titles = told_apart(shortened(name, 60) for name in (_NONE, *names))
     # By position, −1 for none: Streamlit draws an option that is None as one to be cleared.
     place = st.selectbox(
         title,
         range(-1, len(names)),
         index=0 if current is None else names.index(current) + 1,
-        format_func=lambda i: _NONE if i < 0 else shortened(names[i], 60),
+        format_func=lambda i: titles[i + 1],
         key=state.widget("data", role, table.digest),
         help=text,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app import services, state, working
-from app.words import count, shortened, when
+from app.words import count, shortened, told_apart, when
 from lvmcore.runs import Job
 from lvmcore.runs.spec import now
 
@@ -68,13 +68,14 @@ def _earlier() -> None:
     jobs = {job.id: job for job in services.store().list()[:MOST_RUNS]}
     if not jobs:
         return
+    titles = dict(zip(jobs, told_apart(map(_title, jobs.values())), strict=True))
     key = state.widget("foot", "earlier")
     st.selectbox(
         "Earlier runs",
         list(jobs),
         index=None,
         placeholder=f"Open one of {len(jobs)}",
-        format_func=lambda run: _title(jobs[run]) if run in jobs else "",
+        format_func=lambda run: titles.get(run, ""),
         key=key,
         on_change=_reopen,
         args=(key,),

@@ -76,13 +76,8 @@ def _head(job: Job, seen: Progress) -> None:
                 disabled=_stopping(job),
                 width="stretch",
             )
-        elif job.has_model and st.button(
-            "Explore the map",
-            type="primary",
-            key=state.widget("fit", job.id, "explore"),
-            width="stretch",
-        ):
-            state.go("latent")
+        elif job.has_model:
+            state.link("Explore the map", "latent", key="explore", stretch=True)
     if job.finished:
         _outcome(job)
 

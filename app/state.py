@@ -31,6 +31,7 @@ __all__ = [
     "failed",
     "go",
     "keep_source",
+    "link",
     "model_key",
     "open_run",
     "point",
@@ -214,8 +215,13 @@ def open_run(run: str, *, follow: bool = False) -> None:
     st.session_state[_RUN] = run
     st.query_params[_QUERY_RUN] = run
     if follow:
-        for key in (_SOURCE, _READING, _FAILED):
-            st.session_state.pop(key, None)
+        _follow()
+
+
+def _follow() -> None:
+    """Let the open run's data be the session's."""
+    for key in (_SOURCE, _READING, _FAILED):
+        st.session_state.pop(key, None)
 
 
 def close_run() -> None:
@@ -225,9 +231,14 @@ def close_run() -> None:
 
 
 def sync_address() -> None:
-    """Keep the open run in the address: a change of page drops what follows the question mark."""
+    """Keep the open run in the address: a change of page drops what follows the question mark.
+
+    A run that came by the address, with a link or a step back, brings its data along.
+    """
     run = run_id()
     if run is not None:
+        if run != _get(_RUN):
+            _follow()
         st.session_state[_RUN] = run
         if st.query_params.get(_QUERY_RUN) != run:
             st.query_params[_QUERY_RUN] = run
@@ -417,6 +428,34 @@ def dark() -> bool:
 
 
 def go(page: PageName) -> None:
-    """Go to another page; the open run stays in the address."""
+    """Go to another page after something was done; the open run stays in the address.
+
+    For a page on which nothing polls: see ``link``.
+    """
     run = run_id()
-    st.switch_page(PAGES[page], query_params={} if run is None else {_QUERY_RUN: run})
+    st.switch_page(PAGES[page], query_params=_address(run))
+
+
+def link(
+    label: str, page: PageName, *, key: str, run: str | None = None, stretch: bool = False
+) -> None:
+    """Draw the one way on: a link to another page that looks like the first button of a page.
+
+    The browser changes the page and stops its timers before it asks for the next. With
+    ``st.switch_page`` a tick of a fragment may be under way: it names the page that is left, and
+    the new one is wiped as soon as it is there.
+
+    Args:
+        label: what it says.
+        page: where it leads.
+        key: of its place in the page, unique.
+        run: the run to open there, its data with it; None keeps the open one.
+        stretch: whether it is as wide as its place.
+    """
+    width: Literal["stretch", "content"] = "stretch" if stretch else "content"
+    with st.container(key=f"link-{key}", width=width):
+        st.page_link(PAGES[page], label=label, width=width, query_params=_address(run or run_id()))
+
+
+def _address(run: str | None) -> dict[str, str]:
+    return {} if run is None else {_QUERY_RUN: run}

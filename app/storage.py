@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import services, state
 from app.history import size
-from app.words import count, listed, markdown, shortened
+from app.words import count, listed, markdown, shortened, told_apart
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
 
@@ -41,13 +41,16 @@ def show(jobs: Sequence[Job]) -> None:
     for job in store.list(kind=None):  # what scores them takes room too
         if job.spec.dataset in room:
             room[job.spec.dataset] += usage.runs.get(job.id, 0)
+    digests = sorted(names, key=lambda d: (names[d].casefold(), d))
+    told = told_apart(
+        f"{shortened(names[d])} · {count(len(runs[d]), 'run')} · {size(room[d])}" for d in digests
+    )
+    titles = dict(zip(digests, told, strict=True))
     choice, button = st.columns([2, 1], vertical_alignment="bottom")
     digest = choice.selectbox(
         "Data set",
-        sorted(names, key=lambda d: (names[d].casefold(), d)),
-        format_func=lambda d: (
-            f"{shortened(names[d])} · {count(len(runs[d]), 'run')} · {size(room[d])}"
-        ),
+        digests,
+        format_func=lambda d: titles.get(d, ""),
         key=state.widget("runs", "dataset"),
     )
     if digest is not None:

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-__all__ = ["count", "duration", "listed", "markdown", "number", "shortened", "size", "when"]
+__all__ = [
+    "count",
+    "duration",
+    "listed",
+    "markdown",
+    "number",
+    "shortened",
+    "size",
+    "told_apart",
+    "when",
+]
 
 _THIN = "\u202f"  # narrow no-break space: groups digits
 _PUNCTUATION = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&^=@/])")
@@ -26,6 +36,23 @@ def shortened(text: object, length: int = 40) -> str:
     """``text`` on one line, cut to ``length`` characters with an ellipsis."""
     line = _BLANK.sub(" ", str(text)).strip()
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
+
+
+def told_apart(texts: Iterable[str]) -> list[str]:
+    """Texts for a selector, with a number on those that another before them equals.
+
+    Streamlit knows an option by its text alone: of two equal ones the first would be chosen.
+    """
+    told: list[str] = []
+    taken: set[str] = set()
+    for text in texts:
+        different, n = text, 1
+        while different in taken:
+            n += 1
+            different = f"{text} ({n})"
+        taken.add(different)
+        told.append(different)
+    return told
 
 
 def count(n: int, noun: str, plural: str | None = None) -> str:

@@ -25,11 +25,11 @@ from lvmcore.variational import LOG_2PI
 
 __all__ = [
     "LONG_TABLE",
-    "LONG_TABLE_STEPS",
     "GPLatentVariableModel",
     "LabelledMap",
     "draw_of_class",
     "log_marginal",
+    "long_table_steps",
     "pca_start",
     "snapshot_of",
     "spread_points",
@@ -40,8 +40,9 @@ __all__ = [
 START_VARIANCE = 0.1
 START_NOISE = 0.1
 SNAPSHOT_ROWS = 2000
-# From so many rows on, the suggested settings keep a fit within two minutes on two cores.
-LONG_TABLE, LONG_TABLE_STEPS = 20_000, 200
+# From so many rows on, the suggested number of steps keeps a fit within two minutes on two cores.
+LONG_TABLE = 20_000
+LONG_TABLE_ROW_STEPS = 15_000_000
 # Draws from q(x), from the widened q(x), and from the prior.
 DENSITY_DRAWS = (128, 64, 64)
 # Draws × rows × columns held at a time: bounds memory, changes no result.
@@ -239,6 +240,11 @@ def log_marginal(
 def _log_normal(z: Tensor) -> Tensor:
     """log N(z | 0, I) over the last dimension."""
     return -0.5 * (z.square().sum(-1) + z.shape[-1] * LOG_2PI)
+
+
+def long_table_steps(n_rows: int) -> int:
+    """Steps that suit a table longer than ``LONG_TABLE``: the longer it is, the fewer."""
+    return min(300, max(100, LONG_TABLE_ROW_STEPS // n_rows))
 
 
 def pca_start(problem: Problem) -> Tensor:

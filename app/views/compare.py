@@ -13,7 +13,7 @@ from app import aside, atlas, beside, cards, chart, comparing, figures, services
 from app.colouring import Colouring
 from app.comparing import Side
 from app.opened import Opened
-from app.words import count, markdown, shortened
+from app.words import count, markdown, shortened, told_apart
 from lvmcore.data import Dataset
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
@@ -88,12 +88,14 @@ def _choose(jobs: Sequence[Job], whole: Dataset) -> None:
         if job.spec.dataset == whole.digest and (job.has_model or not job.finished)
     }
     titles = comparing.names(list(here.values()))
+    told = told_apart(shortened(titles.get(run, ""), 60) for run in here)
+    shown = dict(zip(here, told, strict=True))
     key = _key("maps")
     state.set_value(key, [job.id for job in jobs])
     st.multiselect(
         f"Maps of {markdown(whole.name)}",
         list(here),
-        format_func=lambda run: shortened(titles.get(run, ""), 60),
+        format_func=lambda run: shown.get(run, ""),
         max_selections=MOST,
         key=key,
         on_change=_rechoose,

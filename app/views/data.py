@@ -98,10 +98,7 @@ def _summary(dataset: Dataset) -> None:
     with text:
         st.markdown(f"**{', '.join(parts)}**")
     with button:
-        if st.button(
-            "Fit a model", type="primary", key=state.widget("data", "fit"), width="stretch"
-        ):
-            state.go("fit")
+        state.link("Fit a model", "fit", key="fit", stretch=True)
     notes = dataset.notes
     if shape.incomplete:
         rows = count(shape.incomplete, "row")

@@ -22,8 +22,7 @@ def page() -> None:
         dataset = working.dataset()
     except LatentboardError as error:
         st.error(markdown(error))
-        if st.button("Choose data", type="primary", key=state.widget("fit", "data")):
-            state.go("data")
+        state.link("Choose data", "data", key="data")
         return
     job = services.job(state.run_id())
     if job is None and state.run_id() is not None:

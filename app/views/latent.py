@@ -104,8 +104,7 @@ def _waiting(job: Job) -> None:
         st.info(markdown(job.message or f"This run is {job.status} and left no model."))
     else:
         st.info("This run is still being fitted. Its map is here when the fit has ended.")
-    if st.button("Go to the fit", type="primary", key=state.widget("latent", "fit")):
-        state.go("fit")
+    state.link("Go to the fit", "fit", key="fit")
 
 
 def _empty(*, missing: bool) -> None:

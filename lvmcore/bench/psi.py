@@ -1,4 +1,4 @@
-"""The psi statistics: one bound and gradient beside GPy's, and the memory of a large table."""
+"""The psi statistics: a bound with its gradient beside GPy's and beside what the machine can do."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import multiprocessing
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import torch
 
+from lvmcore.bench.machine import matrix_product_seconds
+from lvmcore.bench.race import share_of_gpy
 from lvmcore.bench.report import Options, Row
 from lvmcore.layers import DataPath, LatentRows
 from lvmcore.models.bayesian_gplvm import BayesianGPLVM
@@ -21,6 +23,8 @@ __all__ = ["rows"]
 N, D, Q, M = 1000, 12, 7, 50
 REPEATS = 21
 LARGE = {"rows": 100_000, "columns": 20, "n_components": 10, "n_inducing": 50, "steps": 3}
+GROWTH_ROWS = (1_000, 10_000, 100_000, 1_000_000)
+GROWTH = {"columns": 50, "n_components": 5, "n_inducing": 25}
 
 
 def rows(options: Options) -> Iterator[Callable[[], Row]]:
@@ -28,7 +32,12 @@ def rows(options: Options) -> Iterator[Callable[[], Row]]:
     del options
     yield _milliseconds
     yield _ratio
+    yield _share_of_ceiling
     yield _memory
+    yield _slope
+    yield _growth_memory
+    for n_inducing in (25, 50):
+        yield partial(share_of_gpy, n_inducing)
 
 
 @cache
@@ -50,14 +59,7 @@ def _ours() -> float:
     Y = torch.as_tensor(given["Y"])
     rows_ = LatentRows(torch.as_tensor(given["mean"]), given["variance"])
     path = DataPath(torch.as_tensor(given["Z"]), torch.full((1,), given["noise"]).double())
-    parameters = [*rows_.parameters(), *path.parameters()]
-    squares = Y.square().sum(0)
-
-    def evaluate() -> None:
-        bound, _ = path.bound(rows_, Y, squares)
-        torch.autograd.grad(bound - rows_.kl(), parameters)
-
-    return _median(evaluate)
+    return _median(partial(_evaluate, rows_, path, Y, Y.square().sum(0)))
 
 
 @cache
@@ -82,11 +84,11 @@ def _gpy() -> float | None:
     return _median(lambda: model._objective_grads(start))
 
 
-def _median(evaluate: Callable[[], object]) -> float:
+def _median(evaluate: Callable[[], object], repeats: int = REPEATS) -> float:
     for _ in range(3):
         evaluate()
     seconds = []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         began = time.perf_counter()
         evaluate()
         seconds.append(time.perf_counter() - began)
@@ -115,18 +117,38 @@ def _ratio() -> Row:
         float("nan") if theirs is None else theirs / _ours(),
         "x",
         reference="GPy is not installed" if theirs is None else "GPy 1.15",
-        floor=8.0,
+        floor=16.0,
         settings=_settings(),
     )
 
 
+def _share_of_ceiling() -> Row:
+    """What the exponentials and matrix products alone would take, as a share of what we take.
+
+    Psi1 and psi2 need N (M + P) exponentials and products of their 2Q + 1 features forwards; the
+    backward pass needs the exponentials and the forward products again, and two products more.
+    """
+    pairs = M * (M + 1) // 2
+    exponentials = 2 * N * (M + pairs)
+    operations = 4 * 2 * N * (2 * Q + 1) * (M + pairs) + 4 * 2 * N * M * D
+    cells = torch.linspace(-3, 0, 1 << 20, dtype=torch.float64)
+    exponential = _median(lambda: torch.exp(cells)) / len(cells)
+    product = matrix_product_seconds() / (2 * 2048**3)
+    ideal = exponentials * exponential + operations * product
+    return Row(
+        "share of the machine's ceiling (exponentials and matrix products alone)",
+        ideal / _ours(),
+        reference="aim 0.6",
+        settings={
+            **_settings(),
+            "exponentials a second": 1 / exponential,
+            "operations a second": 1 / product,
+        },
+    )
+
+
 def _memory() -> Row:
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_fit_large, args=(sender,))
-    process.start()
-    peak = receiver.recv() if receiver.poll(600) else float("nan")
-    process.join()
+    peak = _in_a_process(_fit_large)
     return Row(
         "peak memory of a fit, 100 000 rows x 20 columns",
         peak,
@@ -136,16 +158,82 @@ def _memory() -> Row:
     )
 
 
-def _fit_large(sender: Any) -> None:
-    """Fit a large table in a process of its own and send that process's peak memory, GB."""
+@cache
+def _growth() -> tuple[list[float], float]:
+    """Seconds of a bound with its gradient at each number of rows, and the peak memory, GB."""
+    seconds, peak = _in_a_process(_time_growth)
+    return seconds, peak
+
+
+def _slope() -> Row:
+    seconds, _ = _growth()
+    slope = np.polyfit(np.log(GROWTH_ROWS), np.log(seconds), 1)[0]
+    return Row(
+        "growth of a bound and gradient with the rows, 1e3 to 1e6: log-log slope",
+        float(slope),
+        ceiling=1.1,
+        settings={**GROWTH, "rows": list(GROWTH_ROWS), "seconds": seconds},
+    )
+
+
+def _growth_memory() -> Row:
+    _, peak = _growth()
+    name = "peak memory of a bound and gradient, 1 000 000 rows x 50 columns"
+    return Row(name, peak, "GB", ceiling=8.0, settings={**GROWTH, "rows": GROWTH_ROWS[-1]})
+
+
+def _in_a_process(work: Callable[[Any], None]) -> Any:
+    """What ``work`` sends, done in a process of its own, so that its memory is its own."""
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=work, args=(sender,))
+    process.start()
+    try:
+        return receiver.recv()
+    finally:
+        process.join()
+
+
+def _peak_memory() -> float:
+    """Of this process, GB."""
     import resource
     import sys
 
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1e9 if sys.platform == "darwin" else 1e6)
+
+
+def _time_growth(sender: Any) -> None:
+    generator = torch.Generator().manual_seed(0)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    seconds = []
+    for n_rows in GROWTH_ROWS:
+        Y = normal(n_rows, GROWTH["columns"])
+        rows_ = LatentRows(normal(n_rows, GROWTH["n_components"]), 0.1)
+        path = DataPath(
+            normal(GROWTH["n_inducing"], GROWTH["n_components"]), torch.full((1,), 0.1).double()
+        )
+        squares = Y.square().sum(0)
+        repeats = max(3, min(REPEATS, 2_000_000 // n_rows))
+        seconds.append(_median(partial(_evaluate, rows_, path, Y, squares), repeats))
+    sender.send((seconds, _peak_memory()))
+
+
+def _evaluate(rows_: LatentRows, path: DataPath, Y: torch.Tensor, squares: torch.Tensor) -> None:
+    """A bound with its gradient."""
+    bound, _ = path.bound(rows_, Y, squares)
+    torch.autograd.grad(bound - rows_.kl(), [*rows_.parameters(), *path.parameters()])
+
+
+def _fit_large(sender: Any) -> None:
+    """Fit a large table."""
     rng = np.random.default_rng(0)
     latent = rng.standard_normal((LARGE["rows"], 3))
     data = np.sin(latent @ rng.standard_normal((3, LARGE["columns"])))
     BayesianGPLVM(
         n_components=LARGE["n_components"], n_inducing=LARGE["n_inducing"], max_iter=LARGE["steps"]
     ).fit(data)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    sender.send(peak / (1e9 if sys.platform == "darwin" else 1e6))
+    sender.send(_peak_memory())

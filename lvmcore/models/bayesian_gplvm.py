@@ -11,9 +11,9 @@ from torch import Tensor
 from lvmcore.base import Capabilities, Problem, to_numpy
 from lvmcore.gplvm import (
     LONG_TABLE,
-    LONG_TABLE_STEPS,
     START_VARIANCE,
     GPLatentVariableModel,
+    long_table_steps,
     pca_start,
     snapshot_of,
     spread_points,
@@ -83,7 +83,7 @@ class BayesianGPLVM(GPLatentVariableModel):
         """More inducing inputs for longer tables; for very long ones fewer steps instead."""
         del n_columns, n_classes
         if n_rows > LONG_TABLE:
-            return {"max_iter": LONG_TABLE_STEPS}
+            return {"max_iter": long_table_steps(n_rows)}
         return {"n_inducing": 50} if n_rows > 1000 else {}
 
     def _fit(self, problem: Problem) -> Outcome:

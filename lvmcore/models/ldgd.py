@@ -13,9 +13,9 @@ from torch import Tensor
 from lvmcore.base import Capabilities, Problem, to_numpy
 from lvmcore.gplvm import (
     LONG_TABLE,
-    LONG_TABLE_STEPS,
     START_VARIANCE,
     LabelledMap,
+    long_table_steps,
     pca_start,
     snapshot_of,
     spread_points,
@@ -44,6 +44,8 @@ from lvmcore.training import Outcome, Schedule, train
 __all__ = ["LDGD"]
 
 FINAL_DRAWS = 8
+# Labelled rows that a step looks at; of more, each step and each draw takes others at random.
+LABELLED_A_STEP = 20_000
 
 
 class LDGD(LabelledMap):
@@ -58,7 +60,8 @@ class LDGD(LabelledMap):
     (Ziaei et al. 2024 sample x and keep q(U^r): the same model with a noisier, slower bound, and a
     noise of its own for each column.) The label term averages samples of x_n, then 20
     Gauss–Hermite nodes; with ``likelihood="softmax"`` it is log softmax(f)_y instead, by
-    quasi-random draws of f. A row without a label leaves the label term only, and
+    quasi-random draws of f. Of more than 20 000 labelled rows each step takes 20 000 at random and
+    scales their sum. A row without a label leaves the label term only, and
     ``class_weight="balanced"`` weighs the rows so that every class counts the same.
 
     New rows are inferred from their columns alone. P(class k) = E_{q(x)} Φ(m_k/√(1 + v_k)), divided
@@ -122,7 +125,7 @@ class LDGD(LabelledMap):
         """More inducing inputs for longer tables and for many classes; fewer steps at the end."""
         del n_columns
         if n_rows > LONG_TABLE:
-            return {"max_iter": LONG_TABLE_STEPS}
+            return {"max_iter": long_table_steps(n_rows)}
         return {"n_inducing": 50} if n_rows > 1000 or n_classes > 5 else {}
 
     # ---- fitting -------------------------------------------------------------------------------
@@ -193,13 +196,27 @@ class _Fit:
 
     def terms(self, draws: int = 1) -> dict[str, Tensor]:
         bound, _ = self.data.bound(self.rows, self.Y, self.squares)
-        X = self.rows.draw(draws * self.samples, self.labelled, self.generator)
         return {
             "data fit": bound,
-            "label fit": self.labels.expected_log_likelihood(X, self.signs, self.weights),
+            "label fit": self._label_fit(draws),
             "KL of the map": -self.rows.kl(),
             "KL of the label functions": -self.labels.kl(),
         }
+
+    def _label_fit(self, draws: int) -> Tensor:
+        """Σ_n w_n E log p(label_n | f(x_n)), averaged over draws; unbiased if rows are picked."""
+        n = len(self.labelled)
+        if n <= LABELLED_A_STEP:
+            X = self.rows.draw(draws * self.samples, self.labelled, self.generator)
+            return self.labels.expected_log_likelihood(X, self.signs, self.weights)
+        total = self.Y.new_zeros(())
+        for _ in range(draws):
+            picked = torch.randperm(n, generator=self.generator)[:LABELLED_A_STEP]
+            picked = picked.to(self.Y.device)
+            X = self.rows.draw(self.samples, self.labelled[picked], self.generator)
+            fit = self.labels.expected_log_likelihood(X, self.signs[picked], self.weights[picked])
+            total = total + n / LABELLED_A_STEP * fit
+        return total / draws
 
     def snapshot(self) -> Snapshot:
         relevance = {"data": self.data.kernel.relevance, "labels": self.labels.kernel.relevance}

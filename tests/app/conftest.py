@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -51,6 +52,23 @@ def open_page(home: Path) -> OpenPage:
         return page
 
     return open_it
+
+
+def ways(page: AppTest) -> list[str]:
+    """What the links say that lead on to other pages."""
+    return [str(link.proto.label) for link in page.get("page_link")]
+
+
+def follow(page: AppTest, label: str) -> AppTest:
+    """Follow a link as a browser does: to its page, with its own query."""
+    (link,) = [one.proto for one in page.get("page_link") if one.proto.label == label]
+    (name,) = [
+        name for name in state.PAGES if link.page == name or (name, link.page) == ("data", "")
+    ]
+    page.query_params.clear()
+    for key, (value,) in parse_qs(link.query_string).items():
+        page.query_params[key] = value
+    return page.switch_page(state.PAGES[name]).run()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import state
-from tests.app.conftest import OpenPage
+from tests.app.conftest import OpenPage, follow, ways
 from tests.app.test_shell import texts
 from tests.unit.data.workbooks import Cell, workbook
 
@@ -32,7 +32,7 @@ def test_a_first_visit_finds_a_sample_ready_to_fit(open_page: OpenPage) -> None:
     assert "178 rows" in said
     assert "label with 3 classes" in said
     assert len(page.dataframe[0].value) == 8
-    page.button(state.widget("data", "fit")).click().run()
+    follow(page, "Fit a model")
     assert page.title[0].value == "Fit"
 
 
@@ -188,8 +188,7 @@ def test_without_a_feature_there_is_a_hint_and_no_way_on(open_page: OpenPage) ->
     page = upload(open_page("data"), "words.csv", b"a,b\nx,some long text\ny,and more\nz,end\n")
     assert not page.exception
     assert "Tick at least one" in texts(page.warning)
-    keys = [button.key for button in page.button]
-    assert state.widget("data", "fit") not in keys
+    assert not ways(page)
 
 
 def test_the_data_of_a_run_follow_its_link(open_page: OpenPage, fitted: str) -> None:

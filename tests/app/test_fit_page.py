@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import services, state
 from lvmcore.data import Dataset
-from tests.app.conftest import OpenPage, Wait
+from tests.app.conftest import OpenPage, Wait, follow, ways
 from tests.app.test_shell import texts
 
 START = state.widget("fit", "start")
@@ -94,7 +94,7 @@ def test_a_fit_from_start_to_its_outcome(open_page: OpenPage, wait: Wait, key: s
     said = texts(page.success)
     assert ("Bound (ELBO)" in said) == (key == "ppca")
     assert texts(page.sidebar.text).count("on wine") == 1
-    page.button(state.widget("fit", run, "explore")).click().run()
+    follow(page, "Explore the map")
     assert page.title[0].value == "Latent"
     assert page.query_params["run"] == run
 
@@ -122,7 +122,7 @@ def test_a_run_in_the_address_brings_its_own_data(open_page: OpenPage, wait: Wai
     wait(run)
     page = open_page("fit", run=run)
     assert "iris" in texts(page.sidebar.text)
-    assert page.button(state.widget("fit", run, "explore"))
+    assert "Explore the map" in ways(page)
 
 
 def test_two_sessions_see_the_same_run(open_page: OpenPage, fitted: str) -> None:
@@ -202,5 +202,5 @@ def test_data_that_cannot_be_used_lead_back_to_the_data_page(open_page: OpenPage
     page.switch_page(state.PAGES["fit"]).run()
     assert not page.exception
     assert len(page.error) == 1
-    page.button(state.widget("fit", "data")).click().run()
+    follow(page, "Choose data")
     assert page.title[0].value == "Data"

@@ -74,3 +74,11 @@ def test_when(seconds: float, shown: str) -> None:
 )
 def test_sizes_are_in_gigabytes(count: int, shown: str) -> None:
     assert words.size(count) == shown
+
+
+def test_equal_texts_of_a_selector_are_told_apart() -> None:
+    texts = ["run · done", "run · done", "other", "run · done (2)", "run · done"]
+    told = words.told_apart(texts)
+    assert told == ["run · done", "run · done (2)", "other", "run · done (2) (2)", "run · done (3)"]
+    assert len(set(told)) == len(texts)
+    assert words.told_apart([]) == []

@@ -110,6 +110,10 @@ class Dashboard:
         """A button, by its whole name."""
         return self.page.get_by_role("button", name=name, exact=True)
 
+    def way(self, name: str) -> Locator:
+        """The link that leads on to another page, by its whole name."""
+        return self.page.get_by_test_id("stMain").get_by_role("link", name=name, exact=True)
+
     def says(self, text: str | re.Pattern[str]) -> None:
         """Wait until the page says something."""
         shown = self.page.get_by_test_id("stMain").get_by_text(text).first
@@ -156,7 +160,7 @@ class Dashboard:
     def to_fit(self) -> None:
         """Go from the data to the Fit page."""
         self.settled()  # a button of the page before last is there until it is drawn anew
-        self.button("Fit a model").click()
+        self.way("Fit a model").click()
         expect(self.button("Fit")).to_be_visible(timeout=PATIENCE_MS)
 
     # ---- the Fit page ------------------------------------------------------------------------
@@ -254,7 +258,7 @@ class Dashboard:
 
     def explore(self) -> None:
         """Go from a fit that has ended to its map."""
-        self.button("Explore the map").click(timeout=PATIENCE_MS)
+        self.way("Explore the map").click(timeout=PATIENCE_MS)
         self.plot()
 
     # ---- the Latent page ---------------------------------------------------------------------

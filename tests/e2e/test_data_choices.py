@@ -61,7 +61,7 @@ def test_columns_are_transformed_and_rows_held_out(dashboard: Dashboard, tmp_pat
     page.locator(".st-key-fit-choose-ppca button").click()
     dashboard.settled()
     run = dashboard.start()
-    dashboard.button("Explore the map").click(timeout=PATIENCE_MS)
+    dashboard.way("Explore the map").click(timeout=PATIENCE_MS)
     dashboard.says("held out, to measure the fit with.")
     store = Store(dashboard.server.home)
     rows = pd.read_parquet(store.job_folder(run).embedding_path)["row_id"]

@@ -57,7 +57,7 @@ def test_pages_are_drawn(
     dashboard.open("runs", run=run)
     dashboard.has_rows(page.get_by_test_id("stDataFrame").first, 1)
     dashboard.tick(0)
-    expect(dashboard.button("Open the map")).to_be_visible()
+    expect(dashboard.way("Open the map")).to_be_visible()
     drawn("runs")
 
     # A link to a run that is not there, and the run's data.

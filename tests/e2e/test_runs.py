@@ -103,5 +103,5 @@ def test_a_run_under_way_is_followed_to_its_end(
     store.cancel(run)
     expect(cell.filter(has_text="cancelled")).to_be_attached(timeout=PATIENCE_MS)
     expect(page.get_by_role("heading", name="endless")).to_be_visible()
-    expect(dashboard.button("Open the map")).to_be_visible(timeout=PATIENCE_MS)
+    expect(dashboard.way("Open the map")).to_be_visible(timeout=PATIENCE_MS)
     dashboard.no_traceback()

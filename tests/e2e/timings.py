@@ -37,9 +37,9 @@ SETTLING_SECONDS = 8.0
 
 _INTERACTIVE = """() => {
   const app = document.querySelector('[data-testid="stApp"][data-test-script-state="notRunning"]');
-  const button = [...document.querySelectorAll("button")].find(
+  const way = [...document.querySelectorAll("a")].find(
     (one) => one.innerText.trim() === "Fit a model");
-  return app && button && !button.disabled
+  return app && way
     && document.querySelector('[data-testid="stDataFrame"] canvas');
 }"""
 _CANCELLED = """() => [...document.querySelectorAll('[data-testid="stMain"] p')].some(

@@ -4,12 +4,14 @@ import functools
 
 import numpy as np
 import pytest
+import torch
 from scipy.special import log_ndtr
+from sklearn.base import clone
 
 from lvmcore import LDGD, FastLDGD
 from lvmcore.base import LatentVariableModel
 from lvmcore.models import ldgd
-from lvmcore.training import Schedule
+from lvmcore.training import Outcome, Schedule, train
 from tests.contract.small import table
 
 
@@ -94,3 +96,36 @@ def test_softmax_tells_classes_apart_too() -> None:
     # All classes at once: nothing is left to be divided by.
     np.testing.assert_allclose(decoded.unnormalised.sum(axis=1), 1)
     np.testing.assert_allclose(decoded.probability, decoded.unnormalised)
+
+
+def test_rows_picked_for_the_label_term_speak_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a long table each step takes some rows; on average their term is that of all rows."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((90, 4))
+    y = np.where(X[:, 0] > 0.5, "rare", "common").tolist()
+    y[:10] = [None] * 10
+    whole = LDGD(n_components=2, n_inducing=6, max_iter=30, random_state=0).fit(X, y)
+    fits = _label_fits(X, y, whole, monkeypatch, draws=400)
+    monkeypatch.setattr(ldgd, "LABELLED_A_STEP", 20)
+    picked = _label_fits(X, y, whole, monkeypatch, draws=400)
+    error = np.hypot(fits.std(), picked.std()) / np.sqrt(len(fits))
+    assert picked.std() > fits.std()
+    assert abs(fits.mean() - picked.mean()) < 4 * error
+
+
+def _label_fits(
+    X: np.ndarray, y: list[str | None], fitted: LDGD, patch: pytest.MonkeyPatch, *, draws: int
+) -> np.ndarray:
+    """The label term of a fitted model's q, drawn anew again and again."""
+    kept: list[float] = []
+
+    def draw_again(fit: ldgd._Fit, *args: object, **kwargs: object) -> Outcome:
+        outcome = train(fit, *args, **kwargs)  # type: ignore[arg-type]
+        with torch.no_grad():
+            kept.extend(float(fit.terms()["label fit"]) for _ in range(draws))
+        return outcome
+
+    with patch.context() as inner:
+        inner.setattr(ldgd, "train", draw_again)
+        clone(fitted).fit(X, y)
+    return np.array(kept)
