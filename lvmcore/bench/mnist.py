@@ -23,7 +23,7 @@ __all__ = ["rows"]
 SETTINGS: dict[str, Any] = {
     "n_components": 20,
     "n_inducing": 150,
-    "max_iter": 2000,
+    "max_iter": 1200,
     "label_weight": 70.0,
     "n_hidden": 256,
     "learning_rate": 0.02,
