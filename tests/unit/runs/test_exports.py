@@ -164,7 +164,7 @@ def printed(program: str, tmp_path: Path) -> str:
         ("ldgd", {"n_components": 2, "n_inducing": 6, "max_iter": 15, "noise": "shared"}),
         ("bayesian_gplvm", {"n_components": 3, "n_inducing": 6, "max_iter": 15, "random_state": 7}),
         ("ppca", {"n_components": 2}),
-        ("factor_analysis", {"n_components": 2}),
+        ("factor_analysis", {"n_components": 3}),
     ],
 )
 def test_the_program_gets_the_bound_of_the_run(
