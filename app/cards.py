@@ -72,9 +72,8 @@ class ModelCard:
 
     def suggest(self, shape: Shape) -> dict[str, Any]:
         """Settings that suit the table, where they differ from the defaults."""
-        return self.model.suggest(
-            n_rows=shape.rows, n_columns=shape.columns, n_classes=shape.classes
-        )
+        rows = shape.rows + (shape.incomplete if self.missing_cells else 0)
+        return self.model.suggest(n_rows=rows, n_columns=shape.columns, n_classes=shape.classes)
 
 
 def card_of(model: type[LatentVariableModel]) -> ModelCard:
@@ -130,12 +129,13 @@ def recommend(cards: Sequence[ModelCard], shape: Shape) -> tuple[str, str]:
         The model's key, and one sentence.
     """
     usable: Mapping[str, ModelCard] = {c.key: c for c in cards if refusal(c, shape) is None}
+    rows = shape.rows + shape.incomplete  # those that are recommended take missing cells
     few = (
-        f"the table is small ({count(shape.rows, 'row')}, {count(shape.columns, 'column')}), and "
+        f"the table is small ({count(rows, 'row')}, {count(shape.columns, 'column')}), and "
         "a linear map is all it can carry"
     )
     wishes = [
-        ("ppca", few, shape.rows < FEW_ROWS or shape.columns < FEW_COLUMNS),
+        ("ppca", few, rows < FEW_ROWS or shape.columns < FEW_COLUMNS),
         ("ldgd", f"the label has {shape.classes} classes to learn from", shape.classes >= 2),
         ("bayesian_gplvm", "there is no label, and it finds curved structure", shape.classes < 2),
     ]

@@ -151,6 +151,13 @@ COLUMNS = (
     Column("continuity", "continuity", 1, "data neighbours that are map neighbours"),
     Column("silhouette", "silhouette", 1, "how well the classes keep apart, −1 to 1"),
     Column("held_out_nlpd", "held-out NLPD", -1, "surprise at rows not seen, nats a row"),
+    Column(
+        "cells_coverage_90",
+        "90 % intervals",
+        None,
+        "hidden cells inside them; 0.9 is right",
+    ),
+    Column("held_out_ece", "calibration error", -1, "of label probabilities, rows not seen"),
     Column("seconds", "seconds", None, "from start to end of the fit"),
 )
 
@@ -188,8 +195,12 @@ def measured(job: Job, score: Job | None, can: Capabilities) -> Measured:
         can: what its model can do.
     """
     wanted = set(_FROM_LABELS) if can.labels != "none" else set()
-    if can.bound and can.new_rows and "held_out_nlpd" not in job.metrics:
-        wanted.add("held_out_nlpd")
+    defined = {
+        "held_out_nlpd": can.bound and can.new_rows,
+        "cells_coverage_90": can.missing_cells and can.new_rows,
+        "held_out_ece": can.labels != "none" and can.new_rows,
+    }
+    wanted |= {key for key, holds in defined.items() if holds and key not in job.metrics}
     found: dict[str, Metric] = {}
     for column in COLUMNS[:-1]:
         scored = column.key in wanted
@@ -215,11 +226,19 @@ def _unscored(score: Job | None) -> str:
     return score.message or "The rows held out did not allow it."
 
 
+#: Why a figure of rows not seen is not there.
+_UNDEFINED = {
+    "held_out_nlpd": "The method has no density, or places no new rows.",
+    "cells_coverage_90": "The method takes no missing cells, so it predicts no hidden ones.",
+    "held_out_ece": "The method tells no probabilities of labels, or the data have none.",
+}
+
+
 def _why_missing(job: Job, key: str) -> str:
     if job.stage == "measuring" or not job.finished:
         return "Being measured."
-    if key == "held_out_nlpd":
-        return "The method has no density, or places no new rows."
+    if key in _UNDEFINED:
+        return _UNDEFINED[key]
     if key in _FROM_LABELS:
         return "The data have no label column, or the run is older than this figure."
     return "Not measured in this run."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from html import escape
 from typing import TypeVar
 
@@ -14,13 +15,26 @@ from app.words import shortened
 from lvmcore.data import Table
 from lvmcore.errors import LatentboardError
 
-__all__ = ["DELIMITERS", "HEADERS", "form", "found", "has_choices", "read", "reading_of"]
+__all__ = [
+    "DELIMITERS",
+    "FORMATS",
+    "HEADERS",
+    "TYPES",
+    "form",
+    "found",
+    "has_choices",
+    "read",
+    "reading_of",
+    "uploaded",
+]
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "spaces"}
+#: What can be uploaded, in words and by the endings of files.
+FORMATS = "Table: CSV, TSV, JSON lines (gzipped or not), XLSX, NPZ or Parquet"
 DECIMALS = {".": "point", ",": "comma"}
 _DETECTED = "detected"
 THOUSANDS = {"": "none", ",": "comma", ".": "point", " ": "space", "'": "apostrophe"}
-_TYPES = ["csv", "tsv", "txt", "gz", "xlsx", "xlsm", "jsonl", "ndjson", "json", "npz", "parquet"]
+TYPES = ["csv", "tsv", "txt", "gz", "xlsx", "xlsm", "jsonl", "ndjson", "json", "npz", "parquet"]
 _UPLOAD = state.widget("data", "upload")
 _SAMPLE = state.widget("data", "sample")
 _WIDTH = 128
@@ -44,8 +58,8 @@ def choose() -> None:
     file, sample = st.columns([2, 1], gap="medium")
     with file:
         st.file_uploader(
-            "Table: CSV, TSV, JSON lines (gzipped or not), XLSX, NPZ or Parquet",
-            type=_TYPES,
+            FORMATS,
+            type=TYPES,
             key=_UPLOAD,
             on_change=_uploaded,
         )
@@ -69,13 +83,20 @@ def choose() -> None:
 
 
 def _uploaded() -> None:
-    file = state.value(_UPLOAD)
-    if file is None:
+    upload = uploaded(_UPLOAD)
+    if upload is None:
         state.set_failed(None)
-        return
+    else:
+        read(upload, Reading())
+
+
+def uploaded(key: str) -> Upload | None:
+    """The file that an uploader holds; None where it holds none."""
+    file = state.value(key)
+    if file is None:
+        return None
     content = file.getvalue()
-    upload = Upload(file.name, hashlib.sha256(content).hexdigest(), content)
-    read(upload, Reading())
+    return Upload(file.name, hashlib.sha256(content).hexdigest(), content)
 
 
 def _picked(key: str) -> None:
@@ -145,14 +166,22 @@ def has_choices(upload: Upload, table: Table | None) -> bool:
     return _has_header(table.detected.format) or table.detected.format.startswith(_RECORDS)
 
 
-def form(upload: Upload, table: Table | None) -> None:
+def form(
+    upload: Upload,
+    table: Table | None,
+    *,
+    current: Reading | None = None,
+    take: Callable[[Upload, Reading], None] = read,
+) -> None:
     """Ask how to read an upload; what is left open is detected.
 
     Args:
         upload: the file.
         table: as it is read now; None where it could not be.
+        current: how it is read now; None takes the session's way.
+        take: told of the way that was chosen.
     """
-    current = state.reading() if table is not None else Reading()
+    current = (current or state.reading()) if table is not None else Reading()
     ending = upload.name.lower()
     kind = table.detected.format if table is not None else ""
     workbook = kind == "xlsx" if kind else ending.endswith(_WORKBOOKS)
@@ -180,7 +209,7 @@ def form(upload: Upload, table: Table | None) -> None:
         )
         if st.form_submit_button("Read again"):
             chosen = reading_of(delimiter, encoding, decimal, header, missing, thousands, sheet)
-            read(upload, chosen)
+            take(upload, chosen)
             st.rerun()
 
 

@@ -36,6 +36,7 @@ def main() -> None:
             st.Page(state.PAGES["data"], title="Data", icon=":material/table:", default=True),
             st.Page(state.PAGES["fit"], title="Fit", icon=":material/show_chart:"),
             st.Page(state.PAGES["latent"], title="Latent", icon=":material/scatter_plot:"),
+            st.Page(state.PAGES["new_rows"], title="New rows", icon=":material/add_location_alt:"),
             st.Page(state.PAGES["compare"], title="Compare", icon=":material/compare:"),
             st.Page(state.PAGES["runs"], title="Runs", icon=":material/history:"),
         ]

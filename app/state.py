@@ -14,6 +14,7 @@ __all__ = [
     "DEFAULT_SAMPLE",
     "PAGES",
     "Failed",
+    "NewTable",
     "PageName",
     "Reading",
     "Roles",
@@ -33,7 +34,9 @@ __all__ = [
     "keep_source",
     "link",
     "model_key",
+    "new_table",
     "open_run",
+    "placing",
     "point",
     "problem",
     "reading",
@@ -44,6 +47,8 @@ __all__ = [
     "set_compared_region",
     "set_failed",
     "set_model_key",
+    "set_new_table",
+    "set_placing",
     "set_point",
     "set_problem",
     "set_region",
@@ -59,13 +64,14 @@ __all__ = [
     "widget",
 ]
 
-PageName = Literal["data", "fit", "latent", "compare", "runs"]
+PageName = Literal["data", "fit", "latent", "new_rows", "compare", "runs"]
 
 #: The script of each page, beside main.py.
 PAGES: dict[PageName, str] = {
     "data": "views/data.py",
     "fit": "views/fit.py",
     "latent": "views/latent.py",
+    "new_rows": "views/new_rows.py",
     "compare": "views/compare.py",
     "runs": "views/runs.py",
 }
@@ -75,6 +81,7 @@ DEFAULT_SAMPLE = "wine"
 
 _QUERY_RUN = "run"
 _QUERY_COMPARED = "runs"
+_QUERY_PLACING = "rows"
 _RUN = "run"
 _SOURCE = "source"
 _READING = "reading"
@@ -86,6 +93,8 @@ _PROBLEM = "problem"
 _POINT = "latent.point"
 _REGION = "latent.region"
 _SHOWN = "latent.shown"
+_NEW_TABLE = "new_rows.table"
+_PLACING = "new_rows.placing"
 _CHOSEN = "runs.chosen"
 _COMPARED = "compare.runs"
 _COMPARED_REGION = "compare.region"
@@ -154,6 +163,21 @@ class Failed:
 
     upload: Upload
     message: str
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """A table of new rows that this session uploaded.
+
+    Attributes:
+        upload: the file.
+        reading: how to read it.
+        problem: why it cannot be read; None where it can.
+    """
+
+    upload: Upload
+    reading: Reading = Reading()
+    problem: str | None = None
 
 
 @dataclass(frozen=True)
@@ -361,6 +385,35 @@ def set_shown(run: str, shown: Shown | None) -> None:
     st.session_state[_SHOWN] = {run: shown}
 
 
+# ---- the page of new rows ---------------------------------------------------------------------
+
+
+def new_table() -> NewTable | None:
+    """The table of new rows that was uploaded last."""
+    return cast("NewTable | None", _get(_NEW_TABLE))
+
+
+def set_new_table(table: NewTable | None) -> None:
+    """Remember an uploaded table of new rows; None lets go of it."""
+    st.session_state[_NEW_TABLE] = table
+
+
+def placing(run: str) -> str | None:
+    """What places, or has placed, new rows on a run's map: as in the address, or as last here."""
+    named = st.query_params.get(_QUERY_PLACING)
+    memory: dict[str, str | None] = _get(_PLACING) or {}
+    return named or memory.get(run)
+
+
+def set_placing(run: str, placing: str | None) -> None:
+    """Show rows that were placed on a run's map: in the address from now on; None shows none."""
+    st.session_state[_PLACING] = {run: placing}
+    if placing is None:
+        st.query_params.pop(_QUERY_PLACING, None)
+    else:
+        st.query_params[_QUERY_PLACING] = placing
+
+
 # ---- the runs page ---------------------------------------------------------------------------
 
 
@@ -437,9 +490,15 @@ def go(page: PageName) -> None:
 
 
 def link(
-    label: str, page: PageName, *, key: str, run: str | None = None, stretch: bool = False
+    label: str,
+    page: PageName,
+    *,
+    key: str,
+    run: str | None = None,
+    stretch: bool = False,
+    primary: bool = True,
 ) -> None:
-    """Draw the one way on: a link to another page that looks like the first button of a page.
+    """Draw the way on: a link to another page that looks like a button.
 
     The browser changes the page and stops its timers before it asks for the next. With
     ``st.switch_page`` a tick of a fragment may be under way: it names the page that is left, and
@@ -451,9 +510,10 @@ def link(
         key: of its place in the page, unique.
         run: the run to open there, its data with it; None keeps the open one.
         stretch: whether it is as wide as its place.
+        primary: whether it is the one thing to do next.
     """
     width: Literal["stretch", "content"] = "stretch" if stretch else "content"
-    with st.container(key=f"link-{key}", width=width):
+    with st.container(key=f"{'link' if primary else 'quiet-link'}-{key}", width=width):
         st.page_link(PAGES[page], label=label, width=width, query_params=_address(run or run_id()))
 
 

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from lvmcore.models import MODELS, load
     from lvmcore.models.bayesian_gplvm import BayesianGPLVM
     from lvmcore.models.classical import FactorAnalysis, LinearDiscriminantAnalysis
+    from lvmcore.models.fast_ldgd import FastLDGD
     from lvmcore.models.ldgd import LDGD
     from lvmcore.models.neighbours import TSNE, UMAP, Isomap
     from lvmcore.models.pca import PCA, ProbabilisticPCA
+    from lvmcore.models.vae import VAE, SupervisedVAE
     from lvmcore.results import FitStep, LabelPredictive, Posterior, Predictive, Snapshot
 
 __all__ = [
@@ -32,11 +34,13 @@ __all__ = [
     "PCA",
     "TSNE",
     "UMAP",
+    "VAE",
     "BayesianGPLVM",
     "CancelledError",
     "ConfigError",
     "DataError",
     "FactorAnalysis",
+    "FastLDGD",
     "FitStep",
     "Isomap",
     "LabelPredictive",
@@ -47,6 +51,7 @@ __all__ = [
     "Predictive",
     "ProbabilisticPCA",
     "Snapshot",
+    "SupervisedVAE",
     "UnsupportedError",
     "load",
 ]

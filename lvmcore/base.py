@@ -40,6 +40,8 @@ FloatArray = NDArray[np.float64]
 
 # Rows inferred or decoded at a time: bounds memory, changes no result.
 ROWS_AT_A_TIME = 4096
+# Share of missing cells from which on a fit says how little it went by.
+MOST_MISSING = 0.8
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,14 @@ class Capabilities:
     Attributes:
         labels: whether ``fit`` uses class labels: not at all, or needs some.
         missing_labels: rows without a label may take part in the fit.
-        missing_cells: NaN cells may take part in the fit.
+        missing_cells: NaN cells may take part in the fit, and ``impute`` fills them.
         new_rows: rows that were not in the fit can be placed on the map.
         decoding: any point of the latent space can be turned back into a row.
         sampling: new rows can be drawn.
         uncertainty: latent positions carry a variance.
         bound: the fit maximises a likelihood or a bound on it, so there is a curve to watch.
         steps: the fit reports its steps while it runs, so that a callback can stop it.
+        amortised: a network places rows by their columns alone, those of the fit too.
     """
 
     labels: Literal["none", "required"] = "none"
@@ -67,6 +70,7 @@ class Capabilities:
     uncertainty: bool = False
     bound: bool = False
     steps: bool = True
+    amortised: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,13 +78,14 @@ class Problem:
     """What a model's ``_fit`` gets: everything checked, standardised and on the device.
 
     Attributes:
-        Y: standardised data without its constant columns, [N, D].
+        Y: standardised data without its constant columns, [N, D]; 0, the mean, where missing.
         classes: class of each row, −1 where the label is missing, [N]; None without labels.
         n_classes: number of classes (0 without labels).
         n_components: Q, decided.
         generator: the fit's only source of randomness (CPU generator).
         callback: called at every step; True stops the fit.
         checkpoint: what the fit goes on from and leaves for the next; None keeps none.
+        observed: True where a cell of Y is observed, [N, D]; None where every one is.
     """
 
     Y: Tensor
@@ -90,6 +95,7 @@ class Problem:
     generator: torch.Generator
     callback: Callback | None
     checkpoint: Checkpoint | None = None
+    observed: Tensor | None = None
 
 
 def _has_density(model: Any) -> bool:
@@ -175,14 +181,17 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         generator = torch.Generator().manual_seed(self._seed())
         if checkpoint is not None:
             checkpoint.attach(self._fingerprint(data, labels), generator)
+        Y = self._standardiser.transform(data)
+        observed = self._observed(Y)
         problem = Problem(
-            Y=self._to_tensor(self._standardiser.transform(data)),
+            Y=self._to_tensor(np.nan_to_num(Y, nan=0.0)),
             classes=None if labels is None else torch.as_tensor(labels.codes),
             n_classes=0 if labels is None else len(labels.classes),
             n_components=self._decide_components(data.shape),
             generator=generator,
             callback=callback,
             checkpoint=checkpoint,
+            observed=None if observed.all() else torch.as_tensor(observed).to(self._torch_device()),
         )
         outcome = self._fit(problem)
         for note in () if checkpoint is None else checkpoint.notes:
@@ -252,6 +261,41 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             noise_variance=self._standardiser.inverse_variance(noise),
         )
 
+    def impute(self, X: ArrayLike) -> Predictive:
+        """Fill the missing cells of rows from their observed ones, labels unused.
+
+        Observed cells are returned as they are, with variance 0; a missing one has its mean and
+        variance under q(x), the row's place inferred from its own observed cells, noise included
+        (several places, each with its weight, where the cells leave several open).
+        A missing cell of a column that was constant in the fit takes its value, with variance 0.
+
+        Args:
+            X: rows in the data's units, NaN where a cell is missing, [N, D].
+
+        Returns:
+            Mean, variance and noise variance in the data's units, each [N, D].
+
+        Raises:
+            DataError: the rows do not fit the model (columns or infinite cells).
+            UnsupportedError: the model takes no missing cells.
+        """
+        self._require("missing_cells", "fill missing cells")
+        check_is_fitted(self)
+        data = self._check_rows(X, reset=False)
+        gaps = np.isnan(data)
+        filled = Predictive(data.copy(), np.zeros_like(data), np.zeros_like(data))
+        standard = self._standardiser
+        for rows in _blocks(np.flatnonzero(gaps.any(axis=1))):
+            Y = self._to_tensor(standard.transform(data[rows]))
+            mean, variance, noise = (to_numpy(part) for part in self._impute(Y))
+            for part, found in (
+                (filled.mean, standard.inverse(mean)),
+                (filled.variance, standard.inverse_variance(variance)),
+                (filled.noise_variance, standard.inverse_variance(noise)),
+            ):
+                part[rows] = np.where(gaps[rows], found, part[rows])
+        return filled
+
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
         """Mean of ``decode`` at latent points X [N, Q], in the data's units, [N, D]."""
         return self.decode(X).mean
@@ -295,18 +339,26 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
 
     @available_if(_has_density)  # type: ignore[untyped-decorator]
-    def score(self, X: ArrayLike, y: Any = None) -> float:
-        """Mean log predictive density per row, nats, in the data's units.
+    def score_samples(self, X: ArrayLike) -> FloatArray:
+        """Log predictive density of each row, labels unused, nats, in the data's units, [N].
 
-        Constant columns, which carry no density, are left out.
+        The density is that of the row's observed cells. Constant columns, which carry none, are
+        left out.
         """
-        del y
         check_is_fitted(self)
         Y = self._standardiser.transform(self._check_rows(X, reset=False))
         density = np.concatenate(
             [to_numpy(self._log_density(self._to_tensor(block))) for block in _blocks(Y)]
         )
-        return float(density.mean() - self._standardiser.log_volume)
+        observed = ~np.isnan(Y)
+        density[~observed.any(axis=1)] = 0.0  # of no cell at all it is 1
+        return np.asarray(density - observed @ self._standardiser.log_scale)
+
+    @available_if(_has_density)  # type: ignore[untyped-decorator]
+    def score(self, X: ArrayLike, y: Any = None) -> float:
+        """Mean of ``score_samples(X)`` over the rows."""
+        del y
+        return float(self.score_samples(X).mean())
 
     # ---- saving --------------------------------------------------------------------------------
 
@@ -392,6 +444,13 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         del Y
         raise UnsupportedError(f"{type(self).__name__} has no predictive density to score with.")
 
+    def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean, variance with noise and noise variance of every cell of standardised rows, [N, D].
+
+        Each row is placed by those of its cells that are not NaN.
+        """
+        raise NotImplementedError
+
     def _sample_latent(self, n: int, label: Any, rng: np.random.Generator) -> FloatArray:
         """Latent points to decode into a sample, [n, Q]: by default from the prior N(0, I)."""
         if label is not None:
@@ -436,6 +495,29 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 f"column {self._column_names()[column]}. {type(self).__name__} needs every cell: "
                 "leave such rows or columns out, or fill them first."
             )
+
+    def _observed(self, Y: FloatArray) -> NDArray[np.bool_]:
+        """Which cells of standardised columns are observed, with notes on those that are not."""
+        observed = ~np.isnan(Y)
+        gaps = int((~observed).sum())
+        if gaps:
+            incomplete = int((~observed.all(axis=1)).sum())
+            self._note(
+                f"{gaps:,} of the {Y.size:,} cells {'is' if gaps == 1 else 'are'} missing, in "
+                f"{incomplete:,} of {len(Y):,} rows: the fit goes by the others."
+            )
+        empty = int((~observed.any(axis=1)).sum())
+        if empty:
+            rows = "1 row has no" if empty == 1 else f"{empty:,} rows have no"
+            self._note(f"{rows} cell to go by: the prior, mean 0 and sd 1, is their place.")
+        share = 1 - observed.mean()
+        if share >= MOST_MISSING:
+            few = float(np.median(observed.sum(axis=1)))
+            self._note(
+                f"{share:.0%} of the cells are missing: half of the rows have at most {few:g} "
+                f"cells of {Y.shape[1]} to go by, so take the map with care."
+            )
+        return observed
 
     def _check_labels(self, y: Any, n_rows: int) -> ClassLabels | None:
         if self.capabilities.labels == "none":
@@ -497,6 +579,11 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if labels is not None:
             digest.update(np.asarray(labels.codes).tobytes())
         return digest.hexdigest()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.capabilities.missing_cells
+        return tags
 
     @property
     def _n_features_out(self) -> int:

@@ -1,4 +1,4 @@
-"""The command line: ``lvmcore fit | transform | runs | models | bench``."""
+"""The command line: ``lvmcore fit | transform | impute | runs | models | bench``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,12 +60,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_fit(commands)
     _add_transform(commands)
+    _add_impute(commands)
     _add_runs(commands)
     models = commands.add_parser("models", help="list the models, or the settings of one")
     models.add_argument("--model", metavar="KEY", help="show the settings of this model")
     models.set_defaults(command=_models)
     bench = commands.add_parser("bench", help="measure accuracy and speed beside the references")
-    bench.add_argument("name", help="which benchmark: ldgd, psi or all")
+    bench.add_argument("name", help="which benchmark: impute, ldgd, psi or all")
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     bench.add_argument("--full", action="store_true", help="the long version, as published")
     bench.set_defaults(command=_bench)
@@ -131,9 +133,37 @@ def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         "transform",
         help="place the rows of a table on the map of a fitted model",
         description="Place the rows of a table on the map of a fitted model, and write their row "
-        "ids, latent means and sds. Columns are matched by name.",
+        "ids, latent means and sds; from a model that knows labels also their probabilities; and "
+        "how unusual each row is among those of the fit. Columns are matched by name.",
     )
     parser.set_defaults(command=_transform)
+    add = parser.add_argument
+    add("model", type=Path, metavar="MODEL", help="a model file, or the folder of a run")
+    add("data", help="a file (CSV, TSV, their gzip, Parquet), sample:NAME or paper:NAME")
+    add("--out", type=Path, required=True, metavar="FILE", help="what to write: .csv or .parquet")
+    add("--label", metavar="COLUMN",
+        help="column of classes to compare with (default: that of the fit's label)")  # fmt: skip
+    add("--no-label", action="store_true", help="compare with no label")
+    add("--abstain", type=_probability, default=0.5, metavar="P",
+        help="rows whose most probable class has less are not decided (default: 0.5)")  # fmt: skip
+    add("--fitted", metavar="FILE",
+        help="the table of the fit, where MODEL is a file or a folder outside the dashboard's "
+        "store: says how unusual rows are")  # fmt: skip
+    add("--row-id", metavar="COLUMN",
+        help="column that names the rows (default: the one that looks like it)")  # fmt: skip
+    add("--no-row-id", action="store_true", help="number the rows instead")
+    _add_reading(parser)
+
+
+def _add_impute(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "impute",
+        help="fill the missing cells of a table with a fitted model",
+        description="Fill the missing cells of a table with a fitted model that takes missing "
+        "cells. Writes the row ids and the model's columns, and for each with missing cells the "
+        "sd of what was filled in and which cells these are. Columns are matched by name.",
+    )
+    parser.set_defaults(command=_impute)
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="a model file, or the folder of a run")
     add("data", help="a file (CSV, TSV, their gzip, Parquet), sample:NAME or paper:NAME")
@@ -170,6 +200,13 @@ def _header(text: str) -> int | bool:
     raise argparse.ArgumentTypeError(f"got {text!r}, expected a row number, yes or no")
 
 
+def _probability(text: str) -> float:
+    with suppress(ValueError):
+        if 0 <= float(text) <= 1:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"got {text!r}, expected a probability from 0 to 1")
+
+
 def _fit(arguments: argparse.Namespace) -> int:
     from lvmcore.runs.command import fit
 
@@ -177,9 +214,15 @@ def _fit(arguments: argparse.Namespace) -> int:
 
 
 def _transform(arguments: argparse.Namespace) -> int:
-    from lvmcore.runs.placing import transform
+    from lvmcore.runs.transform import transform
 
     return transform(arguments)
+
+
+def _impute(arguments: argparse.Namespace) -> int:
+    from lvmcore.runs.transform import impute
+
+    return impute(arguments)
 
 
 def _runs(arguments: argparse.Namespace) -> int:

@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm, qmc
+from sklearn.base import ClassifierMixin
 from sklearn.cluster import kmeans_plusplus
 from torch import Tensor
 
 from lvmcore.base import LatentVariableModel, Problem, to_numpy
-from lvmcore.inference import infer_rows
-from lvmcore.layers import DataDecoder, LatentRows
+from lvmcore.cells import ObservedCells
+from lvmcore.decoding import DataDecoder
+from lvmcore.errors import ConfigError
+from lvmcore.inference import infer_modes, infer_rows
+from lvmcore.labels import Weighting
+from lvmcore.layers import DataPath, LabelDecoder, LatentRows
+from lvmcore.likelihoods import Link, label_probability, label_probability_variance
+from lvmcore.principal import fit_linear_gaussian
 from lvmcore.results import Posterior, Snapshot
 from lvmcore.variational import LOG_2PI
 
 __all__ = [
     "LONG_TABLE",
+    "DataTerm",
     "GPLatentVariableModel",
+    "LabelledMap",
+    "draw_of_class",
+    "log_marginal",
     "long_table_steps",
     "pca_start",
     "snapshot_of",
     "spread_points",
     "standard_draws",
+    "thinned",
 ]
 
 START_VARIANCE = 0.1
@@ -37,6 +49,12 @@ LONG_TABLE = 20_000
 LONG_TABLE_ROW_STEPS = 12_000_000
 # Draws from q(x), from the widened q(x), and from the prior.
 DENSITY_DRAWS = (128, 64, 64)
+# Of the start where cells are missing: steps at most, and nats per cell that are worth a step.
+START_STEPS, START_TOLERANCE = 100, 1e-4
+# Draws × rows × columns held at a time: bounds memory, changes no result.
+CELLS_AT_A_TIME = 1 << 23
+# Rows × classes × inducing inputs likewise.
+LABEL_CELLS_AT_A_TIME = 1 << 21
 
 
 class GPLatentVariableModel(LatentVariableModel):
@@ -83,29 +101,22 @@ class GPLatentVariableModel(LatentVariableModel):
             noise = self._decoder.noise.expand_as(mean)
             return mean, variance + noise, noise
 
-    def _log_density(self, Y: Tensor) -> Tensor:
-        """log p(y) = log E_r [p(y | x) p(x) / r(x)] by importance sampling, [N].
+    def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Moments of y = f(x) + ε under all places that the cells of a row leave open."""
+        with torch.no_grad():
+            means, variances, weights = infer_modes(self._decoder, Y, *self._fitted_rows())
+            first = second = torch.zeros_like(Y)
+            for k in range(weights.shape[1]):
+                mean, spread = self._decoder.moments(means[:, k], variances[:, k])
+                first = first + weights[:, k : k + 1] * mean
+                second = second + weights[:, k : k + 1] * (spread + mean.square())
+            noise = self._decoder.noise.expand_as(first)
+            return first, (second - first.square()).clamp_min(0) + noise, noise
 
-        The proposal r is a mixture of q(x), of q(x) at three times its sd, and of the prior, with
-        fixed quasi-random draws, each weighed by the density of the whole mixture. The estimate
-        errs downwards where a row's posterior has a mode that none of them finds.
-        """
+    def _log_density(self, Y: Tensor) -> Tensor:
         mean, variance = self._posterior(Y)
         with torch.no_grad():
-            means = (mean, mean, torch.zeros_like(mean))
-            sds = (variance.sqrt(), 3 * variance.sqrt(), torch.ones_like(mean))
-            draws = torch.split(
-                standard_draws(sum(DENSITY_DRAWS), mean.shape[1], mean), [*DENSITY_DRAWS]
-            )
-            X = torch.cat([m + s * z[:, None] for m, s, z in zip(means, sds, draws, strict=True)])
-            log_r = torch.stack(
-                [
-                    math.log(n / sum(DENSITY_DRAWS)) + _log_normal((X - m) / s) - s.log().sum(-1)
-                    for m, s, n in zip(means, sds, DENSITY_DRAWS, strict=True)
-                ]
-            ).logsumexp(0)
-            log_weight = self._decoder.log_density(Y, X) + _log_normal(X) - log_r
-            return log_weight.logsumexp(0) - math.log(len(X))
+            return log_marginal(self._decoder.log_density, Y, mean, variance)
 
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         return self._decoder.arrays(), {}
@@ -114,6 +125,134 @@ class GPLatentVariableModel(LatentVariableModel):
         del facts
         like = self._to_tensor(np.zeros(1))
         self._decoder = DataDecoder.from_arrays(arrays, like)
+
+
+class LabelledMap(ClassifierMixin, GPLatentVariableModel):
+    """What the models share that have Gaussian processes from the map to the class labels too.
+
+    P(class k) of a row is E_{q(x)} E P(k | f(x)), q(x) inferred from the columns alone; for the
+    probit, one class against the rest, it is divided by the sum over the classes.
+    """
+
+    label_draws: ClassVar[int] = 64
+
+    classes_: NDArray[Any]
+    likelihood: Link
+    class_weight: Weighting
+    _label_decoder: LabelDecoder
+    _codes: NDArray[np.int64]
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Class probabilities of rows, normalised, [N, C]; the columns alone decide.
+
+        Raises:
+            DataError: the rows do not fit the model (columns, infinite or missing cells).
+        """
+        posterior = self.posterior(X)
+        mean, sd = self._to_tensor(posterior.mean), self._to_tensor(np.sqrt(posterior.variance))
+        draws = standard_draws(self.label_draws, mean.shape[1], mean)
+        C, M = len(self.classes_), len(self._label_decoder.Z)
+        rows = max(1, LABEL_CELLS_AT_A_TIME // (C * M))
+        with torch.no_grad():
+            total = torch.cat(
+                [
+                    sum((self._probability(m + s * draw) for draw in draws), m.new_zeros(()))
+                    for m, s in zip(torch.split(mean, rows), torch.split(sd, rows), strict=True)
+                ]
+            )
+        return to_numpy(total / total.sum(1, keepdim=True))
+
+    def _probability(self, X: Tensor) -> Tensor:
+        return label_probability(self.likelihood, *self._label_decoder.predict(X))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The most probable class of each row, [N]."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def score(self, X: ArrayLike, y: Any = None) -> float:
+        """Accuracy of ``predict(X)`` against the labels y."""
+        return float(ClassifierMixin.score(self, X, y))
+
+    def _decode_labels(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        with torch.no_grad():
+            mean, variance = self._label_decoder.predict(X)
+            p = label_probability(self.likelihood, mean, variance)
+            spread = label_probability_variance(self.likelihood, mean, variance)
+            return p / p.sum(1, keepdim=True), p, spread
+
+    def _sample_latent(self, n: int, label: Any, rng: np.random.Generator) -> NDArray[np.float64]:
+        """From the prior, or for a label from the mixture of its rows' posteriors, [n, Q]."""
+        if label is None:
+            return super()._sample_latent(n, None, rng)
+        return draw_of_class(self.embedding_, self._codes, self.classes_, n, label, rng)
+
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = super()._get_state()
+        return {**arrays, **self._label_decoder.arrays(), "codes": self._codes}, facts
+
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        super()._set_state(arrays, facts)
+        self._label_decoder = LabelDecoder.from_arrays(arrays, self._decoder.Z)
+        self._codes = np.asarray(arrays["codes"])
+
+
+def draw_of_class(
+    embedding: Posterior,
+    codes: NDArray[np.int64],
+    classes: NDArray[Any],
+    n: int,
+    label: Any,
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Latent points from the mixture of the posteriors of a class's rows, [n, Q].
+
+    Raises:
+        ConfigError: ``label`` is no class of the model.
+    """
+    found = np.flatnonzero(classes == label)
+    if not len(found):
+        known = ", ".join(str(known) for known in classes)
+        raise ConfigError(f"label={label!r} is no class of this model: it knows {known}.")
+    rows = rng.choice(np.flatnonzero(codes == found[0]), size=n)
+    mean, variance = embedding.mean[rows], embedding.variance[rows]
+    return np.asarray(mean + np.sqrt(variance) * rng.standard_normal(mean.shape))
+
+
+def log_marginal(
+    log_density: Callable[[Tensor, Tensor], Tensor], Y: Tensor, mean: Tensor, variance: Tensor
+) -> Tensor:
+    """log p(y) = log E_r [p(y | x) p(x) / r(x)] by importance sampling, [N].
+
+    The proposal r is a mixture of q(x), of q(x) at three times its sd, and of the prior, with fixed
+    quasi-random draws, each weighed by the density of the whole mixture. The estimate errs
+    downwards where a row's posterior has a mode that none of them finds.
+
+    Args:
+        log_density: (rows Y [n, D], points X [S, n, Q]) → log p(y_n | x_sn), [S, n].
+        Y: rows, [N, D].
+        mean: means of q(x), [N, Q].
+        variance: their variances, [N, Q].
+    """
+    Z = standard_draws(sum(DENSITY_DRAWS), mean.shape[1], mean)
+    draws = torch.split(Z, [*DENSITY_DRAWS])
+    rows = max(1, CELLS_AT_A_TIME // (len(Z) * Y.shape[1]))
+
+    def some(Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        means = (mean, mean, torch.zeros_like(mean))
+        sds = (variance.sqrt(), 3 * variance.sqrt(), torch.ones_like(mean))
+        X = torch.cat([m + s * z[:, None] for m, s, z in zip(means, sds, draws, strict=True)])
+        log_r = torch.stack(
+            [
+                math.log(n / len(Z)) + _log_normal((X - m) / s) - s.log().sum(-1)
+                for m, s, n in zip(means, sds, DENSITY_DRAWS, strict=True)
+            ]
+        ).logsumexp(0)
+        log_weight = log_density(Y, X) + _log_normal(X) - log_r
+        return log_weight.logsumexp(0) - math.log(len(X))
+
+    parts = zip(*(torch.split(part, rows) for part in (Y, mean, variance)), strict=True)
+    return torch.cat([some(*part) for part in parts])
 
 
 def _log_normal(z: Tensor) -> Tensor:
@@ -126,12 +265,53 @@ def long_table_steps(n_rows: int) -> int:
     return min(300, max(100, LONG_TABLE_ROW_STEPS // n_rows))
 
 
+class DataTerm:
+    """The data in a fit's objective: all cells, or those that are observed.
+
+    Args:
+        problem: what is fitted.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.Y = problem.Y
+        self.squares = problem.Y.double().square().sum(0)
+        self.cells: ObservedCells | None = None
+        if problem.observed is not None:
+            self.cells = ObservedCells.of(problem.observed, problem.Y)
+
+    @property
+    def count(self) -> int:
+        """How many cells the bound sums over."""
+        return self.Y.numel() if self.cells is None else int(self.cells.counts.sum())
+
+    def bound(self, path: DataPath, rows: LatentRows) -> Tensor:
+        """The collapsed bound without KL_X, []."""
+        if self.cells is not None:
+            return path.masked_bound(rows, self.Y, self.squares, self.cells)
+        return path.bound(rows, self.Y, self.squares)[0]
+
+    @torch.no_grad()
+    def decoder(self, path: DataPath, rows: LatentRows) -> DataDecoder:
+        """The path frozen at the optimal q(V)."""
+        if self.cells is not None:
+            return path.decoder(path.masked_optimum(rows, self.Y, self.cells))
+        return path.decoder(path.bound(rows, self.Y, self.squares)[1])
+
+
 def pca_start(problem: Problem) -> Tensor:
     """Principal component scores scaled to unit variance, [N, Q].
 
-    Dimensions beyond the data's rank start as small noise.
+    Dimensions beyond the data's rank start as small noise. Where cells are missing, the scores are
+    the posterior means of probabilistic principal components fitted to the observed cells.
     """
     Y, Q = problem.Y, problem.n_components
+    if problem.observed is not None:
+        model, _ = fit_linear_gaussian(
+            Y, problem.observed, Q, max_iter=START_STEPS, tolerance=START_TOLERANCE
+        )
+        scores = model.infer(Y.double(), problem.observed).mean
+        scores = scores - scores.mean(0)
+        return (scores / scores.std(0, correction=0).clamp_min(1e-12)).to(Y)
     values, vectors = torch.linalg.eigh(Y.double().T @ Y.double())
     values, vectors = values.flip(0)[:Q], vectors.flip(1)[:, :Q]
     scores = Y.double() @ vectors
@@ -154,11 +334,30 @@ def standard_draws(n: int, Q: int, like: Tensor) -> Tensor:
     return torch.as_tensor(norm.ppf(uniform.clip(1e-12, 1 - 1e-12))).to(like)
 
 
-def snapshot_of(mean: Tensor, relevance: dict[str, Tensor], leading: str) -> Snapshot:
-    """A snapshot on the two dimensions that the path ``leading`` finds most relevant."""
+def thinned(n_rows: int) -> NDArray[np.intp]:
+    """Positions of the rows that a snapshot shows: evenly spaced, at most 2000."""
+    return np.arange(0, n_rows, max(1, -(-n_rows // SNAPSHOT_ROWS)))
+
+
+def snapshot_of(
+    mean: Tensor,
+    relevance: dict[str, Tensor],
+    leading: str,
+    rows: NDArray[np.intp] | None = None,
+) -> Snapshot:
+    """A snapshot on the two dimensions that the path ``leading`` finds most relevant.
+
+    Args:
+        mean: latent means of all rows, or of ``rows``, [N, Q].
+        relevance: α of each path, [Q] each.
+        leading: the path that picks the dimensions.
+        rows: which rows ``mean`` holds; all of them, to be thinned, where not given.
+    """
     shares = {path: to_numpy(alpha / alpha.sum()) for path, alpha in relevance.items()}
     order = np.argsort(-shares[leading], kind="stable")
     first, second = int(order[0]), int(order[min(1, len(order) - 1)])
-    step = max(1, -(-len(mean) // SNAPSHOT_ROWS))
-    rows = np.arange(0, len(mean), step)
-    return Snapshot(to_numpy(mean)[rows][:, [first, second]], rows, (first, second), shares)
+    shown = to_numpy(mean)
+    if rows is None:
+        rows = thinned(len(mean))
+        shown = shown[rows]
+    return Snapshot(shown[:, [first, second]], rows, (first, second), shares)

@@ -9,17 +9,27 @@ stopping rule: what a row gets does not depend on which rows come with it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from lvmcore.layers import DataDecoder
+from lvmcore.decoding import DataDecoder
 from lvmcore.variational import kl_standard_normal
 
-__all__ = ["infer_rows", "minimise_rows", "polish_rows"]
+__all__ = ["infer_modes", "infer_rows", "minimise_rows", "polish_rows", "refine_rows"]
+
+#: (values [n, P], positions [n]) → values [n].
+Objective = Callable[[Tensor, Tensor], Tensor]
+#: (positions [n], means [n, Q], variances [n, Q]) → E log p(row | x), [n].
+Fit = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 # log variances of q(x*) stay in this range.
 LOG_VARIANCE = (-18.0, 3.0)
+# Numbers in the matrices of rows with missing cells, which each have one; bounds memory.
+MASKED_CELLS = 1 << 23
+# Optima nearer to one another than this, squared and in their own sd, are one.
+SAME_OPTIMUM = 1.0
 
 
 def infer_rows(
@@ -33,12 +43,12 @@ def infer_rows(
 ) -> tuple[Tensor, Tensor]:
     """q(x*) of rows from their columns alone.
 
-    Each row starts from the ``starts`` fitted rows whose reconstruction is nearest to it, and
-    keeps the best optimum.
+    Each row starts from the ``starts`` fitted rows whose reconstruction is nearest to it, in the
+    cells that it has, and keeps the best optimum. A row without any cell gets the prior.
 
     Args:
         decoder: the fitted data path.
-        Y: rows, standardised, [B, D].
+        Y: rows, standardised, NaN where a cell is missing, [B, D].
         mean: means of the fitted rows, [N, Q].
         variance: their variances, [N, Q].
         starts: optimisations a row.
@@ -47,26 +57,171 @@ def infer_rows(
     Returns:
         Means and variances, [B, Q] each.
     """
+    fitted = _Fitted(mean, variance, decoder.predict(mean)[0], min(starts, len(mean)), max_iter)
+    gaps = torch.isnan(Y)
+    complete = ~gaps.any(1)
+    x = Y.new_zeros(len(Y), 2 * mean.shape[1])  # mean 0 and log variance 0: the prior
+    if bool(complete.any()):
+        whole = Y[complete]
+        nearest = torch.cdist(whole, fitted.reconstruction)
+        x[complete] = fitted.place(
+            lambda rows, *q: decoder.expected_log_density(whole[rows], *q), nearest
+        )
+    some = torch.nonzero(~complete & ~gaps.all(1))[:, 0]
+    for block in torch.split(some, max(1, MASKED_CELLS // decoder.Z.shape[0] ** 2)):
+        observed = decoder.observe(Y[block])
+        nearest = _distances(Y[block], fitted.reconstruction)
+        x[block] = fitted.place(observed.expected_log_density, nearest)
     Q = mean.shape[1]
-    k = min(starts, len(mean))
-    reconstruction, _ = decoder.predict(mean)
-    nearest = torch.cdist(Y, reconstruction).topk(k, dim=1, largest=False).indices.reshape(-1)
-    target = Y.repeat_interleave(k, 0)
+    return x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE).exp()
+
+
+def infer_modes(
+    decoder: DataDecoder,
+    Y: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    *,
+    starts: int = 4,
+    max_iter: int = 200,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """All places that the observed cells of rows leave open, as a mixture of Gaussians.
+
+    The optima of ``starts`` optimisations a row as in ``infer_rows``, weighted by their bounds.
+
+    Args:
+        decoder: the fitted data path.
+        Y: rows, standardised, NaN where a cell is missing, [B, D].
+        mean: means of the fitted rows, [N, Q].
+        variance: their variances, [N, Q].
+        starts: optimisations a row.
+        max_iter: evaluations a row at most.
+
+    Returns:
+        Means and variances, [B, k, Q] each, and weights, [B, k]: 0 where an optimum was reached
+        before.
+    """
+    fitted = _Fitted(mean, variance, decoder.predict(mean)[0], min(starts, len(mean)), max_iter)
+    Q, k = mean.shape[1], fitted.starts
+    x, weights = Y.new_zeros(len(Y), k, 2 * Q), Y.new_zeros(len(Y), k)
+    weights[:, 0] = 1  # a row without any cell has the prior
+    some = torch.nonzero(~torch.isnan(Y).all(1))[:, 0]
+    for block in torch.split(some, max(1, MASKED_CELLS // decoder.Z.shape[0] ** 2)):
+        observed, distances = decoder.observe(Y[block]), _distances(Y[block], fitted.reconstruction)
+        x[block], weights[block] = fitted.modes(observed.expected_log_density, distances)
+    return x[:, :, :Q], x[:, :, Q:].clamp(*LOG_VARIANCE).exp(), weights
+
+
+def _distances(Y: Tensor, reconstruction: Tensor) -> Tensor:
+    """Squared distances over the cells of Y [B, D] that are not NaN, [B, N]."""
+    observed = ~torch.isnan(Y)
+    known = torch.where(observed, Y, 0.0)
+    away = known.square().sum(1, keepdim=True) - 2 * known @ reconstruction.T
+    return away + observed.to(Y) @ reconstruction.square().T
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """The rows of the fit, from which new ones start.
+
+    Attributes:
+        mean: [N, Q].
+        variance: [N, Q].
+        reconstruction: what they decode to, [N, D].
+        starts: optimisations a new row.
+        max_iter: evaluations of each at most.
+    """
+
+    mean: Tensor
+    variance: Tensor
+    reconstruction: Tensor
+    starts: int
+    max_iter: int
+
+    def place(self, fit: Fit, distances: Tensor) -> Tensor:
+        """Means and log variances of new rows, [B, 2Q].
+
+        Args:
+            fit: (rows, means, variances) → E log p(row | x), of some of the new rows, [n].
+            distances: from the new rows to the fitted ones, [B, N].
+        """
+        objective, x, value = self._optima(fit, distances)
+        k = self.starts
+        best = value.reshape(-1, k).argmin(1) + k * torch.arange(len(distances)).to(x.device)
+        return polish_rows(objective, x[best], best)
+
+    def modes(self, fit: Fit, distances: Tensor) -> tuple[Tensor, Tensor]:
+        """Every optimum, [B, k, 2Q], and the weights of those that differ, [B, k].
+
+        Among mixtures of Gaussians that hardly overlap, weights in proportion to the exponential
+        of each one's bound give the highest bound. The same optimum reached twice counts once.
+        """
+        _, x, found = self._optima(fit, distances, tolerance=1e-5)
+        value = found.reshape(-1, self.starts)
+        order = value.argsort(1)
+        x = x.reshape(*value.shape, -1).gather(1, order[:, :, None].expand(-1, -1, x.shape[1]))
+        value = value.gather(1, order)
+        return x, torch.softmax(-value.masked_fill(self._repeated(x), torch.inf), 1)
+
+    def _repeated(self, x: Tensor) -> Tensor:
+        """Which optima [B, k, 2Q] lie within an earlier one that is none itself, [B, k]."""
+        Q = self.mean.shape[1]
+        mu, variance = x[:, :, :Q], x[:, :, Q:].clamp(*LOG_VARIANCE).exp()
+        repeated = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
+        for j in range(1, x.shape[1]):
+            away = (mu[:, :j] - mu[:, j : j + 1]).square() / (
+                variance[:, :j] + variance[:, j : j + 1]
+            )
+            repeated[:, j] = ((away.sum(2) < SAME_OPTIMUM) & ~repeated[:, :j]).any(1)
+        return repeated
+
+    def _optima(
+        self, fit: Fit, distances: Tensor, *, tolerance: float = 1e-3
+    ) -> tuple[Objective, Tensor, Tensor]:
+        """The objective of ``starts`` optimisations a row, where they end, and how high."""
+        Q, k = self.mean.shape[1], self.starts
+        nearest = distances.topk(k, dim=1, largest=False).indices.reshape(-1)
+
+        def objective(x: Tensor, rows: Tensor) -> Tensor:
+            mu, variance = x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE).exp()
+            new_rows = torch.div(rows, k, rounding_mode="floor")
+            return kl_standard_normal(mu, variance) - fit(new_rows, mu, variance)
+
+        logs = self.variance[nearest].log().clamp(*LOG_VARIANCE)
+        start = torch.cat([self.mean[nearest], logs], 1)
+        ends = minimise_rows(objective, start, max_iter=self.max_iter, tolerance=tolerance)
+        return objective, *ends
+
+
+def refine_rows(
+    decoder: DataDecoder, Y: Tensor, mean: Tensor, variance: Tensor, *, max_iter: int
+) -> tuple[Tensor, Tensor]:
+    """Improve q(x*) of rows on a first answer, such as a network's; no row loses by it.
+
+    Args:
+        decoder: the fitted data path.
+        Y: rows, standardised, [B, D].
+        mean: first means, [B, Q].
+        variance: first variances, [B, Q].
+        max_iter: evaluations a row at most.
+
+    Returns:
+        Means and variances, [B, Q] each.
+    """
+    Q, target = mean.shape[1], Y.to(mean)
 
     def objective(x: Tensor, rows: Tensor) -> Tensor:
         mu, log_variance = x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE)
         fit = decoder.expected_log_density(target[rows], mu, log_variance.exp())
         return kl_standard_normal(mu, log_variance.exp()) - fit
 
-    start = torch.cat([mean[nearest], variance[nearest].log().clamp(*LOG_VARIANCE)], 1)
-    x, value = minimise_rows(objective, start, max_iter=max_iter)
-    best = value.reshape(-1, k).argmin(1) + k * torch.arange(len(Y), device=Y.device)
-    x = polish_rows(objective, x[best], best)
+    start = torch.cat([mean, variance.log().clamp(*LOG_VARIANCE)], 1)
+    x, _ = minimise_rows(objective, start, max_iter=max_iter)
     return x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE).exp()
 
 
 def minimise_rows(
-    objective: Callable[[Tensor, Tensor], Tensor],
+    objective: Objective,
     start: Tensor,
     *,
     max_iter: int,
@@ -124,9 +279,7 @@ def minimise_rows(
     return best, values
 
 
-def polish_rows(
-    objective: Callable[[Tensor, Tensor], Tensor], x: Tensor, rows: Tensor, *, max_iter: int = 6
-) -> Tensor:
+def polish_rows(objective: Objective, x: Tensor, rows: Tensor, *, max_iter: int = 6) -> Tensor:
     """Newton steps on near-minimisers, which rounding of the values cannot mislead.
 
     Gradients are exact where differences of values have drowned in rounding, so this fixes the
@@ -158,7 +311,7 @@ def polish_rows(
     return x
 
 
-def _hessian(objective: Callable[[Tensor, Tensor], Tensor], x: Tensor, rows: Tensor) -> Tensor:
+def _hessian(objective: Objective, x: Tensor, rows: Tensor) -> Tensor:
     """Hessians, [n, P, P]."""
     with torch.enable_grad():
         x = x.detach().requires_grad_()
@@ -171,9 +324,7 @@ def _hessian(objective: Callable[[Tensor, Tensor], Tensor], x: Tensor, rows: Ten
     return 0.5 * (H + H.mT)
 
 
-def _evaluate(
-    objective: Callable[[Tensor, Tensor], Tensor], x: Tensor, rows: Tensor
-) -> tuple[Tensor, Tensor]:
+def _evaluate(objective: Objective, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Values [n] and gradients [n, P]; a value that is not finite counts as infinitely high."""
     with torch.enable_grad():
         x = x.detach().requires_grad_()

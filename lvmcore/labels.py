@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,10 @@ from sklearn.utils.validation import column_or_1d
 
 from lvmcore.errors import DataError
 
-__all__ = ["ClassLabels"]
+__all__ = ["ClassLabels", "Weighting", "row_weights"]
+
+#: Whether every row counts alike, or every class.
+Weighting = Literal["equal", "balanced"]
 
 
 @dataclass(frozen=True)
@@ -85,3 +88,21 @@ class ClassLabels:
     def from_json(cls, stored: dict[str, Any]) -> Self:
         """Classes from ``to_json``; no rows."""
         return cls(np.array(stored["values"], dtype=stored["dtype"]), np.zeros(0, dtype=np.int64))
+
+
+def row_weights(codes: NDArray[np.int64], weighting: Weighting) -> NDArray[np.float64]:
+    """How much the label of each row counts: 0 where it is missing, 1 on average elsewhere, [N].
+
+    Args:
+        codes: class of each row, −1 where the label is missing, [N].
+        weighting: equal gives each labelled row 1; balanced gives each class the same in sum,
+            n/(C n_c) to a row of a class with n_c rows.
+    """
+    known = codes >= 0
+    if weighting == "equal":
+        return known.astype(np.float64)
+    counts = np.bincount(codes[known])
+    present = np.count_nonzero(counts)
+    weights = np.zeros(len(codes))
+    weights[known] = known.sum() / (present * counts[codes[known]])
+    return weights

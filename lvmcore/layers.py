@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -18,19 +17,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from lvmcore.cells import ObservedCells
+from lvmcore.decoding import DataDecoder
 from lvmcore.kernels import RBF
-from lvmcore.likelihoods import bernoulli_probit_expectation
+from lvmcore.likelihoods import Link, label_expectation
 from lvmcore.linalg import cholesky, solve_lower, solve_upper
-from lvmcore.psi import psi1, psi2_contraction, psi_sums
+from lvmcore.masked import masked_bound, masked_optimum
+from lvmcore.psi import masked_psi_sums, psi_sums
 from lvmcore.variational import (
-    LOG_2PI,
     OptimalInducing,
     collapsed_bound,
     kl_standard_normal,
     kl_whitened,
 )
 
-__all__ = ["DataDecoder", "DataPath", "LabelDecoder", "LabelPath", "LatentRows"]
+__all__ = ["DataPath", "KernelPath", "LabelDecoder", "LabelPath", "LatentRows"]
 
 LARGEST_VARIANCE = 100.0
 # Smallest noise variance: a column that is followed exactly keeps a finite density.
@@ -61,7 +62,7 @@ class LatentRows(nn.Module):
         return mean + sd * noise.to(mean)
 
 
-class _Path(nn.Module):
+class KernelPath(nn.Module):
     """Kernel and inducing inputs, all positive parameters as logarithms.
 
     The kernel's variance approaches ``LARGEST_VARIANCE`` and no further. On standardised columns an
@@ -85,22 +86,27 @@ class _Path(nn.Module):
         return RBF(log_variance.exp(), self.log_lengthscales.exp())
 
 
-class DataPath(_Path):
+class DataPath(KernelPath):
     """Regression Gaussian processes from the latent space to the data's columns.
 
     Args:
         Z: inducing inputs to start from, [M, Q].
         noise: noise variances to start from: [D], or [1] where the columns share one.
+        pooled: keep each column's noise above half of the average. Where many cells are missing,
+            a column that is all but constant in the others would be followed exactly, which
+            bends the map for the sake of a few rows and says nothing of the missing cells.
     """
 
-    def __init__(self, Z: Tensor, noise: Tensor) -> None:
+    def __init__(self, Z: Tensor, noise: Tensor, *, pooled: bool = False) -> None:
         super().__init__(Z)
-        self.log_noise = nn.Parameter(noise.log())
+        self.pooled = pooled and len(noise) > 1
+        self.log_noise = nn.Parameter((0.5 * noise if self.pooled else noise).log())
 
     @property
     def noise(self) -> Tensor:
         """σ² at the current parameters, [D] or [1]."""
-        return self.log_noise.exp() + NOISE_FLOOR
+        own = self.log_noise.exp() + NOISE_FLOOR
+        return own + own.mean() if self.pooled else own
 
     def bound(self, rows: LatentRows, Y: Tensor, squares: Tensor) -> tuple[Tensor, OptimalInducing]:
         """The collapsed bound without KL_X, [], and the optimal q(V); squares is ‖y_d‖², [D]."""
@@ -109,6 +115,22 @@ class DataPath(_Path):
         noise = self.noise.expand(Y.shape[1])
         return collapsed_bound(sums, kernel(self.Z, self.Z), noise, squares, len(Y))
 
+    def masked_bound(
+        self, rows: LatentRows, Y: Tensor, squares: Tensor, cells: ObservedCells
+    ) -> Tensor:
+        """The same of the observed cells alone, []; Y is 0 where a cell is missing."""
+        kernel = self.kernel
+        sums = masked_psi_sums(kernel, rows.mean, rows.variance, self.Z, Y, cells)
+        noise = self.noise.expand(Y.shape[1])
+        return masked_bound(sums, kernel(self.Z, self.Z), noise, squares, cells.counts)
+
+    @torch.no_grad()
+    def masked_optimum(self, rows: LatentRows, Y: Tensor, cells: ObservedCells) -> OptimalInducing:
+        """The optimal q(V) given the observed cells alone."""
+        kernel = self.kernel
+        sums = masked_psi_sums(kernel, rows.mean, rows.variance, self.Z, Y, cells)
+        return masked_optimum(sums, kernel(self.Z, self.Z), self.noise.expand(Y.shape[1]))
+
     def decoder(self, q: OptimalInducing) -> DataDecoder:
         """Freeze the path at the optimal q(V)."""
         kernel = self.kernel
@@ -116,90 +138,23 @@ class DataPath(_Path):
             kernel=RBF(kernel.variance.detach(), kernel.lengthscales.detach()),
             Z=self.Z.detach().clone(),
             basis=q.basis.to(self.Z),
-            weights=(q.basis @ q.mean).to(self.Z),
+            weights=q.weights.to(self.Z),
             shrinkage=q.shrinkage.to(self.Z),
             noise=self.noise.detach().expand(q.mean.shape[1]).clone(),
+            groups=q.groups,
         )
 
 
-@dataclass(frozen=True)
-class DataDecoder:
-    """Predicts columns at latent points, f(x) | data.
+class LabelPath(KernelPath):
+    """Classification Gaussian processes, one for each class.
 
-    Attributes:
-        kernel: RBF.
-        Z: inducing inputs, [M, Q].
-        basis: T, so that b = k(x, Z) T is whitened, [M, M].
-        weights: W, E f(x) = k(x, Z) W, [M, D].
-        shrinkage: s, Var f_d(x) = k(x, x) − Σ_m b_m² s_md, [M, D].
-        noise: σ_d², [D].
+    q(V_c) = N(q_mu_c, q_sqrt_c q_sqrt_cᵀ), whitened; likelihood by the link: Φ(±f_c) of each class
+    against the rest, or softmax(f).
     """
 
-    kernel: RBF
-    Z: Tensor
-    basis: Tensor
-    weights: Tensor
-    shrinkage: Tensor
-    noise: Tensor
-
-    def predict(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance of f(x) (noise not included) at points X [N, Q], each [N, D]."""
-        K = self.kernel(X, self.Z)
-        known = (K @ self.basis).square() @ self.shrinkage
-        return K @ self.weights, (self.kernel.diagonal(X)[:, None] - known).clamp_min(0)
-
-    @cached_property
-    def _second_moment(self) -> Tensor:
-        """S with Σ_d E f_d²/σ_d² = Σ_d k/σ_d² + tr[psi2_n S], [M, M]."""
-        spread = self.basis * (self.shrinkage / self.noise).sum(1)
-        return (self.weights / self.noise) @ self.weights.T - spread @ self.basis.T
-
-    def expected_log_density(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """E log N(y_n | f(x_n), diag σ²) for x_n ~ N(mean, diag variance), closed form, [N]."""
-        prediction = psi1(self.kernel, mean, variance, self.Z) @ self.weights
-        square = (
-            (Y * (Y - 2 * prediction) / self.noise).sum(1)
-            + self.kernel.variance * (1 / self.noise).sum()
-            + psi2_contraction(self.kernel, mean, variance, self.Z, self._second_moment)
-        )
-        return -0.5 * ((LOG_2PI + self.noise.log()).sum() + square)
-
-    def log_density(self, Y: Tensor, X: Tensor) -> Tensor:
-        """Σ_d log N(y_nd | E f_d(x_n), Var f_d(x_n) + σ_d²) at points X [S, N, Q], [S, N]."""
-        mean, variance = self.predict(X.reshape(-1, X.shape[-1]))
-        shape = (*X.shape[:2], Y.shape[1])
-        total = variance.reshape(shape) + self.noise
-        square = (Y - mean.reshape(shape)).square()
-        return -0.5 * (LOG_2PI + total.log() + square / total).sum(-1)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """What ``from_arrays`` needs."""
-        return {
-            "data.variance": _numpy(self.kernel.variance),
-            "data.lengthscales": _numpy(self.kernel.lengthscales),
-            "data.Z": _numpy(self.Z),
-            "data.basis": _numpy(self.basis),
-            "data.weights": _numpy(self.weights),
-            "data.shrinkage": _numpy(self.shrinkage),
-            "data.noise": _numpy(self.noise),
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> Self:
-        """Rebuild from ``arrays()``, on the device and in the dtype of ``like``."""
-        get = _getter(arrays, "data.", like)
-        names = ("Z", "basis", "weights", "shrinkage", "noise")
-        return cls(RBF(get("variance"), get("lengthscales")), *(get(name) for name in names))
-
-
-class LabelPath(_Path):
-    """Classification Gaussian processes, one against the rest for each class.
-
-    q(V_c) = N(q_mu_c, q_sqrt_c q_sqrt_cᵀ), whitened; likelihood P(y = 1 | f) = Φ(f).
-    """
-
-    def __init__(self, Z: Tensor, n_classes: int) -> None:
+    def __init__(self, Z: Tensor, n_classes: int, link: Link = "probit") -> None:
         super().__init__(Z)
+        self.link = link
         M = len(Z)
         self.q_mu = nn.Parameter(Z.new_zeros(n_classes, M))
         self.q_sqrt = nn.Parameter(torch.eye(M).to(Z).repeat(n_classes, 1, 1))
@@ -218,18 +173,20 @@ class LabelPath(_Path):
         left = kernel.diagonal(X) - a.square().sum(0)
         return mean, (left.clamp_min(0)[:, None] + spread).clamp_min(1e-12)
 
-    def expected_log_likelihood(self, X: Tensor, signs: Tensor) -> Tensor:
-        """Σ_nc E log Φ(t_nc f_c(x_n)), averaged over the samples.
+    def expected_log_likelihood(
+        self, X: Tensor, signs: Tensor, weights: Tensor | None = None
+    ) -> Tensor:
+        """Σ_n w_n E log p(label_n | f(x_n)), averaged over the samples.
 
         Args:
             X: samples of the labelled rows, [S, n, Q].
             signs: t, +1 for the row's class and −1 otherwise, [n, C].
+            weights: w, [n]; 1 each where there are none.
         """
         mean, variance = self.latent_function(X.reshape(-1, X.shape[-1]))
-        shape = (*X.shape[:2], signs.shape[1])
-        terms = bernoulli_probit_expectation(
-            signs.expand(shape), mean.reshape(shape), variance.reshape(shape)
-        )
+        terms = label_expectation(self.link, signs.repeat(len(X), 1), mean, variance)
+        if weights is not None:
+            terms = terms * weights.repeat(len(X))
         return terms.sum() / len(X)
 
     def kl(self) -> Tensor:

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from scipy.special import ndtr, owens_t
+from scipy.stats import norm, qmc
 from torch import Tensor
 
-__all__ = ["bernoulli_probit_expectation", "probit_mean", "probit_variance"]
+__all__ = [
+    "Link",
+    "bernoulli_probit_expectation",
+    "label_expectation",
+    "label_probability",
+    "label_probability_variance",
+    "probit_mean",
+    "probit_variance",
+    "softmax_expectation",
+    "softmax_moments",
+]
+
+#: How the classes' values f become probabilities: each class against the rest, or all at once.
+Link = Literal["probit", "softmax"]
 
 GAUSS_HERMITE_NODES = 20
+# Quasi-random draws of f for the softmax, the same at every point.
+SOFTMAX_DRAWS = 128
 # Bounds memory; changes no result.
 CELLS_AT_A_TIME = 1 << 19
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
@@ -91,3 +108,99 @@ def probit_variance(mean: Tensor, variance: Tensor) -> Tensor:
     first = ndtr(h)
     result = first - 2 * owens_t(h, 1 / np.sqrt(1 + 2 * v)) - first**2
     return torch.as_tensor(np.maximum(result, 0.0)).to(mean)
+
+
+@cache
+def _draws(n_classes: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Scrambled Sobol draws from N(0, I), [SOFTMAX_DRAWS, C]."""
+    uniform = qmc.Sobol(n_classes, seed=0).random(SOFTMAX_DRAWS)
+    return torch.as_tensor(norm.ppf(uniform.clip(1e-12, 1 - 1e-12)), dtype=dtype, device=device)
+
+
+def softmax_expectation(chosen: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    """E log softmax(f)_y for independent f_c ~ N(mean_c, variance_c), by quasi-random draws.
+
+    Args:
+        chosen: one-hot y, [n, C].
+        mean: [n, C].
+        variance: [n, C], positive.
+
+    Returns:
+        [n].
+    """
+    expectation: Tensor = _SoftmaxExpectation.apply(chosen, mean, variance)  # type: ignore[no-untyped-call]
+    return expectation
+
+
+class _SoftmaxExpectation(torch.autograd.Function):
+    """Averages over draws of f, with no graph through rows × draws × classes.
+
+    The gradients are the exact identities d/dm E g = E g' and d/dv E g = ½ E g'', for
+    g = log softmax(f)_y: g' = y − p and g'' = −p (1 − p). So d/dv is never positive, as it must be
+    for a concave log likelihood, however few the draws.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, chosen: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """The expectation, and the two gradients for ``backward``."""
+        total = mean.new_zeros(len(mean))
+        p, p_square = torch.zeros_like(mean), torch.zeros_like(mean)
+        for f in _values(mean, variance):
+            log_p = torch.log_softmax(f, -1)
+            total += (log_p * chosen).sum((0, 2))
+            probability = log_p.exp_()
+            p += probability.sum(0)
+            p_square += probability.square_().sum(0)
+        p, p_square = p / SOFTMAX_DRAWS, p_square / SOFTMAX_DRAWS
+        ctx.save_for_backward(chosen - p, -0.5 * (p - p_square))
+        return total / SOFTMAX_DRAWS
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor]:
+        """Gradients by mean and variance; the class is data."""
+        by_mean, by_variance = ctx.saved_tensors
+        return None, grad[:, None] * by_mean, grad[:, None] * by_variance
+
+
+def softmax_moments(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance of softmax(f) for independent f_c ~ N(mean_c, variance_c), [n, C] each."""
+    p, p_square = torch.zeros_like(mean), torch.zeros_like(mean)
+    for f in _values(mean, variance):
+        probability = torch.softmax(f, -1)
+        p += probability.sum(0)
+        p_square += probability.square_().sum(0)
+    p = p / SOFTMAX_DRAWS
+    return p, (p_square / SOFTMAX_DRAWS - p.square()).clamp_min(0)
+
+
+def _values(mean: Tensor, variance: Tensor) -> Iterator[Tensor]:
+    """Draws of f, some at a time, [draws, n, C]."""
+    sd, nodes = variance.sqrt(), _draws(mean.shape[1], mean.dtype, mean.device)
+    for some in torch.split(nodes, max(1, CELLS_AT_A_TIME // max(1, mean.numel()))):
+        yield mean + sd * some[:, None, :]
+
+
+def label_expectation(link: Link, sign: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    """E log p(label of row n | f), [n], for f_c ~ N(mean_c, variance_c), [n, C] each.
+
+    Args:
+        link: probit takes each class against the rest, Σ_c E log Φ(±f_c); softmax all at once.
+        sign: +1 for the row's class, −1 otherwise, [n, C].
+        mean: [n, C].
+        variance: [n, C], positive.
+    """
+    if link == "softmax":
+        return softmax_expectation((sign > 0).to(mean), mean, variance)
+    return bernoulli_probit_expectation(sign, mean, variance).sum(-1)
+
+
+def label_probability(link: Link, mean: Tensor, variance: Tensor) -> Tensor:
+    """E P(class c | f), [n, C]; for the probit of each class against the rest, not normalised."""
+    return softmax_moments(mean, variance)[0] if link == "softmax" else probit_mean(mean, variance)
+
+
+def label_probability_variance(link: Link, mean: Tensor, variance: Tensor) -> Tensor:
+    """Var P(class c | f), [n, C]; carries no gradient."""
+    if link == "softmax":
+        return softmax_moments(mean, variance)[1]
+    return probit_variance(mean, variance)

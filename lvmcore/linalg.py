@@ -7,7 +7,7 @@ from torch import Tensor
 
 from lvmcore.errors import NumericalError
 
-__all__ = ["JITTERS", "cholesky", "solve_lower", "solve_upper"]
+__all__ = ["JITTERS", "cholesky", "cholesky_batch", "solve_lower", "solve_upper"]
 
 # Tried in turn, each relative to the mean of the diagonal.
 JITTERS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
@@ -38,6 +38,38 @@ def cholesky(A: Tensor, name: str, *, exact: bool = False) -> tuple[Tensor, floa
         f"{name} [{len(A)} x {len(A)}] could not be factorised, even with {JITTERS[-1]:g} of its "
         "mean diagonal added. Try fewer inducing inputs, another seed or a lower learning rate."
     )
+
+
+def cholesky_batch(A: Tensor, name: str) -> Tensor:
+    """Lower Cholesky factors of matrices that need no jitter but for rounding, [K, M, M].
+
+    Each of those that cannot be factorised gets the least jitter that works, as in ``cholesky``;
+    the others stay as they are.
+
+    Args:
+        A: symmetric, float64, [K, M, M].
+        name: what the matrices are, for the message.
+
+    Raises:
+        NumericalError: not even the largest jitter helped, or a matrix is not finite.
+    """
+    L: Tensor
+    L, info = torch.linalg.cholesky_ex(A)
+    failed = info > 0
+    for jitter in JITTERS:
+        if not bool(failed.any()):
+            break
+        diagonal = jitter * A[failed].diagonal(dim1=-2, dim2=-1).mean(-1)
+        raised = A[failed] + diagonal[:, None, None] * torch.eye(A.shape[-1]).to(A)
+        L[failed], info[failed] = torch.linalg.cholesky_ex(raised)
+        failed = info > 0
+    if bool(failed.any()) or not bool(torch.isfinite(L).all()):
+        raise NumericalError(
+            f"{name} [{A.shape[-1]} x {A.shape[-1]}] could not be factorised, even with "
+            f"{JITTERS[-1]:g} of its mean diagonal added. Try fewer inducing inputs, another seed "
+            "or a lower learning rate."
+        )
+    return L
 
 
 def solve_lower(L: Tensor, B: Tensor) -> Tensor:

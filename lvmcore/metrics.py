@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import orthogonal_procrustes
+from scipy.stats import norm
 from sklearn.manifold import trustworthiness as sklearn_trustworthiness
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support, silhouette_score
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -20,6 +21,8 @@ __all__ = [
     "ClassificationScores",
     "classification_scores",
     "continuity",
+    "coverage",
+    "expected_calibration_error",
     "knn_accuracy",
     "nlpd",
     "procrustes",
@@ -200,6 +203,31 @@ def classification_scores(truth: ArrayLike, predicted: ArrayLike) -> Classificat
     )
 
 
+def coverage(truth: ArrayLike, mean: ArrayLike, variance: ArrayLike, level: float) -> float:
+    """Share of values inside the central interval of a Gaussian prediction.
+
+    The interval of level p is m ± z√v with Φ(z) = (1 + p)/2; of calibrated predictions a share of
+    p lies inside.
+
+    Args:
+        truth: y, any shape.
+        mean: m, same shape.
+        variance: v with the noise in it, same shape.
+        level: p, between 0 and 1.
+
+    Raises:
+        DataError: there is no value, or the level is no share.
+    """
+    y, m = np.asarray(truth, dtype=np.float64), np.asarray(mean, dtype=np.float64)
+    if not 0 < level < 1 or not y.size:
+        raise DataError(
+            f"The coverage of {y.size} values at level {level!r} cannot be measured: expected at "
+            "least one value and a level between 0 and 1, such as 0.9."
+        )
+    reach = norm.ppf(0.5 * (1 + level)) * np.sqrt(np.asarray(variance, dtype=np.float64))
+    return float(np.mean(np.abs(y - m) <= reach))
+
+
 def nlpd(truth: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
     """Negative log predictive density of a Gaussian prediction, mean over cells, nats.
 
@@ -218,3 +246,31 @@ def nlpd(truth: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
     if not (v > 0).all():
         raise DataError("A predictive variance is not positive, so it has no density.")
     return float(np.mean(0.5 * (math.log(2 * math.pi) + np.log(v) + (y - m) ** 2 / v)))
+
+
+def expected_calibration_error(
+    probability: ArrayLike, truth: ArrayLike, *, bins: int = 15
+) -> float:
+    """How far the probability of the predicted class is from how often it is right, 0 to 1.
+
+    ECE = Σ_b n_b/N |mean confidence in bin b − share right in bin b|, the confidence being the
+    largest probability of a row and the bins of equal width over 0 to 1 (Guo et al. 2017).
+
+    Args:
+        probability: of each class, rows add up to 1, [N, C].
+        truth: position of each row's class; one that is no class (−1) counts as wrong, [N].
+        bins: how many.
+
+    Raises:
+        DataError: the shapes do not fit, or there is no row.
+    """
+    P, y = np.asarray(probability, dtype=np.float64), np.asarray(truth)
+    if P.ndim != 2 or y.shape != (len(P),) or not len(P):
+        raise DataError(
+            f"Probabilities of shape {P.shape} and {y.shape} classes cannot be compared: expected "
+            "a row of probabilities for each class that is known, and at least one."
+        )
+    confidence, right = P.max(axis=1), P.argmax(axis=1) == y
+    place = np.clip(np.ceil(confidence * bins).astype(np.intp) - 1, 0, bins - 1)
+    gap = np.bincount(place, weights=confidence - right, minlength=bins)
+    return float(np.abs(gap).sum() / len(P))

@@ -23,11 +23,16 @@ from lvmcore.errors import ConfigError
 
 __all__ = [
     "Advanced",
+    "BatchSize",
+    "ClassWeight",
     "Components",
     "Device",
     "Doc",
     "Dtype",
+    "Hidden",
     "Inducing",
+    "LabelLikelihood",
+    "LabelWeight",
     "LearningRate",
     "MaxIter",
     "Noise",
@@ -99,6 +104,37 @@ Noise = Annotated[
 ]
 LearningRate = Annotated[
     float, Range(1e-4, 1.0, log=True), Doc("Step size of the optimiser (Adam)."), Advanced()
+]
+LabelWeight = Annotated[
+    float,
+    Range(0.0, 1000.0),
+    Doc("How much the labels count; 1 is the model as published.", "weight of labels"),
+    Advanced(),
+]
+ClassWeight = Annotated[
+    Literal["equal", "balanced"],
+    Doc(
+        "Whether every labelled row counts alike, or every class however few rows it has.",
+        "weight of classes",
+    ),
+    Advanced(),
+]
+LabelLikelihood = Annotated[
+    Literal["probit", "softmax"],
+    Doc("Each class told from the rest (probit), or all classes at once (softmax)."),
+    Advanced(),
+]
+BatchSize = Annotated[
+    int,
+    Range(1, 100_000),
+    Doc("Rows looked at in one step; all of them where the table has no more.", "rows a step"),
+    Advanced(),
+]
+Hidden = Annotated[
+    int,
+    Range(1, 4096),
+    Doc("Units in each of the network's two hidden layers.", "hidden units"),
+    Advanced(),
 ]
 
 

@@ -18,9 +18,24 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from lvmcore.cells import ObservedCells
 from lvmcore.kernels import RBF, Kernel, Linear
 
-__all__ = ["PsiSums", "psi0", "psi1", "psi2_contraction", "psi_sums"]
+__all__ = [
+    "MaskedPsiSums",
+    "PsiSums",
+    "masked_psi_sums",
+    "pair_index",
+    "pair_weights",
+    "pairs",
+    "psi0",
+    "psi1",
+    "psi2_contraction",
+    "psi2_products",
+    "psi2_row_contraction",
+    "psi_sums",
+    "sampled_sums",
+]
 
 # Cells of exp(left @ right) held at a time: 8 MB in float64.
 CHUNK_CELLS = 1 << 20
@@ -39,6 +54,23 @@ class PsiSums:
     psi0: Tensor
     psi1Y: Tensor
     psi2: Tensor
+
+
+@dataclass(frozen=True)
+class MaskedPsiSums:
+    """The same where cells are missing: each column sums over the rows that it is observed in.
+
+    Attributes:
+        psi0: one a column, [D].
+        psi1Y: [M, D].
+        psi2: of its pairs m ≤ m', one a set of rows, [M(M+1)/2, K].
+        groups: which set of rows a column has, [D].
+    """
+
+    psi0: Tensor
+    psi1Y: Tensor
+    psi2: Tensor
+    groups: Tensor
 
 
 def psi_sums(
@@ -69,8 +101,54 @@ def psi_sums(
     left, right = _psi1_features(kernel, mean, variance, Z)
     psi1Y = _exp_product(left, right, Y, chunk_cells)
     left, right, distance = _psi2_features(kernel, mean, variance, Z)
-    pairs = _exp_product(left, right, None, chunk_cells) * (-0.25 * distance).double().exp()
-    return PsiSums(total.double(), psi1Y, pairs[_pair_index(len(Z), Z.device)])
+    sums = _exp_product(left, right, None, chunk_cells) * (-0.25 * distance).double().exp()
+    return PsiSums(total.double(), psi1Y, sums[pair_index(len(Z), Z.device)])
+
+
+def masked_psi_sums(
+    kernel: RBF,
+    mean: Tensor,
+    variance: Tensor,
+    Z: Tensor,
+    Y: Tensor,
+    cells: ObservedCells,
+    *,
+    chunk_cells: int = CHUNK_CELLS,
+) -> MaskedPsiSums:
+    """Sums of the psi statistics over the rows that each column is observed in.
+
+    A set of rows enters as a column of zeros and ones in the place of the data, so that all sums
+    of psi2 come out of one pass over the exponentials.
+
+    Args:
+        kernel: RBF.
+        mean: means of q(X), [N, Q].
+        variance: variances of q(X), [N, Q].
+        Z: inducing inputs, [M, Q].
+        Y: data, 0 where missing, [N, D].
+        cells: which cells are observed.
+        chunk_cells: numbers held at a time.
+    """
+    left, right = _psi1_features(kernel, mean, variance, Z)
+    psi1Y = _exp_product(left, right, Y, chunk_cells)
+    left, right, distance = _psi2_features(kernel, mean, variance, Z)
+    sums = _exp_product(left, right, cells.sets, chunk_cells)
+    psi2 = sums * (-0.25 * distance).double().exp()[:, None]
+    psi0_ = cells.counts * kernel.variance.double()
+    return MaskedPsiSums(psi0_, psi1Y, psi2, cells.groups)
+
+
+def sampled_sums(kernel: Kernel, X: Tensor, Z: Tensor, Y: Tensor) -> PsiSums:
+    """The same sums without bias from one draw of each row's place: M columns instead of pairs.
+
+    Args:
+        kernel: RBF or Linear.
+        X: a draw from q(X), [N, Q].
+        Z: inducing inputs, [M, Q].
+        Y: data, [N, D].
+    """
+    K = kernel(X, Z).double()
+    return PsiSums(kernel.diagonal(X).double().sum(), K.T @ Y.double(), K.T @ K)
 
 
 def psi0(kernel: Kernel, mean: Tensor, variance: Tensor) -> Tensor:
@@ -93,9 +171,34 @@ def psi2_contraction(
 ) -> Tensor:
     """tr[weights · E k(Z, x_n) k(x_n, Z)] of each row, [N], for symmetric weights [M, M]."""
     left, right, distance = _psi2_features(kernel, mean, variance, Z)
-    i, j = _pairs(len(Z), Z.device)
-    twice = torch.where(i == j, 1.0, 2.0).to(Z.dtype)
-    return (left @ right).exp() @ (weights[i, j] * twice * (-0.25 * distance).exp())
+    return (left @ right).exp() @ (pair_weights(weights) * (-0.25 * distance).exp())
+
+
+def psi2_row_contraction(
+    kernel: RBF, mean: Tensor, variance: Tensor, Z: Tensor, weights: Tensor
+) -> Tensor:
+    """tr[W_n · E k(Z, x_n) k(x_n, Z)] of each row with its own W_n as ``pair_weights``, [N]."""
+    return (_psi2_pairs(kernel, mean, variance, Z) * weights).sum(1)
+
+
+def psi2_products(
+    kernel: RBF, mean: Tensor, variance: Tensor, Z: Tensor, weights: Tensor
+) -> Tensor:
+    """tr[W_d · E k(Z, x_n) k(x_n, Z)] of all rows and W_d as ``pair_weights`` [D, P], [N, D]."""
+    return _psi2_pairs(kernel, mean, variance, Z) @ weights.T
+
+
+def pair_weights(weights: Tensor) -> Tensor:
+    """Of symmetric W [..., M, M] what multiplies the pairs m ≤ m', [..., M(M+1)/2]."""
+    M = weights.shape[-1]
+    i, j = pairs(M, weights.device)
+    return weights[..., i, j] * torch.where(i == j, 1.0, 2.0).to(weights.dtype)
+
+
+def _psi2_pairs(kernel: RBF, mean: Tensor, variance: Tensor, Z: Tensor) -> Tensor:
+    """psi2 of each row at its pairs m ≤ m', [N, M(M+1)/2]."""
+    left, right, distance = _psi2_features(kernel, mean, variance, Z)
+    return torch.addmm(-0.25 * distance, left, right).exp()
 
 
 def _psi1_features(kernel: RBF, mean: Tensor, variance: Tensor, Z: Tensor) -> tuple[Tensor, Tensor]:
@@ -124,7 +227,7 @@ def _psi2_features(
     square = kernel.lengthscales.square()
     centre = Z.detach().mean(0)
     mu, z = mean - centre, Z - centre
-    i, j = _pairs(len(Z), Z.device)
+    i, j = pairs(len(Z), Z.device)
     distance = ((z[i] - z[j]).square() / square).sum(1)
     middle = 0.5 * (z[i] + z[j])
     # w = 1 / (2S + ℓ²)
@@ -140,16 +243,16 @@ def _psi2_features(
 
 
 @lru_cache(maxsize=16)
-def _pairs(M: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def pairs(M: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """The pairs m ≤ m', two index vectors of M(M+1)/2."""
     i, j = torch.triu_indices(M, M, device=device)
     return i, j
 
 
 @lru_cache(maxsize=16)
-def _pair_index(M: int, device: torch.device) -> Tensor:
+def pair_index(M: int, device: torch.device) -> Tensor:
     """Position of (m, m') among the pairs m ≤ m', [M, M]."""
-    i, j = _pairs(M, device)
+    i, j = pairs(M, device)
     index = torch.empty(M, M, dtype=torch.long, device=device)
     index[i, j] = torch.arange(len(i), device=device)
     index[j, i] = index[i, j]

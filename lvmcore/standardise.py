@@ -86,9 +86,12 @@ class Standardiser:
         return full
 
     @property
-    def log_volume(self) -> float:
-        """Σ log scale: what turns a log density of standardised rows into data units."""
-        return float(np.log(self.scale[~self.constant]).sum())
+    def log_scale(self) -> FloatArray:
+        """Logarithms of the scales of the columns that vary, [D'].
+
+        Their sum over a row's observed columns turns its log density into data units.
+        """
+        return np.asarray(np.log(self.scale[~self.constant]))
 
     def describe_constant(self) -> str:
         """One sentence that names the columns set aside."""

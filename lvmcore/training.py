@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from lvmcore.checkpoint import Checkpoint, restore_tensors, tensor_arrays
 from lvmcore.errors import NumericalError
 from lvmcore.results import Callback, FitStep, Snapshot
 
-__all__ = ["Objective", "Outcome", "Schedule", "report_once", "train"]
+__all__ = ["InBatches", "Objective", "Outcome", "Schedule", "report_once", "train"]
 
 SECONDS_BETWEEN_SNAPSHOTS = 0.2
 STEPS_BETWEEN_COPIES = 10
@@ -74,6 +74,21 @@ class Objective(Protocol):
         """The map as it stands."""
 
 
+@runtime_checkable
+class InBatches(Objective, Protocol):
+    """An objective whose steps see some rows at a time.
+
+    The loop then judges flatness by windows of many steps, and the bound of a step is an estimate;
+    ``terms`` is still the bound of all rows, and what the fit reports in the end.
+    """
+
+    def batch_terms(self) -> dict[str, Tensor]:
+        """Unbiased estimates of the terms from the next batch of rows."""
+
+    def state(self) -> Iterable[Tensor]:
+        """What else a step changes, in place: kept and restored as parameters are."""
+
+
 @dataclass(frozen=True)
 class Schedule:
     """Adam's course: warm up, cruise until the bound is flat or 60 % of the steps are spent, cool.
@@ -99,6 +114,26 @@ class Schedule:
     flat: float = 1e-3
     collapse: float = 0.1
     cooling: float = 0.4
+
+    @classmethod
+    def for_batches(
+        cls, max_iter: int, learning_rate: float, cells: int, *, n_rows: int, size: int
+    ) -> Schedule:
+        """The course of a fit to batches of ``size`` rows: what a step tells is an estimate.
+
+        Flatness is judged by two passes over the rows at least and asks for less gain; a bound has
+        to fall further to count as collapsed.
+        """
+        if size >= n_rows:
+            return cls(max_iter, learning_rate, cells)
+        return cls(
+            max_iter,
+            learning_rate,
+            cells,
+            window=max(2 * cls.window, 2 * (n_rows // size)),
+            flat=0.1 * cls.flat,
+            collapse=10 * cls.collapse,
+        )
 
     @property
     def cooling_steps(self) -> int:
@@ -167,8 +202,14 @@ class _Run:
     ) -> None:
         self.objective, self.schedule, self.callback = objective, schedule, callback
         self.checkpoint = checkpoint
-        self.parameters = list(objective.parameters())
-        self.adam = torch.optim.Adam(self.parameters, lr=1.0, betas=(0.9, 0.99), fused=True)
+        parameters = list(objective.parameters())
+        self.adam = torch.optim.Adam(parameters, lr=1.0, betas=(0.9, 0.99), fused=True)
+        self.next_terms: Callable[[], dict[str, Tensor]] = objective.terms
+        # All that a step changes.
+        self.tensors: list[Tensor] = list(parameters)
+        if isinstance(objective, InBatches):
+            self.next_terms = objective.batch_terms
+            self.tensors += objective.state()
         self.history: list[FitStep] = []
         self.brake = 1.0
         self.cooling_since: int | None = None
@@ -207,7 +248,7 @@ class _Run:
         for group in self.adam.param_groups:
             group["lr"] = rate
         self.adam.zero_grad()
-        terms = self.objective.terms()
+        terms = self.next_terms()
         bound = torch.stack([term.double() for term in terms.values()]).sum()
         if not bool(torch.isfinite(bound.detach())):
             raise NumericalError(
@@ -277,11 +318,11 @@ class _Run:
             return math.fsum(float(term) for term in self.objective.terms(draws).values())
 
     def _copy(self) -> list[Tensor]:
-        return [parameter.detach().clone() for parameter in self.parameters]
+        return [parameter.detach().clone() for parameter in self.tensors]
 
     def _recover(self) -> None:
         with torch.no_grad():
-            for parameter, value in zip(self.parameters, self.sound, strict=True):
+            for parameter, value in zip(self.tensors, self.sound, strict=True):
                 parameter.copy_(value)
         self.adam.state.clear()
         self.brake = max(0.5 * self.brake, SLOWEST)
@@ -294,7 +335,7 @@ class _Run:
         if self.checkpoint is None or not (now or self.checkpoint.due()):
             return
         arrays = persistence.history_arrays(self.history)
-        arrays |= tensor_arrays(self.parameters, self.sound, self.adam)
+        arrays |= tensor_arrays(self.tensors, self.sound, self.adam)
         facts = {
             "iteration": done,
             "seconds": time.perf_counter() - self.began,
@@ -310,7 +351,7 @@ class _Run:
         if found is None:
             return 0
         arrays, facts = found
-        restore_tensors(arrays, self.parameters, self.sound, self.adam)
+        restore_tensors(arrays, self.tensors, self.sound, self.adam)
         self.history = [
             replace(step, terms={name: step.terms[name] for name in facts["terms"]})
             for step in persistence.history_from(arrays)

@@ -20,6 +20,7 @@ from lvmcore.psi import PsiSums
 __all__ = [
     "OptimalInducing",
     "collapsed_bound",
+    "eigen",
     "kl_standard_normal",
     "kl_whitened",
     "stochastic_bound",
@@ -33,16 +34,30 @@ class OptimalInducing:
     """The optimal q(V) of every column, in the basis that diagonalises all its covariances.
 
     With G = L⁻¹ psi2 L⁻ᵀ = V diag(λ) Vᵀ, column d has covariance V diag(σ_d²/(σ_d² + λ)) Vᵀ.
+    Where cells are missing, there is such a basis for each set of rows that a column has.
 
     Attributes:
-        basis: T = L⁻ᵀ V, so that b = k(x, Z) T is whitened and diagonal, [M, M].
-        mean: of each column in that basis, [M, D].
+        basis: T = L⁻ᵀ V, so that b = k(x, Z) T is whitened and diagonal, [M, M]; or [K, M, M].
+        mean: of each column in its basis, [M, D].
         shrinkage: λ_m/(σ_d² + λ_m), 1 where the data decide and 0 where the prior does, [M, D].
+        groups: which of the K bases a column has, [D]; None where there is but one.
     """
 
     basis: Tensor
     mean: Tensor
     shrinkage: Tensor
+    groups: Tensor | None = None
+
+    @property
+    def weights(self) -> Tensor:
+        """W with E f(x) = k(x, Z) W, [M, D]."""
+        if self.groups is None:
+            return self.basis @ self.mean
+        weights = torch.empty_like(self.mean)
+        for k, basis in enumerate(self.basis):
+            columns = self.groups == k
+            weights[:, columns] = basis @ self.mean[:, columns]
+        return weights
 
 
 def collapsed_bound(
@@ -75,7 +90,7 @@ def collapsed_bound(
     G = 0.5 * (G + G.T)
     P = solve_lower(L, sums.psi1Y)
     noise = noise.double()
-    values, vectors = _eigen(G.detach())
+    values, vectors = eigen(G.detach())
     gain: Tensor = _Gain.apply(G, P, noise, values, vectors)  # type: ignore[no-untyped-call]
     rest = -0.5 * (
         n_rows * (LOG_2PI + noise.log())
@@ -88,8 +103,12 @@ def collapsed_bound(
     return gain + rest.sum(), q
 
 
-def _eigen(G: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, not below 0, and eigenvectors of a symmetric matrix."""
+def eigen(G: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues, not below 0, and eigenvectors of a symmetric matrix.
+
+    Raises:
+        NumericalError: the matrix is not finite.
+    """
     try:
         values, vectors = torch.linalg.eigh(G)
     except RuntimeError as error:  # torch.linalg's own error type derives from it

@@ -5,12 +5,14 @@ from app.figures.comparison import side_figure
 from app.figures.latent_map import ELLIPSE_SD, GROUND, axis_title, evenly, map_figure
 from app.figures.legend import legend
 from app.figures.panels import image_figure, reconstruction_figure, relevance_figure
+from app.figures.placed import NewLayer, placed_figure
 from app.figures.rows import Rows
 from app.figures.theme import escape, ink, template
 
 __all__ = [
     "ELLIPSE_SD",
     "GROUND",
+    "NewLayer",
     "Rows",
     "axis_title",
     "escape",
@@ -20,6 +22,7 @@ __all__ = [
     "legend",
     "map_figure",
     "missing_figure",
+    "placed_figure",
     "profile_figure",
     "reconstruction_figure",
     "relevance_figure",

@@ -15,7 +15,7 @@ from app.exploring import Grid
 from app.figures.rows import MOST_SVG, Marked, Rows, row_traces
 from app.figures.theme import escape, ink, ramp, template
 
-__all__ = ["ELLIPSE_SD", "GROUND", "axis_title", "evenly", "map_figure", "outline"]
+__all__ = ["ELLIPSE_SD", "GROUND", "axis_title", "ellipses", "evenly", "map_figure", "outline"]
 
 FloatArray = NDArray[np.float64]
 
@@ -77,7 +77,7 @@ def map_figure(
     if grid is not None:
         figure.add_trace(_heat(grid, dark))
     if rows.sd is not None:
-        figure.add_trace(_ellipses(rows.points, rows.sd, dark and grid is None))
+        figure.add_trace(ellipses(rows.points, rows.sd, dark and grid is None))
     figure.add_trace(_ground(marks, rows.points, ranges, grid, marked, dark))
     for trace in row_traces(marks, rows, marked, dark):
         figure.add_trace(trace)
@@ -115,7 +115,7 @@ def _heat(grid: Grid, dark: bool) -> go.Heatmap:
     )
 
 
-def _ellipses(points: FloatArray, sd: FloatArray, dark: bool) -> go.Scatter:
+def ellipses(points: FloatArray, sd: FloatArray, dark: bool) -> go.Scatter:
     """All ellipses as one line with gaps."""
     angle = np.linspace(0.0, 2 * np.pi, _CORNERS + 1)
     circle = ELLIPSE_SD * np.column_stack([np.cos(angle), np.sin(angle)])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from app.colouring import MISSING, OTHER, Categories, Colouring, Numbers
 from app.figures.theme import NUMBERS, category, escape, ink
 
-__all__ = ["MOST_SVG", "Marked", "Rows", "row_traces"]
+__all__ = ["MOST_SVG", "Marked", "Rows", "hover_label", "row_traces"]
 
 FloatArray = NDArray[np.float64]
 
@@ -161,7 +161,7 @@ def _group(
         selected={"marker": {"opacity": 1, "size": 15, "color": ink(dark).text}},
         unselected={"marker": {"opacity": opacity}},
         selectedpoints=chosen,
-        hovertext=[_label(rows.hover[i]) for i in look.rows],
+        hovertext=[hover_label(rows.hover[i]) for i in look.rows],
         hoverinfo="text",
         name=escape(look.name),
         legendgroup=f"group {look.name}",
@@ -169,6 +169,7 @@ def _group(
     )
 
 
-def _label(lines: Sequence[str]) -> str:
+def hover_label(lines: Sequence[str]) -> str:
+    """Lines about a row as plotly's hover text, the first one bold."""
     first, *others = (escape(line) for line in lines)
     return "<br>".join([f"<b>{first}</b>", *others])

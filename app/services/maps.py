@@ -80,11 +80,15 @@ def fitted_dataset(run: str) -> Dataset:
 @st.cache_resource(show_spinner=False, max_entries=8)
 def _fitted(home: str | None, run: str) -> Dataset:
     from lvmcore.models import MODELS
+    from lvmcore.runs.artifacts import rows_on_map
     from lvmcore.runs.execute import rows_to_fit
 
-    spec = server.store_at(home).get(run).spec
+    store = server.store_at(home)
+    spec = store.get(run).spec
     rows, _ = rows_to_fit(_stored(home, spec.dataset), MODELS[spec.model])
-    return rows
+    on_map = rows_on_map(store.folder(run) / "embedding.parquet")
+    # A run from before its model took missing cells was fitted to the complete rows.
+    return rows if on_map in (None, len(rows)) else rows.complete_rows()
 
 
 def classes(run: str) -> Categories | None:

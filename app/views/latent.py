@@ -85,6 +85,8 @@ def _export(opened: Opened) -> None:
                 help="Row id, label, latent means and sds.",
                 key=opened.key(f"embedding {ending}"),
             )
+        if opened.model.capabilities.new_rows:
+            state.link("New rows", "new_rows", key="new-rows", primary=False)
 
 
 def _figures_and_notes(job: Job) -> None:

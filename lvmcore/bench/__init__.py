@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from lvmcore.bench.report import Options, Report, Row
@@ -11,10 +12,22 @@ from lvmcore.errors import ConfigError
 __all__ = ["BENCHES", "run_bench"]
 
 
-def _ldgd(options: Options) -> Iterator[Callable[[], Row]]:
-    from lvmcore.bench import ldgd
+def _impute(options: Options) -> Iterator[Callable[[], Row]]:
+    from lvmcore.bench import impute
 
-    return ldgd.rows(options)
+    return impute.rows(options)
+
+
+def _ldgd(options: Options) -> Iterator[Callable[[], Row]]:
+    from lvmcore.bench import ldgd, training_size
+
+    return chain(ldgd.rows(options), training_size.rows(options))
+
+
+def _mnist(options: Options) -> Iterator[Callable[[], Row]]:
+    from lvmcore.bench import mnist
+
+    return mnist.rows(options)
 
 
 def _psi(options: Options) -> Iterator[Callable[[], Row]]:
@@ -24,7 +37,9 @@ def _psi(options: Options) -> Iterator[Callable[[], Row]]:
 
 
 BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], Row]]]] = {
+    "impute": _impute,
     "ldgd": _ldgd,
+    "mnist": _mnist,
     "psi": _psi,
 }
 

@@ -231,6 +231,22 @@ class Dataset:
         note = f"{rows} left out: a cell is missing, most often in {most}."
         return dataset.subset(np.logical_not(dropped), note)
 
+    def rows_with_cells(self) -> "Dataset":
+        """Return the rows with at least one feature cell.
+
+        Columns that are missing throughout are left out first. A note says how many rows went.
+
+        Raises:
+            DataError: Every cell is missing.
+        """
+        dataset = self._without_empty_columns()
+        empty = np.asarray(np.isnan(dataset.X).all(axis=1))
+        count = int(empty.sum())
+        if count == 0:
+            return dataset
+        rows = "1 row" if count == 1 else f"{count:,} rows"
+        return dataset.subset(~empty, f"{rows} left out: every cell is missing.")
+
     def _without_empty_columns(self) -> "Dataset":
         empty = np.isnan(self.X).all(axis=0)
         if not empty.any():

@@ -1,6 +1,5 @@
 """Another table as the matrix that a model was fitted to: same features, made the same way."""
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,53 +9,63 @@ from numpy.typing import NDArray
 
 from lvmcore.data.build import numbers, row_ids, rows_to_keep
 from lvmcore.data.dataset import Dataset, labels_as_text
+from lvmcore.data.matching import Matching, Source, match_columns, quoted
 from lvmcore.data.transforms import refuse_low_cells
 from lvmcore.errors import DataError
 
 if TYPE_CHECKING:
     from lvmcore.data.table import Table
 
-__all__ = ["column_of", "dataset_like"]
-
-_LOG1P = re.compile(r"log\(1 \+ (.*)\)", re.DOTALL)
-_LEVEL = " = "
-_NAMED = 8
+__all__ = ["dataset_like"]
 
 
-def dataset_like(table: "Table", names: Sequence[str], *, row_id: str | None = None) -> Dataset:
+def dataset_like(
+    table: "Table",
+    names: Sequence[str],
+    *,
+    row_id: str | None = None,
+    label: str | None = None,
+    origin: Dataset | None = None,
+    missing_cells: bool = False,
+) -> Dataset:
     """Make of a table the features that a model knows by name.
 
     A name is that of a column, or "log(1 + column)", or "column = level" for a feature that is 1
     where the column has that level: `Dataset.learned_names`, as a fitted model keeps them in
-    ``feature_names_in_``. Columns may stand in any order, and others are not used.
+    ``feature_names_in_``. Columns may stand in any order, under names that differ in case or
+    spacing (`match_columns`), and others are not used.
 
     Args:
         table: The table.
         names: Names of the features, in the order wanted.
         row_id: Name of the column that names rows; by default they are numbered from 1.
+        label: Name of the column of classes; by default there are no labels.
+        origin: The dataset that the model was fitted to, where it is at hand: a column of two
+            words is coded as it was there.
+        missing_cells: Whether a column that is not there counts as missing in every row.
 
     Returns:
-        The dataset, without labels. Missing cells are NaN, also where a column is missing
-        throughout; rows with an infinite value are left out, with a note.
+        The dataset. Missing cells are NaN, also where a column is missing throughout; rows with an
+        infinite value are left out. Its notes say all this.
 
     Raises:
         DataError: A column is not there, or its cells cannot be used.
     """
-    known = set(table.frame.columns)
-    found = {name: _source(name, known) for name in names}
-    lacking = [name for name, source in found.items() if source is None]
-    if lacking or (row_id is not None and row_id not in known):
-        wanted = [*lacking, *([row_id] if row_id is not None and row_id not in known else [])]
-        has = ", ".join(map(repr, table.frame.columns[:_NAMED]))
-        raise DataError(
-            f"{table.name!r} lacks {_listed(wanted)}. Expected the columns that the model was "
-            f"fitted to, by the same names. It has {has}{', …' if len(known) > _NAMED else ''}."
-        )
-    notes: list[str] = []
-    sources = [source for source in found.values() if source is not None]
-    matrix = np.column_stack([_cells(table, source, notes) for source in sources])
-    log1p = np.array([kind == "log1p" for kind, _, _ in sources])
-    _note_levels(table, sources, notes)
+    _check_roles(table, row_id, label)
+    matching = match_columns(
+        table, names, origin=_columns_of(origin), others={row_id, label} - {None}
+    )
+    if not missing_cells or not matching.columns:
+        matching.refuse_missing(table.name)
+    notes = list(matching.notes())
+    if matching.missing:
+        notes.append(matching.missing_note())
+    codes = _codes(matching, names, origin)
+    matrix = np.column_stack(
+        [_cells(table, source, matching, codes, notes) for source in matching.sources]
+    )
+    log1p = np.array([source.kind == "log1p" for source in matching.sources])
+    _note_levels(table, matching, notes)
     keep = rows_to_keep(table, matrix, names, notes)
     X = np.ascontiguousarray(matrix[keep])
     X[:, log1p] = np.log1p(X[:, log1p])
@@ -64,75 +73,126 @@ def dataset_like(table: "Table", names: Sequence[str], *, row_id: str | None = N
     return Dataset(
         X=X,
         feature_names=tuple(
-            column if kind == "log1p" else name
-            for name, (kind, column, _) in zip(names, sources, strict=True)
+            source.column if source.kind == "log1p" else name
+            for name, source in zip(names, matching.sources, strict=True)
         ),
         row_ids=row_ids(frame, row_id, keep),
         rows=keep,
         frame=frame,
         name=table.name,
+        labels=None if label is None else labels_as_text(frame[label]),
+        label_name=label,
         notes=tuple(notes),
         log1p=log1p,
     )
 
 
-def column_of(table: "Table", name: str) -> str | None:
-    """The column that a feature of this name is made of; None where it is not there."""
-    if name in table.frame.columns:
-        return name
-    source = _source(name, set(table.frame.columns))
-    return None if source is None else source[1]
+def _columns_of(origin: Dataset | None) -> tuple[str, ...]:
+    return () if origin is None else tuple(map(str, origin.frame.columns))
 
 
-#: What a feature is made of: "plain", "log1p" or "level"; the column; the level.
-_Source = tuple[str, str, str]
+def _check_roles(table: "Table", row_id: str | None, label: str | None) -> None:
+    known = list(table.frame.columns)
+    for role, name in (("name the rows", row_id), ("be the label", label)):
+        if name is not None and name not in known:
+            raise DataError(
+                f"{table.name!r} lacks {name!r}, which is to {role}. It has {quoted(known)}."
+            )
 
 
-def _source(name: str, known: set[str]) -> _Source | None:
-    """What a feature of this name is made of; None where no such column is there."""
-    if name in known:
-        return "plain", name, ""
-    logarithm = _LOG1P.fullmatch(name)
-    if logarithm is not None and logarithm[1] in known:
-        return "log1p", logarithm[1], ""
-    for mark in re.finditer(re.escape(_LEVEL), name):
-        if name[: mark.start()] in known:
-            return "level", name[: mark.start()], name[mark.end() :]
-    return None
+#: The words of a column that the model knows as 0 and as 1.
+_Code = tuple[str, str]
 
 
-def _cells(table: "Table", source: _Source, notes: list[str]) -> NDArray[np.float64]:
+def _codes(
+    matching: Matching, names: Sequence[str], origin: Dataset | None
+) -> dict[str, _Code | None]:
+    """How the dataset of the fit coded its columns of text; None for a column of numbers."""
+    if origin is None:
+        return {}
+    place = {name: d for d, name in enumerate(origin.learned_names)}
+    found: dict[str, _Code | None] = {}
+    for name, source in zip(names, matching.sources, strict=True):
+        if source.column not in origin.frame or source.kind == "level" or name not in place:
+            continue
+        column = origin.frame[source.column]
+        found[source.column] = None
+        if not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column)):
+            X, words = origin.X[:, place[name]], labels_as_text(column)
+            zero, one = (next(iter(words[code == X]), "") for code in (0.0, 1.0))
+            found[source.column] = str(zero), str(one)
+    return found
+
+
+def _cells(
+    table: "Table",
+    source: Source,
+    matching: Matching,
+    codes: dict[str, _Code | None],
+    notes: list[str],
+) -> NDArray[np.float64]:
     """The cells of a feature before any logarithm, [N]."""
-    kind, name, level = source
+    if source.column in matching.missing:
+        return np.full(len(table.frame), np.nan)
+    name = matching.columns[source.column]
     values, column = table.frame[name], table.column(name)
     if column.missing == len(values):
         return np.full(len(values), np.nan)
-    if kind == "level":
-        cells = np.where(labels_as_text(values) == level, 1.0, 0.0)
+    if source.kind == "level":
+        cells = np.where(labels_as_text(values) == source.level, 1.0, 0.0)
         cells[values.isna().to_numpy()] = np.nan
         return cells
+    if source.column in codes:
+        code = codes[source.column]
+        if code is not None:
+            return _coded(name, values, code, notes)
+        _refuse_text(name, values)
     cells = numbers(table, column, notes)
-    if kind == "log1p":
+    if source.kind == "log1p":
         refuse_low_cells(table, name, cells)
     return cells
 
 
-def _note_levels(table: "Table", sources: Sequence[_Source], notes: list[str]) -> None:
+def _coded(name: str, values: "pd.Series", code: _Code, notes: list[str]) -> NDArray[np.float64]:
+    """A column of two words, coded as in the fit."""
+    words = labels_as_text(values)
+    cells = np.where(words == code[1], 1.0, np.where(words == code[0], 0.0, np.nan))
+    unknown = sorted({str(word) for word in words if word is not None} - set(code))
+    notes.append(f"Column {name!r} is coded 0 = {code[0]!r}, 1 = {code[1]!r}, as in the fit.")
+    if unknown:
+        notes.append(
+            f"Column {name!r} has values that the model does not know: {quoted(unknown)}. They "
+            "count as missing."
+        )
+    return np.asarray(cells, dtype=np.float64)
+
+
+def _refuse_text(name: str, values: "pd.Series") -> None:
+    """Refuse text where the model was fitted to numbers."""
+    if pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
+        return
+    known = values.dropna()
+    numeric = pd.to_numeric(known.astype(str), errors="coerce")
+    bad = known[numeric.isna()]
+    bad = bad if len(bad) else known
+    raise DataError(
+        f"Column {name!r} cannot be a feature: row {int(bad.index[0]) + 1} has "
+        f"{str(bad.iloc[0])!r}, and the model was fitted to numbers there. Correct such cells in "
+        "the file, or read it with another decimal mark or with this text as missing."
+    )
+
+
+def _note_levels(table: "Table", matching: Matching, notes: list[str]) -> None:
     """Say which levels the model does not know."""
     known: dict[str, set[str]] = {}
-    for kind, name, level in sources:
-        if kind == "level":
-            known.setdefault(name, set()).add(level)
+    for source in matching.sources:
+        if source.kind == "level" and source.column in matching.columns:
+            known.setdefault(matching.columns[source.column], set()).add(source.level)
     for name, levels in known.items():
         cells = labels_as_text(pd.Series(table.frame[name].dropna().unique(), dtype=object))
         new = sorted(set(map(str, cells)) - levels)
         if new:
             notes.append(
-                f"Column {name!r} has levels that the model does not know: {_listed(new)}. Rows "
+                f"Column {name!r} has levels that the model does not know: {quoted(new)}. Rows "
                 "with them have none of the levels that it knows."
             )
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(map(repr, names[:_NAMED])) + more

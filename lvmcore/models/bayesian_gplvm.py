@@ -12,6 +12,7 @@ from lvmcore.base import Capabilities, Problem, to_numpy
 from lvmcore.gplvm import (
     LONG_TABLE,
     START_VARIANCE,
+    DataTerm,
     GPLatentVariableModel,
     long_table_steps,
     pca_start,
@@ -40,7 +41,9 @@ class BayesianGPLVM(GPLatentVariableModel):
 
     Maximises the collapsed bound F(q(X)) − KL(q(X) ‖ N(0, I)), q(X) = ∏_n N(mean_n, diag var_n),
     with M inducing inputs whose outputs are integrated out at their optimum (Titsias and Lawrence
-    2010, eq. 14). The relevance α_q = 1/ℓ_q² shows which dimensions the data need.
+    2010, eq. 14). The relevance α_q = 1/ℓ_q² shows which dimensions the data need. A missing cell
+    leaves the bound and nothing else; where there is one, no column's noise falls below half of
+    the columns' average.
 
     Attributes:
         relevance_: ``data`` holds α, [Q].
@@ -55,7 +58,9 @@ class BayesianGPLVM(GPLatentVariableModel):
     )
     paper: ClassVar[str] = "Titsias and Lawrence 2010"
     order: ClassVar[int] = 10
-    capabilities: ClassVar[Capabilities] = Capabilities(sampling=True, uncertainty=True, bound=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        missing_cells=True, sampling=True, uncertainty=True, bound=True
+    )
 
     def __init__(
         self,
@@ -89,14 +94,12 @@ class BayesianGPLVM(GPLatentVariableModel):
     def _fit(self, problem: Problem) -> Outcome:
         X = pca_start(problem)
         Z = spread_points(X, self._inducing_count(len(X)), problem.generator)
-        fit = _Fit(
-            LatentRows(X, START_VARIANCE), DataPath(Z, self._start_noise(problem)), problem.Y
-        )
-        schedule = Schedule(self.max_iter, self.learning_rate, problem.Y.numel())
+        gaps = problem.observed is not None
+        path = DataPath(Z, self._start_noise(problem), pooled=gaps)
+        fit = _Fit(LatentRows(X, START_VARIANCE), path, DataTerm(problem))
+        schedule = Schedule(self.max_iter, self.learning_rate, fit.data.count)
         outcome = train(fit, schedule, problem.callback, checkpoint=problem.checkpoint)
-        with torch.no_grad():
-            _, q = fit.path.bound(fit.rows, fit.Y, fit.squares)
-            self._decoder = fit.path.decoder(q)
+        self._decoder = fit.data.decoder(fit.path, fit.rows)
         self._keep_rows(fit.rows)
         self.relevance_ = {"data": to_numpy(fit.path.kernel.relevance)}
         self.inducing_inputs_ = {"data": to_numpy(fit.path.Z)}
@@ -106,9 +109,8 @@ class BayesianGPLVM(GPLatentVariableModel):
 class _Fit:
     """The objective: collapsed bound less KL_X."""
 
-    def __init__(self, rows: LatentRows, path: DataPath, Y: Tensor) -> None:
-        self.rows, self.path, self.Y = rows, path, Y
-        self.squares = Y.double().square().sum(0)
+    def __init__(self, rows: LatentRows, path: DataPath, data: DataTerm) -> None:
+        self.rows, self.path, self.data = rows, path, data
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
         return [*self.rows.parameters(), *self.path.parameters()]
@@ -118,7 +120,7 @@ class _Fit:
 
     def terms(self, draws: int = 1) -> dict[str, Tensor]:
         del draws
-        bound, _ = self.path.bound(self.rows, self.Y, self.squares)
+        bound = self.data.bound(self.path, self.rows)
         return {"data fit": bound, "KL of the map": -self.rows.kl()}
 
     def snapshot(self) -> Snapshot:

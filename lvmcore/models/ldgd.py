@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
+from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore.base import Capabilities, Problem, to_numpy
-from lvmcore.errors import ConfigError
 from lvmcore.gplvm import (
     LONG_TABLE,
     START_VARIANCE,
-    GPLatentVariableModel,
+    DataTerm,
+    LabelledMap,
     long_table_steps,
     pca_start,
     snapshot_of,
     spread_points,
-    standard_draws,
 )
-from lvmcore.layers import DataPath, LabelDecoder, LabelPath, LatentRows
-from lvmcore.likelihoods import probit_mean, probit_variance
+from lvmcore.labels import row_weights
+from lvmcore.layers import DataPath, LabelPath, LatentRows
 from lvmcore.parameters import (
     Advanced,
+    ClassWeight,
     Components,
     Device,
     Doc,
     Dtype,
     Inducing,
+    LabelLikelihood,
+    LabelWeight,
     LearningRate,
     MaxIter,
     Noise,
@@ -44,12 +45,11 @@ from lvmcore.training import Outcome, Schedule, train
 __all__ = ["LDGD"]
 
 FINAL_DRAWS = 8
-LABEL_DRAWS = 64
 # Labelled rows that a step looks at; of more, each step and each draw takes others at random.
 LABELLED_A_STEP = 20_000
 
 
-class LDGD(ClassifierMixin, GPLatentVariableModel):
+class LDGD(LabelledMap):
     """One latent space behind both the columns and the class labels.
 
     x_n ~ N(0, I) drives D regression Gaussian processes with Gaussian noise and C classification
@@ -60,8 +60,11 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
     F is the collapsed regression bound, so the regression path has no variational parameters.
     (Ziaei et al. 2024 sample x and keep q(U^r): the same model with a noisier, slower bound, and a
     noise of its own for each column.) The label term averages samples of x_n, then 20
-    Gauss–Hermite nodes; of more than 20 000 labelled rows each step takes 20 000 at random and
-    scales their sum. A row without a label leaves the label term only.
+    Gauss–Hermite nodes; with ``likelihood="softmax"`` it is log softmax(f)_y instead, by
+    quasi-random draws of f. Of more than 20 000 labelled rows each step takes 20 000 at random and
+    scales their sum. A row without a label leaves the label term only, a missing cell F only;
+    where cells are missing, no column's noise falls below half of the columns' average.
+    ``class_weight="balanced"`` weighs the rows so that every class counts the same.
 
     New rows are inferred from their columns alone. P(class k) = E_{q(x)} Φ(m_k/√(1 + v_k)), divided
     by the sum over the classes.
@@ -82,11 +85,13 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
     paper: ClassVar[str] = "Ziaei et al. 2024"
     order: ClassVar[int] = 0
     capabilities: ClassVar[Capabilities] = Capabilities(
-        labels="required", missing_labels=True, sampling=True, uncertainty=True, bound=True
+        labels="required",
+        missing_labels=True,
+        missing_cells=True,
+        sampling=True,
+        uncertainty=True,
+        bound=True,
     )
-
-    classes_: NDArray[Any]
-    _label_decoder: LabelDecoder
 
     def __init__(
         self,
@@ -94,12 +99,9 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
         n_components: Components = None,
         n_inducing: Inducing = 25,
         max_iter: MaxIter = 300,
-        label_weight: Annotated[
-            float,
-            Range(0.0, 1000.0),
-            Doc("How much the labels count; 1 is the model as published.", "weight of labels"),
-            Advanced(),
-        ] = 1.0,
+        label_weight: LabelWeight = 1.0,
+        class_weight: ClassWeight = "equal",
+        likelihood: LabelLikelihood = "probit",
         n_samples: Annotated[
             int,
             Range(1, 100),
@@ -116,6 +118,8 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
         self.n_inducing = n_inducing
         self.max_iter = max_iter
         self.label_weight = label_weight
+        self.class_weight = class_weight
+        self.likelihood = likelihood
         self.n_samples = n_samples
         self.noise = noise
         self.learning_rate = learning_rate
@@ -138,13 +142,19 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
         M = self._inducing_count(len(X))
         fit = _Fit(
             rows=LatentRows(X, START_VARIANCE),
-            data=DataPath(spread_points(X, M, problem.generator), self._start_noise(problem)),
-            labels=LabelPath(spread_points(X, M, problem.generator), problem.n_classes),
+            data=DataPath(
+                spread_points(X, M, problem.generator),
+                self._start_noise(problem),
+                pooled=problem.observed is not None,
+            ),
+            labels=LabelPath(
+                spread_points(X, M, problem.generator), problem.n_classes, self.likelihood
+            ),
             problem=problem,
-            weight=self.label_weight,
+            weights=self.label_weight * row_weights(self._labels.codes, self.class_weight),
             samples=self.n_samples,
         )
-        cells = problem.Y.numel() + round(self.label_weight * fit.signs.numel())
+        cells = fit.columns.count + round(self.label_weight * fit.signs.numel())
         schedule = Schedule(self.max_iter, self.learning_rate, cells)
         outcome = train(
             fit,
@@ -153,9 +163,8 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
             draws=FINAL_DRAWS,
             checkpoint=problem.checkpoint,
         )
+        self._decoder = fit.columns.decoder(fit.data, fit.rows)
         with torch.no_grad():
-            _, q = fit.data.bound(fit.rows, fit.Y, fit.squares)
-            self._decoder = fit.data.decoder(q)
             self._label_decoder = fit.labels.decoder()
         self._keep_rows(fit.rows)
         self._codes = np.asarray(self._labels.codes)
@@ -163,60 +172,6 @@ class LDGD(ClassifierMixin, GPLatentVariableModel):
         self.relevance_ = {name: to_numpy(p.kernel.relevance) for name, p in paths.items()}
         self.inducing_inputs_ = {name: to_numpy(p.Z) for name, p in paths.items()}
         return outcome
-
-    # ---- labels --------------------------------------------------------------------------------
-
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Class probabilities of rows, normalised, [N, C]; the columns alone decide.
-
-        Raises:
-            DataError: the rows do not fit the model (columns, infinite or missing cells).
-        """
-        posterior = self.posterior(X)
-        draws = to_numpy(standard_draws(LABEL_DRAWS, posterior.mean.shape[1], torch.zeros(())))
-        total = np.zeros((len(posterior.mean), len(self.classes_)))
-        for draw in draws:
-            points = posterior.mean + np.sqrt(posterior.variance) * draw
-            total += self.decode_labels(points).unnormalised
-        return np.asarray(total / total.sum(axis=1, keepdims=True))
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The most probable class of each row, [N]."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[best])
-
-    def score(self, X: ArrayLike, y: Any = None) -> float:
-        """Accuracy of ``predict(X)`` against the labels y."""
-        return float(ClassifierMixin.score(self, X, y))
-
-    def _decode_labels(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        with torch.no_grad():
-            mean, variance = self._label_decoder.predict(X)
-            p = probit_mean(mean, variance)
-            return p / p.sum(1, keepdim=True), p, probit_variance(mean, variance)
-
-    def _sample_latent(self, n: int, label: Any, rng: np.random.Generator) -> NDArray[np.float64]:
-        """From the prior, or for a label from the mixture of its rows' posteriors, [n, Q]."""
-        if label is None:
-            return super()._sample_latent(n, None, rng)
-        found = np.flatnonzero(self.classes_ == label)
-        if not len(found):
-            known = ", ".join(str(known) for known in self.classes_)
-            raise ConfigError(f"label={label!r} is no class of this model: it knows {known}.")
-        rows = rng.choice(np.flatnonzero(self._codes == found[0]), size=n)
-        mean, variance = self.embedding_.mean[rows], self.embedding_.variance[rows]
-        return np.asarray(mean + np.sqrt(variance) * rng.standard_normal(mean.shape))
-
-    # ---- storage -------------------------------------------------------------------------------
-
-    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, facts = super()._get_state()
-        return {**arrays, **self._label_decoder.arrays(), "codes": self._codes}, facts
-
-    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        super()._set_state(arrays, facts)
-        self._label_decoder = LabelDecoder.from_arrays(arrays, self._decoder.Z)
-        self._codes = np.asarray(arrays["codes"])
 
 
 class _Fit:
@@ -229,18 +184,18 @@ class _Fit:
         data: DataPath,
         labels: LabelPath,
         problem: Problem,
-        weight: float,
+        weights: NDArray[np.float64],
         samples: int,
     ) -> None:
         self.rows, self.data, self.labels = rows, data, labels.to(problem.Y.device)
-        self.Y, self.weight, self.samples = problem.Y, weight, samples
-        self.squares = problem.Y.double().square().sum(0)
+        self.columns, self.samples = DataTerm(problem), samples
         self.generator = problem.generator
         assert problem.classes is not None
         self.labelled = torch.nonzero(problem.classes >= 0)[:, 0].to(problem.Y.device)
         known = problem.classes[problem.classes >= 0]
         one_hot = torch.nn.functional.one_hot(known, problem.n_classes)
         self.signs = (2 * one_hot - 1).to(problem.Y)
+        self.weights = torch.as_tensor(weights).to(problem.Y)[self.labelled]
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
         return [*self.rows.parameters(), *self.data.parameters(), *self.labels.parameters()]
@@ -249,27 +204,27 @@ class _Fit:
         return [self.data.log_noise]
 
     def terms(self, draws: int = 1) -> dict[str, Tensor]:
-        bound, _ = self.data.bound(self.rows, self.Y, self.squares)
+        bound = self.columns.bound(self.data, self.rows)
         return {
             "data fit": bound,
-            "label fit": self.weight * self._label_fit(draws),
+            "label fit": self._label_fit(draws),
             "KL of the map": -self.rows.kl(),
             "KL of the label functions": -self.labels.kl(),
         }
 
     def _label_fit(self, draws: int) -> Tensor:
-        """Σ_nc E log Φ(±f_c(x_n)), averaged over ``draws`` draws; unbiased if rows are picked."""
+        """Σ_n w_n E log P(label_n | f), averaged over draws; unbiased if rows are picked."""
         n = len(self.labelled)
         if n <= LABELLED_A_STEP:
             X = self.rows.draw(draws * self.samples, self.labelled, self.generator)
-            return self.labels.expected_log_likelihood(X, self.signs)
-        total = self.Y.new_zeros(())
+            return self.labels.expected_log_likelihood(X, self.signs, self.weights)
+        total = self.signs.new_zeros(())
         for _ in range(draws):
             picked = torch.randperm(n, generator=self.generator)[:LABELLED_A_STEP]
-            picked = picked.to(self.Y.device)
+            picked = picked.to(self.signs.device)
             X = self.rows.draw(self.samples, self.labelled[picked], self.generator)
-            fit = self.labels.expected_log_likelihood(X, self.signs[picked])
-            total = total + n / LABELLED_A_STEP * fit
+            weights = n / LABELLED_A_STEP * self.weights[picked]
+            total = total + self.labels.expected_log_likelihood(X, self.signs[picked], weights)
         return total / draws
 
     def snapshot(self) -> Snapshot:

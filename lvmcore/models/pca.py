@@ -1,4 +1,4 @@
-"""Principal components: PCA, and probabilistic PCA in closed form."""
+"""Principal components: PCA, and probabilistic PCA."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore.base import Capabilities, LatentVariableModel, Problem, to_numpy
 from lvmcore.parameters import Components, Device, Dtype, Seed
-from lvmcore.results import Posterior
+from lvmcore.principal import LinearGaussian, LinearRows, fit_linear_gaussian
+from lvmcore.results import FitStep, Posterior
 from lvmcore.training import Outcome, report_once
 
 __all__ = ["PCA", "ProbabilisticPCA"]
 
 # Smallest noise variance, so that Q = D keeps a density.
 NOISE_FLOOR = 1e-10
+# Of the fit where cells are missing: steps at most, and nats per cell that are worth one more.
+MOST_STEPS, TOLERANCE = 1000, 1e-7
 
 
 class _Components(LatentVariableModel):
@@ -48,10 +52,13 @@ class _Components(LatentVariableModel):
         return values, vectors * signs
 
     def _finish(self, problem: Problem, objective: float, began: float) -> Outcome:
-        mean, variance = self._posterior(problem.Y)
+        self._place(problem.Y)
+        return report_once(problem.callback, began, objective)
+
+    def _place(self, Y: Tensor) -> None:
+        mean, variance = self._posterior(Y)
         self.embedding_ = Posterior(to_numpy(mean), to_numpy(variance))
         self.inducing_inputs_ = {}
-        return report_once(problem.callback, began, objective)
 
 
 class PCA(_Components):
@@ -101,12 +108,16 @@ class PCA(_Components):
 
 
 class ProbabilisticPCA(_Components):
-    """Probabilistic PCA in closed form: y = W x + ε, x ~ N(0, I), ε ~ N(0, σ² I).
+    """Probabilistic PCA: y = W x + μ + ε, x ~ N(0, I), ε ~ N(0, σ² I).
 
-    With S = U Λ Uᵀ the maximum-likelihood solution is σ² = mean of the discarded eigenvalues and
-    W = U_Q (Λ_Q − σ² I)^½ (Tipping and Bishop 1999, eqs. 7 and 8); the log likelihood is
-    −N/2 (D log 2π + log|C| + tr C⁻¹S) with C = W Wᵀ + σ² I. As WᵀW + σ² I = Λ_Q, a row's
-    posterior is diagonal: mean Λ_Q⁻¹ Wᵀ y, variance σ² Λ_Q⁻¹.
+    With S = U Λ Uᵀ the maximum-likelihood solution is μ = 0 (of standardised columns),
+    σ² = mean of the discarded eigenvalues and W = U_Q (Λ_Q − σ² I)^½ (Tipping and Bishop 1999,
+    eqs. 7 and 8); the log likelihood is −N/2 (D log 2π + log|C| + tr C⁻¹S) with C = W Wᵀ + σ² I.
+    As WᵀW + σ² I is diagonal, = K, a row's posterior is: mean K⁻¹ Wᵀ(y − μ), variance σ² K⁻¹.
+
+    Where cells are missing, the likelihood of the observed ones is maximised by expectation
+    maximisation instead, μ included. The posterior of a row that lacks cells has a full
+    covariance: its diagonal is what ``posterior`` returns, and all of it enters ``impute``.
 
     Attributes:
         relevance_: ``data`` holds ‖w_q‖², the variance that each dimension explains, [Q].
@@ -120,49 +131,110 @@ class ProbabilisticPCA(_Components):
     )
     paper: ClassVar[str] = "Tipping and Bishop 1999"
     order: ClassVar[int] = 20
-    capabilities: ClassVar[Capabilities] = Capabilities(sampling=True, uncertainty=True, bound=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        missing_cells=True, sampling=True, uncertainty=True, bound=True
+    )
 
     noise_variance_: float
+    _linear: LinearGaussian
 
     def _fit(self, problem: Problem) -> Outcome:
+        if problem.observed is not None:
+            return self._fit_observed(problem, problem.observed)
         began = time.perf_counter()
         values, vectors = self._eigen(problem)
         (N, D), Q = problem.Y.shape, problem.n_components
         noise = float(values[Q:].mean()) if Q < D else 0.0
         noise = max(noise, NOISE_FLOOR * float(values.mean()))
         kept = values[:Q].clamp_min(noise)
-        self._weights = vectors[:, :Q] * (kept - noise).sqrt()
-        self._kept = kept
-        self.noise_variance_ = noise
+        self._keep(vectors[:, :Q] * (kept - noise).sqrt(), torch.zeros_like(values), noise, kept)
         self.relevance_ = {"data": to_numpy(kept - noise)}
         log_det = float(kept.log().sum()) + (D - Q) * math.log(noise)
         trace = float((values[:Q] / kept).sum()) + float(values[Q:].sum()) / noise
         objective = -0.5 * N * (D * math.log(2 * math.pi) + log_det + trace)
         return self._finish(problem, objective, began)
 
+    def _fit_observed(self, problem: Problem, observed: Tensor) -> Outcome:
+        began = time.perf_counter()
+        history: list[FitStep] = []
+
+        def report(iteration: int, reached: float) -> bool:
+            seconds, terms = time.perf_counter() - began, {"log likelihood": reached}
+            history.append(FitStep(iteration + 1, MOST_STEPS, seconds, reached, terms))
+            return problem.callback is not None and bool(problem.callback(history[-1]))
+
+        linear, converged = fit_linear_gaussian(
+            problem.Y,
+            observed,
+            problem.n_components,
+            max_iter=MOST_STEPS,
+            tolerance=TOLERANCE,
+            callback=report,
+        )
+        weights = linear.weights.to(problem.Y)
+        noise = float(linear.noise)
+        kept = weights.square().sum(0) + noise
+        self._keep(weights, linear.offset.to(problem.Y), noise, kept)
+        self.relevance_ = {"data": to_numpy(kept - noise)}
+        Y = torch.where(observed, problem.Y, torch.nan)
+        self._place(Y)
+        return Outcome(float(self._log_density(Y).double().sum()), tuple(history), converged)
+
+    def _keep(self, weights: Tensor, offset: Tensor, noise: float, kept: Tensor) -> None:
+        self._linear = LinearGaussian(weights, offset, torch.tensor(noise).to(weights))
+        self._kept = kept
+        self.noise_variance_ = noise
+
+    def _infer(self, Y: Tensor) -> LinearRows:
+        observed = ~torch.isnan(Y)
+        return self._linear.infer(torch.where(observed, Y, 0.0), observed)
+
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
-        mean = Y @ self._weights / self._kept
-        return mean, (self.noise_variance_ / self._kept).expand_as(mean)
+        mean = (Y - self._linear.offset) @ self._linear.weights / self._kept
+        variance = (self.noise_variance_ / self._kept).expand_as(mean).clone()
+        gaps = torch.isnan(Y).any(1)
+        if bool(gaps.any()):
+            rows = self._infer(Y[gaps])
+            mean[gaps], variance[gaps] = rows.mean, rows.covariance.diagonal(dim1=1, dim2=2)
+        return mean, variance
 
     def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        mean = X @ self._weights.T
+        mean = X @ self._linear.weights.T + self._linear.offset
         noise = torch.full_like(mean, self.noise_variance_)
         return mean, noise, noise
 
+    def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Exact: W mean + μ, and Var y_d = w_dᵀ covariance w_d + σ²."""
+        rows, W = self._infer(Y), self._linear.weights
+        mean, _, noise = self._decode(rows.mean)
+        D, Q = W.shape
+        outer = (W[:, :, None] * W[:, None, :]).reshape(D, Q * Q)
+        return mean, rows.covariance.reshape(-1, Q * Q) @ outer.T + noise, noise
+
     def _log_density(self, Y: Tensor) -> Tensor:
-        """log N(y | 0, W Wᵀ + σ² I), with the inverse by the projection onto W's columns."""
-        D, Q = self._weights.shape
+        """log N(y | μ, W Wᵀ + σ² I) of the observed cells."""
+        D, Q = self._linear.weights.shape
         sigma2 = self.noise_variance_
-        mean = Y @ self._weights
-        square = (Y.square().sum(1) - (mean.square() / self._kept).sum(1)) / sigma2
+        away = Y - self._linear.offset
+        projected = away @ self._linear.weights
+        square = (away.square().sum(1) - (projected.square() / self._kept).sum(1)) / sigma2
         log_det = self._kept.log().sum() + (D - Q) * math.log(sigma2)
-        return -0.5 * (D * math.log(2 * math.pi) + log_det + square)
+        density = -0.5 * (D * math.log(2 * math.pi) + log_det + square)
+        gaps = torch.isnan(Y).any(1)
+        if bool(gaps.any()):
+            density[gaps] = self._infer(Y[gaps]).log_density
+        return density
 
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays = {"weights": to_numpy(self._weights), "kept": to_numpy(self._kept)}
+        arrays = {
+            "weights": to_numpy(self._linear.weights),
+            "offset": to_numpy(self._linear.offset),
+            "kept": to_numpy(self._kept),
+        }
         return arrays, {"noise_variance": self.noise_variance_}
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        self._weights = self._to_tensor(arrays["weights"])
-        self._kept = self._to_tensor(arrays["kept"])
-        self.noise_variance_ = float(facts["noise_variance"])
+        weights = self._to_tensor(arrays["weights"])
+        # Files from before cells could be missing hold no offset: it was 0.
+        offset = self._to_tensor(arrays.get("offset", np.zeros(len(weights))))
+        self._keep(weights, offset, float(facts["noise_variance"]), self._to_tensor(arrays["kept"]))

@@ -7,18 +7,20 @@ import io
 import math
 import numbers
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from lvmcore.base import LatentVariableModel
     from lvmcore.data import Dataset
 
-__all__ = ["embedding_frame", "to_csv_bytes", "to_parquet_bytes"]
+__all__ = ["embedding_frame", "map_columns", "rows_on_map", "to_csv_bytes", "to_parquet_bytes"]
 
 #: A cell of text that starts so would be run as a formula by a spreadsheet.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -39,12 +41,23 @@ def embedding_frame(model: LatentVariableModel, dataset: Dataset) -> pd.DataFram
     columns: dict[str, Any] = {"row_id": dataset.row_ids.tolist()}
     if dataset.labels is not None:
         columns["label"] = dataset.labels.tolist()
-    dimensions = range(posterior.mean.shape[1])
-    columns |= {f"z{q + 1}": posterior.mean[:, q] for q in dimensions}
-    if model.capabilities.uncertainty:
-        sd = np.sqrt(posterior.variance)
-        columns |= {f"z{q + 1}_sd": sd[:, q] for q in dimensions}
-    return pd.DataFrame(columns)
+    sd = np.sqrt(posterior.variance) if model.capabilities.uncertainty else None
+    return pd.DataFrame(columns | map_columns(posterior.mean, sd))
+
+
+def rows_on_map(path: Path) -> int | None:
+    """How many rows an ``embedding.parquet`` holds; None where there is none."""
+    return int(pq.read_metadata(path).num_rows) if path.is_file() else None
+
+
+def map_columns(
+    mean: NDArray[np.float64], sd: NDArray[np.float64] | None
+) -> dict[str, NDArray[np.float64]]:
+    """Latent means [N, Q] as columns ``z1`` … ``zQ``, and their sds as ``z1_sd`` … ``zQ_sd``."""
+    columns = {f"z{q + 1}": mean[:, q] for q in range(mean.shape[1])}
+    if sd is not None:
+        columns |= {f"z{q + 1}_sd": sd[:, q] for q in range(sd.shape[1])}
+    return columns
 
 
 def to_csv_bytes(frame: pd.DataFrame) -> bytes:

@@ -26,7 +26,18 @@ from lvmcore.runs.files import DISK_FULL, is_disk_full, plain, write_json
 from lvmcore.runs.folder import JobFolder, State
 from lvmcore.runs.spec import JobSpec, now
 
-__all__ = ["Reason", "describe_error", "execute", "make_model", "model_class", "rows_to_fit"]
+__all__ = [
+    "Reason",
+    "StoppedError",
+    "Watch",
+    "describe_error",
+    "end",
+    "execute",
+    "log_error",
+    "make_model",
+    "model_class",
+    "rows_to_fit",
+]
 
 #: Why a fit should stop before its end.
 Reason = Literal["cancelled", "interrupted"]
@@ -42,8 +53,8 @@ _OUT_OF_MEMORY = (
 )
 
 
-class _StoppedError(Exception):
-    """The fit was asked to stop before it began."""
+class StoppedError(Exception):
+    """The run was asked to stop before what it makes was there."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
@@ -51,8 +62,16 @@ class _StoppedError(Exception):
 
 
 @dataclass
-class _Watch:
-    """The callback of a fit: writes each step down, and stops the fit when asked to."""
+class Watch:
+    """The callback of a fit: writes each step down, and stops the fit when asked to.
+
+    Attributes:
+        folder: whose log of events is written.
+        should_stop: asked at every step.
+        on_step: told of every step.
+        stopped: why the fit was stopped; None before.
+        log: open from the first step on.
+    """
 
     folder: JobFolder
     should_stop: Callable[[], Reason | None]
@@ -61,6 +80,7 @@ class _Watch:
     log: EventLog | None = None
 
     def __call__(self, step: FitStep) -> bool:
+        """Write a step down; True stops the fit."""
         if self.log is None:
             self.log = self._begin(step.iteration)
         self.log.add(step)
@@ -110,7 +130,7 @@ def execute(
         The state in which the run ended; the same as its status.json.
     """
     state = dataclasses.replace(folder.state(), status="running", stage="preparing", started=now())
-    watch = _Watch(folder, should_stop, on_step)
+    watch = Watch(folder, should_stop, on_step)
     try:
         folder.write_state(state)
         with closing(watch):
@@ -120,14 +140,14 @@ def execute(
         model.save(folder.model_path)
         content = to_parquet_bytes(embedding_frame(model, dataset))
         write_atomically(folder.embedding_path, content)
-    except (_StoppedError, CancelledError) as stop:
-        reason = stop.reason if isinstance(stop, _StoppedError) else watch.stopped
-        return _end(folder, state.ending(reason or "interrupted", message=_NOTHING_KEPT))
+    except (StoppedError, CancelledError) as stop:
+        reason = stop.reason if isinstance(stop, StoppedError) else watch.stopped
+        return end(folder, state.ending(reason or "interrupted", message=_NOTHING_KEPT))
     except Exception as error:
         message, kind = describe_error(error)
         if kind == "Unexpected":
-            _log(folder, error)
-        return _end(folder, state.ending("failed", message=message, error=kind))
+            log_error(folder, error)
+        return end(folder, state.ending("failed", message=message, error=kind))
     state = state.ending(
         watch.stopped or "done",
         elbo=plain(float(model.elbo_)),
@@ -136,11 +156,11 @@ def execute(
         message=_CUT_SHORT if watch.stopped == "interrupted" else None,
     )
     if state.status == "interrupted":
-        return _end(folder, state)
+        return end(folder, state)
     return _measure(folder, state, model, dataset, held_out)
 
 
-def _end(folder: JobFolder, state: State) -> State:
+def end(folder: JobFolder, state: State) -> State:
     """Write a state down; where the disk is full, ``JobFolder.settle`` says so instead."""
     written = folder.state()
     state = dataclasses.replace(state, attempt=written.attempt, earlier=written.earlier)
@@ -148,12 +168,12 @@ def _end(folder: JobFolder, state: State) -> State:
         folder.write_state(state)
         folder.clear_up()
     except OSError as error:
-        _log(folder, error)
+        log_error(folder, error)
     return state
 
 
 def _fit(
-    folder: JobFolder, state: State, get_dataset: Callable[[], Dataset], watch: _Watch
+    folder: JobFolder, state: State, get_dataset: Callable[[], Dataset], watch: Watch
 ) -> tuple[LatentVariableModel, Dataset, Dataset | None, State]:
     spec = folder.spec()
     model = make_model(spec)
@@ -166,7 +186,7 @@ def _fit(
         dataset, held_out = split(dataset, type(model))
     reason = watch.should_stop()
     if reason is not None:
-        raise _StoppedError(reason)
+        raise StoppedError(reason)
     state = dataclasses.replace(state, stage="fitting", notes=notes)
     folder.write_state(state)
     X = pd.DataFrame(dataset.X, columns=list(dataset.learned_names))
@@ -181,19 +201,19 @@ def _score(
     model: LatentVariableModel,
     dataset: Dataset,
     held_out: Dataset,
-    watch: _Watch,
+    watch: Watch,
 ) -> State:
     """Measure a model on rows that it has not seen; one that was stopped early is not scored."""
     from lvmcore.runs.score import score
 
     if watch.stopped is not None:
-        raise _StoppedError(watch.stopped)
+        raise StoppedError(watch.stopped)
     folder.write_state(dataclasses.replace(state, stage="measuring"))
     metrics = score(model, dataset, held_out)
     stored = {key: dataclasses.asdict(metric) for key, metric in metrics.items()}
     write_json(folder.metrics_path, stored)
     notes = (*state.notes, *model.notes_)
-    return _end(folder, state.ending("done", converged=bool(model.converged_), notes=notes))
+    return end(folder, state.ending("done", converged=bool(model.converged_), notes=notes))
 
 
 def _measure(
@@ -203,7 +223,7 @@ def _measure(
     dataset: Dataset,
     held_out: Dataset | None,
 ) -> State:
-    _end(folder, dataclasses.replace(state, stage="measuring"))
+    end(folder, dataclasses.replace(state, stage="measuring"))
     try:
         from lvmcore.runs.measure import measure  # a fit need not wait for what it imports
 
@@ -211,10 +231,10 @@ def _measure(
         stored = {key: dataclasses.asdict(metric) for key, metric in metrics.items()}
         write_json(folder.metrics_path, stored)
     except Exception as error:
-        _log(folder, error)
+        log_error(folder, error)
         note = "The figures about the map could not be measured: worker.log has the details."
         state = dataclasses.replace(state, notes=(*state.notes, note))
-    return _end(folder, state)
+    return end(folder, state)
 
 
 def model_class(key: str) -> type[LatentVariableModel]:
@@ -259,8 +279,7 @@ def rows_to_fit(
         n = int(dataset.held_out.sum())
         rows = "1 row" if n == 1 else f"{n:,} rows"
         kept = dataset.subset(~dataset.held_out, f"{rows} held out, to measure the fit with.")
-    if not can.missing_cells:
-        kept = kept.complete_rows()
+    kept = kept.rows_with_cells() if can.missing_cells else kept.complete_rows()
     if can.labels == "required" and kept.labels is not None and not can.missing_labels:
         labelled = ~np.asarray(pd.isna(kept.labels))
         if not labelled.all():
@@ -296,6 +315,7 @@ def describe_error(error: BaseException) -> tuple[str, str]:
     )
 
 
-def _log(folder: JobFolder, error: BaseException) -> None:
+def log_error(folder: JobFolder, error: BaseException) -> None:
+    """Write an error with its traceback into the run's log."""
     with suppress(OSError), folder.log_path.open("a", encoding="utf-8") as log:
         traceback.print_exception(error, file=log)

@@ -53,6 +53,7 @@ class JobFolder:
         self.events_path = path / "events.jsonl"
         self.model_path = path / "model.safetensors"
         self.embedding_path = path / "embedding.parquet"
+        self.completed_path = path / "completed.parquet"
         self.metrics_path = path / "metrics.json"
         self.log_path = path / "worker.log"
         self.checkpoint_path = path / "checkpoint.safetensors"

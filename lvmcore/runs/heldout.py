@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from lvmcore.base import LatentVariableModel
 from lvmcore.data import Dataset
+from lvmcore.metrics import expected_calibration_error
+from lvmcore.runs.hidden import SEED as HIDDEN_SEED
+from lvmcore.runs.hidden import figures, hide, predict_hidden
 from lvmcore.runs.spec import Metric
 from lvmcore.standardise import Standardiser
 
@@ -25,7 +28,11 @@ _LABELS = {
     "held_out_nlpd": "held-out NLPD",
     "held_out_accuracy": "held-out accuracy",
     "held_out_rmse": "held-out RMSE",
+    "held_out_ece": "held-out calibration error (ECE)",
 }
+#: Share of the observed cells of held-out rows that are hidden, to be predicted from the others.
+HIDDEN = 0.2
+_NO_LABEL = "No row held out has both a label and the cells that the model needs."
 
 
 def measure_held_out(
@@ -52,13 +59,15 @@ def measure_held_out(
         for key, defined in (
             ("held_out_nlpd", can.bound),
             ("held_out_accuracy", can.labels != "none" and can.new_rows),
+            ("held_out_ece", can.labels != "none" and can.new_rows),
             ("held_out_rmse", can.new_rows and can.decoding),
         )
         if defined
     ]
-    rows, words = _usable(fitted, held_out)
+    rows, words = _usable(model, fitted, held_out)
     if not len(rows):
-        why = f"Each of the {len(held_out)} rows held out has a missing cell."
+        lacks = "no cell" if can.missing_cells else "a missing cell"
+        why = f"Each of the {len(held_out)} rows held out has {lacks}."
         return {key: Metric(_LABELS[key], None, why) for key in keys}
     X, labels = _columns(fitted, held_out)[rows], held_out.labels
     measured = {
@@ -66,9 +75,13 @@ def measure_held_out(
         "held_out_accuracy": lambda: _accuracy(
             model, fitted, X, None if labels is None else labels[rows], words
         ),
+        "held_out_ece": lambda: _calibration(
+            model, fitted, X, None if labels is None else labels[rows], words
+        ),
         "held_out_rmse": lambda: _rmse(model, fitted, X, words),
     }
-    return {key: measured[key]() for key in keys}
+    found = {key: measured[key]() for key in keys}
+    return found | (_cells(model, fitted, X, words) if can.missing_cells else {})
 
 
 def _columns(fitted: Dataset, held_out: Dataset) -> FloatArray:
@@ -77,18 +90,26 @@ def _columns(fitted: Dataset, held_out: Dataset) -> FloatArray:
     return held_out.X[:, [place[name] for name in fitted.feature_names]]
 
 
-def _usable(fitted: Dataset, held_out: Dataset) -> tuple[NDArray[np.intp], str]:
+def _usable(
+    model: LatentVariableModel, fitted: Dataset, held_out: Dataset
+) -> tuple[NDArray[np.intp], str]:
     """Positions of the held-out rows to look at, and a word on which they are."""
-    complete = np.flatnonzero(~np.isnan(_columns(fitted, held_out)).any(axis=1))
-    rows = complete
+    gaps = np.isnan(_columns(fitted, held_out))
+    takes_gaps = model.capabilities.missing_cells
+    usable = np.flatnonzero(~(gaps.all(axis=1) if takes_gaps else gaps.any(axis=1)))
+    rows = usable
     if len(rows) > MOST_ROWS:
-        rows = np.sort(np.random.default_rng(SEED).choice(complete, MOST_ROWS, replace=False))
+        rows = np.sort(np.random.default_rng(SEED).choice(usable, MOST_ROWS, replace=False))
     words = f"{len(rows):,} of the {len(held_out):,} rows held out of the fit"
-    if len(rows) < len(complete):
+    if len(rows) < len(usable):
         words += f", drawn with seed {SEED}"
-    absent = len(held_out) - len(complete)
+    absent = len(held_out) - len(usable)
     if absent:
-        words += f"; {absent:,} with missing cells left out"
+        words += f"; {absent:,} {'without any cell' if takes_gaps else 'with missing cells'}"
+        words += " left out"
+    incomplete = int(gaps[rows].any(axis=1).sum())
+    if incomplete:
+        words += f"; {incomplete:,} of them lack cells, and count by the others"
     return rows, words
 
 
@@ -99,7 +120,7 @@ def _frame(fitted: Dataset, X: FloatArray) -> pd.DataFrame:
 def _nlpd(model: LatentVariableModel, fitted: Dataset, X: FloatArray, on: str) -> Metric:
     density = LatentVariableModel.score(model, _frame(fitted, X))  # a label model's own is accuracy
     varies = ~Standardiser.fit(fitted.X, list(fitted.feature_names)).constant
-    change = X[:, varies & fitted.log1p].sum(axis=1).mean()  # log |dz/dx| = −z
+    change = np.nansum(X[:, varies & fitted.log1p], axis=1).mean()  # log |dz/dx| = −z
     protocol = (
         "Minus the log predictive density of a row, labels unused, mean over rows, nats, in the "
         f"data's own units; lower is better. On {on}."
@@ -116,7 +137,41 @@ def _rmse(model: LatentVariableModel, fitted: Dataset, X: FloatArray, on: str) -
         "Root mean square over cells of a row less its reconstruction from its place on the map, "
         f"in standard deviations of the fitted rows{logs}. On {on}."
     )
-    return Metric(_LABELS["held_out_rmse"], float(np.sqrt(np.square(error).mean())), protocol)
+    return Metric(_LABELS["held_out_rmse"], float(np.sqrt(np.nanmean(np.square(error)))), protocol)
+
+
+def _cells(
+    model: LatentVariableModel, fitted: Dataset, X: FloatArray, on: str
+) -> dict[str, Metric]:
+    """How honest the intervals of cells are that are hidden and predicted from the others."""
+    hidden = hide(X, HIDDEN)
+    how = (
+        f"A fifth of the cells of each row on average ({int(hidden.sum()):,}, seed {HIDDEN_SEED}) "
+        f"are hidden and predicted from its others, labels unused. On {on}."
+    )
+    return figures(predict_hidden(model, fitted, X, hidden), how)
+
+
+def _calibration(
+    model: Any,
+    fitted: Dataset,
+    X: FloatArray,
+    labels: NDArray[np.object_] | None,
+    on: str,
+) -> Metric:
+    label = _LABELS["held_out_ece"]
+    known = None if labels is None else ~np.asarray(pd.isna(labels))
+    if labels is None or known is None or not known.any():
+        return Metric(label, None, _NO_LABEL)
+    place = {str(name): code for code, name in enumerate(model.classes_)}
+    truth = [place.get(str(name), -1) for name in labels[known]]
+    probability = model.predict_proba(_frame(fitted, X[known]))
+    protocol = (
+        "Mean over rows of the distance between the probability of the predicted class and how "
+        "often such predictions are right, in 15 bins by that probability; 0 at best. From the "
+        f"columns alone. On {on}; {int(known.sum()):,} of these have a label."
+    )
+    return Metric(label, expected_calibration_error(probability, truth), protocol)
 
 
 def _accuracy(
@@ -129,7 +184,7 @@ def _accuracy(
     label = _LABELS["held_out_accuracy"]
     known = None if labels is None else ~np.asarray(pd.isna(labels))
     if labels is None or known is None or not known.any():
-        return Metric(label, None, "No row held out has both a label and every cell.")
+        return Metric(label, None, _NO_LABEL)
     predicted = model.predict(_frame(fitted, X[known])).astype(str)
     share = float(np.mean(predicted == labels[known].astype(str)))
     protocol = (

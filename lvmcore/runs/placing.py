@@ -1,186 +1,256 @@
-"""The command ``lvmcore transform``: rows of a table placed on the map of a fitted model."""
+"""New rows on the map of a fitted model: where they lie, what class they are, how unusual."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.text import Text
+from numpy.typing import NDArray
 
 from lvmcore.base import LatentVariableModel
-from lvmcore.data import Dataset, Table, column_of, dataset_like, propose_row_id
-from lvmcore.errors import ConfigError, DataError
-from lvmcore.models import load
-from lvmcore.persistence import write_atomically
-from lvmcore.runs.artifacts import to_csv_bytes, to_parquet_bytes
-from lvmcore.runs.command import read_source
+from lvmcore.data import Dataset
+from lvmcore.errors import CancelledError, DataError
+from lvmcore.metrics import expected_calibration_error
+from lvmcore.runs.artifacts import map_columns
+from lvmcore.runs.spec import Metric
 
-__all__ = ["place_rows", "transform"]
+__all__ = ["UNUSUAL", "Placement", "decided", "features_of", "place"]
 
-_NAMED = 8
+FloatArray = NDArray[np.float64]
+
+#: A row is flagged when it is more unusual than this share of the rows of the fit.
+UNUSUAL = 0.99
+#: Rows of the fit that new rows are compared with: each takes an optimisation of its own.
+MOST_COMPARED = 2000
+SEED = 0
+_BLOCK = 256
+
+#: Told how many rows are done, and of how many; True stops the work.
+Tell = Callable[[int, int], bool]
 
 
-def transform(arguments: argparse.Namespace) -> int:
-    """Place the rows of a table on a model's map, and write where they are.
+@dataclass(frozen=True)
+class Placement:
+    """New rows on a map.
 
-    Args:
-        arguments: what ``lvmcore.cli`` parsed.
-
-    Returns:
-        The exit status, 0.
-
-    Raises:
-        LatentboardError: the model, the table or the two together cannot be used.
+    Attributes:
+        frame: one row each: ``row_id``; ``label`` where they have one of their own; ``z1`` … ``zQ``
+            and ``z1_sd`` … ``zQ_sd``, the latent means and sds; ``predicted``, ``probability`` (of
+            that class) and ``probability of …`` each class, from a model that knows labels; and
+            ``surprise`` with ``unusual``, from a model with a density (see ``place``).
+        metrics: figures about them, by key.
+        notes: what was left out, and why.
     """
-    console = Console(highlight=False)
-    write = _writer(arguments.out)
-    model = load(_model_path(arguments.model))
-    table = read_source(arguments)
-    row_id = arguments.row_id
-    if row_id is None and not arguments.no_row_id:
-        row_id = propose_row_id(table)
-        if row_id in _columns(model, table):
-            row_id = None
-        elif row_id is not None:
-            _say(console, f"Row id: {row_id}, by its looks (--row-id or --no-row-id decide).")
-    frame, notes = place_rows(model, table, row_id)
-    try:
-        write_atomically(arguments.out, write(frame))
-    except OSError as error:
-        raise ConfigError(f"{arguments.out} cannot be written: {error.strerror}.") from error
-    for note in notes:
-        _say(console, f"  {note}")
-    rows, dimensions = len(frame), model.embedding_.mean.shape[1]
-    placed = "1 row" if rows == 1 else f"{rows:,} rows"
-    _say(console, f"{placed} placed in {dimensions} dimensions by {model.title}.")
-    _say(console, f"Kept in {arguments.out}")
-    return 0
+
+    frame: pd.DataFrame
+    metrics: dict[str, Metric]
+    notes: tuple[str, ...]
 
 
-def place_rows(
-    model: LatentVariableModel, table: Table, row_id: str | None = None
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Where the rows of a table lie on a model's map.
+def place(
+    model: LatentVariableModel,
+    rows: Dataset,
+    fitted: Dataset | None,
+    tell: Tell = lambda *_: False,
+) -> Placement:
+    """Place rows on a model's map, by their columns alone.
 
-    Columns are matched by name, in whatever order they stand, and enter as they did in the fit, as
-    log(1 + x) or one-hot; those that the model does not know are not used. A row that lacks a cell
-    is left out where the model needs every cell.
+    The surprise of a row is minus its log predictive density per observed column, nats, on the
+    scale that the model learned. Its ``unusual`` is the share of the rows of the fit that surprise
+    the model less, 0 to 1; those rows are placed by their columns alone too.
 
     Args:
         model: a fitted model.
-        table: the rows.
-        row_id: name of the column that names the rows; None numbers them from 1.
+        rows: features made as those of the fit (``dataset_like``), in the model's order; labels are
+            compared with the model's, and decide nothing.
+        fitted: the rows that the model was fitted to; None where they are not at hand, so that
+            nothing says which surprise is unusual.
+        tell: told of the progress.
 
     Returns:
-        Columns ``row_id``, ``z1`` … ``zQ``, the latent means, and ``z1_sd`` … ``zQ_sd``, their
-        standard deviations, where the model has them; and sentences on what was left out.
+        The rows, but those that lack a cell which the model needs, in their order.
 
     Raises:
-        DataError: columns are missing, or hold what cannot be used.
+        CancelledError: ``tell`` asked to stop.
+        DataError: no row can be placed.
         UnsupportedError: the model cannot place new rows.
     """
-    names = _columns(model, table)
-    made_of = {name: column_of(table, name) for name in names}
-    unknown = [name for name, column in made_of.items() if column is None]
-    used = {*made_of.values(), row_id}
-    others = [name for name in map(str, table.frame.columns) if name not in used]
-    if unknown:
-        beside = f" It has besides: {_listed(others)}." if others else ""
-        raise DataError(
-            f"{table.name!r} lacks {_listed(unknown)}: expected the {len(names)} columns that the "
-            f"model was fitted to, by the same names.{beside}"
-        )
-    dataset = dataset_like(table, names, row_id=row_id)
-    empty = [name for name, cells in zip(names, dataset.X.T, strict=True) if np.isnan(cells).all()]
-    if empty and not model.capabilities.missing_cells:
-        raise DataError(
-            f"Every cell of {_listed(empty)} is missing in {table.name!r}, and {model.title} "
-            "needs every cell."
-        )
-    X, ids, left_out = _complete(model, dataset, names)
-    where = model.posterior(X if hasattr(model, "feature_names_in_") else X.to_numpy())
-    columns: dict[str, Any] = {"row_id": ids}
-    dimensions = range(where.mean.shape[1])
-    columns |= {f"z{q + 1}": where.mean[:, q] for q in dimensions}
-    if model.capabilities.uncertainty:
-        sd = np.sqrt(where.variance)
-        columns |= {f"z{q + 1}_sd": sd[:, q] for q in dimensions}
-    notes = (*table.notes, *(note for note in dataset.notes if note not in table.notes))
-    if others:
-        left_out = (*left_out, f"Not used, as the model does not know them: {_listed(others)}.")
-    return pd.DataFrame(columns), (*notes, *left_out)
+    rows, notes = _usable(model, rows)
+    density = model.capabilities.bound
+    compared = _compared(fitted) if density and fitted is not None else None
+    total = len(rows) + (0 if compared is None else len(compared))
+    count = _Count(tell, total)
+    parts = [_part(model, block) for block in count.blocks(features_of(model, rows))]
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    metrics: dict[str, Metric] = {}
+    if compared is not None and fitted is not None:
+        known = [_surprise(model, block) for block in count.blocks(features_of(model, compared))]
+        columns["unusual"] = _share_below(columns["surprise"], np.concatenate(known))
+        metrics["unusual_rows"] = _flagged(columns["unusual"], len(compared), len(fitted))
+    elif density:
+        notes = (*notes, "Which rows are unusual is not told: the rows of the fit are not at hand.")
+    else:
+        notes = (*notes, f"{model.title} has no density, so it cannot tell which rows are unusual.")
+    named: dict[str, Any] = {"row_id": rows.row_ids.tolist()}
+    if rows.labels is not None:
+        named["label"] = rows.labels.tolist()
+        if "predicted" in columns:
+            metrics |= _against_labels(model, rows.labels, columns)
+    return Placement(pd.DataFrame(named | columns), metrics, notes)
 
 
-def _complete(
-    model: LatentVariableModel, dataset: Dataset, names: Sequence[str]
-) -> tuple[pd.DataFrame, list[str], tuple[str, ...]]:
-    """The rows that can be placed, with the model's columns in its order; their names; a note."""
-    X = pd.DataFrame(dataset.X, columns=list(names))
-    ids = dataset.row_ids
-    gone = X.isna().any(axis=1).to_numpy()
-    if model.capabilities.missing_cells or not gone.any():
-        return X, ids.tolist(), ()
+def features_of(model: LatentVariableModel, rows: Dataset) -> pd.DataFrame | FloatArray:
+    """The rows as the model takes them: with its names, where it has any."""
+    if not hasattr(model, "feature_names_in_"):
+        return rows.X
+    return pd.DataFrame(rows.X, columns=list(model.feature_names_in_))
+
+
+def decided(frame: pd.DataFrame, least: float) -> pd.DataFrame:
+    """The rows of a placement with a column that tells which are sure enough of their class.
+
+    Args:
+        frame: of a placement.
+        least: probability of the predicted class from which on a row counts as decided.
+
+    Returns:
+        The frame with ``decided``, before the probabilities; as it is where there are none.
+    """
+    if "probability" not in frame:
+        return frame
+    whole = frame.copy()
+    place = whole.columns.get_loc("probability")
+    assert isinstance(place, int)
+    whole.insert(place, "decided", (frame["probability"] >= least).to_numpy())
+    return whole
+
+
+# ---- the rows ----------------------------------------------------------------------------------
+
+
+def _usable(model: LatentVariableModel, rows: Dataset) -> tuple[Dataset, tuple[str, ...]]:
+    """The rows that the model can place, and a sentence on the others."""
+    if model.capabilities.missing_cells:
+        return rows, ()
+    absent = np.isnan(rows.X)
+    empty = [rows.feature_names[d] for d in np.flatnonzero(absent.all(axis=0))]
+    if empty:
+        raise DataError(
+            f"Every cell of {', '.join(map(repr, empty[:8]))} is missing in {rows.name!r}, and "
+            f"{model.title} needs every cell."
+        )
+    gone = np.asarray(absent.any(axis=1))
+    if not gone.any():
+        return rows, ()
     if gone.all():
         raise DataError(
-            f"Every row of {dataset.name!r} lacks a cell, and {model.title} needs every cell. Fill "
+            f"Every row of {rows.name!r} lacks a cell, and {model.title} needs every cell. Fill "
             "them first."
         )
-    rows = "1 row" if gone.sum() == 1 else f"{gone.sum():,} rows"
-    note = f"{rows} left out: a cell is missing, first in row {ids[gone][0]}."
-    return X[~gone], ids[~gone].tolist(), (note,)
+    words = "1 row" if gone.sum() == 1 else f"{gone.sum():,} rows"
+    note = f"{words} left out: a cell is missing, first in row {rows.row_ids[gone][0]}."
+    return rows.subset(~gone), (note,)
 
 
-def _columns(model: LatentVariableModel, table: Table) -> list[str]:
-    """Names of the columns that the model needs, in its order.
-
-    Raises:
-        DataError: the model knows no names, and the table has not as many columns of numbers.
-    """
-    if hasattr(model, "feature_names_in_"):
-        return [str(name) for name in model.feature_names_in_]
-    numbers = [
-        str(name)
-        for name, column in table.frame.items()
-        if pd.api.types.is_numeric_dtype(column.dtype)
-    ]
-    if len(numbers) != model.n_features_in_:
-        raise DataError(
-            f"The model was fitted to {model.n_features_in_} columns without names, and "
-            f"{table.name!r} has {len(numbers)} columns of numbers: expected as many, in the same "
-            "order."
-        )
-    return numbers
+def _compared(fitted: Dataset) -> Dataset:
+    if len(fitted) <= MOST_COMPARED:
+        return fitted
+    rng = np.random.default_rng(SEED)
+    return fitted.subset(np.sort(rng.choice(len(fitted), MOST_COMPARED, replace=False)))
 
 
-def _model_path(path: Path) -> Path:
-    """The model's file, or that in a run's folder."""
-    if not path.is_dir():
-        return path
-    inside = path / "model.safetensors"
-    if not inside.is_file():
-        raise DataError(
-            f"{path} holds no fitted model: expected a model file, or the folder of a run with "
-            "model.safetensors in it."
-        )
-    return inside
+@dataclass
+class _Count:
+    """Counts the rows that are done, and stops where asked to."""
+
+    tell: Tell
+    total: int
+    done: int = 0
+
+    def blocks(self, X: Any) -> Iterator[Any]:
+        """The rows of X, a few at a time."""
+        for start in range(0, len(X), _BLOCK):
+            block = X[start : start + _BLOCK]
+            yield block
+            self.done += len(block)
+            if self.tell(self.done, self.total):
+                raise CancelledError("Stopped before all rows were placed.")
 
 
-def _writer(path: Path) -> Any:
-    writers = {".csv": to_csv_bytes, ".parquet": to_parquet_bytes}
-    if path.suffix.lower() not in writers:
-        raise ConfigError(f"--out {path} ends in no known way: expected .csv or .parquet.")
-    return writers[path.suffix.lower()]
+def _part(model: Any, X: Any) -> dict[str, NDArray[Any]]:
+    """What is known of some rows, by column."""
+    posterior = model.posterior(X)
+    sd = np.sqrt(posterior.variance) if model.capabilities.uncertainty else None
+    columns: dict[str, NDArray[Any]] = map_columns(posterior.mean, sd)
+    if model.capabilities.labels != "none":
+        probability = model.predict_proba(X)
+        best = probability.argmax(axis=1)
+        names = [str(name) for name in model.classes_]
+        columns["predicted"] = np.array(names, dtype=object)[best]
+        columns["probability"] = probability.max(axis=1)
+        columns |= {f"probability of {name}": probability[:, k] for k, name in enumerate(names)}
+    if model.capabilities.bound:
+        columns["surprise"] = _surprise(model, X)
+    return columns
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(map(repr, names[:_NAMED])) + more
+def _surprise(model: Any, X: Any) -> FloatArray:
+    """Minus the log predictive density per observed column, [n]; NaN for a row without any."""
+    observed = (~np.isnan(np.asarray(X, dtype=np.float64))).sum(axis=1)
+    density = np.asarray(model.score_samples(X))
+    return np.where(observed > 0, -density / np.maximum(observed, 1), np.nan)
 
 
-def _say(console: Console, text: str) -> None:
-    console.print(Text(text), soft_wrap=True)
+def _share_below(values: FloatArray, among: FloatArray) -> FloatArray:
+    """For each value, the share of others that are smaller; NaN for NaN."""
+    known = np.sort(among[~np.isnan(among)])
+    share = np.searchsorted(known, values, side="left") / max(1, len(known))
+    return np.where(np.isnan(values), np.nan, share)
+
+
+# ---- figures -----------------------------------------------------------------------------------
+
+
+def _flagged(unusual: FloatArray, compared: int, fitted: int) -> Metric:
+    drawn = f"{compared:,} of the {fitted:,} rows" if compared < fitted else f"the {fitted:,} rows"
+    seed = f" (drawn with seed {SEED})" if compared < fitted else ""
+    protocol = (
+        f"Rows whose density under the model is lower than that of {UNUSUAL:.0%} of {drawn} of the "
+        f"fit{seed}. The fit has seen those: of new rows of the same kind more than "
+        f"{1 - UNUSUAL:.0%} may be flagged."
+    )
+    return Metric("unusual rows", float((unusual >= UNUSUAL).sum()), protocol)
+
+
+def _against_labels(
+    model: Any, labels: NDArray[np.object_], columns: dict[str, NDArray[Any]]
+) -> dict[str, Metric]:
+    """How well the predicted classes agree with the rows' own."""
+    names = {"accuracy": "accuracy", "expected_calibration_error": "expected calibration error"}
+    known = ~np.asarray(pd.isna(labels))
+    if not known.any():
+        return {key: Metric(label, None, "No row has a label.") for key, label in names.items()}
+    classes = [str(name) for name in model.classes_]
+    truth = np.array([classes.index(c) if c in classes else -1 for c in labels[known].tolist()])
+    probability = np.column_stack([columns[f"probability of {name}"] for name in classes])[known]
+    on = f"{known.sum():,} rows with a label"
+    strange = int((truth < 0).sum())
+    if strange:
+        on += f", {strange:,} of them of a class that the model does not know, which count as wrong"
+    right = float(np.mean(probability.argmax(axis=1) == truth))
+    return {
+        "accuracy": Metric(
+            names["accuracy"],
+            right,
+            f"Share of rows whose label is the most probable class, by the columns alone. On {on}.",
+        ),
+        "expected_calibration_error": Metric(
+            names["expected_calibration_error"],
+            expected_calibration_error(probability, truth),
+            "Mean distance between the probability of the predicted class and how often it is "
+            f"right, over 15 bins of that probability, weighed by their rows. On {on}.",
+        ),
+    }

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["FINISHED", "Event", "Job", "JobSpec", "Kind", "Metric", "Stage", "Status", "now"]
 
-#: What a run does: fit a model that is kept, or score one on rows that it has not seen.
-Kind = Literal["fit", "score"]
+#: What a run does: fit a model that is kept, score one on rows that it has not seen, place other
+#: rows on the map of a fitted one, or fill the missing cells of its table.
+Kind = Literal["fit", "score", "project", "impute"]
 Status = Literal["queued", "running", "done", "cancelled", "failed", "interrupted"]
-Stage = Literal["waiting", "preparing", "fitting", "stopping", "measuring", "finished"]
+Stage = Literal["waiting", "preparing", "fitting", "placing", "stopping", "measuring", "finished"]
 
 #: The states in which a run has ended; it leaves them only when it is resumed.
 FINISHED: frozenset[Status] = frozenset({"done", "cancelled", "failed", "interrupted"})
@@ -62,8 +63,10 @@ class JobSpec:
         model: key of the model.
         parameters: settings of the model; those not named keep their defaults.
         name: what the run is called, for people.
-        kind: what is done: "fit", or "score" for a fit to a part of the rows that is measured on
-            the others and not kept.
+        kind: what is done: "fit"; "score" for a fit to a part of the rows that is measured on the
+            others and not kept; "project" where the rows of the dataset are placed on the map of
+            another run; "impute" where that run's model fills the missing cells of its dataset.
+        run: id of the fitted run whose model is used; "" for a run that fits its own.
         versions: of the packages that decide the result.
         created: when, ISO 8601 in UTC.
     """
@@ -74,12 +77,14 @@ class JobSpec:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     kind: Kind = "fit"
+    run: str = ""
     versions: Mapping[str, str] = field(default_factory=_versions)
     created: str = field(default_factory=lambda: now().isoformat())
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
-            raise ConfigError(f"A run of kind {self.kind!r} is unknown: expected 'fit' or 'score'.")
+            known = ", ".join(get_args(Kind))
+            raise ConfigError(f"A run of kind {self.kind!r} is unknown: expected one of {known}.")
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
         object.__setattr__(self, "versions", MappingProxyType(dict(self.versions)))
         if not self.name:
@@ -89,6 +94,7 @@ class JobSpec:
         """As spec.json holds it."""
         return {
             "kind": self.kind,
+            "run": self.run,
             "name": self.name,
             "dataset": self.dataset,
             "dataset_name": self.dataset_name,

@@ -135,7 +135,8 @@ class Store:
         path = self._dataset_path(digest)
         if not path.is_dir():
             raise DataError(f"The store {self.home} holds no dataset with the digest {digest}.")
-        jobs = [job for job in self._readable() if job.spec.dataset == digest]
+        fits = {job.id for job in self._readable() if job.spec.dataset == digest}
+        jobs = [job for job in self._readable() if job.id in fits or job.spec.run in fits]
         busy = [job.name for job in jobs if job.status == "running"]
         if busy:
             raise ConfigError(
@@ -143,7 +144,8 @@ class Store:
                 "for its end, or cancel it first."
             )
         for job in jobs:
-            self.delete(job.id)
+            if JobFolder(self._jobs / job.id).exists():  # it may have gone with its fitted run
+                self.delete(job.id)
         doomed = self.home / f".deleted-{digest}"
         path.rename(doomed)
         shutil.rmtree(doomed, ignore_errors=True)
@@ -207,9 +209,10 @@ class Store:
     def find(self, spec: JobSpec, *, failed: bool = False) -> Job | None:
         """The run that computes, or has computed, what ``spec`` asks for; the best there is.
 
-        Same kind, dataset, model and settings, those at their defaults included. One that is done
-        comes before one under way or waiting; the newest first. What was stopped or drew its seed
-        anew is not found. Loads torch.
+        Same kind, dataset, model and settings, those at their defaults included, and the same
+        fitted run where another one's model is used. One that is done comes before one under way
+        or waiting; the newest first. What was stopped or drew its seed anew is not found. Loads
+        torch.
 
         Args:
             spec: what is asked for.
@@ -221,9 +224,10 @@ class Store:
             job
             for job in self.list(spec.kind)
             if job.status in order
-            and (job.status != "done" or job.spec.kind == "score" or job.has_model)
+            and (job.status != "done" or job.spec.kind != "fit" or job.has_model)
             and (job.spec.dataset, job.spec.model) == (spec.dataset, spec.model)
-            and wanted.get("random_state", 0) is not None
+            and job.spec.run == spec.run
+            and (spec.run or wanted.get("random_state", 0) is not None)
             and _asked(job.spec) == wanted
         ]
         return min(found, key=lambda job: order[job.status], default=None)
@@ -274,10 +278,14 @@ class Store:
     def delete(self, id: str) -> None:
         """Delete a run that has ended, or is queued, with everything in its folder.
 
+        What was made with its model goes too.
+
         Raises:
-            ConfigError: it is running.
+            ConfigError: it is running, or something is being made with its model.
         """
         folder = self._known(id)
+        for job in [job for job in self._readable() if job.spec.run == id]:
+            self.delete(job.id)
         if folder.state().status == "queued":
             folder.request_cancel()
         if not self._read(id).finished:

@@ -1,4 +1,4 @@
-"""The process that runs one fit: ``python -m lvmcore.runs.worker``.
+"""The process that runs one job: ``python -m lvmcore.runs.worker``.
 
 It imports what a fit needs, warms up, then waits for one line of JSON on its standard input,
 ``{"home": …, "id": …}``. Its standard input is also its leash: when the other end closes, because
@@ -131,8 +131,17 @@ def main() -> int:
             _write_to_log(folder.log_path)
             leash = _Leash(folder)
             leash.hold()
-            digest = folder.spec().dataset
-            execute(folder, lambda: store.get_dataset(digest), leash.should_stop)
+            spec = folder.spec()
+            if spec.kind == "project":
+                from lvmcore.runs.project import project  # a fit need not wait for its imports
+
+                project(folder, store, leash.should_stop)
+            elif spec.kind == "impute":
+                from lvmcore.runs.filling import fill
+
+                fill(folder, store, leash.should_stop)
+            else:
+                execute(folder, lambda: store.get_dataset(spec.dataset), leash.should_stop)
             leash.finished()
     except (Timeout, LatentboardError) as error:
         # Another process runs it, or it has been deleted: there is nothing to do here.

@@ -237,7 +237,7 @@ def test_held_out_rows_are_scored_when_asked(two: tuple[str, str]) -> None:
     page.run()
     after = services.measured(services.store().get(two[1]))
     assert after.figures["knn_accuracy"].value == pytest.approx(1, abs=0.3)
-    assert after.anew == {"knn_accuracy", "silhouette"}
+    assert after.anew == {"knn_accuracy", "silhouette", "held_out_ece"}
     assert not after.unscored
     assert "Measure 1 map on held-out rows" not in [one.label for one in page.main.button]
     assert services.start_score(services.store().get(two[1])) == score.id
@@ -339,7 +339,7 @@ def test_the_best_of_each_column_is_marked_and_text_is_escaped() -> None:
     assert "&lt;b&gt;one" in html
     assert "<b>" not in html
     assert re.findall(r'class="best"[^>]*>([^<]*)', html) == ["0.900", "2.00"]
-    assert html.count("–") == 6
+    assert html.count("–") == 10
     assert html.count("†") == 2
     assert "how &lt;silhouette&gt;" in html
 
@@ -365,6 +365,23 @@ def test_labels_that_a_fit_has_seen_are_never_scored_on_its_own_map() -> None:
     scored = {"knn_accuracy": Metric("1-NN accuracy", 0.7, "held out")}
     found = comparing.measured(job(metrics=seen), job(metrics=scored), LABELLED)
     assert found.figures["knn_accuracy"].value == 0.7
+
+
+def test_intervals_and_label_probabilities_are_measured_on_rows_not_seen() -> None:
+    fills = Capabilities(labels="required", missing_cells=True, bound=True)
+    scored = {
+        "cells_coverage_90": Metric("coverage", 0.88, "hidden"),
+        "held_out_ece": Metric("calibration error", 0.05, "held out"),
+    }
+    found = comparing.measured(job(), job(metrics=scored), fills)
+    assert found.figures["cells_coverage_90"].value == 0.88
+    assert found.figures["held_out_ece"].value == 0.05
+    assert {"cells_coverage_90", "held_out_ece"} <= found.anew
+    for key, reason in (
+        ("cells_coverage_90", "takes no missing cells"),
+        ("held_out_ece", "no probabilities of labels"),
+    ):
+        assert reason in comparing.measured(job(), None, Capabilities()).figures[key].protocol
 
 
 def test_a_density_of_rows_that_the_dataset_holds_out_needs_no_scoring() -> None:

@@ -17,6 +17,8 @@ TABLE = Shape(rows=200, columns=12, classes=3, unlabelled=0, incomplete=0)
         (TABLE, "ldgd", "3 classes"),
         (replace(TABLE, classes=0), "bayesian_gplvm", "no label"),
         (replace(TABLE, rows=12), "ppca", "small"),
+        (replace(TABLE, rows=12, incomplete=188), "ldgd", "3 classes"),
+        (replace(TABLE, rows=0, incomplete=12), "ppca", "12 rows"),
         (replace(TABLE, columns=2, classes=0), "ppca", "2 columns"),
     ],
 )
@@ -31,6 +33,14 @@ def test_a_model_that_learns_from_labels_needs_two_classes() -> None:
     assert refusal(card, TABLE) is None
     assert "label column" in (refusal(card, replace(TABLE, classes=0)) or "")
     assert "two classes" in (refusal(card, replace(TABLE, classes=1)) or "")
+
+
+def test_settings_suit_the_rows_that_the_model_can_use() -> None:
+    card = next(card for card in CARDS if card.key == "bayesian_gplvm")
+    assert card.suggest(replace(TABLE, rows=900)) == {}
+    assert card.suggest(replace(TABLE, rows=900, incomplete=900)) == card.suggest(
+        replace(TABLE, rows=1800)
+    )
 
 
 def test_a_table_without_complete_rows_is_refused_where_cells_may_not_be_missing() -> None:

@@ -20,7 +20,7 @@ def texts(elements: object) -> str:
 def test_every_page_opens_on_a_first_visit(open_page: OpenPage, name: state.PageName) -> None:
     page = open_page(name)
     assert not page.exception
-    assert page.title[0].value == name.capitalize()
+    assert page.title[0].value == name.replace("_", " ").capitalize()
 
 
 @pytest.mark.parametrize("name", list(state.PAGES))

@@ -5,4 +5,11 @@ from typing import Any
 __all__ = ["EXPECTED_FAILURES"]
 
 # Model key → name of the check → reason.
-EXPECTED_FAILURES: dict[str, dict[str, Any]] = {}
+_NO_TABLE_OF_WEIGHTS = {
+    "check_class_weight_classifiers": "class_weight is equal or balanced, not a table of weights"
+}
+EXPECTED_FAILURES: dict[str, dict[str, Any]] = {
+    "ldgd": _NO_TABLE_OF_WEIGHTS,
+    "fast_ldgd": _NO_TABLE_OF_WEIGHTS,
+    "supervised_vae": _NO_TABLE_OF_WEIGHTS,
+}

@@ -30,6 +30,9 @@ def test_pages_are_drawn(
     dashboard.open("latent")
     dashboard.figure("Illustration of a map, not of your data")
     drawn("latent empty")
+    dashboard.open("new_rows")
+    dashboard.says("After a fit this page takes another table")
+    drawn("new rows empty")
     dashboard.open("compare")
     expect(dashboard.button("Compare PCA and t-SNE on the sample")).to_be_visible()
     drawn("compare empty")
@@ -51,6 +54,9 @@ def test_pages_are_drawn(
     drawn("latent")
     assert dashboard.plot(MAP)["traces"]
 
+    dashboard.open("new_rows", run=run)
+    dashboard.says("It needs the columns that the model was fitted to")
+    drawn("new rows")
     dashboard.open("compare", run=run)
     dashboard.figure("Map of PCA")
     drawn("compare")

@@ -13,17 +13,22 @@ ROOT = Path(__file__).resolve().parents[2]
 
 BRICKS = frozenset(
     {
+        "cells",
+        "decoding",
         "features",
         "geometry",
         "kernels",
         "labels",
         "layers",
         "likelihoods",
+        "masked",
         "networks",
         "optim",
+        "principal",
         "psi",
         "qexponential",
         "standardise",
+        "stochastic",
         "variational",
     }
 )

@@ -41,7 +41,6 @@ def test_a_fit_writes_the_folder_of_a_run_and_says_so(
     assert cli.main([*command_line, *options, "--device", "cpu", "--out", str(out)]) == 0
     said = capsys.readouterr()
     assert "40 rows, 3 columns, label species with 2 classes" in said.out
-    assert "1 row left out" in said.out
     assert "bound" in said.out
     assert "1-NN accuracy" in said.out
     assert str(out) in said.out
@@ -52,12 +51,25 @@ def test_a_fit_writes_the_folder_of_a_run_and_says_so(
     assert spec.parameters["device"] == "cpu"
     assert JobFolder(out).state().status == "done"
     frame = pd.read_parquet(out / "embedding.parquet")
-    assert len(frame) == 39
-    assert "s03" not in set(frame["row_id"])
+    assert len(frame) == 40
+    notes = JobFolder(out).state().notes
+    assert "1 of the 120 cells is missing, in 1 of 40 rows: the fit goes by the others." in notes
     assert set(frame["label"]) == {"x", "y"}
     model = lvmcore.load(out / "model.safetensors")
     assert list(model.feature_names_in_) == ["a", "b", "d,e"]
-    assert json.loads((out / "events.jsonl").read_text())["iteration"] == 1
+    assert json.loads((out / "events.jsonl").read_text().splitlines()[0])["iteration"] == 1
+
+
+def test_rows_left_out_are_said_to_be(
+    csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    command_line = ["fit", str(csv), "--model", "pca", "--row-id", "sample", "--out", str(out)]
+    assert cli.main([*command_line, "--set", "n_components=2"]) == 0
+    assert "1 row left out" in capsys.readouterr().out
+    frame = pd.read_parquet(out / "embedding.parquet")
+    assert len(frame) == 39
+    assert "s03" not in set(frame["row_id"])
 
 
 def test_without_out_the_run_is_in_the_store(

@@ -28,6 +28,14 @@ def file(model: LatentVariableModel, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def strict(model: LatentVariableModel, tmp_path: Path) -> Path:
+    """The file of a model that needs every cell."""
+    path = tmp_path / "strict.safetensors"
+    lvmcore.PCA(n_components=2).fit(pd.DataFrame(model.sample(60), columns=NAMES)).save(path)
+    return path
+
+
+@pytest.fixture
 def rows(rng: np.random.Generator) -> pd.DataFrame:
     frame = pd.DataFrame(rng.standard_normal((25, 3)) + 5.0, columns=NAMES)
     frame["sample"] = [f"=s{i:02d}" for i in range(25)]
@@ -56,7 +64,7 @@ def test_rows_lie_where_the_model_puts_them_whatever_the_order_of_columns(
     assert "Not used, as the model does not know them: 'colour'" in said.out
     assert said.err == ""
     found = pd.read_csv(out)
-    assert list(found) == ["row_id", "z1", "z2", "z1_sd", "z2_sd"]
+    assert list(found) == ["row_id", "z1", "z2", "z1_sd", "z2_sd", "surprise"]
     assert found["row_id"].tolist() == ["'" + name for name in rows["sample"]]  # no formula
     where = model.posterior(rows[NAMES])
     np.testing.assert_array_equal(found[["z1", "z2"]], where.mean)
@@ -96,19 +104,31 @@ def test_columns_enter_as_they_did_in_the_fit(
 
 
 def test_rows_that_lack_a_cell_are_left_out_and_said_to_be(
-    model: LatentVariableModel,
-    file: Path,
+    strict: Path,
     rows: pd.DataFrame,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     rows.loc[[3, 9], "width"] = np.nan
     out = tmp_path / "embedding.csv"
-    assert run(tmp_path, file, rows, "--no-row-id", "--out", str(out)) == 0
+    assert run(tmp_path, strict, rows, "--no-row-id", "--out", str(out)) == 0
     assert "2 rows left out: a cell is missing, first in row 4" in capsys.readouterr().out
     found = pd.read_csv(out)
     assert found["row_id"].tolist() == [i for i in range(1, 26) if i not in (4, 10)]
-    np.testing.assert_array_equal(found["z1"], model.transform(rows[NAMES].dropna())[:, 0])
+    np.testing.assert_array_equal(
+        found["z1"], lvmcore.load(strict).transform(rows[NAMES].dropna())[:, 0]
+    )
+
+
+def test_rows_that_lack_a_cell_are_placed_where_the_model_takes_them(
+    model: LatentVariableModel, file: Path, rows: pd.DataFrame, tmp_path: Path
+) -> None:
+    rows.loc[[3, 9], "width"] = np.nan
+    out = tmp_path / "embedding.csv"
+    assert run(tmp_path, file, rows, "--no-row-id", "--out", str(out)) == 0
+    where = model.posterior(rows[NAMES])
+    np.testing.assert_array_equal(pd.read_csv(out)[["z1", "z2"]], where.mean)
+    assert where.variance[3, 0] > where.variance[4, 0]
 
 
 def test_a_model_without_names_takes_as_many_columns_in_their_order(
@@ -152,23 +172,24 @@ def test_logarithms_and_levels_are_made_as_the_run_learned_them(
 
 
 def test_missing_and_further_columns_are_named(
-    file: Path, rows: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    strict: Path, rows: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.csv"
-    wrong = rows.rename(columns={"width": "Width", "depth, mm": "depth"})
-    assert run(tmp_path, file, wrong, "--out", str(out)) == 2
+    wrong = rows.rename(columns={"width": "widths", "depth, mm": "depth"})
+    assert run(tmp_path, strict, wrong, "--out", str(out)) == 2
     said = capsys.readouterr().err
     assert "lacks 'width', 'depth, mm'" in said
     assert "the 3 columns that the model was fitted to" in said
-    assert "besides: 'Width', 'depth'" in said
+    assert "'width' may be called 'widths' here" in said
+    assert "besides: 'widths', 'depth', 'colour'" in said
     assert not out.exists()
 
 
 def test_a_column_without_any_cell_is_named(
-    file: Path, rows: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    strict: Path, rows: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows["width"] = np.nan
-    assert run(tmp_path, file, rows, "--out", str(tmp_path / "out.csv")) == 2
+    assert run(tmp_path, strict, rows, "--out", str(tmp_path / "out.csv")) == 2
     assert "Every cell of 'width' is missing" in capsys.readouterr().err
 
 
@@ -178,6 +199,63 @@ def test_text_where_the_model_wants_numbers_is_refused(
     rows["width"] = rows["colour"]
     assert run(tmp_path, file, rows, "--out", str(tmp_path / "out.csv")) == 2
     assert "'width' cannot be a feature" in capsys.readouterr().err
+
+
+def test_a_run_in_the_store_says_how_unusual_rows_are_and_which_label_was_meant(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("LATENTBOARD_HOME", str(tmp_path / "home"))
+    assert cli.main(["fit", "sample:iris", "--model", "lda"]) == 0
+    capsys.readouterr()
+    (folder,) = (tmp_path / "home" / "jobs").iterdir()
+    out = tmp_path / "out.csv"
+    assert cli.main(["transform", str(folder), "sample:iris", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "Label: species, as in the fit" in said
+    assert "accuracy: 0.98" in said
+    assert "expected calibration error: " in said
+    assert "has no density" in said
+    found = pd.read_csv(out)
+    names = [f"probability of {name}" for name in ("setosa", "versicolor", "virginica")]
+    assert list(found) == [
+        "row_id", "label", "z1", "z2", "predicted", "decided", "probability", *names,
+    ]  # fmt: skip
+    np.testing.assert_allclose(found[names].sum(axis=1), 1.0)
+    assert found["decided"].all()
+    strict = ["--abstain", "0.99", "--no-label"]
+    assert cli.main(["transform", str(folder), "sample:iris", "--out", str(out), *strict]) == 0
+    found = pd.read_csv(out)
+    assert found["decided"].tolist() == (found["probability"] >= 0.99).tolist()
+    assert 0 < found["decided"].sum() < 150
+    assert "label" not in found
+
+
+def test_the_table_of_the_fit_may_be_given_beside_a_model_file(
+    file: Path, rows: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, path = tmp_path / "out.csv", tmp_path / "fitted.csv"
+    rows.to_csv(path, index=False)
+    few = rows.iloc[:5].assign(width=lambda frame: 1000 * frame["width"])
+    assert run(tmp_path, file, few, "--out", str(out), "--fitted", str(path)) == 0
+    said = capsys.readouterr().out
+    assert "'width' looks 1000 times larger" in said
+    assert "unusual rows: 5." in said
+    assert pd.read_csv(out)["unusual"].tolist() == [1.0] * 5
+    assert run(tmp_path, file, few, "--out", str(out)) == 0
+    assert "Which rows are unusual is not told" in capsys.readouterr().out
+    assert "unusual" not in pd.read_csv(out)
+
+
+@pytest.mark.parametrize("given", ["1.5", "-0.1", "often"])
+def test_only_a_probability_can_be_abstained_below(
+    given: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["transform", str(file), "x.csv", "--out", "y.csv", f"--abstain={given}"])
+    assert ended.value.code == 2
+    assert "expected a probability from 0 to 1" in capsys.readouterr().err
 
 
 def test_a_model_that_cannot_place_new_rows_says_so(

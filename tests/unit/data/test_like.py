@@ -73,7 +73,11 @@ def test_a_column_missing_throughout_is_missing(frame: pd.DataFrame) -> None:
 @pytest.mark.parametrize(
     ("names", "row_id", "message"),
     [
-        (["size", "change"], None, "lacks 'size'. Expected the columns that the model was fitted"),
+        (
+            ["size", "change"],
+            None,
+            "lacks 'size'. Expected the 2 columns that the model was fitted",
+        ),
         (["log(1 + size)"], None, r"lacks 'log\(1 \+ size\)'"),
         (["colour = red"], None, "lacks 'colour = red'"),
         (["change"], "name", "lacks 'name'"),

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lvmcore.data import ColumnType, load_paper, paper_names
+from lvmcore.data import ColumnType, load_paper, load_paper_images, paper_names
 from lvmcore.errors import ConfigError, DataError
 
 # Rows, columns, and the columns that are numbers.
@@ -91,6 +91,16 @@ def test_images(data_dir: Path, name: str) -> None:
     assert 0 <= dataset.X.min() <= dataset.X.max() <= 255
 
 
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_as_they_are_on_file(data_dir: Path, name: str) -> None:
+    images, labels = load_paper_images(name)
+    dataset = load_paper(name).dataset(label="label" if IMAGES[name][3] else None)
+    np.testing.assert_array_equal(images.reshape(len(images), -1), dataset.X)
+    assert (labels is None) == (dataset.labels is None)
+    if labels is not None:
+        assert [str(label) for label in labels] == [str(label) for label in dataset.labels]
+
+
 @pytest.mark.slow
 def test_mnist(data_dir: Path) -> None:
     dataset = load_paper("mnist").dataset(label="label")
@@ -98,6 +108,11 @@ def test_mnist(data_dir: Path) -> None:
     assert dataset.image_shape == (28, 28)
     assert dataset.labels is not None
     assert dataset.labels[:5].tolist() == ["5", "0", "4", "1", "9"]
+
+
+def test_a_table_is_no_image_set() -> None:
+    with pytest.raises(ConfigError, match=r"no image set 'oil_flow_train'.*brendan_faces, yale"):
+        load_paper_images("oil_flow_train")
 
 
 def test_unknown_name() -> None:

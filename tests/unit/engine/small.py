@@ -6,8 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lvmcore.decoding import DataDecoder
 from lvmcore.kernels import RBF, Linear
-from lvmcore.layers import DataDecoder, DataPath
+from lvmcore.layers import DataPath
 from lvmcore.psi import psi_sums
 from lvmcore.variational import collapsed_bound
 

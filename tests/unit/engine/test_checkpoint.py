@@ -17,7 +17,7 @@ from lvmcore.models import MODELS
 from lvmcore.persistence import checkpoint_place
 from lvmcore.results import FitStep
 
-KEYS = ["bayesian_gplvm", "ldgd"]
+KEYS = ["bayesian_gplvm", "ldgd", "fast_ldgd", "supervised_vae"]
 STEPS = 160
 #: In the warm-up, while the noise is held, just before and after a recovery, while cruising, in the
 #: cooling, and at the very last step.
@@ -31,9 +31,10 @@ Y = np.array(["a", "b", "c"])[CODES]
 
 
 def model(key: str, **settings: Any) -> LatentVariableModel:
-    return MODELS[key](
-        **{"n_components": 2, "n_inducing": 8, "max_iter": STEPS, "random_state": 3, **settings}
-    )
+    usual = {"n_components": 2, "n_inducing": 8, "max_iter": STEPS, "random_state": 3}
+    usual |= {"batch_size": 16, "n_hidden": 8}  # 45 rows: the steps see some at a time
+    known = {p.name for p in MODELS[key].parameters()}
+    return MODELS[key](**{name: usual[name] for name in usual if name in known} | settings)
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from scipy.stats import kstest, norm
 from sklearn.decomposition import PCA as SklearnPCA
 from torch import Tensor
 
-from lvmcore import BayesianGPLVM
+from lvmcore import BayesianGPLVM, gplvm
 from lvmcore.base import Problem
-from lvmcore.gplvm import pca_start, snapshot_of, spread_points, standard_draws
+from lvmcore.gplvm import pca_start, snapshot_of, spread_points, standard_draws, thinned
 
 
 def problem(Y: Tensor, Q: int, seed: int = 0) -> Problem:
@@ -106,6 +106,25 @@ def test_snapshot_of_many_rows_is_thinned() -> None:
     snapshot = snapshot_of(mean, {"data": torch.ones(2)}, "data")
     assert len(snapshot.rows) <= 2000
     np.testing.assert_array_equal(snapshot.mean, mean.numpy()[snapshot.rows])
+
+
+def test_a_snapshot_of_rows_thinned_already_is_the_same() -> None:
+    mean = torch.as_tensor(np.random.default_rng(0).normal(size=(4500, 3)))
+    alpha = {"data": torch.tensor([1.0, 3.0, 2.0])}
+    rows = thinned(4500)
+    whole, some = snapshot_of(mean, alpha, "data"), snapshot_of(mean[rows], alpha, "data", rows)
+    np.testing.assert_array_equal(some.rows, whole.rows)
+    np.testing.assert_array_equal(some.mean, whole.mean)
+
+
+def test_scores_of_many_rows_are_made_in_parts(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X = rng.normal(size=(30, 3))
+    model = BayesianGPLVM(n_components=1, n_inducing=5, max_iter=5).fit(X)
+    whole = model.score(X)
+    monkeypatch.setattr(gplvm, "CELLS_AT_A_TIME", 1)
+    assert model.score(X) == pytest.approx(whole, rel=1e-12)
 
 
 def scores(X: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -7,8 +7,8 @@ from scipy.optimize import minimize
 from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 
-from lvmcore.inference import infer_rows, minimise_rows, polish_rows
-from lvmcore.layers import DataDecoder
+from lvmcore.decoding import DataDecoder
+from lvmcore.inference import infer_rows, minimise_rows, polish_rows, refine_rows
 from tests.unit.engine.small import Small, small_decoder, small_problem
 
 
@@ -179,6 +179,40 @@ def test_placing_does_not_depend_on_neighbours(
     for n in range(len(new)):
         alone = torch.cat(infer_rows(decoder, new[n : n + 1], p.mean, p.variance), 1)
         torch.testing.assert_close(alone[0], together[n], rtol=0, atol=1e-6)
+
+
+def test_refinement_improves_every_row_up_to_its_optimum(
+    fitted: tuple[Small, DataDecoder, Tensor],
+) -> None:
+    _, decoder, new = fitted
+    first = 0.3 * normal(len(new), 2, seed=6), torch.full((len(new), 2), 0.2).double()
+
+    def losses(mean: Tensor, variance: Tensor) -> Tensor:
+        rows = zip(new, mean, variance.log(), strict=True)
+        return torch.stack([loss(decoder, *row) for row in rows])
+
+    before = losses(*first)
+    few = losses(*refine_rows(decoder, new, *first, max_iter=3))
+    many = losses(*refine_rows(decoder, new, *first, max_iter=300))
+    assert bool((few <= before).all())
+    assert float(few.sum()) < float(before.sum()) - 1
+    assert bool((many <= few + 1e-6).all())
+    for y, m, v in zip(new, *refine_rows(decoder, new, *first, max_iter=300), strict=True):
+        leaves = m.clone().requires_grad_(), v.log().requires_grad_()
+        for gradient in torch.autograd.grad(loss(decoder, y, *leaves), leaves):
+            assert float(gradient.abs().max()) < 2e-3
+
+
+def test_refinement_does_not_depend_on_neighbours(
+    fitted: tuple[Small, DataDecoder, Tensor],
+) -> None:
+    _, decoder, new = fitted
+    first = 0.3 * normal(len(new), 2, seed=6), torch.full((len(new), 2), 0.2).double()
+    together = torch.cat(refine_rows(decoder, new, *first, max_iter=5), 1)
+    for n in range(len(new)):
+        one = slice(n, n + 1)
+        alone = refine_rows(decoder, new[one], first[0][one], first[1][one], max_iter=5)
+        torch.testing.assert_close(torch.cat(alone, 1)[0], together[n], rtol=0, atol=1e-6)
 
 
 def test_more_starts_than_fitted_rows_are_allowed() -> None:

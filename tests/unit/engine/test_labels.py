@@ -9,7 +9,7 @@ import pytest
 from sklearn.exceptions import DataConversionWarning
 
 from lvmcore.errors import DataError
-from lvmcore.labels import ClassLabels
+from lvmcore.labels import ClassLabels, row_weights
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,16 @@ def test_classes_survive_json_with_their_type(classes: list[Any]) -> None:
     after = ClassLabels.from_json(json.loads(json.dumps(before.to_json())))
     assert after.classes.dtype == before.classes.dtype
     assert after.classes.tolist() == classes
+
+
+def test_equal_weights_count_the_labelled_rows() -> None:
+    codes = np.array([0, -1, 2, 2, 1])
+    assert row_weights(codes, "equal").tolist() == [1, 0, 1, 1, 1]
+
+
+def test_balanced_weights_give_every_class_the_same_and_the_rows_one_on_average() -> None:
+    codes = np.array([0] * 12 + [1] * 3 + [-1] * 5)
+    weights = row_weights(codes, "balanced")
+    assert weights[codes == 0].sum() == pytest.approx(weights[codes == 1].sum())
+    assert weights[codes >= 0].mean() == pytest.approx(1)
+    assert weights[codes < 0].max() == 0

@@ -7,7 +7,8 @@ from scipy.special import log_ndtr
 from scipy.stats import norm
 from torch import Tensor
 
-from lvmcore.layers import DataDecoder, DataPath, LabelDecoder, LabelPath, LatentRows
+from lvmcore.decoding import DataDecoder
+from lvmcore.layers import DataPath, LabelDecoder, LabelPath, LatentRows
 from lvmcore.psi import psi1, psi_sums
 from lvmcore.variational import collapsed_bound
 from tests.unit.engine.small import Small, small_decoder, small_problem
@@ -183,6 +184,20 @@ def test_one_noise_for_all_columns_is_the_same_noise_in_each() -> None:
     expected, q = collapsed_bound(sums, kernel(p.Z, p.Z), noise, p.squares, len(p.Y))
     assert bounds[0] == pytest.approx(float(expected), rel=1e-12)
     assert shared.decoder(q).noise.shape == (3,)
+
+
+@torch.no_grad()
+def test_pooled_noise_stays_above_half_of_the_average() -> None:
+    p = small_problem()
+    path = DataPath(p.Z, p.noise, pooled=True)
+    path.log_noise.copy_(torch.tensor([-20.0, 0.0, 1.0]))
+    assert float(path.noise.min() / path.noise.mean()) == pytest.approx(0.5, rel=1e-4)
+    own = path.noise - 0.5 * path.noise.mean()
+    torch.testing.assert_close(own[1:].log(), torch.tensor([0.0, 1.0]).double(), atol=1e-5, rtol=0)
+    same = torch.full((3,), 0.2, dtype=torch.float64)
+    torch.testing.assert_close(DataPath(p.Z, same, pooled=True).noise, same, atol=1e-5, rtol=0)
+    shared = DataPath(p.Z, same[:1], pooled=True)
+    torch.testing.assert_close(shared.noise, same[:1], atol=1e-5, rtol=0)
 
 
 def test_rows_draw_from_their_distribution() -> None:

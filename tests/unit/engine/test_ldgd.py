@@ -8,7 +8,8 @@ import torch
 from scipy.special import log_ndtr
 from sklearn.base import clone
 
-from lvmcore import LDGD
+from lvmcore import LDGD, FastLDGD
+from lvmcore.base import LatentVariableModel
 from lvmcore.models import ldgd
 from lvmcore.training import Outcome, Schedule, train
 from tests.contract.small import table
@@ -99,3 +100,32 @@ def _label_fits(
         inner.setattr(ldgd, "train", draw_again)
         clone(fitted).fit(X, y)
     return np.array(kept)
+
+
+@pytest.mark.parametrize("model", [LDGD, FastLDGD])
+def test_a_rare_class_counts_for_more_where_classes_are_balanced(
+    model: type[LatentVariableModel],
+) -> None:
+    """Two classes that overlap, one of them rare: unseen rows of it are rather taken for it."""
+    rng = np.random.default_rng(0)
+    y = np.array(["often"] * 180 + ["rarely"] * 20)
+    X, unseen = (rng.standard_normal((200, 3)) + 1.2 * (y == "rarely")[:, None] for _ in range(2))
+    rare = [
+        model(n_components=2, max_iter=60, class_weight=weighting).fit(X, y).predict_proba(unseen)
+        for weighting in ("equal", "balanced")
+    ]
+    assert rare[1][y == "rarely", 1].mean() > rare[0][y == "rarely", 1].mean() + 0.1
+    assert rare[1][y == "often", 1].mean() > rare[0][y == "often", 1].mean()
+
+
+def test_softmax_tells_classes_apart_too() -> None:
+    frame, labels = table()
+    other, _ = table(seed=1)
+    model = LDGD(n_components=2, n_inducing=8, max_iter=60, likelihood="softmax")
+    probability = model.fit(frame, labels).predict_proba(other)
+    assert np.mean(model.predict(other) == labels) > 0.9
+    np.testing.assert_allclose(probability.sum(axis=1), 1)
+    decoded = model.decode_labels(model.embedding_.mean)
+    # All classes at once: nothing is left to be divided by.
+    np.testing.assert_allclose(decoded.unnormalised.sum(axis=1), 1)
+    np.testing.assert_allclose(decoded.probability, decoded.unnormalised)

@@ -4,10 +4,19 @@ import numpy as np
 import pytest
 import torch
 from scipy.integrate import quad
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr, logsumexp, ndtr
 from scipy.stats import norm
 
-from lvmcore.likelihoods import bernoulli_probit_expectation, probit_mean, probit_variance
+from lvmcore.likelihoods import (
+    bernoulli_probit_expectation,
+    label_expectation,
+    label_probability,
+    label_probability_variance,
+    probit_mean,
+    probit_variance,
+    softmax_expectation,
+    softmax_moments,
+)
 
 MEANS = (-4.0, -1.5, 0.0, 0.7, 3.0)
 
@@ -97,3 +106,100 @@ def test_gradients_are_exact_in_any_shape() -> None:
     leaves = mean.requires_grad_(), variance.detach().requires_grad_()
     assert torch.autograd.gradcheck(lambda m, v: bernoulli_probit_expectation(sign, m, v), leaves)
     assert torch.autograd.gradcheck(probit_mean, leaves)
+
+
+# ---- softmax -------------------------------------------------------------------------------------
+
+
+def softmax_case(C: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """One-hot classes, means and variances of six points."""
+    rng = np.random.default_rng(seed)
+    chosen = np.eye(C)[rng.integers(C, size=6)]
+    mean, variance = 2 * rng.standard_normal((6, C)), rng.uniform(0.1, 3.0, (6, C))
+    return torch.as_tensor(chosen), torch.as_tensor(mean), torch.as_tensor(variance)
+
+
+@pytest.mark.parametrize("C", [2, 4, 12])
+def test_softmax_against_many_draws(C: int) -> None:
+    chosen, mean, variance = softmax_case(C)
+    f = np.random.default_rng(1).standard_normal((100_000, 6, C))
+    f = mean.numpy() + np.sqrt(variance.numpy()) * f
+    log_p = f - logsumexp(f, axis=-1, keepdims=True)
+    p = np.exp(log_p)
+    expected = (log_p * chosen.numpy()).sum(-1).mean(0)
+    got = softmax_expectation(chosen, mean, variance)
+    np.testing.assert_allclose(got, expected, atol=0.05)
+    first, second = softmax_moments(mean, variance)
+    np.testing.assert_allclose(first, p.mean(0), atol=0.01)
+    np.testing.assert_allclose(second, p.var(0), atol=0.01)
+    np.testing.assert_allclose(first.sum(1), 1)
+
+
+@pytest.mark.parametrize("gap", [-3.0, 0.0, 1.5])
+def test_softmax_of_two_classes_is_a_logistic_of_their_difference(gap: float) -> None:
+    chosen = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
+    mean = torch.tensor([[0.4 + gap, 0.4]], dtype=torch.float64)
+    variance = torch.tensor([[0.7, 1.1]], dtype=torch.float64)
+    expected = expectation(lambda d: -np.logaddexp(0, -d), gap, 1.8)
+    got = softmax_expectation(chosen, mean, variance)
+    assert float(got) == pytest.approx(expected, abs=0.02)
+    p = expectation(lambda d: 1 / (1 + np.exp(-d)), gap, 1.8)
+    assert float(softmax_moments(mean, variance)[0][0, 0]) == pytest.approx(p, abs=0.005)
+
+
+def test_softmax_without_variance_is_the_plain_one() -> None:
+    chosen, mean, variance = softmax_case(3)
+    tiny = torch.full_like(variance, 1e-16)
+    expected = (torch.log_softmax(mean, 1) * chosen).sum(1)
+    torch.testing.assert_close(softmax_expectation(chosen, mean, tiny), expected)
+    torch.testing.assert_close(softmax_moments(mean, tiny)[0], torch.softmax(mean, 1))
+
+
+def test_softmax_gradients_are_those_of_the_expectation() -> None:
+    """By differences of an average over many draws, the same for both ends."""
+    chosen, mean, variance = (part[:2] for part in softmax_case(3))
+    mean.requires_grad_()
+    variance.requires_grad_()
+    got = torch.autograd.grad(softmax_expectation(chosen, mean, variance).sum(), (mean, variance))
+    z = np.random.default_rng(2).standard_normal((200_000, 2, 3))
+
+    def brute(m: np.ndarray, v: np.ndarray) -> float:
+        f = m + np.sqrt(v) * z
+        log_p = f - logsumexp(f, axis=-1, keepdims=True)
+        return float((log_p * chosen.numpy()).sum(-1).mean(0).sum())
+
+    m, v, h = mean.detach().numpy(), variance.detach().numpy(), 1e-3
+    for n in range(2):
+        for c in range(3):
+            step = np.zeros((2, 3))
+            step[n, c] = h
+            by_mean = (brute(m + step, v) - brute(m - step, v)) / (2 * h)
+            by_variance = (brute(m, v + step) - brute(m, v - step)) / (2 * h)
+            assert float(got[0][n, c]) == pytest.approx(by_mean, abs=0.01)
+            assert float(got[1][n, c]) == pytest.approx(by_variance, abs=0.01)
+    assert (got[1] <= 0).all()  # a concave log likelihood
+
+
+def test_many_points_in_chunks_are_as_few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = softmax_case(4)
+    whole = softmax_expectation(*case), *softmax_moments(*case[1:])
+    monkeypatch.setattr("lvmcore.likelihoods.CELLS_AT_A_TIME", 7 * 24)
+    torch.testing.assert_close((softmax_expectation(*case), *softmax_moments(*case[1:])), whole)
+
+
+def test_the_link_chooses() -> None:
+    chosen, mean, variance = softmax_case(3)
+    signs = 2 * chosen - 1
+    one_by_one = bernoulli_probit_expectation(signs, mean, variance).sum(1)
+    torch.testing.assert_close(label_expectation("probit", signs, mean, variance), one_by_one)
+    together = softmax_expectation(chosen, mean, variance)
+    torch.testing.assert_close(label_expectation("softmax", signs, mean, variance), together)
+    torch.testing.assert_close(
+        label_probability("probit", mean, variance), probit_mean(mean, variance)
+    )
+    first, second = softmax_moments(mean, variance)
+    torch.testing.assert_close(label_probability("softmax", mean, variance), first)
+    torch.testing.assert_close(label_probability_variance("softmax", mean, variance), second)
+    torch.testing.assert_close(
+        label_probability_variance("probit", mean, variance), probit_variance(mean, variance)
+    )

@@ -12,6 +12,8 @@ from lvmcore.errors import DataError
 from lvmcore.metrics import (
     classification_scores,
     continuity,
+    coverage,
+    expected_calibration_error,
     knn_accuracy,
     nlpd,
     procrustes,
@@ -163,3 +165,48 @@ def test_procrustes_is_the_best_of_all_moves(rng: np.random.Generator) -> None:
 def test_maps_that_cannot_be_aligned_are_refused(A: np.ndarray, B: np.ndarray) -> None:
     with pytest.raises(DataError, match="cannot be aligned"):
         procrustes(A, B)
+
+
+def test_intervals_of_a_true_prediction_cover_what_they_say(rng: np.random.Generator) -> None:
+    mean, variance = rng.normal(size=20_000), rng.uniform(0.1, 4.0, 20_000)
+    truth = mean + np.sqrt(variance) * rng.normal(size=20_000)
+    for level in (0.5, 0.9, 0.95):
+        assert coverage(truth, mean, variance, level) == pytest.approx(level, abs=0.015)
+        assert coverage(truth, mean, 0.5 * variance, level) < level - 0.05
+
+
+def test_coverage_at_the_edges_of_the_interval() -> None:
+    inside = [0.0, 1.6448, -1.6448]
+    assert coverage(inside, np.zeros(3), np.ones(3), 0.9) == 1.0
+    assert coverage([1.645, -1.645, 0.0], np.zeros(3), np.ones(3), 0.9) == pytest.approx(1 / 3)
+    for level in (0.0, 1.0, 90):
+        with pytest.raises(DataError, match="level between 0 and 1"):
+            coverage(inside, np.zeros(3), np.ones(3), level)
+    with pytest.raises(DataError, match="at least one value"):
+        coverage([], [], [], 0.9)
+
+
+def test_calibration_error_bin_by_bin(rng: np.random.Generator) -> None:
+    p = rng.dirichlet([1.0, 1.0, 2.0], 300)
+    y = rng.integers(0, 3, 300)
+    total = 0.0
+    for b in range(15):
+        low, high = b / 15, (b + 1) / 15
+        rows = [n for n in range(300) if low < p[n].max() <= high]
+        if rows:
+            right = np.mean([p[n].argmax() == y[n] for n in rows])
+            total += len(rows) / 300 * abs(right - np.mean([p[n].max() for n in rows]))
+    assert expected_calibration_error(p, y) == pytest.approx(total, rel=1e-12)
+
+
+def test_calibration_error_of_honest_and_of_boastful_probabilities(
+    rng: np.random.Generator,
+) -> None:
+    p = rng.dirichlet([1.0, 1.0, 1.0], 20_000)
+    y = np.array([rng.choice(3, p=row) for row in p])
+    assert expected_calibration_error(p, y) < 0.02
+    boast = p**4 / (p**4).sum(axis=1, keepdims=True)
+    assert expected_calibration_error(boast, y) > 0.1
+    assert expected_calibration_error(np.eye(3)[y], y) == 0.0
+    with pytest.raises(DataError, match="cannot be compared"):
+        expected_calibration_error(p, y[:-1])

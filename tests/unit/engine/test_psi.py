@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from lvmcore.kernels import RBF, Linear
-from lvmcore.psi import PsiSums, psi0, psi1, psi2_contraction, psi_sums
+from lvmcore.psi import PsiSums, psi0, psi1, psi2_contraction, psi_sums, sampled_sums
 from tests.unit.engine.small import Small, small_problem
 
 DRAWS = 200_000
@@ -185,3 +185,23 @@ def test_single_precision_sums_in_double() -> None:
     assert got.psi2.dtype == got.psi1Y.dtype == torch.float64
     torch.testing.assert_close(got.psi2, exact.psi2, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(got.psi1Y, exact.psi1Y, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["rbf", "linear"])
+def test_sums_from_draws_average_to_those_in_closed_form(kind: str) -> None:
+    p = small_problem()
+    kernel = p.rbf if kind == "rbf" else p.linear
+    expected = psi_sums(kernel, p.mean, p.variance, p.Z, p.Y)
+    generator = torch.Generator().manual_seed(0)
+    draws = []
+    for _ in range(4000):
+        noise = torch.randn(p.mean.shape, generator=generator, dtype=torch.float64)
+        X = p.mean + p.variance.sqrt() * noise
+        sums = sampled_sums(kernel, X, p.Z, p.Y)
+        draws.append(torch.cat([part.reshape(-1) for part in (sums.psi0, sums.psi1Y, sums.psi2)]))
+    found = torch.stack(draws)
+    wanted = torch.cat(
+        [part.reshape(-1) for part in (expected.psi0, expected.psi1Y, expected.psi2)]
+    )
+    error = found.std(0) / len(found) ** 0.5
+    assert bool(((found.mean(0) - wanted).abs() <= ERRORS * error + 1e-9).all())

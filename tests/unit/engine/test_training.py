@@ -226,3 +226,54 @@ def test_parameters_that_stop_being_finite_count_as_broken() -> None:
 
     outcome = train(hill, schedule(300), spoil)
     assert outcome.objective == pytest.approx(10.0, abs=0.01)
+
+
+class InTurn(Hill):
+    """A hill seen through noise, one call after another, with something to keep beside it."""
+
+    def __init__(self, broken: Callable[[int], bool] = lambda call: False) -> None:
+        super().__init__(broken)
+        self.count = torch.zeros((), dtype=torch.float64)
+        self.wholes = 0
+
+    def batch_terms(self) -> dict[str, Tensor]:
+        self.count += 1
+        terms = super().terms()
+        wobble = 0.5 if int(self.count) % 2 else -0.5
+        return terms | {"fit": terms["fit"] + wobble}
+
+    def terms(self, draws: int = 1) -> dict[str, Tensor]:
+        self.wholes += 1
+        return super().terms(draws)
+
+    def state(self) -> Iterable[Tensor]:
+        return [self.count]
+
+
+def test_steps_take_batches_and_the_end_takes_all_rows() -> None:
+    hill = InTurn()
+    outcome = train(hill, schedule(60), None)
+    assert hill.wholes == 1
+    assert int(hill.count) == 60
+    expected = sum(float(term.detach()) for term in hill.terms().values())
+    assert outcome.objective == pytest.approx(expected, rel=1e-14)
+    wobble = [step.objective for step in outcome.history]
+    assert wobble[0] > wobble[1]
+
+
+def test_what_is_kept_beside_the_parameters_goes_back_with_them() -> None:
+    hill = InTurn(broken=lambda call: call == 35)
+    counts = []
+    train(hill, schedule(60), lambda step: counts.append(int(hill.count)))
+    # Call 35 broke: the count went back to that of a sound copy, and on from there.
+    assert counts[33] == 34
+    assert counts[34] <= 34
+
+
+def test_batches_are_judged_by_whole_passes() -> None:
+    whole = Schedule.for_batches(100, 0.1, 10, n_rows=50, size=50)
+    assert whole == Schedule(100, 0.1, 10)
+    course = Schedule.for_batches(100, 0.1, 10, n_rows=60_000, size=100)
+    assert course.window == 1200
+    assert course.collapse > whole.collapse
+    assert Schedule.for_batches(100, 0.1, 10, n_rows=60, size=50).window == 2 * whole.window

@@ -123,12 +123,31 @@ def test_rows_with_missing_cells_are_left_out_with_a_note(
     X = toy.X.copy()
     X[[3, 7], 1] = np.nan
     holed = Dataset.from_arrays(X, toy.labels, name="holed")
-    state = run(holed, n_components=2)
+    state = run(holed, "pca", n_components=2)
     assert state.status == "done"
     assert any(note.startswith("2 rows left out") for note in state.notes)
     frame = pd.read_parquet(tmp_path / "run" / "embedding.parquet")
     assert len(frame) == 58
     assert not {"4", "8"} & set(frame["row_id"])
+
+
+def test_rows_with_missing_cells_are_fitted_where_the_model_takes_them(
+    run: Run, toy: Dataset, tmp_path: Path
+) -> None:
+    X = toy.X.copy()
+    X[[3, 7], 1], X[5], X[:, 2] = np.nan, np.nan, np.nan
+    state = run(Dataset.from_arrays(X, toy.labels, name="holed"), "ppca", n_components=2)
+    assert state.status == "done"
+    assert "Column 'x3' left out: every cell is missing." in state.notes
+    assert "1 row left out: every cell is missing." in state.notes
+    columns = X.shape[1] - 1
+    assert (
+        f"2 of the {59 * columns} cells are missing, in 2 of 59 rows: the fit goes by the others."
+    ) in state.notes
+    frame = pd.read_parquet(tmp_path / "run" / "embedding.parquet")
+    assert len(frame) == 59
+    assert {"4", "8"} <= set(frame["row_id"])
+    assert "6" not in set(frame["row_id"])
 
 
 def test_a_label_aware_model_wants_labels(run: Run, toy: Dataset) -> None:

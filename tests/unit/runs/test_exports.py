@@ -26,7 +26,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture
 def gappy(toy: Dataset) -> Dataset:
-    """The toy with missing cells in three rows, so that rows are left out of a fit."""
+    """The toy with missing cells in three rows, which some models leave out."""
     X = toy.X.copy()
     X[[3, 17, 40], [0, 2, 2]] = np.nan
     return Dataset.from_arrays(X, toy.labels, name='a "toy"\nwith gaps')
@@ -164,6 +164,7 @@ def printed(program: str, tmp_path: Path) -> str:
         ("ldgd", {"n_components": 2, "n_inducing": 6, "max_iter": 15, "noise": "shared"}),
         ("bayesian_gplvm", {"n_components": 3, "n_inducing": 6, "max_iter": 15, "random_state": 7}),
         ("ppca", {"n_components": 2}),
+        ("factor_analysis", {"n_components": 3}),
     ],
 )
 def test_the_program_gets_the_bound_of_the_run(

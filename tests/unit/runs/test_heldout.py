@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 from lvmcore import load
 from lvmcore.data import Dataset, Table, dataset_like
@@ -16,6 +17,7 @@ from lvmcore.models import MODELS
 from lvmcore.runs import JobSpec, execute, heldout
 from lvmcore.runs.execute import rows_to_fit
 from lvmcore.runs.folder import JobFolder
+from lvmcore.runs.hidden import hide
 
 
 @pytest.fixture
@@ -133,15 +135,89 @@ def test_rows_with_missing_cells_are_left_out_with_a_word(table: Table) -> None:
     dataset = table.dataset(label="kind", hold_out=0.25)
     X = dataset.X.copy()
     X[np.flatnonzero(dataset.held_out)[:3], 1] = np.nan
-    model, kept, held = _fitted(replace(dataset, X=X), "ppca", n_components=2)
+    model, kept, held = _fitted(replace(dataset, X=X), "factor_analysis", n_components=2)
     found = heldout.measure_held_out(model, kept, held)["held_out_rmse"]
     assert "17 of the 20 rows held out of the fit; 3 with missing cells left out" in found.protocol
     assert found.value is not None
     X[dataset.held_out, 2] = np.nan
-    model, kept, held = _fitted(replace(dataset, X=X), "ppca", n_components=2)
+    model, kept, held = _fitted(replace(dataset, X=X), "factor_analysis", n_components=2)
     for metric in heldout.measure_held_out(model, kept, held).values():
         assert metric.value is None
         assert "Each of the 20 rows held out has a missing cell" in metric.protocol
+
+
+def test_rows_with_missing_cells_count_where_the_model_takes_them(table: Table) -> None:
+    dataset = table.dataset(label="kind", hold_out=0.25)
+    X = dataset.X.copy()
+    held_rows = np.flatnonzero(dataset.held_out)
+    X[held_rows[:3], 1], X[held_rows[3]] = np.nan, np.nan
+    model, kept, held = _fitted(replace(dataset, X=X), "ppca", n_components=2)
+    found = heldout.measure_held_out(model, kept, held)
+    assert (
+        "19 of the 20 rows held out of the fit; 1 without any cell left out; 3 of them lack cells"
+    ) in found["held_out_rmse"].protocol
+    some = ~np.isnan(held.X).all(axis=1)
+    frame = _named(held)[some]
+    assert found["held_out_nlpd"].value == pytest.approx(-model.score_samples(frame).mean())
+    again = model.inverse_transform(model.transform(frame))
+    error = ((held.X[some] - again) / kept.X.std(axis=0))[~np.isnan(held.X[some])]
+    assert found["held_out_rmse"].value == pytest.approx(np.sqrt(np.square(error).mean()))
+    X[held_rows] = np.nan
+    model, kept, held = _fitted(replace(dataset, X=X), "ppca", n_components=2)
+    for metric in heldout.measure_held_out(model, kept, held).values():
+        assert metric.value is None
+        assert "Each of the 20 rows held out has no cell" in metric.protocol
+
+
+def test_hidden_cells_are_predicted_from_the_others_of_their_rows(table: Table) -> None:
+    """Each row's Gaussian given its other cells, written out with the model's own covariance."""
+    dataset = table.dataset(label="kind", hold_out=0.25)
+    model, kept, held = _fitted(dataset, "ppca", n_components=2)
+    found = heldout.measure_held_out(model, kept, held)
+    hidden = hide(held.X, 0.2)
+    assert 0.1 < hidden.mean() < 0.3
+    standard = (kept.X - kept.X.mean(axis=0)) / kept.X.std(axis=0)
+    values, vectors = np.linalg.eigh(np.cov(standard.T, bias=True))
+    noise = values[:-2].mean()
+    loadings = vectors[:, -2:] * np.sqrt(values[-2:] - noise)
+    covariance = loadings @ loadings.T + noise * np.eye(5)
+    truth, mean, variance = [], [], []
+    for row, gone in zip((held.X - kept.X.mean(axis=0)) / kept.X.std(axis=0), hidden, strict=True):
+        gain = covariance[np.ix_(gone, ~gone)] @ np.linalg.inv(covariance[np.ix_(~gone, ~gone)])
+        truth += row[gone].tolist()
+        mean += (gain @ row[~gone]).tolist()
+        left = covariance[np.ix_(gone, gone)] - gain @ covariance[np.ix_(~gone, gone)]
+        variance += np.diag(left).tolist()
+    for level, key in ((0.5, "cells_coverage_50"), (0.95, "cells_coverage_95")):
+        reach = norm.ppf(0.5 + level / 2) * np.sqrt(variance)
+        expected = np.mean(np.abs(np.subtract(truth, mean)) <= reach)
+        assert found[key].value == pytest.approx(expected)
+        assert f"({hidden.sum()}, seed 0)" in found[key].protocol
+    density = -norm.logpdf(truth, mean, np.sqrt(variance)).mean()
+    assert found["cells_nlpd"].value == pytest.approx(density, rel=1e-6)
+
+
+def test_every_row_keeps_a_cell_when_cells_are_hidden(rng: np.random.Generator) -> None:
+    X = np.where(rng.random((200, 4)) < 0.6, np.nan, 1.0)
+    for share in (0.2, 0.9, 1.0):
+        hidden = hide(X, share)
+        assert not (hidden & np.isnan(X)).any()
+        some = ~np.isnan(X).all(axis=1)
+        assert (~np.isnan(np.where(hidden, np.nan, X)))[some].any(axis=1).all()
+
+
+def test_the_calibration_error_is_that_of_the_labels_held_out(table: Table) -> None:
+    dataset = table.dataset(label="kind", hold_out=0.25)
+    model, kept, held = _fitted(
+        dataset, "ldgd", n_components=2, n_inducing=10, max_iter=60, random_state=0
+    )
+    found = heldout.measure_held_out(model, kept, held)["held_out_ece"]
+    p = model.predict_proba(_named(held))
+    right = model.classes_[p.argmax(axis=1)] == held.labels
+    bins = np.ceil(p.max(axis=1) * 15)
+    total = sum(abs((right[bins == b] - p.max(axis=1)[bins == b]).sum()) for b in np.unique(bins))
+    assert found.value == pytest.approx(total / len(held), abs=1e-9)
+    assert "20 of these have a label" in found.protocol
 
 
 def test_a_column_that_the_fit_left_out_is_left_out_here_too(table: Table) -> None:

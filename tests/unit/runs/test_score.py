@@ -101,7 +101,12 @@ def test_a_score_leaves_figures_and_no_model(scored: Score, toy: Dataset, tmp_pa
         "silhouette",
         "held_out_accuracy",
         "held_out_nlpd",
+        "held_out_ece",
         "held_out_rmse",
+        "cells_coverage_50",
+        "cells_coverage_90",
+        "cells_coverage_95",
+        "cells_nlpd",
     }
     assert metrics["knn_accuracy"].value > 0.8
     assert not folder.model_path.exists()

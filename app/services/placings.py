@@ -1,0 +1,130 @@
+"""New rows: matched with a fitted model's columns, placed on its map, and exported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from app.services import maps, server
+from lvmcore.data import Dataset, Matching, Table
+from lvmcore.errors import DataError
+from lvmcore.runs import to_csv_bytes, to_parquet_bytes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from lvmcore.runs.newrows import NewRows, Roles
+
+__all__ = [
+    "forget",
+    "matching",
+    "new_roles",
+    "new_rows",
+    "placed",
+    "placed_csv",
+    "placed_parquet",
+    "start_placing",
+]
+
+
+def new_roles(run: str, table: Table) -> Roles:
+    """Which columns of a table of new rows are no features: as they look, and as in the fit."""
+    from lvmcore.runs.newrows import propose_roles
+
+    return propose_roles(maps.model(run), table, maps.fitted_dataset(run))
+
+
+def matching(run: str, table: Table, roles: Roles) -> Matching:
+    """How the columns of a table meet those of a run's model, whether it can be used or not."""
+    from lvmcore.runs.newrows import matching_of
+
+    return matching_of(maps.model(run), table, maps.fitted_dataset(run), roles)
+
+
+def new_rows(run: str, table: Table, roles: Roles) -> NewRows:
+    """A table of new rows as a run's model takes it, with what is suspicious about it.
+
+    Raises:
+        DataError: a column is missing, or holds what cannot be used; or the run has no model.
+        UnsupportedError: the model cannot place new rows.
+    """
+    return _new_rows(server.home(), run, maps.attempt(run), table.digest, roles, table)
+
+
+@st.cache_resource(show_spinner="Matching the columns", max_entries=8)
+def _new_rows(
+    home: str | None, run: str, attempt: int, digest: str, roles: Roles, _table: Table
+) -> NewRows:
+    from lvmcore.runs.newrows import new_rows as made
+
+    del home, attempt, digest  # the cache's key
+    return made(maps.model(run), _table, maps.fitted_dataset(run), roles)
+
+
+def start_placing(run: str, rows: Dataset) -> str:
+    """Place rows on a run's map, unless that was done or is under way.
+
+    Returns:
+        The id of what places them.
+
+    Raises:
+        ConfigError: the queue is full.
+        DataError: there is no such run, or the rows cannot be kept.
+    """
+    from lvmcore.runs.project import projection_of
+
+    store = server.store()
+    fit = store.get(run)
+    store.put_dataset(rows)
+    spec = projection_of(fit, rows)
+    found = store.find(spec)
+    # A run that went on after its end has another model than the one that placed them then.
+    if found is not None and fit.ended is not None and found.submitted > fit.ended:
+        return found.id
+    placing = store.submit(spec)
+    server.launcher()
+    return placing
+
+
+def placed(placing: str) -> pd.DataFrame:
+    """What is known of rows that were placed; see ``lvmcore.runs.placing.Placement``.
+
+    Raises:
+        DataError: they are not placed, or the file cannot be read.
+    """
+    return _placed(server.home(), placing, maps.attempt(placing))
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _placed(home: str | None, placing: str, attempt: int) -> pd.DataFrame:
+    import pandas as pd
+
+    del attempt  # the cache's key
+    path = server.store_at(home).job_folder(placing).embedding_path
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise DataError(f"The placed rows in {path} cannot be read: {error}.") from error
+
+
+def placed_csv(placing: str, least: float) -> bytes:
+    """Placed rows as CSV, with a column that says which are decided."""
+    return to_csv_bytes(_decided(placing, least))
+
+
+def placed_parquet(placing: str, least: float) -> bytes:
+    """Placed rows as Parquet, with a column that says which are decided."""
+    return to_parquet_bytes(_decided(placing, least))
+
+
+def _decided(placing: str, least: float) -> pd.DataFrame:
+    from lvmcore.runs.placing import decided
+
+    return decided(placed(placing), least)
+
+
+def forget() -> None:
+    """Let go of what was kept of placed rows."""
+    for memory in (_new_rows, _placed):
+        memory.clear()

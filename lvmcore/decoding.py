@@ -1,0 +1,202 @@
+"""The data path once it is fitted: columns at points of the latent space, and under q(x)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lvmcore.kernels import RBF
+from lvmcore.psi import (
+    pair_weights,
+    psi1,
+    psi2_contraction,
+    psi2_products,
+    psi2_row_contraction,
+)
+from lvmcore.variational import LOG_2PI
+
+__all__ = ["DataDecoder", "ObservedRows"]
+
+# Columns whose second moments are made at a time; bounds memory, changes no result.
+COLUMNS_AT_A_TIME = 64
+
+
+@dataclass(frozen=True)
+class DataDecoder:
+    """Predicts columns at latent points, f(x) | data.
+
+    Attributes:
+        kernel: RBF.
+        Z: inducing inputs, [M, Q].
+        basis: T, so that b = k(x, Z) T is whitened, [M, M]; or [K, M, M], one a group of columns.
+        weights: W, E f(x) = k(x, Z) W, [M, D].
+        shrinkage: s, Var f_d(x) = k(x, x) − Σ_m b_m² s_md, [M, D].
+        noise: σ_d², [D].
+        groups: which of the K bases a column has, [D]; None where there is but one.
+    """
+
+    kernel: RBF
+    Z: Tensor
+    basis: Tensor
+    weights: Tensor
+    shrinkage: Tensor
+    noise: Tensor
+    groups: Tensor | None = None
+
+    def predict(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of f(x) (noise not included) at points X [N, Q], each [N, D]."""
+        K = self.kernel(X, self.Z)
+        known = K.new_empty(len(K), self.weights.shape[1])
+        for basis, columns in self._bases():
+            known[:, columns] = (K @ basis).square() @ self.shrinkage[:, columns]
+        return K @ self.weights, (self.kernel.diagonal(X)[:, None] - known).clamp_min(0)
+
+    def _bases(self) -> list[tuple[Tensor, Tensor | slice]]:
+        """Each basis with its columns."""
+        if self.groups is None:
+            return [(self.basis, slice(None))]
+        order = torch.argsort(self.groups, stable=True)
+        sizes = torch.bincount(self.groups, minlength=len(self.basis)).tolist()
+        return list(zip(self.basis, torch.split(order, sizes), strict=True))
+
+    @cached_property
+    def _second_moment(self) -> Tensor:
+        """S with Σ_d E f_d²/σ_d² = Σ_d k/σ_d² + tr[psi2_n S], [M, M]."""
+        moment = (self.weights / self.noise) @ self.weights.T
+        for basis, columns in self._bases():
+            spread = basis * (self.shrinkage / self.noise)[:, columns].sum(1)
+            moment = moment - spread @ basis.T
+        return moment
+
+    @cached_property
+    def _second_moments(self) -> Tensor:
+        """S_d with E f_d² = k + tr[psi2_n S_d], as ``pair_weights``, [D, M(M+1)/2]."""
+        M, D = self.weights.shape
+        moments = self.weights.new_empty(D, M * (M + 1) // 2)
+        for basis, columns in self._bases():
+            chosen = torch.arange(D, device=moments.device)[columns]
+            for block in torch.split(chosen, COLUMNS_AT_A_TIME):
+                W = self.weights[:, block].T
+                spread = (basis * self.shrinkage[:, block].T[:, None, :]) @ basis.T
+                moments[block] = pair_weights(W[:, :, None] * W[:, None, :] - spread)
+        return moments
+
+    def moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of f(x) for x ~ N(mean, diag variance), closed form, each [N, D].
+
+        E f_d = psi1 w_d and E f_d² = k + tr[psi2 S_d], so a row's own uncertainty is in it.
+        """
+        first = psi1(self.kernel, mean, variance, self.Z) @ self.weights
+        second = psi2_products(self.kernel, mean, variance, self.Z, self._second_moments)
+        return first, (self.kernel.variance + second - first.square()).clamp_min(0)
+
+    def observe(self, Y: Tensor) -> ObservedRows:
+        """What the observed cells of rows Y [B, D], NaN where missing, say of their places."""
+        observed = ~torch.isnan(Y)
+        precision = observed / self.noise
+        known = torch.where(observed, Y, 0.0)
+        constant = (
+            (observed * (LOG_2PI + self.noise.log())).sum(1)
+            + (known.square() * precision).sum(1)
+            + self.kernel.variance * precision.sum(1)
+        )
+        return ObservedRows(
+            self.kernel,
+            self.Z,
+            constant,
+            (known * precision) @ self.weights.T,
+            precision @ self._second_moments,
+        )
+
+    def expected_log_density(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """E log N(y_n | f(x_n), diag σ²) for x_n ~ N(mean, diag variance), closed form, [N]."""
+        prediction = psi1(self.kernel, mean, variance, self.Z) @ self.weights
+        square = (
+            (Y * (Y - 2 * prediction) / self.noise).sum(1)
+            + self.kernel.variance * (1 / self.noise).sum()
+            + psi2_contraction(self.kernel, mean, variance, self.Z, self._second_moment)
+        )
+        return -0.5 * ((LOG_2PI + self.noise.log()).sum() + square)
+
+    def log_density(self, Y: Tensor, X: Tensor) -> Tensor:
+        """Σ_d log N(y_nd | E f_d(x_n), Var f_d(x_n) + σ_d²) at points X [S, N, Q], [S, N].
+
+        The sum is over the cells that are not NaN.
+        """
+        mean, variance = self.predict(X.reshape(-1, X.shape[-1]))
+        shape = (*X.shape[:2], Y.shape[1])
+        total = variance.reshape(shape) + self.noise
+        square = (Y - mean.reshape(shape)).square()
+        cells = LOG_2PI + total.log() + square / total
+        return -0.5 * torch.where(torch.isnan(Y), 0.0, cells).sum(-1)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What ``from_arrays`` needs."""
+        return {
+            "data.variance": _numpy(self.kernel.variance),
+            "data.lengthscales": _numpy(self.kernel.lengthscales),
+            "data.Z": _numpy(self.Z),
+            "data.basis": _numpy(self.basis),
+            "data.weights": _numpy(self.weights),
+            "data.shrinkage": _numpy(self.shrinkage),
+            "data.noise": _numpy(self.noise),
+            **({} if self.groups is None else {"data.groups": self.groups.cpu().numpy()}),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> Self:
+        """Rebuild from ``arrays()``, on the device and in the dtype of ``like``."""
+        get = _getter(arrays, "data.", like)
+        kernel = RBF(get("variance"), get("lengthscales"))
+        groups = None
+        if "data.groups" in arrays:
+            groups = torch.as_tensor(arrays["data.groups"].copy()).to(like.device)
+        return cls(
+            kernel,
+            Z=get("Z"),
+            basis=get("basis"),
+            weights=get("weights"),
+            shrinkage=get("shrinkage"),
+            noise=get("noise"),
+            groups=groups,
+        )
+
+
+@dataclass(frozen=True)
+class ObservedRows:
+    """Rows of which some cells are observed, as a function of where they lie on the map.
+
+    Attributes:
+        kernel: RBF.
+        Z: inducing inputs, [M, Q].
+        constant: Σ_d log 2πσ_d² + (y_d² + v)/σ_d² over a row's observed cells, [B].
+        first: Σ_d y_d w_d/σ_d², [B, M].
+        second: Σ_d S_d/σ_d² with S_d as in ``DataDecoder``, [B, M(M+1)/2].
+    """
+
+    kernel: RBF
+    Z: Tensor
+    constant: Tensor
+    first: Tensor
+    second: Tensor
+
+    def expected_log_density(self, rows: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """E log N(observed cells | f(x), σ²) of ``rows`` for x ~ N(mean, diag variance), [n]."""
+        place = (self.kernel, mean, variance, self.Z)
+        fit = (psi1(*place) * self.first[rows]).sum(1)
+        return fit - 0.5 * (self.constant[rows] + psi2_row_contraction(*place, self.second[rows]))
+
+
+def _numpy(tensor: Tensor) -> NDArray[Any]:
+    return np.asarray(tensor.detach().cpu().numpy(), dtype=np.float64)
+
+
+def _getter(arrays: Mapping[str, NDArray[Any]], prefix: str, like: Tensor) -> Any:
+    return lambda name: torch.as_tensor(arrays[prefix + name].copy()).to(like)

@@ -1,0 +1,319 @@
+"""Fast LDGD: LDGD whose rows are placed by a network, fitted to a few rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lvmcore.base import Capabilities, Problem, to_numpy
+from lvmcore.decoding import DataDecoder
+from lvmcore.gplvm import LabelledMap, pca_start, snapshot_of, spread_points, thinned
+from lvmcore.inference import refine_rows
+from lvmcore.labels import row_weights
+from lvmcore.layers import LabelDecoder
+from lvmcore.networks import Encoder, network_arrays, restore_network, within_reach
+from lvmcore.parameters import (
+    Advanced,
+    BatchSize,
+    ClassWeight,
+    Components,
+    Device,
+    Doc,
+    Dtype,
+    Hidden,
+    Inducing,
+    LabelLikelihood,
+    LabelWeight,
+    LearningRate,
+    MaxIter,
+    Noise,
+    Range,
+    Seed,
+)
+from lvmcore.psi import psi1, psi_sums, sampled_sums
+from lvmcore.results import Posterior, Snapshot
+from lvmcore.stochastic import (
+    LONGEST_LABEL_STEP,
+    ROWS_PER_INDUCING,
+    Batches,
+    StochasticDataPath,
+    StochasticLabelPath,
+    step_length,
+)
+from lvmcore.training import Outcome, Schedule, train
+from lvmcore.variational import kl_standard_normal
+
+__all__ = ["FastLDGD"]
+
+FINAL_DRAWS = 8
+ROWS_AT_A_TIME = 4096
+# Beyond so many inducing inputs a batch's psi statistics are drawn, not computed in closed form.
+MOST_PSI_INDUCING = 32
+
+
+class FastLDGD(LabelledMap):
+    """LDGD with q(x_n) from a network, for long tables and for many new rows.
+
+    The model is LDGD's: x_n ~ N(0, I) drives Gaussian processes to the columns and to the labels.
+    Here q(x_n) = N(mean(y_n), diag variance(y_n)) comes from a network that sees the columns alone,
+    never the label, so that a new row takes one forward pass and the number of parameters does not
+    grow with the table. Each step estimates
+
+    ELBO = Σ_n [E log p(y_n | f) + w E log p(label_n | f) − KL(q(x_n) ‖ N(0, I))] − KL(q(V) ‖ p)
+
+    from a batch of rows, without bias. Adam moves the network, the kernels and the inducing inputs;
+    both q(V) follow by natural gradients, which for the columns is their exact optimum for a
+    running mean of the psi statistics, and the noise follows what they leave. A table that fits
+    into one batch is fitted by the collapsed bound itself, and ``elbo_`` is the collapsed bound
+    over all rows in any case.
+
+    Attributes:
+        classes_: the classes, sorted, [C].
+        relevance_: ``data`` and ``labels`` hold α = 1/ℓ² of each path, [Q].
+        inducing_inputs_: ``data`` and ``labels`` hold Z of each path, [M, Q].
+        noise_variance_: σ_d² of the columns that vary, standardised units, [D].
+    """
+
+    key: ClassVar[str] = "fast_ldgd"
+    title: ClassVar[str] = "Fast LDGD"
+    summary: ClassVar[str] = (
+        "LDGD for long tables: a network places the rows, thousands of new ones a second."
+    )
+    paper: ClassVar[str] = "Ziaei et al. 2024"
+    order: ClassVar[int] = 5
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        labels="required",
+        missing_labels=True,
+        sampling=True,
+        uncertainty=True,
+        bound=True,
+        amortised=True,
+    )
+    label_draws: ClassVar[int] = 16
+
+    _encoder: Encoder
+
+    def __init__(
+        self,
+        *,
+        n_components: Components = None,
+        n_inducing: Inducing = 25,
+        max_iter: MaxIter = 1000,
+        label_weight: LabelWeight = 1.0,
+        class_weight: ClassWeight = "equal",
+        likelihood: LabelLikelihood = "probit",
+        n_hidden: Hidden = 128,
+        batch_size: BatchSize = 512,
+        n_refinement: Annotated[
+            int,
+            Range(0, 1000),
+            Doc("Steps by which each new row's place is improved on the network's answer."),
+            Advanced(),
+        ] = 0,
+        noise: Noise = "column",
+        learning_rate: LearningRate = 0.02,
+        device: Device = "auto",
+        dtype: Dtype = "float64",
+        random_state: Seed = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_inducing = n_inducing
+        self.max_iter = max_iter
+        self.label_weight = label_weight
+        self.class_weight = class_weight
+        self.likelihood = likelihood
+        self.n_hidden = n_hidden
+        self.batch_size = batch_size
+        self.n_refinement = n_refinement
+        self.noise = noise
+        self.learning_rate = learning_rate
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+
+    @classmethod
+    def suggest(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Any]:
+        """More inducing inputs, steps and hidden units for longer tables."""
+        del n_columns
+        if n_rows > 5000:
+            return {"n_inducing": 100, "max_iter": 4000, "n_hidden": 256}
+        return {"n_inducing": 50, "max_iter": 2000} if n_rows > 1000 or n_classes > 5 else {}
+
+    def _fit(self, problem: Problem) -> Outcome:
+        M = self._inducing_count(len(problem.Y))
+        fit = _Fit(self, problem, M)
+        cells = problem.Y.numel() + round(self.label_weight * fit.signs.numel())
+        outcome = train(
+            fit,
+            Schedule.for_batches(
+                self.max_iter,
+                self.learning_rate,
+                cells,
+                n_rows=len(fit.Y),
+                size=fit.batches.size,
+            ),
+            problem.callback,
+            draws=FINAL_DRAWS,
+            checkpoint=problem.checkpoint,
+        )
+        self._encoder = fit.encoder
+        with torch.no_grad():
+            mean, variance = fit.encode(fit.Y)
+            sums = psi_sums(fit.data.kernel, mean, variance, fit.data.Z, fit.Y)
+            self._decoder = fit.data.decoder(fit.data.optimum(sums))
+            self._label_decoder = fit.labels.decoder()
+        self.embedding_ = Posterior(to_numpy(mean), to_numpy(variance))
+        self._codes = np.asarray(self._labels.codes)
+        paths = {"data": fit.data, "labels": fit.labels}
+        self.relevance_ = {name: to_numpy(p.kernel.relevance) for name, p in paths.items()}
+        self.inducing_inputs_ = {name: to_numpy(p.Z) for name, p in paths.items()}
+        return outcome
+
+    def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.no_grad():
+            mean, log_variance = self._encoder(Y)
+        mean, variance = mean.double(), log_variance.double().exp()
+        if self.n_refinement:
+            return refine_rows(self._decoder, Y, mean, variance, max_iter=self.n_refinement)
+        return mean, variance
+
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = super()._get_state()
+        return arrays | network_arrays(self._encoder, "encoder."), facts
+
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        del facts
+        like = self._to_tensor(np.zeros(1))
+        self._decoder = DataDecoder.from_arrays(arrays, like.double())
+        self._label_decoder = LabelDecoder.from_arrays(arrays, like.double())
+        self._codes = np.asarray(arrays["codes"])
+        D, Q = self._decoder.weights.shape[1], self._decoder.Z.shape[1]
+        self._encoder = Encoder(D, self.n_hidden, Q, like, torch.Generator())
+        restore_network(self._encoder, arrays, "encoder.")
+
+
+class _Fit:
+    """The objective: data term, label term and the divergences, from all rows or from a batch."""
+
+    def __init__(self, settings: FastLDGD, problem: Problem, n_inducing: int) -> None:
+        Y, generator = problem.Y, problem.generator
+        self.Y, self.generator = Y, generator
+        start = pca_start(problem)
+        Q = problem.n_components
+        self.encoder = Encoder(Y.shape[1], settings.n_hidden, Q, Y, generator)
+        self.encoder.start(Y, start)
+        X, _ = self.encode(Y)
+        # Kernels, inducing inputs and sums are in float64 whatever the network computes in.
+        self.data = StochasticDataPath(
+            spread_points(X, n_inducing, generator),
+            settings._start_noise(problem).double(),
+            Y,
+        )
+        Z = spread_points(X, n_inducing, generator)
+        self.labels = StochasticLabelPath(Z, problem.n_classes, settings.likelihood).to(Y.device)
+        self.batches = Batches(len(Y), settings.batch_size, generator)
+        assert problem.classes is not None
+        codes = problem.classes.to(Y.device)
+        one_hot = torch.nn.functional.one_hot(codes.clamp_min(0), problem.n_classes)
+        self.signs = (2 * one_hot - 1).double()
+        weights = settings.label_weight * row_weights(codes.cpu().numpy(), settings.class_weight)
+        self.weights = torch.as_tensor(weights).to(Y.device)
+        self.label_step = step_length(self.batches.size, n_inducing, most=LONGEST_LABEL_STEP)
+        self.exact_psi = self.batches.whole or n_inducing <= MOST_PSI_INDUCING
+        self._prime(n_inducing)
+
+    def _prime(self, n_inducing: int) -> None:
+        """Start q(V) of the data from as many rows as its running mean will hold."""
+        wanted = max(self.batches.size, ROWS_PER_INDUCING * n_inducing)
+        rows = torch.randperm(len(self.Y), generator=self.generator)[:wanted]
+        with torch.no_grad():
+            Y = self.Y[rows.to(self.Y.device)]
+            sums = psi_sums(self.data.kernel, *self.encode(Y), self.data.Z, Y)
+            self.data.prime(sums, len(Y))
+
+    def encode(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        """q(x) of many rows, float64; no gradient."""
+        with torch.no_grad():
+            parts = [self.encoder(some) for some in torch.split(Y, ROWS_AT_A_TIME)]
+        mean, log_variance = (torch.cat(part).double() for part in zip(*parts, strict=True))
+        return mean, log_variance.exp()
+
+    def parameters(self) -> Iterable[torch.nn.Parameter]:
+        return [p for part in self._parts() for p in part.parameters()]
+
+    def state(self) -> Iterable[Tensor]:
+        return [
+            *(tensor for part in self._parts() for tensor in part.buffers()),
+            *self.batches.buffers(),
+        ]
+
+    def _parts(self) -> tuple[Encoder, StochasticDataPath, StochasticLabelPath]:
+        return self.encoder, self.data, self.labels
+
+    def held(self) -> Iterable[torch.nn.Parameter]:
+        return [self.data.log_noise]
+
+    def batch_terms(self) -> dict[str, Tensor]:
+        rows = self.batches.next().to(self.Y.device)
+        Y = self.Y[rows]
+        mean, log_variance = self.encoder(Y)
+        mean, variance = mean.double(), log_variance.double().exp()
+        scale = len(self.Y) / len(Y)
+        label_kl = self.labels.kl()
+        X = self._draw(mean, variance, 1)
+        if self.exact_psi:
+            sums = psi_sums(self.data.kernel, mean, variance, self.data.Z, Y.double())
+        else:
+            sums = sampled_sums(self.data.kernel, X[0], self.data.Z, Y)
+        return {
+            "data fit": self.data.batch_bound(sums, Y, self._excess(mean, variance, Y)),
+            "label fit": self._label_fit(rows, X, scale),
+            "KL of the map": -scale * kl_standard_normal(mean, variance).sum(),
+            "KL of the label functions": -label_kl,
+        }
+
+    def terms(self, draws: int = 1) -> dict[str, Tensor]:
+        with torch.no_grad():
+            mean, variance = self.encode(self.Y)
+            sums = psi_sums(self.data.kernel, mean, variance, self.data.Z, self.Y)
+            rows = torch.arange(len(self.Y), device=self.Y.device)
+            label_fit = [
+                self._label_fit(some, self._draw(mean[some], variance[some], draws), 1.0)
+                for some in torch.split(rows, ROWS_AT_A_TIME)
+            ]
+            return {
+                "data fit": self.data.best_bound(sums, self.Y),
+                "label fit": torch.stack(label_fit).sum(),
+                "KL of the map": -kl_standard_normal(mean, variance).sum(),
+                "KL of the label functions": -self.labels.kl(),
+            }
+
+    def _excess(self, mean: Tensor, variance: Tensor, Y: Tensor) -> Tensor | None:
+        """psi1ᵀ times what cells are further out than the network sees, [M, D]; mostly none is."""
+        beyond = Y - within_reach(Y)
+        if not bool(beyond.any()):
+            return None
+        with torch.no_grad():
+            return psi1(self.data.kernel, mean, variance, self.data.Z).T @ beyond.double()
+
+    def _draw(self, mean: Tensor, variance: Tensor, draws: int) -> Tensor:
+        """Places of rows drawn from q(x), [draws, n, Q]."""
+        noise = torch.randn((draws, *mean.shape), generator=self.generator, dtype=torch.float64)
+        return mean + variance.sqrt() * noise.to(mean)
+
+    def _label_fit(self, rows: Tensor, X: Tensor, scale: float) -> Tensor:
+        weights = scale * self.weights[rows]
+        known = torch.nonzero(weights)[:, 0]
+        signs = self.signs[rows][known]
+        return self.labels.batch_fit(X[:, known], signs, weights[known], self.label_step)
+
+    def snapshot(self) -> Snapshot:
+        relevance = {"data": self.data.kernel.relevance, "labels": self.labels.kernel.relevance}
+        rows = thinned(len(self.Y))
+        mean, _ = self.encode(self.Y[rows])
+        return snapshot_of(mean, relevance, "labels", rows)

@@ -1,0 +1,215 @@
+"""The run that fills the missing cells of a table with a fitted model, and checks itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lvmcore.base import LatentVariableModel
+from lvmcore.checkpoint import Checkpoint
+from lvmcore.data import Dataset
+from lvmcore.errors import CancelledError, DataError, UnsupportedError
+from lvmcore.persistence import write_atomically
+from lvmcore.runs.artifacts import to_parquet_bytes
+from lvmcore.runs.execute import (
+    Reason,
+    StoppedError,
+    Watch,
+    describe_error,
+    end,
+    log_error,
+    make_model,
+    rows_to_fit,
+)
+from lvmcore.runs.files import write_json
+from lvmcore.runs.folder import JobFolder, State
+from lvmcore.runs.hidden import SEED, HiddenCells, figures, hide, predict_hidden
+from lvmcore.runs.placing import features_of
+from lvmcore.runs.spec import Job, JobSpec, Metric, now
+from lvmcore.runs.store import Store
+
+__all__ = ["completed", "fill", "imputation_of", "refuse_complete_models"]
+
+#: Share of the known cells that the self-check hides.
+SHARE = 0.1
+_NOTHING_KEPT = "Stopped before the table was filled."
+_NOT_CHECKED = "Stopped before the check was done: the filled table was kept."
+
+
+def imputation_of(job: Job) -> JobSpec:
+    """What fills the missing cells of a fitted run's own table, and checks how well.
+
+    Args:
+        job: the fitted run.
+    """
+    spec = job.spec
+    return JobSpec(
+        dataset=spec.dataset,
+        dataset_name=spec.dataset_name,
+        model=spec.model,
+        parameters=spec.parameters,
+        name=f"Missing cells by {job.name}",
+        kind="impute",
+        run=job.id,
+    )
+
+
+def fill(folder: JobFolder, store: Store, should_stop: Callable[[], Reason | None]) -> State:
+    """Fill the missing cells of a run's dataset with the model of the fitted run that it names.
+
+    ``completed.parquet`` holds the table (``completed``); no model is fitted for it. The check
+    hides a tenth of the known cells, fits the model anew without them, and compares what it fills
+    in: ``metrics.json``. The caller holds the folder's lock.
+
+    Args:
+        folder: a run of kind "impute" that has not begun.
+        store: where its dataset and the fitted run are.
+        should_stop: asked at every step of the check's fit; the filled table is kept.
+
+    Returns:
+        The state in which the run ended; the same as its status.json.
+    """
+    state = dataclasses.replace(folder.state(), status="running", stage="preparing", started=now())
+    watch = Watch(folder, should_stop, None)
+    try:
+        folder.write_state(state)
+        dataset, notes = _complete(folder, store)
+        state = dataclasses.replace(state, stage="fitting", notes=notes)
+        folder.write_state(state)
+        reason = should_stop()
+        if reason is not None:
+            raise StoppedError(reason)
+        with closing(watch):
+            metrics = _check(folder, dataset, watch)
+        stored = {key: dataclasses.asdict(metric) for key, metric in metrics.items()}
+        write_json(folder.metrics_path, stored)
+    except (StoppedError, CancelledError) as stop:
+        found = stop.reason if isinstance(stop, StoppedError) else watch.stopped
+        kept = folder.completed_path.is_file()
+        message = _NOT_CHECKED if kept else _NOTHING_KEPT
+        return end(folder, state.ending(found or "interrupted", message=message))
+    except Exception as error:
+        message, kind = describe_error(error)
+        if kind == "Unexpected":
+            log_error(folder, error)
+        return end(folder, state.ending("failed", message=message, error=kind))
+    return end(folder, state.ending("done"))
+
+
+def _complete(folder: JobFolder, store: Store) -> tuple[Dataset, tuple[str, ...]]:
+    """Write the filled table; returns the dataset and sentences on what was filled and left out."""
+    spec = folder.spec()
+    fit = store.get(spec.run)
+    if not fit.has_model:
+        raise DataError(f"The run {fit.name} is {fit.status}: expected one that has a model.")
+    model, dataset = store.load_model(spec.run), store.get_dataset(spec.dataset)
+    refuse_complete_models(model)
+    rows = dataset.rows_with_cells()
+    frame = completed(model, rows)
+    write_atomically(folder.completed_path, to_parquet_bytes(frame))
+    gaps = int(np.isnan(rows.X).sum())
+    cells = "1 missing cell was" if gaps == 1 else f"{gaps:,} missing cells were"
+    return dataset, (*rows.notes[len(dataset.notes) :], f"{cells} filled by {fit.name}.")
+
+
+def refuse_complete_models(model: LatentVariableModel) -> None:
+    """Refuse a model that needs every cell.
+
+    Raises:
+        UnsupportedError: it does.
+    """
+    if not model.capabilities.missing_cells:
+        raise UnsupportedError(
+            f"{model.title} cannot fill missing cells: it needs every cell. Fit a model that takes "
+            "missing cells, such as the Bayesian GPLVM."
+        )
+
+
+def completed(model: LatentVariableModel, dataset: Dataset) -> pd.DataFrame:
+    """A table with its missing cells filled.
+
+    Args:
+        model: a fitted model that takes missing cells.
+        dataset: rows with its features.
+
+    Returns:
+        ``row_id``; each feature in its own units; and for each that had missing cells
+        ``<name> sd``, the standard deviation of what was filled in (0 for a cell that was known),
+        and ``<name> imputed``. In a feature that is learned as log(1 + x) what was filled in is a
+        median, and its sd half the width of the interval of one sd.
+    """
+    filled = model.impute(features_of(model, dataset))
+    gaps, sd = np.isnan(dataset.X), np.sqrt(filled.variance)
+    values = dataset.in_units(filled.mean)
+    width = 0.5 * (dataset.in_units(filled.mean + sd) - dataset.in_units(filled.mean - sd))
+    columns: dict[str, Any] = {"row_id": dataset.row_ids.tolist()}
+    for d, name in enumerate(dataset.feature_names):
+        columns[_free(name, columns)] = values[:, d]
+        if gaps[:, d].any():
+            spread = (width if dataset.log1p[d] else sd)[:, d]
+            columns[_free(f"{name} sd", columns)] = np.where(gaps[:, d], spread, 0.0)
+            columns[_free(f"{name} imputed", columns)] = gaps[:, d]
+    return pd.DataFrame(columns)
+
+
+def _free(name: str, taken: dict[str, Any]) -> str:
+    """``name``, or a name like it where a column has it already."""
+    found, number = name, 2
+    while found in taken:
+        found, number = f"{name} ({number})", number + 1
+    return found
+
+
+def _check(folder: JobFolder, dataset: Dataset, watch: Watch) -> dict[str, Metric]:
+    """Hide a tenth of the known cells, fit anew without them, and compare."""
+    model = make_model(folder.spec())
+    whole, _ = rows_to_fit(dataset, type(model))
+    hidden = hide(whole.X, SHARE)
+    left = dataclasses.replace(whole, X=np.where(hidden, np.nan, whole.X))
+    fitted, _ = rows_to_fit(left, type(model))
+    X = pd.DataFrame(fitted.X, columns=list(fitted.learned_names))
+    y = None if model.capabilities.labels == "none" else fitted.labels
+    model._fit_from(X, y, callback=watch, checkpoint=Checkpoint(folder.checkpoint_path))
+    if watch.stopped is not None:
+        raise StoppedError(watch.stopped)
+    folder.write_state(dataclasses.replace(folder.state(), stage="measuring"))
+    kept = [whole.feature_names.index(name) for name in fitted.feature_names]
+    return _figures(model, fitted, whole.X[:, kept], hidden[:, kept])
+
+
+def _figures(
+    model: LatentVariableModel,
+    fitted: Dataset,
+    X: NDArray[np.float64],
+    hidden: NDArray[np.bool_],
+) -> dict[str, Metric]:
+    cells = predict_hidden(model, fitted, X, hidden)
+    how = (
+        f"A tenth of the known cells ({int(hidden.sum()):,}, seed {SEED}) were hidden, the model "
+        "was fitted anew without them with the settings of the run, and it filled them in from "
+        "the other cells of their rows, labels unused."
+    )
+    unit = "in standard deviations of the cells that were left"
+    error = f"Root mean square over the hidden cells of what was filled in less the truth, {unit}."
+    by_means = dataclasses.replace(cells, mean=np.zeros_like(cells.mean))
+    return {
+        "impute_rmse": Metric("error of filled cells (RMSE)", _rmse(cells), f"{error} {how}"),
+        "impute_rmse_means": Metric(
+            "error of column means (RMSE)",
+            _rmse(by_means),
+            f"The same for the mean of the cells that were left in each column, {unit}.",
+        ),
+        **figures(cells, how),
+    }
+
+
+def _rmse(cells: HiddenCells) -> float | None:
+    if not len(cells.truth):
+        return None
+    return float(np.sqrt(np.square(cells.mean - cells.truth).mean()))

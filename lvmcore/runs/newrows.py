@@ -1,0 +1,206 @@
+"""What another table is to a fitted model: which columns, which label, which other units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lvmcore.base import LatentVariableModel
+from lvmcore.data import (
+    Dataset,
+    Matching,
+    Suspicion,
+    Table,
+    Typical,
+    dataset_like,
+    match_columns,
+    other_units,
+    propose_row_id,
+)
+from lvmcore.data.matching import quoted
+from lvmcore.errors import DataError, UnsupportedError
+
+__all__ = [
+    "NewRows",
+    "Roles",
+    "features_known_to",
+    "matching_of",
+    "new_rows",
+    "propose_roles",
+]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Columns of a table of new rows that are no features.
+
+    Attributes:
+        row_id: column that names the rows; None numbers them from 1.
+        label: column of classes to compare with; None for none.
+    """
+
+    row_id: str | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """A table of new rows, ready to be placed.
+
+    Attributes:
+        dataset: its features, made as those of the fit; its notes say all that follows.
+        matching: how its columns were found.
+        suspicions: columns that look as if they were in other units.
+        unknown_labels: labels in it that the model does not know.
+        incomplete: rows that the model cannot place, as they lack a cell.
+        medians: of each of the model's columns of numbers here and in the fit, in the table's own
+            units; NaN where there is none to tell.
+        notes: what the dataset has to say beyond the matching.
+    """
+
+    dataset: Dataset
+    matching: Matching
+    suspicions: tuple[Suspicion, ...]
+    unknown_labels: tuple[str, ...]
+    incomplete: int
+    medians: dict[str, tuple[float, float]]
+    notes: tuple[str, ...]
+
+
+def features_known_to(model: LatentVariableModel, table: Table) -> list[str]:
+    """Names of the features that a model needs, in its order.
+
+    Raises:
+        DataError: the model knows no names, and the table has not as many columns of numbers.
+    """
+    if hasattr(model, "feature_names_in_"):
+        return [str(name) for name in model.feature_names_in_]
+    numbers = [
+        str(name)
+        for name, column in table.frame.items()
+        if pd.api.types.is_numeric_dtype(column.dtype)
+    ]
+    if len(numbers) != model.n_features_in_:
+        raise DataError(
+            f"The model was fitted to {model.n_features_in_} columns without names, and "
+            f"{table.name!r} has {len(numbers)} columns of numbers: expected as many, in the same "
+            "order."
+        )
+    return numbers
+
+
+def propose_roles(model: LatentVariableModel, table: Table, fitted: Dataset | None) -> Roles:
+    """The row id by its looks, and the label by the name that it had in the fit.
+
+    Args:
+        model: a fitted model.
+        table: the new rows.
+        fitted: the rows of the fit; None where they are not at hand.
+    """
+    used = matching_of(model, table, fitted, Roles())
+    features = set(used.columns.values())
+    row_id = propose_row_id(table)
+    label = None
+    if fitted is not None and fitted.label_name is not None:
+        found = match_columns(table, [fitted.label_name], origin=[fitted.label_name])
+        label = next(iter(found.columns.values()), None)
+    return Roles(
+        None if row_id in features or row_id == label else row_id,
+        None if label in features else label,
+    )
+
+
+def new_rows(
+    model: LatentVariableModel, table: Table, fitted: Dataset | None, roles: Roles
+) -> NewRows:
+    """Make the features of a model of another table, and look for what is wrong with them.
+
+    Args:
+        model: a fitted model.
+        table: the new rows.
+        fitted: the rows of the fit; None where they are not at hand.
+        roles: which columns are no features.
+
+    Raises:
+        DataError: a column is missing, or holds what cannot be used.
+        UnsupportedError: the model cannot place new rows.
+    """
+    if not model.capabilities.new_rows:
+        raise UnsupportedError(f"{type(model).__name__} cannot place new rows on its map.")
+    names = features_known_to(model, table)
+    takes_missing = model.capabilities.missing_cells
+    matching = matching_of(model, table, fitted, roles)
+    dataset = dataset_like(
+        table,
+        names,
+        row_id=roles.row_id,
+        label=roles.label,
+        origin=fitted,
+        missing_cells=takes_missing,
+    )
+    called = [matching.columns.get(source.column, source.column) for source in matching.sources]
+    typical = _typical(model, matching) if fitted is None else Typical.of(fitted)
+    absent = np.isnan(dataset.X).any(axis=1)
+    said = {*matching.notes(), matching.missing_note()}
+    suspicions = other_units(dataset.in_units(dataset.X), called, typical)
+    unknown = _unknown(model, dataset)
+    further = [suspicion.text for suspicion in suspicions]
+    if unknown:
+        further.append(f"Labels that the model does not know: {quoted(unknown)}.")
+    return NewRows(
+        dataset=replace(dataset, notes=(*dataset.notes, *further)),
+        matching=matching,
+        suspicions=suspicions,
+        unknown_labels=unknown,
+        incomplete=0 if takes_missing else int(absent.sum()),
+        medians=_medians(matching, dataset, fitted),
+        notes=tuple(note for note in dataset.notes if note not in said),
+    )
+
+
+def matching_of(
+    model: LatentVariableModel, table: Table, fitted: Dataset | None, roles: Roles
+) -> Matching:
+    """How the columns of a table meet those of a model, refused or not; see ``new_rows``."""
+    origin: Sequence[str] = () if fitted is None else list(map(str, fitted.frame.columns))
+    return match_columns(
+        table,
+        features_known_to(model, table),
+        origin=origin,
+        others={roles.row_id, roles.label} - {None},
+    )
+
+
+def _typical(model: LatentVariableModel, matching: Matching) -> Typical:
+    """The columns of the fit as far as the model itself tells: means and sds for the medians."""
+    known = model._standardiser
+    plain = np.array([source.kind == "plain" for source in matching.sources])
+    return Typical(np.where(plain & ~known.constant, known.mean, np.nan), known.scale)
+
+
+def _medians(
+    matching: Matching, dataset: Dataset, fitted: Dataset | None
+) -> dict[str, tuple[float, float]]:
+    here = dataset.in_units(dataset.X)
+    there = np.full((1, here.shape[1]), np.nan) if fitted is None else fitted.in_units(fitted.X)
+    return {
+        source.column: (_median(here[:, d]), _median(there[:, d]))
+        for d, source in enumerate(matching.sources)
+        if source.kind != "level"
+    }
+
+
+def _median(cells: NDArray[np.float64]) -> float:
+    known = cells[~np.isnan(cells)]
+    return float(np.median(known)) if len(known) else float("nan")
+
+
+def _unknown(model: LatentVariableModel, dataset: Dataset) -> tuple[str, ...]:
+    if model.capabilities.labels == "none" or dataset.labels is None:
+        return ()
+    known = {str(name) for name in getattr(model, "classes_", ())}
+    return tuple(name for name in dataset.classes if name not in known)

@@ -1,0 +1,115 @@
+"""The run that places new rows on the map of a fitted one."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+
+from lvmcore.errors import CancelledError, DataError
+from lvmcore.persistence import write_atomically
+from lvmcore.results import FitStep
+from lvmcore.runs.artifacts import to_parquet_bytes
+from lvmcore.runs.events import EventLog
+from lvmcore.runs.execute import Reason, describe_error, model_class, rows_to_fit
+from lvmcore.runs.files import write_json
+from lvmcore.runs.folder import JobFolder, State
+from lvmcore.runs.placing import Placement, place
+from lvmcore.runs.spec import Job, JobSpec, now
+
+if TYPE_CHECKING:
+    from lvmcore.data import Dataset
+    from lvmcore.runs.store import Store
+
+__all__ = ["fitted_rows", "project", "projection_of"]
+
+_NOTHING_KEPT = "Stopped before all rows were placed."
+
+
+def projection_of(job: Job, rows: Dataset) -> JobSpec:
+    """What places rows on the map of a fitted run.
+
+    Args:
+        job: the fitted run.
+        rows: made as its features (``dataset_like``); to be put in the store.
+    """
+    spec = job.spec
+    return JobSpec(
+        dataset=rows.digest,
+        dataset_name=rows.name,
+        model=spec.model,
+        parameters=spec.parameters,
+        name=f"{rows.name} on the map of {job.name}",
+        kind="project",
+        run=job.id,
+    )
+
+
+def fitted_rows(store: Store, spec: JobSpec) -> Dataset:
+    """The rows that a run is fitted to.
+
+    Raises:
+        DataError: its dataset is gone.
+    """
+    return rows_to_fit(store.get_dataset(spec.dataset), model_class(spec.model))[0]
+
+
+def project(folder: JobFolder, store: Store, should_stop: Callable[[], Reason | None]) -> State:
+    """Place the rows that the folder's spec.json asks for, and leave what is known of them there.
+
+    ``embedding.parquet`` holds the frame of the placement, ``metrics.json`` its figures. The caller
+    holds the folder's lock.
+
+    Args:
+        folder: a run of kind "project" that has not begun.
+        store: where its dataset and the fitted run are.
+        should_stop: asked after every few rows; a reason ends the run, and nothing is kept.
+
+    Returns:
+        The state in which the run ended; the same as its status.json.
+    """
+    state = dataclasses.replace(folder.state(), status="running", stage="placing", started=now())
+    try:
+        folder.write_state(state)
+        placement = _place(folder, store, should_stop)
+        write_atomically(folder.embedding_path, to_parquet_bytes(placement.frame))
+        stored = {key: dataclasses.asdict(metric) for key, metric in placement.metrics.items()}
+        write_json(folder.metrics_path, stored)
+        state = state.ending("done", notes=placement.notes)
+    except CancelledError:
+        state = state.ending(should_stop() or "interrupted", message=_NOTHING_KEPT)
+    except Exception as error:
+        message, kind = describe_error(error)
+        if kind == "Unexpected":
+            _log(folder, error)
+        state = state.ending("failed", message=message, error=kind)
+    try:
+        folder.write_state(state)
+        folder.clear_up()
+    except OSError as error:
+        _log(folder, error)
+    return state
+
+
+def _place(folder: JobFolder, store: Store, should_stop: Callable[[], Reason | None]) -> Placement:
+    spec, began = folder.spec(), time.monotonic()
+    fit = store.get(spec.run)
+    if not fit.finished:
+        raise DataError(f"The run {fit.name} is {fit.status}: expected one that has ended.")
+    model, rows = store.load_model(spec.run), store.get_dataset(spec.dataset)
+    with closing(EventLog(folder.events_path)) as log:
+
+        def tell(done: int, total: int) -> bool:
+            log.add(FitStep(done, total, time.monotonic() - began, math.nan))
+            return should_stop() is not None
+
+        return place(model, rows, fitted_rows(store, fit.spec), tell)
+
+
+def _log(folder: JobFolder, error: BaseException) -> None:
+    with suppress(OSError), folder.log_path.open("a", encoding="utf-8") as log:
+        traceback.print_exception(error, file=log)

@@ -1,0 +1,161 @@
+"""The commands ``lvmcore transform`` and ``impute``: a table and a fitted model."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.text import Text
+
+from lvmcore.base import LatentVariableModel
+from lvmcore.data import Dataset, Table, dataset_like, read_table
+from lvmcore.errors import ConfigError, DataError
+from lvmcore.models import load
+from lvmcore.persistence import write_atomically
+from lvmcore.runs.artifacts import to_csv_bytes, to_parquet_bytes
+from lvmcore.runs.command import read_source
+from lvmcore.runs.execute import rows_to_fit
+from lvmcore.runs.filling import completed, refuse_complete_models
+from lvmcore.runs.folder import JobFolder
+from lvmcore.runs.newrows import Roles, features_known_to, new_rows, propose_roles
+from lvmcore.runs.placing import decided, place
+
+__all__ = ["impute", "transform"]
+
+
+def transform(arguments: argparse.Namespace) -> int:
+    """Place the rows of a table on a model's map, and write what is known of them.
+
+    Args:
+        arguments: what ``lvmcore.cli`` parsed.
+
+    Returns:
+        The exit status, 0.
+
+    Raises:
+        LatentboardError: the model, the table or the two together cannot be used.
+    """
+    console = Console(highlight=False)
+    write = _writer(arguments.out)
+    model = load(_model_path(arguments.model))
+    table = read_source(arguments)
+    fitted = _fitted(arguments, model)
+    rows = new_rows(model, table, fitted, _roles(arguments, model, table, fitted, console))
+    placement = place(model, rows.dataset, fitted)
+    _keep(arguments.out, write(decided(placement.frame, arguments.abstain)))
+    notes = (note for note in rows.dataset.notes if note not in table.notes)
+    for note in (*table.notes, *notes, *placement.notes):
+        _say(console, f"  {note}")
+    n, dimensions = len(placement.frame), model.embedding_.mean.shape[1]
+    placed = "1 row" if n == 1 else f"{n:,} rows"
+    _say(console, f"{placed} placed in {dimensions} dimensions by {model.title}.")
+    for metric in placement.metrics.values():
+        value = "not measured" if metric.value is None else f"{metric.value:g}"
+        _say(console, f"  {metric.label}: {value}. {metric.protocol}")
+    _say(console, f"Kept in {arguments.out}")
+    return 0
+
+
+def impute(arguments: argparse.Namespace) -> int:
+    """Fill the missing cells of a table, and write it.
+
+    Args:
+        arguments: what ``lvmcore.cli`` parsed.
+
+    Returns:
+        The exit status, 0.
+
+    Raises:
+        LatentboardError: the model, the table or the two together cannot be used.
+    """
+    console = Console(highlight=False)
+    write = _writer(arguments.out)
+    model = load(_model_path(arguments.model))
+    refuse_complete_models(model)
+    table = read_source(arguments)
+    roles = propose_roles(model, table, None)
+    if arguments.row_id is not None or arguments.no_row_id:
+        roles = replace(roles, row_id=arguments.row_id)
+    elif roles.row_id is not None:
+        _say(console, f"Row id: {roles.row_id}, by its looks (--row-id or --no-row-id decide).")
+    rows = new_rows(model, table, None, roles).dataset
+    frame = completed(model, rows)
+    _keep(arguments.out, write(frame))
+    for note in (*table.notes, *(note for note in rows.notes if note not in table.notes)):
+        _say(console, f"  {note}")
+    gaps = int(np.isnan(rows.X).sum())
+    cells = "1 missing cell" if gaps == 1 else f"{gaps:,} missing cells"
+    _say(console, f"{cells} of {rows.X.size:,} filled by {model.title}.")
+    _say(console, f"Kept in {arguments.out}")
+    return 0
+
+
+def _keep(path: Path, content: bytes) -> None:
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def _roles(
+    arguments: argparse.Namespace,
+    model: LatentVariableModel,
+    table: Table,
+    fitted: Dataset | None,
+    console: Console,
+) -> Roles:
+    """The row id and the label: as given, else as they look."""
+    roles = propose_roles(model, table, fitted)
+    if arguments.row_id is not None or arguments.no_row_id:
+        roles = replace(roles, row_id=arguments.row_id)
+    elif roles.row_id is not None:
+        _say(console, f"Row id: {roles.row_id}, by its looks (--row-id or --no-row-id decide).")
+    if arguments.label is not None or arguments.no_label:
+        roles = replace(roles, label=arguments.label)
+    elif roles.label is not None:
+        _say(console, f"Label: {roles.label}, as in the fit (--label or --no-label decide).")
+    return roles
+
+
+def _fitted(arguments: argparse.Namespace, model: LatentVariableModel) -> Dataset | None:
+    """The rows of the fit: from the table given, else from the store that the run is in."""
+    if arguments.fitted is not None:
+        table = read_table(arguments.fitted)
+        whole = dataset_like(
+            table, features_known_to(model, table), missing_cells=model.capabilities.missing_cells
+        )
+        return whole if model.capabilities.missing_cells else whole.complete_rows()
+    folder = JobFolder(arguments.model)
+    if not folder.exists():
+        return None
+    stored = arguments.model.absolute().parent.parent / "datasets" / folder.spec().dataset
+    return rows_to_fit(Dataset.load(stored), type(model))[0] if stored.is_dir() else None
+
+
+def _model_path(path: Path) -> Path:
+    """The model's file, or that in a run's folder."""
+    if not path.is_dir():
+        return path
+    inside = path / "model.safetensors"
+    if not inside.is_file():
+        raise DataError(
+            f"{path} holds no fitted model: expected a model file, or the folder of a run with "
+            "model.safetensors in it."
+        )
+    return inside
+
+
+def _writer(path: Path) -> Callable[[pd.DataFrame], bytes]:
+    writers = {".csv": to_csv_bytes, ".parquet": to_parquet_bytes}
+    if path.suffix.lower() not in writers:
+        raise ConfigError(f"--out {path} ends in no known way: expected .csv or .parquet.")
+    return writers[path.suffix.lower()]
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(Text(text), soft_wrap=True)
