@@ -38,6 +38,18 @@ def home(shared_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return shared_home
 
 
+@pytest.fixture(autouse=True)
+def no_estimates(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what a fit will cost: each first estimate starts a process that imports torch."""
+    if "estimates" not in request.fixturenames:
+        monkeypatch.setattr(services, "estimate", lambda *_: (True, None))
+
+
+@pytest.fixture
+def estimates() -> None:
+    """Have the pages estimate what a fit will cost."""
+
+
 @pytest.fixture
 def open_page(home: Path) -> OpenPage:
     """Open a page: ``open_page("fit", run=…)`` is what a link to it does."""

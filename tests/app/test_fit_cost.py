@@ -11,6 +11,8 @@ from tests.app.test_fit_page import choose, dataset_with_labels
 from tests.app.test_shell import texts
 from tests.unit.runs.waiting import until
 
+pytestmark = pytest.mark.usefixtures("estimates")
+
 START = state.widget("fit", "start")
 Known = Callable[[Estimate | None], None]
 
