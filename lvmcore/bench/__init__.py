@@ -19,9 +19,9 @@ def _impute(options: Options) -> Iterator[Callable[[], Row]]:
 
 
 def _ldgd(options: Options) -> Iterator[Callable[[], Row]]:
-    from lvmcore.bench import ldgd, training_size
+    from lvmcore.bench import classify, ldgd, training_size
 
-    return chain(ldgd.rows(options), training_size.rows(options))
+    return chain(ldgd.rows(options), classify.rows(options), training_size.rows(options))
 
 
 def _mnist(options: Options) -> Iterator[Callable[[], Row]]:
