@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app import live, services, state
+from app import live, navigation, services, state
 from app.colouring import Categories
 from app.services import Progress
 from app.words import duration, markdown, number, size
@@ -77,7 +77,7 @@ def _head(job: Job, seen: Progress) -> None:
                 width="stretch",
             )
         elif job.has_model:
-            state.link("Explore the map", "latent", key="explore", stretch=True)
+            navigation.link("Explore the map", "latent", key="explore", stretch=True)
     if job.finished:
         _outcome(job)
 

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
-from app import aside, atlas, chart, figures, services, state
+from app import aside, atlas, chart, figures, navigation, services, state
 from app.axes import extent
 from app.colouring import Categories
 from app.exploring import Grid
@@ -86,7 +86,7 @@ def _export(opened: Opened) -> None:
                 key=opened.key(f"embedding {ending}"),
             )
         if opened.model.capabilities.new_rows:
-            state.link("New rows", "new_rows", key="new-rows", primary=False)
+            navigation.link("New rows", "new_rows", key="new-rows", primary=False)
 
 
 def _figures_and_notes(job: Job) -> None:
@@ -106,7 +106,7 @@ def _waiting(job: Job) -> None:
         st.info(markdown(job.message or f"This run is {job.status} and left no model."))
     else:
         st.info("This run is still being fitted. Its map is here when the fit has ended.")
-    state.link("Go to the fit", "fit", key="fit")
+    navigation.link("Go to the fit", "fit", key="fit")
 
 
 def _empty(*, missing: bool) -> None:
@@ -119,7 +119,7 @@ def _empty(*, missing: bool) -> None:
     )
     if st.button("Fit the sample", type="primary", key=state.widget("latent", "sample")):
         state.open_run(services.fit_sample(), follow=True)
-        state.go("fit")
+        navigation.go("fit")
     st.plotly_chart(
         _illustration(state.dark()),
         theme=None,

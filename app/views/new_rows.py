@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from app import checking, intake, placed, services, state
+from app import checking, intake, navigation, placed, services, state
 from app.opened import Opened
 from app.state import NewTable, Reading, Upload
 from app.words import count, markdown
@@ -177,7 +177,7 @@ def _waiting(job: Job) -> None:
         st.info(markdown(job.message or f"This run is {job.status} and left no model."))
     else:
         st.info("This run is still being fitted. New rows can be placed when the fit has ended.")
-    state.link("Go to the fit", "fit", key="fit")
+    navigation.link("Go to the fit", "fit", key="fit")
 
 
 def _empty(*, missing: bool) -> None:
@@ -191,7 +191,7 @@ def _empty(*, missing: bool) -> None:
     )
     if st.button("Fit the sample", type="primary", key=_key("sample")):
         state.open_run(services.fit_sample(), follow=True)
-        state.go("fit")
+        navigation.go("fit")
 
 
 if __name__ == "__main__":  # as the navigation runs it
