@@ -10,7 +10,7 @@ from app import state
 
 __all__ = ["ICONS", "PAGES", "TITLES", "PageName", "go", "link"]
 
-PageName = Literal["data", "fit", "latent", "new_rows", "compare", "runs"]
+PageName = Literal["data", "fit", "latent", "new_rows", "impute", "compare", "runs"]
 
 #: The script of each page, beside main.py, in the order of the navigation.
 PAGES: dict[PageName, str] = {
@@ -18,6 +18,7 @@ PAGES: dict[PageName, str] = {
     "fit": "views/fit.py",
     "latent": "views/latent.py",
     "new_rows": "views/new_rows.py",
+    "impute": "views/impute.py",
     "compare": "views/compare.py",
     "runs": "views/runs.py",
 }
@@ -28,6 +29,7 @@ TITLES: dict[PageName, str] = {
     "fit": "Fit",
     "latent": "Latent",
     "new_rows": "New rows",
+    "impute": "Missing cells",
     "compare": "Compare",
     "runs": "Runs",
 }
@@ -38,6 +40,7 @@ ICONS: dict[PageName, str] = {
     "fit": ":material/show_chart:",
     "latent": ":material/scatter_plot:",
     "new_rows": ":material/add_location_alt:",
+    "impute": ":material/format_color_fill:",
     "compare": ":material/compare:",
     "runs": ":material/history:",
 }

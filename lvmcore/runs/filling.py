@@ -161,12 +161,12 @@ class FilledColumn:
 
 
 def filled_columns(dataset: Dataset) -> tuple[FilledColumn, ...]:
-    """The columns of a filled table after its ``row_id``, a feature at a time.
+    """The columns of a filled table after its ``row_id`` and ``label``, a feature at a time.
 
     Args:
         dataset: the table that is filled.
     """
-    taken = {"row_id"}
+    taken = {"row_id"} if dataset.labels is None else {"row_id", "label"}
     columns = []
     gaps = np.asarray(np.isnan(dataset.X).any(axis=0))
     for name, some in zip(dataset.feature_names, gaps.tolist(), strict=True):
@@ -183,16 +183,19 @@ def completed(model: LatentVariableModel, dataset: Dataset) -> pd.DataFrame:
         dataset: rows with its features.
 
     Returns:
-        ``row_id``; each feature in its own units, its known cells as they were; and for each that
-        had missing cells ``<name> sd``, the standard deviation of what was filled in (0 for a cell
-        that was known), and ``<name> imputed``. In a feature that is learned as log(1 + x) what was
-        filled in is a median, and its sd half the width of the interval of one sd.
+        ``row_id``; ``label`` where the rows have any; each feature in its own units, its known
+        cells as they were; and for each that had missing cells ``<name> sd``, the standard
+        deviation of what was filled in (0 for a cell that was known), and ``<name> imputed``. In a
+        feature that is learned as log(1 + x) what was filled in is a median, and its sd half the
+        width of the interval of one sd.
     """
     filled = model.impute(features_of(model, dataset))
     gaps, sd = np.isnan(dataset.X), np.sqrt(filled.variance)
     values = dataset.in_units(filled.mean)
     width = 0.5 * (dataset.in_units(filled.mean + sd) - dataset.in_units(filled.mean - sd))
     columns: dict[str, Any] = {"row_id": dataset.row_ids.tolist()}
+    if dataset.labels is not None:
+        columns["label"] = dataset.labels.tolist()
     for d, names in enumerate(filled_columns(dataset)):
         columns[names.value] = _known(dataset, d, values[:, d])
         if names.imputed:

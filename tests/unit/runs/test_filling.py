@@ -52,7 +52,8 @@ def test_the_filled_table(store: Store, holed: Dataset, filled: Filled) -> None:
     expected = store.load_model(run).impute(pd.DataFrame(kept.X, columns=list(holed.feature_names)))
     assert frame is not None
     assert frame["row_id"].tolist() == kept.row_ids.tolist()
-    assert list(frame.columns[1:7]) == ["u", "u sd", "u imputed", "v", "v sd", "v imputed"]
+    assert frame["label"].tolist() == list(kept.labels)
+    assert list(frame.columns[2:8]) == ["u", "u sd", "u imputed", "v", "v sd", "v imputed"]
     assert frame.columns[-1] == "y"
     for d, name in enumerate("uvwx"):
         gaps = np.isnan(kept.X[:, d])
