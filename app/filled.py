@@ -270,7 +270,9 @@ def _cells(job: Job, rows: pd.DataFrame, names: list[str], flags: dict[str, str]
         height=320,
         column_config={
             "row_id": st.column_config.TextColumn("row"),
-            marker: st.column_config.TextColumn(width=130),
+            marker: st.column_config.TextColumn(
+                width=130, help="Which of the shown columns were filled in"
+            ),
         },
         key=_key(job, "rows"),
         alt="The filled table",

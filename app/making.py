@@ -14,7 +14,7 @@ from lvmcore.errors import LatentboardError
 from lvmcore.results import FitStep
 from lvmcore.runs import Job
 
-__all__ = ["Making", "show"]
+__all__ = ["Making", "show", "stopping"]
 
 _EVERY_SECONDS = 0.5
 _CANCEL_SECONDS = 0.8
@@ -50,6 +50,11 @@ def show(job: Job, making: Making) -> None:
     st.fragment(_under_way, run_every=every)(job.id, making.mark(job), making)
 
 
+def stopping(job: Job) -> bool:
+    """Whether a run has been asked to stop, and will as soon as its step is done."""
+    return job.stage == "stopping" or services.store().job_folder(job.id).cancel_requested()
+
+
 def _under_way(run: str, drawn: Hashable, making: Making) -> None:
     job = services.job(run)
     if job is None or making.mark(job) != drawn:
@@ -69,13 +74,15 @@ def _under_way(run: str, drawn: Hashable, making: Making) -> None:
     steps = services.progress(run).steps
     step = steps[-1] if steps else None
     done = 0.0 if step is None else min(1.0, step.iteration / max(1, step.total))
+    ending = stopping(job)
     with words:
-        st.progress(done, text=making.stand(job, step))
+        st.progress(done, text="Stopping." if ending else making.stand(job, step))
     with action:
         st.button(
             "Cancel",
             key=key("cancel"),
             on_click=partial(services.cancel, run, patience=_CANCEL_SECONDS),
+            disabled=ending,
             width="stretch",
         )
 

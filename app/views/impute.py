@@ -81,15 +81,14 @@ def _offer(job: Job) -> None:
     st.markdown(
         "Each missing cell is filled with what the model expects from the other cells of its row, "
         "and gets a standard deviation. The model then checks itself: a tenth of the known cells "
-        f"is hidden, and it is fitted once more without them. That takes as long as the fit "
+        "is hidden, and it is fitted once more without them. That takes about as long as the fit "
         f"did{seconds}."
     )
     _start(job.id, "Fill the missing cells", primary=True)
 
 
 def _start(run: str, title: str, *, primary: bool = False) -> None:
-    kind = "primary" if primary else "secondary"
-    if st.button(title, type=kind, key=_key(run, "start")):  # type: ignore[arg-type]
+    if st.button(title, type="primary" if primary else "secondary", key=_key(run, "start")):
         try:
             services.start_filling(run)
         except LatentboardError as error:
@@ -124,7 +123,11 @@ def _stand(job: Job, step: FitStep | None) -> str:
         return "Filling the cells."
     if step is None:
         return "The cells are filled. Now the check: the model is fitted without hidden cells."
-    return f"The cells are filled. Now the check: step {step.iteration} of {step.total}."
+    left = step.seconds / step.iteration * (step.total - step.iteration)
+    return (
+        f"The cells are filled. Now the check: step {step.iteration} of {step.total}, at most "
+        f"{duration(left)} left."
+    )
 
 
 _MAKING = making.Making(

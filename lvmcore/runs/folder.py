@@ -259,7 +259,8 @@ class JobFolder:
         if place is None:
             self.checkpoint_path.unlink(missing_ok=True)
         cut_events(self.events_path, step)
-        for path in (self.model_path, self.embedding_path, self.metrics_path, self.cancel_path):
+        made = (self.model_path, self.embedding_path, self.check_path, self.metrics_path)
+        for path in (*made, self.cancel_path):
             path.unlink(missing_ok=True)
         self.keep_room()
         state = self.state()

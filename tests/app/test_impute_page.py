@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -17,7 +17,9 @@ from app.services import server
 from app.words import number
 from lvmcore.data import Dataset
 from lvmcore.persistence import write_atomically
+from lvmcore.results import FitStep
 from lvmcore.runs import Job, Metric, to_parquet_bytes
+from lvmcore.runs.events import EventLog
 from lvmcore.runs.files import write_json
 from lvmcore.runs.filling import completed, fill, imputation_of
 from lvmcore.runs.folder import JobFolder
@@ -212,12 +214,18 @@ def test_the_table_is_there_while_it_is_checked(
         assert not page.dataframe
         keep_table(folder, fit, holed)
         folder.write_state(replace(folder.state(), stage="fitting"))
+        with closing(EventLog(folder.events_path)) as log:
+            log.add(FitStep(40, 100, 20.0, -1.0))
         page.run()
         assert not page.exception
+        bar = page.get("progress")[0].proto
+        assert bar.text.endswith("Now the check: step 40 of 100, at most 30 s left.")
+        assert bar.value == 40
         assert len(page.dataframe) == 1
         assert "How far to trust" not in texts(page)
         button(page, "Cancel").click().run()
         assert folder.cancel_requested()
+        assert page.get("progress")[0].proto.text == "Stopping."
 
 
 def test_what_was_stopped_in_the_check_is_shown_unchecked(
