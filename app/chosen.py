@@ -7,7 +7,7 @@ from functools import partial
 
 import streamlit as st
 
-from app import export, history, live, services, state
+from app import export, history, live, navigation, services, state
 from app.cards import ModelCard
 from app.words import count, duration, listed, markdown, number
 from lvmcore.errors import LatentboardError
@@ -56,8 +56,8 @@ def _one(job: Job, cards: Mapping[str, ModelCard]) -> None:
         st.markdown("  \n".join(markdown(line) for line in job.note.splitlines()))
     with st.container(horizontal=True, vertical_alignment="center"):
         whole = job.has_model and job.finished
-        page: state.PageName = "latent" if whole else "fit"
-        state.link("Open the map" if whole else "Open the fit", page, key="open", run=job.id)
+        page: navigation.PageName = "latent" if whole else "fit"
+        navigation.link("Open the map" if whole else "Open the fit", page, key="open", run=job.id)
         _resume(job)
         _rename(job)
         export.menu(job)

@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 if str(HERE.parent) not in sys.path:  # a source tree that is not installed
     sys.path.append(str(HERE.parent))
 
-from app import foot, services, state  # noqa: E402
+from app import foot, navigation, services, state  # noqa: E402
 
 
 def main() -> None:
@@ -33,12 +33,13 @@ def main() -> None:
     st.html(HERE / "static" / "shell.css")
     page = st.navigation(
         [
-            st.Page(state.PAGES["data"], title="Data", icon=":material/table:", default=True),
-            st.Page(state.PAGES["fit"], title="Fit", icon=":material/show_chart:"),
-            st.Page(state.PAGES["latent"], title="Latent", icon=":material/scatter_plot:"),
-            st.Page(state.PAGES["new_rows"], title="New rows", icon=":material/add_location_alt:"),
-            st.Page(state.PAGES["compare"], title="Compare", icon=":material/compare:"),
-            st.Page(state.PAGES["runs"], title="Runs", icon=":material/history:"),
+            st.Page(
+                script,
+                title=navigation.TITLES[name],
+                icon=navigation.ICONS[name],
+                default=name == "data",
+            )
+            for name, script in navigation.PAGES.items()
         ]
     )
     state.sync_address()

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app import live, services, state
+from app import live, navigation, services, state
 from app.colouring import Categories
+from app.making import stopping
 from app.services import Progress
 from app.words import duration, markdown, number, size
 from lvmcore.errors import LatentboardError
@@ -73,11 +74,11 @@ def _head(job: Job, seen: Progress) -> None:
                 key=state.widget("fit", job.id, "cancel"),
                 on_click=_cancel,
                 args=(job.id,),
-                disabled=_stopping(job),
+                disabled=stopping(job),
                 width="stretch",
             )
         elif job.has_model:
-            state.link("Explore the map", "latent", key="explore", stretch=True)
+            navigation.link("Explore the map", "latent", key="explore", stretch=True)
     if job.finished:
         _outcome(job)
 
@@ -98,18 +99,13 @@ def _resume(run: str) -> None:
         state.set_problem(None)
 
 
-def _stopping(job: Job) -> bool:
-    """Whether a run has been asked to stop, and will as soon as its step is done."""
-    return job.stage == "stopping" or services.store().job_folder(job.id).cancel_requested()
-
-
 def _where(job: Job, seen: Progress) -> str:
     """Where a run stands: step, elapsed and remaining time, or its place in the queue."""
     if job.status == "queued":
         return _waiting(job)
     if job.finished:
         return f"{job.status} in {duration(job.seconds)}"
-    if _stopping(job):
+    if stopping(job):
         return "stopping after this step"
     if not seen.steps:
         return f"{'fitting' if job.stage == 'fitting' else 'preparing'} · {duration(job.seconds)}"

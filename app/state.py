@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
 
@@ -12,16 +12,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_SAMPLE",
-    "PAGES",
     "Failed",
     "NewTable",
-    "PageName",
     "Reading",
     "Roles",
     "Sample",
     "Source",
     "Types",
     "Upload",
+    "address",
     "choose",
     "choose_runs",
     "chosen_runs",
@@ -30,9 +29,7 @@ __all__ = [
     "compared_region",
     "dark",
     "failed",
-    "go",
     "keep_source",
-    "link",
     "model_key",
     "new_table",
     "open_run",
@@ -63,18 +60,6 @@ __all__ = [
     "value",
     "widget",
 ]
-
-PageName = Literal["data", "fit", "latent", "new_rows", "compare", "runs"]
-
-#: The script of each page, beside main.py.
-PAGES: dict[PageName, str] = {
-    "data": "views/data.py",
-    "fit": "views/fit.py",
-    "latent": "views/latent.py",
-    "new_rows": "views/new_rows.py",
-    "compare": "views/compare.py",
-    "runs": "views/runs.py",
-}
 
 #: The sample that a first visit finds ready to fit.
 DEFAULT_SAMPLE = "wine"
@@ -457,7 +442,7 @@ def set_compared_region(run: str, region: Region | None) -> None:
     st.session_state[_COMPARED_REGION] = None if region is None else (run, region)
 
 
-# ---- widgets and pages -----------------------------------------------------------------------
+# ---- widgets and the page --------------------------------------------------------------------
 
 
 def widget(page: str, *parts: object) -> str:
@@ -480,42 +465,6 @@ def dark() -> bool:
     return bool(st.context.theme.type == "dark")
 
 
-def go(page: PageName) -> None:
-    """Go to another page after something was done; the open run stays in the address.
-
-    For a page on which nothing polls: see ``link``.
-    """
-    run = run_id()
-    st.switch_page(PAGES[page], query_params=_address(run))
-
-
-def link(
-    label: str,
-    page: PageName,
-    *,
-    key: str,
-    run: str | None = None,
-    stretch: bool = False,
-    primary: bool = True,
-) -> None:
-    """Draw the way on: a link to another page that looks like a button.
-
-    The browser changes the page and stops its timers before it asks for the next. With
-    ``st.switch_page`` a tick of a fragment may be under way: it names the page that is left, and
-    the new one is wiped as soon as it is there.
-
-    Args:
-        label: what it says.
-        page: where it leads.
-        key: of its place in the page, unique.
-        run: the run to open there, its data with it; None keeps the open one.
-        stretch: whether it is as wide as its place.
-        primary: whether it is the one thing to do next.
-    """
-    width: Literal["stretch", "content"] = "stretch" if stretch else "content"
-    with st.container(key=f"{'link' if primary else 'quiet-link'}-{key}", width=width):
-        st.page_link(PAGES[page], label=label, width=width, query_params=_address(run or run_id()))
-
-
-def _address(run: str | None) -> dict[str, str]:
+def address(run: str | None) -> dict[str, str]:
+    """What the address of a page says of the run that is open on it."""
     return {} if run is None else {_QUERY_RUN: run}

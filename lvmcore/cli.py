@@ -160,8 +160,9 @@ def _add_impute(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "impute",
         help="fill the missing cells of a table with a fitted model",
         description="Fill the missing cells of a table with a fitted model that takes missing "
-        "cells. Writes the row ids and the model's columns, and for each with missing cells the "
-        "sd of what was filled in and which cells these are. Columns are matched by name.",
+        "cells. Writes the row ids, labels and the model's columns, and for each with missing "
+        "cells the sd of what was filled in and which cells these are. Columns are matched by "
+        "name.",
     )
     parser.set_defaults(command=_impute)
     add = parser.add_argument

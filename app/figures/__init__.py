@@ -2,21 +2,24 @@
 
 from app.figures.cells import missing_figure, profile_figure
 from app.figures.comparison import side_figure
+from app.figures.hidden import Hidden, hidden_figure
 from app.figures.latent_map import ELLIPSE_SD, GROUND, axis_title, evenly, map_figure
 from app.figures.legend import legend
 from app.figures.panels import image_figure, reconstruction_figure, relevance_figure
 from app.figures.placed import NewLayer, placed_figure
 from app.figures.rows import Rows
-from app.figures.theme import escape, ink, template
+from app.figures.theme import escape, ink, template, veil
 
 __all__ = [
     "ELLIPSE_SD",
     "GROUND",
+    "Hidden",
     "NewLayer",
     "Rows",
     "axis_title",
     "escape",
     "evenly",
+    "hidden_figure",
     "image_figure",
     "ink",
     "legend",
@@ -28,4 +31,5 @@ __all__ = [
     "relevance_figure",
     "side_figure",
     "template",
+    "veil",
 ]

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.theme import ACCENT, escape, ink, template
+from app.figures.theme import accent, escape, ink, template
 from app.profiles import Missing, Profile
 from app.words import shortened
 
@@ -14,7 +14,6 @@ __all__ = ["missing_figure", "profile_figure"]
 
 #: Up to so many columns have their names under the picture.
 MOST_NAMED = 40
-_ACCENT_DARK = "#4FB3B1"
 _TICKS = 6
 _BAR_PX = 26
 
@@ -27,7 +26,7 @@ def profile_figure(profile: Profile, *, dark: bool) -> go.Figure:
         dark: whether the page is dark.
     """
     figure = go.Figure()
-    colour = _ACCENT_DARK if dark else ACCENT
+    colour = accent(dark)
     along = {"title": {"text": escape(profile.title)}, "fixedrange": True}
     across = {"title": {"text": "rows"}, "fixedrange": True, "rangemode": "tozero"}
     if profile.edges is None:
@@ -93,7 +92,7 @@ def missing_figure(missing: Missing, *, dark: bool) -> go.Figure:
             y=rows,
             zmin=0,
             zmax=1,
-            colorscale=[colours.panel, _ACCENT_DARK if dark else ACCENT],
+            colorscale=[colours.panel, accent(dark)],
             showscale=missing.blocks,
             hovertemplate=f"{says}<extra></extra>",
             **look,

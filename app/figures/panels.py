@@ -12,7 +12,7 @@ from plotly.subplots import make_subplots
 
 from app.axes import Axes
 from app.exploring import INTERVAL_SD, Reconstruction
-from app.figures.theme import ACCENT, SECOND, escape, ink, ramp, template
+from app.figures.theme import ACCENT, SECOND, escape, ink, ramp, template, veil
 from app.words import number, shortened
 
 __all__ = ["image_figure", "reconstruction_figure", "relevance_figure"]
@@ -93,7 +93,7 @@ def reconstruction_figure(
         **across,
         mode="markers",
         marker={"size": 4 if many else 9, "color": ACCENT},
-        **{"error_y" if many else "error_x": {**interval, "color": _veil(dark)}},
+        **{"error_y" if many else "error_x": {**interval, "color": veil(dark)}},
         hovertext=texts,
         hoverinfo="text",
         name="reconstruction ± 2 sd",
@@ -182,11 +182,6 @@ def image_figure(
     figure.update_layout(template=template(dark), height=height, margin={"t": 28})
     figure.update_annotations(font={"size": 12, "color": ink(dark).muted})
     return figure
-
-
-def _veil(dark: bool) -> str:
-    """The accent, let through: colour of an interval."""
-    return "rgba(79,179,177,0.45)" if dark else "rgba(14,124,123,0.35)"
 
 
 def _cells(

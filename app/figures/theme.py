@@ -10,9 +10,22 @@ import plotly.graph_objects as go
 
 from lvmcore.runs.looks import OKABE_ITO, SHAPES
 
-__all__ = ["ACCENT", "NUMBERS", "SECOND", "Ink", "category", "escape", "ink", "ramp", "template"]
+__all__ = [
+    "ACCENT",
+    "NUMBERS",
+    "SECOND",
+    "Ink",
+    "accent",
+    "category",
+    "escape",
+    "ink",
+    "ramp",
+    "template",
+    "veil",
+]
 
 ACCENT = "#0E7C7B"
+_ACCENT_DARK = "#4FB3B1"
 #: The second path's bars, beside the accent.
 SECOND = "#E69F00"
 
@@ -53,6 +66,16 @@ _DARK = Ink("#E8EAED", "#9AA3AD", "#2A3138", "#171C21", "#101418")
 def ink(dark: bool) -> Ink:
     """The page's colours, light or dark."""
     return _DARK if dark else _LIGHT
+
+
+def accent(dark: bool) -> str:
+    """The accent, for what is drawn: on a dark page it is lighter."""
+    return _ACCENT_DARK if dark else ACCENT
+
+
+def veil(dark: bool) -> str:
+    """The accent, let through: colour of an interval."""
+    return "rgba(79,179,177,0.45)" if dark else "rgba(14,124,123,0.35)"
 
 
 def category(code: int, dark: bool) -> tuple[str, str]:

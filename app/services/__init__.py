@@ -4,6 +4,17 @@ What is cached here is shared by all sessions of the server, and must not be cha
 it. Caches are keyed on digests and run ids, never on frames: Streamlit hashes a sample of those.
 """
 
+from app.services.fillings import (
+    Gaps,
+    completed,
+    completed_csv,
+    completed_parquet,
+    filled_columns,
+    filling,
+    gaps,
+    hidden_cells,
+    start_filling,
+)
 from app.services.fits import (
     Progress,
     add_method,
@@ -64,12 +75,16 @@ from app.services.tables import (
 
 __all__ = [
     "FEATURE_TYPES",
+    "Gaps",
     "Progress",
     "add_method",
     "cancel",
     "cards",
     "classes",
     "close",
+    "completed",
+    "completed_csv",
+    "completed_parquet",
     "curves_csv",
     "dataset_of",
     "delete_dataset",
@@ -78,9 +93,13 @@ __all__ = [
     "embedding_csv",
     "embedding_parquet",
     "estimate",
+    "filled_columns",
+    "filling",
     "fit_sample",
     "fitted_dataset",
+    "gaps",
     "heatmap",
+    "hidden_cells",
     "histograms",
     "job",
     "launcher",
@@ -103,6 +122,7 @@ __all__ = [
     "sample_dataset",
     "sample_titles",
     "shape",
+    "start_filling",
     "start_fit",
     "start_placing",
     "start_score",

@@ -8,7 +8,6 @@ import streamlit as st
 
 from app.services import maps, server
 from lvmcore.data import Dataset, Matching, Table
-from lvmcore.errors import DataError
 from lvmcore.runs import to_csv_bytes, to_parquet_bytes
 
 if TYPE_CHECKING:
@@ -77,14 +76,7 @@ def start_placing(run: str, rows: Dataset) -> str:
     store = server.store()
     fit = store.get(run)
     store.put_dataset(rows)
-    spec = projection_of(fit, rows)
-    found = store.find(spec)
-    # A run that went on after its end has another model than the one that placed them then.
-    if found is not None and fit.ended is not None and found.submitted > fit.ended:
-        return found.id
-    placing = store.submit(spec)
-    server.launcher()
-    return placing
+    return server.start_once(fit, projection_of(fit, rows))
 
 
 def placed(placing: str) -> pd.DataFrame:
@@ -98,14 +90,9 @@ def placed(placing: str) -> pd.DataFrame:
 
 @st.cache_resource(show_spinner=False, max_entries=8)
 def _placed(home: str | None, placing: str, attempt: int) -> pd.DataFrame:
-    import pandas as pd
-
     del attempt  # the cache's key
     path = server.store_at(home).job_folder(placing).embedding_path
-    try:
-        return pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise DataError(f"The placed rows in {path} cannot be read: {error}.") from error
+    return server.table_at(path, "The placed rows")
 
 
 def placed_csv(placing: str, least: float) -> bytes:

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from lvmcore.runs import Estimator, Launcher, Store
+from lvmcore.errors import DataError
+from lvmcore.runs import Estimator, Job, JobSpec, Launcher, Store
 
-__all__ = ["close", "estimator", "home", "launcher", "store", "store_at", "warm_up"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "close",
+    "estimator",
+    "home",
+    "launcher",
+    "start_once",
+    "store",
+    "store_at",
+    "table_at",
+    "uses_model_of",
+    "warm_up",
+]
 
 _WARM_UP_AFTER_SECONDS = 1.0
 
@@ -42,6 +59,51 @@ def launcher() -> Launcher:
 @st.cache_resource(show_spinner=False)
 def _launcher(home: str | None) -> Launcher:
     return Launcher(store_at(home))
+
+
+def start_once(fit: Job, spec: JobSpec) -> str:
+    """Put what uses a fitted run's model in the queue, unless that was done or is under way.
+
+    Args:
+        fit: the fitted run.
+        spec: what to do with its model.
+
+    Returns:
+        The id of what does it.
+
+    Raises:
+        ConfigError: the queue is full.
+        DataError: the disk is full.
+    """
+    found = store().find(spec)
+    if found is not None and uses_model_of(fit, found):
+        return found.id
+    run = store().submit(spec)
+    launcher()
+    return run
+
+
+def uses_model_of(fit: Job, job: Job) -> bool:
+    """Whether a run used the model that a fitted run has now: one that went on has another."""
+    return job.spec.run == fit.id and fit.ended is not None and job.submitted > fit.ended
+
+
+def table_at(path: Path, what: str) -> pd.DataFrame:
+    """A table that a run has written.
+
+    Args:
+        path: of the Parquet file.
+        what: it is, for the message, plural.
+
+    Raises:
+        DataError: it is not there, or cannot be read.
+    """
+    import pandas as pd
+
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{what} in {path} cannot be read: {error}.") from error
 
 
 def warm_up() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import closeup, columns, intake, learning, services, state, working
+from app import closeup, columns, intake, learning, navigation, services, state, working
 from app.state import Roles, Upload
 from app.words import count, listed, markdown
 from lvmcore.data import Dataset, Table
@@ -98,7 +98,7 @@ def _summary(dataset: Dataset) -> None:
     with text:
         st.markdown(f"**{', '.join(parts)}**")
     with button:
-        state.link("Fit a model", "fit", key="fit", stretch=True)
+        navigation.link("Fit a model", "fit", key="fit", stretch=True)
     notes = dataset.notes
     if shape.incomplete:
         rows = count(shape.incomplete, "row")

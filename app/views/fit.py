@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from app import cards, cost, forms, panel, services, state, working
+from app import cards, cost, forms, navigation, panel, services, state, working
 from app.cards import ModelCard, Shape
 from app.words import count, markdown
 from lvmcore.data import Dataset
@@ -22,7 +22,7 @@ def page() -> None:
         dataset = working.dataset()
     except LatentboardError as error:
         st.error(markdown(error))
-        state.link("Choose data", "data", key="data")
+        navigation.link("Choose data", "data", key="data")
         return
     job = services.job(state.run_id())
     if job is None and state.run_id() is not None:

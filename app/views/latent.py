@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
-from app import aside, atlas, chart, figures, services, state
+from app import absent, aside, atlas, chart, figures, navigation, services, state
 from app.axes import extent
 from app.colouring import Categories
 from app.exploring import Grid
@@ -22,9 +22,9 @@ def page() -> None:
     st.title("Latent")
     job = services.job(state.run_id())
     if job is None:
-        _empty(missing=state.run_id() is not None)
+        _empty()
     elif not job.has_model:
-        _waiting(job)
+        absent.waiting(job, "Its map is here when the fit has ended.")
     else:
         _explore(job)
 
@@ -86,7 +86,9 @@ def _export(opened: Opened) -> None:
                 key=opened.key(f"embedding {ending}"),
             )
         if opened.model.capabilities.new_rows:
-            state.link("New rows", "new_rows", key="new-rows", primary=False)
+            navigation.link("New rows", "new_rows", key="new-rows", primary=False)
+        if opened.model.capabilities.missing_cells and np.isnan(opened.dataset.X).any():
+            navigation.link("Missing cells", "impute", key="impute", primary=False)
 
 
 def _figures_and_notes(job: Job) -> None:
@@ -100,26 +102,14 @@ def _figures_and_notes(job: Job) -> None:
         st.caption(markdown(note))
 
 
-def _waiting(job: Job) -> None:
-    """A run without a model: not yet, or never."""
-    if job.finished:
-        st.info(markdown(job.message or f"This run is {job.status} and left no model."))
-    else:
-        st.info("This run is still being fitted. Its map is here when the fit has ended.")
-    state.link("Go to the fit", "fit", key="fit")
-
-
-def _empty(*, missing: bool) -> None:
+def _empty() -> None:
     """No run: what will be here, and one way to get there."""
-    if missing:
-        st.warning("The run in the address is not there. It may have been deleted.")
+    absent.gone()
     st.markdown(
         "After a fit this page shows its map: every row in two latent dimensions, how sure the "
         "model is, which dimensions matter, and what any place looks like in the data's units."
     )
-    if st.button("Fit the sample", type="primary", key=state.widget("latent", "sample")):
-        state.open_run(services.fit_sample(), follow=True)
-        state.go("fit")
+    absent.fit_the_sample("latent")
     st.plotly_chart(
         _illustration(state.dark()),
         theme=None,

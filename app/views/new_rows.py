@@ -6,15 +6,13 @@ from functools import partial
 
 import streamlit as st
 
-from app import checking, intake, placed, services, state
+from app import absent, checking, intake, making, placed, services, state
 from app.opened import Opened
 from app.state import NewTable, Reading, Upload
 from app.words import count, markdown
 from lvmcore.errors import LatentboardError
+from lvmcore.results import FitStep
 from lvmcore.runs import Job
-
-_EVERY_SECONDS = 0.5
-_CANCEL_SECONDS = 0.8
 
 _key = partial(state.widget, "new_rows")
 
@@ -24,9 +22,9 @@ def page() -> None:
     st.title("New rows")
     job = services.job(state.run_id())
     if job is None:
-        _empty(missing=state.run_id() is not None)
+        _empty()
     elif not job.has_model:
-        _waiting(job)
+        absent.waiting(job, "New rows can be placed when the fit has ended.")
     else:
         _of_run(job)
 
@@ -61,8 +59,7 @@ def _of_run(job: Job) -> None:
             "are not used. A label in it is compared with what the model predicts."
         )
     if placing is not None:
-        every = None if placing.finished else _EVERY_SECONDS
-        st.fragment(_under_way, run_every=every)(placing.id, placing.status)
+        making.show(placing, _MAKING)
         if placing.status == "done":
             placed.show(opened, placing)
 
@@ -116,82 +113,47 @@ def _read(opened: Opened, upload: Upload, reading: Reading) -> None:
 # ---- under way -------------------------------------------------------------------------------
 
 
-def _under_way(run: str, drawn: str) -> None:
-    """Where the placing stands: how far it is, or why it ended early."""
-    job = services.job(run)
-    if job is None or job.status != drawn:
-        st.rerun()
-    if job.status == "done":
-        return
-    if job.finished:
-        draw = st.error if job.status == "failed" else st.warning
-        draw(markdown(job.message or f"Placing the rows was {job.status}."))
-        with st.container(horizontal=True):
-            if job.resumable and st.button("Go on", key=_key(run, "resume")):
-                _resume(run)
-            if state.new_table() is not None:
-                st.button(
-                    "Back to the columns",
-                    key=_key(run, "back"),
-                    on_click=state.set_placing,
-                    args=(job.spec.run, None),
-                )
-        return
-    words, action = st.columns([5, 1], vertical_alignment="center")
-    steps = services.progress(run).steps
-    done, total = (steps[-1].iteration, steps[-1].total) if steps else (0, 1)
-    with words:
-        st.progress(min(1.0, done / max(1, total)), text=_stand(job, done, total))
-    with action:
+def _back(job: Job) -> None:
+    """The way back to the table that is still there."""
+    if state.new_table() is not None:
         st.button(
-            "Cancel",
-            key=_key(run, "cancel"),
-            on_click=partial(services.cancel, run, patience=_CANCEL_SECONDS),
-            width="stretch",
+            "Back to the columns",
+            key=_key(job.id, "back"),
+            on_click=state.set_placing,
+            args=(job.spec.run, None),
         )
 
 
-def _resume(run: str) -> None:
-    try:
-        services.resume(run)
-    except LatentboardError as error:
-        st.error(markdown(error))
-    else:
-        st.rerun()
-
-
-def _stand(job: Job, done: int, total: int) -> str:
+def _stand(job: Job, step: FitStep | None) -> str:
     if job.status == "queued":
         return "Queued: the rows are placed as soon as it is their turn."
-    if not done:
+    if step is None:
         return "Placing the rows."
-    return f"{count(done, 'row')} of {total} done, those of the fit to compare with included."
+    done = count(step.iteration, "row")
+    return f"{done} of {step.total} done, those of the fit to compare with included."
+
+
+_MAKING = making.Making(
+    page="new_rows",
+    doing="Placing the rows",
+    stand=_stand,
+    mark=lambda job: job.status,
+    otherwise=_back,
+)
 
 
 # ---- nothing to show -------------------------------------------------------------------------
 
 
-def _waiting(job: Job) -> None:
-    """A run without a model: not yet, or never."""
-    if job.finished:
-        st.info(markdown(job.message or f"This run is {job.status} and left no model."))
-    else:
-        st.info("This run is still being fitted. New rows can be placed when the fit has ended.")
-    state.link("Go to the fit", "fit", key="fit")
-
-
-def _empty(*, missing: bool) -> None:
+def _empty() -> None:
     """No run: what can be done here, and one way to get there."""
-    if missing:
-        st.warning("The run in the address is not there. It may have been deleted.")
+    absent.gone()
     st.markdown(
         "After a fit this page takes another table with the same columns and places its rows on "
         "the map: where they lie and how sure that is, which class they are, and how unusual they "
         "are among the rows of the fit."
     )
-    if st.button("Fit the sample", type="primary", key=_key("sample")):
-        state.open_run(services.fit_sample(), follow=True)
-        state.go("fit")
+    absent.fit_the_sample("new_rows")
 
 
 if __name__ == "__main__":  # as the navigation runs it

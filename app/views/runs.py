@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from app import chosen, history, services, state, storage
+from app import chosen, history, navigation, services, state, storage
 from app.cards import ModelCard
 from lvmcore.runs import Job
 
@@ -119,7 +119,7 @@ def _empty() -> None:
     )
     if st.button("Fit the sample", type="primary", key=state.widget("runs", "sample")):
         state.open_run(services.fit_sample(), follow=True)
-        state.go("fit")
+        navigation.go("fit")
 
 
 if __name__ == "__main__":  # as the navigation runs it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,15 +30,25 @@ from lvmcore.runs.execute import (
 )
 from lvmcore.runs.files import write_json
 from lvmcore.runs.folder import JobFolder, State
-from lvmcore.runs.hidden import SEED, HiddenCells, figures, hide, predict_hidden
+from lvmcore.runs.hidden import SEED, HiddenCells, figures, hidden_frame, hide, predict_hidden
 from lvmcore.runs.placing import features_of
 from lvmcore.runs.spec import Job, JobSpec, Metric, now
 from lvmcore.runs.store import Store
 
-__all__ = ["completed", "fill", "imputation_of", "refuse_complete_models"]
+__all__ = [
+    "CHECK_LEVEL",
+    "FilledColumn",
+    "completed",
+    "fill",
+    "filled_columns",
+    "imputation_of",
+    "refuse_complete_models",
+]
 
 #: Share of the known cells that the self-check hides.
 SHARE = 0.1
+#: Level of the intervals that ``check.parquet`` holds.
+CHECK_LEVEL = 0.9
 _NOTHING_KEPT = "Stopped before the table was filled."
 _NOT_CHECKED = "Stopped before the check was done: the filled table was kept."
 
@@ -65,7 +76,8 @@ def fill(folder: JobFolder, store: Store, should_stop: Callable[[], Reason | Non
 
     ``completed.parquet`` holds the table (``completed``); no model is fitted for it. The check
     hides a tenth of the known cells, fits the model anew without them, and compares what it fills
-    in: ``metrics.json``. The caller holds the folder's lock.
+    in: ``metrics.json``, and ``check.parquet`` with the hidden cells (``hidden_frame``). The caller
+    holds the folder's lock.
 
     Args:
         folder: a run of kind "impute" that has not begun.
@@ -131,6 +143,38 @@ def refuse_complete_models(model: LatentVariableModel) -> None:
         )
 
 
+@dataclass(frozen=True)
+class FilledColumn:
+    """Names of the columns that a filled table has for a feature.
+
+    Attributes:
+        feature: its own name.
+        value: of its cells.
+        sd: of their standard deviations; "" where no cell was missing.
+        imputed: of the flags that tell which were filled in; "" where no cell was missing.
+    """
+
+    feature: str
+    value: str
+    sd: str = ""
+    imputed: str = ""
+
+
+def filled_columns(dataset: Dataset) -> tuple[FilledColumn, ...]:
+    """The columns of a filled table after its ``row_id`` and ``label``, a feature at a time.
+
+    Args:
+        dataset: the table that is filled.
+    """
+    taken = {"row_id"} if dataset.labels is None else {"row_id", "label"}
+    columns = []
+    gaps = np.asarray(np.isnan(dataset.X).any(axis=0))
+    for name, some in zip(dataset.feature_names, gaps.tolist(), strict=True):
+        wanted = (name, f"{name} sd", f"{name} imputed") if some else (name,)
+        columns.append(FilledColumn(name, *(_free(one, taken) for one in wanted)))
+    return tuple(columns)
+
+
 def completed(model: LatentVariableModel, dataset: Dataset) -> pd.DataFrame:
     """A table with its missing cells filled.
 
@@ -139,30 +183,45 @@ def completed(model: LatentVariableModel, dataset: Dataset) -> pd.DataFrame:
         dataset: rows with its features.
 
     Returns:
-        ``row_id``; each feature in its own units; and for each that had missing cells
-        ``<name> sd``, the standard deviation of what was filled in (0 for a cell that was known),
-        and ``<name> imputed``. In a feature that is learned as log(1 + x) what was filled in is a
-        median, and its sd half the width of the interval of one sd.
+        ``row_id``; ``label`` where the rows have any; each feature in its own units, its known
+        cells as they were; and for each that had missing cells ``<name> sd``, the standard
+        deviation of what was filled in (0 for a cell that was known), and ``<name> imputed``. In a
+        feature that is learned as log(1 + x) what was filled in is a median, and its sd half the
+        width of the interval of one sd.
     """
     filled = model.impute(features_of(model, dataset))
     gaps, sd = np.isnan(dataset.X), np.sqrt(filled.variance)
     values = dataset.in_units(filled.mean)
     width = 0.5 * (dataset.in_units(filled.mean + sd) - dataset.in_units(filled.mean - sd))
     columns: dict[str, Any] = {"row_id": dataset.row_ids.tolist()}
-    for d, name in enumerate(dataset.feature_names):
-        columns[_free(name, columns)] = values[:, d]
-        if gaps[:, d].any():
+    if dataset.labels is not None:
+        columns["label"] = dataset.labels.tolist()
+    for d, names in enumerate(filled_columns(dataset)):
+        columns[names.value] = _known(dataset, d, values[:, d])
+        if names.imputed:
             spread = (width if dataset.log1p[d] else sd)[:, d]
-            columns[_free(f"{name} sd", columns)] = np.where(gaps[:, d], spread, 0.0)
-            columns[_free(f"{name} imputed", columns)] = gaps[:, d]
+            columns[names.sd] = np.where(gaps[:, d], spread, 0.0)
+            columns[names.imputed] = gaps[:, d]
     return pd.DataFrame(columns)
 
 
-def _free(name: str, taken: dict[str, Any]) -> str:
-    """``name``, or a name like it where a column has it already."""
+def _known(dataset: Dataset, d: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The cells of a feature, with the table's own numbers where logarithms were taken of them."""
+    name = dataset.feature_names[d]
+    if not dataset.log1p[d] or name not in dataset.frame:
+        return values
+    own = pd.to_numeric(dataset.frame[name], errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    with np.errstate(all="ignore"):
+        same = np.log1p(own) == dataset.X[:, d]
+    return np.where(same, own, values)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """``name``, or a name like it where a column has it already; taken from then on."""
     found, number = name, 2
     while found in taken:
         found, number = f"{name} ({number})", number + 1
+    taken.add(found)
     return found
 
 
@@ -173,39 +232,46 @@ def _check(folder: JobFolder, dataset: Dataset, watch: Watch) -> dict[str, Metri
     hidden = hide(whole.X, SHARE)
     left = dataclasses.replace(whole, X=np.where(hidden, np.nan, whole.X))
     fitted, _ = rows_to_fit(left, type(model))
-    X = pd.DataFrame(fitted.X, columns=list(fitted.learned_names))
+    frame = pd.DataFrame(fitted.X, columns=list(fitted.learned_names))
     y = None if model.capabilities.labels == "none" else fitted.labels
-    model._fit_from(X, y, callback=watch, checkpoint=Checkpoint(folder.checkpoint_path))
+    model._fit_from(frame, y, callback=watch, checkpoint=Checkpoint(folder.checkpoint_path))
     if watch.stopped is not None:
         raise StoppedError(watch.stopped)
     folder.write_state(dataclasses.replace(folder.state(), stage="measuring"))
     kept = [whole.feature_names.index(name) for name in fitted.feature_names]
-    return _figures(model, fitted, whole.X[:, kept], hidden[:, kept])
+    X = whole.X[:, kept]
+    cells = predict_hidden(model, fitted, X, hidden[:, kept])
+    write_atomically(
+        folder.check_path, to_parquet_bytes(hidden_frame(cells, fitted, X, CHECK_LEVEL))
+    )
+    return _figures(cells, int(hidden.sum()))
 
 
-def _figures(
-    model: LatentVariableModel,
-    fitted: Dataset,
-    X: NDArray[np.float64],
-    hidden: NDArray[np.bool_],
-) -> dict[str, Metric]:
-    cells = predict_hidden(model, fitted, X, hidden)
+def _figures(cells: HiddenCells, hidden: int) -> dict[str, Metric]:
     how = (
-        f"A tenth of the known cells ({int(hidden.sum()):,}, seed {SEED}) were hidden, the model "
+        f"A tenth of the known cells ({hidden:,}, seed {SEED}) were hidden, the model "
         "was fitted anew without them with the settings of the run, and it filled them in from "
         "the other cells of their rows, labels unused."
     )
     unit = "in standard deviations of the cells that were left"
     error = f"Root mean square over the hidden cells of what was filled in less the truth, {unit}."
-    by_means = dataclasses.replace(cells, mean=np.zeros_like(cells.mean))
+    means = "The same for the mean and the sd of the cells that were left in each column"
+    plain = np.zeros_like(cells.mean)
+    by_means = dataclasses.replace(cells, mean=plain, variance=plain + 1)
+    baseline = {
+        "impute_rmse": Metric("error of filled cells (RMSE)", _rmse(by_means), f"{means}, {unit}."),
+        **{
+            key: dataclasses.replace(metric, protocol=f"{means}.")
+            for key, metric in figures(by_means, how).items()
+        },
+    }
     return {
         "impute_rmse": Metric("error of filled cells (RMSE)", _rmse(cells), f"{error} {how}"),
-        "impute_rmse_means": Metric(
-            "error of column means (RMSE)",
-            _rmse(by_means),
-            f"The same for the mean of the cells that were left in each column, {unit}.",
-        ),
         **figures(cells, how),
+        **{
+            f"{key}_means": dataclasses.replace(metric, label=f"{metric.label}, column means")
+            for key, metric in baseline.items()
+        },
     }
 
 

@@ -54,6 +54,7 @@ class JobFolder:
         self.model_path = path / "model.safetensors"
         self.embedding_path = path / "embedding.parquet"
         self.completed_path = path / "completed.parquet"
+        self.check_path = path / "check.parquet"
         self.metrics_path = path / "metrics.json"
         self.log_path = path / "worker.log"
         self.checkpoint_path = path / "checkpoint.safetensors"
@@ -193,8 +194,15 @@ class JobFolder:
                 half.unlink(missing_ok=True)
 
     def _artefacts(self) -> tuple[Path, ...]:
-        """The files that a fit writes whole."""
-        return (self.checkpoint_path, self.model_path, self.embedding_path, self.metrics_path)
+        """The files that a run writes whole."""
+        return (
+            self.checkpoint_path,
+            self.model_path,
+            self.embedding_path,
+            self.completed_path,
+            self.check_path,
+            self.metrics_path,
+        )
 
     def write_about(self, about: About) -> None:
         """Replace the name and the note; anybody may, at any time."""
@@ -251,7 +259,8 @@ class JobFolder:
         if place is None:
             self.checkpoint_path.unlink(missing_ok=True)
         cut_events(self.events_path, step)
-        for path in (self.model_path, self.embedding_path, self.metrics_path, self.cancel_path):
+        made = (self.model_path, self.embedding_path, self.check_path, self.metrics_path)
+        for path in (*made, self.cancel_path):
             path.unlink(missing_ok=True)
         self.keep_room()
         state = self.state()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from lvmcore.base import LatentVariableModel
 from lvmcore.data import Dataset
@@ -15,12 +17,17 @@ from lvmcore.metrics import coverage, nlpd
 from lvmcore.runs.spec import Metric
 from lvmcore.standardise import Standardiser
 
-__all__ = ["HiddenCells", "figures", "hide", "predict_hidden"]
+__all__ = ["HiddenCells", "Width", "figures", "hidden_frame", "hide", "predict_hidden", "width"]
 
 FloatArray = NDArray[np.float64]
+#: What a coverage says of intervals: "fair" where they are as wide as they should be.
+Width = Literal["narrow", "fair", "wide"]
 
 SEED = 0
 LEVELS = (0.5, 0.9, 0.95)
+# A coverage so near its level is fair however many cells there are, and a farther one where so many
+# standard deviations of a share of that many cells explain it.
+_NEAR, _CHANCE = 0.02, 2.0
 
 
 @dataclass(frozen=True)
@@ -31,11 +38,17 @@ class HiddenCells:
         truth: what was hidden, less the mean of its column, [n].
         mean: [n].
         variance: with the noise in it, [n].
+        at: which cells of the rows they are, in their order, [N, D].
+        centre: mean of the fitted cells of each one's column, [n].
+        scale: their standard deviation, [n].
     """
 
     truth: FloatArray
     mean: FloatArray
     variance: FloatArray
+    at: NDArray[np.bool_]
+    centre: FloatArray
+    scale: FloatArray
 
 
 def hide(X: FloatArray, share: float, seed: int = SEED) -> NDArray[np.bool_]:
@@ -65,10 +78,60 @@ def predict_hidden(
     cells = hidden & ~standard.constant
     scale = np.broadcast_to(standard.scale, X.shape)[cells]
     return HiddenCells(
-        (X - standard.mean)[cells] / scale,
-        (filled.mean - standard.mean)[cells] / scale,
-        filled.variance[cells] / scale**2,
+        truth=(X - standard.mean)[cells] / scale,
+        mean=(filled.mean - standard.mean)[cells] / scale,
+        variance=filled.variance[cells] / scale**2,
+        at=cells,
+        centre=np.broadcast_to(standard.mean, X.shape)[cells],
+        scale=scale,
     )
+
+
+def hidden_frame(cells: HiddenCells, fitted: Dataset, X: FloatArray, level: float) -> pd.DataFrame:
+    """The hidden cells in the data's units, one row each.
+
+    Args:
+        cells: with the predictions.
+        fitted: the rows that the model was fitted to, as ``predict_hidden`` took them.
+        X: rows with its columns, nothing hidden, [N, D].
+        level: of the intervals.
+
+    Returns:
+        ``row_id``, ``feature``, ``truth``, ``mean`` (a median in a feature that is learned as
+        log(1 + x)), and the ends of the interval, ``lower`` and ``upper``.
+    """
+    reach = norm.ppf(0.5 * (1 + level)) * np.sqrt(cells.variance)
+
+    def in_units(values: FloatArray) -> FloatArray:
+        learned = np.full(X.shape, np.nan)
+        learned[cells.at] = cells.centre + cells.scale * values
+        return fitted.in_units(learned)[cells.at]
+
+    row, column = np.nonzero(cells.at)
+    return pd.DataFrame(
+        {
+            "row_id": fitted.row_ids[row].tolist(),
+            "feature": np.array(fitted.feature_names, dtype=object)[column],
+            "truth": fitted.in_units(X)[cells.at],
+            "mean": in_units(cells.mean),
+            "lower": in_units(cells.mean - reach),
+            "upper": in_units(cells.mean + reach),
+        }
+    )
+
+
+def width(share: float, level: float, cells: int) -> Width:
+    """What a coverage says of the intervals.
+
+    Args:
+        share: of hidden cells inside their interval.
+        level: of the intervals.
+        cells: how many were hidden, at least 1.
+    """
+    room = _NEAR + _CHANCE * math.sqrt(level * (1 - level) / cells)
+    if abs(share - level) <= room:
+        return "fair"
+    return "narrow" if share < level else "wide"
 
 
 def figures(cells: HiddenCells, how: str) -> dict[str, Metric]:

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import services, state
+from app import navigation, services, state
 from lvmcore.runs import Job
 
 MAIN = Path(state.__file__).with_name("main.py")
@@ -54,13 +54,13 @@ def estimates() -> None:
 def open_page(home: Path) -> OpenPage:
     """Open a page: ``open_page("fit", run=…)`` is what a link to it does."""
 
-    def open_it(name: state.PageName, *, run: str | None = None) -> AppTest:
+    def open_it(name: navigation.PageName, *, run: str | None = None) -> AppTest:
         page = AppTest.from_file(MAIN, default_timeout=PATIENCE_SECONDS)
         if run is not None:
             page.query_params["run"] = run
         page.run()
         if name != "data":
-            page.switch_page(state.PAGES[name]).run()
+            page.switch_page(navigation.PAGES[name]).run()
         return page
 
     return open_it
@@ -75,12 +75,12 @@ def follow(page: AppTest, label: str) -> AppTest:
     """Follow a link as a browser does: to its page, with its own query."""
     (link,) = [one.proto for one in page.get("page_link") if one.proto.label == label]
     (name,) = [
-        name for name in state.PAGES if link.page == name or (name, link.page) == ("data", "")
+        name for name in navigation.PAGES if link.page == name or (name, link.page) == ("data", "")
     ]
     page.query_params.clear()
     for key, (value,) in parse_qs(link.query_string).items():
         page.query_params[key] = value
-    return page.switch_page(state.PAGES[name]).run()
+    return page.switch_page(navigation.PAGES[name]).run()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import beside, comparing, figures, services, state
+from app import beside, comparing, figures, navigation, services, state
 from app.axes import positions
 from app.colouring import MISSING, OTHER, Categories, Numbers
 from app.comparing import Measured
@@ -60,7 +60,7 @@ def open_compare(*runs: str) -> AppTest:
     page.run()
     if runs:
         page.query_params["runs"] = ",".join(runs)
-    page.switch_page(state.PAGES["compare"]).run()
+    page.switch_page(navigation.PAGES["compare"]).run()
     return page
 
 
@@ -252,7 +252,7 @@ def test_the_latent_page_shows_a_map_that_decodes_nothing(holed: Dataset) -> Non
     page = AppTest.from_file(MAIN, default_timeout=PATIENCE_SECONDS)
     page.query_params["run"] = run
     page.run()
-    page.switch_page(state.PAGES["latent"]).run()
+    page.switch_page(navigation.PAGES["latent"]).run()
     assert not page.exception
     page.session_state["latent.point"] = {run: state_point(run)}
     page.run()

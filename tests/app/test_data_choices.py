@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import services, state
+from app import navigation, services
 from lvmcore.data import Dataset
 from tests.app.conftest import OpenPage
 from tests.app.test_data_page import foot, upload
@@ -79,9 +79,9 @@ def test_what_was_chosen_is_there_after_another_page(open_page: OpenPage, clinic
     edit(page, 2, Feature=True)
     hold_out(page, 30)
     before = used(page).digest
-    page.switch_page(state.PAGES["fit"]).run()
+    page.switch_page(navigation.PAGES["fit"]).run()
     assert "27 rows held out" in texts(page.markdown)
-    page.switch_page(state.PAGES["data"]).run()
+    page.switch_page(navigation.PAGES["data"]).run()
     assert not page.exception
     assert listed(page, "Feature") == [True, False, True, False, False]
     assert listed(page, "Type")[1] == "text"
@@ -105,8 +105,8 @@ def test_a_transform_that_the_cells_do_not_allow_is_explained(
     assert listed(page, "Transform")[0] == "log(1 + x)"
     edit(page, 1, Transform="one-hot")
     assert "Expected a category" in texts(page.error)
-    page.switch_page(state.PAGES["fit"]).run()
-    page.switch_page(state.PAGES["data"]).run()
+    page.switch_page(navigation.PAGES["fit"]).run()
+    page.switch_page(navigation.PAGES["data"]).run()
     assert not page.error
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import state
+from app import navigation, state
 from tests.app.conftest import OpenPage, follow, ways
 from tests.app.test_shell import texts
 from tests.unit.data.workbooks import Cell, workbook
@@ -91,7 +91,7 @@ def test_a_table_is_uploaded_and_used(open_page: OpenPage, name: str, content: b
     assert not page.error
     assert "animals" in foot(page)
     assert "4 rows" in foot(page)
-    page.switch_page(state.PAGES["fit"]).run()
+    page.switch_page(navigation.PAGES["fit"]).run()
     assert "animals" in texts(page.markdown)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import services, state
+from app import navigation, services, state
 from lvmcore.data import Dataset
 from tests.app.conftest import OpenPage, Wait, follow, ways
 from tests.app.test_shell import texts
@@ -45,7 +45,7 @@ def test_without_a_label_a_model_that_needs_one_is_refused_with_the_reason(
     page = open_page("data")
     label = next(box for box in page.selectbox if box.label == "Label")
     label.select_index(0).run()
-    page.switch_page(state.PAGES["fit"]).run()
+    page.switch_page(navigation.PAGES["fit"]).run()
     assert page.button(state.widget("fit", "choose", "ldgd")).disabled
     assert "label column on the Data page" in texts(page.markdown)
     assert page.button(state.widget("fit", "choose", "bayesian_gplvm")).label == "Chosen"
@@ -55,8 +55,8 @@ def test_a_label_without_ticks_stays_without_one(open_page: OpenPage) -> None:
     page = open_page("data")
     label = next(box for box in page.selectbox if box.label == "Label")
     label.select_index(0).run()
-    page.switch_page(state.PAGES["fit"]).run()
-    page.switch_page(state.PAGES["data"]).run()
+    page.switch_page(navigation.PAGES["fit"]).run()
+    page.switch_page(navigation.PAGES["data"]).run()
     assert next(box for box in page.selectbox if box.label == "Label").value == -1
     assert "label with" not in texts(page.markdown)
 
@@ -199,7 +199,7 @@ def test_data_that_cannot_be_used_lead_back_to_the_data_page(open_page: OpenPage
     content = b"a,b\nx,some long text\ny,and more\nz,end\n"
     page.file_uploader(state.widget("data", "upload")).set_value(("w.csv", content, "text/csv"))
     page.run()
-    page.switch_page(state.PAGES["fit"]).run()
+    page.switch_page(navigation.PAGES["fit"]).run()
     assert not page.exception
     assert len(page.error) == 1
     follow(page, "Choose data")

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import placed, services, state
+from app import navigation, placed, services, state
 from app.state import Reading, Sample
 from lvmcore import cli
 from tests.app.conftest import PATIENCE_SECONDS, OpenPage, Wait, follow
@@ -281,7 +281,7 @@ def test_a_refresh_finds_the_placed_rows_again(
     again.default_timeout = PATIENCE_SECONDS
     again.query_params["run"], again.query_params["rows"] = labelled, rows
     again.run()
-    again.switch_page(state.PAGES["new_rows"])
+    again.switch_page(navigation.PAGES["new_rows"])
     again.query_params["run"], again.query_params["rows"] = labelled, rows
     again.run()
     assert not again.exception

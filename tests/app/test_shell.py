@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from app import services, state
+from app import navigation, services, state
 from tests.app.conftest import OpenPage, Wait, ways
 
 GONE = "0" * 32
@@ -16,16 +16,16 @@ def texts(elements: object) -> str:
     return "\n".join(str(element.value) for element in elements)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", list(state.PAGES))
-def test_every_page_opens_on_a_first_visit(open_page: OpenPage, name: state.PageName) -> None:
+@pytest.mark.parametrize("name", list(navigation.PAGES))
+def test_every_page_opens_on_a_first_visit(open_page: OpenPage, name: navigation.PageName) -> None:
     page = open_page(name)
     assert not page.exception
-    assert page.title[0].value == name.replace("_", " ").capitalize()
+    assert page.title[0].value == navigation.TITLES[name]
 
 
-@pytest.mark.parametrize("name", list(state.PAGES))
+@pytest.mark.parametrize("name", list(navigation.PAGES))
 def test_every_page_opens_with_a_run(
-    open_page: OpenPage, fitted: str, name: state.PageName
+    open_page: OpenPage, fitted: str, name: navigation.PageName
 ) -> None:
     page = open_page(name, run=fitted)
     assert not page.exception
@@ -44,7 +44,7 @@ def test_the_foot_names_the_data_and_the_run(open_page: OpenPage, fitted: str) -
 def test_a_change_of_page_keeps_the_run_in_the_address(open_page: OpenPage, fitted: str) -> None:
     page = open_page("data", run=fitted)
     page.query_params.clear()
-    page.switch_page(state.PAGES["fit"]).run()
+    page.switch_page(navigation.PAGES["fit"]).run()
     assert page.query_params["run"] == fitted
 
 

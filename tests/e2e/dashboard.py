@@ -104,7 +104,9 @@ class Dashboard:
     def open(self, path: str = "", run: str | None = None) -> None:
         """Open a page by its address."""
         self.page.goto(f"{self.server.url}/{path}" + ("" if run is None else f"?run={run}"))
-        title = {"": "Data"}.get(path, path.replace("_", " ").capitalize())
+        title = {"": "Data", "impute": "Missing cells"}.get(
+            path, path.replace("_", " ").capitalize()
+        )
         expect(self.page.get_by_role("heading", name=title, exact=True)).to_be_visible()
 
     def button(self, name: str) -> Locator:

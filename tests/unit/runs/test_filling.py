@@ -6,13 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 from lvmcore import ProbabilisticPCA
 from lvmcore.data import Dataset, Table
 from lvmcore.runs import Job, JobSpec, Launcher, Store, execute
-from lvmcore.runs.filling import completed, fill, imputation_of
+from lvmcore.runs.filling import completed, fill, filled_columns, imputation_of
 from lvmcore.runs.folder import State
-from lvmcore.runs.hidden import hide
+from lvmcore.runs.hidden import Width, hidden_frame, hide, predict_hidden, width
 from tests.unit.runs.fitting import ran
 from tests.unit.runs.waiting import finished
 
@@ -51,7 +52,8 @@ def test_the_filled_table(store: Store, holed: Dataset, filled: Filled) -> None:
     expected = store.load_model(run).impute(pd.DataFrame(kept.X, columns=list(holed.feature_names)))
     assert frame is not None
     assert frame["row_id"].tolist() == kept.row_ids.tolist()
-    assert list(frame.columns[1:7]) == ["u", "u sd", "u imputed", "v", "v sd", "v imputed"]
+    assert frame["label"].tolist() == list(kept.labels)
+    assert list(frame.columns[2:8]) == ["u", "u sd", "u imputed", "v", "v sd", "v imputed"]
     assert frame.columns[-1] == "y"
     for d, name in enumerate("uvwx"):
         gaps = np.isnan(kept.X[:, d])
@@ -83,9 +85,65 @@ def test_the_check_fits_anew_without_the_cells_that_it_compares(
     reach = 1.6448536 * np.sqrt(model.impute(left).variance)
     inside = np.abs(model.impute(left).mean - X)[hidden] <= reach[hidden]
     assert found["cells_coverage_90"].value == pytest.approx(inside.mean())
+    means_sd = np.broadcast_to(sd, X.shape)
+    truth = ((X - np.nanmean(left, axis=0)) / means_sd)[hidden]
+    assert found["cells_nlpd_means"].value == pytest.approx(-norm.logpdf(truth).mean())
+    assert found["cells_coverage_50_means"].value == pytest.approx(
+        (np.abs(truth) <= norm.ppf(0.75)).mean()
+    )
     assert f"({hidden.sum()}, seed 0) were hidden, the model was fitted anew" in (
         found["cells_nlpd"].protocol
     )
+
+
+def test_the_hidden_cells_are_kept_with_their_intervals(
+    store: Store, holed: Dataset, filled: Filled
+) -> None:
+    _, job, _ = filled(ran(store, holed, "ppca", n_components=2))
+    found = pd.read_parquet(store.job_folder(job.id).check_path)
+    rows = holed.subset(~np.isnan(holed.X).all(axis=1))
+    row, column = np.nonzero(hide(rows.X, 0.1))
+    assert found["row_id"].tolist() == rows.row_ids[row].tolist()
+    assert found["feature"].tolist() == [holed.feature_names[d] for d in column]
+    np.testing.assert_array_equal(found["truth"], rows.X[row, column])
+    inside = (found["lower"] <= found["truth"]) & (found["truth"] <= found["upper"])
+    assert job.metrics["cells_coverage_90"].value == pytest.approx(inside.mean())
+    sd = np.nanstd(np.where(hide(rows.X, 0.1), np.nan, rows.X), axis=0)[column]
+    error = np.square((found["mean"] - found["truth"]) / sd).mean()
+    assert job.metrics["impute_rmse"].value == pytest.approx(np.sqrt(error))
+
+
+def test_hidden_cells_of_a_logarithm_are_in_the_tables_units(rng: np.random.Generator) -> None:
+    values = rng.normal(size=(50, 1)) + 0.3 * rng.normal(size=(50, 3))
+    frame = pd.DataFrame(np.expm1(np.abs(values)), columns=["dose", "a", "b"])
+    dataset = Table.from_frame(frame, name="doses").dataset(log1p=["dose"])
+    hidden = hide(dataset.X, 0.2)
+    left = replace(dataset, X=np.where(hidden, np.nan, dataset.X))
+    X = pd.DataFrame(left.X, columns=list(left.learned_names))
+    model = ProbabilisticPCA(n_components=1).fit(X)
+    cells = hidden_frame(predict_hidden(model, left, dataset.X, hidden), left, dataset.X, 0.5)
+    filled = model.impute(X)
+    (rows,) = np.nonzero(hidden[:, 0])
+    dose = cells[cells["feature"] == "dose"]
+    np.testing.assert_allclose(dose["truth"], frame["dose"][rows])
+    mean, reach = filled.mean[rows, 0], norm.ppf(0.75) * np.sqrt(filled.variance[rows, 0])
+    for name, learned in (("mean", mean), ("lower", mean - reach), ("upper", mean + reach)):
+        np.testing.assert_allclose(dose[name], np.expm1(learned))
+
+
+@pytest.mark.parametrize(
+    ("share", "cells", "expected"),
+    [
+        (0.90, 10, "fair"),
+        (0.70, 10, "fair"),  # 2 of 10 more outside: chance alone does that
+        (0.70, 200, "narrow"),
+        (0.885, 100_000, "fair"),
+        (0.87, 100_000, "narrow"),
+        (0.99, 400, "wide"),
+    ],
+)
+def test_what_a_coverage_says_of_the_intervals(share: float, cells: int, expected: Width) -> None:
+    assert width(share, 0.9, cells) == expected
 
 
 def test_steps_of_the_checks_fit_are_told(store: Store, holed: Dataset, filled: Filled) -> None:
@@ -165,6 +223,11 @@ def test_a_column_learned_as_a_logarithm_is_filled_in_its_own_units(
     mean, sd = logs.mean[4, 0], np.sqrt(logs.variance[4, 0])
     assert found["dose"][4] == pytest.approx(np.expm1(mean))
     assert found["dose sd"][4] == pytest.approx(0.5 * (np.exp(mean + sd) - np.exp(mean - sd)))
+    known = frame["dose"].notna()
+    np.testing.assert_array_equal(found["dose"][known], frame["dose"][known])
+    names = filled_columns(dataset)[0]
+    assert (names.value, names.sd, names.imputed) == ("dose", "dose sd", "dose imputed")
+    assert filled_columns(dataset)[1].value == "dose sd (2)"
     np.testing.assert_allclose(found["dose sd (2)"], frame["dose sd"])
     np.testing.assert_allclose(found["other"], frame["other"])
 
