@@ -71,7 +71,7 @@ class VAE(LatentVariableModel):
         "A map by two neural networks: quick on long tables, and hungry for rows."
     )
     paper: ClassVar[str] = "Kingma and Welling 2014"
-    order: ClassVar[int] = 30
+    order: ClassVar[int] = 32
     capabilities: ClassVar[Capabilities] = Capabilities(
         sampling=True, uncertainty=True, bound=True, amortised=True
     )

@@ -18,11 +18,11 @@ from lvmcore.persistence import checkpoint_place
 from lvmcore.results import FitStep
 
 KEYS = ["bayesian_gplvm", "ldgd", "fast_ldgd", "supervised_vae"]
-STEPS = 160
-#: In the warm-up, while the noise is held, just before and after a recovery, while cruising, in the
-#: cooling, and at the very last step.
-STOPS = [1, 4, 30, 60, 61, 64, 80, 110, STEPS]
-RECOVERY_AT = 60
+STEPS = 100
+#: In the warm-up, while the noise is held, just before and after a recovery, in the cooling, and at
+#: the very last step.
+STOPS = [1, 20, 40, 41, 70, STEPS]
+RECOVERY_AT = 40
 
 rng = np.random.default_rng(5)
 CODES = np.arange(45) % 3
@@ -94,7 +94,7 @@ def test_a_fit_stopped_anywhere_ends_as_if_it_had_not_been(key: str, tmp_path: P
 def test_many_interruptions_change_nothing(key: str, tmp_path: Path) -> None:
     whole = model(key, max_iter=60).fit(X, Y)
     path = tmp_path / "checkpoint.safetensors"
-    for stop in range(7, 60, 7):
+    for stop in (7, 14, 33, 47):
         part = model(key, max_iter=60)
         part._fit_from(X, Y, callback=stop_after(stop), checkpoint=Checkpoint(path))
         assert part.history_[-1].iteration == stop
@@ -103,11 +103,11 @@ def test_many_interruptions_change_nothing(key: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", KEYS)
 def test_an_early_end_is_the_same_after_a_stop_in_the_cooling(key: str, tmp_path: Path) -> None:
-    settings = {"max_iter": 400, "learning_rate": 0.3}
+    settings = {"max_iter": 800, "learning_rate": 0.3}
     whole = model(key, **settings).fit(X, Y)
     cooling = len(whole.history_) - 20
     assert whole.converged_
-    assert len(whole.history_) < 400
+    assert len(whole.history_) < 800
     path = tmp_path / "checkpoint.safetensors"
     model(key, **settings)._fit_from(
         X, Y, callback=stop_after(cooling), checkpoint=Checkpoint(path)
