@@ -288,7 +288,11 @@ class UMAP(_MapOnly):
             random_state=problem.generator.initial_seed(),
             n_jobs=1,
         )
-        self._keep(library.fit_transform(to_numpy(problem.Y)))
+        threads = torch.get_num_threads()
+        try:
+            self._keep(library.fit_transform(to_numpy(problem.Y)))
+        finally:
+            torch.set_num_threads(threads)  # numba's first loop sets those of all OpenMP code
         return report_once(problem.callback, began)
 
 

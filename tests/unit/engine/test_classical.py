@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 from sklearn import decomposition, discriminant_analysis, manifold
@@ -60,6 +61,23 @@ def test_umap_is_the_librarys(neighbours: int, gap: float, seed: int) -> None:
     )
     theirs = library.fit_transform(standardised())
     close(ours, theirs, atol=0.0)
+
+
+def test_umap_leaves_the_threads_of_torch_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As numba's first parallel loop does: it sets the threads of all OpenMP code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ImportWarning)
+        import umap
+    threads = torch.get_num_threads()
+
+    def fit(library: object, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        del library
+        torch.set_num_threads(threads + 3)
+        return X[:, :2]
+
+    monkeypatch.setattr(umap.UMAP, "fit_transform", fit)
+    UMAP().fit(np.random.default_rng(0).standard_normal((20, 3)))
+    assert torch.get_num_threads() == threads
 
 
 def test_isomap_is_the_librarys() -> None:
