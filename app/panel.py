@@ -202,9 +202,8 @@ def _charts(job: Job, seen: Progress) -> None:
                 _NO_STEPS if not _tells_steps(job) else "The curves begin with the first step."
             )
         return
-    if steps[-1].starts > 1:
-        shown = "The one that was kept" if job.has_model else "The one under way"
-        st.caption(f"{shown}: start {start} of {steps[-1].starts}.")
+    if steps[-1].starts > 1 and job.has_model:
+        st.caption(f"Shown is start {start} of {steps[-1].starts}, the one that was kept.")
     key, dark = state.widget("fit", job.id), state.dark()
     if math.isnan(steps[-1].objective):
         _without_bound(job, seen, steps, key, dark)

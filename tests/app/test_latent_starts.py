@@ -99,7 +99,7 @@ def test_the_fit_page_shows_the_start_that_was_kept(open_page: OpenPage, several
     kept = services.kept_start(several)
     found = services.model(several).restarts_  # type: ignore[attr-defined]
     assert kept == 1 + int(np.argmax(found.bounds))
-    assert f"The one that was kept: start {kept} of 3." in texts(page)
+    assert f"Shown is start {kept} of 3, the one that was kept." in texts(page)
     (window,) = page.slider
     assert (window.min, window.max) == (15 * kept - 14, 15 * kept)
     shown = services.progress(several).of_start(kept)

@@ -10,7 +10,7 @@ import pytest
 from lvmcore import stability
 from lvmcore.data import Dataset
 from lvmcore.restarts import Restarted
-from lvmcore.runs import Store
+from lvmcore.runs import Store, curves_frame
 from lvmcore.runs.agreement import agreement
 from lvmcore.runs.events import EventLog, read_events, step_from_json, step_to_json
 from lvmcore.runs.execute import execute
@@ -28,6 +28,7 @@ def test_a_run_with_several_starts_says_how_far_they_agree(store: Store, toy: Da
     job, model = store.get(run), store.load_model(run)
     found = model.restarts_  # type: ignore[attr-defined]
     expected = stability(found.means)
+    assert curves_frame(store, [run])["start"].unique().tolist() == [1, 2, 3]
     rows = pd.read_parquet(store.job_folder(run).agreement_path)
     assert rows["row_id"].tolist() == toy.row_ids.tolist()
     np.testing.assert_array_equal(rows["disagreement"], expected.disagreement)
