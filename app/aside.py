@@ -10,8 +10,8 @@ import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
+from app import agreeing, chart, figures, services, state
 from app import axes as on_axes
-from app import chart, figures, services, state
 from app.atlas import put_on_axis
 from app.axes import Axes
 from app.exploring import INTERVAL_SD, Apart, Choices, Point, Reconstruction, apart
@@ -83,6 +83,9 @@ def point(opened: Opened, choices: Choices) -> None:
         st.markdown("A place on the map, no row:")
     else:
         st.markdown(markdown(_named(dataset, chosen.row)))
+        agree = agreeing.about(opened.run, chosen.row)
+        if agree is not None:
+            st.caption(markdown(agree))
     if decoded.probability is not None:
         st.caption(markdown(_classes(opened, decoded.probability)))
     st.plotly_chart(

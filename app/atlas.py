@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import figures, state
+from app import agreeing, figures, state
 from app.axes import Axes, axes_after_click, default_axes, place
 from app.exploring import Ask, Choices, Kind
 from app.opened import Opened
@@ -45,6 +45,8 @@ def controls(opened: Opened) -> Choices:
                 args=(opened, name, axes),
             )
     options = colours(opened.dataset)
+    if agreeing.look(opened.run) is not None:
+        options[agreeing.BY_STARTS] = agreeing.TITLE
     colour = others[0].selectbox(
         "Colour", list(options), format_func=options.__getitem__, key=opened.key("colour")
     )

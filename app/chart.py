@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
-from app import figures, services, state
+from app import agreeing, figures, services, state
 from app.atlas import LABEL
 from app.axes import Axes, place, positions
 from app.colouring import Categories, Colouring, Numbers, categories, colouring
@@ -102,7 +102,12 @@ def _rows(opened: Opened, choices: Choices, point: Point | None) -> figures.Rows
     chosen = figures.evenly(n, MOST_DRAWN)
     if point is not None and point.row is not None:
         chosen = np.union1d(chosen, [point.row])
-    look = look_of(opened.dataset, choices.colour)
+    by_starts = choices.colour == agreeing.BY_STARTS
+    look = agreeing.look(opened.run) if by_starts else look_of(opened.dataset, choices.colour)
+    lines = hover(opened.dataset, look, chosen)
+    if by_starts and isinstance(look, Numbers):
+        for line, apart in zip(lines, look.values[chosen], strict=True):
+            line.append(f"{agreeing.TITLE}: {number(float(apart), 2)}")
     selected = opened.selected()
     sd = None
     if choices.ellipses:
@@ -113,7 +118,7 @@ def _rows(opened: Opened, choices: Choices, point: Point | None) -> figures.Rows
     return figures.Rows(
         points=positions(opened.mean, choices.axes)[chosen],
         number=chosen,
-        hover=hover(opened.dataset, look, chosen),
+        hover=lines,
         colouring=part_of(look, chosen),
         selected=None if selected is None else selected[chosen],
         sd=sd,

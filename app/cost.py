@@ -48,7 +48,7 @@ def _line(dataset: Dataset, key: str, values: dict[str, object], drawn: bool) ->
     if not known:
         st.caption("Time and memory are being estimated.")
     elif cost is not None:
-        _say(cost, int(str(values["max_iter"])))
+        _say(cost, int(str(values["max_iter"])) * int(str(values.get("n_restarts", 1))))
 
 
 def _say(cost: Estimate, steps: int) -> None:

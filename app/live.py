@@ -282,14 +282,18 @@ def _line(
 ) -> Options:
     usable = np.flatnonzero(np.isfinite(values))
     kept = usable[decimate(values[usable])]
+    data: list[list[float | None]] = []
+    for before, i in zip([kept[0], *kept] if len(kept) else [], kept, strict=False):
+        at = steps[i].seconds if by_seconds else steps[i].iteration
+        if steps[i].start != steps[before].start:  # the line of the next start begins anew
+            data.append([at, None])
+        data.append([at, float(values[i])])
     return {
         "type": "line",
         "name": name,
         "showSymbol": len(kept) == 1,
         "lineStyle": {"width": 2},
-        "data": [
-            [steps[i].seconds if by_seconds else steps[i].iteration, float(values[i])] for i in kept
-        ],
+        "data": data,
     }
 
 

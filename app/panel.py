@@ -111,8 +111,9 @@ def _where(job: Job, seen: Progress) -> str:
         return f"{'fitting' if job.stage == 'fitting' else 'preparing'} · {duration(job.seconds)}"
     step = seen.steps[-1]
     left = step.seconds / step.iteration * (step.total - step.iteration)
+    start = f"start {step.start} of {step.starts} · " if step.starts > 1 else ""
     return (
-        f"step {step.iteration} of at most {step.total} · {duration(step.seconds)} · "
+        f"{start}step {step.iteration} of at most {step.total} · {duration(step.seconds)} · "
         f"at most {duration(left)} left"
     )
 
@@ -192,6 +193,8 @@ def _charts(job: Job, seen: Progress) -> None:
     if seen.steps and seen.steps[-1].total == 1:
         st.caption("Computed in one go: there is no curve to follow.")
         return
+    start = _start(job, seen)
+    seen = seen.of_start(start)
     steps = live.steps_shown(seen.steps, _window(job, seen))
     if not steps:
         if not job.finished:
@@ -199,6 +202,8 @@ def _charts(job: Job, seen: Progress) -> None:
                 _NO_STEPS if not _tells_steps(job) else "The curves begin with the first step."
             )
         return
+    if steps[-1].starts > 1 and job.has_model:
+        st.caption(f"Shown is start {start} of {steps[-1].starts}, the one that was kept.")
     key, dark = state.widget("fit", job.id), state.dark()
     if math.isnan(steps[-1].objective):
         _without_bound(job, seen, steps, key, dark)
@@ -222,6 +227,12 @@ def _charts(job: Job, seen: Progress) -> None:
         )
     if seen.snapshot is not None:
         _snapshot(job, seen.snapshot, key, dark)
+
+
+def _start(job: Job, seen: Progress) -> int:
+    """Which start's curves to show: the one that was kept, or else the one under way."""
+    last = seen.steps[-1].start if seen.steps else 1
+    return services.kept_start(job.id) if job.has_model and last > 1 else last
 
 
 def _tells_steps(job: Job) -> bool:
@@ -272,13 +283,15 @@ def _window(job: Job, seen: Progress) -> tuple[int, int] | None:
     """The steps to show. Kept by the server: a zoom inside the chart ends with its next point."""
     if not seen.steps:
         return None
-    total = seen.steps[-1].total
+    last = seen.steps[-1]
+    first = 1 if last.starts == 1 else seen.steps[0].iteration
+    most = first + last.total // last.starts - 1
     low, high = st.slider(
         "Steps shown",
-        min_value=1,
-        max_value=total,
-        value=(1, total),
-        key=state.widget("fit", job.id, "window"),
+        min_value=first,
+        max_value=most,
+        value=(first, most),
+        key=state.widget("fit", job.id, "window", *([last.start] if last.starts > 1 else [])),
         help="Narrow it to see a part of the curves closely.",
         persist_state="session",
     )

@@ -18,6 +18,7 @@ from lvmcore.errors import (
 )
 
 if TYPE_CHECKING:
+    from lvmcore.disagreement import Stability, stability
     from lvmcore.models import MODELS, load
     from lvmcore.models.bayesian_gplvm import BayesianGPLVM
     from lvmcore.models.classical import FactorAnalysis, LinearDiscriminantAnalysis
@@ -51,14 +52,18 @@ __all__ = [
     "Predictive",
     "ProbabilisticPCA",
     "Snapshot",
+    "Stability",
     "SupervisedVAE",
     "UnsupportedError",
     "load",
+    "stability",
 ]
 
 _HOMES = {
     "MODELS": "lvmcore.models",
     "load": "lvmcore.models",
+    "Stability": "lvmcore.disagreement",
+    "stability": "lvmcore.disagreement",
     "FitStep": "lvmcore.results",
     "Snapshot": "lvmcore.results",
     "LabelPredictive": "lvmcore.results",

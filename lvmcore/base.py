@@ -29,7 +29,7 @@ from lvmcore import persistence
 from lvmcore.checkpoint import Checkpoint
 from lvmcore.errors import ConfigError, DataError, UnsupportedError
 from lvmcore.labels import ClassLabels
-from lvmcore.parameters import Parameter, check_settings, parameters_of
+from lvmcore.parameters import Parameter, check_settings, is_array, parameters_of
 from lvmcore.results import Callback, FitStep, LabelPredictive, Posterior, Predictive
 from lvmcore.standardise import Standardiser
 from lvmcore.training import Outcome
@@ -366,6 +366,8 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Write the fitted model to one safetensors file, atomically."""
         check_is_fitted(self)
         arrays, facts = self._get_state()
+        settings = self.get_params(deep=False)
+        given = {name: np.asarray(value) for name, value in settings.items() if is_array(value)}
         arrays = {
             **arrays,
             **self._standardiser.arrays(),
@@ -374,11 +376,12 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             "embedding.variance": self.embedding_.variance,
             **{f"relevance.{path_}": value for path_, value in self.relevance_.items()},
             **{f"inducing.{path_}": value for path_, value in self.inducing_inputs_.items()},
+            **{f"setting.{name}": value for name, value in given.items()},
         }
         meta = {
             "model": self.key,
             "version": package_version(),
-            "parameters": self.get_params(deep=False),
+            "parameters": {name: settings[name] for name in settings if name not in given},
             "facts": facts,
             "elbo": self.elbo_,
             "converged": self.converged_,
@@ -564,7 +567,8 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return [str(i + 1) for i in range(self.n_features_in_)]
 
     def _note(self, text: str) -> None:
-        self.notes_ = (*self.notes_, text)
+        if text not in self.notes_:
+            self.notes_ = (*self.notes_, text)
 
     def _seed(self) -> int:
         if self.random_state is None:
@@ -574,7 +578,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _fingerprint(self, data: FloatArray, labels: ClassLabels | None) -> str:
         """Of everything that decides the course of a fit: model, settings, version, data."""
         facts = [self.key, package_version(), self.get_params(deep=False), data.shape]
-        digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode())
+        digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_told).encode())
         digest.update(np.ascontiguousarray(data).tobytes())
         if labels is not None:
             digest.update(np.asarray(labels.codes).tobytes())
@@ -618,6 +622,11 @@ def _blocks(rows: NDArray[Any]) -> Iterator[NDArray[Any]]:
 def to_numpy(tensor: Tensor) -> FloatArray:
     """A tensor as a float64 NumPy array."""
     return np.asarray(tensor.detach().cpu().numpy(), dtype=np.float64)
+
+
+def _told(value: Any) -> Any:
+    """What a setting is, for JSON: an array with all its numbers."""
+    return np.asarray(value).tolist() if is_array(value) else str(value)
 
 
 def package_version() -> str:

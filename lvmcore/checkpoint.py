@@ -33,7 +33,7 @@ _NOT_WRITTEN = (
     "would have been lost."
 )
 
-State = tuple[dict[str, NDArray[Any]], dict[str, Any]]
+State = tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]]
 
 
 class Checkpoint:
@@ -57,6 +57,8 @@ class Checkpoint:
         self._fingerprint = ""
         self._generator: torch.Generator | None = None
         self._found: State | None = None
+        self._beside: State | None = None
+        self._steps, self._seconds_before = 0, 0.0
 
     def attach(self, fingerprint: str, generator: torch.Generator) -> None:
         """Say which fit this is for; a checkpoint of another one, or a torn one, is not used.
@@ -79,12 +81,39 @@ class Checkpoint:
             return
         self._found = arrays, facts
 
+    def beside(self) -> State | None:
+        """What ``follow`` was given before the checkpoint that was found; None without."""
+        if self._found is None or "beside" not in self._found[1]:
+            return None
+        arrays, facts = self._found
+        return persistence.with_prefix(arrays, "beside."), facts["beside"]
+
+    def follow(
+        self, generator: torch.Generator, *, steps: int, seconds: float, beside: State
+    ) -> None:
+        """Turn to the next of several optimisations that make one fit.
+
+        Args:
+            generator: its source of randomness.
+            steps: done by those before it; the file counts them too.
+            seconds: spent on those before it; likewise.
+            beside: what is to be kept of those before it, in the same file.
+        """
+        self._generator, self._beside = generator, beside
+        self._steps, self._seconds_before = steps, seconds
+
     def restore(self) -> State | None:
         """What ``save`` was given last, with the generator set to where it was; None without."""
         found, self._found = self._found, None
-        if found is not None and self._generator is not None:
-            self._generator.set_state(torch.as_tensor(found[0]["generator"].copy()))
-        return found
+        if found is None or self._generator is None:
+            return found
+        arrays, facts = found
+        self._generator.set_state(torch.as_tensor(arrays["generator"].copy()))
+        own = {
+            "iteration": facts["iteration"] - self._steps,
+            "seconds": facts["seconds"] - self._seconds_before,
+        }
+        return arrays, {**facts, **own}
 
     def due(self) -> bool:
         """Whether it is time for the next one."""
@@ -95,13 +124,23 @@ class Checkpoint:
 
         Args:
             arrays: the fit's state.
-            facts: the rest of it, as JSON can hold it; "iteration" is the steps that were done.
+            facts: the rest of it, as JSON can hold it; "iteration" is the steps that were done, in
+                "seconds".
         """
         assert self._generator is not None
         began = time.monotonic()
         self._gap = max(self._seconds, self._cost / SHARE)
         state = {**arrays, "generator": self._generator.get_state().numpy()}
-        facts = {**facts, "fingerprint": self._fingerprint, "gap": self._gap}
+        own = {
+            "iteration": facts["iteration"] + self._steps,
+            "seconds": facts["seconds"] + self._seconds_before,
+            "fingerprint": self._fingerprint,
+            "gap": self._gap,
+        }
+        facts = {**facts, **own}
+        if self._beside is not None:
+            state |= {f"beside.{name}": array for name, array in self._beside[0].items()}
+            facts["beside"] = dict(self._beside[1])
         try:
             persistence.write(self.path, state, facts, format=CHECKPOINT_FORMAT)
         except OSError as error:

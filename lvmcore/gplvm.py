@@ -22,7 +22,6 @@ from lvmcore.inference import infer_modes, infer_rows
 from lvmcore.labels import Weighting
 from lvmcore.layers import DataPath, LabelDecoder, LatentRows
 from lvmcore.likelihoods import Link, label_probability, label_probability_variance
-from lvmcore.principal import fit_linear_gaussian
 from lvmcore.results import Posterior, Snapshot
 from lvmcore.variational import LOG_2PI
 
@@ -34,7 +33,6 @@ __all__ = [
     "draw_of_class",
     "log_marginal",
     "long_table_steps",
-    "pca_start",
     "snapshot_of",
     "spread_points",
     "standard_draws",
@@ -49,8 +47,6 @@ LONG_TABLE = 20_000
 LONG_TABLE_ROW_STEPS = 12_000_000
 # Draws from q(x), from the widened q(x), and from the prior.
 DENSITY_DRAWS = (128, 64, 64)
-# Of the start where cells are missing: steps at most, and nats per cell that are worth a step.
-START_STEPS, START_TOLERANCE = 100, 1e-4
 # Draws × rows × columns held at a time: bounds memory, changes no result.
 CELLS_AT_A_TIME = 1 << 23
 # Rows × classes × inducing inputs likewise.
@@ -296,29 +292,6 @@ class DataTerm:
         if self.cells is not None:
             return path.decoder(path.masked_optimum(rows, self.Y, self.cells))
         return path.decoder(path.bound(rows, self.Y, self.squares)[1])
-
-
-def pca_start(problem: Problem) -> Tensor:
-    """Principal component scores scaled to unit variance, [N, Q].
-
-    Dimensions beyond the data's rank start as small noise. Where cells are missing, the scores are
-    the posterior means of probabilistic principal components fitted to the observed cells.
-    """
-    Y, Q = problem.Y, problem.n_components
-    if problem.observed is not None:
-        model, _ = fit_linear_gaussian(
-            Y, problem.observed, Q, max_iter=START_STEPS, tolerance=START_TOLERANCE
-        )
-        scores = model.infer(Y.double(), problem.observed).mean
-        scores = scores - scores.mean(0)
-        return (scores / scores.std(0, correction=0).clamp_min(1e-12)).to(Y)
-    values, vectors = torch.linalg.eigh(Y.double().T @ Y.double())
-    values, vectors = values.flip(0)[:Q], vectors.flip(1)[:, :Q]
-    scores = Y.double() @ vectors
-    sound = values > 1e-10 * values[0]
-    X = scores / scores.std(0, correction=0).clamp_min(1e-12)
-    noise = torch.randn((len(Y), Q), generator=problem.generator, dtype=torch.float64).to(X)
-    return torch.where(sound, X, 0.1 * noise).to(Y)
 
 
 def spread_points(X: Tensor, count: int, generator: torch.Generator) -> Tensor:

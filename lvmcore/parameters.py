@@ -19,6 +19,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lvmcore.errors import ConfigError
 
 __all__ = [
@@ -38,8 +41,11 @@ __all__ = [
     "Noise",
     "Parameter",
     "Range",
+    "Restarts",
     "Seed",
+    "Start",
     "check_settings",
+    "is_array",
     "parameters_of",
     "parse_settings",
 ]
@@ -124,6 +130,24 @@ LabelLikelihood = Annotated[
     Doc("Each class told from the rest (probit), or all classes at once (softmax)."),
     Advanced(),
 ]
+Start = Annotated[
+    Literal["pca", "isomap", "spectral", "random"] | NDArray[Any],
+    Doc(
+        "Where the map begins: principal components, curved coordinates by neighbours (isomap, "
+        "spectral), or random places."
+    ),
+    Advanced(),
+]
+Restarts = Annotated[
+    int,
+    Range(1, 100),
+    Doc(
+        "Fits from so many starts and keeps the one with the highest bound; with more than one the "
+        "map says how far they agree.",
+        "starts",
+    ),
+    Advanced(),
+]
 BatchSize = Annotated[
     int,
     Range(1, 100_000),
@@ -154,6 +178,7 @@ class Parameter:
         choices: the allowed values of a ``choice``.
         doc: one plain sentence.
         advanced: True where a form folds it away.
+        array: True where Python may give an array in place of one of the choices.
     """
 
     name: str
@@ -167,12 +192,14 @@ class Parameter:
     choices: tuple[str, ...]
     doc: str
     advanced: bool
+    array: bool = False
 
     @property
     def expected(self) -> str:
         """What a value must be, in words."""
         if self.kind == "choice":
             text = "one of " + ", ".join(self.choices)
+            text += " (in Python also an array)" if self.array else ""
         elif self.kind == "bool":
             text = "true or false"
         elif self.kind == "str":
@@ -191,6 +218,8 @@ class Parameter:
         """
         if value is None and self.optional:
             return None
+        if self.array and is_array(value):
+            return value
         ok = {
             "int": _is_int(value),
             "float": _is_number(value),
@@ -225,6 +254,11 @@ class Parameter:
         if self.kind == "bool":
             value = TRUTH.get(text.strip().lower(), text)
         return self.check(value)
+
+
+def is_array(value: Any) -> bool:
+    """Whether a setting's value is an array, or a list to make one of."""
+    return isinstance(value, list | tuple) or getattr(value, "ndim", 0) > 0
 
 
 def _is_int(value: Any) -> bool:
@@ -281,6 +315,7 @@ def _parameter(name: str, hint: Any, default: Any) -> Parameter:
         choices=choices,
         doc=doc.text,
         advanced=any(isinstance(item, Advanced) for item in metadata),
+        array=any(get_origin(option) is np.ndarray for option in options),
     )
 
 

@@ -76,12 +76,14 @@ class FitStep:
     """One report of a fit under way.
 
     Attributes:
-        iteration: evaluations or optimiser steps done, from 1.
-        total: the most there can be (``max_iter``).
+        iteration: evaluations or optimiser steps done, from 1; counted over all starts.
+        total: the most there can be (``max_iter``, times the starts).
         seconds: since the fit began.
         objective: the bound (ELBO), total nats on the standardised data.
         terms: the named parts of the bound; they add up to ``objective``.
         snapshot: the map forming, now and then; None otherwise.
+        start: which start of the fit this step belongs to, from 1.
+        starts: how many there are.
     """
 
     iteration: int
@@ -90,6 +92,8 @@ class FitStep:
     objective: float
     terms: Mapping[str, float] = field(default_factory=dict)
     snapshot: Snapshot | None = None
+    start: int = 1
+    starts: int = 1
 
 
 Callback = Callable[[FitStep], bool | None]

@@ -213,12 +213,19 @@ class Progress:
     Attributes:
         steps: in order, without their snapshots.
         snapshot: the last one; None before the first.
+        by_start: the last one of each start of the fit, from 1.
     """
 
     steps: list[FitStep] = field(default_factory=list)
     snapshot: Snapshot | None = None
+    by_start: dict[int, Snapshot] = field(default_factory=dict)
     _read: int = 0
     _guard: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def of_start(self, start: int) -> Progress:
+        """The steps and the map of one start of the fit, from 1."""
+        steps = [step for step in self.steps if step.start == start]
+        return Progress(steps, self.by_start.get(start))
 
     def update(self, store: Store, run: str) -> None:
         """Read the events that were written since the last time."""
@@ -227,7 +234,7 @@ class Progress:
                 self._read = event.n
                 step = event.step
                 if step.snapshot is not None:
-                    self.snapshot = step.snapshot
+                    self.snapshot = self.by_start[step.start] = step.snapshot
                 self.steps.append(replace(step, snapshot=None))
 
 

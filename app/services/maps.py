@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lvmcore.runs.picture import PictureFormat
 
 __all__ = [
+    "agreement",
     "attempt",
     "classes",
     "embedding_csv",
@@ -27,6 +28,7 @@ __all__ = [
     "fitted_dataset",
     "forget",
     "heatmap",
+    "kept_start",
     "map_file",
     "model",
     "reconstruction",
@@ -146,6 +148,37 @@ def _reconstruction(
     return exploring.reconstruct(_model(home, run, attempt), _fitted(home, run), latent)
 
 
+def agreement(run: str) -> pd.DataFrame | None:
+    """How far the starts of a run agree on each of its rows; None where it had one start.
+
+    Returns:
+        Columns ``row_id``, ``disagreement`` and ``neighbour_agreement``, in the order of its map.
+    """
+    job = server.store().get(run)
+    if "disagreement" not in job.metrics:  # written after the table
+        return None
+    return _agreement(server.home(), run, job.attempt)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _agreement(home: str | None, run: str, attempt: int) -> pd.DataFrame | None:
+    import pandas as pd
+
+    del attempt  # the cache's key
+    path = server.store_at(home).job_folder(run).agreement_path
+    return pd.read_parquet(path) if path.is_file() else None
+
+
+def kept_start(run: str) -> int:
+    """Which start of a fit its model is from, from 1.
+
+    Raises:
+        DataError: the run has no model.
+    """
+    found = getattr(model(run), "restarts_", None)
+    return 1 if found is None else int(found.starts[found.kept])
+
+
 def embedding_csv(run: str) -> bytes:
     """A run's map as CSV: row id, label, latent means and sds.
 
@@ -179,5 +212,5 @@ def map_file(run: str, axes: Axes, form: PictureFormat, *, sd_behind: bool) -> b
 
 def forget() -> None:
     """Let go of everything that was kept of runs and their datasets."""
-    for memory in (_stored, _model, _fitted, _classes, _heatmap, _reconstruction):
+    for memory in (_stored, _model, _fitted, _classes, _heatmap, _reconstruction, _agreement):
         memory.clear()

@@ -43,5 +43,6 @@ def load(path: str | os.PathLike[str]) -> LatentVariableModel:
             f"{path} holds a model of kind {meta['model']!r}, which this version does not know. "
             f"It knows: {', '.join(MODELS)}."
         )
-    model = MODELS[meta["model"]](**meta["parameters"])
+    given = persistence.with_prefix(arrays, "setting.")
+    model = MODELS[meta["model"]](**meta["parameters"], **given)
     return model._restore(arrays, meta)

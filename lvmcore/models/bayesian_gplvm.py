@@ -13,9 +13,7 @@ from lvmcore.gplvm import (
     LONG_TABLE,
     START_VARIANCE,
     DataTerm,
-    GPLatentVariableModel,
     long_table_steps,
-    pca_start,
     snapshot_of,
     spread_points,
 )
@@ -28,15 +26,18 @@ from lvmcore.parameters import (
     LearningRate,
     MaxIter,
     Noise,
+    Restarts,
     Seed,
+    Start,
 )
+from lvmcore.restarts import Restarting
 from lvmcore.results import Snapshot
 from lvmcore.training import Outcome, Schedule, train
 
 __all__ = ["BayesianGPLVM"]
 
 
-class BayesianGPLVM(GPLatentVariableModel):
+class BayesianGPLVM(Restarting):
     """Nonlinear map with uncertainty: x_n ~ N(0, I), y_nd = f_d(x_n) + ε, f_d ~ GP(0, RBF-ARD).
 
     Maximises the collapsed bound F(q(X)) − KL(q(X) ‖ N(0, I)), q(X) = ∏_n N(mean_n, diag var_n),
@@ -49,6 +50,7 @@ class BayesianGPLVM(GPLatentVariableModel):
         relevance_: ``data`` holds α, [Q].
         inducing_inputs_: ``data`` holds Z, [M, Q].
         noise_variance_: σ_d² of the columns that vary, standardised units, [D].
+        restarts_: bounds, seeds and latent means of the starts; None after a single one.
     """
 
     key: ClassVar[str] = "bayesian_gplvm"
@@ -70,6 +72,8 @@ class BayesianGPLVM(GPLatentVariableModel):
         max_iter: MaxIter = 500,
         noise: Noise = "column",
         learning_rate: LearningRate = 0.1,
+        start: Start = "pca",
+        n_restarts: Restarts = 1,
         device: Device = "auto",
         dtype: Dtype = "float64",
         random_state: Seed = 0,
@@ -79,6 +83,8 @@ class BayesianGPLVM(GPLatentVariableModel):
         self.max_iter = max_iter
         self.noise = noise
         self.learning_rate = learning_rate
+        self.start = start
+        self.n_restarts = n_restarts
         self.device = device
         self.dtype = dtype
         self.random_state = random_state
@@ -91,8 +97,7 @@ class BayesianGPLVM(GPLatentVariableModel):
             return {"max_iter": long_table_steps(n_rows)}
         return {"n_inducing": 50} if n_rows > 1000 else {}
 
-    def _fit(self, problem: Problem) -> Outcome:
-        X = pca_start(problem)
+    def _fit_start(self, problem: Problem, X: Tensor) -> Outcome:
         Z = spread_points(X, self._inducing_count(len(X)), problem.generator)
         gaps = problem.observed is not None
         path = DataPath(Z, self._start_noise(problem), pooled=gaps)

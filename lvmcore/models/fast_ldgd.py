@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lvmcore.base import Capabilities, Problem, to_numpy
 from lvmcore.decoding import DataDecoder
-from lvmcore.gplvm import LabelledMap, pca_start, snapshot_of, spread_points, thinned
+from lvmcore.gplvm import LabelledMap, snapshot_of, spread_points, thinned
 from lvmcore.inference import refine_rows
 from lvmcore.labels import row_weights
 from lvmcore.layers import LabelDecoder
@@ -37,6 +37,7 @@ from lvmcore.parameters import (
 )
 from lvmcore.psi import psi1, psi_sums, sampled_sums
 from lvmcore.results import Posterior, Snapshot
+from lvmcore.starts import pca_start
 from lvmcore.stochastic import (
     LONGEST_LABEL_STEP,
     ROWS_PER_INDUCING,

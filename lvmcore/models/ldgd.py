@@ -17,7 +17,6 @@ from lvmcore.gplvm import (
     DataTerm,
     LabelledMap,
     long_table_steps,
-    pca_start,
     snapshot_of,
     spread_points,
 )
@@ -37,8 +36,11 @@ from lvmcore.parameters import (
     MaxIter,
     Noise,
     Range,
+    Restarts,
     Seed,
+    Start,
 )
+from lvmcore.restarts import Restarting
 from lvmcore.results import Snapshot
 from lvmcore.training import Outcome, Schedule, train
 
@@ -49,7 +51,7 @@ FINAL_DRAWS = 8
 LABELLED_A_STEP = 20_000
 
 
-class LDGD(LabelledMap):
+class LDGD(Restarting, LabelledMap):
     """One latent space behind both the columns and the class labels.
 
     x_n ~ N(0, I) drives D regression Gaussian processes with Gaussian noise and C classification
@@ -74,6 +76,7 @@ class LDGD(LabelledMap):
         relevance_: ``data`` and ``labels`` hold α = 1/ℓ² of each path, [Q].
         inducing_inputs_: ``data`` and ``labels`` hold Z of each path, [M, Q].
         noise_variance_: σ_d² of the columns that vary, standardised units, [D].
+        restarts_: bounds, seeds and latent means of the starts; None after a single one.
     """
 
     key: ClassVar[str] = "ldgd"
@@ -110,6 +113,8 @@ class LDGD(LabelledMap):
         ] = 1,
         noise: Noise = "column",
         learning_rate: LearningRate = 0.1,
+        start: Start = "pca",
+        n_restarts: Restarts = 1,
         device: Device = "auto",
         dtype: Dtype = "float64",
         random_state: Seed = 0,
@@ -123,6 +128,8 @@ class LDGD(LabelledMap):
         self.n_samples = n_samples
         self.noise = noise
         self.learning_rate = learning_rate
+        self.start = start
+        self.n_restarts = n_restarts
         self.device = device
         self.dtype = dtype
         self.random_state = random_state
@@ -137,8 +144,7 @@ class LDGD(LabelledMap):
 
     # ---- fitting -------------------------------------------------------------------------------
 
-    def _fit(self, problem: Problem) -> Outcome:
-        X = pca_start(problem)
+    def _fit_start(self, problem: Problem, X: Tensor) -> Outcome:
         M = self._inducing_count(len(X))
         fit = _Fit(
             rows=LatentRows(X, START_VARIANCE),

@@ -16,7 +16,6 @@ from lvmcore.gplvm import (
     START_NOISE,
     draw_of_class,
     log_marginal,
-    pca_start,
     snapshot_of,
     standard_draws,
     thinned,
@@ -38,6 +37,7 @@ from lvmcore.parameters import (
     Seed,
 )
 from lvmcore.results import Posterior, Snapshot
+from lvmcore.starts import pca_start
 from lvmcore.stochastic import Batches
 from lvmcore.training import Outcome, Schedule, train
 from lvmcore.variational import LOG_2PI, kl_standard_normal

@@ -13,7 +13,7 @@ __all__ = ["BOUND", "curves_frame"]
 #: What the whole bound is called in the column ``term``.
 BOUND = "bound"
 
-_COLUMNS = ("run_id", "run", "dataset", "model", "step", "seconds", "term", "value")
+_COLUMNS = ("run_id", "run", "dataset", "model", "start", "step", "seconds", "term", "value")
 
 
 def curves_frame(store: Store, ids: Iterable[str]) -> pd.DataFrame:
@@ -29,8 +29,8 @@ def curves_frame(store: Store, ids: Iterable[str]) -> pd.DataFrame:
 
     Returns:
         Columns ``run_id``; ``run``, its name; ``dataset``, the name of the data; ``model``, its
-        key; ``step``; ``seconds`` since the fit began; ``term``; and ``value``, nats, missing where
-        it was not finite.
+        key; ``start``, which of the fit's starts, from 1; ``step``; ``seconds`` since the fit
+        began; ``term``; and ``value``, nats, missing where it was not finite.
 
     Raises:
         DataError: there is no such run.
@@ -41,8 +41,9 @@ def curves_frame(store: Store, ids: Iterable[str]) -> pd.DataFrame:
         about = (name, job.name, job.spec.dataset_name, job.spec.model)
         for event in store.events(name):
             step = event.step
-            at = (*about, step.iteration, step.seconds)
+            at = (*about, step.start, step.iteration, step.seconds)
             rows.append((*at, BOUND, step.objective))
             rows += [(*at, term, value) for term, value in step.terms.items()]
     frame = pd.DataFrame(rows, columns=list(_COLUMNS))
-    return frame.astype({"step": "int64", "seconds": "float64", "value": "float64"})
+    kinds = {"start": "int64", "step": "int64", "seconds": "float64", "value": "float64"}
+    return frame.astype(kinds)

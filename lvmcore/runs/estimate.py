@@ -31,7 +31,9 @@ __all__ = ["Estimate", "Estimator"]
 logger = logging.getLogger(__name__)
 
 #: Settings that change neither the time of a step nor the memory.
-_FREE_OF_CHARGE = frozenset({"random_state", "learning_rate", "max_iter", "label_weight"})
+_FREE_OF_CHARGE = frozenset(
+    {"random_state", "learning_rate", "max_iter", "label_weight", "n_restarts"}
+)
 # Somebody who changes settings changes several.
 _SETTLES_SECONDS = 0.8
 _LOOK_SECONDS = 0.2

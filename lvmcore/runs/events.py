@@ -27,7 +27,7 @@ SIGNIFICANT_DIGITS = 4
 
 
 class EventLog:
-    """Writes the steps of one fit to ``events.jsonl``; the first and the last always."""
+    """Writes the steps of one fit to ``events.jsonl``; the first and the last of a start always."""
 
     def __init__(self, path: Path) -> None:
         self._lines = LineAppender(path)
@@ -39,6 +39,9 @@ class EventLog:
     def add(self, step: FitStep) -> None:
         """Write a step, or keep it back when the last one was written a moment ago."""
         passed = time.monotonic() - self._began
+        if self._pending is not None and self._pending.start != step.start:
+            self._write(self._pending, with_snapshot=True)
+            self._last_event = -np.inf
         if passed - self._last_event < max(EVENT_GAP, EVENT_SHARE * passed):
             self._pending = step
             return
@@ -69,6 +72,8 @@ def step_to_json(step: FitStep, *, with_snapshot: bool = True) -> dict[str, Any]
         "objective": step.objective,
         "terms": dict(step.terms),
     }
+    if step.starts > 1:
+        stored |= {"start": step.start, "starts": step.starts}
     if with_snapshot and step.snapshot is not None:
         stored["snapshot"] = _snapshot_to_json(step.snapshot)
     return stored
@@ -84,6 +89,8 @@ def step_from_json(stored: Mapping[str, Any]) -> FitStep:
         objective=_number(stored["objective"]),
         terms={name: _number(value) for name, value in stored["terms"].items()},
         snapshot=None if snapshot is None else _snapshot_from_json(snapshot),
+        start=int(stored.get("start", 1)),
+        starts=int(stored.get("starts", 1)),
     )
 
 

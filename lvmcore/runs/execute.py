@@ -225,9 +225,16 @@ def _measure(
 ) -> State:
     end(folder, dataclasses.replace(state, stage="measuring"))
     try:
-        from lvmcore.runs.measure import measure  # a fit need not wait for what it imports
+        # A fit need not wait for what they import.
+        from lvmcore.runs.agreement import agreement
+        from lvmcore.runs.measure import measure
 
         metrics = measure(model, dataset, held_out)
+        starts = agreement(model, dataset)
+        if starts is not None:
+            metrics |= starts.metrics
+            if starts.rows is not None:
+                write_atomically(folder.agreement_path, to_parquet_bytes(starts.rows))
         stored = {key: dataclasses.asdict(metric) for key, metric in metrics.items()}
         write_json(folder.metrics_path, stored)
     except Exception as error:

@@ -55,6 +55,7 @@ class JobFolder:
         self.embedding_path = path / "embedding.parquet"
         self.completed_path = path / "completed.parquet"
         self.check_path = path / "check.parquet"
+        self.agreement_path = path / "agreement.parquet"
         self.metrics_path = path / "metrics.json"
         self.log_path = path / "worker.log"
         self.checkpoint_path = path / "checkpoint.safetensors"
@@ -195,11 +196,14 @@ class JobFolder:
 
     def _artefacts(self) -> tuple[Path, ...]:
         """The files that a run writes whole."""
+        return (self.checkpoint_path, self.completed_path, *self._made())
+
+    def _made(self) -> tuple[Path, ...]:
+        """What a fit makes, at its end."""
         return (
-            self.checkpoint_path,
             self.model_path,
             self.embedding_path,
-            self.completed_path,
+            self.agreement_path,
             self.check_path,
             self.metrics_path,
         )
@@ -259,8 +263,7 @@ class JobFolder:
         if place is None:
             self.checkpoint_path.unlink(missing_ok=True)
         cut_events(self.events_path, step)
-        made = (self.model_path, self.embedding_path, self.check_path, self.metrics_path)
-        for path in (*made, self.cancel_path):
+        for path in (*self._made(), self.cancel_path):
             path.unlink(missing_ok=True)
         self.keep_room()
         state = self.state()

@@ -113,6 +113,8 @@ def describe_step(step: FitStep) -> str:
     if left > 0:
         timing += f", at most {left:.1f} s left"
     parts = [f"step {step.iteration}/{step.total}", timing]
+    if step.starts > 1:
+        parts.insert(0, f"start {step.start}/{step.starts}")
     if math.isfinite(step.objective):
         parts.append(f"bound {step.objective:,.1f}")
     parts += [f"{name} {_term(value)}" for name, value in step.terms.items()]

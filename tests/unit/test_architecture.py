@@ -32,7 +32,7 @@ BRICKS = frozenset(
         "variational",
     }
 )
-LOOPS = frozenset({"checkpoint", "inference", "metrics", "persistence", "training"})
+LOOPS = frozenset({"checkpoint", "disagreement", "inference", "metrics", "persistence", "training"})
 # Where each module of lvmcore stands; a package stands as one.
 LAYER = dict.fromkeys(BRICKS, "bricks") | dict.fromkeys(LOOPS, "loops")
 LAYER |= {
@@ -47,12 +47,15 @@ LAYER |= {
         "linalg",
         "models",
         "parameters",
+        "restarts",
         "results",
         "runs",
+        "starts",
     )
 }
 _BELOW_BASE = frozenset({"errors", "linalg", "results", "bricks", "loops"})
-_ENGINE = _BELOW_BASE | {"parameters", "base", "gplvm", "models", "data"}
+_MODELS = _BELOW_BASE | {"parameters", "base", "starts", "gplvm", "restarts"}
+_ENGINE = _MODELS | {"models", "data"}
 # What each layer may import, itself included where its modules may import one another.
 MAY_IMPORT = {
     "errors": frozenset(),
@@ -62,8 +65,10 @@ MAY_IMPORT = {
     "bricks": frozenset({"errors", "linalg", "results", "bricks"}),
     "loops": _BELOW_BASE,
     "base": _BELOW_BASE | {"parameters"},
+    "starts": _BELOW_BASE | {"parameters", "base"},
     "gplvm": _BELOW_BASE | {"parameters", "base"},
-    "models": _BELOW_BASE | {"parameters", "base", "gplvm"},
+    "restarts": _BELOW_BASE | {"parameters", "base", "starts", "gplvm"},
+    "models": _MODELS,
     "data": frozenset({"errors", "data"}),
     "runs": _ENGINE | {"runs"},
     "bench": _ENGINE | {"bench"},

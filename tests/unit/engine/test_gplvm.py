@@ -11,7 +11,8 @@ from torch import Tensor
 
 from lvmcore import BayesianGPLVM, gplvm
 from lvmcore.base import Problem
-from lvmcore.gplvm import pca_start, snapshot_of, spread_points, standard_draws, thinned
+from lvmcore.gplvm import snapshot_of, spread_points, standard_draws, thinned
+from lvmcore.starts import pca_start
 
 
 def problem(Y: Tensor, Q: int, seed: int = 0) -> Problem:

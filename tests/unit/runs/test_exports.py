@@ -44,7 +44,7 @@ def test_curves_hold_every_number_that_was_written_down(store: Store, toy: Datas
     content = to_csv_bytes(curves_frame(store, runs))
     frame = pd.read_csv(io.BytesIO(content))
     assert list(frame.columns) == [
-        "run_id", "run", "dataset", "model", "step", "seconds", "term", "value",
+        "run_id", "run", "dataset", "model", "start", "step", "seconds", "term", "value",
     ]  # fmt: skip
     assert frame["run"].unique().tolist() == ["'=SUM(A1)", "the other"]
     assert frame["dataset"].unique().tolist() == ["toy"]
