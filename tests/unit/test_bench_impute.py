@@ -43,6 +43,7 @@ def test_a_row_asks_for_less_than_the_others_reach(monkeypatch: pytest.MonkeyPat
     others = {"column means": 1.0, "probabilistic PCA": 0.7, "kNN": 0.6, "iterative": 0.65}
     monkeypatch.setattr(impute, "_others", lambda *_: others)
     monkeypatch.setattr(impute, "_ours", lambda *_: (0.65, 0.9))
+    monkeypatch.setattr(impute, "_settings", lambda *_: {})
     made = [maker() for maker in impute.rows(Options())]
     by_name = {row.name: row for row in made}
     assert len(by_name) == len(made) == 24
