@@ -11,13 +11,13 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from app import agreeing, chart, figures, services, state
-from app import axes as on_axes
 from app.atlas import put_on_axis
 from app.axes import Axes
 from app.exploring import INTERVAL_SD, Apart, Choices, Point, Reconstruction, apart
 from app.opened import Opened
 from app.words import count, markdown, number, shortened, told_apart
 from lvmcore.data import Dataset
+from lvmcore.relevance import shares
 from lvmcore.runs import to_csv_bytes
 
 __all__ = ["point", "relevance", "selected_rows", "selection"]
@@ -38,7 +38,7 @@ def relevance(opened: Opened, choices: Choices) -> None:
     """Bars of relevance per path; a click puts a dimension on the map."""
     st.subheader("Relevance")
     key = opened.key("relevance")
-    share = on_axes.shares(opened.model.relevance_)
+    share = shares(opened.model.relevance_)
     st.plotly_chart(
         figures.relevance_figure(share, choices.axes, dark=choices.dark),
         theme=None,

@@ -6,11 +6,12 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app import agreeing, figures, state
-from app.axes import Axes, axes_after_click, default_axes, place
+from app.axes import Axes, axes_after_click, place
 from app.exploring import Ask, Choices, Kind
 from app.opened import Opened
 from app.words import markdown, shortened, told_apart
 from lvmcore.data import Dataset
+from lvmcore.relevance import leading_dimensions
 
 __all__ = ["LABEL", "colours", "controls", "put_on_axis"]
 
@@ -77,7 +78,7 @@ def _axes(opened: Opened) -> Axes:
     """The axes: as chosen, or else the most relevant dimensions."""
     if opened.dimensions == 1:
         return 0, None
-    default = default_axes(opened.model.relevance_)
+    default = leading_dimensions(opened.model.relevance_)
     found = []
     for name, dimension in zip(("x", "y"), default, strict=True):
         if state.value(opened.key(name)) is None:

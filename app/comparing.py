@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from app.axes import Axes, default_axes, positions
+from app.axes import Axes, positions
 from app.opened import Opened
 from app.regions import Polygon, Region
 from app.words import duration, number, shortened
 from lvmcore.data import Dataset
 from lvmcore.errors import DataError
+from lvmcore.relevance import leading_dimensions
 from lvmcore.runs import Job, Metric
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def sides(maps: Sequence[Opened], whole: Dataset) -> list[Side]:
     order = {name: i for i, name in enumerate(whole.row_ids.tolist())}
     found: list[Side] = []
     for opened in maps:
-        axes = default_axes(opened.model.relevance_)
+        axes = leading_dimensions(opened.model.relevance_)
         place = np.array([order[name] for name in opened.dataset.row_ids.tolist()], dtype=np.intp)
         side = Side(opened, axes, place, positions(opened.mean, axes), None, _dimensions(axes))
         found.append(_aligned(found[0], side) if found else side)

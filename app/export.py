@@ -9,9 +9,10 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app import services, state
-from app.axes import Axes, default_axes
+from app.axes import Axes
 from app.words import markdown
 from lvmcore.errors import LatentboardError
+from lvmcore.relevance import leading_dimensions
 from lvmcore.runs import Job, snippet
 from lvmcore.runs.picture import PictureFormat
 
@@ -53,7 +54,7 @@ def _picture(job: Job) -> None:
     except LatentboardError as error:
         st.error(markdown(error))
         return
-    axes = _axes(job, model.embedding_.mean.shape[1], default_axes(model.relevance_))
+    axes = _axes(job, model.embedding_.mean.shape[1], leading_dimensions(model.relevance_))
     behind = False
     if axes[1] is not None and model.capabilities.uncertainty and model.capabilities.decoding:
         behind = st.toggle("Predictive sd behind the rows", key=_key(job, "behind"))

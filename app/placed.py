@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from streamlit.delta_generator import DeltaGenerator
 
 from app import chart, figures, services, state
-from app.axes import Axes, default_axes, positions
+from app.axes import Axes, positions
 from app.colouring import OTHER
 from app.opened import Opened
 from app.words import count, markdown, number, shortened
 from lvmcore.errors import LatentboardError
+from lvmcore.relevance import leading_dimensions
 from lvmcore.runs import Job
 
 __all__ = ["show"]
@@ -121,7 +122,7 @@ def _controls(opened: Opened, job: Job, frame: pd.DataFrame) -> tuple[Axes, str,
     """Axes, colour, the probability from which on a row is decided, and whether ellipses are on."""
     key = partial(state.widget, "new_rows", job.id)
     across, up, hue, cut, rings = st.columns([1, 1, 1.6, 2, 1.2], vertical_alignment="bottom")
-    axes = default_axes(opened.model.relevance_)
+    axes = leading_dimensions(opened.model.relevance_)
     if axes[1] is not None:
         axes = (
             _dimension(across, "Horizontal", opened, axes[0], key("x")),

@@ -22,6 +22,7 @@ from lvmcore.inference import infer_modes, infer_rows
 from lvmcore.labels import Weighting
 from lvmcore.layers import DataPath, LabelDecoder, LatentRows
 from lvmcore.likelihoods import Link, label_probability, label_probability_variance
+from lvmcore.relevance import leading_dimensions, shares
 from lvmcore.results import Posterior, Snapshot
 from lvmcore.variational import LOG_2PI
 
@@ -313,24 +314,20 @@ def thinned(n_rows: int) -> NDArray[np.intp]:
 
 
 def snapshot_of(
-    mean: Tensor,
-    relevance: dict[str, Tensor],
-    leading: str,
-    rows: NDArray[np.intp] | None = None,
+    mean: Tensor, relevance: dict[str, Tensor], rows: NDArray[np.intp] | None = None
 ) -> Snapshot:
-    """A snapshot on the two dimensions that the path ``leading`` finds most relevant.
+    """A snapshot on the two dimensions that matter most.
 
     Args:
         mean: latent means of all rows, or of ``rows``, [N, Q].
         relevance: α of each path, [Q] each.
-        leading: the path that picks the dimensions.
         rows: which rows ``mean`` holds; all of them, to be thinned, where not given.
     """
-    shares = {path: to_numpy(alpha / alpha.sum()) for path, alpha in relevance.items()}
-    order = np.argsort(-shares[leading], kind="stable")
-    first, second = int(order[0]), int(order[min(1, len(order) - 1)])
+    found = shares({path: to_numpy(alpha) for path, alpha in relevance.items()})
+    first, vertical = leading_dimensions(found)
+    second = first if vertical is None else vertical
     shown = to_numpy(mean)
     if rows is None:
         rows = thinned(len(mean))
         shown = shown[rows]
-    return Snapshot(shown[:, [first, second]], rows, (first, second), shares)
+    return Snapshot(shown[:, [first, second]], rows, (first, second), found)

@@ -17,7 +17,7 @@ from app.services import fillings, maps, placings, server
 from app.services.tables import sample_dataset, shape
 from lvmcore.data import Dataset
 from lvmcore.errors import LatentboardError
-from lvmcore.runs import Estimate, Job, JobSpec, Store, curves_frame, to_csv_bytes
+from lvmcore.runs import Estimate, Job, JobSpec, Metric, Store, curves_frame, to_csv_bytes
 
 if TYPE_CHECKING:
     from lvmcore.results import FitStep, Snapshot
@@ -143,6 +143,13 @@ def measured(job: Job) -> Measured:
 
     score = server.store().find(_score_spec(job), failed=True)
     return comparing.measured(job, score, MODELS[job.spec.model].capabilities)
+
+
+def figures(job: Job) -> list[Metric]:
+    """Every figure about a run's map: its own, then those of its scoring on held-out rows."""
+    score = server.store().find(_score_spec(job))
+    more = {} if score is None else score.metrics
+    return [*job.metrics.values(), *(more[key] for key in more if key not in job.metrics)]
 
 
 def start_score(job: Job) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
-from app import absent, aside, atlas, chart, figures, navigation, services, state
+from app import absent, aside, atlas, chart, figures, navigation, services, standing, state
 from app.axes import extent
 from app.colouring import Categories
 from app.exploring import Grid
@@ -93,11 +93,11 @@ def _export(opened: Opened) -> None:
 
 def _figures_and_notes(job: Job) -> None:
     """Metrics with their protocol, and what the fit had to say."""
-    if job.metrics:
-        with st.expander("Figures about this map"):
-            for metric in job.metrics.values():
-                value = number(metric.value) if metric.value is not None else "not measured"
-                st.markdown(f"{markdown(metric.label)}: **{value}**. {markdown(metric.protocol)}")
+    with st.expander("Figures about this map"):
+        for metric in services.figures(job):
+            value = number(metric.value) if metric.value is not None else "not measured"
+            st.markdown(f"{markdown(metric.label)}: **{value}**. {markdown(metric.protocol)}")
+        standing.offer([job], partial(state.widget, "latent"))
     for note in job.notes:
         st.caption(markdown(note))
 

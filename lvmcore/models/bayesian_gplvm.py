@@ -129,4 +129,4 @@ class _Fit:
         return {"data fit": bound, "KL of the map": -self.rows.kl()}
 
     def snapshot(self) -> Snapshot:
-        return snapshot_of(self.rows.mean, {"data": self.path.kernel.relevance}, "data")
+        return snapshot_of(self.rows.mean, {"data": self.path.kernel.relevance})

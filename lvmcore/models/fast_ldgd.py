@@ -317,4 +317,4 @@ class _Fit:
         relevance = {"data": self.data.kernel.relevance, "labels": self.labels.kernel.relevance}
         rows = thinned(len(self.Y))
         mean, _ = self.encode(self.Y[rows])
-        return snapshot_of(mean, relevance, "labels", rows)
+        return snapshot_of(mean, relevance, rows)

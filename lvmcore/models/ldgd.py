@@ -235,4 +235,4 @@ class _Fit:
 
     def snapshot(self) -> Snapshot:
         relevance = {"data": self.data.kernel.relevance, "labels": self.labels.kernel.relevance}
-        return snapshot_of(self.rows.mean, relevance, "labels")
+        return snapshot_of(self.rows.mean, relevance)

@@ -204,7 +204,7 @@ class _Meter:
             self._last_snapshot = seconds
             mean = torch.as_tensor(np.array(embedding, dtype=np.float64))
             relevance = {"data": torch.as_tensor(_spread(to_numpy(mean)))}
-            snapshot = snapshot_of(mean, relevance, "data")
+            snapshot = snapshot_of(mean, relevance)
             step = FitStep(n, self._total, seconds, math.nan, terms, snapshot)
         self.stopped = bool(self._callback(step))
         return self.stopped

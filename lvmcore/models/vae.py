@@ -393,8 +393,7 @@ class _Fit:
     def snapshot(self) -> Snapshot:
         rows = thinned(len(self.Y))
         mean, _ = self.encode(self.Y[rows])
-        leading = "data" if self.head is None else "labels"
-        return snapshot_of(mean, self.relevance(mean), leading, rows)
+        return snapshot_of(mean, self.relevance(mean), rows)
 
 
 def _mean_square(slopes: Tensor) -> Tensor:

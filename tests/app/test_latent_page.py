@@ -21,7 +21,7 @@ from app.exploring import Choices, Point
 from app.opened import Opened
 from app.regions import Region
 from app.words import number
-from tests.app.conftest import PATIENCE_SECONDS, OpenPage
+from tests.app.conftest import PATIENCE_SECONDS, OpenPage, Wait
 
 GONE = "f" * 32
 
@@ -247,6 +247,27 @@ def test_a_region_lists_exactly_its_rows(open_page: OpenPage, labelled: str) -> 
 
 
 # ---- what a click does -----------------------------------------------------------------------
+
+
+def test_a_map_is_measured_on_held_out_rows_when_asked(
+    open_page: OpenPage, fitted: str, wait: Wait
+) -> None:
+    """Intervals and density of a run that held no rows out: a fit anew to 80 % of them."""
+    page = open_page("latent", run=fitted)
+    assert "intervals" not in texts(page)
+    (button,) = [one for one in page.button if one.label == "Measure this map on held-out rows"]
+    page = button.click().run()
+    assert not page.exception
+    (score,) = services.store().list("score")
+    wait(score.id)
+    page = open_page("latent", run=fitted)
+    assert "Measure this map on held-out rows" not in [one.label for one in page.button]
+    shown = texts(page)
+    for level in (50, 90, 95):
+        metric = services.store().get(score.id).metrics[f"cells_coverage_{level}"]
+        assert metric.value is not None
+        assert 0 < metric.value <= 1
+        assert metric.protocol in shown.replace("\\", "")
 
 
 @pytest.fixture

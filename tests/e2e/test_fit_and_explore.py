@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from playwright.sync_api import expect
 
-from app.axes import default_axes
 from app.words import count
+from lvmcore.relevance import leading_dimensions
 from tests.e2e.dashboard import LIVE, PATIENCE_MS, Dashboard
 
 pytestmark = pytest.mark.timeout(600)
@@ -124,7 +124,7 @@ def test_a_map_is_explored_and_taken_away(dashboard: Dashboard, case: Case) -> N
 def _points(dashboard: Dashboard, run: str) -> NDArray[np.float64]:
     """Latent means on the dimensions that the map shows first, [N, 2]."""
     model = dashboard.model(run)
-    first, second = default_axes(model.relevance_)
+    first, second = leading_dimensions(model.relevance_)
     assert second is not None
     return model.embedding_.mean[:, [first, second]]
 
@@ -245,7 +245,7 @@ def _reconstructs_a_clicked_row(dashboard: Dashboard, run: str) -> None:
 def _puts_a_clicked_dimension_on_the_map(dashboard: Dashboard, run: str) -> None:
     """A click on a relevance bar puts its dimension on the horizontal axis."""
     before = dashboard.plot()
-    axes = default_axes(dashboard.model(run).relevance_)
+    axes = leading_dimensions(dashboard.model(run).relevance_)
     other = axes[1]
     assert other is not None
     bars = dashboard.plot(RELEVANCE)

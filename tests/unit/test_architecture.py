@@ -27,6 +27,7 @@ BRICKS = frozenset(
         "principal",
         "psi",
         "qexponential",
+        "relevance",
         "standardise",
         "stochastic",
         "variational",

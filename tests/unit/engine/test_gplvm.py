@@ -89,22 +89,22 @@ def test_standard_draws_of_few_dimensions_are_nearly_uncorrelated() -> None:
 def test_snapshot_shows_the_two_leading_dimensions() -> None:
     mean = torch.arange(15, dtype=torch.float64).reshape(5, 3)
     relevance = {"data": torch.tensor([5.0, 1.0, 2.0]), "labels": torch.tensor([0.0, 1.0, 3.0])}
-    snapshot = snapshot_of(mean, relevance, "labels")
+    snapshot = snapshot_of(mean, relevance)
     assert snapshot.dimensions == (2, 1)
     np.testing.assert_array_equal(snapshot.mean, mean.numpy()[:, [2, 1]])
     np.testing.assert_allclose(snapshot.relevance["data"], [0.625, 0.125, 0.25])
-    assert snapshot_of(mean, relevance, "data").dimensions == (0, 2)
+    assert snapshot_of(mean, {"data": relevance["data"]}).dimensions == (0, 2)
 
 
 def test_snapshot_of_one_dimension_shows_it_twice() -> None:
-    snapshot = snapshot_of(torch.ones(4, 1), {"data": torch.ones(1)}, "data")
+    snapshot = snapshot_of(torch.ones(4, 1), {"data": torch.ones(1)})
     assert snapshot.dimensions == (0, 0)
     assert snapshot.mean.shape == (4, 2)
 
 
 def test_snapshot_of_many_rows_is_thinned() -> None:
     mean = torch.arange(9002, dtype=torch.float64).reshape(4501, 2)
-    snapshot = snapshot_of(mean, {"data": torch.ones(2)}, "data")
+    snapshot = snapshot_of(mean, {"data": torch.ones(2)})
     assert len(snapshot.rows) <= 2000
     np.testing.assert_array_equal(snapshot.mean, mean.numpy()[snapshot.rows])
 
@@ -113,7 +113,7 @@ def test_a_snapshot_of_rows_thinned_already_is_the_same() -> None:
     mean = torch.as_tensor(np.random.default_rng(0).normal(size=(4500, 3)))
     alpha = {"data": torch.tensor([1.0, 3.0, 2.0])}
     rows = thinned(4500)
-    whole, some = snapshot_of(mean, alpha, "data"), snapshot_of(mean[rows], alpha, "data", rows)
+    whole, some = snapshot_of(mean, alpha), snapshot_of(mean[rows], alpha, rows)
     np.testing.assert_array_equal(some.rows, whole.rows)
     np.testing.assert_array_equal(some.mean, whole.mean)
 
