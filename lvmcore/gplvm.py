@@ -46,6 +46,8 @@ SNAPSHOT_ROWS = 2000
 # From so many rows on, the suggested number of steps keeps a fit within two minutes on two cores.
 LONG_TABLE = 20_000
 LONG_TABLE_ROW_STEPS = 12_000_000
+# From more columns than this on, label-aware models are advised one noise for all of them.
+WIDE_TABLE = 30
 # Draws from q(x), from the widened q(x), and from the prior.
 DENSITY_DRAWS = (128, 64, 64)
 # Draws × rows × columns held at a time: bounds memory, changes no result.

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lvmcore.base import Capabilities, Problem, to_numpy
 from lvmcore.decoding import DataDecoder
-from lvmcore.gplvm import LabelledMap, snapshot_of, spread_points, thinned
+from lvmcore.gplvm import WIDE_TABLE, LabelledMap, snapshot_of, spread_points, thinned
 from lvmcore.inference import refine_rows
 from lvmcore.labels import row_weights
 from lvmcore.layers import LabelDecoder
@@ -139,11 +139,22 @@ class FastLDGD(LabelledMap):
 
     @classmethod
     def suggest(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Any]:
-        """More inducing inputs, steps and hidden units for longer tables."""
-        del n_columns
+        """More inducing inputs, steps and hidden units for longer tables.
+
+        In a wide table the columns share one noise (see ``LDGD.suggest``), and the labels weigh as
+        much as the columns, or the network would hardly heed them.
+        """
+        found: dict[str, Any] = {}
+        if n_columns > WIDE_TABLE:
+            weight = n_columns // max(1, n_classes)
+            found = {"noise": "shared", "label_weight": float(np.clip(weight, 1, 1000))}
+            if n_classes > 5 and n_rows > 200:
+                found["n_components"] = 20
         if n_rows > 5000:
-            return {"n_inducing": 100, "max_iter": 4000, "n_hidden": 256}
-        return {"n_inducing": 50, "max_iter": 2000} if n_rows > 1000 or n_classes > 5 else {}
+            return found | {"n_inducing": 100, "max_iter": 4000, "n_hidden": 256}
+        if n_rows > 1000 or n_classes > 5:
+            return found | {"n_inducing": 50, "max_iter": 2000}
+        return found
 
     def _fit(self, problem: Problem) -> Outcome:
         M = self._inducing_count(len(problem.Y))

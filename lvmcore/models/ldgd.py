@@ -14,6 +14,7 @@ from lvmcore.base import Capabilities, Problem, to_numpy
 from lvmcore.gplvm import (
     LONG_TABLE,
     START_VARIANCE,
+    WIDE_TABLE,
     DataTerm,
     LabelledMap,
     long_table_steps,
@@ -136,11 +137,22 @@ class LDGD(Restarting, LabelledMap):
 
     @classmethod
     def suggest(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Any]:
-        """More inducing inputs for longer tables and for many classes; fewer steps at the end."""
-        del n_columns
+        """Settings for a table of this size, where they differ from the defaults.
+
+        More inducing inputs for longer tables and for many classes; more dimensions, and all
+        classes at once, where these come with many columns; and fewer steps for the longest. In a
+        wide table some columns hardly vary: with a noise of its own, a rare spike in one would
+        outweigh all other columns of its row, so the columns share one.
+        """
+        wide = n_columns > WIDE_TABLE
+        found: dict[str, Any] = {"noise": "shared"} if wide else {}
         if n_rows > LONG_TABLE:
-            return {"max_iter": long_table_steps(n_rows)}
-        return {"n_inducing": 50} if n_rows > 1000 or n_classes > 5 else {}
+            return found | {"max_iter": long_table_steps(n_rows)}
+        if wide and n_classes > 5 and n_rows > 200:
+            found |= {"n_components": 20, "likelihood": "softmax"}
+        if n_rows > 1000 or n_classes > 5:
+            found["n_inducing"] = 50
+        return found
 
     # ---- fitting -------------------------------------------------------------------------------
 

@@ -49,10 +49,12 @@ def test_every_parameter_is_documented_and_allows_its_default(key: str) -> None:
 @for_models()
 @pytest.mark.parametrize("n_rows", [2, 100, 100_000])
 @pytest.mark.parametrize("n_classes", [0, 2, 100])
-def test_suggestions_are_settings(key: str, n_rows: int, n_classes: int) -> None:
+@pytest.mark.parametrize("n_columns", [20, 61, 20_000])
+def test_suggestions_are_settings(key: str, n_rows: int, n_classes: int, n_columns: int) -> None:
     model = MODELS[key]
-    settings = model.suggest(n_rows=n_rows, n_columns=20, n_classes=n_classes)
+    settings = model.suggest(n_rows=n_rows, n_columns=n_columns, n_classes=n_classes)
     assert check_settings(model, settings) == settings
+    assert (settings.get("n_components") or 0) <= min(n_rows, n_columns)
 
 
 @for_models()
