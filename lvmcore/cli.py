@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     models.add_argument("--model", metavar="KEY", help="show the settings of this model")
     models.set_defaults(command=_models)
     bench = commands.add_parser("bench", help="measure accuracy and speed beside the references")
-    bench.add_argument("name", help="which benchmark: impute, ldgd, psi or all")
+    bench.add_argument("name", help="which benchmark: classify, impute, ldgd, mnist, psi or all")
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     bench.add_argument("--full", action="store_true", help="the long version, as published")
     bench.set_defaults(command=_bench)

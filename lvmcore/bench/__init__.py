@@ -12,6 +12,12 @@ from lvmcore.errors import ConfigError
 __all__ = ["BENCHES", "run_bench"]
 
 
+def _classify(options: Options) -> Iterator[Callable[[], Row]]:
+    from lvmcore.bench import classify
+
+    return classify.rows(options)
+
+
 def _impute(options: Options) -> Iterator[Callable[[], Row]]:
     from lvmcore.bench import impute
 
@@ -19,9 +25,9 @@ def _impute(options: Options) -> Iterator[Callable[[], Row]]:
 
 
 def _ldgd(options: Options) -> Iterator[Callable[[], Row]]:
-    from lvmcore.bench import classify, ldgd, training_size
+    from lvmcore.bench import ldgd, training_size
 
-    return chain(ldgd.rows(options), classify.rows(options), training_size.rows(options))
+    return chain(ldgd.rows(options), training_size.rows(options))
 
 
 def _mnist(options: Options) -> Iterator[Callable[[], Row]]:
@@ -37,6 +43,7 @@ def _psi(options: Options) -> Iterator[Callable[[], Row]]:
 
 
 BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], Row]]]] = {
+    "classify": _classify,
     "impute": _impute,
     "ldgd": _ldgd,
     "mnist": _mnist,
