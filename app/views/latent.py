@@ -74,7 +74,7 @@ def _export(opened: Opened) -> None:
         ("CSV", services.embedding_csv, "text/csv", "csv"),
         ("Parquet", services.embedding_parquet, "application/vnd.apache.parquet", "parquet"),
     )
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, vertical_alignment="center"):
         for title, content, mime, ending in kinds:
             st.download_button(
                 f"Embedding as {title}",
