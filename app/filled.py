@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app import figures, services, state
+from app import downloads, figures, services, state
 from app.words import count, markdown, number, shortened, told_apart
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
@@ -288,18 +288,12 @@ def _figure(value: object, *, digits: int) -> str:
 
 
 def _files(job: Job) -> None:
-    kinds = (
-        ("CSV", services.completed_csv, "text/csv", "csv"),
-        ("Parquet", services.completed_parquet, "application/vnd.apache.parquet", "parquet"),
+    downloads.offer(
+        "Filled table",
+        "completed",
+        csv=partial(services.completed_csv, job.id),
+        parquet=partial(services.completed_parquet, job.id),
+        about="Row id, label and every column; for each that lacked cells also '… sd', the "
+        "standard deviation of what was filled in, and '… imputed', which cells these are.",
+        key=lambda ending: _key(job, f"file {ending}"),
     )
-    for title, content, mime, ending in kinds:
-        st.download_button(
-            f"Filled table as {title}",
-            partial(content, job.id),
-            file_name=f"completed.{ending}",
-            mime=mime,
-            on_click="ignore",
-            help="Row id, label and every column; for each that lacked cells also '… sd', the "
-            "standard deviation of what was filled in, and '… imputed', which cells these are.",
-            key=_key(job, f"file {ending}"),
-        )

@@ -11,7 +11,7 @@ import streamlit as st
 from numpy.typing import NDArray
 from streamlit.delta_generator import DeltaGenerator
 
-from app import chart, figures, services, state
+from app import chart, downloads, figures, services, state
 from app.axes import Axes, positions
 from app.colouring import OTHER
 from app.opened import Opened
@@ -341,21 +341,15 @@ def _table(placed: _Placed) -> None:
 
 
 def _files(placed: _Placed) -> None:
-    kinds = (
-        ("CSV", services.placed_csv, "text/csv", "csv"),
-        ("Parquet", services.placed_parquet, "application/vnd.apache.parquet", "parquet"),
+    downloads.offer(
+        "New rows",
+        "new_rows",
+        csv=partial(services.placed_csv, placed.id, placed.least),
+        parquet=partial(services.placed_parquet, placed.id, placed.least),
+        about="Row id, own label, latent means and sds, predicted class, whether it is decided, "
+        "all probabilities, and how unusual each row is.",
+        key=lambda ending: placed.key(f"file {ending}"),
     )
-    for title, content, mime, ending in kinds:
-        st.download_button(
-            f"New rows as {title}",
-            partial(content, placed.id, placed.least),
-            file_name=f"new_rows.{ending}",
-            mime=mime,
-            on_click="ignore",
-            help="Row id, own label, latent means and sds, predicted class, whether it is decided, "
-            "all probabilities, and how unusual each row is.",
-            key=placed.key(f"file {ending}"),
-        )
 
 
 def _figures_and_notes(job: Job, notes: tuple[str, ...]) -> None:

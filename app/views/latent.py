@@ -7,7 +7,18 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
-from app import absent, aside, atlas, chart, figures, navigation, services, standing, state
+from app import (
+    absent,
+    aside,
+    atlas,
+    chart,
+    downloads,
+    figures,
+    navigation,
+    services,
+    standing,
+    state,
+)
 from app.axes import extent
 from app.colouring import Categories
 from app.exploring import Grid
@@ -70,21 +81,15 @@ def _facts(job: Job, opened: Opened) -> str:
 
 def _export(opened: Opened) -> None:
     """The whole map as a file."""
-    kinds = (
-        ("CSV", services.embedding_csv, "text/csv", "csv"),
-        ("Parquet", services.embedding_parquet, "application/vnd.apache.parquet", "parquet"),
-    )
     with st.container(horizontal=True, vertical_alignment="center"):
-        for title, content, mime, ending in kinds:
-            st.download_button(
-                f"Embedding as {title}",
-                partial(content, opened.run),
-                file_name=f"embedding.{ending}",
-                mime=mime,
-                on_click="ignore",
-                help="Row id, label, latent means and sds.",
-                key=opened.key(f"embedding {ending}"),
-            )
+        downloads.offer(
+            "Embedding",
+            "embedding",
+            csv=partial(services.embedding_csv, opened.run),
+            parquet=partial(services.embedding_parquet, opened.run),
+            about="Row id, label, latent means and sds.",
+            key=lambda ending: opened.key(f"embedding {ending}"),
+        )
         if opened.model.capabilities.new_rows:
             navigation.link("New rows", "new_rows", key="new-rows", primary=False)
         if opened.model.capabilities.missing_cells and np.isnan(opened.dataset.X).any():
