@@ -84,6 +84,7 @@ class FitStep:
         snapshot: the map forming, now and then; None otherwise.
         start: which start of the fit this step belongs to, from 1.
         starts: how many there are.
+        ends: it is known to be the last of its start. Its snapshot, if any, is the map kept.
     """
 
     iteration: int
@@ -94,6 +95,7 @@ class FitStep:
     snapshot: Snapshot | None = None
     start: int = 1
     starts: int = 1
+    ends: bool = False
 
 
 Callback = Callable[[FitStep], bool | None]

@@ -280,7 +280,7 @@ class _Run:
     def _report(self, iteration: int, values: dict[str, float]) -> bool:
         seconds = time.perf_counter() - self.began
         snapshot = None
-        last = iteration + 1 == self.schedule.max_iter
+        last = iteration + 1 == self.schedule.max_iter or self._cooled(iteration)
         if self.callback is not None and (
             last or seconds - self.last_snapshot >= SECONDS_BETWEEN_SNAPSHOTS
         ):
@@ -288,6 +288,7 @@ class _Run:
         total = math.fsum(values.values())
         step = FitStep(iteration + 1, self.schedule.max_iter, seconds, total, values, snapshot)
         self.history.append(replace(step, snapshot=None))
+        step = replace(step, ends=last)
         return self.callback is not None and bool(self.callback(step))
 
     def _finished(self, iteration: int) -> bool:
@@ -299,7 +300,12 @@ class _Run:
             if self.converged or iteration + 1 >= schedule.max_iter - schedule.cooling_steps:
                 self.cooling_since = iteration + 1
             return False
-        return iteration + 1 - self.cooling_since >= schedule.cooling_steps
+        return self._cooled(iteration)
+
+    def _cooled(self, iteration: int) -> bool:
+        """Whether a step is the last one of the cooling."""
+        since = self.cooling_since
+        return since is not None and iteration + 1 - since >= self.schedule.cooling_steps
 
     def _final(self, draws: int) -> float:
         """The bound at the parameters that are kept: those of the last step, unless it broke."""

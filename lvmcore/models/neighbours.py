@@ -200,12 +200,13 @@ class _Meter:
         if self._callback is None:
             return False
         due = seconds - self._last_snapshot >= SECONDS_BETWEEN_SNAPSHOTS
-        if due or n > self._total - STEPS_APART:
+        ends = n > self._total - STEPS_APART
+        if due or ends:
             self._last_snapshot = seconds
             mean = torch.as_tensor(np.array(embedding, dtype=np.float64))
             relevance = {"data": torch.as_tensor(_spread(to_numpy(mean)))}
             snapshot = snapshot_of(mean, relevance)
-            step = FitStep(n, self._total, seconds, math.nan, terms, snapshot)
+            step = FitStep(n, self._total, seconds, math.nan, terms, snapshot, ends=ends)
         self.stopped = bool(self._callback(step))
         return self.stopped
 

@@ -27,7 +27,10 @@ SIGNIFICANT_DIGITS = 4
 
 
 class EventLog:
-    """Writes the steps of one fit to ``events.jsonl``; the first and the last of a start always."""
+    """Writes the steps of one fit to ``events.jsonl``; the first and the last of a start always.
+
+    The last one is written with its snapshot: what a finished run shows is the map that was kept.
+    """
 
     def __init__(self, path: Path) -> None:
         self._lines = LineAppender(path)
@@ -42,13 +45,14 @@ class EventLog:
         if self._pending is not None and self._pending.start != step.start:
             self._write(self._pending, with_snapshot=True)
             self._last_event = -np.inf
-        if passed - self._last_event < max(EVENT_GAP, EVENT_SHARE * passed):
+        if not step.ends and passed - self._last_event < max(EVENT_GAP, EVENT_SHARE * passed):
             self._pending = step
             return
-        due = passed - self._last_snapshot >= max(SNAPSHOT_GAP, SNAPSHOT_SHARE * passed)
+        gap = max(SNAPSHOT_GAP, SNAPSHOT_SHARE * passed)
+        due = step.ends or passed - self._last_snapshot >= gap
         with_snapshot = due and step.snapshot is not None
         self._write(step, with_snapshot)
-        self._last_event = passed
+        self._last_event = -np.inf if step.ends else passed
         if with_snapshot:
             self._last_snapshot = passed
 

@@ -33,6 +33,9 @@ _CLOSING_SECONDS = 3.0
 # Importing torch takes a core for seconds: the next spare lets a fit begin in peace.
 _SPARE_AFTER_SECONDS = 1.0
 _SPARE_RETRY_SECONDS = 30.0
+# A spare holds some 0.4 GB. Beside a fit whose process takes more than so many bytes there is none:
+# such a fit takes long, and the next one may wait the seconds in which a process is made ready.
+_MOST_BESIDE_A_SPARE = 8e8
 _ATTEMPTS = 2
 # In this time after its start a fit has taken the memory that it needs.
 _GROWING = timedelta(seconds=15)
@@ -50,7 +53,8 @@ class Launcher:
 
     Args:
         store: whose queue it works off.
-        spare: keep a process ready that has imported torch, so that a fit starts at once.
+        spare: keep a process ready that has imported torch, so that a fit starts at once; while a
+            fit that takes much memory is under way, none.
         slots: fits at a time; None takes one for every two cores.
     """
 
@@ -193,6 +197,7 @@ class Launcher:
     def _see_through(self, worker: WorkerProcess, folder: JobFolder, turn: BaseFileLock) -> None:
         """Wait for the worker's end, and bring it about when the run is cancelled."""
         began = time.monotonic()
+        alone = (self.store.get(folder.path.name).memory or 0) > _MOST_BESIDE_A_SPARE
         asked: float | None = None
         told = False
         while not worker.wait(_TICK_SECONDS):
@@ -203,7 +208,7 @@ class Launcher:
             if turn.is_locked and folder.state().status != "queued":
                 turn.release()
                 self._wake()
-            if time.monotonic() - began > _SPARE_AFTER_SECONDS:
+            if not alone and time.monotonic() - began > _SPARE_AFTER_SECONDS:
                 self._keep_spare()
             if asked is None:
                 asked = time.monotonic() if folder.cancel_requested() else None

@@ -108,7 +108,7 @@ def test_the_fit_page_shows_the_start_that_was_kept(open_page: OpenPage, several
     np.testing.assert_allclose(
         shown.snapshot.mean[:, 0],
         services.model(several).embedding_.mean[:, shown.snapshot.dimensions[0]],
-        atol=0.2,
+        rtol=1e-3,
     )
 
 

@@ -105,6 +105,8 @@ def test_snapshots_come_now_and_then_to_a_callback_alone() -> None:
     np.testing.assert_array_equal(seen[-1].snapshot.mean.shape, (1, 2))
     # They would keep the whole map in memory once a step.
     assert all(step.snapshot is None for step in outcome.history)
+    assert [step.ends for step in seen] == [False] * (len(seen) - 1) + [True]
+    assert not any(step.ends for step in outcome.history)
 
 
 def test_held_parameters_wait() -> None:

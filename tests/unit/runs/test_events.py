@@ -113,6 +113,30 @@ def test_snapshots_are_fewer_than_events_and_thin_out(tmp_path: Path, clock: Clo
     assert found[-1].step.snapshot is not None
 
 
+def test_the_last_step_of_a_start_is_written_with_its_snapshot_at_once(
+    tmp_path: Path, clock: Clock
+) -> None:
+    log = EventLog(tmp_path / "events")
+    for start in (1, 2):
+        for iteration in (1, 2, 3):
+            log.add(
+                step(
+                    3 * start - 3 + iteration,
+                    snapshot=snapshot(),
+                    start=start,
+                    starts=2,
+                    ends=iteration == 3,
+                )
+            )
+            clock.now += 0.001
+        found, _, _ = read_events(tmp_path / "events")
+        assert found[-1].step.iteration == 3 * start
+        assert found[-1].step.snapshot is not None
+    log.close()
+    found, _, _ = read_events(tmp_path / "events")
+    assert [event.step.iteration for event in found] == [1, 3, 4, 6]
+
+
 def test_lines_that_are_no_events_are_left_out_but_counted(tmp_path: Path) -> None:
     path = tmp_path / "events"
     good = json.dumps(step_to_json(step(1)))

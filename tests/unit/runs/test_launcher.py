@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from lvmcore.data import Dataset
-from lvmcore.runs import Event, Launcher, Store, process
+from lvmcore.runs import Event, JobSpec, Launcher, Store, process
 from lvmcore.runs.process import WorkerProcess
 from tests.unit.runs.waiting import finished, until, workers_of
 
@@ -63,6 +63,30 @@ def test_a_spare_worker_waits_and_is_used(
     launcher.ensure_running()
     assert finished(store, name).status == "done"
     until(lambda: not spare.is_running(), "the end of the worker that was the spare")
+
+
+@pytest.mark.parametrize(("memory", "spares"), [(2_000_000_000, 0), (300_000_000, 1), (None, 1)])
+def test_beside_a_fit_that_takes_much_memory_no_spare_waits(
+    store: Store,
+    launch: Launch,
+    big: Dataset,
+    workers: Workers,
+    monkeypatch: pytest.MonkeyPatch,
+    memory: int | None,
+    spares: int,
+) -> None:
+    monkeypatch.setattr("lvmcore.runs.launcher._SPARE_AFTER_SECONDS", 0.0)
+    parameters = {"n_components": 5, "n_inducing": 60, "max_iter": 10_000}
+    spec = JobSpec(store.put_dataset(big), big.name, "bayesian_gplvm", parameters)
+    launch(spare=True)
+    name = store.submit(spec, memory=memory)
+    until(lambda: len(store.events(name)) >= 3, "three events")
+    found = workers()
+    assert len(found) == 1 + spares
+    own = min(found, key=psutil.Process.create_time)
+    store.cancel(name)
+    finished(store, name)
+    until(lambda: [worker for worker in workers() if worker != own], "the spare for the next fit")
 
 
 def test_runs_start_one_at_a_time_in_order_and_a_failure_stops_nobody(
