@@ -38,6 +38,8 @@ _FREE_OF_CHARGE = frozenset(
 _SETTLES_SECONDS = 0.8
 _LOOK_SECONDS = 0.2
 _BUSY_SECONDS = 1.0
+# Who waits for an answer looks for it every second; when nobody has for so long, none is needed.
+_INTEREST_SECONDS = 5.0
 _LONGEST_SECONDS = 120.0
 _TOO_SLOW = -1000  # no exit status
 
@@ -69,6 +71,8 @@ class Estimate:
 class Estimator:
     """Estimates fits one at a time, the latest that was asked for, while no run is under way.
 
+    It gives up what nobody looks for any more: an estimate takes the memory and the time of a fit.
+
     It works in a daemon thread with a process that ends with the server. What it finds is kept
     with the store, as it holds for this machine and data set.
 
@@ -84,6 +88,7 @@ class Estimator:
         self._changed = threading.Condition(self._guard)
         self._known: dict[str, Estimate | None] = {}
         self._wanted: Wanted | None = None
+        self._looked = 0.0
         self._closed = False
         self._thread: threading.Thread | None = None
 
@@ -93,6 +98,8 @@ class Estimator:
         with self._guard:
             if key in self._known:
                 return True, self._known[key]
+            if self._wanted is not None and self._wanted[0] == key:
+                self._looked = time.monotonic()
         try:
             found = Estimate(**read_json(self._folder / f"{key}.json"))
         except (DataError, TypeError):
@@ -102,9 +109,13 @@ class Estimator:
         return True, found
 
     def ask(self, spec: JobSpec, dataset: Dataset) -> None:
-        """Ask for an estimate, in place of one asked for before; it returns at once."""
+        """Ask for an estimate, in place of one asked for before; it returns at once.
+
+        Look for the answer with ``known`` every second or so, or it is given up.
+        """
         wanted = (self._key(spec), spec, dataset)
         with self._changed:
+            self._looked = time.monotonic()
             if self._closed or (self._wanted is not None and self._wanted[0] == wanted[0]):
                 return
             self._wanted = wanted
@@ -130,6 +141,9 @@ class Estimator:
                 wanted = self._wanted
             if wanted is None or not self._is_settled(wanted):
                 continue
+            if not self._is_looked_for(wanted):
+                self._forget(wanted)
+                continue
             try:
                 self._estimate(*wanted, partial(self._goes_on, wanted))
             except Exception:
@@ -145,7 +159,16 @@ class Estimator:
 
     def _goes_on(self, wanted: Wanted) -> bool:
         """Whether an estimate is still wanted, and no run is in need of the machine."""
-        return self._wanted is wanted and not self._is_busy()
+        return self._is_looked_for(wanted) and not self._is_busy()
+
+    def _is_looked_for(self, wanted: Wanted) -> bool:
+        recent = time.monotonic() - self._looked < _INTEREST_SECONDS
+        return self._wanted is wanted and recent
+
+    def _forget(self, wanted: Wanted) -> None:
+        with self._changed:
+            if self._wanted is wanted:
+                self._wanted = None
 
     def _is_busy(self) -> bool:
         return any(not job.finished for job in self._store.list(None))

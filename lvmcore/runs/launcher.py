@@ -68,6 +68,7 @@ class Launcher:
         self._threads: list[threading.Thread | None] = [None] * self.slots
         self._spares = threading.Lock()
         self._spare: WorkerProcess | None = None
+        self._large: set[WorkerProcess] = set()
         self._spare_not_before = 0.0
         store.reconcile()
         self.ensure_running()
@@ -177,6 +178,8 @@ class Launcher:
                 worker.give(self.store.home, folder.path.name)
                 self._see_through(worker, folder, turn)
             finally:
+                with self._spares:
+                    self._large.discard(worker)
                 words = worker.last_words()
                 worker.end()
             if folder.state().status != "queued" or self._closing.is_set():
@@ -197,7 +200,7 @@ class Launcher:
     def _see_through(self, worker: WorkerProcess, folder: JobFolder, turn: BaseFileLock) -> None:
         """Wait for the worker's end, and bring it about when the run is cancelled."""
         began = time.monotonic()
-        alone = (self.store.get(folder.path.name).memory or 0) > _MOST_BESIDE_A_SPARE
+        promised = self.store.get(folder.path.name).memory or 0
         asked: float | None = None
         told = False
         while not worker.wait(_TICK_SECONDS):
@@ -208,7 +211,9 @@ class Launcher:
             if turn.is_locked and folder.state().status != "queued":
                 turn.release()
                 self._wake()
-            if not alone and time.monotonic() - began > _SPARE_AFTER_SECONDS:
+            if time.monotonic() - began > _SPARE_AFTER_SECONDS:
+                if max(promised, worker.memory) > _MOST_BESIDE_A_SPARE:
+                    self._spare_nothing(worker)
                 self._keep_spare()
             if asked is None:
                 asked = time.monotonic() if folder.cancel_requested() else None
@@ -223,7 +228,7 @@ class Launcher:
     # ---- the spare -----------------------------------------------------------------------------
 
     def _keep_spare(self) -> None:
-        """Have a spare worker; one that died by itself is not replaced at once."""
+        """Have a spare worker, except beside a large fit; one that died is not replaced at once."""
         with self._spares:
             if self._spare is not None and self._spare.returncode is not None:
                 logger.warning("a worker could not be made ready: %s", self._spare.last_words())
@@ -231,8 +236,16 @@ class Launcher:
                 self._spare = None
                 self._spare_not_before = time.monotonic() + _SPARE_RETRY_SECONDS
             due = time.monotonic() >= self._spare_not_before and not self._closing.is_set()
-            if self._keeps_spare and self._spare is None and due:
+            if self._keeps_spare and self._spare is None and due and not self._large:
                 self._spare = self._new_worker()
+
+    def _spare_nothing(self, worker: WorkerProcess) -> None:
+        """Have no spare worker until this one has ended, whose fit takes much memory."""
+        with self._spares:
+            self._large.add(worker)
+            if self._spare is not None:
+                self._spare.end()
+                self._spare = None
 
     def _take_spare(self) -> WorkerProcess:
         with self._spares:

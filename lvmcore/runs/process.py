@@ -11,6 +11,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
 import lvmcore
 from lvmcore.runs.capacity import threads_of_a_fit
 
@@ -71,6 +73,13 @@ class WorkerProcess:
     def returncode(self) -> int | None:
         """Its exit status, negative for a signal; None while it lives."""
         return self._process.poll()
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it holds now."""
+        with suppress(psutil.Error):
+            return int(psutil.Process(self._process.pid).memory_info().rss)
+        return 0
 
     def give(self, home: Path, name: str) -> None:
         """Hand it a run. A process that has died meanwhile takes nothing."""

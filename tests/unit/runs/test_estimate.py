@@ -105,6 +105,21 @@ def test_a_run_goes_first(
     until(lambda: store.events(name), "the fit's first step")
     assert not gauges()
     store.cancel(name)
+    estimator.ask(spec, toy)
+    assert answered(estimator, spec) is not None
+
+
+def test_what_nobody_looks_for_any_more_is_given_up(
+    estimator: Estimator, big: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = spec_of(big, n_inducing=60, n_components=5)
+    estimator.ask(spec, big)
+    until(gauges, "the process that measures")
+    monkeypatch.setattr("lvmcore.runs.estimate._INTEREST_SECONDS", 0.05)
+    until(lambda: not gauges(), "its end")
+    until(lambda: estimator._wanted is None, "its being forgotten")
+    monkeypatch.setattr("lvmcore.runs.estimate._INTEREST_SECONDS", 60.0)
+    estimator.ask(spec, big)
     assert answered(estimator, spec) is not None
 
 

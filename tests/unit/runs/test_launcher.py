@@ -65,17 +65,27 @@ def test_a_spare_worker_waits_and_is_used(
     until(lambda: not spare.is_running(), "the end of the worker that was the spare")
 
 
-@pytest.mark.parametrize(("memory", "spares"), [(2_000_000_000, 0), (300_000_000, 1), (None, 1)])
+@pytest.mark.parametrize(
+    ("said", "spares"),  # bytes that the fit was said to take, and with how few there is no spare
+    [
+        ((2 * 10**9, 10**9), 0),
+        ((3 * 10**8, 10**9), 1),
+        ((None, 10**9), 1),
+        ((None, 10**8), 0),  # what it takes is seen
+    ],
+)
 def test_beside_a_fit_that_takes_much_memory_no_spare_waits(
     store: Store,
     launch: Launch,
     big: Dataset,
     workers: Workers,
     monkeypatch: pytest.MonkeyPatch,
-    memory: int | None,
+    said: tuple[int | None, int],
     spares: int,
 ) -> None:
+    memory, most = said
     monkeypatch.setattr("lvmcore.runs.launcher._SPARE_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("lvmcore.runs.launcher._MOST_BESIDE_A_SPARE", most)
     parameters = {"n_components": 5, "n_inducing": 60, "max_iter": 10_000}
     spec = JobSpec(store.put_dataset(big), big.name, "bayesian_gplvm", parameters)
     launch(spare=True)
