@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from lvmcore.bilinear import full_from_pairs
 from lvmcore.linalg import cholesky, cholesky_batch, solve_lower, solve_upper
-from lvmcore.psi import MaskedPsiSums, pair_index, pair_weights
+from lvmcore.psi import MaskedPsiSums, pair_weights
 from lvmcore.variational import LOG_2PI, OptimalInducing, eigen
 
 __all__ = ["masked_bound", "masked_optimum"]
@@ -86,7 +87,7 @@ def masked_optimum(sums: MaskedPsiSums, Kuu: Tensor, noise: Tensor) -> OptimalIn
 def _whitened(psi2: Tensor, L: Tensor) -> Tensor:
     """G = L⁻¹ psi2 L⁻ᵀ of each set of rows, [K, M, M], from its pairs [P, K]."""
     M, K = len(L), psi2.shape[1]
-    full = psi2[pair_index(M, L.device)]  # [M, M, K]
+    full = full_from_pairs(psi2, M)  # [M, M, K]
     half = solve_lower(L, full.reshape(M, M * K)).reshape(M, M, K)
     G = solve_lower(L, half.transpose(0, 1).reshape(M, M * K)).reshape(M, M, K).permute(2, 0, 1)
     return 0.5 * (G + G.mT)

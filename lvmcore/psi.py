@@ -1,9 +1,9 @@
 """Psi statistics: expectations of the kernel under q(X), in closed form.
 
 For the RBF kernel every entry of psi1 and psi2 is the exponential of a bilinear form
-(row features) · (inducing features): one matrix product, one exponential. psi2 is symmetric, so
-only its M(M+1)/2 pairs are computed. Sums over rows run in chunks, forwards and backwards, so that
-neither memory nor the autograd graph ever holds an [N, pairs] array.
+(``lvmcore.bilinear``): one matrix product, one exponential. psi2 is symmetric, so only its
+M(M+1)/2 pairs are computed. Sums over rows run in chunks, forwards and backwards, so that neither
+memory nor the autograd graph ever holds an [N, pairs] array; their gradient is written by hand.
 
 Source: Titsias and Lawrence 2010, section 3.1; the factorised form is ours.
 """
@@ -11,13 +11,22 @@ Source: Titsias and Lawrence 2010, section 3.1; the factorised form is ours.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from lvmcore.bilinear import (
+    Exponentials,
+    full_from_pairs,
+    pairs,
+    pairs_from_full,
+    point_features,
+    point_gradient,
+    row_features,
+    row_gradients,
+)
 from lvmcore.cells import ObservedCells
 from lvmcore.kernels import RBF, Kernel, Linear
 
@@ -25,9 +34,7 @@ __all__ = [
     "MaskedPsiSums",
     "PsiSums",
     "masked_psi_sums",
-    "pair_index",
     "pair_weights",
-    "pairs",
     "psi0",
     "psi1",
     "psi2_contraction",
@@ -37,8 +44,8 @@ __all__ = [
     "sampled_sums",
 ]
 
-# Cells of exp(left @ right) held at a time: 8 MB in float64.
-CHUNK_CELLS = 1 << 20
+# Cells of psi2 worked on at a time: 1 MB in float64, which a core's cache holds.
+CHUNK_CELLS = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -98,11 +105,8 @@ def psi_sums(
         second = mean.double().T @ mean.double() + variance.double().sum(0).diag()
         psi2 = projected.double() @ second @ projected.double().T
         return PsiSums(total.double(), projected.double() @ (mean.T @ Y).double(), psi2)
-    left, right = _psi1_features(kernel, mean, variance, Z)
-    psi1Y = _exp_product(left, right, Y, chunk_cells)
-    left, right, distance = _psi2_features(kernel, mean, variance, Z)
-    sums = _exp_product(left, right, None, chunk_cells) * (-0.25 * distance).double().exp()
-    return PsiSums(total.double(), psi1Y, sums[pair_index(len(Z), Z.device)])
+    psi1Y, psi2 = _sums(kernel, mean, variance, Z, Y, None, chunk_cells)
+    return PsiSums(total.double(), psi1Y, psi2)
 
 
 def masked_psi_sums(
@@ -129,11 +133,7 @@ def masked_psi_sums(
         cells: which cells are observed.
         chunk_cells: numbers held at a time.
     """
-    left, right = _psi1_features(kernel, mean, variance, Z)
-    psi1Y = _exp_product(left, right, Y, chunk_cells)
-    left, right, distance = _psi2_features(kernel, mean, variance, Z)
-    sums = _exp_product(left, right, cells.sets, chunk_cells)
-    psi2 = sums * (-0.25 * distance).double().exp()[:, None]
+    psi1Y, psi2 = _sums(kernel, mean, variance, Z, Y, cells.sets, chunk_cells)
     psi0_ = cells.counts * kernel.variance.double()
     return MaskedPsiSums(psi0_, psi1Y, psi2, cells.groups)
 
@@ -162,8 +162,11 @@ def psi1(kernel: Kernel, mean: Tensor, variance: Tensor, Z: Tensor) -> Tensor:
     """E k(x_n, Z) of each row, [N, M]."""
     if isinstance(kernel, Linear):
         return (mean * kernel.variances) @ Z.T
-    left, right = _psi1_features(kernel, mean, variance, Z)
-    return (left @ right).exp()
+    centre = Z.detach().mean(0)
+    left, _ = row_features(
+        1, mean - centre, variance, kernel.lengthscales.square(), kernel.variance
+    )
+    return (left @ point_features(Z - centre)).exp()
 
 
 def psi2_contraction(
@@ -201,22 +204,6 @@ def _psi2_pairs(kernel: RBF, mean: Tensor, variance: Tensor, Z: Tensor) -> Tenso
     return torch.addmm(-0.25 * distance, left, right).exp()
 
 
-def _psi1_features(kernel: RBF, mean: Tensor, variance: Tensor, Z: Tensor) -> tuple[Tensor, Tensor]:
-    """Left [N, 2Q+1] and right [2Q+1, M] with psi1 = exp(left @ right)."""
-    square = kernel.lengthscales.square()
-    centre = Z.detach().mean(0)
-    mu, z = mean - centre, Z - centre
-    # w = 1 / (S + ℓ²)
-    w = 1 / (variance + square)
-    constant = (
-        kernel.variance.log()
-        - 0.5 * torch.log1p(variance / square).sum(1, keepdim=True)
-        - 0.5 * (w * mu.square()).sum(1, keepdim=True)
-    )
-    left = torch.cat([w * mu, -0.5 * w, constant], 1)
-    return left, torch.cat([z, z.square(), torch.ones_like(z[:, :1])], 1).T
-
-
 def _psi2_features(
     kernel: RBF, mean: Tensor, variance: Tensor, Z: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -226,90 +213,101 @@ def _psi2_features(
     """
     square = kernel.lengthscales.square()
     centre = Z.detach().mean(0)
-    mu, z = mean - centre, Z - centre
-    i, j = pairs(len(Z), Z.device)
-    distance = ((z[i] - z[j]).square() / square).sum(1)
-    middle = 0.5 * (z[i] + z[j])
-    # w = 1 / (2S + ℓ²)
-    w = 1 / (2 * variance + square)
-    constant = (
-        2 * kernel.variance.log()
-        - 0.5 * torch.log1p(2 * variance / square).sum(1, keepdim=True)
-        - (w * mu.square()).sum(1, keepdim=True)
+    left, _ = row_features(2, mean - centre, variance, square, kernel.variance)
+    middle, distance = _middles(Z - centre, square)
+    return left, point_features(middle), distance
+
+
+def _middles(z: Tensor, square: Tensor) -> tuple[Tensor, Tensor]:
+    """Middles [P, Q] and squared distances [P] of the pairs m ≤ m' of centred points."""
+    i, j = pairs(len(z), z.device)
+    first, second = z.index_select(0, i), z.index_select(0, j)
+    return 0.5 * (first + second), (first - second).square() @ square.reciprocal()
+
+
+def _sums(
+    kernel: RBF,
+    mean: Tensor,
+    variance: Tensor,
+    Z: Tensor,
+    Y: Tensor,
+    sets: Tensor | None,
+    chunk_cells: int,
+) -> tuple[Tensor, Tensor]:
+    """psi1ᵀY [M, D], and psi2's sum over rows [M, M], or its pairs' over the sets [P, K]."""
+    result: tuple[Tensor, Tensor] = _Sums.apply(  # type: ignore[no-untyped-call]
+        chunk_cells, sets, mean, variance, Z, kernel.lengthscales, kernel.variance, Y
     )
-    left = torch.cat([2 * w * mu, -w, constant], 1)
-    right = torch.cat([middle, middle.square(), torch.ones_like(middle[:, :1])], 1).T
-    return left, right, distance
-
-
-@lru_cache(maxsize=16)
-def pairs(M: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The pairs m ≤ m', two index vectors of M(M+1)/2."""
-    i, j = torch.triu_indices(M, M, device=device)
-    return i, j
-
-
-@lru_cache(maxsize=16)
-def pair_index(M: int, device: torch.device) -> Tensor:
-    """Position of (m, m') among the pairs m ≤ m', [M, M]."""
-    i, j = pairs(M, device)
-    index = torch.empty(M, M, dtype=torch.long, device=device)
-    index[i, j] = torch.arange(len(i), device=device)
-    index[j, i] = index[i, j]
-    return index
-
-
-def _exp_product(left: Tensor, right: Tensor, Y: Tensor | None, chunk_cells: int) -> Tensor:
-    """exp(left @ right)ᵀ Y, or exp(left @ right) summed over rows where Y is None."""
-    result: Tensor = _ExpProduct.apply(left, right, Y, chunk_cells)  # type: ignore[no-untyped-call]
     return result
 
 
-class _ExpProduct(torch.autograd.Function):
-    """exp(left @ right)ᵀ Y (or its sum over rows, without Y), chunk by chunk, in float64.
+class _Sums(torch.autograd.Function):
+    """Sums of psi1 times the data and of psi2 over rows, in float64, and their gradients by hand.
 
-    With E = exp(left @ right) and cotangent G of the result, dE = Y Gᵀ (or 1 gᵀ), so
-    d left = (E ∘ dE) rightᵀ, d right = leftᵀ (E ∘ dE) and dY = E G. E is made again
-    in the backward pass, which costs a tenth more time than keeping it and no memory.
+    With E = exp(left @ right) summed as EᵀY and G the sum's gradient, dE = Y Gᵀ,
+    d left = (E ∘ dE) rightᵀ and d right = leftᵀ (E ∘ dE), some rows at a time. The backward pass
+    finds E where a short table has kept it, and makes it again where the table is long.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, left: Tensor, right: Tensor, Y: Tensor | None, chunk_cells: int
-    ) -> Tensor:
-        rows = max(1, chunk_cells // right.shape[1])
-        out = torch.zeros(
-            (right.shape[1],) if Y is None else (right.shape[1], Y.shape[1]),
-            dtype=torch.float64,
-            device=left.device,
-        )
-        for start in range(0, len(left), rows):
-            E = (left[start : start + rows] @ right).exp_()
-            if Y is None:
-                out += E.sum(0, dtype=torch.float64)
-            else:
-                out += E.T.double() @ Y[start : start + rows].double()
-        ctx.save_for_backward(left, right, Y)
-        ctx.rows = rows
-        return out
+        ctx: Any, chunk_cells: int, sets: Tensor | None, *tensors: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        mean, variance, Z, lengthscales, amplitude, Y = tensors
+        square = lengthscales.square()
+        centre = Z.mean(0)
+        mu, z = mean - centre, Z - centre
+        middle, distance = _middles(z, square)
+        decay = (-0.25 * distance).double().exp()
+        keeps = any(ctx.needs_input_grad)
+
+        left, w1 = row_features(1, mu, variance, square, amplitude)
+        ctx.first = Exponentials(left, point_features(z), chunk_cells, keeps=keeps)
+        left, w2 = row_features(2, mu, variance, square, amplitude)
+        ctx.second = Exponentials(left, point_features(middle), chunk_cells, keeps=keeps)
+        psi1Y = ctx.first.weigh(Y)
+        psi2 = _each_pair(ctx.second.add() if sets is None else ctx.second.weigh(sets), decay)
+        ctx.save_for_backward(mu, z, middle, lengthscales, amplitude, Y, sets, w1, w2, decay, psi2)
+        return psi1Y, full_from_pairs(psi2, len(Z)) if sets is None else psi2
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
-        left, right, Y = ctx.saved_tensors
-        g = cotangents[0].to(left.dtype)
-        d_left, d_right = torch.empty_like(left), torch.zeros_like(right)
-        d_Y = torch.empty_like(Y) if ctx.needs_input_grad[2] else None
-        scaled = (right * g).T.contiguous() if Y is None else right.T
-        for start in range(0, len(left), ctx.rows):
-            rows = slice(start, start + ctx.rows)
-            E = (left[rows] @ right).exp_()
-            if d_Y is not None:
-                d_Y[rows] = E @ g
-            if Y is not None:
-                E.mul_(Y[rows] @ g.T)
-            torch.matmul(E, scaled, out=d_left[rows])
-            d_right += left[rows].T @ E
-        if Y is None:
-            d_right *= g
-        return d_left, d_right, d_Y, None
+        mu, z, middle, lengthscales, amplitude, Y, sets, w1, w2, decay, psi2 = ctx.saved_tensors
+        square = lengthscales.square()
+        g1, g2 = cotangents
+        d_Y = ctx.first.product(g1.to(mu)) if ctx.needs_input_grad[7] else None
+
+        d_left, d_right = ctx.first.weighed_gradients(Y, g1.to(mu))
+        d_mu, d_variance, d_square, d_amplitude = row_gradients(
+            1, d_left, mu, w1, square, amplitude
+        )
+        d_z = point_gradient(d_right, z)
+
+        if sets is None:
+            g2 = pairs_from_full(g2 + g2.T - g2.diagonal().diag())
+            d_left, d_right = ctx.second.added_gradients((g2 * decay).to(mu))
+        else:
+            d_left, d_right = ctx.second.weighed_gradients(sets, _each_pair(g2, decay).to(mu))
+        gradients = row_gradients(2, d_left, mu, w2, square, amplitude)
+        d_mu += gradients[0]
+        d_variance += gradients[1]
+        d_square += gradients[2]
+        d_amplitude += gradients[3]
+        d_middle = full_from_pairs(point_gradient(d_right, middle), len(z))
+        d_z += 0.5 * (d_middle.sum(1) + d_middle.diagonal().T)
+
+        # By the squared distances of the pairs, Σ_q (z_q − z'_q)²/ℓ_q².
+        product = (g2 * psi2).to(mu)
+        by_distance = -0.25 * (product if sets is None else product.sum(1))
+        full = full_from_pairs(by_distance, len(z))
+        pull = full.sum(1, keepdim=True) * z - full @ z
+        d_z += 2 * pull / square
+        d_square -= (z * pull).sum(0) / square.square()
+        d_lengthscales = 2 * lengthscales * d_square
+        return None, None, d_mu, d_variance, d_z, d_lengthscales, d_amplitude, d_Y
+
+
+def _each_pair(values: Tensor, factors: Tensor) -> Tensor:
+    """Values of pairs [P] or [P, K] times the pairs' factors [P]."""
+    return values * (factors if values.ndim == 1 else factors[:, None])

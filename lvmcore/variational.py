@@ -84,23 +84,10 @@ def collapsed_bound(
     Raises:
         NumericalError: a matrix could not be factorised.
     """
-    L, _ = cholesky(Kuu, "The kernel matrix of the inducing inputs")
-    half = solve_lower(L, sums.psi2)
-    G = solve_lower(L, half.T)
-    G = 0.5 * (G + G.T)
-    P = solve_lower(L, sums.psi1Y)
-    noise = noise.double()
-    values, vectors = eigen(G.detach())
-    gain: Tensor = _Gain.apply(G, P, noise, values, vectors)  # type: ignore[no-untyped-call]
-    rest = -0.5 * (
-        n_rows * (LOG_2PI + noise.log())
-        + (squares.double() + sums.psi0 - G.diagonal().sum()) / noise
+    value, basis, mean, shrinkage = _Collapsed.apply(  # type: ignore[no-untyped-call]
+        n_rows, *(t.double() for t in (sums.psi0, sums.psi1Y, sums.psi2, Kuu, noise, squares))
     )
-    with torch.no_grad():
-        total = values[:, None] + noise
-        basis = solve_upper(L.detach(), vectors)
-        q = OptimalInducing(basis, vectors.T @ P / total, values[:, None] / total)
-    return gain + rest.sum(), q
+    return value, OptimalInducing(basis, mean, shrinkage)
 
 
 def eigen(G: Tensor) -> tuple[Tensor, Tensor]:
@@ -119,37 +106,56 @@ def eigen(G: Tensor) -> tuple[Tensor, Tensor]:
     return values.clamp_min(0), vectors
 
 
-class _Gain(torch.autograd.Function):
-    """Σ_d −½ log|I + G/σ_d²| + ½ P_dᵀ (σ_d² I + G)⁻¹ P_d/σ_d², with its gradient in closed form.
+class _Collapsed(torch.autograd.Function):
+    """The collapsed bound with its gradient in closed form, all of it in the basis T = L⁻ᵀ V.
 
-    With R_d = (σ_d² I + G)⁻¹ P_d: dG = −½ Σ_d [(σ_d² I + G)⁻¹ + R_d R_dᵀ/σ_d²], dP_d = R_d/σ_d².
+    There G is diag(λ) and P is ρ = Tᵀ psi1ᵀY. With R_d = ρ_d/(σ_d² + λ) and p_d = R_d/σ_d², the
+    gradient by G is g = ½ Σ_d [I/σ_d² − diag 1/(σ_d² + λ) − R_d R_dᵀ/σ_d²], and
+    dpsi2 = T g Tᵀ, dpsi1ᵀY = T p, dKuu = −½ T [g diag(λ) + diag(λ) g + ½ (p ρᵀ + ρ pᵀ)] Tᵀ: any
+    root of Kuu gives the same bound, so that L may be taken to change by ½ L (L⁻¹ dKuu L⁻ᵀ).
     No derivative of an eigenvector is ever taken, so equal eigenvalues do no harm.
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, G: Tensor, P: Tensor, noise: Tensor, values: Tensor, vectors: Tensor
-    ) -> Tensor:
-        del G
-        rotated = vectors.T @ P
-        total = values[:, None] + noise
-        ctx.save_for_backward(rotated, noise, values, vectors)
-        return (
-            0.5 * ((rotated.square() / total / noise) - torch.log1p(values[:, None] / noise)).sum()
-        )
+    def forward(ctx: Any, n_rows: int, *tensors: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        psi0, psi1Y, psi2, Kuu, noise, squares = tensors
+        L, _ = cholesky(Kuu, "The kernel matrix of the inducing inputs")
+        G = solve_lower(L, solve_lower(L, psi2).T)
+        values, vectors = eigen(0.5 * (G + G.T))
+        basis = solve_upper(L, vectors)
+        rotated = basis.T @ psi1Y
+        eigenvalues = values[:, None]
+        total = eigenvalues + noise
+        R = rotated / total
+        left = squares + psi0 - G.diagonal().sum()
+        gain = rotated * R / noise - torch.log1p(eigenvalues / noise)
+        value = 0.5 * (gain.sum() - (n_rows * (LOG_2PI + noise.log()) + left / noise).sum())
+        ctx.n_rows = n_rows
+        ctx.save_for_backward(basis, values, rotated, R, left, noise)
+        shrinkage = eigenvalues / total
+        ctx.mark_non_differentiable(basis, R, shrinkage)
+        return value, basis, R, shrinkage
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
-        rotated, noise, values, vectors = ctx.saved_tensors
-        total = values[:, None] + noise
-        R = rotated / total
-        inner = -0.5 * ((1 / total).sum(1).diag() + (R / noise) @ R.T)
-        d_noise = 0.5 * (
-            values[:, None] / (noise * total) - rotated * R / noise.square() - R.square() / noise
-        ).sum(0)
-        g = cotangents[0]
-        return g * vectors @ inner @ vectors.T, g * vectors @ (R / noise), g * d_noise, None, None
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
+        basis, values, rotated, R, left, noise = ctx.saved_tensors
+        half = 0.5 * cotangents[0]
+        precision = noise.reciprocal()
+        p = R * precision
+        over = (values[:, None] + noise).reciprocal()
+        g = (precision.sum() - over.sum(1)).diag() - p @ R.T
+        cross = g * values + p @ rotated.T
+        d_psi2 = basis @ g @ basis.T
+        d_Kuu = -0.5 * basis @ (cross + cross.T) @ basis.T
+        d_noise = precision * (
+            (values[:, None] * over - rotated * p - R.square()).sum(0)
+            - ctx.n_rows
+            + left * precision
+        )
+        d_squares = -precision
+        gradients = (d_squares.sum(), 2 * basis @ p, d_psi2, d_Kuu, d_noise, d_squares)
+        return None, *(half * gradient for gradient in gradients)
 
 
 def stochastic_bound(

@@ -6,11 +6,12 @@ from scipy.stats import multivariate_normal
 from torch import Tensor
 
 from lvmcore import masked
+from lvmcore.bilinear import full_from_pairs
 from lvmcore.cells import ObservedCells
 from lvmcore.kernels import RBF
 from lvmcore.layers import DataPath, LatentRows
 from lvmcore.masked import masked_bound
-from lvmcore.psi import masked_psi_sums, pair_index, psi_sums
+from lvmcore.psi import masked_psi_sums, psi_sums
 from lvmcore.variational import collapsed_bound
 from tests.unit.engine.small import Small, small_problem
 
@@ -122,7 +123,7 @@ def test_sums_are_those_of_the_columns_own_rows(problem: tuple[Small, Tensor]) -
     p, mask = problem
     cells = ObservedCells.of(mask, p.Y)
     got = masked_psi_sums(p.rbf, p.mean, p.variance, p.Z, p.Y, cells, chunk_cells=40)
-    full = got.psi2[pair_index(len(p.Z), p.Z.device)]
+    full = full_from_pairs(got.psi2, len(p.Z))
     for d in range(D):
         c = column(p, mask, d)
         expected = psi_sums(p.rbf, c.mean, c.variance, c.Z, c.Y)

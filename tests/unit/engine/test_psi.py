@@ -137,9 +137,16 @@ def sums_of(inputs: list[Tensor], chunk_cells: int) -> PsiSums:
     return psi_sums(kernel, mean, log_S.exp(), Z, Y, chunk_cells=chunk_cells)
 
 
+@pytest.mark.parametrize("kept", [0, 100, 1 << 20])
 @pytest.mark.parametrize("chunk_cells", [1, 30, 61, 135])
-def test_chunks_change_neither_values_nor_gradients(chunk_cells: int) -> None:
-    """With M = 5 there are 15 pairs: chunks of 1, 2, 4 and 9 rows of psi2, the last one ragged."""
+def test_chunks_change_neither_values_nor_gradients(
+    chunk_cells: int, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With M = 5 there are 15 pairs: chunks of 1, 2, 4 and 9 rows of psi2, the last one ragged.
+
+    Kept for the backward pass are the exponentials of nothing, of psi1 alone, and of both.
+    """
+    monkeypatch.setattr("lvmcore.bilinear.KEPT_CELLS", kept)
     p = small_problem(N=17)
     generator = torch.Generator().manual_seed(1)
     a = torch.randn(5, 3, generator=generator, dtype=torch.float64)
@@ -154,8 +161,12 @@ def test_chunks_change_neither_values_nor_gradients(chunk_cells: int) -> None:
         torch.testing.assert_close(chunked, whole, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("kept", [0, 1 << 20])
 @pytest.mark.parametrize("chunk_cells", [20, 1 << 20])
-def test_gradients_of_the_rbf_statistics_are_exact(chunk_cells: int) -> None:
+def test_gradients_of_the_rbf_statistics_are_exact(
+    chunk_cells: int, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lvmcore.bilinear.KEPT_CELLS", kept)
     p = small_problem(N=4, D=2, M=3)
 
     def statistics(*inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -163,6 +174,15 @@ def test_gradients_of_the_rbf_statistics_are_exact(chunk_cells: int) -> None:
         return sums.psi0, sums.psi1Y, sums.psi2
 
     assert torch.autograd.gradcheck(statistics, leaves(p))
+
+
+def test_a_second_backward_pass_finds_the_same() -> None:
+    inputs = leaves(small_problem(N=4, D=2, M=3))
+    sums = sums_of(inputs, 20)
+    value = sums.psi1Y.square().sum() + sums.psi2.square().sum()
+    once = torch.autograd.grad(value, inputs, retain_graph=True)
+    for first, second in zip(once, torch.autograd.grad(value, inputs), strict=True):
+        torch.testing.assert_close(first, second, rtol=0, atol=0)
 
 
 def test_gradients_of_the_linear_statistics_are_exact() -> None:
