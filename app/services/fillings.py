@@ -101,14 +101,7 @@ def completed(filling: str) -> pd.DataFrame:
     Raises:
         DataError: it is not filled yet, or the file cannot be read.
     """
-    return _completed(server.home(), filling, maps.attempt(filling))
-
-
-@st.cache_resource(show_spinner=False, max_entries=4)
-def _completed(home: str | None, filling: str, attempt: int) -> pd.DataFrame:
-    del attempt  # the cache's key
-    path = server.store_at(home).job_folder(filling).completed_path
-    return server.table_at(path, "The filled cells")
+    return maps.made_table(filling, "completed")
 
 
 def filled_columns(digest: str) -> tuple[FilledColumn, ...]:
@@ -134,14 +127,7 @@ def hidden_cells(filling: str) -> pd.DataFrame:
     Raises:
         DataError: nothing is checked yet, or the file cannot be read.
     """
-    return _hidden(server.home(), filling, maps.attempt(filling))
-
-
-@st.cache_resource(show_spinner=False, max_entries=4)
-def _hidden(home: str | None, filling: str, attempt: int) -> pd.DataFrame:
-    del attempt  # the cache's key
-    path = server.store_at(home).job_folder(filling).check_path
-    return server.table_at(path, "The cells of the check")
+    return maps.made_table(filling, "check")
 
 
 def completed_csv(filling: str) -> bytes:
@@ -156,5 +142,5 @@ def completed_parquet(filling: str) -> bytes:
 
 def forget() -> None:
     """Let go of what was kept of filled tables."""
-    for memory in (_gaps, _completed, _columns, _hidden):
+    for memory in (_gaps, _columns):
         memory.clear()

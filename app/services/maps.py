@@ -9,6 +9,7 @@ import streamlit as st
 from app.colouring import Categories, categories
 from app.services import server
 from lvmcore.data import Dataset
+from lvmcore.errors import DataError
 from lvmcore.runs import embedding_frame, map_picture, to_csv_bytes, to_parquet_bytes
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ __all__ = [
     "forget",
     "heatmap",
     "kept_start",
+    "made_table",
     "map_file",
     "model",
     "reconstruction",
@@ -63,6 +65,31 @@ def model(run: str) -> LatentVariableModel:
 def _model(home: str | None, run: str, attempt: int) -> LatentVariableModel:
     del attempt  # the cache's key: a run that was resumed ends with another model
     return server.store_at(home).load_model(run)
+
+
+def made_table(run: str, name: str) -> pd.DataFrame:
+    """A table that a run has written into its folder.
+
+    Args:
+        run: its id.
+        name: of the Parquet file, without its ending.
+
+    Raises:
+        DataError: there is no such run, or no such table yet, or it cannot be read.
+    """
+    return _made_table(server.home(), run, attempt(run), name)
+
+
+@st.cache_resource(show_spinner=False, max_entries=12)
+def _made_table(home: str | None, run: str, attempt: int, name: str) -> pd.DataFrame:
+    import pandas as pd
+
+    del attempt  # the cache's key
+    path = server.store_at(home).job_folder(run).path / f"{name}.parquet"
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise DataError(f"What the run has made, {path}, cannot be read: {error}.") from error
 
 
 def attempt(run: str) -> int:
@@ -157,16 +184,7 @@ def agreement(run: str) -> pd.DataFrame | None:
     job = server.store().get(run)
     if "disagreement" not in job.metrics:  # written after the table
         return None
-    return _agreement(server.home(), run, job.attempt)
-
-
-@st.cache_resource(show_spinner=False, max_entries=8)
-def _agreement(home: str | None, run: str, attempt: int) -> pd.DataFrame | None:
-    import pandas as pd
-
-    del attempt  # the cache's key
-    path = server.store_at(home).job_folder(run).agreement_path
-    return pd.read_parquet(path) if path.is_file() else None
+    return made_table(run, "agreement")
 
 
 def kept_start(run: str) -> int:
@@ -212,5 +230,5 @@ def map_file(run: str, axes: Axes, form: PictureFormat, *, sd_behind: bool) -> b
 
 def forget() -> None:
     """Let go of everything that was kept of runs and their datasets."""
-    for memory in (_stored, _model, _fitted, _classes, _heatmap, _reconstruction, _agreement):
+    for memory in (_stored, _model, _fitted, _classes, _heatmap, _reconstruction, _made_table):
         memory.clear()

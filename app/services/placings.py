@@ -85,14 +85,7 @@ def placed(placing: str) -> pd.DataFrame:
     Raises:
         DataError: they are not placed, or the file cannot be read.
     """
-    return _placed(server.home(), placing, maps.attempt(placing))
-
-
-@st.cache_resource(show_spinner=False, max_entries=8)
-def _placed(home: str | None, placing: str, attempt: int) -> pd.DataFrame:
-    del attempt  # the cache's key
-    path = server.store_at(home).job_folder(placing).embedding_path
-    return server.table_at(path, "The placed rows")
+    return maps.made_table(placing, "embedding")
 
 
 def placed_csv(placing: str, least: float) -> bytes:
@@ -113,5 +106,4 @@ def _decided(placing: str, least: float) -> pd.DataFrame:
 
 def forget() -> None:
     """Let go of what was kept of placed rows."""
-    for memory in (_new_rows, _placed):
-        memory.clear()
+    _new_rows.clear()

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from lvmcore.errors import DataError
 from lvmcore.runs import Estimator, Job, JobSpec, Launcher, Store
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = [
     "close",
@@ -23,7 +21,6 @@ __all__ = [
     "start_once",
     "store",
     "store_at",
-    "table_at",
     "uses_model_of",
     "warm_up",
 ]
@@ -86,24 +83,6 @@ def start_once(fit: Job, spec: JobSpec) -> str:
 def uses_model_of(fit: Job, job: Job) -> bool:
     """Whether a run used the model that a fitted run has now: one that went on has another."""
     return job.spec.run == fit.id and fit.ended is not None and job.submitted > fit.ended
-
-
-def table_at(path: Path, what: str) -> pd.DataFrame:
-    """A table that a run has written.
-
-    Args:
-        path: of the Parquet file.
-        what: it is, for the message, plural.
-
-    Raises:
-        DataError: it is not there, or cannot be read.
-    """
-    import pandas as pd
-
-    try:
-        return pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{what} in {path} cannot be read: {error}.") from error
 
 
 def warm_up() -> None:
