@@ -260,6 +260,7 @@ def _supports(model: type[LatentVariableModel]) -> str:
     can = model.capabilities
     named = {
         "labels": can.labels != "none",
+        "several label columns": can.several_labels,
         "missing labels": can.missing_labels,
         "missing cells": can.missing_cells,
         "new rows": can.new_rows,

@@ -45,6 +45,7 @@ LAYER |= {
         "data",
         "errors",
         "gplvm",
+        "labelled",
         "linalg",
         "models",
         "parameters",
@@ -55,7 +56,7 @@ LAYER |= {
     )
 }
 _BELOW_BASE = frozenset({"errors", "linalg", "results", "bricks", "loops"})
-_MODELS = _BELOW_BASE | {"parameters", "base", "starts", "gplvm", "restarts"}
+_MODELS = _BELOW_BASE | {"parameters", "base", "starts", "gplvm", "labelled", "restarts"}
 _ENGINE = _MODELS | {"models", "data"}
 # What each layer may import, itself included where its modules may import one another.
 MAY_IMPORT = {
@@ -68,6 +69,7 @@ MAY_IMPORT = {
     "base": _BELOW_BASE | {"parameters"},
     "starts": _BELOW_BASE | {"parameters", "base"},
     "gplvm": _BELOW_BASE | {"parameters", "base"},
+    "labelled": _BELOW_BASE | {"parameters", "base", "gplvm"},
     "restarts": _BELOW_BASE | {"parameters", "base", "starts", "gplvm"},
     "models": _MODELS,
     "data": frozenset({"errors", "data"}),
