@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -183,7 +184,7 @@ def _ground(
 
 
 def _inducing(marks: Any, inducing: Mapping[str, FloatArray], dark: bool) -> Iterator[Any]:
-    for (path, Z), symbol in zip(inducing.items(), ("x", "cross", "star"), strict=False):
+    for (path, Z), symbol in zip(inducing.items(), cycle(("x", "cross", "star")), strict=False):
         yield marks(
             x=Z[:, 0],
             y=Z[:, 1],

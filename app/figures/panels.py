@@ -14,6 +14,7 @@ from app.axes import Axes
 from app.exploring import INTERVAL_SD, Reconstruction
 from app.figures.theme import ACCENT, SECOND, escape, ink, ramp, template, veil
 from app.words import number, shortened
+from lvmcore.runs.looks import OKABE_ITO
 
 __all__ = ["image_figure", "reconstruction_figure", "relevance_figure"]
 
@@ -22,6 +23,8 @@ FloatArray = NDArray[np.float64]
 #: Up to so many columns get a line each; more are drawn as a profile.
 MOST_LINES = 40
 _LINE_PX = 26
+#: Colours of the paths to further label columns.
+_FURTHER = tuple(colour for colour in OKABE_ITO if colour not in (ACCENT, SECOND))
 
 
 def relevance_figure(share: Mapping[str, FloatArray], axes: Axes, *, dark: bool) -> go.Figure:
@@ -57,7 +60,7 @@ def relevance_figure(share: Mapping[str, FloatArray], axes: Axes, *, dark: bool)
 
 
 def _colours(n: int) -> list[str]:
-    return [(ACCENT, SECOND)[i % 2] for i in range(n)]
+    return [(ACCENT, SECOND, *_FURTHER)[i % (2 + len(_FURTHER))] for i in range(n)]
 
 
 def reconstruction_figure(

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from lvmcore.base import Capabilities, LatentVariableModel
     from lvmcore.data import Dataset
 
-__all__ = ["LabelColumn", "label_cells", "label_columns", "most_classes", "named_figures"]
+__all__ = [
+    "LabelColumn",
+    "figure_key",
+    "label_cells",
+    "label_columns",
+    "most_classes",
+    "named_figures",
+]
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,11 @@ def label_columns(model: LatentVariableModel) -> tuple[LabelColumn, ...]:
     )
 
 
+def figure_key(key: str, name: str, place: int) -> str:
+    """The key of a figure about one of several label columns; see ``named_figures``."""
+    return f"{key}: {name}" if place else key
+
+
 def named_figures(found: Mapping[str, Metric], name: str, place: int) -> dict[str, Metric]:
     """Figures about one of several label columns.
 
@@ -73,8 +85,8 @@ def named_figures(found: Mapping[str, Metric], name: str, place: int) -> dict[st
     compare; all say in their labels which column they are about.
     """
     return {
-        f"{key}: {name}" if place else key: Metric(
-            f"{metric.label}, {name}", metric.value, metric.protocol
+        figure_key(key, name, place): Metric(
+            f"{metric.label}, {name}", metric.value, f"{metric.protocol} Label column: {name}."
         )
         for key, metric in found.items()
     }
