@@ -71,10 +71,11 @@ def editor(table: Table, roles: Roles) -> Roles:
     st.subheader("Columns")
     names = [column.name for column in table.columns]
     arrived = state.value(state.widget("data", "label", table.digest)) is None
-    label_place, row_place, rows_place = st.columns(3, gap="medium")
+    label_place, further_place, row_place, rows_place = st.columns(4, gap="medium")
     with label_place:
         label = _selector("Label", "label", table, names, roles.label, _LABEL_HELP)
-    more = () if label is None else _further(table, names, label, roles)
+    with further_place:
+        more = _further(table, names, label, roles)
     with row_place:
         row_id = _selector("Row id", "row_id", table, names, roles.row_id, _ROW_ID_HELP)
     with rows_place:
@@ -95,6 +96,10 @@ def editor(table: Table, roles: Roles) -> Roles:
     if problem is not None:
         state.set_roles(table.digest, now)
         state.set_types(table.digest, replace(types, problem=problem, turn=types.turn + 1))
+        st.rerun()
+    if {*now.labels, now.row_id} & set(roles.features):  # no feature any more: without its tick
+        state.set_roles(table.digest, now)
+        state.set_types(table.digest, replace(types, problem=None, turn=types.turn + 1))
         st.rerun()
     change = learning.retyped(table, now, types, [str(kind) for kind in edited[_TYPE]])
     if change is not None:
@@ -181,7 +186,7 @@ _HOLD_OUT_HELP = (
 )
 
 
-def _further(table: Table, names: list[str], label: str, roles: Roles) -> tuple[str, ...]:
+def _further(table: Table, names: list[str], label: str | None, roles: Roles) -> tuple[str, ...]:
     """Ask for more label columns than the first."""
     others = [i for i, name in enumerate(names) if name != label]
     titles = told_apart(shortened(name, 60) for name in names)
@@ -189,9 +194,10 @@ def _further(table: Table, names: list[str], label: str, roles: Roles) -> tuple[
     places = st.multiselect(
         "Further labels",
         others,
-        default=now,
+        default=[] if label is None else now,
         format_func=titles.__getitem__,
         placeholder="none",
+        disabled=label is None,
         key=state.widget("data", "further", table.digest, label),
         help=_FURTHER_HELP,
     )

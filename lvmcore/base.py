@@ -28,7 +28,7 @@ from torch import Tensor
 from lvmcore import persistence
 from lvmcore.checkpoint import Checkpoint
 from lvmcore.errors import ConfigError, DataError, UnsupportedError
-from lvmcore.labels import ClassLabels, encode_columns
+from lvmcore.labels import ClassLabels, encode_columns, names_of_columns
 from lvmcore.parameters import Parameter, check_settings, is_array, parameters_of
 from lvmcore.results import Callback, FitStep, LabelPredictive, Posterior, Predictive
 from lvmcore.standardise import Standardiser
@@ -427,8 +427,8 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self._know(tuple(ClassLabels.from_json(column) for column in columns))
         self._standardiser = Standardiser.from_arrays(arrays, self._column_names())
         self.embedding_ = Posterior(arrays["embedding.mean"], arrays["embedding.variance"])
-        self.relevance_ = persistence.with_prefix(arrays, "relevance.")
-        self.inducing_inputs_ = persistence.with_prefix(arrays, "inducing.")
+        self.relevance_ = self._by_path(persistence.with_prefix(arrays, "relevance."))
+        self.inducing_inputs_ = self._by_path(persistence.with_prefix(arrays, "inducing."))
         self._set_state(arrays, meta["facts"])
         return self
 
@@ -562,6 +562,12 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.label_names_ = tuple(column.name for column in labels)
         classes = [column.classes for column in labels]
         self.classes_ = classes[0] if len(classes) == 1 else classes
+
+    def _by_path(self, found: dict[str, FloatArray]) -> dict[str, FloatArray]:
+        """Arrays by path, those to labels in the order of the label columns: a file has its own."""
+        to_labels = names_of_columns("labels", getattr(self, "_labels", ()))
+        last = {path: found[path] for path in to_labels if path in found}
+        return {path: found[path] for path in found if path not in last} | last
 
     def _known_labels(self) -> Any:
         """The label columns as JSON can hold them: one alone, several in a list."""

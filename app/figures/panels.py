@@ -23,6 +23,7 @@ FloatArray = NDArray[np.float64]
 #: Up to so many columns get a line each; more are drawn as a profile.
 MOST_LINES = 40
 _LINE_PX = 26
+_LEGEND_PX = 20
 #: Colours of the paths to further label columns.
 _FURTHER = tuple(colour for colour in OKABE_ITO if colour not in (ACCENT, SECOND))
 
@@ -49,7 +50,7 @@ def relevance_figure(share: Mapping[str, FloatArray], axes: Axes, *, dark: bool)
         )
     figure.update_layout(
         template=template(dark),
-        height=210,
+        height=210 + _LEGEND_PX * max(0, len(share) - 2),
         bargap=0.25,
         hovermode="closest",
         showlegend=len(share) > 1,

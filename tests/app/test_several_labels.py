@@ -87,8 +87,12 @@ def test_further_labels_are_chosen_on_the_data_page(open_page: OpenPage) -> None
     said = texts(page)
     assert "2 labels with 3 and 2 classes" in said
     assert "sex (" not in said  # among the columns that are not used
+    assert "'sex' is coded" not in said  # it is no feature any more
+    editor = page.main.dataframe[-1].value
+    assert not editor.loc[editor["Column"] == "sex", "Feature"].any()
     choice(page, "selectbox", "Label").set_value(-1).run()
-    assert not [one for one in page.multiselect if one.label == "Further labels"]
+    assert choice(page, "multiselect", "Further labels").disabled
+    assert "label" not in texts(page).split("48 rows, ")[1].split("**")[0]
 
 
 def test_the_fit_page_says_which_labels_a_model_learns_from(open_page: OpenPage) -> None:

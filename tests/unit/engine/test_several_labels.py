@@ -238,10 +238,13 @@ def test_one_column_in_a_frame_is_one_column(model: type[LatentVariableModel]) -
 @BOTH
 def test_a_file_holds_every_column(model: type[LatentVariableModel], tmp_path: Path) -> None:
     X, y = rows()
+    y = y[["size", "kind"]]  # not in the order of the alphabet
     fitted = model(**SMALL).fit(X, y)
     fitted.save(tmp_path / "model")
     again = load(tmp_path / "model")
-    assert again.label_names_ == fitted.label_names_
+    assert again.label_names_ == fitted.label_names_ == ("size", "kind")
+    assert list(again.relevance_) == list(fitted.relevance_)
+    assert list(again.inducing_inputs_) == list(fitted.inducing_inputs_)
     assert [c.dtype.kind for c in again.classes_] == [c.dtype.kind for c in fitted.classes_]
     for one, two in zip(fitted.predict_proba(X), again.predict_proba(X), strict=True):
         np.testing.assert_array_equal(one, two)
