@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import cards, learning, live, services, state
+from app import cards, learning, live, navigation, services, state
 from app.cards import Shape, card_of, refusal
 from app.exploring import Ask, heatmap, reconstruct
 from app.figures.panels import relevance_figure
@@ -149,6 +149,15 @@ def test_curves_and_bars_have_a_colour_and_a_name_for_each_path() -> None:
     step = FitStep(1, 2, 0.1, -3.0, {"label fit: species": -1.0, "label fit: sex": -2.0})
     names = [line["name"] for line in live.terms_chart([step, step])["series"]]
     assert names == ["label fit: species", "label fit: sex"]
+
+
+@pytest.mark.parametrize("name", ["data", "fit", "compare", "impute", "runs"])
+def test_every_other_page_takes_such_a_run(
+    open_page: OpenPage, run: str, name: navigation.PageName
+) -> None:
+    page = open_page(name, run=run)
+    assert not page.exception
+    assert not page.main.error
 
 
 # ---- the map -----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Runs on tables with several label columns: fits, figures, new rows, and models that take one."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from lvmcore.errors import DataError
 from lvmcore.models import MODELS
 from lvmcore.runs import JobSpec, Store
 from lvmcore.runs.execute import execute, rows_to_fit
+from lvmcore.runs.filling import completed
 from lvmcore.runs.folder import JobFolder
 from lvmcore.runs.labels import label_columns, most_classes
 from lvmcore.runs.newrows import Roles, new_rows, propose_roles
@@ -189,6 +191,18 @@ def test_suggestions_go_by_the_label_with_most_classes(dataset: Dataset) -> None
     assert most_classes(dataset, LDGD.capabilities) == 3
     assert most_classes(turned, LDGD.capabilities) == 2
     assert most_classes(dataset.of_label("kind"), MODELS["lda"].capabilities) == 3
+
+
+def test_a_filled_table_has_every_label(table: Table) -> None:
+    rows = table.dataset(label=["kind", "size"])
+    X = rows.X.copy()
+    X[7, 2] = np.nan
+    gaps = replace(rows, X=X)
+    named = pd.DataFrame(X, columns=list(rows.learned_names))
+    filled = completed(LDGD(**SMALL).fit(named, gaps.y), gaps)  # type: ignore[arg-type]
+    assert list(filled)[:4] == ["row_id", "kind: label", "size: label", "length"]
+    assert filled["size: label"].isna().sum() == 2
+    assert filled.loc[7, "mass imputed"]
 
 
 # ---- new rows ----------------------------------------------------------------------------------
