@@ -136,7 +136,7 @@ def _about_one(job: Job, frame: pd.DataFrame) -> tuple[str | None, pd.DataFrame]
         range(len(names)),
         default=0,
         required=True,
-        format_func=titles.__getitem__,
+        format_func=lambda i: markdown(titles[i]),
         key=state.widget("new_rows", job.id, "label"),
         help="Which label the colours, the table and the counts are about. The files hold all.",
     )

@@ -15,6 +15,7 @@ from app.axes import Axes, extent
 from app.exploring import Grid
 from app.figures.rows import MOST_SVG, Marked, Rows, row_traces
 from app.figures.theme import escape, ink, ramp, template
+from app.words import shortened
 
 __all__ = ["ELLIPSE_SD", "GROUND", "axis_title", "ellipses", "evenly", "map_figure", "outline"]
 
@@ -196,7 +197,7 @@ def _inducing(marks: Any, inducing: Mapping[str, FloatArray], dark: bool) -> Ite
                 "line": {"width": 1.2, "color": ink(dark).panel},
             },
             hoverinfo="skip",
-            name=f"inducing inputs, {escape(path)} path",
+            name=f"inducing inputs, {escape(shortened(path, 60))} path",
             showlegend=True,
         )
 

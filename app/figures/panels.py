@@ -43,7 +43,7 @@ def relevance_figure(share: Mapping[str, FloatArray], axes: Axes, *, dark: bool)
         figure.add_bar(
             x=dimensions,
             y=100 * values,
-            name=f"{escape(path)} path",
+            name=f"{escape(shortened(path, 60))} path",
             customdata=(dimensions[:, None] - 1).tolist(),
             marker={"color": colour, "opacity": np.where(on_map, 1.0, 0.4)},
             hovertemplate="latent dimension %{x}: %{y:.3g} %<extra></extra>",

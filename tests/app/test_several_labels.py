@@ -142,6 +142,7 @@ def test_curves_and_bars_have_a_colour_and_a_name_for_each_path() -> None:
     share = {path: np.array([0.7, 0.3]) for path in paths}
     figure = relevance_figure(share, (0, 1), dark=False)
     assert len({bar.marker.color for bar in figure.data}) == 4
+    assert len(figure.data[3].name) < 80
     snapshot = Snapshot(np.zeros((2, 2)), np.arange(2), (0, 1), share)
     bars = live.relevance_chart(snapshot)["series"]
     assert [bar["name"] for bar in bars[:3]] == paths[:3]
@@ -225,6 +226,29 @@ def _bar(page: AppTest) -> str:
 
 
 # ---- new rows ----------------------------------------------------------------------------------
+
+
+def test_names_of_labels_are_no_markdown(shared_home: Any, open_page: OpenPage, wait: Wait) -> None:
+    """A name that is Markdown for a picture would have the browser fetch it."""
+    name = "![sex](http://example.org/x.png)"
+    rows = frame(30).rename(columns={"sex": name})
+    features = ["length", "width", "mass", "depth"]
+    named = Table.from_frame(rows, name="named").dataset(features=features, label=["species", name])
+    run = services.start_fit(named, "ldgd", {"n_components": 2, "max_iter": 5})
+    assert wait(run).status == "done"
+    page = upload(open_page("new_rows", run=run), state.widget("new_rows", "upload"), rows)
+    (button,) = [one for one in page.main.button if one.label == "Place on the map"]
+    button.click().run()
+    assert wait(page.query_params["rows"]).status == "done"
+    page.run()
+    assert not page.exception
+    (which,) = [one for one in page.get("button_group") if one.label == "Label"]
+    which.set_value(1).run()
+    assert not page.exception
+    written = (*page.main.markdown, *page.main.caption)
+    shown = [which.options[1], *(str(one.value) for one in written)]
+    assert not [text for text in shown if "![sex](" in text]
+    assert [text for text in shown if "http" in text]
 
 
 def test_new_rows_are_looked_at_by_one_label_at_a_time(

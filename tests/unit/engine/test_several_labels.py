@@ -198,7 +198,7 @@ def test_two_labelings_of_the_moons(model: type[LatentVariableModel]) -> None:
         return lifted, np.column_stack([moon, np.abs(height) > 0.5])
 
     (X, y), (unseen, truth) = some(0), some(1)
-    unfitted = model(n_components=3, max_iter=200)
+    unfitted = model(n_components=3, max_iter=120)
     both = clone(unfitted).fit(X, y).predict(unseen)
     for k in range(2):
         alone = clone(unfitted).fit(X, y[:, k]).score(unseen, truth[:, k])
