@@ -19,6 +19,7 @@ from app.words import count, markdown, number, shortened, told_apart
 from lvmcore.data import Dataset
 from lvmcore.relevance import shares
 from lvmcore.runs import to_csv_bytes
+from lvmcore.runs.labels import LabelColumn, label_columns
 
 __all__ = ["point", "relevance", "selected_rows", "selection"]
 
@@ -86,8 +87,8 @@ def point(opened: Opened, choices: Choices) -> None:
         agree = agreeing.about(opened.run, chosen.row)
         if agree is not None:
             st.caption(markdown(agree))
-    if decoded.probability is not None:
-        st.caption(markdown(_classes(opened, decoded.probability)))
+    for column, probability in zip(label_columns(opened.model), decoded.probability, strict=True):
+        st.caption(markdown(_classes(column, probability)))
     st.plotly_chart(
         _picture(dataset, decoded, observed, dark=choices.dark),
         theme=None,
@@ -117,12 +118,12 @@ def point(opened: Opened, choices: Choices) -> None:
 
 
 def _named(dataset: Dataset, row: int) -> str:
-    """A row by its name and label."""
-    name = f"Row {shortened(dataset.row_ids[row], 60)}"
-    if dataset.labels is None:
-        return name
-    label = dataset.labels[row]
-    return f"{name}, {shortened(dataset.label_name)}: {'(missing)' if label is None else label}"
+    """A row by its name and labels."""
+    said = [f"Row {shortened(dataset.row_ids[row], 60)}"]
+    for name, labels in dataset.label_columns.items():
+        label = labels[row]
+        said.append(f"{shortened(name)}: {'(missing)' if label is None else label}")
+    return ", ".join(said)
 
 
 def _observed(opened: Opened, chosen: Point) -> None:
@@ -203,11 +204,12 @@ def _move(opened: Opened, dimension: int, key: str) -> None:
         chart.mark(opened.run, chosen.moved(dimension, float(state.value(key))))
 
 
-def _classes(opened: Opened, probability: NDArray[np.float64]) -> str:
+def _classes(column: LabelColumn, probability: NDArray[np.float64]) -> str:
     """The most probable classes at the point."""
+    which = f" of {shortened(column.name)}" if column.several else ""
     order = np.argsort(-probability, kind="stable")[:_CLASSES_NAMED]
-    parts = [f"{shortened(opened.model.classes_[k], 24)}: {probability[k]:.3f}" for k in order]
-    return f"Class probability here, {', '.join(parts)}."
+    parts = [f"{shortened(column.classes[k], 24)}: {probability[k]:.3f}" for k in order]
+    return f"Class probability{which} here, {', '.join(parts)}."
 
 
 def _picture(

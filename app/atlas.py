@@ -12,8 +12,9 @@ from app.opened import Opened
 from app.words import markdown, shortened, told_apart
 from lvmcore.data import Dataset
 from lvmcore.relevance import leading_dimensions
+from lvmcore.runs.labels import label_columns
 
-__all__ = ["LABEL", "colours", "controls", "put_on_axis"]
+__all__ = ["LABEL", "colours", "controls", "label_colour", "put_on_axis"]
 
 #: Up to how many rows ellipses are drawn unasked.
 ELLIPSES_UNASKED = 200
@@ -105,12 +106,17 @@ def put_on_axis(opened: Opened, axes: Axes, dimension: int) -> None:
 def colours(dataset: Dataset) -> dict[str, str]:
     """What rows can be coloured by, with its title; the label first where there is one."""
     options = {}
-    if dataset.labels is not None:
-        options[LABEL] = f"label: {shortened(dataset.label_name)}"
+    for label in dataset.label_columns:
+        options[label_colour(dataset, label)] = f"label: {shortened(label)}"
     options |= {f"column {name}": shortened(name) for name in map(str, dataset.frame.columns)}
     return (
         {**options, "": _ONE_COLOUR} if dataset.labels is not None else {"": _ONE_COLOUR, **options}
     )
+
+
+def label_colour(dataset: Dataset, label: str) -> str:
+    """What stands for a label column among the colours; the first one's name is not in it."""
+    return LABEL if label == dataset.label_name else f"{LABEL} {label}"
 
 
 def _behind(opened: Opened, name: str) -> str:
@@ -126,7 +132,7 @@ def _behind(opened: Opened, name: str) -> str:
 def _ask(opened: Opened, axes: Axes, kind: Kind | None, beside: DeltaGenerator) -> Ask | None:
     """Draw what the heatmap behind needs to know, and return what to compute."""
     column = label = None
-    noise = True
+    path, noise = 0, True
     if kind is None:
         return None
     if kind == "sd" and not opened.model.capabilities.decoding:
@@ -154,16 +160,39 @@ def _ask(opened: Opened, axes: Axes, kind: Kind | None, beside: DeltaGenerator) 
             "that learns from labels, such as LDGD."
         )
         return None
-    elif kind != "entropy":
-        classes = opened.model.classes_
-        titles = told_apart(shortened(name) for name in classes)
-        label = beside.selectbox(
-            "of",
-            range(len(classes)),
-            format_func=titles.__getitem__,
-            key=opened.key("class"),
-        )
-    return Ask(kind, axes, _held(opened, axes), column=column, noise=noise, label=label)
+    else:
+        path, label = _class(opened, beside, whole=kind == "entropy")
+    held = _held(opened, axes)
+    return Ask(kind, axes, held, column=column, noise=noise, label=label, path=path)
+
+
+def _class(opened: Opened, beside: DeltaGenerator, *, whole: bool) -> tuple[int, int | None]:
+    """Ask for a class, or for a label column where it is about all of its classes.
+
+    Returns:
+        The label column and the class, by their positions.
+    """
+    columns = label_columns(opened.model)
+    if whole:
+        options: list[tuple[int, int | None]] = [(column.place, None) for column in columns]
+        titles = [shortened(column.name) for column in columns]
+    else:
+        options = [(c.place, k) for c in columns for k in range(len(c.classes))]
+        titles = [
+            f"{shortened(c.name)}: {shortened(name)}" if c.several else shortened(name)
+            for c in columns
+            for name in c.classes
+        ]
+    if len(options) == 1:
+        return options[0]
+    found = told_apart(titles)
+    place = beside.selectbox(
+        "of",
+        range(len(options)),
+        format_func=found.__getitem__,
+        key=opened.key("column of classes" if whole else "class"),
+    )
+    return options[place]
 
 
 def _held(opened: Opened, axes: Axes) -> tuple[float, ...]:

@@ -29,6 +29,7 @@ class Shape:
         classes: different labels; 0 without a label column.
         unlabelled: rows without a label, where there is a label column.
         incomplete: rows that lack a cell.
+        further: different labels in each of the further label columns.
     """
 
     rows: int
@@ -36,6 +37,7 @@ class Shape:
     classes: int
     unlabelled: int
     incomplete: int
+    further: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class ModelCard:
         paper: where it comes from.
         supports: what it can do, in a few words each.
         needs_labels: whether it cannot be fitted without labels.
+        several_labels: whether it learns from several label columns at once.
         missing_labels: whether some labels may be missing.
         missing_cells: whether cells may be missing.
         has_bound: whether there is a curve to watch.
@@ -63,6 +66,7 @@ class ModelCard:
     paper: str
     supports: tuple[str, ...]
     needs_labels: bool
+    several_labels: bool
     missing_labels: bool
     missing_cells: bool
     has_bound: bool
@@ -73,7 +77,12 @@ class ModelCard:
     def suggest(self, shape: Shape) -> dict[str, Any]:
         """Settings that suit the table, where they differ from the defaults."""
         rows = shape.rows + (shape.incomplete if self.missing_cells else 0)
-        return self.model.suggest(n_rows=rows, n_columns=shape.columns, n_classes=shape.classes)
+        most = max(self.classes(shape))
+        return self.model.suggest(n_rows=rows, n_columns=shape.columns, n_classes=most)
+
+    def classes(self, shape: Shape) -> tuple[int, ...]:
+        """Classes of each label column that the model would learn from."""
+        return (shape.classes, *(shape.further if self.several_labels else ()))
 
 
 def card_of(model: type[LatentVariableModel]) -> ModelCard:
@@ -81,6 +90,7 @@ def card_of(model: type[LatentVariableModel]) -> ModelCard:
     can = model.capabilities
     supports = {
         "learns from labels": can.labels != "none",
+        "several labels": can.several_labels,
         "labels may be missing": can.missing_labels,
         "missing cells": can.missing_cells,
         "places new rows": can.new_rows,
@@ -95,6 +105,7 @@ def card_of(model: type[LatentVariableModel]) -> ModelCard:
         paper=model.paper,
         supports=tuple(words for words, supported in supports.items() if supported),
         needs_labels=can.labels == "required",
+        several_labels=can.several_labels,
         missing_labels=can.missing_labels,
         missing_cells=can.missing_cells,
         has_bound=can.bound,
@@ -110,6 +121,8 @@ def refusal(card: ModelCard, shape: Shape) -> str | None:
         return "Needs labels. Choose a label column on the Data page."
     if card.needs_labels and shape.classes == 1:
         return "Needs at least two classes, and the label column has one."
+    if card.needs_labels and 1 in card.classes(shape):
+        return "Needs at least two classes in each label column, and one of the further has one."
     if not card.missing_cells and shape.rows < 2:
         return (
             "Needs at least two rows with every cell filled in. Leave out the columns that lack "

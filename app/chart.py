@@ -11,7 +11,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from app import agreeing, figures, services, state
-from app.atlas import LABEL
+from app.atlas import label_colour
 from app.axes import Axes, place, positions
 from app.colouring import Categories, Colouring, Numbers, categories, colouring
 from app.exploring import Choices, Grid, Point, Shown
@@ -129,8 +129,9 @@ def look_of(dataset: Dataset, colour: str | None) -> Colouring:
     """How to colour the rows of a dataset by what was chosen among ``atlas.colours``."""
     if colour is None:
         return None
-    if colour == LABEL and dataset.labels is not None:
-        return categories(pd.Series(dataset.labels, dtype=object), str(dataset.label_name))
+    for label, labels in dataset.label_columns.items():
+        if colour == label_colour(dataset, label):
+            return categories(pd.Series(labels, dtype=object), label)
     name = colour.removeprefix("column ")
     return colouring(dataset.frame[name], name)
 
@@ -147,9 +148,10 @@ def part_of(look: Colouring, chosen: NDArray[np.intp]) -> Colouring:
 def hover(dataset: Dataset, look: Colouring, chosen: NDArray[np.intp]) -> list[list[str]]:
     """Lines about some of the rows, in the data's own names and units."""
     shown: list[tuple[str, list[object]]] = []
-    if dataset.labels is not None:
-        shown.append((str(dataset.label_name), dataset.labels[chosen].tolist()))
-    if look is not None and look.title != dataset.label_name and look.title in dataset.frame:
+    for label, labels in dataset.label_columns.items():
+        shown.append((label, labels[chosen].tolist()))
+    named = dataset.label_columns
+    if look is not None and look.title not in named and look.title in dataset.frame:
         shown.append((look.title, dataset.frame[look.title].iloc[chosen].tolist()))
     names = [f"row {shortened(name, 60)}" for name in dataset.row_ids[chosen]]
     return [

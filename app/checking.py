@@ -82,14 +82,33 @@ def _roles(opened: Opened, table: Table, proposed: Roles) -> Roles:
             or None
         )
 
+    row_id = ask("Row id", proposed.row_id, "numbered from 1", "The column that names the rows.")
+    if len(getattr(opened.model, "label_names_", ())) > 1:
+        chosen = _labels(opened, table, proposed)
+        return Roles(row_id, chosen[0] if chosen else None, tuple(chosen[1:]))
     return Roles(
-        row_id=ask("Row id", proposed.row_id, "numbered from 1", "The column that names the rows."),
+        row_id=row_id,
         label=ask(
             "Label to compare with",
             proposed.label,
             "none",
             "Classes in this file, if it has any. They do not decide where its rows lie.",
         ),
+    )
+
+
+def _labels(opened: Opened, table: Table, proposed: Roles) -> list[str]:
+    """Which columns of the file hold labels that the model learned from."""
+    return st.multiselect(
+        "Labels to compare with",
+        list(proposed.labels),
+        default=list(proposed.labels),
+        format_func=shortened,
+        placeholder="none",
+        disabled=not proposed.labels,
+        key=_key(opened.run, table.digest, "labels"),
+        help="Columns of this file that are called as the labels of the fit. They do not decide "
+        "where its rows lie.",
     )
 
 

@@ -71,9 +71,11 @@ def editor(table: Table, roles: Roles) -> Roles:
     st.subheader("Columns")
     names = [column.name for column in table.columns]
     arrived = state.value(state.widget("data", "label", table.digest)) is None
-    label_place, row_place, rows_place = st.columns(3, gap="medium")
+    label_place, further_place, row_place, rows_place = st.columns(4, gap="medium")
     with label_place:
         label = _selector("Label", "label", table, names, roles.label, _LABEL_HELP)
+    with further_place:
+        more = _further(table, names, label, roles)
     with row_place:
         row_id = _selector("Row id", "row_id", table, names, roles.row_id, _ROW_ID_HELP)
     with rows_place:
@@ -89,11 +91,15 @@ def editor(table: Table, roles: Roles) -> Roles:
         roles,
         [bool(tick) for tick in edited[_FEATURE]],
         [str(what) for what in edited[_TRANSFORM]],
-        replace(roles, label=label, row_id=row_id, hold_out=hold_out),
+        replace(roles, label=label, row_id=row_id, hold_out=hold_out, more_labels=more),
     )
     if problem is not None:
         state.set_roles(table.digest, now)
         state.set_types(table.digest, replace(types, problem=problem, turn=types.turn + 1))
+        st.rerun()
+    if {*now.labels, now.row_id} & set(roles.features):  # no feature any more: without its tick
+        state.set_roles(table.digest, now)
+        state.set_types(table.digest, replace(types, problem=None, turn=types.turn + 1))
         st.rerun()
     change = learning.retyped(table, now, types, [str(kind) for kind in edited[_TYPE]])
     if change is not None:
@@ -165,6 +171,10 @@ def _transform_counts(table: Table, roles: Roles, what: str) -> None:
 
 
 _LABEL_HELP = "Classes to learn from, or to colour the map with. Never a feature at the same time."
+_FURTHER_HELP = (
+    "More columns of classes to learn from at once, each by a path of its own. LDGD and Fast LDGD "
+    "learn from all of them; any other model from the first label alone."
+)
 _ROW_ID_HELP = "Names the rows in tables and exports. Without one they are numbered from 1."
 _TRANSFORM_HELP = (
     "log(1 + x) for amounts with a long tail; one-hot for a category, which becomes a feature of "
@@ -174,6 +184,24 @@ _HOLD_OUT_HELP = (
     "Rows that a fit never sees and is measured with afterwards, the same share of each class. "
     "Drawn with seed 0."
 )
+
+
+def _further(table: Table, names: list[str], label: str | None, roles: Roles) -> tuple[str, ...]:
+    """Ask for more label columns than the first."""
+    others = [i for i, name in enumerate(names) if name != label]
+    titles = told_apart(shortened(name, 60) for name in names)
+    now = [names.index(name) for name in roles.more_labels if name != label]
+    places = st.multiselect(
+        "Further labels",
+        others,
+        default=[] if label is None else now,
+        format_func=titles.__getitem__,
+        placeholder="none",
+        disabled=label is None,
+        key=state.widget("data", "further", table.digest, label),
+        help=_FURTHER_HELP,
+    )
+    return tuple(names[i] for i in places)
 
 
 def _hold_out(table: Table, current: float) -> float:

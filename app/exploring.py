@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from app.axes import Axes, extent, positions
 from app.regions import Region
 from lvmcore.data import Dataset
+from lvmcore.runs.labels import label_columns
 from lvmcore.standardise import Standardiser
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Ask:
         column: of the sd, by its position; None takes the mean over all that vary, standardised.
         noise: whether the sd holds the noise of a new observation.
         label: class of the probability, by its position in the model's classes.
+        path: of which label column, by its position, where the model learned from several.
         size: points of the grid along each axis.
     """
 
@@ -87,6 +89,7 @@ class Ask:
     column: int | None = None
     noise: bool = True
     label: int | None = None
+    path: int = 0
     size: int = GRID
 
 
@@ -136,7 +139,7 @@ class Reconstruction:
         centre: mean of each column among the fitted rows, on the scale of the fit, [D].
         scale: sd of each column among the fitted rows, on that scale; 1 where it is constant, [D].
         varies: False for columns that are constant among the fitted rows, [D].
-        probability: of each class, normalised, [C]; None for a model without labels.
+        probability: of each class, normalised, [C], for each label column that the model knows.
     """
 
     mean: FloatArray
@@ -148,7 +151,7 @@ class Reconstruction:
     centre: FloatArray
     scale: FloatArray
     varies: NDArray[np.bool_]
-    probability: FloatArray | None
+    probability: tuple[FloatArray, ...]
 
 
 @dataclass(frozen=True)
@@ -273,19 +276,22 @@ def _labels(
     model: LatentVariableModel, latent: FloatArray, ask: Ask
 ) -> tuple[FloatArray, str, str, tuple[float, float] | None]:
     """Value [n], title, unit and limits of a heatmap about the classes."""
-    predicted = model.decode_labels(latent)
+    found = model.decode_labels(latent)
+    labels = label_columns(model)[ask.path]
+    predicted, of = labels.part(found), labels.named
     if ask.kind == "entropy":
         p = predicted.probability
         value = -(p * np.log(p, out=np.zeros_like(p), where=p > 0)).sum(axis=1)
-        return value, "entropy of the class probabilities", "nats", (0.0, float(np.log(p.shape[1])))
+        title = of("entropy of the class probabilities")
+        return value, title, "nats", (0.0, float(np.log(p.shape[1])))
     if ask.label is None:
         raise ValueError(f"A heatmap of the {ask.kind} needs a class.")
-    name = model.classes_[ask.label]
+    name = labels.classes[ask.label]
     if ask.kind == "probability":
         value = predicted.probability[:, ask.label]
-        return value, f"probability of {name}", "0 to 1", (0.0, 1.0)
+        return value, of(f"probability of {name}"), "0 to 1", (0.0, 1.0)
     value = predicted.variance[:, ask.label]
-    return value, f"variance of the probability of {name}", "0 to 0.25", None
+    return value, of(f"variance of the probability of {name}"), "0 to 0.25", None
 
 
 def reconstruct(
@@ -303,9 +309,8 @@ def reconstruct(
     """
     predicted = model.decode([latent])
     standard = Standardiser.fit(dataset.X, list(dataset.feature_names))
-    labels = None
-    if model.capabilities.labels != "none":
-        labels = model.decode_labels([latent]).probability[0]
+    columns = label_columns(model)
+    found = model.decode_labels([latent]) if columns else None
     mean, sd = predicted.mean[0], np.sqrt(predicted.variance[0])
     return Reconstruction(
         mean=mean,
@@ -317,7 +322,7 @@ def reconstruct(
         centre=standard.mean,
         scale=standard.scale,
         varies=~standard.constant,
-        probability=labels,
+        probability=tuple(column.part(found).probability[0] for column in columns),
     )
 
 

@@ -12,6 +12,7 @@ from app import downloads, figures, services, state
 from app.words import count, markdown, number, shortened, told_apart
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
+from lvmcore.runs.labels import label_cells
 
 __all__ = ["FIGURES", "check", "table"]
 
@@ -213,8 +214,7 @@ def table(job: Job) -> None:
         )
         shown = _columns(job, flags)
     rows = frame.loc[groups[group]]
-    labelled = services.stored_dataset(job.spec.dataset).labels is not None
-    names = ["row_id", *(["label"] if labelled else []), *shown]
+    names = ["row_id", *label_cells(services.stored_dataset(job.spec.dataset)), *shown]
     _cells(job, rows.head(_MOST_SHOWN), names, flags)
     said = [
         "Tinted cells were filled in, shown with three digits; the files hold all, and their sd."

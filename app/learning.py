@@ -104,7 +104,7 @@ def chosen(
     for column, tick, what in zip(table.columns, ticked, transforms, strict=True):
         name = column.name
         was = uses[name]
-        free = name not in (now.label, now.row_id)
+        free = name not in (*now.labels, now.row_id)
         wanted[name] = tick and free, what
         if wanted[name] == was:
             continue
@@ -186,7 +186,7 @@ def retyped(
         return roles, Types(before.chosen, str(error), before.turn + 1)
     uses = _uses(table, roles)
     for name, kind in changed.items():
-        learnt = kind in services.FEATURE_TYPES and name not in (roles.label, roles.row_id)
+        learnt = kind in services.FEATURE_TYPES and name not in (*roles.labels, roles.row_id)
         uses[name] = learnt, ONE_HOT if kind == ColumnType.CATEGORY else NONE
     types = tuple((dict(before.chosen) | changed).items())
     return _with(roles, uses), Types(types, None, before.turn + 1)
@@ -194,7 +194,7 @@ def retyped(
 
 def left_out(table: Table, roles: Roles) -> dict[str, list[str]]:
     """Names of the columns that the fit does not use, by the reason."""
-    used = {*roles.features, roles.label, roles.row_id}
+    used = {*roles.features, *roles.labels, roles.row_id}
     found: dict[str, list[str]] = {}
     for column in table.columns:
         if column.name not in used:

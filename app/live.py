@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from app.colouring import MISSING, OTHER, Categories
 from app.figures.theme import category, ink
-from app.words import shortened
+from app.words import shortened, told_apart
 
 if TYPE_CHECKING:
     from lvmcore.results import FitStep, Snapshot
@@ -109,10 +109,11 @@ def terms_chart(steps: Sequence[FitStep], *, dark: bool = False) -> Options:
         ECharts options.
     """
     names = list(steps[-1].terms) if steps else []
+    titles = told_apart(shortened(name, 60) for name in names)
     lines = []
-    for name, colour in zip(names, _colours(len(names), dark), strict=True):
+    for name, title, colour in zip(names, titles, _colours(len(names), dark), strict=True):
         values = np.array([step.terms.get(name, np.nan) for step in steps])
-        lines.append(_line(name, steps, values) | {"color": colour})
+        lines.append(_line(title, steps, values) | {"color": colour})
     options = _curves(lines)
     options["yAxis"]["name"] = "part of the bound, nats"
     options["legend"] = _legend()
@@ -223,16 +224,17 @@ def relevance_chart(snapshot: Snapshot, *, dark: bool = False) -> Options:
         ECharts options.
     """
     paths = list(snapshot.relevance)
+    titles = told_apart(shortened(path, 60) for path in paths)
     size = max((len(share) for share in snapshot.relevance.values()), default=0)
     bars = [
         {
             "type": "bar",
-            "name": path,
+            "name": title,
             "data": [float(f"{100 * value:.3g}") for value in snapshot.relevance[path]],
             "color": colour,
             "barMaxWidth": 28,
         }
-        for path, colour in zip(paths, _colours(len(paths), dark), strict=True)
+        for path, title, colour in zip(paths, titles, _colours(len(paths), dark), strict=True)
     ]
     category = {**_axis("latent dimension", grid=False), "type": "category"}
     category["data"] = [str(dimension + 1) for dimension in range(size)]

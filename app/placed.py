@@ -15,10 +15,11 @@ from app import chart, downloads, figures, services, state
 from app.axes import Axes, positions
 from app.colouring import OTHER
 from app.opened import Opened
-from app.words import count, markdown, number, shortened
+from app.words import count, markdown, number, shortened, told_apart
 from lvmcore.errors import LatentboardError
 from lvmcore.relevance import leading_dimensions
 from lvmcore.runs import Job
+from lvmcore.runs.labels import figure_key
 
 __all__ = ["show"]
 
@@ -45,6 +46,8 @@ class _Placed:
         flagged: which are unusual, [n].
         undecided: which are not sure enough of their class, [n].
         wrong: whose own label is another than the predicted one, [n].
+        label: the label column that all this is about, where there are several; None for the only
+            one.
         least: probability from which on a row is decided.
     """
 
@@ -55,6 +58,7 @@ class _Placed:
     flagged: NDArray[np.bool_]
     undecided: NDArray[np.bool_]
     wrong: NDArray[np.bool_]
+    label: str | None
     least: float
 
     def key(self, name: str) -> str:
@@ -90,9 +94,10 @@ def show(opened: Opened, job: Job) -> None:
             args=(opened.run, None),
             width="stretch",
         )
+    label, frame = _about_one(job, frame)
     axes, colour, least, ellipses = _controls(opened, job, frame)
-    placed = _placed(opened, job, frame, least)
-    st.markdown(_facts(placed, job))
+    placed = _placed(opened, job, frame, label, least)
+    st.markdown(_facts(placed, job, opened))
     if placed.flagged.mean() > _MOST_UNUSUAL:
         st.warning(
             "Most of these rows are unlike those of the fit. The notes below say which columns are "
@@ -100,7 +105,7 @@ def show(opened: Opened, job: Job) -> None:
         )
     st.plotly_chart(
         figures.placed_figure(
-            _rows_of_fit(opened, axes, colour),
+            _rows_of_fit(opened, axes, colour, label),
             _layer(opened, placed, axes, colour, ellipses=ellipses),
             axes,
             dark=state.dark(),
@@ -116,6 +121,26 @@ def show(opened: Opened, job: Job) -> None:
 
 
 # ---- controls --------------------------------------------------------------------------------
+
+
+def _about_one(job: Job, frame: pd.DataFrame) -> tuple[str | None, pd.DataFrame]:
+    """Ask which label column to look at, where the model knows several, and look at it alone."""
+    from lvmcore.runs.placing import labels_of, of_label
+
+    names = labels_of(frame)
+    if len(names) < 2:
+        return None, frame
+    titles = told_apart(shortened(name) for name in names)
+    place = st.segmented_control(
+        "Label",
+        range(len(names)),
+        default=0,
+        required=True,
+        format_func=lambda i: markdown(titles[i]),
+        key=state.widget("new_rows", job.id, "label"),
+        help="Which label the colours, the table and the counts are about. The files hold all.",
+    )
+    return names[place], of_label(frame, names[place])
 
 
 def _controls(opened: Opened, job: Job, frame: pd.DataFrame) -> tuple[Axes, str, float, bool]:
@@ -168,7 +193,9 @@ def _dimension(place: DeltaGenerator, title: str, opened: Opened, start: int, ke
     )
 
 
-def _placed(opened: Opened, job: Job, frame: pd.DataFrame, least: float) -> _Placed:
+def _placed(
+    opened: Opened, job: Job, frame: pd.DataFrame, label: str | None, least: float
+) -> _Placed:
     from lvmcore.runs.placing import UNUSUAL
 
     n, dimensions = len(frame), range(1, opened.dimensions + 1)
@@ -188,11 +215,12 @@ def _placed(opened: Opened, job: Job, frame: pd.DataFrame, least: float) -> _Pla
         flagged=unusual,
         undecided=undecided,
         wrong=wrong,
+        label=label,
         least=least,
     )
 
 
-def _facts(placed: _Placed, job: Job) -> str:
+def _facts(placed: _Placed, job: Job, opened: Opened) -> str:
     """The rows in a line."""
     parts = [f"**{count(len(placed.frame), 'row')}**"]
     if "unusual" in placed.frame:
@@ -201,17 +229,20 @@ def _facts(placed: _Placed, job: Job) -> str:
         parts.append(f"{int(placed.undecided.sum())} not decided")
     for key in ("accuracy", "expected_calibration_error"):
         metric = job.metrics.get(key)
+        if placed.label is not None:
+            which = opened.model.label_names_.index(placed.label)
+            metric = job.metrics.get(figure_key(key, placed.label, which))
         if metric is not None and metric.value is not None:
-            parts.append(f"{metric.label} {number(metric.value, 3)}")
+            parts.append(f"{markdown(metric.label)} {number(metric.value, 3)}")
     return " · ".join(parts)
 
 
 # ---- the map ---------------------------------------------------------------------------------
 
 
-def _rows_of_fit(opened: Opened, axes: Axes, colour: str) -> figures.Rows:
+def _rows_of_fit(opened: Opened, axes: Axes, colour: str, label: str | None) -> figures.Rows:
     chosen = figures.evenly(len(opened.mean), chart.MOST_DRAWN)
-    look = services.classes(opened.run) if colour in (_CLASS, _LABEL) else None
+    look = services.classes(opened.run, label) if colour in (_CLASS, _LABEL) else None
     return figures.Rows(
         points=positions(opened.mean, axes)[chosen],
         number=chosen,
@@ -224,7 +255,7 @@ def _layer(
     opened: Opened, placed: _Placed, axes: Axes, colour: str, *, ellipses: bool
 ) -> figures.NewLayer:
     drawn = figures.evenly(len(placed.frame), chart.MOST_DRAWN)
-    look = services.classes(opened.run)
+    look = services.classes(opened.run, placed.label)
     codes, unusual = None, None
     if colour == _CLASS:
         codes = _codes(placed.frame["predicted"], look.names if look is not None else ())

@@ -186,11 +186,12 @@ class Roles:
 
     Attributes:
         features: names of the columns to learn from, in the table's order.
-        label: name of the label column, or None.
+        label: name of the label column, or None; the first, where there are several.
         row_id: name of the column that names the rows, or None.
         log1p: names of the columns that enter as log(1 + x), where they are features.
         one_hot: names of the columns that enter as a feature a level, where they are features.
         hold_out: share of the rows that a fit leaves out, to be measured with them.
+        more_labels: names of the further label columns.
     """
 
     features: tuple[str, ...]
@@ -199,6 +200,12 @@ class Roles:
     log1p: tuple[str, ...] = ()
     one_hot: tuple[str, ...] = ()
     hold_out: float = 0.0
+    more_labels: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All label columns, the first one first."""
+        return () if self.label is None else (self.label, *self.more_labels)
 
 
 def _get(key: str) -> Any:

@@ -28,7 +28,7 @@ from torch import Tensor
 from lvmcore import persistence
 from lvmcore.checkpoint import Checkpoint
 from lvmcore.errors import ConfigError, DataError, UnsupportedError
-from lvmcore.labels import ClassLabels
+from lvmcore.labels import ClassLabels, encode_columns, names_of_columns
 from lvmcore.parameters import Parameter, check_settings, is_array, parameters_of
 from lvmcore.results import Callback, FitStep, LabelPredictive, Posterior, Predictive
 from lvmcore.standardise import Standardiser
@@ -50,6 +50,7 @@ class Capabilities:
 
     Attributes:
         labels: whether ``fit`` uses class labels: not at all, or needs some.
+        several_labels: the fit takes several label columns at once.
         missing_labels: rows without a label may take part in the fit.
         missing_cells: NaN cells may take part in the fit, and ``impute`` fills them.
         new_rows: rows that were not in the fit can be placed on the map.
@@ -62,6 +63,7 @@ class Capabilities:
     """
 
     labels: Literal["none", "required"] = "none"
+    several_labels: bool = False
     missing_labels: bool = False
     missing_cells: bool = False
     new_rows: bool = True
@@ -79,8 +81,8 @@ class Problem:
 
     Attributes:
         Y: standardised data without its constant columns, [N, D]; 0, the mean, where missing.
-        classes: class of each row, −1 where the label is missing, [N]; None without labels.
-        n_classes: number of classes (0 without labels).
+        labels: the label columns, codes [N] each; several only for models that take several, none
+            for those that use no labels.
         n_components: Q, decided.
         generator: the fit's only source of randomness (CPU generator).
         callback: called at every step; True stops the fit.
@@ -89,8 +91,7 @@ class Problem:
     """
 
     Y: Tensor
-    classes: Tensor | None
-    n_classes: int
+    labels: tuple[ClassLabels, ...]
     n_components: int
     generator: torch.Generator
     callback: Callback | None
@@ -125,6 +126,10 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     inducing_inputs_: dict[str, FloatArray]
     converged_: bool
     notes_: tuple[str, ...]
+    label_names_: tuple[str, ...]
+    classes_: Any  # the classes, [C]; a list of them, one a label column, where there are several
+
+    _labels: tuple[ClassLabels, ...]
 
     @classmethod
     def parameters(cls) -> tuple[Parameter, ...]:
@@ -144,8 +149,8 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Args:
             X: data, [N, D], in its own units.
-            y: one label a row, [N]; None or NaN where it is missing. Ignored by models that use
-                no labels.
+            y: one label a row, [N], or several label columns, [N, L], a DataFrame with their names
+                perhaps; None or NaN where a label is missing. Ignored by models that use no labels.
             callback: called with each FitStep; returning True stops the fit, and what was fitted
                 so far stays usable.
 
@@ -156,6 +161,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             ConfigError: a parameter is not allowed, or does not suit the table's size.
             DataError: the data or labels cannot be used; the message names row and column.
             NumericalError: the computation broke down.
+            UnsupportedError: several label columns for a model that learns from one.
         """
         return self._fit_from(X, y, callback=callback)
 
@@ -175,9 +181,8 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self._standardiser = Standardiser.fit(data, self._column_names())
         if self._standardiser.constant.any():
             self._note(self._standardiser.describe_constant())
-        if labels is not None:
-            self._labels = labels
-            self.classes_ = labels.classes
+        if labels:
+            self._know(labels)
         generator = torch.Generator().manual_seed(self._seed())
         if checkpoint is not None:
             checkpoint.attach(self._fingerprint(data, labels), generator)
@@ -185,8 +190,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         observed = self._observed(Y)
         problem = Problem(
             Y=self._to_tensor(np.nan_to_num(Y, nan=0.0)),
-            classes=None if labels is None else torch.as_tensor(labels.codes),
-            n_classes=0 if labels is None else len(labels.classes),
+            labels=labels,
             n_components=self._decide_components(data.shape),
             generator=generator,
             callback=callback,
@@ -300,25 +304,36 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Mean of ``decode`` at latent points X [N, Q], in the data's units, [N, D]."""
         return self.decode(X).mean
 
-    def decode_labels(self, latent: ArrayLike) -> LabelPredictive:
+    def decode_labels(self, latent: ArrayLike) -> LabelPredictive | list[LabelPredictive]:
         """Class probabilities at points of the latent space, [N, C].
+
+        Args:
+            latent: points, [N, Q].
+
+        Returns:
+            The probabilities; a list of them, one a label column, where the fit took several.
 
         Raises:
             UnsupportedError: the model knows no labels.
         """
         self._require_labels()
         points = self._check_latent(latent)
-        parts = [self._decode_labels(self._to_tensor(block)) for block in _blocks(points)]
-        return LabelPredictive(
-            *(np.concatenate([to_numpy(part[i]) for part in parts]) for i in range(3))
-        )
+        found = []
+        for column in range(len(self._labels)):
+            parts = [
+                self._decode_labels(self._to_tensor(block), column) for block in _blocks(points)
+            ]
+            three = (np.concatenate([to_numpy(part[i]) for part in parts]) for i in range(3))
+            found.append(LabelPredictive(*three))
+        return found[0] if len(found) == 1 else found
 
     def sample(self, n: int, *, label: Any = None, random_state: int | None = None) -> FloatArray:
         """Draw rows from the fitted model, noise included.
 
         Args:
             n: how many.
-            label: draw from this class only (label-aware models).
+            label: draw from this class only (label-aware models); where the fit took several label
+                columns, a class for some of them: ``{"species": "Adelie", "sex": "female"}``.
             random_state: seed; None draws anew each time.
 
         Returns:
@@ -392,7 +407,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 if hasattr(self, "feature_names_in_")
                 else None
             ),
-            "classes": self._labels.to_json() if hasattr(self, "_labels") else None,
+            "classes": self._known_labels(),
         }
         persistence.write(path, arrays, meta)
 
@@ -407,12 +422,13 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if meta["feature_names_in"] is not None:
             self.feature_names_in_ = np.array(meta["feature_names_in"], dtype=object)
         if meta["classes"] is not None:
-            self._labels = ClassLabels.from_json(meta["classes"])
-            self.classes_ = self._labels.classes
+            stored = meta["classes"]
+            columns = stored if isinstance(stored, list) else [stored]
+            self._know(tuple(ClassLabels.from_json(column) for column in columns))
         self._standardiser = Standardiser.from_arrays(arrays, self._column_names())
         self.embedding_ = Posterior(arrays["embedding.mean"], arrays["embedding.variance"])
-        self.relevance_ = persistence.with_prefix(arrays, "relevance.")
-        self.inducing_inputs_ = persistence.with_prefix(arrays, "inducing.")
+        self.relevance_ = self._by_path(persistence.with_prefix(arrays, "relevance."))
+        self.inducing_inputs_ = self._by_path(persistence.with_prefix(arrays, "inducing."))
         self._set_state(arrays, meta["facts"])
         return self
 
@@ -438,8 +454,13 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Take over what ``_get_state`` gave."""
 
-    def _decode_labels(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Normalised and unnormalised probability and its variance, [N, C] each."""
+    def _decode_labels(self, X: Tensor, column: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Normalised and unnormalised probability and its variance, [N, C] each.
+
+        Args:
+            X: latent points, [N, Q].
+            column: which of the label columns.
+        """
         raise NotImplementedError
 
     def _log_density(self, Y: Tensor) -> Tensor:
@@ -522,13 +543,38 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             )
         return observed
 
-    def _check_labels(self, y: Any, n_rows: int) -> ClassLabels | None:
+    def _check_labels(self, y: Any, n_rows: int) -> tuple[ClassLabels, ...]:
         if self.capabilities.labels == "none":
-            return None
-        labels = ClassLabels.encode(y, n_rows)
-        if (labels.codes < 0).any() and not self.capabilities.missing_labels:
+            return ()
+        labels = encode_columns(y, n_rows)
+        if len(labels) > 1 and not self.capabilities.several_labels:
+            raise UnsupportedError(
+                f"{type(self).__name__} learns from one label column, and y has {len(labels)}: "
+                "choose one of them, or LDGD or FastLDGD, which learn from several."
+            )
+        if (labels[0].codes < 0).any() and not self.capabilities.missing_labels:
             raise DataError(f"{type(self).__name__} needs a label for every row.")
         return labels
+
+    def _know(self, labels: tuple[ClassLabels, ...]) -> None:
+        """Take over label columns."""
+        self._labels = labels
+        self.label_names_ = tuple(column.name for column in labels)
+        classes = [column.classes for column in labels]
+        self.classes_ = classes[0] if len(classes) == 1 else classes
+
+    def _by_path(self, found: dict[str, FloatArray]) -> dict[str, FloatArray]:
+        """Arrays by path, those to labels in the order of the label columns: a file has its own."""
+        to_labels = names_of_columns("labels", getattr(self, "_labels", ()))
+        last = {path: found[path] for path in to_labels if path in found}
+        return {path: found[path] for path in found if path not in last} | last
+
+    def _known_labels(self) -> Any:
+        """The label columns as JSON can hold them: one alone, several in a list."""
+        if not hasattr(self, "_labels"):
+            return None
+        stored = [column.to_json() for column in self._labels]
+        return stored[0] if len(stored) == 1 else stored
 
     def _check_latent(self, latent: ArrayLike) -> FloatArray:
         check_is_fitted(self)
@@ -575,18 +621,21 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             return int(np.random.SeedSequence().generate_state(1)[0])
         return int(self.random_state)
 
-    def _fingerprint(self, data: FloatArray, labels: ClassLabels | None) -> str:
+    def _fingerprint(self, data: FloatArray, labels: tuple[ClassLabels, ...]) -> str:
         """Of everything that decides the course of a fit: model, settings, version, data."""
         facts = [self.key, package_version(), self.get_params(deep=False), data.shape]
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_told).encode())
         digest.update(np.ascontiguousarray(data).tobytes())
-        if labels is not None:
-            digest.update(np.asarray(labels.codes).tobytes())
+        for column in labels:
+            digest.update(np.asarray(column.codes).tobytes())
+            if len(labels) > 1:
+                digest.update(column.name.encode())
         return digest.hexdigest()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.capabilities.missing_cells
+        tags.target_tags.multi_output = self.capabilities.several_labels
         return tags
 
     @property

@@ -90,7 +90,9 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     add("--log1p", action="append", metavar="A,B,…", help="features to learn as log(1 + x)")
     add("--one-hot", action="append", metavar="A,B,…",
         help="categories to learn from, as one 0/1 feature a level")  # fmt: skip
-    add("--label", metavar="COLUMN", help="column of classes (default: the one that looks like it)")
+    add("--label", action="append", metavar="COLUMN",
+        help="column of classes (default: the one that looks like it); more than once for several, "
+        "which LDGD and Fast LDGD learn from at once")  # fmt: skip
     add("--no-label", action="store_true", help="use no label, whatever the table looks like")
     add("--row-id", metavar="COLUMN", help="column that names the rows (default: as for --label)")
     add("--no-row-id", action="store_true", help="number the rows instead")
@@ -141,8 +143,9 @@ def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     add("model", type=Path, metavar="MODEL", help="a model file, or the folder of a run")
     add("data", help="a file (CSV, TSV, their gzip, Parquet), sample:NAME or paper:NAME")
     add("--out", type=Path, required=True, metavar="FILE", help="what to write: .csv or .parquet")
-    add("--label", metavar="COLUMN",
-        help="column of classes to compare with (default: that of the fit's label)")  # fmt: skip
+    add("--label", action="append", metavar="COLUMN",
+        help="column of classes to compare with (default: that of the fit's label); more than once "
+        "for a model that learned from several")  # fmt: skip
     add("--no-label", action="store_true", help="compare with no label")
     add("--abstain", type=_probability, default=0.5, metavar="P",
         help="rows whose most probable class has less are not decided (default: 0.5)")  # fmt: skip
@@ -260,6 +263,7 @@ def _supports(model: type[LatentVariableModel]) -> str:
     can = model.capabilities
     named = {
         "labels": can.labels != "none",
+        "several label columns": can.several_labels,
         "missing labels": can.missing_labels,
         "missing cells": can.missing_cells,
         "new rows": can.new_rows,

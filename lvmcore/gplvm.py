@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import norm, qmc
-from sklearn.base import ClassifierMixin
 from sklearn.cluster import kmeans_plusplus
 from torch import Tensor
 
 from lvmcore.base import LatentVariableModel, Problem, to_numpy
 from lvmcore.cells import ObservedCells
 from lvmcore.decoding import DataDecoder
-from lvmcore.errors import ConfigError
 from lvmcore.inference import infer_modes, infer_rows
-from lvmcore.labels import Weighting
-from lvmcore.layers import DataPath, LabelDecoder, LatentRows
-from lvmcore.likelihoods import Link, label_probability, label_probability_variance
+from lvmcore.layers import DataPath, LatentRows
 from lvmcore.relevance import leading_dimensions, shares
 from lvmcore.results import Posterior, Snapshot
 from lvmcore.variational import LOG_2PI
@@ -30,8 +26,6 @@ __all__ = [
     "LONG_TABLE",
     "DataTerm",
     "GPLatentVariableModel",
-    "LabelledMap",
-    "draw_of_class",
     "log_marginal",
     "long_table_steps",
     "snapshot_of",
@@ -52,8 +46,6 @@ WIDE_TABLE = 30
 DENSITY_DRAWS = (128, 64, 64)
 # Draws × rows × columns held at a time: bounds memory, changes no result.
 CELLS_AT_A_TIME = 1 << 23
-# Rows × classes × inducing inputs likewise.
-LABEL_CELLS_AT_A_TIME = 1 << 21
 
 
 class GPLatentVariableModel(LatentVariableModel):
@@ -124,98 +116,6 @@ class GPLatentVariableModel(LatentVariableModel):
         del facts
         like = self._to_tensor(np.zeros(1))
         self._decoder = DataDecoder.from_arrays(arrays, like)
-
-
-class LabelledMap(ClassifierMixin, GPLatentVariableModel):
-    """What the models share that have Gaussian processes from the map to the class labels too.
-
-    P(class k) of a row is E_{q(x)} E P(k | f(x)), q(x) inferred from the columns alone; for the
-    probit, one class against the rest, it is divided by the sum over the classes.
-    """
-
-    label_draws: ClassVar[int] = 64
-
-    classes_: NDArray[Any]
-    likelihood: Link
-    class_weight: Weighting
-    _label_decoder: LabelDecoder
-    _codes: NDArray[np.int64]
-
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Class probabilities of rows, normalised, [N, C]; the columns alone decide.
-
-        Raises:
-            DataError: the rows do not fit the model (columns, infinite or missing cells).
-        """
-        posterior = self.posterior(X)
-        mean, sd = self._to_tensor(posterior.mean), self._to_tensor(np.sqrt(posterior.variance))
-        draws = standard_draws(self.label_draws, mean.shape[1], mean)
-        C, M = len(self.classes_), len(self._label_decoder.Z)
-        rows = max(1, LABEL_CELLS_AT_A_TIME // (C * M))
-        with torch.no_grad():
-            total = torch.cat(
-                [
-                    sum((self._probability(m + s * draw) for draw in draws), m.new_zeros(()))
-                    for m, s in zip(torch.split(mean, rows), torch.split(sd, rows), strict=True)
-                ]
-            )
-        return to_numpy(total / total.sum(1, keepdim=True))
-
-    def _probability(self, X: Tensor) -> Tensor:
-        return label_probability(self.likelihood, *self._label_decoder.predict(X))
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The most probable class of each row, [N]."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[best])
-
-    def score(self, X: ArrayLike, y: Any = None) -> float:
-        """Accuracy of ``predict(X)`` against the labels y."""
-        return float(ClassifierMixin.score(self, X, y))
-
-    def _decode_labels(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        with torch.no_grad():
-            mean, variance = self._label_decoder.predict(X)
-            p = label_probability(self.likelihood, mean, variance)
-            spread = label_probability_variance(self.likelihood, mean, variance)
-            return p / p.sum(1, keepdim=True), p, spread
-
-    def _sample_latent(self, n: int, label: Any, rng: np.random.Generator) -> NDArray[np.float64]:
-        """From the prior, or for a label from the mixture of its rows' posteriors, [n, Q]."""
-        if label is None:
-            return super()._sample_latent(n, None, rng)
-        return draw_of_class(self.embedding_, self._codes, self.classes_, n, label, rng)
-
-    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, facts = super()._get_state()
-        return {**arrays, **self._label_decoder.arrays(), "codes": self._codes}, facts
-
-    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        super()._set_state(arrays, facts)
-        self._label_decoder = LabelDecoder.from_arrays(arrays, self._decoder.Z)
-        self._codes = np.asarray(arrays["codes"])
-
-
-def draw_of_class(
-    embedding: Posterior,
-    codes: NDArray[np.int64],
-    classes: NDArray[Any],
-    n: int,
-    label: Any,
-    rng: np.random.Generator,
-) -> NDArray[np.float64]:
-    """Latent points from the mixture of the posteriors of a class's rows, [n, Q].
-
-    Raises:
-        ConfigError: ``label`` is no class of the model.
-    """
-    found = np.flatnonzero(classes == label)
-    if not len(found):
-        known = ", ".join(str(known) for known in classes)
-        raise ConfigError(f"label={label!r} is no class of this model: it knows {known}.")
-    rows = rng.choice(np.flatnonzero(codes == found[0]), size=n)
-    mean, variance = embedding.mean[rows], embedding.variance[rows]
-    return np.asarray(mean + np.sqrt(variance) * rng.standard_normal(mean.shape))
 
 
 def log_marginal(

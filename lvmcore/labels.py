@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -13,27 +14,43 @@ from sklearn.utils.validation import column_or_1d
 
 from lvmcore.errors import DataError
 
-__all__ = ["ClassLabels", "Weighting", "row_weights"]
+__all__ = [
+    "UNNAMED",
+    "ClassLabels",
+    "Weighting",
+    "encode_columns",
+    "names_of_columns",
+    "row_weights",
+]
 
+#: What a label column without a name of its own is called.
+UNNAMED = "label"
 #: Whether every row counts alike, or every class.
 Weighting = Literal["equal", "balanced"]
 
 
 @dataclass(frozen=True)
 class ClassLabels:
-    """Labels as codes.
+    """The labels of one column as codes.
 
     Attributes:
         classes: the distinct labels, sorted, [C].
         codes: position in ``classes`` of each row's label, −1 where it is missing, [N].
+        name: what the column is called.
     """
 
     classes: NDArray[Any]
     codes: NDArray[np.int64]
+    name: str = UNNAMED
 
     @classmethod
-    def encode(cls, y: Any, n_rows: int) -> Self:
+    def encode(cls, y: Any, n_rows: int, name: str | None = None) -> Self:
         """Encode labels; None and NaN are missing, anything else (−1 too) is a class.
+
+        Args:
+            y: one label a row, [N].
+            n_rows: N.
+            name: of the column, where it is one of several.
 
         Raises:
             DataError: no labels, another number of them than rows, or fewer than two classes.
@@ -43,6 +60,7 @@ class ClassLabels:
                 "This model requires y to be passed, but the target y is None: give one label a "
                 "row (None where it is unknown), or choose a model that needs no labels."
             )
+        where = "" if name is None else f" of column {name!r}"
         # A list keeps its entries as they are: NumPy would turn None and NaN into texts.
         values = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
         if values.ndim == 2 and values.shape[1] == 1:
@@ -58,36 +76,70 @@ class ClassLabels:
             known = np.array(known.tolist())
         if known.dtype.kind == "f" and np.isinf(known).any():
             raise DataError(
-                "Input y contains infinity or a value too large for dtype('float64'): labels are "
-                "classes; give None where a label is unknown."
+                f"Input y contains infinity or a value too large for dtype('float64'){where}: "
+                "labels are classes; give None where a label is unknown."
             )
         try:
             if known.size:
                 check_classification_targets(known)
         except ValueError as error:
             raise DataError(
-                f"Unknown label type: {error} Labels are classes; a number that varies "
+                f"Unknown label type{where}: {error} Labels are classes; a number that varies "
                 "continuously is a target, not a label."
             ) from error
         classes, codes = np.unique(known, return_inverse=True)
         if len(classes) < 2:
             found = "no class" if not len(classes) else f"one class ({classes[0]})"
             raise DataError(
-                f"The labels hold {found}: expected at least two classes to tell apart. Choose "
-                "another label column, or a model that needs no labels."
+                f"The labels{where} hold {found}: expected at least two classes to tell "
+                "apart. Choose another label column, or a model that needs no labels."
             )
         full = np.full(n_rows, -1, dtype=np.int64)
         full[present] = codes
-        return cls(classes, full)
+        return cls(classes, full, UNNAMED if name is None else name)
 
     def to_json(self) -> dict[str, Any]:
-        """Classes only, as JSON can hold them."""
-        return {"dtype": self.classes.dtype.str, "values": self.classes.tolist()}
+        """Classes and name, as JSON can hold them."""
+        stored = {"dtype": self.classes.dtype.str, "values": self.classes.tolist()}
+        return stored if self.name == UNNAMED else {**stored, "name": self.name}
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Self:
         """Classes from ``to_json``; no rows."""
-        return cls(np.array(stored["values"], dtype=stored["dtype"]), np.zeros(0, dtype=np.int64))
+        classes = np.array(stored["values"], dtype=stored["dtype"])
+        return cls(classes, np.zeros(0, dtype=np.int64), stored.get("name", UNNAMED))
+
+
+def encode_columns(y: Any, n_rows: int) -> tuple[ClassLabels, ...]:
+    """Encode one label column, [N], or several, [N, L].
+
+    The columns of a DataFrame bring their names; those of an array are called "label 1", "label 2"
+    and so on, one alone "label".
+
+    Raises:
+        DataError: as ``ClassLabels.encode``, naming the column; or two columns have one name.
+    """
+    if isinstance(y, pd.DataFrame) and y.shape[1] > 0:
+        columns: list[tuple[str, Any]] = [
+            (str(name), y.iloc[:, place]) for place, name in enumerate(y.columns)
+        ]
+    else:
+        values = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
+        if values.ndim != 2 or values.shape[1] < 2:
+            return (ClassLabels.encode(y, n_rows),)
+        columns = [(f"{UNNAMED} {k + 1}", values[:, k]) for k in range(values.shape[1])]
+    names = [name for name, _ in columns]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise DataError(
+            f"Two label columns are called {repeated[0]!r}: expected a name of its own for each."
+        )
+    return tuple(ClassLabels.encode(column, n_rows, name) for name, column in columns)
+
+
+def names_of_columns(word: str, labels: Sequence[ClassLabels]) -> list[str]:
+    """What belongs to each label column: the word itself for one, "word: name" for several."""
+    return [word] if len(labels) == 1 else [f"{word}: {column.name}" for column in labels]
 
 
 def row_weights(codes: NDArray[np.int64], weighting: Weighting) -> NDArray[np.float64]:

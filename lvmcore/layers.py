@@ -228,20 +228,22 @@ class LabelDecoder:
         spread = ((K @ self.reduction) * K).sum(-1).T
         return K @ self.weights, (self.kernel.diagonal(X)[:, None] - spread).clamp_min(1e-12)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """What ``from_arrays`` needs."""
+    def arrays(self, prefix: str = "labels.") -> dict[str, NDArray[Any]]:
+        """What ``from_arrays`` needs, under names that begin with ``prefix``."""
         return {
-            "labels.variance": _numpy(self.kernel.variance),
-            "labels.lengthscales": _numpy(self.kernel.lengthscales),
-            "labels.Z": _numpy(self.Z),
-            "labels.weights": _numpy(self.weights),
-            "labels.reduction": _numpy(self.reduction),
+            f"{prefix}variance": _numpy(self.kernel.variance),
+            f"{prefix}lengthscales": _numpy(self.kernel.lengthscales),
+            f"{prefix}Z": _numpy(self.Z),
+            f"{prefix}weights": _numpy(self.weights),
+            f"{prefix}reduction": _numpy(self.reduction),
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> Self:
-        """Rebuild from ``arrays()``, on the device and in the dtype of ``like``."""
-        get = _getter(arrays, "labels.", like)
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], like: Tensor, prefix: str = "labels."
+    ) -> Self:
+        """Rebuild from ``arrays(prefix)``, on the device and in the dtype of ``like``."""
+        get = _getter(arrays, prefix, like)
         kernel = RBF(get("variance"), get("lengthscales"))
         return cls(kernel, get("Z"), get("weights"), get("reduction"))
 

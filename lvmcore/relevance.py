@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NEGLIGIBLE", "leading_dimensions", "shares"]
+__all__ = ["NEGLIGIBLE", "is_label_path", "leading_dimensions", "shares"]
 
 FloatArray = NDArray[np.float64]
 
@@ -28,12 +28,18 @@ def shares(relevance: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     }
 
 
+def is_label_path(path: str) -> bool:
+    """Whether a path leads to labels: to the one label column, or to one of several."""
+    return path == "labels" or path.startswith("labels: ")
+
+
 def leading_dimensions(relevance: Mapping[str, FloatArray]) -> tuple[int, int | None]:
     """The two dimensions to show first.
 
     The label path decides where there is one, as telling the classes apart is what such a map is
-    for; where it uses fewer than two dimensions (the others' share is negligible), and in a model
-    without labels, the data path decides. Largest share first; equal shares in order.
+    for, and several decide by their mean share. Where they use fewer than two dimensions (the
+    others' share is negligible), and in a model without labels, the data path decides. Largest
+    share first; equal shares in order.
 
     Args:
         relevance: α per path, each [Q].
@@ -44,7 +50,9 @@ def leading_dimensions(relevance: Mapping[str, FloatArray]) -> tuple[int, int | 
     share = shares(relevance)
     data = share.get("data", next(iter(share.values())))
     by_data = np.argsort(-data, kind="stable")
-    labels = share.get("labels", np.zeros(len(data)))
-    by_labels = [q for q in np.argsort(-labels, kind="stable") if labels[q] >= NEGLIGIBLE]
+    each = [share[path] for path in share if is_label_path(path)]
+    labels = np.mean(each, axis=0) if each else np.zeros(len(data))
+    most = np.max(each, axis=0) if each else labels
+    by_labels = [q for q in np.argsort(-labels, kind="stable") if most[q] >= NEGLIGIBLE]
     order = list(dict.fromkeys(int(q) for q in (*by_labels, *by_data)))
     return (order[0], order[1]) if len(order) > 1 else (order[0], None)

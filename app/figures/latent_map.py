@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from app.axes import Axes, extent
 from app.exploring import Grid
 from app.figures.rows import MOST_SVG, Marked, Rows, row_traces
 from app.figures.theme import escape, ink, ramp, template
+from app.words import shortened
 
 __all__ = ["ELLIPSE_SD", "GROUND", "axis_title", "ellipses", "evenly", "map_figure", "outline"]
 
@@ -183,7 +185,7 @@ def _ground(
 
 
 def _inducing(marks: Any, inducing: Mapping[str, FloatArray], dark: bool) -> Iterator[Any]:
-    for (path, Z), symbol in zip(inducing.items(), ("x", "cross", "star"), strict=False):
+    for (path, Z), symbol in zip(inducing.items(), cycle(("x", "cross", "star")), strict=False):
         yield marks(
             x=Z[:, 0],
             y=Z[:, 1],
@@ -195,7 +197,7 @@ def _inducing(marks: Any, inducing: Mapping[str, FloatArray], dark: bool) -> Ite
                 "line": {"width": 1.2, "color": ink(dark).panel},
             },
             hoverinfo="skip",
-            name=f"inducing inputs, {escape(path)} path",
+            name=f"inducing inputs, {escape(shortened(path, 60))} path",
             showlegend=True,
         )
 

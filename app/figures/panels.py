@@ -14,6 +14,7 @@ from app.axes import Axes
 from app.exploring import INTERVAL_SD, Reconstruction
 from app.figures.theme import ACCENT, SECOND, escape, ink, ramp, template, veil
 from app.words import number, shortened
+from lvmcore.runs.looks import OKABE_ITO
 
 __all__ = ["image_figure", "reconstruction_figure", "relevance_figure"]
 
@@ -22,6 +23,9 @@ FloatArray = NDArray[np.float64]
 #: Up to so many columns get a line each; more are drawn as a profile.
 MOST_LINES = 40
 _LINE_PX = 26
+_LEGEND_PX = 20
+#: Colours of the paths to further label columns.
+_FURTHER = tuple(colour for colour in OKABE_ITO if colour not in (ACCENT, SECOND))
 
 
 def relevance_figure(share: Mapping[str, FloatArray], axes: Axes, *, dark: bool) -> go.Figure:
@@ -39,14 +43,14 @@ def relevance_figure(share: Mapping[str, FloatArray], axes: Axes, *, dark: bool)
         figure.add_bar(
             x=dimensions,
             y=100 * values,
-            name=f"{escape(path)} path",
+            name=f"{escape(shortened(path, 60))} path",
             customdata=(dimensions[:, None] - 1).tolist(),
             marker={"color": colour, "opacity": np.where(on_map, 1.0, 0.4)},
             hovertemplate="latent dimension %{x}: %{y:.3g} %<extra></extra>",
         )
     figure.update_layout(
         template=template(dark),
-        height=210,
+        height=210 + _LEGEND_PX * max(0, len(share) - 2),
         bargap=0.25,
         hovermode="closest",
         showlegend=len(share) > 1,
@@ -57,7 +61,7 @@ def relevance_figure(share: Mapping[str, FloatArray], axes: Axes, *, dark: bool)
 
 
 def _colours(n: int) -> list[str]:
-    return [(ACCENT, SECOND)[i % 2] for i in range(n)]
+    return [(ACCENT, SECOND, *_FURTHER)[i % (2 + len(_FURTHER))] for i in range(n)]
 
 
 def reconstruction_figure(

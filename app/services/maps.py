@@ -120,23 +120,29 @@ def _fitted(home: str | None, run: str) -> Dataset:
     return rows if on_map in (None, len(rows)) else rows.complete_rows()
 
 
-def classes(run: str) -> Categories | None:
+def classes(run: str, label: str | None = None) -> Categories | None:
     """The class of each row that a run is fitted to; None without labels.
+
+    Args:
+        run: its id.
+        label: one of its label columns; None for the first.
 
     Raises:
         DataError: there is no such run, or its dataset is gone.
     """
-    return _classes(server.home(), run)
+    return _classes(server.home(), run, label)
 
 
 @st.cache_resource(show_spinner=False, max_entries=8)
-def _classes(home: str | None, run: str) -> Categories | None:
+def _classes(home: str | None, run: str, label: str | None) -> Categories | None:
     import pandas as pd
 
     dataset = _fitted(home, run)
-    if dataset.labels is None:
+    named = dataset.label_columns
+    if not named:
         return None
-    return categories(pd.Series(dataset.labels, dtype=object), dataset.label_name or "label")
+    name = label or next(iter(named))
+    return categories(pd.Series(named[name], dtype=object), name)
 
 
 def heatmap(run: str, ask: Ask) -> Grid:

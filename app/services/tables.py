@@ -107,7 +107,7 @@ def _dataset(
     del digest, name, types  # the cache's key
     return _table.dataset(
         features=roles.features,
-        label=roles.label,
+        label=roles.labels,
         row_id=roles.row_id,
         log1p=[name for name in roles.log1p if name in roles.features],
         one_hot=[name for name in roles.one_hot if name in roles.features],
@@ -128,12 +128,14 @@ def _shape(digest: str, _dataset: Dataset) -> Shape:
     fitted = _dataset.subset(~_dataset.held_out) if _dataset.held_out.any() else _dataset
     complete = int((~np.isnan(fitted.X)).all(1).sum())
     labels = [] if fitted.labels is None else fitted.labels.tolist()
+    further = list(fitted.label_columns)[1:]
     return Shape(
         rows=complete,
         columns=fitted.X.shape[1],
         classes=len(fitted.classes),
         unlabelled=labels.count(None),
         incomplete=len(fitted) - complete,
+        further=tuple(len(fitted.classes_of(name)) for name in further),
     )
 
 

@@ -90,7 +90,10 @@ def _summary(dataset: Dataset) -> None:
     shape = services.shape(dataset)
     text, button = st.columns([4, 1], vertical_alignment="center")
     parts = [count(len(dataset.X), "row"), count(shape.columns, "feature")]
-    if dataset.label_name is not None:
+    if shape.further:
+        classes = " and ".join(str(n) for n in (shape.classes, *shape.further))
+        parts.append(f"{count(1 + len(shape.further), 'label')} with {classes} classes")
+    elif dataset.label_name is not None:
         parts.append(f"label with {count(shape.classes, 'class', 'classes')}")
     held_out = int(dataset.held_out.sum())
     if held_out:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import cards, cost, forms, navigation, panel, services, state, working
 from app.cards import ModelCard, Shape
-from app.words import count, markdown
+from app.words import count, listed, markdown, shortened
 from lvmcore.data import Dataset
 from lvmcore.errors import LatentboardError
 
@@ -40,9 +40,8 @@ def page() -> None:
 def _describe(dataset: Dataset, shape: Shape) -> str:
     """The dataset in a line."""
     parts = [count(len(dataset.X), "row"), count(shape.columns, "feature")]
-    if dataset.label_name is not None:
-        classes = count(shape.classes, "class", "classes")
-        parts.append(f"label {markdown(dataset.label_name)} with {classes}")
+    for name, n in zip(dataset.label_columns, (shape.classes, *shape.further), strict=False):
+        parts.append(f"label {markdown(name)} with {count(n, 'class', 'classes')}")
     if dataset.held_out.any():
         parts.append(f"{count(int(dataset.held_out.sum()), 'row')} held out")
     text = ", ".join(parts)
@@ -66,6 +65,8 @@ def _form(dataset: Dataset, shape: Shape) -> None:
                 _card(card, chosen, refusals[card.key], reason if card.key == best else None)
     card = next(card for card in found if card.key == chosen)
     st.subheader(f"Settings of {card.title}")
+    if shape.further and card.needs_labels:
+        st.caption(markdown(_which_labels(dataset, card)))
     values = forms.parameter_form(
         card.parameters,
         card.suggest(shape),
@@ -85,6 +86,20 @@ def _form(dataset: Dataset, shape: Shape) -> None:
         _start(dataset, card, values)
     under_way = services.job(state.run_id())
     cost.show(dataset, card.key, values, polling=under_way is None or under_way.finished)
+
+
+def _which_labels(dataset: Dataset, card: ModelCard) -> str:
+    """Which of several label columns the fit learns from."""
+    first, *others = (shortened(name) for name in dataset.label_columns)
+    if card.several_labels:
+        return (
+            f"Learns from {first} and {listed(others, 4)} at once: each has a path of its own from "
+            "the map, with its own relevant dimensions."
+        )
+    return (
+        f"Learns from one label: {first} is used, and {listed(others, 4)} not. LDGD and Fast LDGD "
+        "learn from several; the Data page says which label is the first."
+    )
 
 
 def _card(card: ModelCard, chosen: str, refused: str | None, reason: str | None) -> None:

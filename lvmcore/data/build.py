@@ -35,12 +35,19 @@ class Choice:
     """What the columns and rows of a table are used for; see `Table.dataset`."""
 
     features: Sequence[str] | None = None
-    label: str | None = None
+    label: str | Sequence[str] | None = None
     row_id: str | None = None
     log1p: Sequence[str] = ()
     one_hot: Sequence[str] = ()
     hold_out: float = 0.0
     hold_out_seed: int = 0
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the label columns, each once."""
+        if self.label is None or isinstance(self.label, str):
+            return () if self.label is None else (self.label,)
+        return tuple(dict.fromkeys(self.label))
 
 
 def why_left_out(column: Column) -> str | None:
@@ -56,11 +63,12 @@ def build_dataset(table: "Table", choice: Choice, *, name: str | None) -> Datase
     names, matrix, log1p = _features(table, chosen, choice, notes)
     keep = rows_to_keep(table, matrix, names, notes)
     frame = table.frame.iloc[keep].reset_index(drop=True)
-    labels = None
-    if choice.label is not None:
-        labels = labels_as_text(frame[choice.label])
-        _note_labels(labels, choice.label, notes)
-    held_out = hold_out_rows(len(keep), labels, choice.hold_out, choice.hold_out_seed)
+    columns = {name: labels_as_text(frame[name]) for name in choice.labels}
+    for label, column in columns.items():
+        _note_labels(column, label, notes, several=len(columns) > 1)
+    held_out = hold_out_rows(
+        len(keep), _together(list(columns.values())), choice.hold_out, choice.hold_out_seed
+    )
     _note_held_out(held_out, choice, notes)
     X = np.ascontiguousarray(matrix[keep])
     X[:, log1p] = np.log1p(X[:, log1p])
@@ -71,8 +79,9 @@ def build_dataset(table: "Table", choice: Choice, *, name: str | None) -> Datase
         rows=keep,
         frame=frame,
         name=name if name is not None else table.name,
-        labels=labels,
-        label_name=choice.label,
+        labels=columns[choice.labels[0]] if columns else None,
+        label_name=choice.labels[0] if columns else None,
+        more_labels={name: columns[name] for name in choice.labels[1:]},
         notes=tuple(notes),
         image_shape=propose_image_shape(names),
         log1p=log1p,
@@ -86,13 +95,15 @@ def _check_columns(table: "Table", choice: Choice) -> None:
     for what, given in lists.items():
         if isinstance(given, str):
             raise DataError(f"{what}={given!r} is one text. Expected a list of column names.")
-    features, others = [*(choice.features or ()), *choice.one_hot], [choice.label, choice.row_id]
+    features = [*(choice.features or ()), *choice.one_hot]
+    others = [*choice.labels, choice.row_id]
     for name in [*features, *choice.log1p, *others]:
         if name is not None and name not in known:
             shown = ", ".join(repr(column.name) for column in table.columns[:10])
             more = ", ..." if len(known) > 10 else ""
             raise DataError(f"There is no column {name!r} in {table.name!r}. It has {shown}{more}.")
-    for role, name in (("label", choice.label), ("row id", choice.row_id)):
+    roles = [*(("label", name) for name in choice.labels), ("row id", choice.row_id)]
+    for role, name in roles:
         if name is not None and name in features:
             raise DataError(
                 f"Column {name!r} is asked for as a feature and as the {role}. Choose one of them."
@@ -109,7 +120,7 @@ def _chosen(table: "Table", choice: Choice, notes: list[str]) -> list[Column]:
         more = [name for name in choice.one_hot if name not in choice.features]
         wanted = [table.column(feature) for feature in [*choice.features, *more]]
     else:
-        others = {choice.label, choice.row_id}
+        others = {*choice.labels, choice.row_id}
         candidates = [column for column in table.columns if column.name not in others]
         unasked = [
             column
@@ -229,16 +240,28 @@ def rows_to_keep(
     return np.flatnonzero(keep)
 
 
-def _note_labels(labels: NDArray[np.object_], name: str, notes: list[str]) -> None:
+def _together(columns: Sequence[NDArray[np.object_]]) -> NDArray[np.object_] | None:
+    """The labels of each row as one, where there are several columns; None without labels."""
+    if len(columns) < 2:
+        return columns[0] if columns else None
+    joint = np.empty(len(columns[0]), dtype=object)
+    joint[:] = [repr(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return joint
+
+
+def _note_labels(
+    labels: NDArray[np.object_], name: str, notes: list[str], *, several: bool
+) -> None:
     known = [label for label in labels.tolist() if label is not None]
     if not known:
         raise DataError(f"Column {name!r} cannot be the label: every cell is missing.")
     if len(known) < len(labels):
         absent = len(labels) - len(known)
+        lack = f"no label in {name!r}" if several else "no label"
         notes.append(
-            "1 row has no label; it is kept."
+            f"1 row has {lack}; it is kept."
             if absent == 1
-            else f"{absent:,} rows have no label; they are kept."
+            else f"{absent:,} rows have {lack}; they are kept."
         )
     classes = len(set(known))
     if classes > _MANY_CLASSES:
@@ -252,7 +275,8 @@ def _note_held_out(held_out: NDArray[np.bool_], choice: Choice, notes: list[str]
     count = int(held_out.sum())
     if count:
         rows = "1 row is" if count == 1 else f"{count:,} rows are"
-        by_class = "" if choice.label is None else f", the same share of each {choice.label!r}"
+        names = " and ".join(repr(name) for name in choice.labels)
+        by_class = f", the same share of each {names}" if names else ""
         notes.append(
             f"{rows} held out of the fit, of {len(held_out):,}, drawn with seed "
             f"{choice.hold_out_seed}{by_class}."

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,16 +33,18 @@ class Dataset:
         rows: N positions of these rows in the table they came from, from 0.
         frame: The same rows with all columns of the table, for colours and listings.
         name: What to call the dataset.
-        labels: N classes as strings, None for a missing one; or None when there is no label.
+        labels: N classes as strings, None for a missing one; or None when there is no label. Where
+            there are several label columns this is the first.
         label_name: The name of the label, or None.
+        more_labels: The further label columns by name, [N] each.
         notes: What was left out or coded, and why.
         image_shape: (height, width) when a row is an image, pixel by pixel along its rows.
         log1p: True for the columns of X that hold log(1 + x) of the table's cells [D]; when
             empty, none does.
         held_out: True for the rows that a fit leaves out, to be measured with them [N]; when
             empty, none is.
-        digest: sha256 over X, the labels, all names, the frame, the image shape, and the two
-            masks where they are not False throughout.
+        digest: sha256 over X, the labels, all names, the frame, the image shape, the two masks
+            where they are not False throughout, and the further labels where there are any.
     """
 
     X: NDArray[np.float64]
@@ -53,6 +55,7 @@ class Dataset:
     name: str = "dataset"
     labels: NDArray[np.object_] | None = None
     label_name: str | None = None
+    more_labels: Mapping[str, NDArray[np.object_]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     image_shape: tuple[int, int] | None = None
     log1p: NDArray[np.bool_] = field(default_factory=_nothing)
@@ -69,6 +72,7 @@ class Dataset:
             "rows": (len(self.rows), n),
             "frame": (len(self.frame), n),
             "labels": (n if self.labels is None else len(self.labels), n),
+            **{f"label {name!r}": (len(column), n) for name, column in self.more_labels.items()},
             "feature_names": (len(self.feature_names), d),
             "log1p": (len(self.log1p), d),
             "held_out": (len(self.held_out), n),
@@ -86,6 +90,10 @@ class Dataset:
         refuse_repeated("feature name", self.feature_names)
         refuse_repeated("name of a feature as it is learned", self.learned_names)
         refuse_repeated("row id", self.row_ids.tolist())
+        if self.more_labels:
+            if self.labels is None or self.label_name is None:
+                raise DataError("There are further labels and no first one with a name.")
+            refuse_repeated("label", [self.label_name, *self.more_labels])
         if self.image_shape is not None and self.image_shape[0] * self.image_shape[1] != d:
             raise DataError(f"image_shape={self.image_shape} has not {d} pixels, as X has columns.")
         object.__setattr__(self, "digest", self._digest())
@@ -99,6 +107,28 @@ class Dataset:
         if self.labels is None:
             return ()
         return tuple(sorted({label for label in self.labels.tolist() if label is not None}))
+
+    @property
+    def label_columns(self) -> dict[str, NDArray[np.object_]]:
+        """All label columns by name, the first one first; empty when there is no label."""
+        if self.labels is None:
+            return {}
+        return {self.label_name or "label": self.labels, **self.more_labels}
+
+    def classes_of(self, name: str) -> tuple[str, ...]:
+        """The different labels of one of the label columns, sorted."""
+        labels = self.label_columns[name].tolist()
+        return tuple(sorted({label for label in labels if label is not None}))
+
+    @property
+    def y(self) -> NDArray[np.object_] | pd.DataFrame | None:
+        """The labels as a model takes them: [N], or a frame of several columns, or None."""
+        return pd.DataFrame(self.label_columns) if self.more_labels else self.labels
+
+    def of_label(self, name: str) -> "Dataset":
+        """The same with one of the label columns as its only label."""
+        labels = self.label_columns[name]
+        return replace(self, labels=labels, label_name=name, more_labels={})
 
     @property
     def learned_names(self) -> tuple[str, ...]:
@@ -201,6 +231,7 @@ class Dataset:
             rows=self.rows[chosen],
             frame=self.frame.iloc[chosen].reset_index(drop=True),
             labels=None if self.labels is None else self.labels[chosen],
+            more_labels={name: column[chosen] for name, column in self.more_labels.items()},
             held_out=self.held_out[chosen],
             notes=self.notes if note is None else (*self.notes, note),
         )
@@ -279,6 +310,8 @@ class Dataset:
         for what, mask in (("log1p", self.log1p), ("held out", self.held_out)):
             if mask.any():
                 digest.update(what.encode() + np.packbits(mask).tobytes())
+        for name, column in self.more_labels.items():
+            digest.update(json.dumps(["label", name, column.tolist()]).encode())
         return digest.hexdigest()
 
     def save(self, folder: str | os.PathLike[str]) -> Path:

@@ -1,6 +1,6 @@
 """Another table as the matrix that a model was fitted to: same features, made the same way."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +24,7 @@ def dataset_like(
     names: Sequence[str],
     *,
     row_id: str | None = None,
-    label: str | None = None,
+    label: str | Mapping[str, str] | None = None,
     origin: Dataset | None = None,
     missing_cells: bool = False,
 ) -> Dataset:
@@ -39,7 +39,8 @@ def dataset_like(
         table: The table.
         names: Names of the features, in the order wanted.
         row_id: Name of the column that names rows; by default they are numbered from 1.
-        label: Name of the column of classes; by default there are no labels.
+        label: Name of the column of classes, or columns of several by the names that the dataset
+            is to give them; by default there are no labels.
         origin: The dataset that the model was fitted to, where it is at hand: a column of two
             words is coded as it was there.
         missing_cells: Whether a column that is not there counts as missing in every row.
@@ -51,9 +52,10 @@ def dataset_like(
     Raises:
         DataError: A column is not there, or its cells cannot be used.
     """
-    _check_roles(table, row_id, label)
+    columns = label if isinstance(label, Mapping) else {} if label is None else {label: label}
+    _check_roles(table, row_id, columns)
     matching = match_columns(
-        table, names, origin=_columns_of(origin), others={row_id, label} - {None}
+        table, names, origin=_columns_of(origin), others={row_id, *columns.values()} - {None}
     )
     if not missing_cells or not matching.columns:
         matching.refuse_missing(table.name)
@@ -70,6 +72,7 @@ def dataset_like(
     X = np.ascontiguousarray(matrix[keep])
     X[:, log1p] = np.log1p(X[:, log1p])
     frame = table.frame.iloc[keep].reset_index(drop=True)
+    labels = {name: labels_as_text(frame[column]) for name, column in columns.items()}
     return Dataset(
         X=X,
         feature_names=tuple(
@@ -80,8 +83,9 @@ def dataset_like(
         rows=keep,
         frame=frame,
         name=table.name,
-        labels=None if label is None else labels_as_text(frame[label]),
-        label_name=label,
+        labels=next(iter(labels.values()), None),
+        label_name=next(iter(labels), None),
+        more_labels=dict(list(labels.items())[1:]),
         notes=tuple(notes),
         log1p=log1p,
     )
@@ -91,9 +95,12 @@ def _columns_of(origin: Dataset | None) -> tuple[str, ...]:
     return () if origin is None else tuple(map(str, origin.frame.columns))
 
 
-def _check_roles(table: "Table", row_id: str | None, label: str | None) -> None:
+def _check_roles(table: "Table", row_id: str | None, labels: Mapping[str, str]) -> None:
     known = list(table.frame.columns)
-    for role, name in (("name the rows", row_id), ("be the label", label)):
+    for role, name in (
+        ("name the rows", row_id),
+        *(("be the label", label) for label in labels.values()),
+    ):
         if name is not None and name not in known:
             raise DataError(
                 f"{table.name!r} lacks {name!r}, which is to {role}. It has {quoted(known)}."

@@ -12,13 +12,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from lvmcore.data.dataset import Dataset
 from lvmcore.errors import DataError
 
 __all__ = ["load_dataset", "save_dataset"]
 
-_FEATURE, _FRAME = "feature/", "frame/"
+_FEATURE, _FRAME, _LABEL = "feature/", "frame/", "label/"
 _META = "dataset.json"
 _DATA = "data.parquet"
 _FORMAT = 1
@@ -36,6 +37,8 @@ def save_dataset(dataset: Dataset, folder: Path) -> Path:
     table = pa.Table.from_pandas(pd.concat(parts, axis="columns"), preserve_index=False)
     if dataset.labels is not None:
         table = table.append_column("label", pa.array(dataset.labels.tolist(), pa.string()))
+    for name, column in dataset.more_labels.items():
+        table = table.append_column(_LABEL + name, pa.array(column.tolist(), pa.string()))
     if dataset.held_out.any():
         table = table.append_column("held_out", pa.array(dataset.held_out))
     meta = {
@@ -44,6 +47,7 @@ def save_dataset(dataset: Dataset, folder: Path) -> Path:
         "rows": len(dataset),
         "feature_names": dataset.feature_names,
         "label_name": dataset.label_name,
+        "more_labels": list(dataset.more_labels),
         "image_shape": dataset.image_shape,
         "notes": dataset.notes,
         "log1p": np.flatnonzero(dataset.log1p).tolist(),
@@ -90,9 +94,10 @@ def load_dataset(folder: Path) -> Dataset:
 def _assemble(meta: dict[str, Any], table: Any) -> Dataset:
     labels = None
     if "label" in table.column_names:
-        labels = np.empty(table.num_rows, dtype=object)
-        labels[:] = table.column("label").to_pylist()
-        table = table.drop_columns(["label"])
+        labels, table = _labels(table, "label")
+    more_labels = {}
+    for name in meta.get("more_labels", []):  # files of earlier versions have none
+        more_labels[name], table = _labels(table, _LABEL + name)
     held_out = np.zeros(table.num_rows, dtype=bool)
     if "held_out" in table.column_names:
         held_out = table.column("held_out").to_numpy()
@@ -114,11 +119,19 @@ def _assemble(meta: dict[str, Any], table: Any) -> Dataset:
         name=meta["name"],
         labels=labels,
         label_name=meta["label_name"],
+        more_labels=more_labels,
         notes=tuple(meta["notes"]),
         image_shape=None if shape is None else (int(shape[0]), int(shape[1])),
         log1p=log1p,
         held_out=held_out,
     )
+
+
+def _labels(table: Any, column: str) -> tuple[NDArray[np.object_], Any]:
+    """A column of labels, and the table without it."""
+    labels = np.empty(table.num_rows, dtype=object)
+    labels[:] = table.column(column).to_pylist()
+    return labels, table.drop_columns([column])
 
 
 def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:

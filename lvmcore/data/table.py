@@ -155,7 +155,7 @@ class Table:
         self,
         *,
         features: Sequence[str] | None = None,
-        label: str | None = None,
+        label: str | Sequence[str] | None = None,
         row_id: str | None = None,
         name: str | None = None,
         log1p: Sequence[str] = (),
@@ -168,14 +168,15 @@ class Table:
         Args:
             features: Names of the columns to use; by default all numeric, count and binary
                 columns other than the label and the row id, and those of ``one_hot``.
-            label: Name of the column of classes, or None.
+            label: Name of the column of classes, names of several, or None.
             row_id: Name of the column that names rows; by default they are numbered from 1.
             name: What to call the dataset; by default as the table.
             log1p: Names of numeric or count columns among the features that enter as log(1 + x).
             one_hot: Names of categories (or binary columns of text) that enter as one 0/1 feature
                 a level, named "column = level"; at most 50 levels.
             hold_out: Share of the rows, 0 to 0.5, that a fit leaves out and is measured with; the
-                same share of each class where there is a label.
+                same share of each class where there is a label, of each combination of classes
+                where there are several.
             hold_out_seed: Seed of their draw.
 
         Returns:

@@ -198,17 +198,17 @@ class LinearDiscriminantAnalysis(ClassifierMixin, LatentVariableModel):
         from sklearn.discriminant_analysis import LinearDiscriminantAnalysis as Library
 
         began = time.perf_counter()
-        assert problem.classes is not None
-        if len(problem.Y) <= problem.n_classes:
+        labels = problem.labels[0]
+        if len(problem.Y) <= len(labels.classes):
             raise DataError(
                 f"Linear discriminants need more rows than classes: there are {len(problem.Y)} "
-                f"rows of {problem.n_classes} classes. Choose a label with fewer classes."
+                f"rows of {len(labels.classes)} classes. Choose a label with fewer classes."
             )
         library = Library()
         with warnings.catch_warnings():
             # The decomposition takes columns that repeat one another in its stride.
             warnings.filterwarnings("ignore", "Variables are collinear", UserWarning)
-            library.fit(to_numpy(problem.Y), problem.classes.numpy())
+            library.fit(to_numpy(problem.Y), labels.codes)
         Q = self._directions(problem, library)
         self._centre = self._to_tensor(library.xbar_)
         self._scalings = self._to_tensor(library.scalings_[:, :Q])
@@ -224,11 +224,12 @@ class LinearDiscriminantAnalysis(ClassifierMixin, LatentVariableModel):
 
     def _directions(self, problem: Problem, library: Any) -> int:
         """Q: as asked, but no more than tell classes apart."""
-        most = min(problem.n_classes - 1, int(library.scalings_.shape[1]))
+        n_classes = len(problem.labels[0].classes)
+        most = min(n_classes - 1, int(library.scalings_.shape[1]))
         if problem.n_components > most:
             self._note(
                 f"n_components reduced from {problem.n_components} to {most}: no further direction "
-                f"tells the {problem.n_classes} classes apart."
+                f"tells the {n_classes} classes apart."
             )
         return min(problem.n_components, most)
 
@@ -261,7 +262,8 @@ class LinearDiscriminantAnalysis(ClassifierMixin, LatentVariableModel):
     def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         raise NotImplementedError  # not among the capabilities: decode() refuses before
 
-    def _decode_labels(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _decode_labels(self, X: Tensor, column: int) -> tuple[Tensor, Tensor, Tensor]:
+        del column  # there is one
         square = (X[:, None, :] - self._centres).square().sum(-1)
         p = (self._shares.log() - 0.5 * square).softmax(dim=1)
         return p, p, torch.zeros_like(p)

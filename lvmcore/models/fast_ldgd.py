@@ -12,10 +12,15 @@ from torch import Tensor
 
 from lvmcore.base import Capabilities, Problem, to_numpy
 from lvmcore.decoding import DataDecoder
-from lvmcore.gplvm import WIDE_TABLE, LabelledMap, snapshot_of, spread_points, thinned
+from lvmcore.gplvm import (
+    WIDE_TABLE,
+    snapshot_of,
+    spread_points,
+    thinned,
+)
 from lvmcore.inference import refine_rows
-from lvmcore.labels import row_weights
-from lvmcore.layers import LabelDecoder
+from lvmcore.labelled import LabelledMap, named_paths
+from lvmcore.labels import ClassLabels, names_of_columns, row_weights
 from lvmcore.networks import Encoder, network_arrays, restore_network, within_reach
 from lvmcore.parameters import (
     Advanced,
@@ -71,12 +76,14 @@ class FastLDGD(LabelledMap):
     both q(V) follow by natural gradients, which for the columns is their exact optimum for a
     running mean of the psi statistics, and the noise follows what they leave. A table that fits
     into one batch is fitted by the collapsed bound itself, and ``elbo_`` is the collapsed bound
-    over all rows in any case.
+    over all rows in any case. Several label columns have a path each, as in ``LDGD``.
 
     Attributes:
         classes_: the classes, sorted, [C].
-        relevance_: ``data`` and ``labels`` hold α = 1/ℓ² of each path, [Q].
-        inducing_inputs_: ``data`` and ``labels`` hold Z of each path, [M, Q].
+        label_names_: names of the label columns, [L].
+        relevance_: ``data`` and ``labels`` (or ``labels: NAME`` of each column) hold α = 1/ℓ² of
+            each path, [Q].
+        inducing_inputs_: under the same names, Z of each path, [M, Q].
         noise_variance_: σ_d² of the columns that vary, standardised units, [D].
     """
 
@@ -89,6 +96,7 @@ class FastLDGD(LabelledMap):
     order: ClassVar[int] = 5
     capabilities: ClassVar[Capabilities] = Capabilities(
         labels="required",
+        several_labels=True,
         missing_labels=True,
         sampling=True,
         uncertainty=True,
@@ -159,7 +167,8 @@ class FastLDGD(LabelledMap):
     def _fit(self, problem: Problem) -> Outcome:
         M = self._inducing_count(len(problem.Y))
         fit = _Fit(self, problem, M)
-        cells = problem.Y.numel() + round(self.label_weight * fit.signs.numel())
+        labelled = sum(term.signs.numel() for term in fit.labels)
+        cells = problem.Y.numel() + round(self.label_weight * labelled)
         outcome = train(
             fit,
             Schedule.for_batches(
@@ -178,12 +187,9 @@ class FastLDGD(LabelledMap):
             mean, variance = fit.encode(fit.Y)
             sums = psi_sums(fit.data.kernel, mean, variance, fit.data.Z, fit.Y)
             self._decoder = fit.data.decoder(fit.data.optimum(sums))
-            self._label_decoder = fit.labels.decoder()
         self.embedding_ = Posterior(to_numpy(mean), to_numpy(variance))
-        self._codes = np.asarray(self._labels.codes)
-        paths = {"data": fit.data, "labels": fit.labels}
-        self.relevance_ = {name: to_numpy(p.kernel.relevance) for name, p in paths.items()}
-        self.inducing_inputs_ = {name: to_numpy(p.Z) for name, p in paths.items()}
+        self._keep_labels(fit.label_paths)
+        self._keep_relevance(fit.data, fit.label_paths)
         return outcome
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
@@ -202,15 +208,42 @@ class FastLDGD(LabelledMap):
         del facts
         like = self._to_tensor(np.zeros(1))
         self._decoder = DataDecoder.from_arrays(arrays, like.double())
-        self._label_decoder = LabelDecoder.from_arrays(arrays, like.double())
-        self._codes = np.asarray(arrays["codes"])
+        self._restore_labels(arrays, like.double())
         D, Q = self._decoder.weights.shape[1], self._decoder.Z.shape[1]
         self._encoder = Encoder(D, self.n_hidden, Q, like, torch.Generator())
         restore_network(self._encoder, arrays, "encoder.")
 
 
+class _LabelTerm:
+    """One label column in the objective.
+
+    Args:
+        path: to it from the map.
+        labels: its classes and codes.
+        settings: of the model: how much the labels count.
+        step: length of a natural-gradient step of q(V).
+    """
+
+    def __init__(
+        self, path: StochasticLabelPath, labels: ClassLabels, settings: FastLDGD, step: float
+    ) -> None:
+        self.path, self.step = path, step
+        codes, device = torch.as_tensor(labels.codes), path.precision.device
+        one_hot = torch.nn.functional.one_hot(codes.clamp_min(0), len(labels.classes))
+        self.signs = (2 * one_hot - 1).double().to(device)
+        weights = settings.label_weight * row_weights(labels.codes, settings.class_weight)
+        self.weights = torch.as_tensor(weights).to(device)
+
+    def fit(self, rows: Tensor, X: Tensor, scale: float) -> Tensor:
+        """Σ_n w_n E log p(label_n | f(x_n)) of some rows placed at X [S, n, Q], scaled, []."""
+        weights = scale * self.weights[rows]
+        known = torch.nonzero(weights)[:, 0]
+        signs = self.signs[rows][known]
+        return self.path.batch_fit(X[:, known], signs, weights[known], self.step)
+
+
 class _Fit:
-    """The objective: data term, label term and the divergences, from all rows or from a batch."""
+    """The objective: data term, label terms and the divergences, from all rows or from a batch."""
 
     def __init__(self, settings: FastLDGD, problem: Problem, n_inducing: int) -> None:
         Y, generator = problem.Y, problem.generator
@@ -226,16 +259,14 @@ class _Fit:
             settings._start_noise(problem).double(),
             Y,
         )
-        Z = spread_points(X, n_inducing, generator)
-        self.labels = StochasticLabelPath(Z, problem.n_classes, settings.likelihood).to(Y.device)
         self.batches = Batches(len(Y), settings.batch_size, generator)
-        assert problem.classes is not None
-        codes = problem.classes.to(Y.device)
-        one_hot = torch.nn.functional.one_hot(codes.clamp_min(0), problem.n_classes)
-        self.signs = (2 * one_hot - 1).double()
-        weights = settings.label_weight * row_weights(codes.cpu().numpy(), settings.class_weight)
-        self.weights = torch.as_tensor(weights).to(Y.device)
-        self.label_step = step_length(self.batches.size, n_inducing, most=LONGEST_LABEL_STEP)
+        self.known = problem.labels
+        step = step_length(self.batches.size, n_inducing, most=LONGEST_LABEL_STEP)
+        self.labels = []
+        for column in problem.labels:
+            Z = spread_points(X, n_inducing, generator)
+            path = StochasticLabelPath(Z, len(column.classes), settings.likelihood).to(Y.device)
+            self.labels.append(_LabelTerm(path, column, settings, step))
         self.exact_psi = self.batches.whole or n_inducing <= MOST_PSI_INDUCING
         self._prime(n_inducing)
 
@@ -264,8 +295,12 @@ class _Fit:
             *self.batches.buffers(),
         ]
 
-    def _parts(self) -> tuple[Encoder, StochasticDataPath, StochasticLabelPath]:
-        return self.encoder, self.data, self.labels
+    @property
+    def label_paths(self) -> list[StochasticLabelPath]:
+        return [term.path for term in self.labels]
+
+    def _parts(self) -> list[torch.nn.Module]:
+        return [self.encoder, self.data, *self.label_paths]
 
     def held(self) -> Iterable[torch.nn.Parameter]:
         return [self.data.log_noise]
@@ -276,7 +311,7 @@ class _Fit:
         mean, log_variance = self.encoder(Y)
         mean, variance = mean.double(), log_variance.double().exp()
         scale = len(self.Y) / len(Y)
-        label_kl = self.labels.kl()
+        label_kl = self._label_kl()
         X = self._draw(mean, variance, 1)
         if self.exact_psi:
             sums = psi_sums(self.data.kernel, mean, variance, self.data.Z, Y.double())
@@ -284,7 +319,7 @@ class _Fit:
             sums = sampled_sums(self.data.kernel, X[0], self.data.Z, Y)
         return {
             "data fit": self.data.batch_bound(sums, Y, self._excess(mean, variance, Y)),
-            "label fit": self._label_fit(rows, X, scale),
+            **self._label_fits(rows, X, scale),
             "KL of the map": -scale * kl_standard_normal(mean, variance).sum(),
             "KL of the label functions": -label_kl,
         }
@@ -294,15 +329,15 @@ class _Fit:
             mean, variance = self.encode(self.Y)
             sums = psi_sums(self.data.kernel, mean, variance, self.data.Z, self.Y)
             rows = torch.arange(len(self.Y), device=self.Y.device)
-            label_fit = [
-                self._label_fit(some, self._draw(mean[some], variance[some], draws), 1.0)
+            parts = [
+                self._label_fits(some, self._draw(mean[some], variance[some], draws), 1.0)
                 for some in torch.split(rows, ROWS_AT_A_TIME)
             ]
             return {
                 "data fit": self.data.best_bound(sums, self.Y),
-                "label fit": torch.stack(label_fit).sum(),
+                **{name: torch.stack([part[name] for part in parts]).sum() for name in parts[0]},
                 "KL of the map": -kl_standard_normal(mean, variance).sum(),
-                "KL of the label functions": -self.labels.kl(),
+                "KL of the label functions": -self._label_kl(),
             }
 
     def _excess(self, mean: Tensor, variance: Tensor, Y: Tensor) -> Tensor | None:
@@ -318,14 +353,16 @@ class _Fit:
         noise = torch.randn((draws, *mean.shape), generator=self.generator, dtype=torch.float64)
         return mean + variance.sqrt() * noise.to(mean)
 
-    def _label_fit(self, rows: Tensor, X: Tensor, scale: float) -> Tensor:
-        weights = scale * self.weights[rows]
-        known = torch.nonzero(weights)[:, 0]
-        signs = self.signs[rows][known]
-        return self.labels.batch_fit(X[:, known], signs, weights[known], self.label_step)
+    def _label_fits(self, rows: Tensor, X: Tensor, scale: float) -> dict[str, Tensor]:
+        fits = [term.fit(rows, X, scale) for term in self.labels]
+        return dict(zip(names_of_columns("label fit", self.known), fits, strict=True))
+
+    def _label_kl(self) -> Tensor:
+        return torch.stack([path.kl() for path in self.label_paths]).sum()
 
     def snapshot(self) -> Snapshot:
-        relevance = {"data": self.data.kernel.relevance, "labels": self.labels.kernel.relevance}
+        paths = named_paths(self.data, self.label_paths, self.known)
+        relevance = {name: path.kernel.relevance for name, path in paths.items()}
         rows = thinned(len(self.Y))
         mean, _ = self.encode(self.Y[rows])
         return snapshot_of(mean, relevance, rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -10,18 +10,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lvmcore.base import Capabilities, Problem, to_numpy
+from lvmcore.base import Capabilities, Problem
 from lvmcore.gplvm import (
     LONG_TABLE,
     START_VARIANCE,
     WIDE_TABLE,
     DataTerm,
-    LabelledMap,
     long_table_steps,
     snapshot_of,
     spread_points,
 )
-from lvmcore.labels import row_weights
+from lvmcore.labelled import LabelledMap, named_paths
+from lvmcore.labels import ClassLabels, names_of_columns, row_weights
 from lvmcore.layers import DataPath, LabelPath, LatentRows
 from lvmcore.parameters import (
     Advanced,
@@ -69,13 +69,19 @@ class LDGD(Restarting, LabelledMap):
     where cells are missing, no column's noise falls below half of the columns' average.
     ``class_weight="balanced"`` weighs the rows so that every class counts the same.
 
+    Several label columns, y [N, L], have a path each (kernel, inducing inputs, q(U^c)): the bound
+    has a label term and a divergence for each, and w and the class weights hold in every one. Then
+    ``classes_`` and ``predict_proba`` are lists, one entry a column.
+
     New rows are inferred from their columns alone. P(class k) = E_{q(x)} Φ(m_k/√(1 + v_k)), divided
     by the sum over the classes.
 
     Attributes:
         classes_: the classes, sorted, [C].
-        relevance_: ``data`` and ``labels`` hold α = 1/ℓ² of each path, [Q].
-        inducing_inputs_: ``data`` and ``labels`` hold Z of each path, [M, Q].
+        label_names_: names of the label columns, [L].
+        relevance_: ``data`` and ``labels`` (or ``labels: NAME`` of each column) hold α = 1/ℓ² of
+            each path, [Q].
+        inducing_inputs_: under the same names, Z of each path, [M, Q].
         noise_variance_: σ_d² of the columns that vary, standardised units, [D].
         restarts_: bounds, seeds and latent means of the starts; None after a single one.
     """
@@ -90,6 +96,7 @@ class LDGD(Restarting, LabelledMap):
     order: ClassVar[int] = 0
     capabilities: ClassVar[Capabilities] = Capabilities(
         labels="required",
+        several_labels=True,
         missing_labels=True,
         missing_cells=True,
         sampling=True,
@@ -165,14 +172,21 @@ class LDGD(Restarting, LabelledMap):
                 self._start_noise(problem),
                 pooled=problem.observed is not None,
             ),
-            labels=LabelPath(
-                spread_points(X, M, problem.generator), problem.n_classes, self.likelihood
-            ),
+            labels=[
+                LabelPath(
+                    spread_points(X, M, problem.generator), len(column.classes), self.likelihood
+                )
+                for column in problem.labels
+            ],
             problem=problem,
-            weights=self.label_weight * row_weights(self._labels.codes, self.class_weight),
+            weights=[
+                self.label_weight * row_weights(column.codes, self.class_weight)
+                for column in problem.labels
+            ],
             samples=self.n_samples,
         )
-        cells = fit.columns.count + round(self.label_weight * fit.signs.numel())
+        labelled = sum(term.signs.numel() for term in fit.labels)
+        cells = fit.columns.count + round(self.label_weight * labelled)
         schedule = Schedule(self.max_iter, self.learning_rate, cells)
         outcome = train(
             fit,
@@ -182,69 +196,96 @@ class LDGD(Restarting, LabelledMap):
             checkpoint=problem.checkpoint,
         )
         self._decoder = fit.columns.decoder(fit.data, fit.rows)
-        with torch.no_grad():
-            self._label_decoder = fit.labels.decoder()
         self._keep_rows(fit.rows)
-        self._codes = np.asarray(self._labels.codes)
-        paths = {"data": fit.data, "labels": fit.labels}
-        self.relevance_ = {name: to_numpy(p.kernel.relevance) for name, p in paths.items()}
-        self.inducing_inputs_ = {name: to_numpy(p.Z) for name, p in paths.items()}
+        self._keep_labels(fit.label_paths)
+        self._keep_relevance(fit.data, fit.label_paths)
         return outcome
 
 
+class _LabelTerm:
+    """One label column in the objective.
+
+    Args:
+        path: to it from the map.
+        labels: its classes and codes.
+        weights: w of each row, [N].
+        problem: what is fitted.
+        samples: draws of each row's place at a step.
+    """
+
+    def __init__(
+        self,
+        path: LabelPath,
+        labels: ClassLabels,
+        weights: NDArray[np.float64],
+        problem: Problem,
+        samples: int,
+    ) -> None:
+        Y, self.generator = problem.Y, problem.generator
+        self.path, self.samples = path.to(Y.device), samples
+        codes = torch.as_tensor(labels.codes)
+        self.labelled = torch.nonzero(codes >= 0)[:, 0].to(Y.device)
+        one_hot = torch.nn.functional.one_hot(codes[codes >= 0], len(labels.classes))
+        self.signs = (2 * one_hot - 1).to(Y)
+        self.weights = torch.as_tensor(weights).to(Y)[self.labelled]
+
+    def fit(self, rows: LatentRows, draws: int) -> Tensor:
+        """Σ_n w_n E log P(label_n | f), averaged over draws; unbiased if rows are picked."""
+        n = len(self.labelled)
+        if n <= LABELLED_A_STEP:
+            X = rows.draw(draws * self.samples, self.labelled, self.generator)
+            return self.path.expected_log_likelihood(X, self.signs, self.weights)
+        total = self.signs.new_zeros(())
+        for _ in range(draws):
+            picked = torch.randperm(n, generator=self.generator)[:LABELLED_A_STEP]
+            picked = picked.to(self.signs.device)
+            X = rows.draw(self.samples, self.labelled[picked], self.generator)
+            weights = n / LABELLED_A_STEP * self.weights[picked]
+            total = total + self.path.expected_log_likelihood(X, self.signs[picked], weights)
+        return total / draws
+
+
 class _Fit:
-    """The objective: collapsed regression bound, label term, and the two divergences."""
+    """The objective: collapsed regression bound, label terms, and the divergences."""
 
     def __init__(
         self,
         *,
         rows: LatentRows,
         data: DataPath,
-        labels: LabelPath,
+        labels: Sequence[LabelPath],
         problem: Problem,
-        weights: NDArray[np.float64],
+        weights: Sequence[NDArray[np.float64]],
         samples: int,
     ) -> None:
-        self.rows, self.data, self.labels = rows, data, labels.to(problem.Y.device)
-        self.columns, self.samples = DataTerm(problem), samples
-        self.generator = problem.generator
-        assert problem.classes is not None
-        self.labelled = torch.nonzero(problem.classes >= 0)[:, 0].to(problem.Y.device)
-        known = problem.classes[problem.classes >= 0]
-        one_hot = torch.nn.functional.one_hot(known, problem.n_classes)
-        self.signs = (2 * one_hot - 1).to(problem.Y)
-        self.weights = torch.as_tensor(weights).to(problem.Y)[self.labelled]
+        self.rows, self.data, self.columns = rows, data, DataTerm(problem)
+        self.known = problem.labels
+        self.labels = [
+            _LabelTerm(path, column, w, problem, samples)
+            for path, column, w in zip(labels, problem.labels, weights, strict=True)
+        ]
+
+    @property
+    def label_paths(self) -> list[LabelPath]:
+        return [term.path for term in self.labels]
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
-        return [*self.rows.parameters(), *self.data.parameters(), *self.labels.parameters()]
+        parts = (self.rows, self.data, *self.label_paths)
+        return [parameter for part in parts for parameter in part.parameters()]
 
     def held(self) -> Iterable[torch.nn.Parameter]:
         return [self.data.log_noise]
 
     def terms(self, draws: int = 1) -> dict[str, Tensor]:
         bound = self.columns.bound(self.data, self.rows)
+        fits = [term.fit(self.rows, draws) for term in self.labels]
         return {
             "data fit": bound,
-            "label fit": self._label_fit(draws),
+            **dict(zip(names_of_columns("label fit", self.known), fits, strict=True)),
             "KL of the map": -self.rows.kl(),
-            "KL of the label functions": -self.labels.kl(),
+            "KL of the label functions": -torch.stack([p.kl() for p in self.label_paths]).sum(),
         }
 
-    def _label_fit(self, draws: int) -> Tensor:
-        """Σ_n w_n E log P(label_n | f), averaged over draws; unbiased if rows are picked."""
-        n = len(self.labelled)
-        if n <= LABELLED_A_STEP:
-            X = self.rows.draw(draws * self.samples, self.labelled, self.generator)
-            return self.labels.expected_log_likelihood(X, self.signs, self.weights)
-        total = self.signs.new_zeros(())
-        for _ in range(draws):
-            picked = torch.randperm(n, generator=self.generator)[:LABELLED_A_STEP]
-            picked = picked.to(self.signs.device)
-            X = self.rows.draw(self.samples, self.labelled[picked], self.generator)
-            weights = n / LABELLED_A_STEP * self.weights[picked]
-            total = total + self.labels.expected_log_likelihood(X, self.signs[picked], weights)
-        return total / draws
-
     def snapshot(self) -> Snapshot:
-        relevance = {"data": self.data.kernel.relevance, "labels": self.labels.kernel.relevance}
-        return snapshot_of(self.rows.mean, relevance)
+        paths = named_paths(self.data, self.label_paths, self.known)
+        return snapshot_of(self.rows.mean, {name: p.kernel.relevance for name, p in paths.items()})

@@ -14,12 +14,12 @@ from torch import Tensor
 from lvmcore.base import Capabilities, LatentVariableModel, Problem, to_numpy
 from lvmcore.gplvm import (
     START_NOISE,
-    draw_of_class,
     log_marginal,
     snapshot_of,
     standard_draws,
     thinned,
 )
+from lvmcore.labelled import draw_of_class
 from lvmcore.labels import row_weights
 from lvmcore.layers import NOISE_FLOOR
 from lvmcore.networks import Encoder, Network, fit_line, network_arrays, restore_network
@@ -247,7 +247,7 @@ class SupervisedVAE(ClassifierMixin, VAE):
         self.class_weight = class_weight
 
     def _fit(self, problem: Problem) -> Outcome:
-        codes = np.asarray(self._labels.codes)
+        codes = np.asarray(problem.labels[0].codes)
         weights = self.label_weight * row_weights(codes, self.class_weight)
         fit = _Fit(self, problem).with_labels(problem, weights, self.n_hidden)
         outcome = self._train(fit, problem)
@@ -280,7 +280,8 @@ class SupervisedVAE(ClassifierMixin, VAE):
         """Accuracy of ``predict(X)`` against the labels y."""
         return float(ClassifierMixin.score(self, X, y))
 
-    def _decode_labels(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _decode_labels(self, X: Tensor, column: int) -> tuple[Tensor, Tensor, Tensor]:
+        del column  # there is one
         with torch.no_grad():
             p = torch.softmax(self._head(X), 1)
             return p, p, torch.zeros_like(p)
@@ -323,10 +324,10 @@ class _Fit:
 
     def with_labels(self, problem: Problem, weights: NDArray[np.float64], n_hidden: int) -> Self:
         """Add the classifier; a row of weight 0 has no label."""
-        Q, C = problem.n_components, problem.n_classes
+        labels = problem.labels[0]
+        Q, C = problem.n_components, len(labels.classes)
         self.head = Network(Q, n_hidden, C, self.Y, self.generator)
-        assert problem.classes is not None
-        self.classes = problem.classes.to(self.Y.device)
+        self.classes = torch.as_tensor(labels.codes).to(self.Y.device)
         self.weights = torch.as_tensor(weights).to(self.Y)
         self.cells += round(weights.sum() * C)
         return self

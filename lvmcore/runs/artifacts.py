@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from lvmcore.runs.labels import label_cells
+
 if TYPE_CHECKING:
     from lvmcore.base import LatentVariableModel
     from lvmcore.data import Dataset
@@ -34,13 +36,13 @@ def embedding_frame(model: LatentVariableModel, dataset: Dataset) -> pd.DataFram
         dataset: the rows that it was fitted to, [N, D].
 
     Returns:
-        Columns ``row_id``; ``label`` where the dataset has labels; ``z1`` … ``zQ``, the latent
+        Columns ``row_id``; ``label`` where the dataset has labels (``NAME: label`` of each column
+        where it has several); ``z1`` … ``zQ``, the latent
         means; and ``z1_sd`` … ``zQ_sd``, their standard deviations, where the model has them.
     """
     posterior = model.embedding_
     columns: dict[str, Any] = {"row_id": dataset.row_ids.tolist()}
-    if dataset.labels is not None:
-        columns["label"] = dataset.labels.tolist()
+    columns |= label_cells(dataset)
     sd = np.sqrt(posterior.variance) if model.capabilities.uncertainty else None
     return pd.DataFrame(columns | map_columns(posterior.mean, sd))
 

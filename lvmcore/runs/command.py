@@ -24,6 +24,7 @@ from lvmcore.data import (
 from lvmcore.parameters import parse_settings
 from lvmcore.runs.execute import execute, model_class, rows_to_fit
 from lvmcore.runs.folder import JobFolder, State
+from lvmcore.runs.labels import most_classes
 from lvmcore.runs.progress import meter_for
 from lvmcore.runs.spec import JobSpec
 from lvmcore.runs.store import Store
@@ -107,20 +108,21 @@ def _missing(texts: Sequence[str] | None) -> list[str | float] | None:
 
 
 def _dataset(arguments: argparse.Namespace, table: Table, console: Console) -> Dataset:
-    label, row_id = arguments.label, arguments.row_id
-    if label is None and not arguments.no_label:
+    labels, row_id = arguments.label or [], arguments.row_id
+    if not labels and not arguments.no_label:
         label = propose_label(table)
         if label is not None:
+            labels = [label]
             _say(console, f"Label: {label}, which looks like one (--label or --no-label decide).")
     if row_id is None and not arguments.no_row_id:
         row_id = propose_row_id(table)
-        if row_id == label:
+        if row_id in labels:
             row_id = None
         elif row_id is not None:
             _say(console, f"Row id: {row_id}, by its looks (--row-id or --no-row-id decide).")
     dataset = table.dataset(
         features=_names(arguments.features, table),
-        label=label,
+        label=labels,
         row_id=row_id,
         log1p=_names(arguments.log1p, table) or (),
         one_hot=_names(arguments.one_hot, table) or (),
@@ -128,9 +130,10 @@ def _dataset(arguments: argparse.Namespace, table: Table, console: Console) -> D
         hold_out_seed=arguments.hold_out_seed,
     )
     rows, columns = dataset.X.shape
-    labelled = ""
-    if dataset.labels is not None:
-        labelled = f", label {dataset.label_name} with {len(dataset.classes)} classes"
+    labelled = "".join(
+        f", label {name} with {len(dataset.classes_of(name))} classes"
+        for name in dataset.label_columns
+    )
     _say(console, f"{dataset.name}: {rows} rows, {columns} columns{labelled}.")
     for note in (*table.notes, *(note for note in dataset.notes if note not in table.notes)):
         _say(console, f"  {note}")
@@ -156,7 +159,9 @@ def _model(arguments: argparse.Namespace, dataset: Dataset) -> LatentVariableMod
     if arguments.device is not None:
         texts.append(f"device={arguments.device}")
     rows, columns = int((~dataset.held_out).sum()), dataset.X.shape[1]
-    suggested = cls.suggest(n_rows=rows, n_columns=columns, n_classes=len(dataset.classes))
+    suggested = cls.suggest(
+        n_rows=rows, n_columns=columns, n_classes=most_classes(dataset, cls.capabilities)
+    )
     return cls(**{**suggested, **parse_settings(cls, texts)})
 
 

@@ -190,7 +190,7 @@ def _fit(
     state = dataclasses.replace(state, stage="fitting", notes=notes)
     folder.write_state(state)
     X = pd.DataFrame(dataset.X, columns=list(dataset.learned_names))
-    y = None if model.capabilities.labels == "none" else dataset.labels
+    y = None if model.capabilities.labels == "none" else dataset.y
     model._fit_from(X, y, callback=watch, checkpoint=Checkpoint(folder.checkpoint_path))
     return model, dataset, held_out, state
 
@@ -287,6 +287,13 @@ def rows_to_fit(
         rows = "1 row" if n == 1 else f"{n:,} rows"
         kept = dataset.subset(~dataset.held_out, f"{rows} held out, to measure the fit with.")
     kept = kept.rows_with_cells() if can.missing_cells else kept.complete_rows()
+    if can.labels == "required" and kept.more_labels and not can.several_labels:
+        first, *others = kept.label_columns
+        note = f"{model.title} learns from one label column: {first!r} is used, and not "
+        kept = dataclasses.replace(
+            kept.of_label(first),
+            notes=(*kept.notes, f"{note}{', '.join(repr(name) for name in others)}."),
+        )
     if can.labels == "required" and kept.labels is not None and not can.missing_labels:
         labelled = ~np.asarray(pd.isna(kept.labels))
         if not labelled.all():

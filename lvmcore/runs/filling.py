@@ -31,6 +31,7 @@ from lvmcore.runs.execute import (
 from lvmcore.runs.files import write_json
 from lvmcore.runs.folder import JobFolder, State
 from lvmcore.runs.hidden import SEED, HiddenCells, figures, hidden_frame, hide, predict_hidden
+from lvmcore.runs.labels import label_cells
 from lvmcore.runs.placing import features_of
 from lvmcore.runs.spec import Job, JobSpec, Metric, now
 from lvmcore.runs.store import Store
@@ -166,7 +167,7 @@ def filled_columns(dataset: Dataset) -> tuple[FilledColumn, ...]:
     Args:
         dataset: the table that is filled.
     """
-    taken = {"row_id"} if dataset.labels is None else {"row_id", "label"}
+    taken = {"row_id", *label_cells(dataset)}
     columns = []
     gaps = np.asarray(np.isnan(dataset.X).any(axis=0))
     for name, some in zip(dataset.feature_names, gaps.tolist(), strict=True):
@@ -194,8 +195,7 @@ def completed(model: LatentVariableModel, dataset: Dataset) -> pd.DataFrame:
     values = dataset.in_units(filled.mean)
     width = 0.5 * (dataset.in_units(filled.mean + sd) - dataset.in_units(filled.mean - sd))
     columns: dict[str, Any] = {"row_id": dataset.row_ids.tolist()}
-    if dataset.labels is not None:
-        columns["label"] = dataset.labels.tolist()
+    columns |= label_cells(dataset)
     for d, names in enumerate(filled_columns(dataset)):
         columns[names.value] = _known(dataset, d, values[:, d])
         if names.imputed:
@@ -233,7 +233,7 @@ def _check(folder: JobFolder, dataset: Dataset, watch: Watch) -> dict[str, Metri
     left = dataclasses.replace(whole, X=np.where(hidden, np.nan, whole.X))
     fitted, _ = rows_to_fit(left, type(model))
     frame = pd.DataFrame(fitted.X, columns=list(fitted.learned_names))
-    y = None if model.capabilities.labels == "none" else fitted.labels
+    y = None if model.capabilities.labels == "none" else fitted.y
     model._fit_from(frame, y, callback=watch, checkpoint=Checkpoint(folder.checkpoint_path))
     if watch.stopped is not None:
         raise StoppedError(watch.stopped)

@@ -44,7 +44,7 @@ def gauge(spec: JobSpec, dataset: Dataset) -> dict[str, Any]:
     model = make_model(spec)
     rows, _ = rows_to_fit(dataset, type(model))
     X = pd.DataFrame(rows.X, columns=list(rows.learned_names))
-    y = None if model.capabilities.labels == "none" else rows.labels
+    y = None if model.capabilities.labels == "none" else rows.y
     marks: list[float] = []
 
     def mark(step: FitStep) -> bool:

@@ -13,6 +13,7 @@ from lvmcore.data import Dataset
 from lvmcore.metrics import expected_calibration_error
 from lvmcore.runs.hidden import SEED as HIDDEN_SEED
 from lvmcore.runs.hidden import figures, hide, predict_hidden
+from lvmcore.runs.labels import label_columns
 from lvmcore.runs.spec import Metric
 from lvmcore.standardise import Standardiser
 
@@ -69,18 +70,14 @@ def measure_held_out(
         lacks = "no cell" if can.missing_cells else "a missing cell"
         why = f"Each of the {len(held_out)} rows held out has {lacks}."
         return {key: Metric(_LABELS[key], None, why) for key in keys}
-    X, labels = _columns(fitted, held_out)[rows], held_out.labels
-    measured = {
-        "held_out_nlpd": lambda: _nlpd(model, fitted, X, words),
-        "held_out_accuracy": lambda: _accuracy(
-            model, fitted, X, None if labels is None else labels[rows], words
-        ),
-        "held_out_ece": lambda: _calibration(
-            model, fitted, X, None if labels is None else labels[rows], words
-        ),
-        "held_out_rmse": lambda: _rmse(model, fitted, X, words),
-    }
-    found = {key: measured[key]() for key in keys}
+    X = _columns(fitted, held_out)[rows]
+    found: dict[str, Metric] = {}
+    if "held_out_nlpd" in keys:
+        found["held_out_nlpd"] = _nlpd(model, fitted, X, words)
+    if "held_out_accuracy" in keys:
+        found |= _classes(model, fitted, X, held_out.subset(rows), words)
+    if "held_out_rmse" in keys:
+        found["held_out_rmse"] = _rmse(model, fitted, X, words)
     return found | (_cells(model, fitted, X, words) if can.missing_cells else {})
 
 
@@ -152,43 +149,47 @@ def _cells(
     return figures(predict_hidden(model, fitted, X, hidden), how)
 
 
-def _calibration(
-    model: Any,
-    fitted: Dataset,
-    X: FloatArray,
-    labels: NDArray[np.object_] | None,
-    on: str,
-) -> Metric:
-    label = _LABELS["held_out_ece"]
-    known = None if labels is None else ~np.asarray(pd.isna(labels))
-    if labels is None or known is None or not known.any():
-        return Metric(label, None, _NO_LABEL)
-    place = {str(name): code for code, name in enumerate(model.classes_)}
-    truth = [place.get(str(name), -1) for name in labels[known]]
-    probability = model.predict_proba(_frame(fitted, X[known]))
-    protocol = (
-        "Mean over rows of the distance between the probability of the predicted class and how "
-        "often such predictions are right, in 15 bins by that probability; 0 at best. From the "
-        f"columns alone. On {on}; {int(known.sum()):,} of these have a label."
-    )
-    return Metric(label, expected_calibration_error(probability, truth), protocol)
+def _classes(
+    model: Any, fitted: Dataset, X: FloatArray, rows: Dataset, on: str
+) -> dict[str, Metric]:
+    """How well, and how honestly, the classes of each label column are predicted."""
+    columns = label_columns(model)
+    known = {column.place: _known(column.labels(rows), len(rows)) for column in columns}
+    asked = np.flatnonzero(np.any(list(known.values()), axis=0))
+    probability = model.predict_proba(_frame(fitted, X[asked])) if len(asked) else None
+    found: dict[str, Metric] = {}
+    for column in columns:
+        labels, mine = column.labels(rows), known[column.place][asked]
+        if labels is None or probability is None or not mine.any():
+            keys = ("held_out_accuracy", "held_out_ece")
+            found |= column.figures({key: Metric(_LABELS[key], None, _NO_LABEL) for key in keys})
+            continue
+        place = {name: code for code, name in enumerate(column.classes)}
+        truth = np.array([place.get(str(name), -1) for name in labels[asked][mine]])
+        found |= column.figures(_of_classes(column.part(probability)[mine], truth, on))
+    return found
 
 
-def _accuracy(
-    model: Any,
-    fitted: Dataset,
-    X: FloatArray,
-    labels: NDArray[np.object_] | None,
-    on: str,
-) -> Metric:
-    label = _LABELS["held_out_accuracy"]
-    known = None if labels is None else ~np.asarray(pd.isna(labels))
-    if labels is None or known is None or not known.any():
-        return Metric(label, None, _NO_LABEL)
-    predicted = model.predict(_frame(fitted, X[known])).astype(str)
-    share = float(np.mean(predicted == labels[known].astype(str)))
-    protocol = (
-        f"Share of rows whose label the model predicts from the columns alone. On {on}; "
-        f"{int(known.sum()):,} of these have a label."
-    )
-    return Metric(label, share, protocol)
+def _known(labels: NDArray[np.object_] | None, n: int) -> NDArray[np.bool_]:
+    """Which of n rows have a label."""
+    return np.zeros(n, dtype=bool) if labels is None else ~np.asarray(pd.isna(labels))
+
+
+def _of_classes(probability: FloatArray, truth: NDArray[np.intp], on: str) -> dict[str, Metric]:
+    """Accuracy and calibration; truth is −1 for a class that the model does not know."""
+    how = f"On {on}; {len(truth):,} of these have a label."
+    right = float(np.mean(probability.argmax(axis=1) == truth))
+    return {
+        "held_out_accuracy": Metric(
+            _LABELS["held_out_accuracy"],
+            right,
+            f"Share of rows whose label the model predicts from the columns alone. {how}",
+        ),
+        "held_out_ece": Metric(
+            _LABELS["held_out_ece"],
+            expected_calibration_error(probability, truth),
+            "Mean over rows of the distance between the probability of the predicted class and how "
+            "often such predictions are right, in 15 bins by that probability; 0 at best. From the "
+            f"columns alone. {how}",
+        ),
+    }

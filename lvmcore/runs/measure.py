@@ -11,6 +11,7 @@ from lvmcore.data import Dataset
 from lvmcore.errors import DataError
 from lvmcore.metrics import continuity, knn_accuracy, silhouette, trustworthiness
 from lvmcore.runs.heldout import measure_held_out
+from lvmcore.runs.labels import named_figures
 from lvmcore.runs.spec import Metric
 from lvmcore.standardise import Standardiser
 
@@ -46,10 +47,14 @@ def measure(
         )
     found |= _neighbourhoods(model, dataset)
     if model.capabilities.labels == "none" and dataset.labels is not None:
-        found["knn_accuracy"] = _accuracy(model, dataset.labels)
-        found["silhouette"] = silhouette_of(
-            model.embedding_.mean, dataset.labels, "the fit did not see the labels"
-        )
+        for place, (name, labels) in enumerate(dataset.label_columns.items()):
+            figures = {
+                "knn_accuracy": _accuracy(model, labels),
+                "silhouette": silhouette_of(
+                    model.embedding_.mean, labels, "the fit did not see the labels"
+                ),
+            }
+            found |= named_figures(figures, name, place) if dataset.more_labels else figures
     if held_out is not None:
         found |= measure_held_out(model, dataset, held_out)
     return found

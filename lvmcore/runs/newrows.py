@@ -23,6 +23,7 @@ from lvmcore.data import (
 )
 from lvmcore.data.matching import quoted
 from lvmcore.errors import DataError, UnsupportedError
+from lvmcore.runs.labels import label_columns
 
 __all__ = [
     "NewRows",
@@ -41,10 +42,17 @@ class Roles:
     Attributes:
         row_id: column that names the rows; None numbers them from 1.
         label: column of classes to compare with; None for none.
+        more_labels: further ones, for a model that learned from several.
     """
 
     row_id: str | None = None
     label: str | None = None
+    more_labels: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All columns of classes."""
+        return () if self.label is None else (self.label, *self.more_labels)
 
 
 @dataclass(frozen=True)
@@ -104,14 +112,28 @@ def propose_roles(model: LatentVariableModel, table: Table, fitted: Dataset | No
     used = matching_of(model, table, fitted, Roles())
     features = set(used.columns.values())
     row_id = propose_row_id(table)
-    label = None
-    if fitted is not None and fitted.label_name is not None:
-        found = match_columns(table, [fitted.label_name], origin=[fitted.label_name])
-        label = next(iter(found.columns.values()), None)
+    wanted = _names_of_labels(model)
+    if not wanted and fitted is not None and fitted.label_name is not None:
+        wanted = (fitted.label_name,)
+    found = _labels_by_name(table, wanted)
+    labels = [column for column in found.values() if column not in features]
     return Roles(
-        None if row_id in features or row_id == label else row_id,
-        None if label in features else label,
+        None if row_id in features or row_id in found.values() else row_id,
+        labels[0] if labels else None,
+        tuple(labels[1:]),
     )
+
+
+def _names_of_labels(model: LatentVariableModel) -> tuple[str, ...]:
+    """Names of the label columns, of a model that learned from several."""
+    names: tuple[str, ...] = getattr(model, "label_names_", ())
+    return names if len(names) > 1 else ()
+
+
+def _labels_by_name(table: Table, names: Sequence[str]) -> dict[str, str]:
+    """Columns of a table by the names of label columns that they match."""
+    found = match_columns(table, names, origin=names).columns if names else {}
+    return {name: found[name] for name in names if name in found}
 
 
 def new_rows(
@@ -126,7 +148,8 @@ def new_rows(
         roles: which columns are no features.
 
     Raises:
-        DataError: a column is missing, or holds what cannot be used.
+        DataError: a column is missing, or holds what cannot be used; or the model learned from
+            other label columns.
         UnsupportedError: the model cannot place new rows.
     """
     if not model.capabilities.new_rows:
@@ -138,7 +161,7 @@ def new_rows(
         table,
         names,
         row_id=roles.row_id,
-        label=roles.label,
+        label=_labels(model, table, roles),
         origin=fitted,
         missing_cells=takes_missing,
     )
@@ -171,8 +194,28 @@ def matching_of(
         table,
         features_known_to(model, table),
         origin=origin,
-        others={roles.row_id, roles.label} - {None},
+        others={roles.row_id, *roles.labels} - {None},
     )
+
+
+def _labels(model: LatentVariableModel, table: Table, roles: Roles) -> str | dict[str, str] | None:
+    """The label columns of a table by the names that the model has for them."""
+    wanted = _names_of_labels(model)
+    if not wanted:
+        if len(roles.labels) > 1 and model.capabilities.labels != "none":
+            raise DataError(
+                f"The model learned from one label column, and {len(roles.labels)} were chosen to "
+                f"compare with: {quoted(roles.labels)}. Choose one of them."
+            )
+        return {name: name for name in roles.labels}
+    found = _labels_by_name(table, wanted)
+    strange = [name for name in roles.labels if name not in found.values()]
+    if strange:
+        raise DataError(
+            f"{strange[0]!r} cannot be compared with: the model learned from the label columns "
+            f"{quoted(wanted)}. Choose columns with these names."
+        )
+    return {name: column for name, column in found.items() if column in roles.labels}
 
 
 def _typical(model: LatentVariableModel, matching: Matching) -> Typical:
@@ -202,5 +245,10 @@ def _median(cells: NDArray[np.float64]) -> float:
 def _unknown(model: LatentVariableModel, dataset: Dataset) -> tuple[str, ...]:
     if model.capabilities.labels == "none" or dataset.labels is None:
         return ()
-    known = {str(name) for name in getattr(model, "classes_", ())}
-    return tuple(name for name in dataset.classes if name not in known)
+    unknown: list[str] = []
+    for column in label_columns(model):
+        labels = column.labels(dataset)
+        found = set() if labels is None else {one for one in labels if one is not None}
+        strange = sorted(found - set(column.classes))
+        unknown += [f"{column.name} = {one}" if column.several else one for one in strange]
+    return tuple(unknown)

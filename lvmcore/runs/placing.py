@@ -15,9 +15,18 @@ from lvmcore.data import Dataset
 from lvmcore.errors import CancelledError, DataError
 from lvmcore.metrics import expected_calibration_error
 from lvmcore.runs.artifacts import map_columns
+from lvmcore.runs.labels import LabelColumn, label_cells, label_columns
 from lvmcore.runs.spec import Metric
 
-__all__ = ["UNUSUAL", "Placement", "decided", "features_of", "place"]
+__all__ = [
+    "UNUSUAL",
+    "Placement",
+    "decided",
+    "features_of",
+    "labels_of",
+    "of_label",
+    "place",
+]
 
 FloatArray = NDArray[np.float64]
 
@@ -27,6 +36,7 @@ UNUSUAL = 0.99
 MOST_COMPARED = 2000
 SEED = 0
 _BLOCK = 256
+_PROBABILITY_OF = "probability of "
 
 #: Told how many rows are done, and of how many; True stops the work.
 Tell = Callable[[int, int], bool]
@@ -40,7 +50,9 @@ class Placement:
         frame: one row each: ``row_id``; ``label`` where they have one of their own; ``z1`` … ``zQ``
             and ``z1_sd`` … ``zQ_sd``, the latent means and sds; ``predicted``, ``probability`` (of
             that class) and ``probability of …`` each class, from a model that knows labels; and
-            ``surprise`` with ``unusual``, from a model with a density (see ``place``).
+            ``surprise`` with ``unusual``, from a model with a density (see ``place``). Of a model
+            that learned from several label columns, all that is about one is named after it:
+            ``NAME: predicted`` and so on (``of_label`` gives what is about one by itself).
         metrics: figures about them, by key.
         notes: what was left out, and why.
     """
@@ -85,6 +97,7 @@ def place(
     count = _Count(tell, total)
     parts = [_part(model, block) for block in count.blocks(features_of(model, rows))]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    known_columns = label_columns(model)
     metrics: dict[str, Metric] = {}
     if compared is not None and fitted is not None:
         known = [_surprise(model, block) for block in count.blocks(features_of(model, compared))]
@@ -96,9 +109,11 @@ def place(
         notes = (*notes, f"{model.title} has no density, so it cannot tell which rows are unusual.")
     named: dict[str, Any] = {"row_id": rows.row_ids.tolist()}
     if rows.labels is not None:
-        named["label"] = rows.labels.tolist()
-        if "predicted" in columns:
-            metrics |= _against_labels(model, rows.labels, columns)
+        named |= label_cells(rows) if len(known_columns) < 2 else _own_labels(known_columns, rows)
+        for column in known_columns:
+            labels = column.labels(rows)
+            if labels is not None:
+                metrics |= column.figures(_against_labels(column, labels, columns))
     return Placement(pd.DataFrame(named | columns), metrics, notes)
 
 
@@ -117,15 +132,57 @@ def decided(frame: pd.DataFrame, least: float) -> pd.DataFrame:
         least: probability of the predicted class from which on a row counts as decided.
 
     Returns:
-        The frame with ``decided``, before the probabilities; as it is where there are none.
+        The frame with ``decided`` (of each label column, where there are several), before the
+        probabilities; as it is where there are none.
     """
-    if "probability" not in frame:
+    names = labels_of(frame)
+    if not names:
         return frame
     whole = frame.copy()
-    place = whole.columns.get_loc("probability")
-    assert isinstance(place, int)
-    whole.insert(place, "decided", (frame["probability"] >= least).to_numpy())
+    for name in names:
+        before = f"{name}: " if name else ""
+        place = whole.columns.get_loc(f"{before}probability")
+        assert isinstance(place, int)
+        sure = (frame[f"{before}probability"] >= least).to_numpy()
+        whole.insert(place, f"{before}decided", sure)
     return whole
+
+
+def labels_of(frame: pd.DataFrame) -> list[str]:
+    """The label columns that a placement predicts; "" for one without a name, none for none.
+
+    Args:
+        frame: of a placement.
+    """
+    ends = "predicted"
+    names = [str(name) for name in frame.columns]
+    if ends in names:
+        return [""]
+    return [name.removesuffix(f": {ends}") for name in names if name.endswith(f": {ends}")]
+
+
+def of_label(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """A placement as if the model had learned from one of its label columns alone.
+
+    Args:
+        frame: of a placement.
+        name: one of ``labels_of``.
+    """
+    others = [other for other in labels_of(frame) if other != name]
+    about = {
+        column: str(column).removeprefix(f"{name}: ")
+        for column in frame.columns
+        if name and _is_about(str(column), name)
+    }
+    gone = [c for c in frame.columns if any(_is_about(str(c), other) for other in others)]
+    return frame.drop(columns=gone).rename(columns=about)
+
+
+def _is_about(column: str, name: str) -> bool:
+    """Whether a column of a placement is about a label column."""
+    about = column.removeprefix(f"{name}: ")
+    known = {"label", "predicted", "probability", "decided"}
+    return about != column and (about in known or about.startswith(_PROBABILITY_OF))
 
 
 # ---- the rows ----------------------------------------------------------------------------------
@@ -186,12 +243,16 @@ def _part(model: Any, X: Any) -> dict[str, NDArray[Any]]:
     sd = np.sqrt(posterior.variance) if model.capabilities.uncertainty else None
     columns: dict[str, NDArray[Any]] = map_columns(posterior.mean, sd)
     if model.capabilities.labels != "none":
-        probability = model.predict_proba(X)
-        best = probability.argmax(axis=1)
-        names = [str(name) for name in model.classes_]
-        columns["predicted"] = np.array(names, dtype=object)[best]
-        columns["probability"] = probability.max(axis=1)
-        columns |= {f"probability of {name}": probability[:, k] for k, name in enumerate(names)}
+        found = model.predict_proba(X)
+        for column in label_columns(model):
+            probability, named = column.part(found), column.named
+            best = probability.argmax(axis=1)
+            columns[named("predicted")] = np.array(column.classes, dtype=object)[best]
+            columns[named("probability")] = probability.max(axis=1)
+            columns |= {
+                named(f"{_PROBABILITY_OF}{name}"): probability[:, k]
+                for k, name in enumerate(column.classes)
+            }
     if model.capabilities.bound:
         columns["surprise"] = _surprise(model, X)
     return columns
@@ -225,17 +286,25 @@ def _flagged(unusual: FloatArray, compared: int, fitted: int) -> Metric:
     return Metric("unusual rows", float((unusual >= UNUSUAL).sum()), protocol)
 
 
+def _own_labels(known: tuple[LabelColumn, ...], rows: Dataset) -> dict[str, list[Any]]:
+    """The labels that rows bring, of the columns that the model learned from."""
+    found = {column.named("label"): column.labels(rows) for column in known}
+    return {name: labels.tolist() for name, labels in found.items() if labels is not None}
+
+
 def _against_labels(
-    model: Any, labels: NDArray[np.object_], columns: dict[str, NDArray[Any]]
+    column: LabelColumn, labels: NDArray[np.object_], columns: dict[str, NDArray[Any]]
 ) -> dict[str, Metric]:
     """How well the predicted classes agree with the rows' own."""
     names = {"accuracy": "accuracy", "expected_calibration_error": "expected calibration error"}
     known = ~np.asarray(pd.isna(labels))
     if not known.any():
         return {key: Metric(label, None, "No row has a label.") for key, label in names.items()}
-    classes = [str(name) for name in model.classes_]
+    classes = list(column.classes)
     truth = np.array([classes.index(c) if c in classes else -1 for c in labels[known].tolist()])
-    probability = np.column_stack([columns[f"probability of {name}"] for name in classes])[known]
+    probability = np.column_stack(
+        [columns[column.named(f"{_PROBABILITY_OF}{name}")] for name in classes]
+    )[known]
     on = f"{known.sum():,} rows with a label"
     strange = int((truth < 0).sum())
     if strange:

@@ -14,6 +14,7 @@ from lvmcore.base import Capabilities, LatentVariableModel
 from lvmcore.data import Dataset
 from lvmcore.errors import DataError, UnsupportedError
 from lvmcore.runs.heldout import measure_held_out
+from lvmcore.runs.labels import label_columns
 from lvmcore.runs.measure import silhouette_of
 from lvmcore.runs.spec import Metric
 
@@ -90,26 +91,40 @@ def score(model: LatentVariableModel, fitted: Dataset, held_out: Dataset) -> dic
         for key, metric in measure_held_out(model, fitted, held_out).items()
     }
     if model.capabilities.labels != "none":
-        found |= _on_the_map(model, fitted, held_out, how)
+        for column in label_columns(model):
+            seen, asked = column.labels(fitted), column.labels(held_out)
+            assert seen is not None
+            assert asked is not None
+            found |= column.figures(_on_the_map(model, seen, held_out, asked, how))
     return found
 
 
 def _on_the_map(
-    model: LatentVariableModel, fitted: Dataset, held_out: Dataset, how: str
+    model: LatentVariableModel,
+    fitted: NDArray[np.object_],
+    held_out: Dataset,
+    labels: NDArray[np.object_],
+    how: str,
 ) -> dict[str, Metric]:
-    """How well labels that the fit has not seen follow from where it places their rows."""
-    assert fitted.labels is not None
-    assert held_out.labels is not None
-    seen = ~np.asarray(pd.isna(fitted.labels))
-    known = ~np.asarray(pd.isna(held_out.labels))
+    """How well labels that the fit has not seen follow from where it places their rows.
+
+    Args:
+        model: the model.
+        fitted: labels of the rows that it was fitted to.
+        held_out: the others.
+        labels: theirs.
+        how: they were placed.
+    """
+    seen = ~np.asarray(pd.isna(fitted))
+    known = ~np.asarray(pd.isna(labels))
     if not known.any():
         why = "No row held out has a label."
         names = {"knn_accuracy": "1-NN accuracy", "silhouette": "silhouette"}
         return {key: Metric(label, None, why) for key, label in names.items()}
     X = pd.DataFrame(held_out.X[known], columns=list(held_out.learned_names))
-    placed, truth = model.transform(X), held_out.labels[known]
+    placed, truth = model.transform(X), labels[known]
     nearest = KNeighborsClassifier(1)
-    nearest.fit(model.embedding_.mean[seen], fitted.labels[seen].astype(str))
+    nearest.fit(model.embedding_.mean[seen], fitted[seen].astype(str))
     share = float(np.mean(nearest.predict(placed) == truth.astype(str)))
     return {
         "knn_accuracy": Metric(

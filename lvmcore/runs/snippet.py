@@ -56,7 +56,7 @@ def snippet(job: Job, home: Path | None = None) -> str:
             f"rows, left_out = rows_to_fit(dataset, {cls.__name__})",
             "X = pd.DataFrame(rows.X, columns=list(rows.learned_names))",
             f"model = {cls.__name__}(\n{given})" if given else f"model = {cls.__name__}()",
-            f"model.fit(X, {'rows.labels' if learns else 'None'})",
+            f"model.fit(X, {'rows.y' if learns else 'None'})",
             f"print(model.elbo_)  # the run: {_bound(job)}",
             "",
         ]

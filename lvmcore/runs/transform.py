@@ -116,9 +116,11 @@ def _roles(
     elif roles.row_id is not None:
         _say(console, f"Row id: {roles.row_id}, by its looks (--row-id or --no-row-id decide).")
     if arguments.label is not None or arguments.no_label:
-        roles = replace(roles, label=arguments.label)
-    elif roles.label is not None:
-        _say(console, f"Label: {roles.label}, as in the fit (--label or --no-label decide).")
+        first, *others = arguments.label or [None]
+        roles = replace(roles, label=first, more_labels=tuple(dict.fromkeys(others)))
+    elif roles.labels:
+        named = ", ".join(roles.labels)
+        _say(console, f"Label: {named}, as in the fit (--label or --no-label decide).")
     return roles
 
 

@@ -46,6 +46,7 @@ LAYER |= {
         "data",
         "errors",
         "gplvm",
+        "labelled",
         "linalg",
         "models",
         "parameters",
@@ -56,7 +57,7 @@ LAYER |= {
     )
 }
 _BELOW_BASE = frozenset({"errors", "linalg", "results", "bricks", "loops"})
-_MODELS = _BELOW_BASE | {"parameters", "base", "starts", "gplvm", "restarts"}
+_MODELS = _BELOW_BASE | {"parameters", "base", "starts", "gplvm", "labelled", "restarts"}
 _ENGINE = _MODELS | {"models", "data"}
 # What each layer may import, itself included where its modules may import one another.
 MAY_IMPORT = {
@@ -69,6 +70,7 @@ MAY_IMPORT = {
     "base": _BELOW_BASE | {"parameters"},
     "starts": _BELOW_BASE | {"parameters", "base"},
     "gplvm": _BELOW_BASE | {"parameters", "base"},
+    "labelled": _BELOW_BASE | {"parameters", "base", "gplvm"},
     "restarts": _BELOW_BASE | {"parameters", "base", "starts", "gplvm"},
     "models": _MODELS,
     "data": frozenset({"errors", "data"}),

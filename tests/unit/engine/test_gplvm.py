@@ -18,8 +18,7 @@ from lvmcore.starts import pca_start
 def problem(Y: Tensor, Q: int, seed: int = 0) -> Problem:
     return Problem(
         Y=Y,
-        classes=None,
-        n_classes=0,
+        labels=(),
         n_components=Q,
         generator=torch.Generator().manual_seed(seed),
         callback=None,

@@ -18,8 +18,7 @@ def problem(Y: np.ndarray, Q: int, seed: int = 0) -> Problem:
     seen = ~np.isnan(Y)
     return Problem(
         Y=torch.as_tensor(np.nan_to_num(Y)),
-        classes=None,
-        n_classes=0,
+        labels=(),
         n_components=Q,
         generator=torch.Generator().manual_seed(seed),
         callback=None,
@@ -173,9 +172,9 @@ def test_other_places_are_another_fit(roll: np.ndarray) -> None:
     places = np.random.default_rng(0).normal(size=(300, 2))
     other = places.copy()
     other[150, 1] += 1e-9
-    one, two = (BayesianGPLVM(start=p)._fingerprint(roll, None) for p in (places, other))
+    one, two = (BayesianGPLVM(start=p)._fingerprint(roll, ()) for p in (places, other))
     assert one != two
-    assert one == BayesianGPLVM(start=places.copy())._fingerprint(roll, None)
+    assert one == BayesianGPLVM(start=places.copy())._fingerprint(roll, ())
 
 
 @pytest.mark.parametrize("value", ["umap", 3, None, np.float64(1.0)])
