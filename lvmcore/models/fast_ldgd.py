@@ -57,6 +57,7 @@ from lvmcore.variational import kl_standard_normal
 __all__ = ["FastLDGD"]
 
 FINAL_DRAWS = 8
+SHORT_TABLE = 200
 ROWS_AT_A_TIME = 4096
 # Beyond so many inducing inputs a batch's psi statistics are drawn, not computed in closed form.
 MOST_PSI_INDUCING = 32
@@ -150,13 +151,16 @@ class FastLDGD(LabelledMap):
         """More inducing inputs, steps and hidden units for longer tables.
 
         In a wide table the columns share one noise (see ``LDGD.suggest``), and the labels weigh as
-        much as the columns, or the network would hardly heed them.
+        much as the columns, or the network would hardly heed them. Where such a table is short, the
+        network learns its few rows by heart: fewer steps place new rows better.
         """
         found: dict[str, Any] = {}
         if n_columns > WIDE_TABLE:
             weight = n_columns // max(1, n_classes)
             found = {"noise": "shared", "label_weight": float(np.clip(weight, 1, 1000))}
-            if n_classes > 5 and n_rows > 200:
+            if n_rows <= SHORT_TABLE:
+                return found | {"max_iter": 100}
+            if n_classes > 5:
                 found["n_components"] = 20
         if n_rows > 5000:
             return found | {"n_inducing": 100, "max_iter": 4000, "n_hidden": 256}
