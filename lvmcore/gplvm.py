@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,13 @@ from torch import Tensor
 from lvmcore.base import LatentVariableModel, Problem, to_numpy
 from lvmcore.cells import ObservedCells
 from lvmcore.decoding import DataDecoder
-from lvmcore.inference import infer_modes, infer_rows
+from lvmcore.errors import NumericalError
+from lvmcore.inference import infer_rows
+from lvmcore.intervals import Settled, fill_rows, held_out, interval_scale
 from lvmcore.layers import DataPath, LatentRows
 from lvmcore.relevance import leading_dimensions, shares
 from lvmcore.results import Posterior, Snapshot
+from lvmcore.training import Outcome
 from lvmcore.variational import LOG_2PI
 
 __all__ = [
@@ -37,6 +41,8 @@ __all__ = [
 START_VARIANCE = 0.1
 START_NOISE = 0.1
 SNAPSHOT_ROWS = 2000
+# Steps in which a fit may forget cells that are held out, a tenth of its own at most.
+SETTLING_STEPS = 30
 # From so many rows on, the suggested number of steps keeps a fit within two minutes on two cores.
 LONG_TABLE = 20_000
 LONG_TABLE_ROW_STEPS = 12_000_000
@@ -57,6 +63,7 @@ class GPLatentVariableModel(LatentVariableModel):
     max_iter: int
 
     _decoder: DataDecoder
+    _interval_scale: Tensor | None = None
 
     def _inducing_count(self, n_rows: int) -> int:
         """M, at most one inducing input a row."""
@@ -71,6 +78,16 @@ class GPLatentVariableModel(LatentVariableModel):
     def noise_variance_(self) -> NDArray[np.float64]:
         """σ_d² of the columns that vary, standardised units, [D]."""
         return to_numpy(self._decoder.noise)
+
+    @property
+    def interval_scale_(self) -> NDArray[np.float64]:
+        """Factor of the sd of filled cells of the columns that vary, by cells held out, [D].
+
+        1 where the fit had no cell to fill.
+        """
+        if self._interval_scale is None:
+            return np.ones(len(self._decoder.noise))
+        return to_numpy(self._interval_scale)
 
     def _start_noise(self, problem: Problem) -> Tensor:
         columns = problem.Y.shape[1] if self.noise == "column" else 1
@@ -95,14 +112,39 @@ class GPLatentVariableModel(LatentVariableModel):
     def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Moments of y = f(x) + ε under all places that the cells of a row leave open."""
         with torch.no_grad():
-            means, variances, weights = infer_modes(self._decoder, Y, *self._fitted_rows())
-            first = second = torch.zeros_like(Y)
-            for k in range(weights.shape[1]):
-                mean, spread = self._decoder.moments(means[:, k], variances[:, k])
-                first = first + weights[:, k : k + 1] * mean
-                second = second + weights[:, k : k + 1] * (spread + mean.square())
-            noise = self._decoder.noise.expand_as(first)
-            return first, (second - first.square()).clamp_min(0) + noise, noise
+            mean, variance = fill_rows(self._decoder, Y, *self._fitted_rows())
+            if self._interval_scale is not None:
+                variance = variance * self._interval_scale.square()
+            return mean, variance, self._decoder.noise.expand_as(mean)
+
+    def _calibrate(
+        self, problem: Problem, outcome: Outcome, go_on: Callable[[Problem, int], Settled]
+    ) -> None:
+        """Find how wide intervals of filled cells have to be, where the fit had cells to fill.
+
+        Args:
+            problem: what was fitted.
+            outcome: how that ended.
+            go_on: fits fewer cells for so many steps, from where the fit ended.
+        """
+        self._interval_scale = None
+        if problem.observed is None:
+            return
+        generator = torch.Generator().manual_seed(problem.generator.initial_seed())
+        held = held_out(problem.observed, generator)
+        fewer = replace(
+            problem,
+            Y=problem.Y.masked_fill(held, 0.0),
+            observed=problem.observed & ~held,
+            generator=generator,
+            callback=None,
+            checkpoint=None,
+        )
+        try:
+            settled = go_on(fewer, min(SETTLING_STEPS, len(outcome.history) // 10))
+            self._interval_scale = interval_scale(settled, problem.Y, problem.observed, held)
+        except NumericalError as error:
+            self._note(f"The intervals of filled cells could not be checked. {error}")
 
     def _log_density(self, Y: Tensor) -> Tensor:
         mean, variance = self._posterior(Y)
@@ -110,12 +152,17 @@ class GPLatentVariableModel(LatentVariableModel):
             return log_marginal(self._decoder.log_density, Y, mean, variance)
 
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        return self._decoder.arrays(), {}
+        arrays = self._decoder.arrays()
+        if self._interval_scale is not None:
+            arrays["intervals.scale"] = to_numpy(self._interval_scale)
+        return arrays, {}
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         del facts
         like = self._to_tensor(np.zeros(1))
         self._decoder = DataDecoder.from_arrays(arrays, like)
+        scale = arrays.get("intervals.scale")
+        self._interval_scale = None if scale is None else torch.as_tensor(scale.copy()).to(like)
 
 
 def log_marginal(

@@ -135,6 +135,11 @@ class Schedule:
             collapse=10 * cls.collapse,
         )
 
+    @classmethod
+    def to_settle(cls, max_iter: int, learning_rate: float, cells: int) -> Schedule:
+        """The course of a fit that has ended and goes on with other cells: it cools throughout."""
+        return cls(max_iter, learning_rate, cells, hold=0, cooling=1.0)
+
     @property
     def cooling_steps(self) -> int:
         """How many steps the cooling takes."""

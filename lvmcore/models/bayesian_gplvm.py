@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
 from typing import Any, ClassVar
 
 import torch
@@ -17,6 +18,7 @@ from lvmcore.gplvm import (
     snapshot_of,
     spread_points,
 )
+from lvmcore.intervals import Settled
 from lvmcore.layers import DataPath, LatentRows
 from lvmcore.parameters import (
     Components,
@@ -44,12 +46,14 @@ class BayesianGPLVM(Restarting):
     with M inducing inputs whose outputs are integrated out at their optimum (Titsias and Lawrence
     2010, eq. 14). The relevance α_q = 1/ℓ_q² shows which dimensions the data need. A missing cell
     leaves the bound and nothing else; where there is one, no column's noise falls below half of
-    the columns' average.
+    the columns' average. Once such a fit is over it goes on for some steps without a tenth of the
+    cells of some rows, and the intervals of filled cells are widened to hold those.
 
     Attributes:
         relevance_: ``data`` holds α, [Q].
         inducing_inputs_: ``data`` holds Z, [M, Q].
         noise_variance_: σ_d² of the columns that vary, standardised units, [D].
+        interval_scale_: factor of the standard deviation of filled cells, [D].
         restarts_: bounds, seeds and latent means of the starts; None after a single one.
     """
 
@@ -108,6 +112,13 @@ class BayesianGPLVM(Restarting):
         self._keep_rows(fit.rows)
         self.relevance_ = {"data": to_numpy(fit.path.kernel.relevance)}
         self.inducing_inputs_ = {"data": to_numpy(fit.path.Z)}
+
+        def go_on(fewer: Problem, steps: int) -> Settled:
+            on = _Fit(deepcopy(fit.rows), deepcopy(fit.path), DataTerm(fewer))
+            train(on, Schedule.to_settle(steps, self.learning_rate, on.data.count), None)
+            return Settled.of(on.data.decoder(on.path, on.rows), on.rows)
+
+        self._calibrate(problem, outcome, go_on)
         return outcome
 
 

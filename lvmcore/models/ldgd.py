@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from lvmcore.gplvm import (
     snapshot_of,
     spread_points,
 )
+from lvmcore.intervals import Settled
 from lvmcore.labelled import LabelledMap, named_paths
 from lvmcore.labels import ClassLabels, names_of_columns, row_weights
 from lvmcore.layers import DataPath, LabelPath, LatentRows
@@ -66,7 +68,8 @@ class LDGD(Restarting, LabelledMap):
     Gauss–Hermite nodes; with ``likelihood="softmax"`` it is log softmax(f)_y instead, by
     quasi-random draws of f. Of more than 20 000 labelled rows each step takes 20 000 at random and
     scales their sum. A row without a label leaves the label term only, a missing cell F only;
-    where cells are missing, no column's noise falls below half of the columns' average.
+    where cells are missing, no column's noise falls below half of the columns' average, and the
+    intervals of filled cells are widened as those of ``BayesianGPLVM``.
     ``class_weight="balanced"`` weighs the rows so that every class counts the same.
 
     Several label columns, y [N, L], have a path each (kernel, inducing inputs, q(U^c)): the bound
@@ -83,6 +86,7 @@ class LDGD(Restarting, LabelledMap):
             each path, [Q].
         inducing_inputs_: under the same names, Z of each path, [M, Q].
         noise_variance_: σ_d² of the columns that vary, standardised units, [D].
+        interval_scale_: factor of the standard deviation of filled cells, [D].
         restarts_: bounds, seeds and latent means of the starts; None after a single one.
     """
 
@@ -165,6 +169,10 @@ class LDGD(Restarting, LabelledMap):
 
     def _fit_start(self, problem: Problem, X: Tensor) -> Outcome:
         M = self._inducing_count(len(X))
+        weights = [
+            self.label_weight * row_weights(column.codes, self.class_weight)
+            for column in problem.labels
+        ]
         fit = _Fit(
             rows=LatentRows(X, START_VARIANCE),
             data=DataPath(
@@ -179,10 +187,7 @@ class LDGD(Restarting, LabelledMap):
                 for column in problem.labels
             ],
             problem=problem,
-            weights=[
-                self.label_weight * row_weights(column.codes, self.class_weight)
-                for column in problem.labels
-            ],
+            weights=weights,
             samples=self.n_samples,
         )
         labelled = sum(term.signs.numel() for term in fit.labels)
@@ -199,6 +204,20 @@ class LDGD(Restarting, LabelledMap):
         self._keep_rows(fit.rows)
         self._keep_labels(fit.label_paths)
         self._keep_relevance(fit.data, fit.label_paths)
+
+        def go_on(fewer: Problem, steps: int) -> Settled:
+            on = _Fit(
+                rows=deepcopy(fit.rows),
+                data=deepcopy(fit.data),
+                labels=deepcopy(fit.label_paths),
+                problem=fewer,
+                weights=weights,
+                samples=self.n_samples,
+            )
+            train(on, Schedule.to_settle(steps, self.learning_rate, cells), None)
+            return Settled.of(on.columns.decoder(on.data, on.rows), on.rows)
+
+        self._calibrate(problem, outcome, go_on)
         return outcome
 
 

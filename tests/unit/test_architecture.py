@@ -34,7 +34,9 @@ BRICKS = frozenset(
         "variational",
     }
 )
-LOOPS = frozenset({"checkpoint", "disagreement", "inference", "metrics", "persistence", "training"})
+LOOPS = frozenset(
+    {"checkpoint", "disagreement", "inference", "intervals", "metrics", "persistence", "training"}
+)
 # Where each module of lvmcore stands; a package stands as one.
 LAYER = dict.fromkeys(BRICKS, "bricks") | dict.fromkeys(LOOPS, "loops")
 LAYER |= {
