@@ -21,8 +21,8 @@ from lvmcore.variational import LOG_2PI, OptimalInducing, eigen
 
 __all__ = ["masked_bound", "masked_optimum"]
 
-# Numbers in the matrices of the columns that are factorised at a time: 8 MB in float64.
-CHUNK_CELLS = 1 << 20
+# Numbers in the matrices of the columns that are factorised at a time: 2 MB in float64.
+CHUNK_CELLS = 1 << 18
 _KUU = "The kernel matrix of the inducing inputs"
 _B = "The kernel matrix of a column's observed rows"
 
