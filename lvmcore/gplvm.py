@@ -110,7 +110,7 @@ class GPLatentVariableModel(LatentVariableModel):
             return mean, variance + noise, noise
 
     def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Moments of y = f(x) + ε under all places that the cells of a row leave open."""
+        """Moments of y = f(x) + ε, the sd widened by ``interval_scale_``."""
         with torch.no_grad():
             mean, variance = fill_rows(self._decoder, Y, *self._fitted_rows())
             if self._interval_scale is not None:
