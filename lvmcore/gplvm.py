@@ -130,6 +130,12 @@ class GPLatentVariableModel(LatentVariableModel):
         self._interval_scale = None
         if problem.observed is None:
             return
+        if outcome.stopped:
+            self._note(
+                "The fit was stopped before the intervals of filled cells could be checked: they "
+                "may be too narrow."
+            )
+            return
         generator = torch.Generator().manual_seed(problem.generator.initial_seed())
         held = held_out(problem.observed, generator)
         fewer = replace(

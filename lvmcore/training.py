@@ -36,11 +36,13 @@ class Outcome:
         objective: the bound at the parameters that were kept, total nats; NaN without a bound.
         history: every step.
         converged: True where the bound had stopped rising before the steps ran out.
+        stopped: the callback ended it, for somebody who does not want to wait.
     """
 
     objective: float
     history: tuple[FitStep, ...]
     converged: bool
+    stopped: bool = False
 
 
 def report_once(callback: Callback | None, began: float, objective: float = math.nan) -> Outcome:
@@ -228,6 +230,7 @@ class _Run:
     def run(self, draws: int) -> Outcome:
         iteration = self._restore()
         over = iteration > 0 and self._finished(iteration - 1)
+        stopped = False
         while not over and iteration < self.schedule.max_iter:
             try:
                 values = self._step(iteration)
@@ -241,11 +244,11 @@ class _Run:
             stopped = self._report(iteration, values)
             self._keep(iteration + 1, now=stopped)
             if stopped:
-                draws = 1  # who stops a fit does not want to wait
+                draws = 1
                 break
             over = self._finished(iteration)
             iteration += 1
-        return Outcome(self._final(draws), tuple(self.history), self.converged)
+        return Outcome(self._final(draws), tuple(self.history), self.converged, stopped)
 
     def _step(self, iteration: int) -> dict[str, float]:
         """One Adam step; returns the terms at the parameters before it."""

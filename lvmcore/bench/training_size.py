@@ -1,8 +1,8 @@
 """Figure 6 of the LDGD paper: accuracy on unseen rows against the number of rows in the fit.
 
 LDGD and Fast LDGD beside a supervised variational autoencoder with the same kind of encoder, all
-with the settings that they advise for a table of that size. Each seed draws its own rows to fit and its own rows to be scored on, the
-same for the three models.
+with the settings that they advise for a table of that size. Each seed draws its own rows to fit and
+its own rows to be scored on, the same for the three models.
 """
 
 from __future__ import annotations

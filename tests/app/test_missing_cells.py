@@ -47,11 +47,20 @@ def test_rows_that_lack_cells_are_on_the_map_and_can_be_looked_at(
     assert any("Row 2" in str(text.value) for text in page.main.markdown)
 
 
+def measured(run: str) -> None:
+    """Wait until a run that has ended is measured: until then its process still writes."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while services.store().get(run).stage != "finished":
+        assert time.monotonic() < deadline, "the run has not been measured"
+        time.sleep(0.1)
+
+
 def test_a_run_from_before_its_model_took_missing_cells_keeps_its_rows(
     holed: Dataset, wait: Wait
 ) -> None:
     run = services.start_fit(holed, "ppca", {"n_components": 1})
     wait(run)
+    measured(run)
     path = services.store().folder(run) / "embedding.parquet"
     complete = holed.complete_rows().row_ids.tolist()
     frame = pd.read_parquet(path)
@@ -65,10 +74,7 @@ def test_held_out_rows_measure_the_intervals(holed: Dataset, wait: Wait) -> None
     rows[::4] = True
     run = services.start_fit(replace(holed, held_out=rows), "ppca", {"n_components": 2})
     wait(run)
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while services.store().get(run).stage != "finished":  # it is still measured
-        assert time.monotonic() < deadline, "the run has not been measured"
-        time.sleep(0.1)
+    measured(run)
     metrics = services.store().get(run).metrics
     assert 0.6 < metrics["cells_coverage_90"].value <= 1.0
     assert "hidden and predicted from its others" in metrics["cells_coverage_90"].protocol

@@ -188,3 +188,16 @@ def test_a_fit_without_gaps_has_no_intervals_to_widen() -> None:
     assert model.interval_scale_.max() > 1
     model.fit(whole)
     np.testing.assert_array_equal(model.interval_scale_, np.ones(15))
+
+
+def test_who_stops_a_fit_does_not_wait_for_the_check() -> None:
+    whole, hidden = spiky(5)
+    seen = np.where(hidden, np.nan, whole)
+    model = BayesianGPLVM(n_components=2, max_iter=60).fit(
+        seen, callback=lambda step: step.iteration == 3
+    )
+    assert len(model.history_) == 3
+    assert model.notes_[-1].startswith("The fit was stopped before the intervals")
+    np.testing.assert_array_equal(model.interval_scale_, np.ones(15))
+    shortest = BayesianGPLVM(n_components=2, max_iter=1).fit(seen)
+    assert (shortest.interval_scale_ >= 1).all()
