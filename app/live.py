@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.colouring import MISSING, OTHER, Categories
-from app.figures.theme import category, ink
+from app.figures.theme import accent, category, ink, path_colours
 from app.words import shortened, told_apart
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ ROUND, DASHES = 8, ("solid", "dashed", "dotted")
 
 #: What ECharts calls the markers of the figures' categories.
 SYMBOLS = {"circle": "circle", "diamond": "diamond", "square": "rect", "triangle-up": "triangle"}
-ACCENT, ACCENT_ON_DARK = "#0E7C7B", "#4FB3B1"
 
 
 def decimate(values: NDArray[np.float64], limit: int = MAX_POINTS) -> NDArray[np.intp]:
@@ -92,7 +91,7 @@ def bound_chart(steps: Sequence[FitStep], *, dark: bool = False) -> Options:
         ECharts options.
     """
     values = np.array([step.objective for step in steps])
-    line = _line("bound", steps, values) | {"color": _accent(dark)}
+    line = _line("bound", steps, values) | {"color": accent(dark)}
     options = _curves([line])
     options["yAxis"]["name"] = "bound (ELBO), nats"
     return options
@@ -111,7 +110,7 @@ def terms_chart(steps: Sequence[FitStep], *, dark: bool = False) -> Options:
     names = list(steps[-1].terms) if steps else []
     titles = told_apart(shortened(name, 60) for name in names)
     lines = []
-    for name, title, colour in zip(names, titles, _colours(len(names), dark), strict=True):
+    for name, title, colour in zip(names, titles, path_colours(len(names), dark), strict=True):
         values = np.array([step.terms.get(name, np.nan) for step in steps])
         lines.append(_line(title, steps, values) | {"color": colour})
     options = _curves(lines)
@@ -169,7 +168,7 @@ def divergence_chart(steps: Sequence[FitStep], *, dark: bool = False) -> Options
     """
     (name,) = steps[-1].terms
     values = np.array([step.terms.get(name, np.nan) for step in steps])
-    options = _curves([_line(name, steps, values) | {"color": _accent(dark)}])
+    options = _curves([_line(name, steps, values) | {"color": accent(dark)}])
     options["yAxis"]["name"] = f"{name}, nats"
     return options
 
@@ -234,7 +233,7 @@ def relevance_chart(snapshot: Snapshot, *, dark: bool = False) -> Options:
             "color": colour,
             "barMaxWidth": 28,
         }
-        for path, title, colour in zip(paths, titles, _colours(len(paths), dark), strict=True)
+        for path, title, colour in zip(paths, titles, path_colours(len(paths), dark), strict=True)
     ]
     category = {**_axis("latent dimension", grid=False), "type": "category"}
     category["data"] = [str(dimension + 1) for dimension in range(size)]
@@ -330,12 +329,3 @@ def _grid() -> Options:
 
 def _legend() -> Options:
     return {"type": "scroll", "top": 0, "left": 64, "right": 8, "itemHeight": 10, "itemWidth": 14}
-
-
-def _accent(dark: bool) -> str:
-    return ACCENT_ON_DARK if dark else ACCENT
-
-
-def _colours(n: int, dark: bool) -> list[str]:
-    """Colours of lines and bars: the accent first, then those of categories."""
-    return [_accent(dark), *(category(code, dark)[0] for code in range(1, n))][:n]

@@ -12,9 +12,8 @@ from plotly.subplots import make_subplots
 
 from app.axes import Axes
 from app.exploring import INTERVAL_SD, Reconstruction
-from app.figures.theme import ACCENT, SECOND, escape, ink, ramp, template, veil
+from app.figures.theme import ACCENT, escape, ink, path_colours, ramp, template, veil
 from app.words import number, shortened
-from lvmcore.runs.looks import OKABE_ITO
 
 __all__ = ["image_figure", "reconstruction_figure", "relevance_figure"]
 
@@ -24,8 +23,6 @@ FloatArray = NDArray[np.float64]
 MOST_LINES = 40
 _LINE_PX = 26
 _LEGEND_PX = 20
-#: Colours of the paths to further label columns.
-_FURTHER = tuple(colour for colour in OKABE_ITO if colour not in (ACCENT, SECOND))
 
 
 def relevance_figure(share: Mapping[str, FloatArray], axes: Axes, *, dark: bool) -> go.Figure:
@@ -37,7 +34,8 @@ def relevance_figure(share: Mapping[str, FloatArray], axes: Axes, *, dark: bool)
         dark: whether the page is dark.
     """
     figure = go.Figure()
-    for (path, values), colour in zip(share.items(), _colours(len(share)), strict=True):
+    colours = path_colours(len(share), dark)
+    for (path, values), colour in zip(share.items(), colours, strict=True):
         dimensions = np.arange(1, len(values) + 1)
         on_map = np.isin(dimensions - 1, [axis for axis in axes if axis is not None])
         figure.add_bar(
@@ -58,10 +56,6 @@ def relevance_figure(share: Mapping[str, FloatArray], axes: Axes, *, dark: bool)
         yaxis={"title": {"text": "share, %"}, "range": [0, 100], "fixedrange": True},
     )
     return figure
-
-
-def _colours(n: int) -> list[str]:
-    return [(ACCENT, SECOND, *_FURTHER)[i % (2 + len(_FURTHER))] for i in range(n)]
 
 
 def reconstruction_figure(

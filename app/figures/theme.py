@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 from dataclasses import dataclass
 from functools import cache
 
@@ -13,12 +14,12 @@ from lvmcore.runs.looks import OKABE_ITO, SHAPES
 __all__ = [
     "ACCENT",
     "NUMBERS",
-    "SECOND",
     "Ink",
     "accent",
     "category",
     "escape",
     "ink",
+    "path_colours",
     "ramp",
     "template",
     "veil",
@@ -26,8 +27,6 @@ __all__ = [
 
 ACCENT = "#0E7C7B"
 _ACCENT_DARK = "#4FB3B1"
-#: The second path's bars, beside the accent.
-SECOND = "#E69F00"
 
 #: cividis, from its dark end.
 _CIVIDIS = (
@@ -71,6 +70,15 @@ def ink(dark: bool) -> Ink:
 def accent(dark: bool) -> str:
     """The accent, for what is drawn: on a dark page it is lighter."""
     return _ACCENT_DARK if dark else ACCENT
+
+
+def path_colours(n: int, dark: bool) -> list[str]:
+    """Colours of paths and of the bound's parts: the accent, then those least like it first."""
+    codes = itertools.cycle((1, 0, *range(2, len(OKABE_ITO))))
+    return [
+        accent(dark),
+        *(category(code, dark)[0] for code in itertools.islice(codes, max(0, n - 1))),
+    ][:n]
 
 
 def veil(dark: bool) -> str:
