@@ -109,9 +109,9 @@ def colours(dataset: Dataset) -> dict[str, str]:
     for label in dataset.label_columns:
         options[label_colour(dataset, label)] = f"label: {shortened(label)}"
     options |= {f"column {name}": shortened(name) for name in map(str, dataset.frame.columns)}
-    return (
-        {**options, "": _ONE_COLOUR} if dataset.labels is not None else {"": _ONE_COLOUR, **options}
-    )
+    nothing = {"": _ONE_COLOUR}
+    found = {**options, **nothing} if dataset.labels is not None else {**nothing, **options}
+    return dict(zip(found, told_apart(found.values()), strict=True))
 
 
 def label_colour(dataset: Dataset, label: str) -> str:

@@ -12,7 +12,7 @@ import streamlit as st
 from app import intake, services, state
 from app.opened import Opened
 from app.state import NewTable, Reading, Upload
-from app.words import count, listed, markdown, shortened
+from app.words import count, listed, markdown, shortened, told_apart
 from lvmcore.data import Matching, Table
 from lvmcore.errors import LatentboardError
 
@@ -99,17 +99,20 @@ def _roles(opened: Opened, table: Table, proposed: Roles) -> Roles:
 
 def _labels(opened: Opened, table: Table, proposed: Roles) -> list[str]:
     """Which columns of the file hold labels that the model learned from."""
-    return st.multiselect(
+    titles = told_apart(shortened(name) for name in proposed.labels)
+    places = list(range(len(titles)))
+    chosen = st.multiselect(
         "Labels to compare with",
-        list(proposed.labels),
-        default=list(proposed.labels),
-        format_func=shortened,
+        places,
+        default=places,
+        format_func=titles.__getitem__,
         placeholder="none",
         disabled=not proposed.labels,
         key=_key(opened.run, table.digest, "labels"),
         help="Columns of this file that are called as the labels of the fit. They do not decide "
         "where its rows lie.",
     )
+    return [proposed.labels[place] for place in chosen]
 
 
 def _ready(opened: Opened, rows: NewRows) -> None:

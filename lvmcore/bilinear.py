@@ -54,7 +54,13 @@ def row_features(
 
 
 def row_gradients(
-    order: int, gradient: Tensor, mu: Tensor, w: Tensor, square: Tensor, amplitude: Tensor
+    order: int,
+    gradient: Tensor,
+    mu: Tensor,
+    variance: Tensor,
+    w: Tensor,
+    square: Tensor,
+    amplitude: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """From the gradient by the rows' features, [N, 2Q+1], those by μ, S, ℓ² and v."""
     Q = mu.shape[1]
@@ -63,9 +69,11 @@ def row_gradients(
     half = 0.5 * by_constant
     # The gradient by w, divided by k.
     d_w = mu * (inner + half * mu) - 0.5 * by_w
-    change = w * (order * w * d_w + half)
-    d_square = half.sum() / square - change.sum(0)
-    return order * w * inner, -order * change, d_square, order * by_constant.sum() / amplitude
+    pull = order * w.square() * d_w
+    # 1/ℓ² − w is k S w/ℓ²; the difference would lose its digits where ℓ is long.
+    d_square = (half * (order * variance * w)).sum(0) / square - pull.sum(0)
+    d_variance = -order * (pull + half * w)
+    return order * w * inner, d_variance, d_square, order * by_constant.sum() / amplitude
 
 
 def point_features(points: Tensor) -> Tensor:
@@ -138,17 +146,17 @@ class Exponentials:
         self._made = self._keeps
 
     def add(self) -> Tensor:
-        """E summed over its rows, [P], float64."""
-        out = self.right.new_zeros(self.right.shape[1], dtype=torch.float64)
+        """E summed over its rows, [P]."""
+        out = self.right.new_zeros(self.right.shape[1])
         for _, E in self:
-            out += E.sum(0, dtype=torch.float64)
+            out += E.sum(0)
         return out
 
     def weigh(self, Y: Tensor) -> Tensor:
-        """Eᵀ Y, [P, D], float64."""
-        out = self.right.new_zeros((self.right.shape[1], Y.shape[1]), dtype=torch.float64)
+        """Eᵀ Y, [P, D]."""
+        out = self.right.new_zeros((self.right.shape[1], Y.shape[1]))
         for rows, E in self:
-            out += E.T.double() @ Y[rows].double()
+            out.addmm_(E.T, Y[rows])
         return out
 
     def product(self, g: Tensor) -> Tensor:

@@ -225,8 +225,8 @@ class DataTerm:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self.Y = problem.Y
-        self.squares = problem.Y.double().square().sum(0)
+        self.Y = problem.Y.double()
+        self.squares = self.Y.square().sum(0)
         self.cells: ObservedCells | None = None
         if problem.observed is not None:
             self.cells = ObservedCells.of(problem.observed, problem.Y)

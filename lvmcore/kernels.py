@@ -23,7 +23,7 @@ class RBF:
 
     def __call__(self, X: Tensor, X2: Tensor) -> Tensor:
         """Covariances between rows of X [N, Q] and X2 [N2, Q], [N, N2]."""
-        centre = X2.detach().mean(0)
+        centre = (X2 if len(X2) else X).detach().mean(0)
         A, B = (X - centre) / self.lengthscales, (X2 - centre) / self.lengthscales
         square = A.square().sum(1)[:, None] + B.square().sum(1) - 2 * A @ B.T
         return self.variance * (-0.5 * square.clamp_min(0)).exp()

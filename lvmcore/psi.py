@@ -235,14 +235,20 @@ def _sums(
     chunk_cells: int,
 ) -> tuple[Tensor, Tensor]:
     """psi1ᵀY [M, D], and psi2's sum over rows [M, M], or its pairs' over the sets [P, K]."""
+    tensors = (mean, variance, Z, kernel.lengthscales, kernel.variance, Y)
     result: tuple[Tensor, Tensor] = _Sums.apply(  # type: ignore[no-untyped-call]
-        chunk_cells, sets, mean, variance, Z, kernel.lengthscales, kernel.variance, Y
+        chunk_cells,
+        torch.is_grad_enabled(),
+        None if sets is None else sets.double(),
+        *(tensor.double() for tensor in tensors),
     )
     return result
 
 
 class _Sums(torch.autograd.Function):
-    """Sums of psi1 times the data and of psi2 over rows, in float64, and their gradients by hand.
+    """Sums of psi1 times the data and of psi2 over rows, and their gradients by hand.
+
+    All of it is in float64: what float32 loses in psi2, the root of Kuu would make large.
 
     With E = exp(left @ right) summed as EᵀY and G the sum's gradient, dE = Y Gᵀ,
     d left = (E ∘ dE) rightᵀ and d right = leftᵀ (E ∘ dE), some rows at a time. The backward pass
@@ -251,15 +257,15 @@ class _Sums(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, chunk_cells: int, sets: Tensor | None, *tensors: Tensor
+        ctx: Any, chunk_cells: int, keeps: bool, sets: Tensor | None, *tensors: Tensor
     ) -> tuple[Tensor, Tensor]:
         mean, variance, Z, lengthscales, amplitude, Y = tensors
         square = lengthscales.square()
         centre = Z.mean(0)
         mu, z = mean - centre, Z - centre
         middle, distance = _middles(z, square)
-        decay = (-0.25 * distance).double().exp()
-        keeps = any(ctx.needs_input_grad)
+        decay = (-0.25 * distance).exp()
+        keeps = keeps and any(ctx.needs_input_grad)
 
         left, w1 = row_features(1, mu, variance, square, amplitude)
         ctx.first = Exponentials(left, point_features(z), chunk_cells, keeps=keeps)
@@ -267,29 +273,30 @@ class _Sums(torch.autograd.Function):
         ctx.second = Exponentials(left, point_features(middle), chunk_cells, keeps=keeps)
         psi1Y = ctx.first.weigh(Y)
         psi2 = _each_pair(ctx.second.add() if sets is None else ctx.second.weigh(sets), decay)
-        ctx.save_for_backward(mu, z, middle, lengthscales, amplitude, Y, sets, w1, w2, decay, psi2)
+        ctx.save_for_backward(*tensors, sets, mu, z, middle, w1, w2, decay, psi2)
         return psi1Y, full_from_pairs(psi2, len(Z)) if sets is None else psi2
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
-        mu, z, middle, lengthscales, amplitude, Y, sets, w1, w2, decay, psi2 = ctx.saved_tensors
+        _, variance, _, lengthscales, amplitude, Y, sets, *found = ctx.saved_tensors
+        mu, z, middle, w1, w2, decay, psi2 = found
         square = lengthscales.square()
         g1, g2 = cotangents
-        d_Y = ctx.first.product(g1.to(mu)) if ctx.needs_input_grad[7] else None
+        d_Y = ctx.first.product(g1) if ctx.needs_input_grad[8] else None
 
-        d_left, d_right = ctx.first.weighed_gradients(Y, g1.to(mu))
+        d_left, d_right = ctx.first.weighed_gradients(Y, g1)
         d_mu, d_variance, d_square, d_amplitude = row_gradients(
-            1, d_left, mu, w1, square, amplitude
+            1, d_left, mu, variance, w1, square, amplitude
         )
         d_z = point_gradient(d_right, z)
 
         if sets is None:
             g2 = pairs_from_full(g2 + g2.T - g2.diagonal().diag())
-            d_left, d_right = ctx.second.added_gradients((g2 * decay).to(mu))
+            d_left, d_right = ctx.second.added_gradients(g2 * decay)
         else:
-            d_left, d_right = ctx.second.weighed_gradients(sets, _each_pair(g2, decay).to(mu))
-        gradients = row_gradients(2, d_left, mu, w2, square, amplitude)
+            d_left, d_right = ctx.second.weighed_gradients(sets, _each_pair(g2, decay))
+        gradients = row_gradients(2, d_left, mu, variance, w2, square, amplitude)
         d_mu += gradients[0]
         d_variance += gradients[1]
         d_square += gradients[2]
@@ -298,14 +305,14 @@ class _Sums(torch.autograd.Function):
         d_z += 0.5 * (d_middle.sum(1) + d_middle.diagonal().T)
 
         # By the squared distances of the pairs, Σ_q (z_q − z'_q)²/ℓ_q².
-        product = (g2 * psi2).to(mu)
+        product = g2 * psi2
         by_distance = -0.25 * (product if sets is None else product.sum(1))
         full = full_from_pairs(by_distance, len(z))
         pull = full.sum(1, keepdim=True) * z - full @ z
         d_z += 2 * pull / square
         d_square -= (z * pull).sum(0) / square.square()
         d_lengthscales = 2 * lengthscales * d_square
-        return None, None, d_mu, d_variance, d_z, d_lengthscales, d_amplitude, d_Y
+        return None, None, None, d_mu, d_variance, d_z, d_lengthscales, d_amplitude, d_Y
 
 
 def _each_pair(values: Tensor, factors: Tensor) -> Tensor:

@@ -187,10 +187,13 @@ def agreement(run: str) -> pd.DataFrame | None:
     Returns:
         Columns ``row_id``, ``disagreement`` and ``neighbour_agreement``, in the order of its map.
     """
-    job = server.store().get(run)
-    if "disagreement" not in job.metrics:  # written after the table
+    known = server.store().get(run).metrics.get("disagreement")  # written after the table
+    if known is None or known.value is None:
         return None
-    return made_table(run, "agreement")
+    try:
+        return made_table(run, "agreement")
+    except DataError:  # gone from the run's folder
+        return None
 
 
 def kept_start(run: str) -> int:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lvmcore.data.columns import Column, ColumnType
 from lvmcore.data.dataset import Dataset, labels_as_text
-from lvmcore.data.holdout import hold_out_rows
+from lvmcore.data.holdout import hold_out_rows, strata_of, with_a_row_of_each
 from lvmcore.data.propose import propose_image_shape
 from lvmcore.data.transforms import check_log1p, check_one_hot, one_hot_features
 from lvmcore.errors import DataError
@@ -66,9 +66,10 @@ def build_dataset(table: "Table", choice: Choice, *, name: str | None) -> Datase
     columns = {name: labels_as_text(frame[name]) for name in choice.labels}
     for label, column in columns.items():
         _note_labels(column, label, notes, several=len(columns) > 1)
-    held_out = hold_out_rows(
-        len(keep), _together(list(columns.values())), choice.hold_out, choice.hold_out_seed
-    )
+    labels = list(columns.values())
+    strata = strata_of(labels, choice.hold_out)
+    drawn = hold_out_rows(len(keep), strata, choice.hold_out, choice.hold_out_seed)
+    held_out = with_a_row_of_each(drawn, labels)
     _note_held_out(held_out, choice, notes)
     X = np.ascontiguousarray(matrix[keep])
     X[:, log1p] = np.log1p(X[:, log1p])
@@ -238,15 +239,6 @@ def rows_to_keep(
             "Leave out the columns with infinite values."
         )
     return np.flatnonzero(keep)
-
-
-def _together(columns: Sequence[NDArray[np.object_]]) -> NDArray[np.object_] | None:
-    """The labels of each row as one, where there are several columns; None without labels."""
-    if len(columns) < 2:
-        return columns[0] if columns else None
-    joint = np.empty(len(columns[0]), dtype=object)
-    joint[:] = [repr(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
-    return joint
 
 
 def _note_labels(

@@ -1,11 +1,13 @@
 """Which rows are kept out of a fit, to measure it with."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from lvmcore.errors import DataError
 
-__all__ = ["MOST_HELD_OUT", "hold_out_rows"]
+__all__ = ["MOST_HELD_OUT", "hold_out_rows", "strata_of", "with_a_row_of_each"]
 
 #: The largest share of rows that can be held out.
 MOST_HELD_OUT = 0.5
@@ -53,6 +55,41 @@ def hold_out_rows(
     for stratum, count in enumerate(counts.tolist()):
         members = np.flatnonzero(strata == stratum)
         held[rng.choice(members, count, replace=False)] = True
+    return held
+
+
+def strata_of(columns: Sequence[NDArray[np.object_]], share: float) -> NDArray[np.object_] | None:
+    """What to draw by the same share where there are label columns: the combinations of classes.
+
+    The rows of a combination that is too rare to hold one out go by their first label.
+
+    Args:
+        columns: labels of each row, None where missing, [N] each.
+        share: of the rows that is held out.
+
+    Returns:
+        The stratum of each row, [N]; None without labels.
+    """
+    if len(columns) < 2:
+        return columns[0] if columns else None
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    joint = np.array([repr(row) for row in rows], dtype=object)
+    _, strata, sizes = np.unique(joint.astype(str), return_inverse=True, return_counts=True)
+    rare = share * sizes[strata] < 1
+    joint[rare] = [f"rare, {label!r}" for label in columns[0][rare].tolist()]
+    return joint
+
+
+def with_a_row_of_each(
+    held: NDArray[np.bool_], columns: Sequence[NDArray[np.object_]]
+) -> NDArray[np.bool_]:
+    """The rows held out, less one of each class that would have none left in the fit, [N]."""
+    held = held.copy()
+    for labels in columns:
+        for name in sorted({label for label in labels.tolist() if label is not None}):
+            rows = np.flatnonzero(labels == name)
+            if held[rows].all():
+                held[rows[0]] = False
     return held
 
 

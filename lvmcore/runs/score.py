@@ -12,6 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from lvmcore.base import Capabilities, LatentVariableModel
 from lvmcore.data import Dataset
+from lvmcore.data.holdout import with_a_row_of_each
 from lvmcore.errors import DataError, UnsupportedError
 from lvmcore.runs.heldout import measure_held_out
 from lvmcore.runs.labels import label_columns
@@ -51,6 +52,8 @@ def split(dataset: Dataset, model: type[LatentVariableModel]) -> tuple[Dataset, 
     rng = np.random.default_rng(SEED)
     for rows in _strata(dataset):
         held[rng.permutation(rows)[: round(SHARE * len(rows))]] = True
+    if model.capabilities.several_labels:
+        held = with_a_row_of_each(held, list(dataset.label_columns.values())[1:])
     if not held.any():
         raise DataError(
             f"{len(dataset)} rows are too few to hold out a fifth of each class: expected a class "

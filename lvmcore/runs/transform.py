@@ -116,8 +116,8 @@ def _roles(
     elif roles.row_id is not None:
         _say(console, f"Row id: {roles.row_id}, by its looks (--row-id or --no-row-id decide).")
     if arguments.label is not None or arguments.no_label:
-        first, *others = arguments.label or [None]
-        roles = replace(roles, label=first, more_labels=tuple(dict.fromkeys(others)))
+        first, *others = dict.fromkeys(arguments.label or [None])
+        roles = replace(roles, label=first, more_labels=tuple(others))
     elif roles.labels:
         named = ", ".join(roles.labels)
         _say(console, f"Label: {named}, as in the fit (--label or --no-label decide).")

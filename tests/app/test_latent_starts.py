@@ -7,6 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import agreeing, live, services
+from app.services import maps
 from app.words import number
 from lvmcore.data import Dataset
 from lvmcore.results import FitStep
@@ -81,6 +82,22 @@ def test_the_point_says_how_far_its_own_row_is_apart(open_page: OpenPage, severa
     assert rows is not None
     assert f"{rows['neighbour_agreement'].iloc[4]:.0%} of its nearest rows" in said
     assert any("radii of the map apart" in caption.value for caption in page.caption)
+
+
+def test_a_run_whose_table_of_starts_is_gone_shows_its_map(
+    open_page: OpenPage, several: str
+) -> None:
+    path = services.store().folder(several) / "agreement.parquet"
+    kept = path.read_bytes()
+    path.unlink()
+    maps.forget()
+    try:
+        page = open_page("latent", run=several)
+        assert not page.exception
+        assert agreeing.TITLE not in box(page, "Colour").options
+    finally:
+        path.write_bytes(kept)
+        maps.forget()
 
 
 def test_a_run_with_one_start_says_nothing_of_starts(open_page: OpenPage, single: str) -> None:

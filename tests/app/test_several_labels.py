@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import cards, learning, live, navigation, services, state
+from app import atlas, cards, learning, live, navigation, services, state
 from app.cards import Shape, card_of, refusal
 from app.exploring import Ask, heatmap, reconstruct
 from app.figures.panels import relevance_figure
@@ -251,13 +251,37 @@ def test_names_of_labels_are_no_markdown(shared_home: Any, open_page: OpenPage, 
     assert [text for text in shown if "http" in text]
 
 
+def test_labels_that_begin_alike_are_told_apart(open_page: OpenPage, shared_home: Any) -> None:
+    del shared_home  # where it is kept
+    alike = [f"diagnosis of the patient at the visit in the year {year}" for year in (2019, 2020)]
+    rows = frame().rename(columns={"species": alike[0], "sex": alike[1]})
+    features = ["length", "width", "mass", "depth"]
+    dataset = Table.from_frame(rows, name="alike").dataset(features=features, label=alike)
+    colours = atlas.colours(dataset)
+    assert len(set(colours.values())) == len(colours)
+    found = services.start_fit(dataset, "ldgd", {"n_components": 2, "max_iter": 5})
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not services.store().get(found).has_model:
+        assert time.monotonic() < deadline, "the fit has not ended"
+        time.sleep(0.1)
+    page = upload(open_page("new_rows", run=found), state.widget("new_rows", "upload"), rows)
+    for _ in range(2):
+        labels = choice(page, "multiselect", "Labels to compare with")
+        assert len(set(labels.options)) == 2
+        assert labels.value == [0, 1]
+        page.run()
+        assert not page.exception
+
+
 def test_new_rows_are_looked_at_by_one_label_at_a_time(
     open_page: OpenPage, run: str, wait: Wait
 ) -> None:
     new = frame(30, seed=4).rename(columns={"sex": "Sex"})
     page = upload(open_page("new_rows", run=run), state.widget("new_rows", "upload"), new)
     assert not page.exception
-    assert choice(page, "multiselect", "Labels to compare with").value == ["species", "Sex"]
+    labels = choice(page, "multiselect", "Labels to compare with")
+    assert labels.options == ["species", "Sex"]
+    assert labels.value == [0, 1]
     (button,) = [one for one in page.main.button if one.label == "Place on the map"]
     button.click().run()
     assert wait(page.query_params["rows"]).status == "done"

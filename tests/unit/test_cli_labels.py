@@ -53,6 +53,8 @@ def test_new_rows_are_compared_with_the_labels_asked_for(file: Path, tmp_path: P
     place = ["transform", str(folder), str(file), "--out", str(out)]
     assert cli.main([*place, "--label", "size"]) == 0
     assert [name for name in pd.read_parquet(out) if name.endswith(": label")] == ["size: label"]
+    assert cli.main([*place, "--label", "size", "--label", "size"]) == 0
+    assert [name for name in pd.read_parquet(out) if name.endswith(": label")] == ["size: label"]
     assert cli.main([*place, "--no-label"]) == 0
     assert not [name for name in pd.read_parquet(out) if name.endswith(": label")]
 

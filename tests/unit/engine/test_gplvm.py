@@ -156,3 +156,13 @@ def test_score_of_a_folded_map_misses_no_fold(rng: np.random.Generator) -> None:
     ours, exact = scores(curve + 0.3 * rng.normal(size=curve.shape))
     np.testing.assert_allclose(ours, exact, atol=0.25)
     assert ours.mean() == pytest.approx(exact.mean(), abs=0.06)
+
+
+def test_a_fit_in_float32_is_the_fit_in_float64() -> None:
+    rng = np.random.default_rng(0)
+    latent = rng.standard_normal((200, 2))
+    X = np.tanh(latent @ rng.standard_normal((2, 12))) + 0.1 * rng.standard_normal((200, 12))
+    settings = {"n_components": 6, "n_inducing": 15, "max_iter": 300, "random_state": 0}
+    single = BayesianGPLVM(**settings, dtype="float32").fit(X)
+    double = BayesianGPLVM(**settings).fit(X)
+    assert single.elbo_ == pytest.approx(double.elbo_, abs=0.01 * X.size)

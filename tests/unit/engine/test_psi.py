@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from lvmcore import bilinear
 from lvmcore.kernels import RBF, Linear
 from lvmcore.psi import PsiSums, psi0, psi1, psi2_contraction, psi_sums, sampled_sums
 from tests.unit.engine.small import Small, small_problem
@@ -225,3 +226,31 @@ def test_sums_from_draws_average_to_those_in_closed_form(kind: str) -> None:
     )
     error = found.std(0) / len(found) ** 0.5
     assert bool(((found.mean(0) - wanted).abs() <= ERRORS * error + 1e-9).all())
+
+
+def test_the_gradient_by_a_long_lengthscale_keeps_its_digits_in_float32() -> None:
+    p = small_problem()
+    grads = []
+    for dtype in (torch.float64, torch.float32):
+        ell = torch.full((2,), 3000.0, dtype=dtype, requires_grad=True)
+        kernel = RBF(torch.tensor(1.3, dtype=dtype), ell)
+        parts = [tensor.to(dtype) for tensor in (p.mean, p.variance, p.Z, p.Y)]
+        sums = psi_sums(kernel, *parts)
+        grads.append(torch.autograd.grad(sums.psi1Y.sum() + sums.psi2.sum(), ell)[0].double())
+    torch.testing.assert_close(grads[1], grads[0], rtol=1e-4, atol=0)
+
+
+def test_nothing_is_kept_where_no_gradient_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = []
+    inside = bilinear.Exponentials.__init__
+
+    def watched(*arguments: object, keeps: bool) -> None:
+        kept.append(keeps)
+        inside(*arguments, keeps=keeps)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(bilinear.Exponentials, "__init__", watched)
+    inputs = leaves(small_problem())
+    with torch.no_grad():
+        sums_of(inputs, 20)
+    sums_of(inputs, 20)
+    assert kept == [False, False, True, True]

@@ -390,3 +390,15 @@ def test_a_score_wants_a_label_for_each_column() -> None:
     fitted = LDGD(**SMALL | {"max_iter": 2}).fit(X, y)
     with pytest.raises(DataError, match=r"expected \(60, 2\).*kind, size"):
         fitted.score(X, y["kind"])
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "softmax"])
+def test_batches_without_a_labelled_row_do_no_harm(likelihood: str) -> None:
+    X, labels = rows(400)
+    labels = labels.astype(object)
+    labels.loc[8:, "size"] = None
+    settings = SMALL | {"batch_size": 32, "max_iter": 60, "likelihood": likelihood}
+    model = FastLDGD(**settings).fit(X, labels)
+    assert np.isfinite(model.elbo_)
+    kinds = np.asarray(model.predict(X))[:, 0]
+    assert np.mean(kinds == labels["kind"]) > 0.8

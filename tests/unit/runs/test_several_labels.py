@@ -18,6 +18,7 @@ from lvmcore.runs.folder import JobFolder
 from lvmcore.runs.labels import label_columns, most_classes
 from lvmcore.runs.newrows import Roles, new_rows, propose_roles
 from lvmcore.runs.placing import decided, labels_of, of_label, place
+from lvmcore.runs.score import split
 from lvmcore.runs.snippet import snippet
 from tests.unit.runs.fitting import ran
 
@@ -266,3 +267,28 @@ def test_a_model_of_one_label_compares_with_one(table: Table) -> None:
     model = LDGD(**SMALL | {"max_iter": 2}).fit(X, rows.y)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="learned from one label column, and 2 were chosen"):
         new_rows(model, table, rows, Roles(label="kind", more_labels=("size",)))
+
+
+def test_a_fit_to_the_rest_is_left_a_row_of_each_class_of_each_label() -> None:
+    table = frame()
+    for rare in range(0, 60, 3):
+        table["size"] = np.where(np.arange(60) == rare, "big", "small")
+        dataset = Table.from_frame(table).dataset(label=["kind", "size"])
+        kept, held = split(dataset, LDGD)
+        assert kept.classes_of("size") == ("big", "small")
+        assert 11 <= len(held) <= 12
+
+
+def test_rare_combinations_are_held_out_too() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((300, 3)), columns=["p", "q", "r"])
+    for name in ("a", "b"):
+        table[name] = [f"{name}{i}" for i in rng.integers(0, 30, 300)]
+    found = Table.from_frame(table).dataset(
+        label=["a", "b"], features=["p", "q", "r"], hold_out=0.2
+    )
+    assert found.held_out is not None
+    assert 56 <= found.held_out.sum() <= 60
+    kept = found.subset(~found.held_out)
+    for name in ("a", "b"):
+        assert kept.classes_of(name) == found.classes_of(name)
