@@ -158,7 +158,8 @@ def labels_of(frame: pd.DataFrame) -> list[str]:
     names = [str(name) for name in frame.columns]
     if ends in names:
         return [""]
-    return [name.removesuffix(f": {ends}") for name in names if name.endswith(f": {ends}")]
+    found = [name.removesuffix(f": {ends}") for name in names if name.endswith(f": {ends}")]
+    return [name for name in found if f"{name}: probability" in names]  # no class called so
 
 
 def of_label(frame: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -165,4 +165,4 @@ def test_a_fit_in_float32_is_the_fit_in_float64() -> None:
     settings = {"n_components": 6, "n_inducing": 15, "max_iter": 300, "random_state": 0}
     single = BayesianGPLVM(**settings, dtype="float32").fit(X)
     double = BayesianGPLVM(**settings).fit(X)
-    assert single.elbo_ == pytest.approx(double.elbo_, abs=0.01 * X.size)
+    assert single.elbo_ == pytest.approx(double.elbo_, abs=0.1)
