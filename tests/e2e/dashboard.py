@@ -221,8 +221,16 @@ class Dashboard:
 
     def curves(self, name: str) -> dict[str, list[list[float]]]:
         """Steps and values of the lines of a chart, by their names."""
-        lines = self.chart(name).evaluate(_SPEC)["series"]
-        return {line["name"]: line["data"] for line in lines}
+        # React may be putting another chart in this one's place: a node let go of has no option.
+        spec = self.page.wait_for_function(
+            f"""(name) => {{
+              const chart = document.querySelector(`[aria-label="${{name}}"]`);
+              return chart && chart.querySelector("canvas") && ({_SPEC})(chart);
+            }}""",
+            arg=name,
+            timeout=PATIENCE_MS,
+        ).json_value()
+        return {line["name"]: line["data"] for line in spec["series"]}
 
     def along(self, name: str, title: str) -> None:
         """Wait until the horizontal axis of a chart is called so."""
