@@ -31,6 +31,7 @@ from lvmcore.errors import ConfigError, DataError, UnsupportedError
 from lvmcore.labels import ClassLabels, encode_columns, names_of_columns
 from lvmcore.parameters import Parameter, check_settings, is_array, parameters_of
 from lvmcore.results import Callback, FitStep, LabelPredictive, Posterior, Predictive
+from lvmcore.rows import HeldRows, TableRows
 from lvmcore.standardise import Standardiser
 from lvmcore.training import Outcome
 
@@ -80,23 +81,31 @@ class Problem:
     """What a model's ``_fit`` gets: everything checked, standardised and on the device.
 
     Attributes:
-        Y: standardised data without its constant columns, [N, D]; 0, the mean, where missing.
+        table: standardised data without its constant columns, [N, D].
         labels: the label columns, codes [N] each; several only for models that take several, none
             for those that use no labels.
         n_components: Q, decided.
         generator: the fit's only source of randomness (CPU generator).
         callback: called at every step; True stops the fit.
         checkpoint: what the fit goes on from and leaves for the next; None keeps none.
-        observed: True where a cell of Y is observed, [N, D]; None where every one is.
     """
 
-    Y: Tensor
+    table: TableRows
     labels: tuple[ClassLabels, ...]
     n_components: int
     generator: torch.Generator
     callback: Callback | None
     checkpoint: Checkpoint | None = None
-    observed: Tensor | None = None
+
+    @property
+    def Y(self) -> Tensor:
+        """All rows, [N, D]; 0, the mean, where a cell is missing."""
+        return self.table.take(slice(None))[0]
+
+    @property
+    def observed(self) -> Tensor | None:
+        """True where a cell of Y is observed, [N, D]; None where every one is."""
+        return None if self.table.complete else self.table.take(slice(None))[1]
 
 
 def _has_density(model: Any) -> bool:
@@ -186,16 +195,13 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         generator = torch.Generator().manual_seed(self._seed())
         if checkpoint is not None:
             checkpoint.attach(self._fingerprint(data, labels), generator)
-        Y = self._standardiser.transform(data)
-        observed = self._observed(Y)
         problem = Problem(
-            Y=self._to_tensor(np.nan_to_num(Y, nan=0.0)),
+            table=self._held(self._standardiser.transform(data)),
             labels=labels,
             n_components=self._decide_components(data.shape),
             generator=generator,
             callback=callback,
             checkpoint=checkpoint,
-            observed=None if observed.all() else torch.as_tensor(observed).to(self._torch_device()),
         )
         outcome = self._fit(problem)
         for note in () if checkpoint is None else checkpoint.notes:
@@ -519,6 +525,14 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 f"column {self._column_names()[column]}. {type(self).__name__} needs every cell: "
                 "leave such rows or columns out, or fill them first."
             )
+
+    def _held(self, Y: FloatArray) -> HeldRows:
+        """Standardised columns as a fit takes them, NaN where a cell is missing."""
+        observed = self._observed(Y)
+        if observed.all():
+            return HeldRows(self._to_tensor(Y))
+        mask = torch.as_tensor(observed).to(self._torch_device())
+        return HeldRows(self._to_tensor(np.nan_to_num(Y, nan=0.0)), mask)
 
     def _observed(self, Y: FloatArray) -> NDArray[np.bool_]:
         """Which cells of standardised columns are observed, with notes on those that are not."""

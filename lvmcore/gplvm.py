@@ -23,6 +23,7 @@ from lvmcore.intervals import Settled, fill_rows, held_out, interval_scale
 from lvmcore.layers import DataPath, LatentRows
 from lvmcore.relevance import leading_dimensions, shares
 from lvmcore.results import Posterior, Snapshot
+from lvmcore.rows import HeldRows
 from lvmcore.training import Outcome
 from lvmcore.variational import LOG_2PI
 
@@ -90,8 +91,8 @@ class GPLatentVariableModel(LatentVariableModel):
         return to_numpy(self._interval_scale)
 
     def _start_noise(self, problem: Problem) -> Tensor:
-        columns = problem.Y.shape[1] if self.noise == "column" else 1
-        return problem.Y.new_full((columns,), START_NOISE)
+        columns = problem.table.n_columns if self.noise == "column" else 1
+        return problem.table.like.new_full((columns,), START_NOISE)
 
     def _keep_rows(self, rows: LatentRows) -> None:
         self.embedding_ = Posterior(to_numpy(rows.mean), to_numpy(rows.variance))
@@ -128,7 +129,8 @@ class GPLatentVariableModel(LatentVariableModel):
             go_on: fits fewer cells for so many steps, from where the fit ended.
         """
         self._interval_scale = None
-        if problem.observed is None:
+        Y, observed = problem.Y, problem.observed
+        if observed is None:
             return
         if outcome.stopped:
             self._note(
@@ -137,18 +139,17 @@ class GPLatentVariableModel(LatentVariableModel):
             )
             return
         generator = torch.Generator().manual_seed(problem.generator.initial_seed())
-        held = held_out(problem.observed, generator)
+        held = held_out(observed, generator)
         fewer = replace(
             problem,
-            Y=problem.Y.masked_fill(held, 0.0),
-            observed=problem.observed & ~held,
+            table=HeldRows(Y.masked_fill(held, 0.0), observed & ~held),
             generator=generator,
             callback=None,
             checkpoint=None,
         )
         try:
             settled = go_on(fewer, min(SETTLING_STEPS, len(outcome.history) // 10))
-            self._interval_scale = interval_scale(settled, problem.Y, problem.observed, held)
+            self._interval_scale = interval_scale(settled, Y, observed, held)
         except NumericalError as error:
             self._note(f"The intervals of filled cells could not be checked. {error}")
 
@@ -225,11 +226,10 @@ class DataTerm:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self.Y = problem.Y.double()
+        Y, observed = problem.Y, problem.observed
+        self.Y = Y.double()
         self.squares = self.Y.square().sum(0)
-        self.cells: ObservedCells | None = None
-        if problem.observed is not None:
-            self.cells = ObservedCells.of(problem.observed, problem.Y)
+        self.cells = None if observed is None else ObservedCells.of(observed, Y)
 
     @property
     def count(self) -> int:

@@ -15,6 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from lvmcore.rows import ROWS_AT_A_TIME, TableRows
+
 __all__ = ["Encoder", "Network", "fit_line", "network_arrays", "restore_network", "within_reach"]
 
 START_VARIANCE = 0.1
@@ -124,9 +126,9 @@ class Encoder(nn.Module):
         inputs = 2 * n_columns if masked else n_columns
         self.network = Network(inputs, n_hidden, 2 * n_components, like, generator)
 
-    def start(self, Y: Tensor, X: Tensor) -> None:
-        """Start at the straight line that comes nearest to latent positions X of rows Y."""
-        slope, offset = fit_line(within_reach(Y), X)
+    def start(self, table: TableRows, X: Tensor) -> None:
+        """Start at the straight line that comes nearest to latent positions X [N, Q] of rows."""
+        slope, offset = fit_line(table, X, reach=REACH)
         Q = self.n_components
         everywhere = offset.new_full((Q,), math.log(START_VARIANCE))
         whole = torch.cat([slope, torch.zeros_like(slope)], 1)
@@ -148,17 +150,25 @@ def within_reach(Y: Tensor) -> Tensor:
     return Y.clamp(-REACH, REACH)
 
 
-def fit_line(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Least squares with a little ridge: slope [I, K] and offset [K] of inputs ↦ targets."""
-    centre, middle = inputs.mean(0), targets.mean(0)
+def fit_line(
+    inputs: TableRows, targets: Tensor, *, reach: float = math.inf
+) -> tuple[Tensor, Tensor]:
+    """Least squares with a little ridge: slope [I, K] and offset [K] of inputs ↦ targets [N, K].
+
+    Inputs further than ``reach`` from 0 count as this far.
+    """
+    middle = targets.mean(0)
+    sums = [some.clamp(-reach, reach).double().sum(0) for some, _ in inputs.blocks()]
+    centre = torch.stack(sums).sum(0) / len(inputs)
     gram, cross = torch.zeros(()), torch.zeros(())
-    for some, wanted in zip(torch.split(inputs, 4096), torch.split(targets, 4096), strict=True):
-        left = (some - centre).double()
+    wanted = torch.split(targets, ROWS_AT_A_TIME)
+    for (some, _), some_targets in zip(inputs.blocks(), wanted, strict=True):
+        left = some.clamp(-reach, reach).double() - centre
         gram = gram.to(left) + left.T @ left
-        cross = cross.to(left) + left.T @ (wanted - middle).double()
+        cross = cross.to(left) + left.T @ (some_targets - middle).double()
     ridge = RIDGE * gram.diagonal().mean().clamp_min(1e-300)
     slope = torch.linalg.solve(gram + ridge * torch.eye(len(gram)).to(gram), cross)
-    return slope, middle.double() - centre.double() @ slope
+    return slope, middle.double() - centre @ slope
 
 
 def network_arrays(module: nn.Module, prefix: str) -> dict[str, NDArray[Any]]:

@@ -10,7 +10,9 @@ Source: Titsias and Lawrence 2010, section 3.1; the factorised form is ours.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import torch
@@ -42,6 +44,7 @@ __all__ = [
     "psi2_row_contraction",
     "psi_sums",
     "sampled_sums",
+    "sum_of",
 ]
 
 # Cells of psi2 worked on at a time: 1 MB in float64, which a core's cache holds. Threads that share
@@ -150,6 +153,19 @@ def sampled_sums(kernel: Kernel, X: Tensor, Z: Tensor, Y: Tensor) -> PsiSums:
     """
     K = kernel(X, Z).double()
     return PsiSums(kernel.diagonal(X).double().sum(), K.T @ Y.double(), K.T @ K)
+
+
+def sum_of(parts: Iterable[PsiSums]) -> PsiSums:
+    """The sums over all rows from those over parts of them.
+
+    Args:
+        parts: at least one.
+    """
+
+    def added(a: PsiSums, b: PsiSums) -> PsiSums:
+        return PsiSums(a.psi0 + b.psi0, a.psi1Y + b.psi1Y, a.psi2 + b.psi2)
+
+    return reduce(added, parts)
 
 
 def psi0(kernel: Kernel, mean: Tensor, variance: Tensor) -> Tensor:

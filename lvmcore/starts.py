@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -13,7 +13,8 @@ from torch import Tensor
 from lvmcore.base import Problem, to_numpy
 from lvmcore.errors import ConfigError
 from lvmcore.parameters import is_array
-from lvmcore.principal import fit_linear_gaussian
+from lvmcore.principal import LinearGaussian, fit_linear_gaussian
+from lvmcore.rows import TableRows
 
 __all__ = ["pca_start", "perturbed", "start_map"]
 
@@ -21,6 +22,8 @@ FloatArray = NDArray[np.float64]
 
 # Of the start where cells are missing: steps at most, and nats per cell that are worth a step.
 START_STEPS, START_TOLERANCE = 100, 1e-4
+# Rows that these steps look at, at most, and rows worked on at a time otherwise.
+MOST_GAPPED_ROWS, BLOCK_ROWS = 20_000, 1 << 16
 # sd of what stands in for a dimension that a method cannot give.
 SMALL_NOISE = 0.1
 # Rows that isomap and spectral look at: their time grows like the cube of it.
@@ -49,7 +52,7 @@ def start_map(problem: Problem, start: str | ArrayLike, note: Callable[[str], No
     if is_array(start):
         return _given(problem, start)
     if start == "random":
-        return _draws(problem).to(problem.Y)
+        return _draws(problem).to(problem.table.like)
     if start == "pca":
         return pca_start(problem)
     return _by_neighbours(problem, str(start), note)
@@ -68,30 +71,49 @@ def pca_start(problem: Problem) -> Tensor:
     Dimensions beyond the data's rank start as small noise. Where cells are missing, the scores are
     the posterior means of probabilistic principal components fitted to the observed cells.
     """
-    Y, Q = problem.Y, problem.n_components
-    if problem.observed is not None:
-        model, _ = fit_linear_gaussian(
-            Y, problem.observed, Q, max_iter=START_STEPS, tolerance=START_TOLERANCE
-        )
-        scores = model.infer(Y.double(), problem.observed).mean
+    table, Q = problem.table, problem.n_components
+    if not table.complete:
+        model = _linear_gaussian(problem)
+        scores = torch.cat([model.infer(Y.double(), seen).mean for Y, seen in _observed(table)])
         scores = scores - scores.mean(0)
-        return (scores / scores.std(0, correction=0).clamp_min(1e-12)).to(Y)
-    values, vectors = torch.linalg.eigh(Y.double().T @ Y.double())
+        return (scores / scores.std(0, correction=0).clamp_min(1e-12)).to(table.like)
+    gram = torch.stack([Y.double().T @ Y.double() for Y, _ in table.blocks(BLOCK_ROWS)]).sum(0)
+    values, vectors = torch.linalg.eigh(gram)
     values, vectors = values.flip(0)[:Q], vectors.flip(1)[:, :Q]
-    scores = Y.double() @ vectors
+    scores = torch.cat([Y.double() @ vectors for Y, _ in table.blocks(BLOCK_ROWS)])
     sound = values > 1e-10 * values[0]
     X = scores / scores.std(0, correction=0).clamp_min(1e-12)
-    return torch.where(sound, X, SMALL_NOISE * _draws(problem).to(X)).to(Y)
+    return torch.where(sound, X, SMALL_NOISE * _draws(problem).to(X)).to(table.like)
+
+
+def _linear_gaussian(problem: Problem) -> LinearGaussian:
+    """Probabilistic principal components of the observed cells, of at most 20 000 rows."""
+    table, rows = problem.table, torch.arange(len(problem.table))
+    if len(rows) > MOST_GAPPED_ROWS:
+        rows = torch.randperm(len(rows), generator=problem.generator)[:MOST_GAPPED_ROWS]
+    Y, observed = table.take(rows)
+    if observed is None:
+        observed = torch.ones_like(Y, dtype=torch.bool)
+    model, _ = fit_linear_gaussian(
+        Y, observed, problem.n_components, max_iter=START_STEPS, tolerance=START_TOLERANCE
+    )
+    return model
+
+
+def _observed(table: TableRows) -> Iterator[tuple[Tensor, Tensor]]:
+    """Blocks of a table, with which of their cells are observed."""
+    for Y, observed in table.blocks(BLOCK_ROWS):
+        yield Y, torch.ones_like(Y, dtype=torch.bool) if observed is None else observed
 
 
 def _draws(problem: Problem) -> Tensor:
-    shape = (len(problem.Y), problem.n_components)
+    shape = (len(problem.table), problem.n_components)
     return torch.randn(shape, generator=problem.generator, dtype=torch.float64)
 
 
 def _given(problem: Problem, start: ArrayLike) -> Tensor:
     """Places that somebody brought along."""
-    shape = (len(problem.Y), problem.n_components)
+    shape = (len(problem.table), problem.n_components)
     try:
         X = np.asarray(start, dtype=np.float64)
     except (TypeError, ValueError):
@@ -107,7 +129,7 @@ def _given(problem: Problem, start: ArrayLike) -> Tensor:
         raise ConfigError(
             "The places given as start cannot be used: all rows lie in one. Try start='pca'."
         )
-    return torch.as_tensor(X / widest).to(problem.Y)
+    return torch.as_tensor(X / widest).to(problem.table.like)
 
 
 # ---- by neighbours -----------------------------------------------------------------------------
@@ -137,7 +159,7 @@ def _by_neighbours(problem: Problem, method: str, note: Callable[[str], None]) -
             f"The {method} start has {int(sound.sum())} of {Q} dimensions; the others start as "
             "small noise."
         )
-    return torch.as_tensor(X).to(problem.Y)
+    return torch.as_tensor(X).to(problem.table.like)
 
 
 def _completed(problem: Problem) -> FloatArray:
@@ -145,9 +167,7 @@ def _completed(problem: Problem) -> FloatArray:
     Y, observed = problem.Y.double(), problem.observed
     if observed is None:
         return to_numpy(Y)
-    model, _ = fit_linear_gaussian(
-        Y, observed, problem.n_components, max_iter=START_STEPS, tolerance=START_TOLERANCE
-    )
+    model = _linear_gaussian(problem)
     filled = model.infer(Y, observed).mean @ model.weights.T + model.offset
     return to_numpy(torch.where(observed, Y, filled))
 

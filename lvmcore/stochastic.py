@@ -27,6 +27,7 @@ from lvmcore.layers import NOISE_FLOOR, DataPath, KernelPath, LabelDecoder
 from lvmcore.likelihoods import Link, label_expectation
 from lvmcore.linalg import cholesky, solve_lower, solve_upper
 from lvmcore.psi import PsiSums
+from lvmcore.rows import TableRows
 from lvmcore.variational import LOG_2PI, OptimalInducing, eigen
 
 __all__ = [
@@ -148,19 +149,20 @@ class StochasticDataPath(DataPath):
     Args:
         Z: inducing inputs to start from, [M, Q] (float64).
         noise: noise variances to start from, [D] or [1].
-        Y: all rows, standardised, [N, D].
+        table: all rows, standardised.
     """
 
     G: Tensor
     P: Tensor
     squares: Tensor
 
-    def __init__(self, Z: Tensor, noise: Tensor, Y: Tensor) -> None:
+    def __init__(self, Z: Tensor, noise: Tensor, table: TableRows) -> None:
         super().__init__(Z, noise)
-        self.n_rows = len(Y)
+        self.n_rows = len(table)
         self.register_buffer("G", Z.new_zeros(len(Z), len(Z)))
-        self.register_buffer("P", Z.new_zeros(len(Z), Y.shape[1]))
-        self.register_buffer("squares", Y.square().sum(0, dtype=torch.float64), persistent=False)
+        self.register_buffer("P", Z.new_zeros(len(Z), table.n_columns))
+        squares = [Y.square().sum(0, dtype=torch.float64) for Y, _ in table.blocks()]
+        self.register_buffer("squares", torch.stack(squares).sum(0), persistent=False)
 
     def whiten(self, sums: PsiSums) -> tuple[Tensor, Tensor]:
         """G = L⁻¹ psi2 L⁻ᵀ [M, M] and P = L⁻¹ psi1ᵀY [M, D] at the current kernel."""
@@ -244,13 +246,12 @@ class StochasticDataPath(DataPath):
                 self.log_noise.lerp_(self._best_log_noise(q), NOISE_STEP)
         return scale * fit - q.kl()
 
-    def best_bound(self, sums: PsiSums, Y: Tensor) -> Tensor:
-        """The collapsed bound of all rows Y [N, D], whatever q(V) is now, []."""
+    def best_bound(self, sums: PsiSums) -> Tensor:
+        """The collapsed bound of all rows, whatever q(V) is now, []."""
         G, P = self.whiten(sums)
         noise = self._noises()
         q = InducingMoments.best(G, P, noise)
-        squares = Y.square().sum(0, dtype=torch.float64)
-        return q.expected_fit(G, P, sums.psi0, squares, noise, len(Y)) - q.kl()
+        return q.expected_fit(G, P, sums.psi0, self.squares, noise, self.n_rows) - q.kl()
 
     def _noises(self) -> Tensor:
         return self.noise.expand(self.P.shape[1])

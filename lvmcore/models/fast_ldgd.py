@@ -40,8 +40,9 @@ from lvmcore.parameters import (
     Range,
     Seed,
 )
-from lvmcore.psi import psi1, psi_sums, sampled_sums
+from lvmcore.psi import PsiSums, psi1, psi_sums, sampled_sums, sum_of
 from lvmcore.results import Posterior, Snapshot
+from lvmcore.rows import ROWS_AT_A_TIME
 from lvmcore.starts import pca_start
 from lvmcore.stochastic import (
     LONGEST_LABEL_STEP,
@@ -58,7 +59,6 @@ __all__ = ["FastLDGD"]
 
 FINAL_DRAWS = 8
 SHORT_TABLE = 200
-ROWS_AT_A_TIME = 4096
 # Beyond so many inducing inputs a batch's psi statistics are drawn, not computed in closed form.
 MOST_PSI_INDUCING = 32
 
@@ -169,17 +169,17 @@ class FastLDGD(LabelledMap):
         return found
 
     def _fit(self, problem: Problem) -> Outcome:
-        M = self._inducing_count(len(problem.Y))
+        M = self._inducing_count(len(problem.table))
         fit = _Fit(self, problem, M)
         labelled = sum(term.signs.numel() for term in fit.labels)
-        cells = problem.Y.numel() + round(self.label_weight * labelled)
+        cells = len(fit.table) * fit.table.n_columns + round(self.label_weight * labelled)
         outcome = train(
             fit,
             Schedule.for_batches(
                 self.max_iter,
                 self.learning_rate,
                 cells,
-                n_rows=len(fit.Y),
+                n_rows=len(fit.table),
                 size=fit.batches.size,
             ),
             problem.callback,
@@ -187,10 +187,8 @@ class FastLDGD(LabelledMap):
             checkpoint=problem.checkpoint,
         )
         self._encoder = fit.encoder
-        with torch.no_grad():
-            mean, variance = fit.encode(fit.Y)
-            sums = psi_sums(fit.data.kernel, mean, variance, fit.data.Z, fit.Y)
-            self._decoder = fit.data.decoder(fit.data.optimum(sums))
+        mean, variance = fit.encode()
+        self._decoder = fit.data.decoder(fit.data.optimum(fit.all_sums(mean, variance)))
         self.embedding_ = Posterior(to_numpy(mean), to_numpy(variance))
         self._keep_labels(fit.label_paths)
         self._keep_relevance(fit.data, fit.label_paths)
@@ -250,26 +248,26 @@ class _Fit:
     """The objective: data term, label terms and the divergences, from all rows or from a batch."""
 
     def __init__(self, settings: FastLDGD, problem: Problem, n_inducing: int) -> None:
-        Y, generator = problem.Y, problem.generator
-        self.Y, self.generator = Y, generator
+        table, generator = problem.table, problem.generator
+        self.table, self.generator = table, generator
         start = pca_start(problem)
         Q = problem.n_components
-        self.encoder = Encoder(Y.shape[1], settings.n_hidden, Q, Y, generator)
-        self.encoder.start(Y, start)
-        X, _ = self.encode(Y)
+        self.encoder = Encoder(table.n_columns, settings.n_hidden, Q, table.like, generator)
+        self.encoder.start(table, start)
+        X, _ = self.encode()
         # Kernels, inducing inputs and sums are in float64 whatever the network computes in.
         self.data = StochasticDataPath(
             spread_points(X, n_inducing, generator),
             settings._start_noise(problem).double(),
-            Y,
+            table,
         )
-        self.batches = Batches(len(Y), settings.batch_size, generator)
+        self.batches = Batches(len(table), settings.batch_size, generator)
         self.known = problem.labels
         step = step_length(self.batches.size, n_inducing, most=LONGEST_LABEL_STEP)
         self.labels = []
         for column in problem.labels:
             Z = spread_points(X, n_inducing, generator)
-            path = StochasticLabelPath(Z, len(column.classes), settings.likelihood).to(Y.device)
+            path = StochasticLabelPath(Z, len(column.classes), settings.likelihood).to(X.device)
             self.labels.append(_LabelTerm(path, column, settings, step))
         self.exact_psi = self.batches.whole or n_inducing <= MOST_PSI_INDUCING
         self._prime(n_inducing)
@@ -277,18 +275,33 @@ class _Fit:
     def _prime(self, n_inducing: int) -> None:
         """Start q(V) of the data from as many rows as its running mean will hold."""
         wanted = max(self.batches.size, ROWS_PER_INDUCING * n_inducing)
-        rows = torch.randperm(len(self.Y), generator=self.generator)[:wanted]
+        rows = torch.randperm(len(self.table), generator=self.generator)[:wanted]
         with torch.no_grad():
-            Y = self.Y[rows.to(self.Y.device)]
-            sums = psi_sums(self.data.kernel, *self.encode(Y), self.data.Z, Y)
+            Y, _ = self.table.take(rows)
+            sums = psi_sums(self.data.kernel, *self._place(Y), self.data.Z, Y)
             self.data.prime(sums, len(Y))
 
-    def encode(self, Y: Tensor) -> tuple[Tensor, Tensor]:
-        """q(x) of many rows, float64; no gradient."""
+    def _place(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        """q(x) of rows, float64."""
+        mean, log_variance = self.encoder(Y)
+        return mean.double(), log_variance.double().exp()
+
+    def encode(self) -> tuple[Tensor, Tensor]:
+        """q(x) of all rows, float64; no gradient."""
         with torch.no_grad():
-            parts = [self.encoder(some) for some in torch.split(Y, ROWS_AT_A_TIME)]
-        mean, log_variance = (torch.cat(part).double() for part in zip(*parts, strict=True))
-        return mean, log_variance.exp()
+            parts = [self._place(Y) for Y, _ in self.table.blocks()]
+        mean, variance = (torch.cat(part) for part in zip(*parts, strict=True))
+        return mean, variance
+
+    @torch.no_grad()
+    def all_sums(self, mean: Tensor, variance: Tensor) -> PsiSums:
+        """Psi statistics of all rows, placed at q(x)."""
+        means, variances = (torch.split(part, ROWS_AT_A_TIME) for part in (mean, variance))
+        blocks = zip(means, variances, self.table.blocks(), strict=True)
+        return sum_of(
+            psi_sums(self.data.kernel, some, spread, self.data.Z, Y)
+            for some, spread, (Y, _) in blocks
+        )
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
         return [p for part in self._parts() for p in part.parameters()]
@@ -310,11 +323,10 @@ class _Fit:
         return [self.data.log_noise]
 
     def batch_terms(self) -> dict[str, Tensor]:
-        rows = self.batches.next().to(self.Y.device)
-        Y = self.Y[rows]
-        mean, log_variance = self.encoder(Y)
-        mean, variance = mean.double(), log_variance.double().exp()
-        scale = len(self.Y) / len(Y)
+        rows = self.batches.next()
+        Y, _ = self.table.take(rows)
+        mean, variance = self._place(Y)
+        scale = len(self.table) / len(Y)
         label_kl = self._label_kl()
         X = self._draw(mean, variance, 1)
         if self.exact_psi:
@@ -323,22 +335,21 @@ class _Fit:
             sums = sampled_sums(self.data.kernel, X[0], self.data.Z, Y)
         return {
             "data fit": self.data.batch_bound(sums, Y, self._excess(mean, variance, Y)),
-            **self._label_fits(rows, X, scale),
+            **self._label_fits(rows.to(X.device), X, scale),
             "KL of the map": -scale * kl_standard_normal(mean, variance).sum(),
             "KL of the label functions": -label_kl,
         }
 
     def terms(self, draws: int = 1) -> dict[str, Tensor]:
         with torch.no_grad():
-            mean, variance = self.encode(self.Y)
-            sums = psi_sums(self.data.kernel, mean, variance, self.data.Z, self.Y)
-            rows = torch.arange(len(self.Y), device=self.Y.device)
+            mean, variance = self.encode()
+            rows = torch.arange(len(mean), device=mean.device)
             parts = [
                 self._label_fits(some, self._draw(mean[some], variance[some], draws), 1.0)
                 for some in torch.split(rows, ROWS_AT_A_TIME)
             ]
             return {
-                "data fit": self.data.best_bound(sums, self.Y),
+                "data fit": self.data.best_bound(self.all_sums(mean, variance)),
                 **{name: torch.stack([part[name] for part in parts]).sum() for name in parts[0]},
                 "KL of the map": -kl_standard_normal(mean, variance).sum(),
                 "KL of the label functions": -self._label_kl(),
@@ -367,6 +378,7 @@ class _Fit:
     def snapshot(self) -> Snapshot:
         paths = named_paths(self.data, self.label_paths, self.known)
         relevance = {name: path.kernel.relevance for name, path in paths.items()}
-        rows = thinned(len(self.Y))
-        mean, _ = self.encode(self.Y[rows])
+        rows = thinned(len(self.table))
+        with torch.no_grad():
+            mean, _ = self._place(self.table.take(torch.as_tensor(rows))[0])
         return snapshot_of(mean, relevance, rows)

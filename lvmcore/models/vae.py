@@ -37,6 +37,7 @@ from lvmcore.parameters import (
     Seed,
 )
 from lvmcore.results import Posterior, Snapshot
+from lvmcore.rows import HeldRows
 from lvmcore.starts import pca_start
 from lvmcore.stochastic import Batches
 from lvmcore.training import Outcome, Schedule, train
@@ -313,9 +314,9 @@ class _Fit:
         columns = Y.shape[1]
         self.encoder = Encoder(columns, settings.n_hidden, Q, Y, generator)
         start = pca_start(problem)
-        self.encoder.start(Y, start)
+        self.encoder.start(problem.table, start)
         self.decoder = Network(Q, settings.n_hidden, columns, Y, generator)
-        self.decoder.start(*fit_line(start, Y))
+        self.decoder.start(*fit_line(HeldRows(start), Y))
         shape = (columns if settings.noise == "column" else 1,)
         self.log_noise = torch.nn.Parameter(Y.new_full(shape, START_NOISE).log())
         self.batches = Batches(len(Y), settings.batch_size, generator)

@@ -29,6 +29,7 @@ BRICKS = frozenset(
         "psi",
         "qexponential",
         "relevance",
+        "rows",
         "standardise",
         "stochastic",
         "variational",

@@ -12,12 +12,13 @@ from torch import Tensor
 from lvmcore import BayesianGPLVM, gplvm
 from lvmcore.base import Problem
 from lvmcore.gplvm import snapshot_of, spread_points, standard_draws, thinned
+from lvmcore.rows import HeldRows
 from lvmcore.starts import pca_start
 
 
 def problem(Y: Tensor, Q: int, seed: int = 0) -> Problem:
     return Problem(
-        Y=Y,
+        table=HeldRows(Y),
         labels=(),
         n_components=Q,
         generator=torch.Generator().manual_seed(seed),

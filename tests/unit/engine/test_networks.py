@@ -15,6 +15,7 @@ from lvmcore.networks import (
     network_arrays,
     restore_network,
 )
+from lvmcore.rows import HeldRows
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
@@ -37,7 +38,7 @@ def stirred(module: torch.nn.Module) -> torch.nn.Module:
 
 def test_a_line_is_the_least_squares_one() -> None:
     inputs, targets = normal(50, 4) + 3, normal(50, 2, seed=1) - 1
-    slope, offset = fit_line(inputs, targets)
+    slope, offset = fit_line(HeldRows(inputs), targets)
     with_one = np.column_stack([inputs, np.ones(50)])
     expected, *_ = np.linalg.lstsq(with_one, targets.numpy(), rcond=None)
     np.testing.assert_allclose(slope, expected[:-1], atol=1e-5)
@@ -46,7 +47,7 @@ def test_a_line_is_the_least_squares_one() -> None:
 
 def test_a_line_through_fewer_rows_than_columns_is_finite_and_fits() -> None:
     inputs, targets = normal(4, 30), normal(4, 2, seed=1)
-    slope, offset = fit_line(inputs, targets)
+    slope, offset = fit_line(HeldRows(inputs), targets)
     torch.testing.assert_close(inputs @ slope + offset, targets, rtol=0, atol=1e-4)
 
 
@@ -54,7 +55,7 @@ def test_an_encoder_starts_at_the_places_given() -> None:
     Y = normal(40, 5)
     X = Y @ normal(5, 2, seed=1) / 3 + 0.2
     network = encoder()
-    network.start(Y, X)
+    network.start(HeldRows(Y), X)
     mean, log_variance = network(Y)
     torch.testing.assert_close(mean, X, rtol=0, atol=1e-4)
     torch.testing.assert_close(
@@ -66,7 +67,7 @@ def test_a_network_learns_what_no_line_can() -> None:
     x = torch.linspace(-2, 2, 60, dtype=torch.float64)[:, None]
     target = x.square()
     network = Network(1, 16, 1, x, torch.Generator().manual_seed(0))
-    network.start(*fit_line(x, target))
+    network.start(*fit_line(HeldRows(x), target))
     adam = torch.optim.Adam(network.parameters(), lr=0.03)
     losses = []
     for _ in range(150):

@@ -18,6 +18,7 @@ from lvmcore.labels import ClassLabels, encode_columns
 from lvmcore.layers import DataPath, LabelPath, LatentRows
 from lvmcore.models import MODELS, ldgd
 from lvmcore.results import FitStep
+from lvmcore.rows import HeldRows
 
 BOTH = pytest.mark.parametrize("model", [LDGD, FastLDGD])
 SMALL: dict[str, Any] = {"n_components": 2, "n_inducing": 8, "max_iter": 30}
@@ -61,7 +62,7 @@ def objective(columns: tuple[ClassLabels, ...], *, weights: Any = None, seed: in
                 parameter.add_(0.3 * some(*parameter.shape))
         return path
 
-    problem = Problem(Y, columns, 2, torch.Generator().manual_seed(0), None)
+    problem = Problem(HeldRows(Y), columns, 2, torch.Generator().manual_seed(0), None)
     where = LatentRows(some(25, 2), 1e-24)
     data = moved(DataPath(some(6, 2), torch.full((5,), 0.1).double()))
     paths = [moved(LabelPath(some(6, 2), len(column.classes))) for column in columns]
@@ -93,7 +94,7 @@ def test_the_bound_has_a_label_term_for_each_column() -> None:
     ]
     divergence = 0.0
     for term, column in zip(both.labels, two_columns(), strict=True):
-        problem = Problem(both.columns.Y, (column,), 2, torch.Generator(), None)
+        problem = Problem(HeldRows(both.columns.Y), (column,), 2, torch.Generator(), None)
         alone = values(
             ldgd._Fit(
                 rows=both.rows,

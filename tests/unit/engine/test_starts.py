@@ -11,18 +11,20 @@ from sklearn.neighbors import kneighbors_graph
 
 from lvmcore import LDGD, BayesianGPLVM, ConfigError, load, starts
 from lvmcore.base import Problem
+from lvmcore.rows import HeldRows
 from lvmcore.starts import pca_start, perturbed, start_map
 
 
 def problem(Y: np.ndarray, Q: int, seed: int = 0) -> Problem:
     seen = ~np.isnan(Y)
     return Problem(
-        Y=torch.as_tensor(np.nan_to_num(Y)),
+        table=HeldRows(
+            torch.as_tensor(np.nan_to_num(Y)), None if seen.all() else torch.as_tensor(seen)
+        ),
         labels=(),
         n_components=Q,
         generator=torch.Generator().manual_seed(seed),
         callback=None,
-        observed=None if seen.all() else torch.as_tensor(seen),
     )
 
 
