@@ -119,18 +119,17 @@ class GPLatentVariableModel(LatentVariableModel):
             return mean, variance, self._decoder.noise.expand_as(mean)
 
     def _calibrate(
-        self, problem: Problem, outcome: Outcome, go_on: Callable[[Problem, int], Settled]
+        self, problem: Problem, outcome: Outcome, measure: Callable[[torch.Generator], Tensor]
     ) -> None:
         """Find how wide intervals of filled cells have to be, where the fit had cells to fill.
 
         Args:
             problem: what was fitted.
             outcome: how that ended.
-            go_on: fits fewer cells for so many steps, from where the fit ended.
+            measure: gives ``interval_scale`` by cells held out at random.
         """
         self._interval_scale = None
-        Y, observed = problem.Y, problem.observed
-        if observed is None:
+        if problem.table.complete:
             return
         if outcome.stopped:
             self._note(
@@ -138,20 +137,38 @@ class GPLatentVariableModel(LatentVariableModel):
                 "may be too narrow."
             )
             return
-        generator = torch.Generator().manual_seed(problem.generator.initial_seed())
-        held = held_out(observed, generator)
-        fewer = replace(
-            problem,
-            table=HeldRows(Y.masked_fill(held, 0.0), observed & ~held),
-            generator=generator,
-            callback=None,
-            checkpoint=None,
-        )
         try:
-            settled = go_on(fewer, min(SETTLING_STEPS, len(outcome.history) // 10))
-            self._interval_scale = interval_scale(settled, Y, observed, held)
+            generator = torch.Generator().manual_seed(problem.generator.initial_seed())
+            self._interval_scale = measure(generator)
         except NumericalError as error:
             self._note(f"The intervals of filled cells could not be checked. {error}")
+
+    def _calibrate_by_steps(
+        self, problem: Problem, outcome: Outcome, go_on: Callable[[Problem, int], Settled]
+    ) -> None:
+        """``_calibrate``, the fit going on without the cells held out.
+
+        Args:
+            problem: what was fitted.
+            outcome: how that ended.
+            go_on: fits fewer cells for so many steps, from where the fit ended.
+        """
+
+        def measure(generator: torch.Generator) -> Tensor:
+            Y, observed = problem.table.take(slice(None))
+            assert observed is not None
+            held = held_out(observed, generator)
+            fewer = replace(
+                problem,
+                table=HeldRows(Y.masked_fill(held, 0.0), observed & ~held),
+                generator=generator,
+                callback=None,
+                checkpoint=None,
+            )
+            settled = go_on(fewer, min(SETTLING_STEPS, len(outcome.history) // 10))
+            return interval_scale(settled, Y, observed, held)
+
+        self._calibrate(problem, outcome, measure)
 
     def _log_density(self, Y: Tensor) -> Tensor:
         mean, variance = self._posterior(Y)
@@ -166,7 +183,10 @@ class GPLatentVariableModel(LatentVariableModel):
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         del facts
-        like = self._to_tensor(np.zeros(1))
+        self._restore_data(arrays, self._to_tensor(np.zeros(1)))
+
+    def _restore_data(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> None:
+        """Take over the data path, in the dtype and on the device of ``like``."""
         self._decoder = DataDecoder.from_arrays(arrays, like)
         scale = arrays.get("intervals.scale")
         self._interval_scale = None if scale is None else torch.as_tensor(scale.copy()).to(like)

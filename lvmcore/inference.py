@@ -68,7 +68,7 @@ def infer_rows(
             lambda rows, *q: decoder.expected_log_density(whole[rows], *q), nearest
         )
     some = torch.nonzero(~complete & ~gaps.all(1))[:, 0]
-    for block in torch.split(some, max(1, MASKED_CELLS // decoder.Z.shape[0] ** 2)):
+    for block in torch.split(some, _rows_with_gaps(decoder)):
         observed = decoder.observe(Y[block])
         nearest = _distances(Y[block], fitted.reconstruction)
         x[block] = fitted.place(observed.expected_log_density, nearest)
@@ -106,10 +106,15 @@ def infer_modes(
     x, weights = Y.new_zeros(len(Y), k, 2 * Q), Y.new_zeros(len(Y), k)
     weights[:, 0] = 1  # a row without any cell has the prior
     some = torch.nonzero(~torch.isnan(Y).all(1))[:, 0]
-    for block in torch.split(some, max(1, MASKED_CELLS // decoder.Z.shape[0] ** 2)):
+    for block in torch.split(some, _rows_with_gaps(decoder)):
         observed, distances = decoder.observe(Y[block]), _distances(Y[block], fitted.reconstruction)
         x[block], weights[block] = fitted.modes(observed.expected_log_density, distances)
     return x[:, :, :Q], x[:, :, Q:].clamp(*LOG_VARIANCE).exp(), weights
+
+
+def _rows_with_gaps(decoder: DataDecoder) -> int:
+    """How many rows with missing cells are placed at a time."""
+    return max(1, MASKED_CELLS // decoder.Z.shape[0] ** 2)
 
 
 def _distances(Y: Tensor, reconstruction: Tensor) -> Tensor:
@@ -200,7 +205,7 @@ def refine_rows(
 
     Args:
         decoder: the fitted data path.
-        Y: rows, standardised, [B, D].
+        Y: rows, standardised, NaN where a cell is missing, [B, D].
         mean: first means, [B, Q].
         variance: first variances, [B, Q].
         max_iter: evaluations a row at most.
@@ -209,14 +214,21 @@ def refine_rows(
         Means and variances, [B, Q] each.
     """
     Q, target = mean.shape[1], Y.to(mean)
+    x = torch.cat([mean, variance.log().clamp(*LOG_VARIANCE)], 1)
+    gaps = torch.isnan(target).any(1)
 
-    def objective(x: Tensor, rows: Tensor) -> Tensor:
-        mu, log_variance = x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE)
-        fit = decoder.expected_log_density(target[rows], mu, log_variance.exp())
-        return kl_standard_normal(mu, log_variance.exp()) - fit
+    def improve(rows: Tensor, fit: Fit) -> None:
+        def objective(x: Tensor, rows: Tensor) -> Tensor:
+            mu, spread = x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE).exp()
+            return kl_standard_normal(mu, spread) - fit(rows, mu, spread)
 
-    start = torch.cat([mean, variance.log().clamp(*LOG_VARIANCE)], 1)
-    x, _ = minimise_rows(objective, start, max_iter=max_iter)
+        if len(rows):
+            x[rows], _ = minimise_rows(objective, x[rows], max_iter=max_iter)
+
+    whole = torch.nonzero(~gaps)[:, 0]
+    improve(whole, lambda rows, *q: decoder.expected_log_density(target[whole[rows]], *q))
+    for block in torch.split(torch.nonzero(gaps)[:, 0], _rows_with_gaps(decoder)):
+        improve(block, decoder.observe(target[block]).expected_log_density)
     return x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE).exp()
 
 

@@ -18,7 +18,7 @@ from lvmcore.decoding import DataDecoder
 from lvmcore.inference import infer_modes
 from lvmcore.layers import LatentRows
 
-__all__ = ["Settled", "fill_rows", "held_out", "interval_scale"]
+__all__ = ["HELD_ROWS", "Settled", "fill_rows", "held_out", "interval_scale"]
 
 # The intervals that are made to hold what they promise.
 LEVEL = 0.9

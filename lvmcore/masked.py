@@ -19,7 +19,7 @@ from lvmcore.linalg import cholesky, cholesky_batch, solve_lower, solve_upper
 from lvmcore.psi import MaskedPsiSums, pair_weights
 from lvmcore.variational import LOG_2PI, OptimalInducing, eigen
 
-__all__ = ["masked_bound", "masked_optimum"]
+__all__ = ["column_blocks", "masked_bound", "masked_optimum", "whitened"]
 
 # Numbers in the matrices of the columns that are factorised at a time: 2 MB in float64.
 CHUNK_CELLS = 1 << 18
@@ -76,7 +76,7 @@ def masked_optimum(sums: MaskedPsiSums, Kuu: Tensor, noise: Tensor) -> OptimalIn
     mean, shrinkage = torch.empty_like(P), torch.empty_like(P)
     for k in range(len(basis)):
         columns = torch.nonzero(sums.groups == k)[:, 0]
-        values, vectors = eigen(_whitened(sums.psi2[:, k : k + 1], L)[0])
+        values, vectors = eigen(whitened(sums.psi2[:, k : k + 1], L)[0])
         total = values[:, None] + noise[columns]
         basis[k] = solve_upper(L, vectors)
         mean[:, columns] = vectors.T @ P[:, columns] / total
@@ -84,7 +84,7 @@ def masked_optimum(sums: MaskedPsiSums, Kuu: Tensor, noise: Tensor) -> OptimalIn
     return OptimalInducing(basis, mean, shrinkage, sums.groups)
 
 
-def _whitened(psi2: Tensor, L: Tensor) -> Tensor:
+def whitened(psi2: Tensor, L: Tensor) -> Tensor:
     """G = L⁻¹ psi2 L⁻ᵀ of each set of rows, [K, M, M], from its pairs [P, K]."""
     M, K = len(L), psi2.shape[1]
     full = full_from_pairs(psi2, M)  # [M, M, K]
@@ -93,7 +93,7 @@ def _whitened(psi2: Tensor, L: Tensor) -> Tensor:
     return 0.5 * (G + G.mT)
 
 
-def _blocks(groups: Tensor, M: int) -> Iterator[tuple[Tensor, int, int]]:
+def column_blocks(groups: Tensor, M: int) -> Iterator[tuple[Tensor, int, int]]:
     """Columns to factorise at a time, and the first and one past the last of their groups."""
     order = torch.argsort(groups, stable=True)
     for columns in torch.split(order, max(1, CHUNK_CELLS // M**2)):
@@ -116,8 +116,8 @@ class _Gain(torch.autograd.Function):
         value = noise.new_zeros(())
         d_psi2, inner = torch.zeros_like(psi2), torch.zeros_like(L)
         d_first, d_noise = torch.empty_like(psi1Y), torch.empty_like(noise)
-        for columns, first, last in _blocks(groups, len(L)):
-            G = _whitened(psi2[:, first:last], L)
+        for columns, first, last in column_blocks(groups, len(L)):
+            G = whitened(psi2[:, first:last], L)
             P = solve_lower(L, psi1Y[:, columns])
             group, variance = groups[columns] - first, noise[columns]
             gain, dG, R, d_noise[columns] = _columns(G[group], P, variance)

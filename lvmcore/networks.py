@@ -100,7 +100,8 @@ class Encoder(nn.Module):
     """q(x_n) = N(mean(y_n), diag variance(y_n)) from a row's columns alone.
 
     A missing cell is fed as 0, the standardised mean, and with ``masked`` the pattern of observed
-    cells is fed beside the row. Cells far out are pulled in to ``REACH`` standard deviations.
+    cells is fed beside the row; a row without any cell has the prior. Cells far out are pulled in
+    to ``REACH`` standard deviations.
 
     Args:
         n_columns: D.
@@ -141,6 +142,8 @@ class Encoder(nn.Module):
             seen = torch.ones_like(Y) if observed is None else observed.to(Y)
             inputs = torch.cat([inputs * seen, seen], 1)
         out = self.network(inputs)
+        if self.masked and observed is not None:
+            out = out * observed.any(1, keepdim=True)  # mean 0 and log variance 0: the prior
         Q = self.n_components
         return out[:, :Q], out[:, Q:].clamp(*LOG_VARIANCE)
 

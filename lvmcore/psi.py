@@ -10,9 +10,7 @@ Source: Titsias and Lawrence 2010, section 3.1; the factorised form is ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import torch
@@ -36,6 +34,7 @@ __all__ = [
     "MaskedPsiSums",
     "PsiSums",
     "masked_psi_sums",
+    "masked_sampled_sums",
     "pair_weights",
     "psi0",
     "psi1",
@@ -44,7 +43,6 @@ __all__ = [
     "psi2_row_contraction",
     "psi_sums",
     "sampled_sums",
-    "sum_of",
 ]
 
 # Cells of psi2 worked on at a time: 1 MB in float64, which a core's cache holds. Threads that share
@@ -66,6 +64,10 @@ class PsiSums:
     psi1Y: Tensor
     psi2: Tensor
 
+    def __add__(self, other: PsiSums) -> PsiSums:
+        """The sums over the rows of both."""
+        return PsiSums(self.psi0 + other.psi0, self.psi1Y + other.psi1Y, self.psi2 + other.psi2)
+
 
 @dataclass(frozen=True)
 class MaskedPsiSums:
@@ -82,6 +84,24 @@ class MaskedPsiSums:
     psi1Y: Tensor
     psi2: Tensor
     groups: Tensor
+
+    def __add__(self, other: MaskedPsiSums) -> MaskedPsiSums:
+        """The sums over the rows of both, whose columns are grouped alike."""
+        return MaskedPsiSums(
+            self.psi0 + other.psi0,
+            self.psi1Y + other.psi1Y,
+            self.psi2 + other.psi2,
+            self.groups,
+        )
+
+    def without(self, other: MaskedPsiSums) -> MaskedPsiSums:
+        """The sums without those cells that ``other`` holds, each column a group of its own."""
+        return MaskedPsiSums(
+            self.psi0 - other.psi0,
+            self.psi1Y - other.psi1Y,
+            self.psi2[:, self.groups] - other.psi2[:, other.groups],
+            torch.arange(len(self.groups), device=self.groups.device),
+        )
 
 
 def psi_sums(
@@ -155,17 +175,23 @@ def sampled_sums(kernel: Kernel, X: Tensor, Z: Tensor, Y: Tensor) -> PsiSums:
     return PsiSums(kernel.diagonal(X).double().sum(), K.T @ Y.double(), K.T @ K)
 
 
-def sum_of(parts: Iterable[PsiSums]) -> PsiSums:
-    """The sums over all rows from those over parts of them.
+def masked_sampled_sums(
+    kernel: RBF, X: Tensor, Z: Tensor, Y: Tensor, cells: ObservedCells
+) -> MaskedPsiSums:
+    """``masked_psi_sums`` without bias from one draw of each row's place.
 
     Args:
-        parts: at least one.
+        kernel: RBF.
+        X: a draw from q(X), [N, Q].
+        Z: inducing inputs, [M, Q].
+        Y: data, 0 where missing, [N, D].
+        cells: which cells are observed.
     """
-
-    def added(a: PsiSums, b: PsiSums) -> PsiSums:
-        return PsiSums(a.psi0 + b.psi0, a.psi1Y + b.psi1Y, a.psi2 + b.psi2)
-
-    return reduce(added, parts)
+    K = kernel(X, Z).double()
+    i, j = pairs(K.shape[1], K.device)
+    psi2 = (K[:, i] * K[:, j]).T @ cells.sets.double()
+    psi0_ = cells.counts * kernel.variance.double()
+    return MaskedPsiSums(psi0_, K.T @ Y.double(), psi2, cells.groups)
 
 
 def psi0(kernel: Kernel, mean: Tensor, variance: Tensor) -> Tensor:

@@ -118,7 +118,7 @@ class BayesianGPLVM(Restarting):
             train(on, Schedule.to_settle(steps, self.learning_rate, on.data.count), None)
             return Settled.of(on.data.decoder(on.path, on.rows), on.rows)
 
-        self._calibrate(problem, outcome, go_on)
+        self._calibrate_by_steps(problem, outcome, go_on)
         return outcome
 
 

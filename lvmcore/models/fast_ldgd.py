@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
+from operator import add
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore.base import Capabilities, Problem, to_numpy
-from lvmcore.decoding import DataDecoder
+from lvmcore.cells import ObservedCells
 from lvmcore.gplvm import (
     WIDE_TABLE,
     snapshot_of,
@@ -19,6 +21,7 @@ from lvmcore.gplvm import (
     thinned,
 )
 from lvmcore.inference import refine_rows
+from lvmcore.intervals import HELD_ROWS, Settled, held_out, interval_scale
 from lvmcore.labelled import LabelledMap, named_paths
 from lvmcore.labels import ClassLabels, names_of_columns, row_weights
 from lvmcore.networks import Encoder, network_arrays, restore_network, within_reach
@@ -40,7 +43,7 @@ from lvmcore.parameters import (
     Range,
     Seed,
 )
-from lvmcore.psi import PsiSums, psi1, psi_sums, sampled_sums, sum_of
+from lvmcore.psi import MaskedPsiSums, masked_psi_sums, psi1
 from lvmcore.results import Posterior, Snapshot
 from lvmcore.rows import ROWS_AT_A_TIME
 from lvmcore.starts import pca_start
@@ -48,10 +51,11 @@ from lvmcore.stochastic import (
     LONGEST_LABEL_STEP,
     ROWS_PER_INDUCING,
     Batches,
-    StochasticDataPath,
     StochasticLabelPath,
     step_length,
 )
+from lvmcore.stochastic_columns import BatchedDataPath, StochasticDataPath
+from lvmcore.stochastic_masked import MaskedStochasticDataPath
 from lvmcore.training import Outcome, Schedule, train
 from lvmcore.variational import kl_standard_normal
 
@@ -79,6 +83,11 @@ class FastLDGD(LabelledMap):
     into one batch is fitted by the collapsed bound itself, and ``elbo_`` is the collapsed bound
     over all rows in any case. Several label columns have a path each, as in ``LDGD``.
 
+    A missing cell leaves the sum over cells: each column follows the rows that it is observed in,
+    and the network is told which cells a row has. A row with gaps that a network never told of any
+    has to place, and every cell to fill, goes by the columns' Gaussian processes instead, as in
+    ``LDGD``. The intervals of filled cells are widened until they hold cells that q(V) forgot.
+
     Attributes:
         classes_: the classes, sorted, [C].
         label_names_: names of the label columns, [L].
@@ -86,6 +95,7 @@ class FastLDGD(LabelledMap):
             each path, [Q].
         inducing_inputs_: under the same names, Z of each path, [M, Q].
         noise_variance_: σ_d² of the columns that vary, standardised units, [D].
+        interval_scale_: factor of the standard deviation of filled cells, [D].
     """
 
     key: ClassVar[str] = "fast_ldgd"
@@ -99,6 +109,7 @@ class FastLDGD(LabelledMap):
         labels="required",
         several_labels=True,
         missing_labels=True,
+        missing_cells=True,
         sampling=True,
         uncertainty=True,
         bound=True,
@@ -172,7 +183,7 @@ class FastLDGD(LabelledMap):
         M = self._inducing_count(len(problem.table))
         fit = _Fit(self, problem, M)
         labelled = sum(term.signs.numel() for term in fit.labels)
-        cells = len(fit.table) * fit.table.n_columns + round(self.label_weight * labelled)
+        cells = fit.data.cells + round(self.label_weight * labelled)
         outcome = train(
             fit,
             Schedule.for_batches(
@@ -188,31 +199,47 @@ class FastLDGD(LabelledMap):
         )
         self._encoder = fit.encoder
         mean, variance = fit.encode()
-        self._decoder = fit.data.decoder(fit.data.optimum(fit.all_sums(mean, variance)))
+        sums = fit.all_sums(mean, variance)
+        self._decoder = fit.data.decoder(fit.data.optimum(sums))
         self.embedding_ = Posterior(to_numpy(mean), to_numpy(variance))
         self._keep_labels(fit.label_paths)
         self._keep_relevance(fit.data, fit.label_paths)
+        self._calibrate(problem, outcome, lambda draws: fit.interval_scale(sums, draws))
         return outcome
 
+    def _fitted_rows(self) -> tuple[Tensor, Tensor]:
+        """Some of the rows of the fit, from which rows with gaps start."""
+        rows = thinned(len(self.embedding_.mean))
+        q = self.embedding_
+        return self._to_tensor(q.mean[rows]).double(), self._to_tensor(q.variance[rows]).double()
+
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        seen = ~torch.isnan(Y)
         with torch.no_grad():
-            mean, log_variance = self._encoder(Y)
+            mean, log_variance = self._encoder(Y.nan_to_num(0.0), seen)
         mean, variance = mean.double(), log_variance.double().exp()
+        gaps = ~seen.all(1)
+        if not self._encoder.masked and bool(gaps.any()):
+            mean[gaps], variance[gaps] = super()._posterior(Y[gaps].double())
         if self.n_refinement:
             return refine_rows(self._decoder, Y, mean, variance, max_iter=self.n_refinement)
         return mean, variance
 
+    def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return super()._impute(Y.double())
+
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays, facts = super()._get_state()
-        return arrays | network_arrays(self._encoder, "encoder."), facts
+        told = {"told_of_gaps": self._encoder.masked}
+        return arrays | network_arrays(self._encoder, "encoder."), facts | told
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        del facts
         like = self._to_tensor(np.zeros(1))
-        self._decoder = DataDecoder.from_arrays(arrays, like.double())
+        self._restore_data(arrays, like.double())
         self._restore_labels(arrays, like.double())
         D, Q = self._decoder.weights.shape[1], self._decoder.Z.shape[1]
-        self._encoder = Encoder(D, self.n_hidden, Q, like, torch.Generator())
+        masked = bool(facts.get("told_of_gaps", False))  # files of earlier versions have no gaps
+        self._encoder = Encoder(D, self.n_hidden, Q, like, torch.Generator(), masked=masked)
         restore_network(self._encoder, arrays, "encoder.")
 
 
@@ -252,11 +279,19 @@ class _Fit:
         self.table, self.generator = table, generator
         start = pca_start(problem)
         Q = problem.n_components
-        self.encoder = Encoder(table.n_columns, settings.n_hidden, Q, table.like, generator)
+        self.encoder = Encoder(
+            table.n_columns,
+            settings.n_hidden,
+            Q,
+            table.like,
+            generator,
+            masked=not table.complete,
+        )
         self.encoder.start(table, start)
         X, _ = self.encode()
         # Kernels, inducing inputs and sums are in float64 whatever the network computes in.
-        self.data = StochasticDataPath(
+        columns = StochasticDataPath if table.complete else MaskedStochasticDataPath
+        self.data: BatchedDataPath = columns(
             spread_points(X, n_inducing, generator),
             settings._start_noise(problem).double(),
             table,
@@ -277,31 +312,50 @@ class _Fit:
         wanted = max(self.batches.size, ROWS_PER_INDUCING * n_inducing)
         rows = torch.randperm(len(self.table), generator=self.generator)[:wanted]
         with torch.no_grad():
-            Y, _ = self.table.take(rows)
-            sums = psi_sums(self.data.kernel, *self._place(Y), self.data.Z, Y)
+            Y, observed = self.table.take(rows)
+            sums = self.data.sums(*self._place(Y, observed), Y, observed)
             self.data.prime(sums, len(Y))
 
-    def _place(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+    def _place(self, Y: Tensor, observed: Tensor | None) -> tuple[Tensor, Tensor]:
         """q(x) of rows, float64."""
-        mean, log_variance = self.encoder(Y)
+        mean, log_variance = self.encoder(Y, observed)
         return mean.double(), log_variance.double().exp()
 
     def encode(self) -> tuple[Tensor, Tensor]:
         """q(x) of all rows, float64; no gradient."""
         with torch.no_grad():
-            parts = [self._place(Y) for Y, _ in self.table.blocks()]
+            parts = [self._place(*block) for block in self.table.blocks()]
         mean, variance = (torch.cat(part) for part in zip(*parts, strict=True))
         return mean, variance
 
     @torch.no_grad()
-    def all_sums(self, mean: Tensor, variance: Tensor) -> PsiSums:
+    def all_sums(self, mean: Tensor, variance: Tensor) -> Any:
         """Psi statistics of all rows, placed at q(x)."""
         means, variances = (torch.split(part, ROWS_AT_A_TIME) for part in (mean, variance))
         blocks = zip(means, variances, self.table.blocks(), strict=True)
-        return sum_of(
-            psi_sums(self.data.kernel, some, spread, self.data.Z, Y)
-            for some, spread, (Y, _) in blocks
-        )
+        return reduce(add, (self.data.sums(some, spread, *block) for some, spread, block in blocks))
+
+    @torch.no_grad()
+    def interval_scale(self, sums: MaskedPsiSums, generator: torch.Generator) -> Tensor:
+        """How wide intervals of filled cells have to be; see ``lvmcore.intervals``.
+
+        The cells held out are taken out of the sums over all rows, so that q(V) knows nothing of
+        them. Kernels and network do, but share that with all other cells.
+
+        Args:
+            sums: psi statistics of all rows.
+            generator: of the cells held out.
+        """
+        rows = torch.randperm(len(self.table), generator=generator)[:HELD_ROWS]
+        Y, observed = self.table.take(rows)
+        assert observed is not None
+        mean, variance = self._place(Y, observed)
+        held, Y = held_out(observed, generator), Y.double()
+        cells = ObservedCells.of(held, Y)
+        data = self.data
+        known = masked_psi_sums(data.kernel, mean, variance, data.Z, Y.masked_fill(~held, 0), cells)
+        settled = Settled(data.decoder(data.optimum(sums.without(known))), mean, variance)
+        return interval_scale(settled, Y, observed, held)
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
         return [p for part in self._parts() for p in part.parameters()]
@@ -324,17 +378,17 @@ class _Fit:
 
     def batch_terms(self) -> dict[str, Tensor]:
         rows = self.batches.next()
-        Y, _ = self.table.take(rows)
-        mean, variance = self._place(Y)
+        Y, observed = self.table.take(rows)
+        mean, variance = self._place(Y, observed)
         scale = len(self.table) / len(Y)
         label_kl = self._label_kl()
         X = self._draw(mean, variance, 1)
         if self.exact_psi:
-            sums = psi_sums(self.data.kernel, mean, variance, self.data.Z, Y.double())
+            sums = self.data.sums(mean, variance, Y, observed)
         else:
-            sums = sampled_sums(self.data.kernel, X[0], self.data.Z, Y)
+            sums = self.data.drawn_sums(X[0], Y, observed)
         return {
-            "data fit": self.data.batch_bound(sums, Y, self._excess(mean, variance, Y)),
+            "data fit": self.data.batch_bound(sums, Y, self._excess(mean, variance, Y), observed),
             **self._label_fits(rows.to(X.device), X, scale),
             "KL of the map": -scale * kl_standard_normal(mean, variance).sum(),
             "KL of the label functions": -label_kl,
@@ -380,5 +434,5 @@ class _Fit:
         relevance = {name: path.kernel.relevance for name, path in paths.items()}
         rows = thinned(len(self.table))
         with torch.no_grad():
-            mean, _ = self._place(self.table.take(torch.as_tensor(rows))[0])
+            mean, _ = self._place(*self.table.take(torch.as_tensor(rows)))
         return snapshot_of(mean, relevance, rows)

@@ -217,7 +217,7 @@ class LDGD(Restarting, LabelledMap):
             train(on, Schedule.to_settle(steps, self.learning_rate, cells), None)
             return Settled.of(on.columns.decoder(on.data, on.rows), on.rows)
 
-        self._calibrate(problem, outcome, go_on)
+        self._calibrate_by_steps(problem, outcome, go_on)
         return outcome
 
 

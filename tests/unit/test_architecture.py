@@ -32,6 +32,8 @@ BRICKS = frozenset(
         "rows",
         "standardise",
         "stochastic",
+        "stochastic_columns",
+        "stochastic_masked",
         "variational",
     }
 )

@@ -10,14 +10,8 @@ from lvmcore.layers import LabelPath
 from lvmcore.linalg import cholesky
 from lvmcore.psi import PsiSums, psi1, psi_sums
 from lvmcore.rows import HeldRows
-from lvmcore.stochastic import (
-    ROWS_PER_INDUCING,
-    Batches,
-    InducingMoments,
-    StochasticDataPath,
-    StochasticLabelPath,
-    step_length,
-)
+from lvmcore.stochastic import ROWS_PER_INDUCING, Batches, StochasticLabelPath, step_length
+from lvmcore.stochastic_columns import InducingMoments, StochasticDataPath
 from lvmcore.variational import collapsed_bound, kl_whitened, stochastic_bound
 from tests.unit.engine.small import Small, small_problem
 

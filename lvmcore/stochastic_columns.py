@@ -1,0 +1,298 @@
+"""Bounds from mini-batches: the path to the columns, whose q(V) follows by natural gradients.
+
+For Gaussian noise a natural-gradient step of length ρ on the whitened q(V) *is* a running mean of
+the sufficient statistics, G ← (1 − ρ) G + ρ (N/B) L⁻¹ psi2 L⁻ᵀ and likewise P; q(V) is the optimum
+for them, in closed form (Hensman, Fusi and Lawrence 2013, section 3.3), and the noise follows what
+they leave unexplained. In a complete table one G serves every column, whatever its noise; where
+cells are missing, see lvmcore/stochastic_masked.py.
+
+Notation: lvmcore/README.md.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lvmcore.layers import NOISE_FLOOR, DataPath
+from lvmcore.linalg import cholesky, solve_lower, solve_upper
+from lvmcore.psi import PsiSums, psi_sums, sampled_sums
+from lvmcore.rows import TableRows
+from lvmcore.stochastic import step_length
+from lvmcore.variational import LOG_2PI, OptimalInducing, eigen
+
+__all__ = ["KUU", "NOISE_STEP", "BatchedDataPath", "InducingMoments", "StochasticDataPath"]
+
+KUU = "The kernel matrix of the inducing inputs"
+# Length of a step of the noise, as a logarithm, towards its best value.
+NOISE_STEP = 0.02
+
+
+@dataclass(frozen=True)
+class InducingMoments:
+    """q(V) of every data column, in the basis that diagonalises all its covariances.
+
+    Attributes:
+        vectors: eigenvectors of the running G, [M, M].
+        mean: of each column in that basis, [M, D].
+        shrinkage: s = λ/(σ_d² + λ); the covariances are diag(1 − s), [M, D].
+    """
+
+    vectors: Tensor
+    mean: Tensor
+    shrinkage: Tensor
+
+    @classmethod
+    def best(cls, G: Tensor, P: Tensor, noise: Tensor) -> InducingMoments:
+        """The optimum for statistics G [1, M, M], P [M, D] and noise [D]."""
+        values, vectors = eigen(G[0])
+        total = values[:, None] + noise
+        return cls(vectors, vectors.T @ P / total, values[:, None] / total)
+
+    def expected_error(self, G: Tensor, P: Tensor, psi0: Tensor, squares: Tensor) -> Tensor:
+        """E‖y_d − f_d‖² of the rows that G, P, psi0 and ‖y_d‖² [D] were summed over, [D].
+
+        It is ‖y‖² − 2 mᵀP + psi0 + tr[G (m mᵀ + cov − I)].
+        """
+        H = self.vectors.T @ G[0] @ self.vectors
+        return (
+            squares
+            - 2 * (self.mean * (self.vectors.T @ P)).sum(0)
+            + psi0
+            + (self.mean * (H @ self.mean)).sum(0)
+            - H.diagonal() @ self.shrinkage
+        )
+
+    def expected_fit(
+        self, G: Tensor, P: Tensor, psi0: Tensor, squares: Tensor, noise: Tensor, n_rows: int
+    ) -> Tensor:
+        """E log p(Y | F) of the rows that the statistics were summed over, [].
+
+        Args:
+            G: [1, M, M].
+            P: [M, D].
+            psi0: [].
+            squares: ‖y_d‖², [D].
+            noise: σ², [D].
+            n_rows: how many they are.
+        """
+        error = self.expected_error(G, P, psi0, squares)
+        return -0.5 * (n_rows * (LOG_2PI + noise.log()) + error / noise).sum()
+
+    def kl(self) -> Tensor:
+        """Σ_d KL(q(V_d) ‖ N(0, I)), []."""
+        return 0.5 * (self.mean.square() - self.shrinkage - torch.log1p(-self.shrinkage)).sum()
+
+
+class BatchedDataPath(DataPath, ABC):
+    """Regression Gaussian processes whose q(V) follows the batches: what both kinds share.
+
+    ``sums`` stands for psi statistics as ``sums`` and ``drawn_sums`` give them.
+
+    Args:
+        Z: inducing inputs to start from, [M, Q] (float64).
+        noise: noise variances to start from, [D] or [1].
+        table: all rows, standardised.
+        n_groups: sets of rows that columns are observed in, K.
+        pooled: whether a column's noise never falls below half of the columns' average.
+    """
+
+    G: Tensor
+    P: Tensor
+    squares: Tensor
+
+    def __init__(
+        self, Z: Tensor, noise: Tensor, table: TableRows, *, n_groups: int = 1, pooled: bool = False
+    ) -> None:
+        super().__init__(Z, noise, pooled=pooled)
+        self.n_rows = len(table)
+        M = len(Z)
+        self.register_buffer("G", Z.new_zeros(n_groups, M, M))
+        self.register_buffer("P", Z.new_zeros(M, table.n_columns))
+        squares = Z.new_zeros(table.n_columns)
+        for Y, _ in table.blocks():
+            squares += Y.square().sum(0, dtype=torch.float64)
+        self.register_buffer("squares", squares, persistent=False)
+
+    @property
+    @abstractmethod
+    def cells(self) -> int:
+        """How many cells the bound sums over."""
+
+    @abstractmethod
+    def sums(self, mean: Tensor, variance: Tensor, Y: Tensor, observed: Tensor | None) -> Any:
+        """Psi statistics of rows at q(x), in closed form.
+
+        Args:
+            mean: [B, Q].
+            variance: [B, Q].
+            Y: 0 where a cell is missing, [B, D].
+            observed: True where a cell is observed, [B, D]; None where every one is.
+        """
+
+    @abstractmethod
+    def drawn_sums(self, X: Tensor, Y: Tensor, observed: Tensor | None) -> Any:
+        """The same without bias from a draw of each row's place, X [B, Q]."""
+
+    @abstractmethod
+    def whiten(self, sums: Any) -> tuple[Tensor, Tensor]:
+        """G = L⁻¹ psi2 L⁻ᵀ of each set of rows [K, M, M], P = L⁻¹ psi1ᵀY [M, D], kernel of now."""
+
+    @abstractmethod
+    def moments(self) -> Any:
+        """q(V) as it stands; constant for gradients."""
+
+    @abstractmethod
+    def _best_log_noise(self, q: Any) -> Tensor:
+        """The noise that q(V) and the running means leave, as ``log_noise`` holds it."""
+
+    @abstractmethod
+    def batch_bound(
+        self, sums: Any, Y: Tensor, excess: Tensor | None = None, observed: Tensor | None = None
+    ) -> Tensor:
+        """The data term of the bound, less KL(q(V)), estimated from a batch, [].
+
+        q(V) then follows the batch, and the noise follows the value that is best for the running
+        means: the estimate is of the bound as they were before. A batch of all rows gives the
+        collapsed bound, with a gradient for the noise. Where no gradient is recorded, everything
+        stays as it is.
+
+        The noise has no gradient in batches, because a column that is rarely anything but 0 would
+        mislead it: most batches alone say that it has no noise at all.
+
+        Args:
+            sums: psi statistics summed over the batch, at the current kernel and Z.
+            Y: rows of the batch, 0 where a cell is missing, [B, D].
+            excess: psi1ᵀ times what cells of the batch are too far out by, [M, D]. q(V) follows
+                without it: a cell 200 standard deviations out, N/B times in the running mean, would
+                make a spike of its column for as long as the mean remembers it. The bound itself
+                takes every cell as it is, and holds at any q(V).
+            observed: True where a cell is observed, [B, D]; None where every one is.
+        """
+
+    @abstractmethod
+    def best_bound(self, sums: Any) -> Tensor:
+        """The collapsed bound of all rows, whatever q(V) is now, []."""
+
+    @abstractmethod
+    def optimum(self, sums: Any) -> OptimalInducing:
+        """The optimal q(V) for sums over all rows, as ``decoder`` takes it."""
+
+    def prime(self, sums: Any, n_rows: int) -> None:
+        """Start q(V) at its optimum for some rows, and the noise at what it leaves unexplained.
+
+        The noise starts no lower than it stands, so that what the start explains well is to be
+        explained better.
+
+        Args:
+            sums: psi statistics summed over those rows.
+            n_rows: how many they are.
+        """
+        scale, least = self.n_rows / n_rows, self.log_noise.detach().clone()
+        with torch.no_grad():
+            G, P = self.whiten(sums)
+            self.follow(scale * G, scale * P, 1.0)
+            for _ in range(2):
+                self.log_noise.copy_(self._best_log_noise(self.moments()).maximum(least))
+
+    def follow(self, G: Tensor, P: Tensor, rho: float) -> None:
+        """A natural-gradient step of length ρ towards the optimum for these statistics."""
+        with torch.no_grad():
+            self.G.lerp_(G.detach(), rho)
+            self.P.lerp_(P.detach(), rho)
+
+    def _follow_batch(
+        self, G: Tensor, P: Tensor, excess: Tensor | None, scale: float, rho: float, q: Any
+    ) -> None:
+        """q(V) and the noise follow a batch; q is what q(V) was at it."""
+        with torch.no_grad():
+            if excess is not None:
+                P = P - solve_lower(self._root(), excess)
+            self.follow(scale * G, scale * P, rho)
+            self.log_noise.lerp_(self._best_log_noise(q), NOISE_STEP)
+
+    def _root(self) -> Tensor:
+        """L with Kuu = L Lᵀ, [M, M]."""
+        return cholesky(self.kernel(self.Z, self.Z), KUU)[0]
+
+    def _noises(self) -> Tensor:
+        return self.noise.expand(self.P.shape[1])
+
+
+class StochasticDataPath(BatchedDataPath):
+    """Regression Gaussian processes whose q(V) follows batches of a complete table."""
+
+    @property
+    def cells(self) -> int:
+        """How many cells the bound sums over."""
+        return self.n_rows * self.P.shape[1]
+
+    def sums(
+        self, mean: Tensor, variance: Tensor, Y: Tensor, observed: Tensor | None = None
+    ) -> PsiSums:
+        """See ``BatchedDataPath.sums``."""
+        del observed
+        return psi_sums(self.kernel, mean, variance, self.Z, Y.double())
+
+    def drawn_sums(self, X: Tensor, Y: Tensor, observed: Tensor | None = None) -> PsiSums:
+        """See ``BatchedDataPath.drawn_sums``."""
+        del observed
+        return sampled_sums(self.kernel, X, self.Z, Y)
+
+    def whiten(self, sums: PsiSums) -> tuple[Tensor, Tensor]:
+        """See ``BatchedDataPath.whiten``; all columns have the same rows, K = 1."""
+        L = self._root()
+        half = solve_lower(L, sums.psi2)
+        G = solve_lower(L, half.T)
+        return 0.5 * (G + G.T)[None], solve_lower(L, sums.psi1Y)
+
+    def moments(self) -> InducingMoments:
+        """q(V) as it stands; constant for gradients."""
+        with torch.no_grad():
+            return InducingMoments.best(self.G, self.P, self._noises())
+
+    def _best_log_noise(self, q: InducingMoments) -> Tensor:
+        psi0 = self.n_rows * self.kernel.variance
+        error = q.expected_error(self.G, self.P, psi0, self.squares) / self.n_rows
+        if len(self.log_noise) == 1:
+            error = error.mean(0, keepdim=True)
+        return error.clamp_min(NOISE_FLOOR).log()
+
+    def batch_bound(
+        self,
+        sums: PsiSums,
+        Y: Tensor,
+        excess: Tensor | None = None,
+        observed: Tensor | None = None,
+    ) -> Tensor:
+        """See ``BatchedDataPath.batch_bound``; a batch of all rows takes q(V) to its optimum."""
+        del observed
+        G, P = self.whiten(sums)
+        scale, whole, learning = self.n_rows / len(Y), len(Y) == self.n_rows, G.requires_grad
+        if whole and learning:
+            self.follow(G, P, 1.0)
+        q = self.moments()
+        noise = self._noises() if whole else self._noises().detach()
+        squares = Y.square().sum(0, dtype=torch.float64)
+        fit = q.expected_fit(G, P, sums.psi0, squares, noise, len(Y))
+        if learning and not whole:
+            self._follow_batch(G, P, excess, scale, step_length(len(Y), len(self.Z)), q)
+        return scale * fit - q.kl()
+
+    def best_bound(self, sums: PsiSums) -> Tensor:
+        """The collapsed bound of all rows, whatever q(V) is now, []."""
+        G, P = self.whiten(sums)
+        noise = self._noises()
+        q = InducingMoments.best(G, P, noise)
+        return q.expected_fit(G, P, sums.psi0, self.squares, noise, self.n_rows) - q.kl()
+
+    @torch.no_grad()
+    def optimum(self, sums: PsiSums) -> OptimalInducing:
+        """The optimal q(V) for sums over all rows, as ``decoder`` takes it."""
+        G, P = self.whiten(sums)
+        q = InducingMoments.best(G, P, self._noises())
+        return OptimalInducing(solve_upper(self._root(), q.vectors), q.mean, q.shrinkage)

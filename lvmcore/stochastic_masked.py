@@ -1,0 +1,193 @@
+"""The bound from mini-batches where cells are missing: each column follows the rows that it has.
+
+A missing cell leaves the likelihood's sum and nothing else, so a batch estimates the statistics
+G_d and P_d of each column's own rows without bias, and q(V_d), the optimum for their running means,
+is N(B_d⁻¹P_d, σ_d² B_d⁻¹) with B_d = σ_d² I + G_d. Columns with the same rows share their G.
+
+Notation: lvmcore/README.md; lvmcore/stochastic_columns.py for tables that are complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lvmcore.cells import ObservedCells
+from lvmcore.layers import NOISE_FLOOR
+from lvmcore.linalg import cholesky_batch, solve_lower
+from lvmcore.masked import column_blocks, masked_bound, masked_optimum, whitened
+from lvmcore.psi import MaskedPsiSums, masked_psi_sums, masked_sampled_sums
+from lvmcore.rows import TableRows
+from lvmcore.stochastic import step_length
+from lvmcore.stochastic_columns import BatchedDataPath
+from lvmcore.variational import LOG_2PI, OptimalInducing
+
+__all__ = ["MaskedStochasticDataPath", "column_groups"]
+
+_B = "The kernel matrix of a column's observed rows"
+
+
+def column_groups(table: TableRows) -> tuple[Tensor, Tensor]:
+    """Which columns are observed in the same rows.
+
+    Args:
+        table: N rows with missing cells, read once.
+
+    Returns:
+        The group of each column, [D], and a column of each of the K groups, [K].
+    """
+    groups = torch.zeros(table.n_columns, dtype=torch.long)
+    for _, observed in table.blocks():
+        if observed is not None:
+            # Columns stay together as long as every block leaves them so.
+            marks = torch.cat([groups[None], observed.cpu().long()])
+            groups = torch.unique(marks, dim=1, return_inverse=True)[1]
+    columns = torch.arange(table.n_columns).flip(0)
+    first = torch.empty(int(groups.max()) + 1, dtype=torch.long)
+    first[groups[columns]] = columns
+    return groups, first
+
+
+@dataclass(frozen=True)
+class ColumnMoments:
+    """q(V) of every column at the optimum for the running means, as far as the bound needs it.
+
+    Attributes:
+        mean: m_d, [M, D].
+        weights: of each group Σ_d (m_d m_dᵀ + cov_d − I)/σ_d² over its columns, [K, M, M].
+        error: E‖y_d − f_d‖² of all rows, as the running means have it, [D].
+        kl: Σ_d KL(q(V_d) ‖ N(0, I)), [].
+    """
+
+    mean: Tensor
+    weights: Tensor
+    error: Tensor
+    kl: Tensor
+
+
+class MaskedStochasticDataPath(BatchedDataPath):
+    """``StochasticDataPath`` for a table with missing cells.
+
+    Args:
+        Z: inducing inputs to start from, [M, Q] (float64).
+        noise: noise variances to start from, [D] or [1]; one of [D] never falls below half of the
+            columns' average.
+        table: all rows, standardised.
+    """
+
+    counts: Tensor
+    groups: Tensor
+    first: Tensor
+
+    def __init__(self, Z: Tensor, noise: Tensor, table: TableRows) -> None:
+        groups, first = column_groups(table)
+        super().__init__(Z, noise, table, n_groups=len(first), pooled=True)
+        self.register_buffer("groups", groups.to(Z.device), persistent=False)
+        self.register_buffer("first", first.to(Z.device), persistent=False)
+        counts = Z.new_zeros(table.n_columns)
+        for Y, observed in table.blocks():
+            counts += len(Y) if observed is None else observed.sum(0)
+        self.register_buffer("counts", counts, persistent=False)
+        self.share = float(counts.mean()) / self.n_rows
+
+    @property
+    def cells(self) -> int:
+        """How many cells the bound sums over."""
+        return int(self.counts.sum())
+
+    def _cells(self, Y: Tensor, observed: Tensor | None) -> ObservedCells:
+        seen = torch.ones_like(Y, dtype=torch.bool) if observed is None else observed
+        return ObservedCells(seen, seen[:, self.first].double(), self.groups, seen.sum(0).double())
+
+    def sums(
+        self, mean: Tensor, variance: Tensor, Y: Tensor, observed: Tensor | None
+    ) -> MaskedPsiSums:
+        """See ``BatchedDataPath.sums``."""
+        cells = self._cells(Y, observed)
+        return masked_psi_sums(self.kernel, mean, variance, self.Z, Y.double(), cells)
+
+    def drawn_sums(self, X: Tensor, Y: Tensor, observed: Tensor | None) -> MaskedPsiSums:
+        """See ``BatchedDataPath.drawn_sums``."""
+        return masked_sampled_sums(self.kernel, X, self.Z, Y, self._cells(Y, observed))
+
+    def whiten(self, sums: MaskedPsiSums) -> tuple[Tensor, Tensor]:
+        """See ``BatchedDataPath.whiten``."""
+        L = self._root()
+        return whitened(sums.psi2, L), solve_lower(L, sums.psi1Y)
+
+    @torch.no_grad()
+    def moments(self) -> ColumnMoments:
+        """q(V) as it stands; constant for gradients.
+
+        With B m = P and G = B − σ² I, what the columns leave is
+        E‖y − f‖² = ‖y‖² − mᵀP − σ²‖m‖² + n v + σ² (M − σ² tr B⁻¹) − tr G.
+        """
+        noises, M = self._noises(), len(self.P)
+        eye = torch.eye(M).to(self.P)
+        mean, weights = torch.empty_like(self.P), torch.zeros_like(self.G)
+        traces, log_dets = torch.empty_like(noises), torch.empty_like(noises)
+        for columns, begin, end in column_blocks(self.groups, M):
+            noise, P = noises[columns], self.P[:, columns]
+            group = self.groups[columns] - begin
+            factor = cholesky_batch(self.G[begin:end][group] + noise[:, None, None] * eye, _B)
+            inverse = torch.cholesky_inverse(factor)
+            m = torch.cholesky_solve(P.T[:, :, None], factor)[:, :, 0]
+            second = inverse + (m[:, :, None] * m[:, None, :] - eye) / noise[:, None, None]
+            weights[begin:end].index_add_(0, group, second)
+            mean[:, columns] = m.T
+            traces[columns] = noise * inverse.diagonal(dim1=1, dim2=2).sum(1)  # tr cov
+            log_dets[columns] = 2 * factor.diagonal(dim1=1, dim2=2).log().sum(1)
+        kl = 0.5 * (traces + mean.square().sum(0) - M + log_dets - M * noises.log()).sum()
+        error = (
+            self.squares
+            - (mean * self.P).sum(0)
+            - noises * mean.square().sum(0)
+            + self.counts * self.kernel.variance
+            + noises * (M - traces)
+            - self.G.diagonal(dim1=1, dim2=2).sum(1)[self.groups]
+        )
+        return ColumnMoments(mean, weights, error, kl)
+
+    def _best_log_noise(self, q: ColumnMoments) -> Tensor:
+        if len(self.log_noise) == 1:
+            own = (q.error.sum() / self.counts.sum())[None]
+        else:
+            # σ_d² is own_d plus the average of all, so that half of it is a floor.
+            own = q.error / self.counts
+            own = own - 0.5 * own.mean()
+        return own.clamp_min(NOISE_FLOOR).log()
+
+    def batch_bound(
+        self,
+        sums: MaskedPsiSums,
+        Y: Tensor,
+        excess: Tensor | None = None,
+        observed: Tensor | None = None,
+    ) -> Tensor:
+        """See ``BatchedDataPath.batch_bound``."""
+        if len(Y) == self.n_rows:
+            return self.best_bound(sums)
+        G, P = self.whiten(sums)
+        scale, learning = self.n_rows / len(Y), G.requires_grad
+        q, noise = self.moments(), self._noises().detach()
+        squares = Y.square().sum(0, dtype=torch.float64)
+        counts = self._cells(Y, observed).counts
+        error = squares - 2 * (q.mean * P).sum(0) + sums.psi0
+        logs = (counts * (LOG_2PI + noise.log()) + error / noise).sum()
+        fit = -0.5 * (logs + (q.weights * G).sum())
+        if learning:
+            rho = step_length(round(self.share * len(Y)), len(self.Z))
+            self._follow_batch(G, P, excess, scale, rho, q)
+        return scale * fit - q.kl
+
+    def best_bound(self, sums: MaskedPsiSums) -> Tensor:
+        """The collapsed bound of all rows, whatever q(V) is now, []."""
+        Kuu = self.kernel(self.Z, self.Z)
+        return masked_bound(sums, Kuu, self._noises(), self.squares, self.counts)
+
+    @torch.no_grad()
+    def optimum(self, sums: MaskedPsiSums) -> OptimalInducing:
+        """The optimal q(V) for sums over all rows, as ``decoder`` takes it."""
+        return masked_optimum(sums, self.kernel(self.Z, self.Z), self._noises())
