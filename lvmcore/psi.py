@@ -34,7 +34,6 @@ __all__ = [
     "MaskedPsiSums",
     "PsiSums",
     "masked_psi_sums",
-    "masked_sampled_sums",
     "pair_weights",
     "psi0",
     "psi1",
@@ -173,25 +172,6 @@ def sampled_sums(kernel: Kernel, X: Tensor, Z: Tensor, Y: Tensor) -> PsiSums:
     """
     K = kernel(X, Z).double()
     return PsiSums(kernel.diagonal(X).double().sum(), K.T @ Y.double(), K.T @ K)
-
-
-def masked_sampled_sums(
-    kernel: RBF, X: Tensor, Z: Tensor, Y: Tensor, cells: ObservedCells
-) -> MaskedPsiSums:
-    """``masked_psi_sums`` without bias from one draw of each row's place.
-
-    Args:
-        kernel: RBF.
-        X: a draw from q(X), [N, Q].
-        Z: inducing inputs, [M, Q].
-        Y: data, 0 where missing, [N, D].
-        cells: which cells are observed.
-    """
-    K = kernel(X, Z).double()
-    i, j = pairs(K.shape[1], K.device)
-    psi2 = (K[:, i] * K[:, j]).T @ cells.sets.double()
-    psi0_ = cells.counts * kernel.variance.double()
-    return MaskedPsiSums(psi0_, K.T @ Y.double(), psi2, cells.groups)
 
 
 def psi0(kernel: Kernel, mean: Tensor, variance: Tensor) -> Tensor:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lvmcore.bilinear import full_from_pairs, pairs
 from lvmcore.cells import ObservedCells
 from lvmcore.layers import NOISE_FLOOR
 from lvmcore.linalg import cholesky_batch, solve_lower
 from lvmcore.masked import column_blocks, masked_bound, masked_optimum, whitened
-from lvmcore.psi import MaskedPsiSums, masked_psi_sums, masked_sampled_sums
+from lvmcore.psi import MaskedPsiSums, masked_psi_sums
 from lvmcore.rows import TableRows
 from lvmcore.stochastic import step_length
 from lvmcore.stochastic_columns import BatchedDataPath
@@ -26,6 +27,8 @@ from lvmcore.variational import LOG_2PI, OptimalInducing
 
 __all__ = ["MaskedStochasticDataPath", "column_groups"]
 
+# Rows whose weights [M, M] are held at a time; bounds memory, changes no result.
+ROWS_OF_WEIGHTS = 512
 _B = "The kernel matrix of a column's observed rows"
 
 
@@ -65,6 +68,21 @@ class ColumnMoments:
     weights: Tensor
     error: Tensor
     kl: Tensor
+
+
+@dataclass(frozen=True)
+class DrawnRows:
+    """Rows of a batch at a draw of each one's place.
+
+    Attributes:
+        K: kernel between the draws and Z, [B, M].
+        psi1Y: Σ_n k(Z, x_n) y_nᵀ, [M, D].
+        psi0: k(x, x) summed over each column's rows, [D].
+    """
+
+    K: Tensor
+    psi1Y: Tensor
+    psi0: Tensor
 
 
 class MaskedStochasticDataPath(BatchedDataPath):
@@ -108,9 +126,11 @@ class MaskedStochasticDataPath(BatchedDataPath):
         cells = self._cells(Y, observed)
         return masked_psi_sums(self.kernel, mean, variance, self.Z, Y.double(), cells)
 
-    def drawn_sums(self, X: Tensor, Y: Tensor, observed: Tensor | None) -> MaskedPsiSums:
-        """See ``BatchedDataPath.drawn_sums``."""
-        return masked_sampled_sums(self.kernel, X, self.Z, Y, self._cells(Y, observed))
+    def drawn_sums(self, X: Tensor, Y: Tensor, observed: Tensor | None) -> DrawnRows:
+        """See ``BatchedDataPath.drawn_sums``; psi2 is left to ``batch_bound``."""
+        kernel, counts = self.kernel, self._cells(Y, observed).counts
+        K = kernel(X, self.Z).double()
+        return DrawnRows(K, K.T @ Y.double(), counts * kernel.variance.double())
 
     def whiten(self, sums: MaskedPsiSums) -> tuple[Tensor, Tensor]:
         """See ``BatchedDataPath.whiten``."""
@@ -154,30 +174,37 @@ class MaskedStochasticDataPath(BatchedDataPath):
         if len(self.log_noise) == 1:
             own = (q.error.sum() / self.counts.sum())[None]
         else:
-            # σ_d² is own_d plus the average of all, so that half of it is a floor.
-            own = q.error / self.counts
-            own = own - 0.5 * own.mean()
+            # σ_d² is own_d plus the average s of all own: where they may not be negative, s is the
+            # largest of Σ/(D + k) over the k columns that are left most, for any k.
+            left = q.error / self.counts
+            D, most = len(left), left.sort(descending=True).values.cumsum(0)
+            own = left - (most / (D + torch.arange(1, D + 1).to(left))).max()
         return own.clamp_min(NOISE_FLOOR).log()
 
     def batch_bound(
         self,
-        sums: MaskedPsiSums,
+        sums: MaskedPsiSums | DrawnRows,
         Y: Tensor,
         excess: Tensor | None = None,
         observed: Tensor | None = None,
     ) -> Tensor:
         """See ``BatchedDataPath.batch_bound``."""
-        if len(Y) == self.n_rows:
+        if len(Y) == self.n_rows and isinstance(sums, MaskedPsiSums):
             return self.best_bound(sums)
-        G, P = self.whiten(sums)
-        scale, learning = self.n_rows / len(Y), G.requires_grad
+        scale, cells = self.n_rows / len(Y), self._cells(Y, observed)
         q, noise = self.moments(), self._noises().detach()
+        if isinstance(sums, DrawnRows):
+            L = self._root()
+            P, a = solve_lower(L, sums.psi1Y), solve_lower(L, sums.K.T)
+            G, curvature = _grams(a.detach(), cells.sets), _curvature(q.weights, a, cells.sets)
+        else:
+            G, P = self.whiten(sums)
+            curvature = (q.weights * G).sum()
         squares = Y.square().sum(0, dtype=torch.float64)
-        counts = self._cells(Y, observed).counts
         error = squares - 2 * (q.mean * P).sum(0) + sums.psi0
-        logs = (counts * (LOG_2PI + noise.log()) + error / noise).sum()
-        fit = -0.5 * (logs + (q.weights * G).sum())
-        if learning:
+        logs = (cells.counts * (LOG_2PI + noise.log()) + error / noise).sum()
+        fit = -0.5 * (logs + curvature)
+        if P.requires_grad:
             rho = step_length(round(self.share * len(Y)), len(self.Z))
             self._follow_batch(G, P, excess, scale, rho, q)
         return scale * fit - q.kl
@@ -191,3 +218,32 @@ class MaskedStochasticDataPath(BatchedDataPath):
     def optimum(self, sums: MaskedPsiSums) -> OptimalInducing:
         """The optimal q(V) for sums over all rows, as ``decoder`` takes it."""
         return masked_optimum(sums, self.kernel(self.Z, self.Z), self._noises())
+
+
+def _grams(a: Tensor, sets: Tensor) -> Tensor:
+    """Σ_n a_n a_nᵀ of the rows of each set, [K, M, M].
+
+    Args:
+        a: whitened kernel of the rows, [M, B].
+        sets: 1 where the set has the row, [B, K].
+    """
+    M = len(a)
+    i, j = pairs(M, a.device)
+    return full_from_pairs((a[i] * a[j]) @ sets, M).permute(2, 0, 1)
+
+
+def _curvature(weights: Tensor, a: Tensor, sets: Tensor) -> Tensor:
+    """Σ_k tr[T_k Σ_n a_n a_nᵀ] of the rows of each set, row by row: cheap to differentiate, [].
+
+    Args:
+        weights: T_k, [K, M, M], constant.
+        a: whitened kernel of the rows, [M, B].
+        sets: 1 where the set has the row, [B, K].
+    """
+    M, B = a.shape
+    total = a.new_zeros(())
+    for begin in range(0, B, ROWS_OF_WEIGHTS):
+        some, rows = sets[begin : begin + ROWS_OF_WEIGHTS], a[:, begin : begin + ROWS_OF_WEIGHTS].T
+        of_rows = (some @ weights.reshape(-1, M * M)).reshape(-1, M, M)
+        total = total + (rows * (of_rows @ rows[:, :, None])[:, :, 0]).sum()
+    return total

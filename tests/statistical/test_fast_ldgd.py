@@ -11,6 +11,7 @@ from sklearn.model_selection import train_test_split
 from lvmcore import LDGD, VAE, FastLDGD, ProbabilisticPCA, SupervisedVAE
 from lvmcore.base import LatentVariableModel
 from lvmcore.data import load_paper, load_sample
+from lvmcore.metrics import coverage
 from lvmcore.variational import kl_standard_normal
 
 Array = NDArray[np.float64]
@@ -54,6 +55,54 @@ def test_batches_come_near_the_bound_of_all_rows_at_once(moons: Split) -> None:
     assert parts - start > 0.8 * (whole - start)
 
 
+def holed(X: Array, share: float, seed: int = 0) -> Array:
+    return np.where(np.random.default_rng(seed).random(X.shape) < share, np.nan, X)
+
+
+def test_with_gaps_batches_come_near_the_bound_of_all_rows_at_once(moons: Split) -> None:
+    X, _, y, _ = moons
+    settings = {"n_components": 4, "n_inducing": 15, "max_iter": 400, "n_hidden": 32}
+    start = FastLDGD(**settings | {"max_iter": 1}).fit(holed(X, 0.2), y).elbo_
+    whole = FastLDGD(**settings, batch_size=4096).fit(holed(X, 0.2), y).elbo_
+    parts = FastLDGD(**settings, batch_size=100).fit(holed(X, 0.2), y).elbo_
+    assert parts - start > 0.8 * (whole - start)
+
+
+@pytest.mark.parametrize("n_inducing", [20, 40])  # closed form, and draws
+def test_with_gaps_classes_are_told_and_cells_filled(moons: Split, n_inducing: int) -> None:
+    X, unseen, y, y_unseen = moons
+    model = FastLDGD(n_components=4, n_inducing=n_inducing, max_iter=300, batch_size=128)
+    model.fit(holed(X, 0.2), y)
+    assert model.score(unseen, y_unseen) >= 0.92
+    gaps = holed(unseen, 0.3, seed=1)
+    assert model.score(gaps, y_unseen) >= 0.85
+    missing, filled = np.isnan(gaps), model.impute(gaps)
+    sd = unseen.std(axis=0)
+    ours = ((filled.mean - unseen) / sd)[missing]
+    flat = ProbabilisticPCA(n_components=4).fit(holed(X, 0.2)).impute(gaps)
+    assert np.square(ours).mean() < np.square(((flat.mean - unseen) / sd)[missing]).mean()
+    held = coverage(unseen[missing], filled.mean[missing], filled.variance[missing], 0.9)
+    assert 0.85 < held < 0.97
+
+
+def test_a_network_never_told_of_gaps_leaves_them_to_the_columns(moons: Split) -> None:
+    """Rows with gaps are placed as well as by refining what the network says of filled-in rows."""
+    X, unseen, y, _ = moons
+    model = FastLDGD(n_components=4, max_iter=100, n_hidden=16).fit(X, y)
+    gaps = holed(unseen, 0.3)
+    place, guess = model.posterior(gaps), model.posterior(np.where(np.isnan(gaps), X.mean(0), gaps))
+    complete = ~np.isnan(gaps).any(axis=1)
+    np.testing.assert_allclose(place.mean[complete], guess.mean[complete], atol=1e-10)
+    bounds = []
+    for found in (place, guess):
+        mean, variance = torch.as_tensor(found.mean), torch.as_tensor(found.variance)
+        rows = model._decoder.observe(torch.as_tensor(model._standardiser.transform(gaps)))
+        fit = rows.expected_log_density(torch.arange(len(gaps)), mean, variance)
+        bounds.append((fit - kl_standard_normal(mean, variance)).numpy()[~complete])
+    assert np.mean(bounds[0] > bounds[1]) > 0.95
+    assert bounds[0].mean() > bounds[1].mean() + 0.5
+
+
 def test_labels_that_mean_nothing_are_not_predicted() -> None:
     X, unseen, y, y_unseen = split("iris", "species")
     shuffled = np.random.default_rng(0).permutation(y)
@@ -72,8 +121,10 @@ def test_probabilities_know_what_cannot_be_known(moons: Split) -> None:
     assert abs(surest.mean() - right.mean()) < 0.1
 
 
-def test_refinement_raises_the_bound_of_every_new_row(moons: Split) -> None:
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_refinement_raises_the_bound_of_every_new_row(moons: Split, share: float) -> None:
     X, unseen, y, _ = moons
+    X, unseen = holed(X, share), holed(unseen, share, seed=1)
     settings = {"n_components": 4, "max_iter": 60, "n_hidden": 16}
     plain = FastLDGD(**settings).fit(X, y)
     refined = FastLDGD(**settings, n_refinement=30).fit(X, y)
@@ -83,7 +134,8 @@ def test_refinement_raises_the_bound_of_every_new_row(moons: Split) -> None:
         posterior = model.posterior(unseen)
         mean, variance = torch.as_tensor(posterior.mean), torch.as_tensor(posterior.variance)
         # The two fits are the same; what differs is how they place new rows.
-        fit = plain._decoder.expected_log_density(Y, mean, variance)
+        rows = plain._decoder.observe(Y)
+        fit = rows.expected_log_density(torch.arange(len(Y)), mean, variance)
         bounds.append(fit - kl_standard_normal(mean, variance))
     assert bool((bounds[1] >= bounds[0] - 1e-9).all())
     assert float((bounds[1] - bounds[0]).mean()) > 0.02

@@ -101,6 +101,21 @@ def test_many_interruptions_change_nothing(key: str, tmp_path: Path) -> None:
     same(whole, model(key, max_iter=60)._fit_from(X, Y, checkpoint=Checkpoint(path)))
 
 
+@pytest.mark.parametrize("key", [key for key in KEYS if MODELS[key].capabilities.missing_cells])
+def test_a_fit_to_a_table_with_gaps_goes_on_too(key: str, tmp_path: Path) -> None:
+    holed = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
+    holed[:5] = X[:5]
+    whole = model(key, max_iter=40).fit(holed, Y)
+    path = tmp_path / "checkpoint.safetensors"
+    for stop in (9, 26):
+        model(key, max_iter=40)._fit_from(
+            holed, Y, callback=stop_after(stop), checkpoint=Checkpoint(path)
+        )
+    again = model(key, max_iter=40)._fit_from(holed, Y, checkpoint=Checkpoint(path))
+    same(whole, again)
+    np.testing.assert_array_equal(again.impute(holed).variance, whole.impute(holed).variance)
+
+
 @pytest.mark.parametrize("key", KEYS)
 def test_an_early_end_is_the_same_after_a_stop_in_the_cooling(key: str, tmp_path: Path) -> None:
     settings = {"max_iter": 800, "learning_rate": 0.3}
