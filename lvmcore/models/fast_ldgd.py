@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import reduce
-from operator import add
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -13,18 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore.base import Capabilities, Problem, to_numpy
-from lvmcore.cells import ObservedCells
-from lvmcore.gplvm import (
-    WIDE_TABLE,
-    snapshot_of,
-    spread_points,
-    thinned,
-)
+from lvmcore.batchfit import BatchFit
+from lvmcore.gplvm import WIDE_TABLE, thinned
 from lvmcore.inference import refine_rows
-from lvmcore.intervals import HELD_ROWS, Settled, held_out, interval_scale
-from lvmcore.labelled import LabelledMap, named_paths
-from lvmcore.labels import ClassLabels, names_of_columns, row_weights
-from lvmcore.networks import Encoder, network_arrays, restore_network, within_reach
+from lvmcore.labelled import LabelledMap
+from lvmcore.networks import Encoder, network_arrays, restore_network
 from lvmcore.parameters import (
     Advanced,
     BatchSize,
@@ -43,28 +34,13 @@ from lvmcore.parameters import (
     Range,
     Seed,
 )
-from lvmcore.psi import MaskedPsiSums, masked_psi_sums, psi1
-from lvmcore.results import Posterior, Snapshot
-from lvmcore.rows import ROWS_AT_A_TIME
-from lvmcore.starts import pca_start
-from lvmcore.stochastic import (
-    LONGEST_LABEL_STEP,
-    ROWS_PER_INDUCING,
-    Batches,
-    StochasticLabelPath,
-    step_length,
-)
-from lvmcore.stochastic_columns import BatchedDataPath, StochasticDataPath
-from lvmcore.stochastic_masked import MaskedStochasticDataPath
+from lvmcore.results import Posterior
 from lvmcore.training import Outcome, Schedule, train
-from lvmcore.variational import kl_standard_normal
 
 __all__ = ["FastLDGD"]
 
 FINAL_DRAWS = 8
 SHORT_TABLE = 200
-# Beyond so many inducing inputs a batch's psi statistics are drawn, not computed in closed form.
-MOST_PSI_INDUCING = 32
 
 
 class FastLDGD(LabelledMap):
@@ -181,7 +157,7 @@ class FastLDGD(LabelledMap):
 
     def _fit(self, problem: Problem) -> Outcome:
         M = self._inducing_count(len(problem.table))
-        fit = _Fit(self, problem, M)
+        fit = BatchFit(self, problem, self._start_noise(problem), M)
         labelled = sum(term.signs.numel() for term in fit.labels)
         cells = fit.data.cells + round(self.label_weight * labelled)
         outcome = train(
@@ -241,198 +217,3 @@ class FastLDGD(LabelledMap):
         masked = bool(facts.get("told_of_gaps", False))  # files of earlier versions have no gaps
         self._encoder = Encoder(D, self.n_hidden, Q, like, torch.Generator(), masked=masked)
         restore_network(self._encoder, arrays, "encoder.")
-
-
-class _LabelTerm:
-    """One label column in the objective.
-
-    Args:
-        path: to it from the map.
-        labels: its classes and codes.
-        settings: of the model: how much the labels count.
-        step: length of a natural-gradient step of q(V).
-    """
-
-    def __init__(
-        self, path: StochasticLabelPath, labels: ClassLabels, settings: FastLDGD, step: float
-    ) -> None:
-        self.path, self.step = path, step
-        codes, device = torch.as_tensor(labels.codes), path.precision.device
-        one_hot = torch.nn.functional.one_hot(codes.clamp_min(0), len(labels.classes))
-        self.signs = (2 * one_hot - 1).double().to(device)
-        weights = settings.label_weight * row_weights(labels.codes, settings.class_weight)
-        self.weights = torch.as_tensor(weights).to(device)
-
-    def fit(self, rows: Tensor, X: Tensor, scale: float) -> Tensor:
-        """Σ_n w_n E log p(label_n | f(x_n)) of some rows placed at X [S, n, Q], scaled, []."""
-        weights = scale * self.weights[rows]
-        known = torch.nonzero(weights)[:, 0]
-        signs = self.signs[rows][known]
-        return self.path.batch_fit(X[:, known], signs, weights[known], self.step)
-
-
-class _Fit:
-    """The objective: data term, label terms and the divergences, from all rows or from a batch."""
-
-    def __init__(self, settings: FastLDGD, problem: Problem, n_inducing: int) -> None:
-        table, generator = problem.table, problem.generator
-        self.table, self.generator = table, generator
-        start = pca_start(problem)
-        Q = problem.n_components
-        self.encoder = Encoder(
-            table.n_columns,
-            settings.n_hidden,
-            Q,
-            table.like,
-            generator,
-            masked=not table.complete,
-        )
-        self.encoder.start(table, start)
-        X, _ = self.encode()
-        # Kernels, inducing inputs and sums are in float64 whatever the network computes in.
-        columns = StochasticDataPath if table.complete else MaskedStochasticDataPath
-        self.data: BatchedDataPath = columns(
-            spread_points(X, n_inducing, generator),
-            settings._start_noise(problem).double(),
-            table,
-        )
-        self.batches = Batches(len(table), settings.batch_size, generator)
-        self.known = problem.labels
-        step = step_length(self.batches.size, n_inducing, most=LONGEST_LABEL_STEP)
-        self.labels = []
-        for column in problem.labels:
-            Z = spread_points(X, n_inducing, generator)
-            path = StochasticLabelPath(Z, len(column.classes), settings.likelihood).to(X.device)
-            self.labels.append(_LabelTerm(path, column, settings, step))
-        self.exact_psi = self.batches.whole or n_inducing <= MOST_PSI_INDUCING
-        self._prime(n_inducing)
-
-    def _prime(self, n_inducing: int) -> None:
-        """Start q(V) of the data from as many rows as its running mean will hold."""
-        wanted = max(self.batches.size, ROWS_PER_INDUCING * n_inducing)
-        rows = torch.randperm(len(self.table), generator=self.generator)[:wanted]
-        with torch.no_grad():
-            Y, observed = self.table.take(rows)
-            sums = self.data.sums(*self._place(Y, observed), Y, observed)
-            self.data.prime(sums, len(Y))
-
-    def _place(self, Y: Tensor, observed: Tensor | None) -> tuple[Tensor, Tensor]:
-        """q(x) of rows, float64."""
-        mean, log_variance = self.encoder(Y, observed)
-        return mean.double(), log_variance.double().exp()
-
-    def encode(self) -> tuple[Tensor, Tensor]:
-        """q(x) of all rows, float64; no gradient."""
-        with torch.no_grad():
-            parts = [self._place(*block) for block in self.table.blocks()]
-        mean, variance = (torch.cat(part) for part in zip(*parts, strict=True))
-        return mean, variance
-
-    @torch.no_grad()
-    def all_sums(self, mean: Tensor, variance: Tensor) -> Any:
-        """Psi statistics of all rows, placed at q(x)."""
-        means, variances = (torch.split(part, ROWS_AT_A_TIME) for part in (mean, variance))
-        blocks = zip(means, variances, self.table.blocks(), strict=True)
-        return reduce(add, (self.data.sums(some, spread, *block) for some, spread, block in blocks))
-
-    @torch.no_grad()
-    def interval_scale(self, sums: MaskedPsiSums, generator: torch.Generator) -> Tensor:
-        """How wide intervals of filled cells have to be; see ``lvmcore.intervals``.
-
-        The cells held out are taken out of the sums over all rows, so that q(V) knows nothing of
-        them. Kernels and network do, but share that with all other cells.
-
-        Args:
-            sums: psi statistics of all rows.
-            generator: of the cells held out.
-        """
-        rows = torch.randperm(len(self.table), generator=generator)[:HELD_ROWS]
-        Y, observed = self.table.take(rows)
-        assert observed is not None
-        mean, variance = self._place(Y, observed)
-        held, Y = held_out(observed, generator), Y.double()
-        cells = ObservedCells.of(held, Y)
-        data = self.data
-        known = masked_psi_sums(data.kernel, mean, variance, data.Z, Y.masked_fill(~held, 0), cells)
-        settled = Settled(data.decoder(data.optimum(sums.without(known))), mean, variance)
-        return interval_scale(settled, Y, observed, held)
-
-    def parameters(self) -> Iterable[torch.nn.Parameter]:
-        return [p for part in self._parts() for p in part.parameters()]
-
-    def state(self) -> Iterable[Tensor]:
-        return [
-            *(tensor for part in self._parts() for tensor in part.buffers()),
-            *self.batches.buffers(),
-        ]
-
-    @property
-    def label_paths(self) -> list[StochasticLabelPath]:
-        return [term.path for term in self.labels]
-
-    def _parts(self) -> list[torch.nn.Module]:
-        return [self.encoder, self.data, *self.label_paths]
-
-    def held(self) -> Iterable[torch.nn.Parameter]:
-        return [self.data.log_noise]
-
-    def batch_terms(self) -> dict[str, Tensor]:
-        rows = self.batches.next()
-        Y, observed = self.table.take(rows)
-        mean, variance = self._place(Y, observed)
-        scale = len(self.table) / len(Y)
-        label_kl = self._label_kl()
-        X = self._draw(mean, variance, 1)
-        if self.exact_psi:
-            sums = self.data.sums(mean, variance, Y, observed)
-        else:
-            sums = self.data.drawn_sums(X[0], Y, observed)
-        return {
-            "data fit": self.data.batch_bound(sums, Y, self._excess(mean, variance, Y), observed),
-            **self._label_fits(rows.to(X.device), X, scale),
-            "KL of the map": -scale * kl_standard_normal(mean, variance).sum(),
-            "KL of the label functions": -label_kl,
-        }
-
-    def terms(self, draws: int = 1) -> dict[str, Tensor]:
-        with torch.no_grad():
-            mean, variance = self.encode()
-            rows = torch.arange(len(mean), device=mean.device)
-            parts = [
-                self._label_fits(some, self._draw(mean[some], variance[some], draws), 1.0)
-                for some in torch.split(rows, ROWS_AT_A_TIME)
-            ]
-            return {
-                "data fit": self.data.best_bound(self.all_sums(mean, variance)),
-                **{name: torch.stack([part[name] for part in parts]).sum() for name in parts[0]},
-                "KL of the map": -kl_standard_normal(mean, variance).sum(),
-                "KL of the label functions": -self._label_kl(),
-            }
-
-    def _excess(self, mean: Tensor, variance: Tensor, Y: Tensor) -> Tensor | None:
-        """psi1ᵀ times what cells are further out than the network sees, [M, D]; mostly none is."""
-        beyond = Y - within_reach(Y)
-        if not bool(beyond.any()):
-            return None
-        with torch.no_grad():
-            return psi1(self.data.kernel, mean, variance, self.data.Z).T @ beyond.double()
-
-    def _draw(self, mean: Tensor, variance: Tensor, draws: int) -> Tensor:
-        """Places of rows drawn from q(x), [draws, n, Q]."""
-        noise = torch.randn((draws, *mean.shape), generator=self.generator, dtype=torch.float64)
-        return mean + variance.sqrt() * noise.to(mean)
-
-    def _label_fits(self, rows: Tensor, X: Tensor, scale: float) -> dict[str, Tensor]:
-        fits = [term.fit(rows, X, scale) for term in self.labels]
-        return dict(zip(names_of_columns("label fit", self.known), fits, strict=True))
-
-    def _label_kl(self) -> Tensor:
-        return torch.stack([path.kl() for path in self.label_paths]).sum()
-
-    def snapshot(self) -> Snapshot:
-        paths = named_paths(self.data, self.label_paths, self.known)
-        relevance = {name: path.kernel.relevance for name, path in paths.items()}
-        rows = thinned(len(self.table))
-        with torch.no_grad():
-            mean, _ = self._place(*self.table.take(torch.as_tensor(rows)))
-        return snapshot_of(mean, relevance, rows)

@@ -46,6 +46,7 @@ LAYER |= {
     name: name
     for name in (
         "base",
+        "batchfit",
         "bench",
         "cli",
         "data",
@@ -62,7 +63,8 @@ LAYER |= {
     )
 }
 _BELOW_BASE = frozenset({"errors", "linalg", "results", "bricks", "loops"})
-_MODELS = _BELOW_BASE | {"parameters", "base", "starts", "gplvm", "labelled", "restarts"}
+_BELOW_MODELS = _BELOW_BASE | {"parameters", "base", "starts", "gplvm", "labelled"}
+_MODELS = _BELOW_MODELS | {"restarts", "batchfit"}
 _ENGINE = _MODELS | {"models", "data"}
 # What each layer may import, itself included where its modules may import one another.
 MAY_IMPORT = {
@@ -77,6 +79,7 @@ MAY_IMPORT = {
     "gplvm": _BELOW_BASE | {"parameters", "base"},
     "labelled": _BELOW_BASE | {"parameters", "base", "gplvm"},
     "restarts": _BELOW_BASE | {"parameters", "base", "starts", "gplvm"},
+    "batchfit": _BELOW_MODELS,
     "models": _MODELS,
     "data": frozenset({"errors", "data"}),
     "runs": _ENGINE | {"runs"},
