@@ -132,7 +132,7 @@ class BatchFit:
         with torch.no_grad():
             Y, observed = self.table.take(rows)
             sums = self.data.sums(*self._place(Y, observed), Y, observed)
-            self.data.prime(sums, len(Y))
+            self.data.prime(sums, Y, observed)
 
     def _place(self, Y: Tensor, observed: Tensor | None) -> tuple[Tensor, Tensor]:
         """q(x) of rows, float64."""

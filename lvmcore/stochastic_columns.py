@@ -25,11 +25,25 @@ from lvmcore.rows import TableRows
 from lvmcore.stochastic import step_length
 from lvmcore.variational import LOG_2PI, OptimalInducing, eigen
 
-__all__ = ["KUU", "NOISE_STEP", "BatchedDataPath", "InducingMoments", "StochasticDataPath"]
+__all__ = [
+    "KUU",
+    "NOISE_STEP",
+    "BatchedDataPath",
+    "InducingMoments",
+    "StochasticDataPath",
+    "count_cells",
+]
 
 KUU = "The kernel matrix of the inducing inputs"
-# Length of a step of the noise, as a logarithm, towards its best value.
-NOISE_STEP = 0.02
+# Length of a step of the noise, as a logarithm, towards what is left unexplained.
+NOISE_STEP = 0.05
+
+
+def count_cells(Y: Tensor, observed: Tensor | None) -> Tensor:
+    """Observed cells of each column of rows Y [B, D], [D]."""
+    if observed is None:
+        return torch.full_like(Y[0], len(Y), dtype=torch.float64)
+    return observed.sum(0).double()
 
 
 @dataclass(frozen=True)
@@ -104,6 +118,7 @@ class BatchedDataPath(DataPath, ABC):
     G: Tensor
     P: Tensor
     squares: Tensor
+    counts: Tensor
 
     def __init__(
         self, Z: Tensor, noise: Tensor, table: TableRows, *, n_groups: int = 1, pooled: bool = False
@@ -113,15 +128,17 @@ class BatchedDataPath(DataPath, ABC):
         M = len(Z)
         self.register_buffer("G", Z.new_zeros(n_groups, M, M))
         self.register_buffer("P", Z.new_zeros(M, table.n_columns))
-        squares = Z.new_zeros(table.n_columns)
-        for Y, _ in table.blocks():
+        squares, counts = Z.new_zeros(table.n_columns), Z.new_zeros(table.n_columns)
+        for Y, observed in table.blocks():
             squares += Y.square().sum(0, dtype=torch.float64)
+            counts += count_cells(Y, observed)
         self.register_buffer("squares", squares, persistent=False)
+        self.register_buffer("counts", counts, persistent=False)
 
     @property
-    @abstractmethod
     def cells(self) -> int:
         """How many cells the bound sums over."""
+        return int(self.counts.sum())
 
     @abstractmethod
     def sums(self, mean: Tensor, variance: Tensor, Y: Tensor, observed: Tensor | None) -> Any:
@@ -143,12 +160,12 @@ class BatchedDataPath(DataPath, ABC):
         """G = L⁻¹ psi2 L⁻ᵀ of each set of rows [K, M, M], P = L⁻¹ psi1ᵀY [M, D], kernel of now."""
 
     @abstractmethod
-    def moments(self) -> Any:
-        """q(V) as it stands; constant for gradients."""
+    def _error(self, sums: Any, Y: Tensor) -> Tensor:
+        """E‖y_d − f_d‖² of some rows under q(V) as it stands, [D]."""
 
-    @abstractmethod
-    def _best_log_noise(self, q: Any) -> Tensor:
-        """The noise that q(V) and the running means leave, as ``log_noise`` holds it."""
+    def _own(self, left: Tensor) -> Tensor:
+        """What ``log_noise`` has to hold for noise variances ``left`` [D], [D]."""
+        return left
 
     @abstractmethod
     def batch_bound(
@@ -182,7 +199,7 @@ class BatchedDataPath(DataPath, ABC):
     def optimum(self, sums: Any) -> OptimalInducing:
         """The optimal q(V) for sums over all rows, as ``decoder`` takes it."""
 
-    def prime(self, sums: Any, n_rows: int) -> None:
+    def prime(self, sums: Any, Y: Tensor, observed: Tensor | None = None) -> None:
         """Start q(V) at its optimum for some rows, and the noise at what it leaves unexplained.
 
         The noise starts no lower than it stands, so that what the start explains well is to be
@@ -190,14 +207,16 @@ class BatchedDataPath(DataPath, ABC):
 
         Args:
             sums: psi statistics summed over those rows.
-            n_rows: how many they are.
+            Y: those rows, 0 where a cell is missing, [B, D].
+            observed: True where a cell is observed, [B, D]; None where every one is.
         """
-        scale, least = self.n_rows / n_rows, self.log_noise.detach().clone()
+        scale, least = self.n_rows / len(Y), self.log_noise.detach().exp()
         with torch.no_grad():
             G, P = self.whiten(sums)
             self.follow(scale * G, scale * P, 1.0)
             for _ in range(2):
-                self.log_noise.copy_(self._best_log_noise(self.moments()).maximum(least))
+                best = self._best_noise(self._error(sums, Y), Y, observed)
+                self.log_noise.copy_(best.maximum(least).log())
 
     def follow(self, G: Tensor, P: Tensor, rho: float) -> None:
         """A natural-gradient step of length ρ towards the optimum for these statistics."""
@@ -205,15 +224,40 @@ class BatchedDataPath(DataPath, ABC):
             self.G.lerp_(G.detach(), rho)
             self.P.lerp_(P.detach(), rho)
 
+    def _best_noise(self, error: Tensor, Y: Tensor, observed: Tensor | None) -> Tensor:
+        """The noise that is left in some rows, as ``log_noise`` holds it, [D] or [1].
+
+        It is error/n_d, error = E‖y_d − f_d‖² of these rows, in which ‖y_d‖² gives way to that of
+        all rows by the share that noise has of the column: without bias, and what is left of a
+        column that is nothing but noise is known exactly, however rarely it is anything but 0.
+        """
+        noises, cells = self._noises(), count_cells(Y, observed)
+        squares, whole = Y.square().sum(0, dtype=torch.float64), self.squares / self.counts
+        n = cells.clamp_min(1)
+        left = error / n + (noises / whole).clamp_max(1) * (whole - squares / n)
+        left = torch.where(cells > 0, left, noises)
+        if len(self.log_noise) == 1:
+            return ((left * self.counts).sum() / self.counts.sum())[None]
+        return self._own(left)
+
     def _follow_batch(
-        self, G: Tensor, P: Tensor, excess: Tensor | None, scale: float, rho: float, q: Any
+        self,
+        G: Tensor,
+        P: Tensor,
+        excess: Tensor | None,
+        error: Tensor,
+        Y: Tensor,
+        observed: Tensor | None,
     ) -> None:
-        """q(V) and the noise follow a batch; q is what q(V) was at it."""
+        """q(V) follows a batch, and the noise what q(V) left of it, E‖y_d − f_d‖² [D]."""
+        scale, share = self.n_rows / len(Y), self.cells / (self.n_rows * len(self.counts))
         with torch.no_grad():
             if excess is not None:
                 P = P - solve_lower(self._root(), excess)
+            rho = step_length(round(share * len(Y)), len(self.Z))
             self.follow(scale * G, scale * P, rho)
-            self.log_noise.lerp_(self._best_log_noise(q), NOISE_STEP)
+            best = self._best_noise(error, Y, observed).clamp_min(NOISE_FLOOR)
+            self.log_noise.lerp_(best.log(), NOISE_STEP)
 
     def _root(self) -> Tensor:
         """L with Kuu = L Lᵀ, [M, M]."""
@@ -225,11 +269,6 @@ class BatchedDataPath(DataPath, ABC):
 
 class StochasticDataPath(BatchedDataPath):
     """Regression Gaussian processes whose q(V) follows batches of a complete table."""
-
-    @property
-    def cells(self) -> int:
-        """How many cells the bound sums over."""
-        return self.n_rows * self.P.shape[1]
 
     def sums(
         self, mean: Tensor, variance: Tensor, Y: Tensor, observed: Tensor | None = None
@@ -255,12 +294,9 @@ class StochasticDataPath(BatchedDataPath):
         with torch.no_grad():
             return InducingMoments.best(self.G, self.P, self._noises())
 
-    def _best_log_noise(self, q: InducingMoments) -> Tensor:
-        psi0 = self.n_rows * self.kernel.variance
-        error = q.expected_error(self.G, self.P, psi0, self.squares) / self.n_rows
-        if len(self.log_noise) == 1:
-            error = error.mean(0, keepdim=True)
-        return error.clamp_min(NOISE_FLOOR).log()
+    def _error(self, sums: PsiSums, Y: Tensor) -> Tensor:
+        squares = Y.square().sum(0, dtype=torch.float64)
+        return self.moments().expected_error(*self.whiten(sums), sums.psi0, squares)
 
     def batch_bound(
         self,
@@ -270,7 +306,6 @@ class StochasticDataPath(BatchedDataPath):
         observed: Tensor | None = None,
     ) -> Tensor:
         """See ``BatchedDataPath.batch_bound``; a batch of all rows takes q(V) to its optimum."""
-        del observed
         G, P = self.whiten(sums)
         scale, whole, learning = self.n_rows / len(Y), len(Y) == self.n_rows, G.requires_grad
         if whole and learning:
@@ -280,7 +315,8 @@ class StochasticDataPath(BatchedDataPath):
         squares = Y.square().sum(0, dtype=torch.float64)
         fit = q.expected_fit(G, P, sums.psi0, squares, noise, len(Y))
         if learning and not whole:
-            self._follow_batch(G, P, excess, scale, step_length(len(Y), len(self.Z)), q)
+            error = q.expected_error(G, P, sums.psi0, squares)
+            self._follow_batch(G, P, excess, error, Y, observed)
         return scale * fit - q.kl()
 
     def best_bound(self, sums: PsiSums) -> Tensor:

@@ -16,12 +16,10 @@ from torch import Tensor
 
 from lvmcore.bilinear import full_from_pairs, pairs
 from lvmcore.cells import ObservedCells
-from lvmcore.layers import NOISE_FLOOR
 from lvmcore.linalg import cholesky_batch, solve_lower
 from lvmcore.masked import column_blocks, masked_bound, masked_optimum, whitened
 from lvmcore.psi import MaskedPsiSums, masked_psi_sums
 from lvmcore.rows import TableRows
-from lvmcore.stochastic import step_length
 from lvmcore.stochastic_columns import BatchedDataPath
 from lvmcore.variational import LOG_2PI, OptimalInducing
 
@@ -60,14 +58,25 @@ class ColumnMoments:
     Attributes:
         mean: m_d, [M, D].
         weights: of each group Σ_d (m_d m_dᵀ + cov_d − I)/σ_d² over its columns, [K, M, M].
-        error: E‖y_d − f_d‖² of all rows, as the running means have it, [D].
+        quadratic: tr[G_d (m_d m_dᵀ + cov_d − I)] of the rows in question, [D].
         kl: Σ_d KL(q(V_d) ‖ N(0, I)), [].
     """
 
     mean: Tensor
     weights: Tensor
-    error: Tensor
+    quadratic: Tensor
     kl: Tensor
+
+    def expected_error(self, P: Tensor, psi0: Tensor, Y: Tensor) -> Tensor:
+        """E‖y_d − f_d‖² of the rows in question, ``InducingMoments.expected_error``, [D].
+
+        Args:
+            P: [M, D].
+            psi0: [D].
+            Y: the rows, 0 where a cell is missing, [B, D].
+        """
+        squares = Y.square().sum(0, dtype=torch.float64)
+        return squares - 2 * (self.mean * P).sum(0) + psi0 + self.quadratic
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,6 @@ class MaskedStochasticDataPath(BatchedDataPath):
         table: all rows, standardised.
     """
 
-    counts: Tensor
     groups: Tensor
     first: Tensor
 
@@ -104,16 +112,6 @@ class MaskedStochasticDataPath(BatchedDataPath):
         super().__init__(Z, noise, table, n_groups=len(first), pooled=True)
         self.register_buffer("groups", groups.to(Z.device), persistent=False)
         self.register_buffer("first", first.to(Z.device), persistent=False)
-        counts = Z.new_zeros(table.n_columns)
-        for Y, observed in table.blocks():
-            counts += len(Y) if observed is None else observed.sum(0)
-        self.register_buffer("counts", counts, persistent=False)
-        self.share = float(counts.mean()) / self.n_rows
-
-    @property
-    def cells(self) -> int:
-        """How many cells the bound sums over."""
-        return int(self.counts.sum())
 
     def _cells(self, Y: Tensor, observed: Tensor | None) -> ObservedCells:
         seen = torch.ones_like(Y, dtype=torch.bool) if observed is None else observed
@@ -138,16 +136,16 @@ class MaskedStochasticDataPath(BatchedDataPath):
         return whitened(sums.psi2, L), solve_lower(L, sums.psi1Y)
 
     @torch.no_grad()
-    def moments(self) -> ColumnMoments:
+    def moments(self, rows: Tensor) -> ColumnMoments:
         """q(V) as it stands; constant for gradients.
 
-        With B m = P and G = B − σ² I, what the columns leave is
-        E‖y − f‖² = ‖y‖² − mᵀP − σ²‖m‖² + n v + σ² (M − σ² tr B⁻¹) − tr G.
+        Args:
+            rows: G of the rows in question, [K, M, M].
         """
         noises, M = self._noises(), len(self.P)
         eye = torch.eye(M).to(self.P)
         mean, weights = torch.empty_like(self.P), torch.zeros_like(self.G)
-        traces, log_dets = torch.empty_like(noises), torch.empty_like(noises)
+        traces, log_dets, quadratic = (torch.empty_like(self.P[0]) for _ in range(3))
         for columns, begin, end in column_blocks(self.groups, M):
             noise, P = noises[columns], self.P[:, columns]
             group = self.groups[columns] - begin
@@ -156,30 +154,25 @@ class MaskedStochasticDataPath(BatchedDataPath):
             m = torch.cholesky_solve(P.T[:, :, None], factor)[:, :, 0]
             second = inverse + (m[:, :, None] * m[:, None, :] - eye) / noise[:, None, None]
             weights[begin:end].index_add_(0, group, second)
+            quadratic[columns] = noise * (second * rows[begin:end][group]).sum((1, 2))
             mean[:, columns] = m.T
             traces[columns] = noise * inverse.diagonal(dim1=1, dim2=2).sum(1)  # tr cov
             log_dets[columns] = 2 * factor.diagonal(dim1=1, dim2=2).log().sum(1)
         kl = 0.5 * (traces + mean.square().sum(0) - M + log_dets - M * noises.log()).sum()
-        error = (
-            self.squares
-            - (mean * self.P).sum(0)
-            - noises * mean.square().sum(0)
-            + self.counts * self.kernel.variance
-            + noises * (M - traces)
-            - self.G.diagonal(dim1=1, dim2=2).sum(1)[self.groups]
-        )
-        return ColumnMoments(mean, weights, error, kl)
+        return ColumnMoments(mean, weights, quadratic, kl)
 
-    def _best_log_noise(self, q: ColumnMoments) -> Tensor:
-        if len(self.log_noise) == 1:
-            own = (q.error.sum() / self.counts.sum())[None]
-        else:
-            # σ_d² is own_d plus the average s of all own: where they may not be negative, s is the
-            # largest of Σ/(D + k) over the k columns that are left most, for any k.
-            left = q.error / self.counts
-            D, most = len(left), left.sort(descending=True).values.cumsum(0)
-            own = left - (most / (D + torch.arange(1, D + 1).to(left))).max()
-        return own.clamp_min(NOISE_FLOOR).log()
+    def _error(self, sums: MaskedPsiSums, Y: Tensor) -> Tensor:
+        G, P = self.whiten(sums)
+        return self.moments(G).expected_error(P, sums.psi0, Y)
+
+    def _own(self, left: Tensor) -> Tensor:
+        """σ_d² is what a column has of its own and the average s of that over all.
+
+        Where none may be negative, s is the largest of Σ/(D + k) over the k columns that are left
+        most, for any k.
+        """
+        D, most = len(left), left.sort(descending=True).values.cumsum(0)
+        return left - (most / (D + torch.arange(1, D + 1).to(left))).max()
 
     def batch_bound(
         self,
@@ -192,21 +185,24 @@ class MaskedStochasticDataPath(BatchedDataPath):
         if len(Y) == self.n_rows and isinstance(sums, MaskedPsiSums):
             return self.best_bound(sums)
         scale, cells = self.n_rows / len(Y), self._cells(Y, observed)
-        q, noise = self.moments(), self._noises().detach()
         if isinstance(sums, DrawnRows):
             L = self._root()
             P, a = solve_lower(L, sums.psi1Y), solve_lower(L, sums.K.T)
-            G, curvature = _grams(a.detach(), cells.sets), _curvature(q.weights, a, cells.sets)
+            G = _grams(a.detach(), cells.sets)
+            q = self.moments(G)
+            curvature = _curvature(q.weights, a, cells.sets)
         else:
             G, P = self.whiten(sums)
+            q = self.moments(G.detach())
             curvature = (q.weights * G).sum()
+        noise = self._noises().detach()
         squares = Y.square().sum(0, dtype=torch.float64)
         error = squares - 2 * (q.mean * P).sum(0) + sums.psi0
         logs = (cells.counts * (LOG_2PI + noise.log()) + error / noise).sum()
         fit = -0.5 * (logs + curvature)
         if P.requires_grad:
-            rho = step_length(round(self.share * len(Y)), len(self.Z))
-            self._follow_batch(G, P, excess, scale, rho, q)
+            left = q.expected_error(P, sums.psi0, Y)
+            self._follow_batch(G, P, excess, left, Y, observed)
         return scale * fit - q.kl
 
     def best_bound(self, sums: MaskedPsiSums) -> Tensor:

@@ -12,6 +12,7 @@ from lvmcore.psi import PsiSums, psi1, psi_sums
 from lvmcore.rows import HeldRows
 from lvmcore.stochastic import ROWS_PER_INDUCING, Batches, StochasticLabelPath, step_length
 from lvmcore.stochastic_columns import InducingMoments, StochasticDataPath
+from lvmcore.stochastic_masked import MaskedStochasticDataPath
 from lvmcore.variational import collapsed_bound, kl_whitened, stochastic_bound
 from tests.unit.engine.small import Small, small_problem
 
@@ -181,7 +182,7 @@ def test_the_noise_starts_at_what_is_left_unexplained(*, shared: bool) -> None:
     p, Y, path = with_an_unknown_column(shared=shared)
     half = slice(0, 200, 2)
     sums = psi_sums(path.kernel, p.mean[half], p.variance[half], path.Z, Y[half])
-    path.prime(sums, 100)
+    path.prime(sums, Y[half])
     assert float(path.noise.min()) > 0.1 - 1e-12
     if not shared:
         assert 0.8 < float(path.noise[3]) < 1.5
@@ -213,6 +214,50 @@ def test_the_noise_follows_to_its_best_value(*, shared: bool) -> None:
 
     optimiser.step(loss)
     torch.testing.assert_close(path.noise.detach(), free.detach(), rtol=0.1, atol=0)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_little_noise_is_found_by_small_batches(*, gaps: bool) -> None:
+    """What a mean over few rows leaves of all rows is as often negative as it is right."""
+    X = normal(4000, 2, seed=1)
+    f = torch.tanh(X @ normal(2, 3, seed=2))
+    Y = f / f.std(0) + 0.1 * normal(4000, 3, seed=3)
+    observed = normal(4000, 3, seed=4) > -1 if gaps else None
+    Y = Y if observed is None else torch.where(observed, Y, 0.0)
+    made = MaskedStochasticDataPath if gaps else StochasticDataPath
+    start = torch.ones(1 if gaps else 3, dtype=torch.float64)
+    path, best = (made(X[:25].clone(), start, HeldRows(Y, observed)) for _ in range(2))
+    certain = torch.full_like(X, 1e-6)
+    batches = Batches(4000, 50, torch.Generator().manual_seed(0))
+    for _ in range(400):
+        rows = batches.next()
+        seen = None if observed is None else observed[rows]
+        sums = path.sums(X[rows], certain[rows], Y[rows], seen)
+        path.batch_bound(sums, Y[rows], None, seen)
+    with torch.no_grad():
+        sums = best.sums(X, certain, Y, observed)
+        best.follow(*best.whiten(sums), 1.0)
+        for _ in range(40):
+            left = best._best_noise(best._error(sums, Y), Y, observed)
+            best.log_noise.copy_(left.log())
+    torch.testing.assert_close(path.noise, best.noise, rtol=0.25, atol=0)
+    assert float(path.noise.detach().max()) < 0.05
+
+
+def test_the_noise_of_a_column_that_is_rarely_anything_but_0_is_known() -> None:
+    p = small_problem(N=2000, D=3)
+    Y = torch.cat([p.Y, torch.zeros(2000, 1).double()], 1)
+    Y[::500, 3] = 500**0.5
+    path = StochasticDataPath(p.Z, torch.full((4,), 0.5).double(), HeldRows(Y))
+    batches = Batches(2000, 20, torch.Generator().manual_seed(0))
+    found = []
+    for _ in range(300):
+        rows = batches.next()
+        sums = psi_sums(path.kernel, p.mean[rows], p.variance[rows], path.Z, Y[rows])
+        path.batch_bound(sums, Y[rows])
+        found.append(float(path.noise[3]))
+    # Most batches see none of the four: the mean of these alone would be nothing.
+    assert 0.7 < min(found[100:]) <= max(found[100:]) < 2.5
 
 
 @torch.no_grad()
