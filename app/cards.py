@@ -1,4 +1,4 @@
-"""What the page says about each model, and which one suits a table. Pure: no streamlit."""
+"""What the page says about each model, and about the table it is given. Pure: no streamlit."""
 
 from __future__ import annotations
 
@@ -6,38 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from app.words import count
 from lvmcore.parameters import Parameter
+from lvmcore.runs import proposal
+from lvmcore.runs.proposal import Obstacle, Proposal, Shape
 
 if TYPE_CHECKING:
     from lvmcore.base import LatentVariableModel
 
-__all__ = ["ModelCard", "Shape", "card_of", "recommend", "refusal"]
+__all__ = ["ModelCard", "card_of", "recommend", "refusal", "route"]
 
-#: A table with fewer rows or columns carries no more than a linear map.
-FEW_ROWS = 20
-FEW_COLUMNS = 3
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What matters of a dataset for the choice of a model, of the rows that are not held out.
-
-    Attributes:
-        rows: with every cell filled in.
-        columns: features.
-        classes: different labels; 0 without a label column.
-        unlabelled: rows without a label, where there is a label column.
-        incomplete: rows that lack a cell.
-        further: different labels in each of the further label columns.
-    """
-
-    rows: int
-    columns: int
-    classes: int
-    unlabelled: int
-    incomplete: int
-    further: tuple[int, ...] = ()
+#: What to say of a model that a table cannot be given to.
+_REFUSALS: dict[Obstacle, str] = {
+    "no label": "Needs labels. Choose a label column on the Data page.",
+    "one class": "Needs at least two classes, and the label column has one.",
+    "one class further": (
+        "Needs at least two classes in each label column, and one of the further has one."
+    ),
+    "few whole rows": (
+        "Needs at least two rows with every cell filled in. Leave out the columns that lack most "
+        "cells on the Data page."
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -76,13 +65,7 @@ class ModelCard:
 
     def suggest(self, shape: Shape) -> dict[str, Any]:
         """Settings that suit the table, where they differ from the defaults."""
-        rows = shape.rows + (shape.incomplete if self.missing_cells else 0)
-        most = max(self.classes(shape))
-        return self.model.suggest(n_rows=rows, n_columns=shape.columns, n_classes=most)
-
-    def classes(self, shape: Shape) -> tuple[int, ...]:
-        """Classes of each label column that the model would learn from."""
-        return (shape.classes, *(shape.further if self.several_labels else ()))
+        return proposal.suggested(self.model, shape)
 
 
 def card_of(model: type[LatentVariableModel]) -> ModelCard:
@@ -117,43 +100,33 @@ def card_of(model: type[LatentVariableModel]) -> ModelCard:
 
 def refusal(card: ModelCard, shape: Shape) -> str | None:
     """Why a model cannot be fitted to a table, and what to do; None where it can."""
-    if card.needs_labels and shape.classes == 0:
-        return "Needs labels. Choose a label column on the Data page."
-    if card.needs_labels and shape.classes == 1:
-        return "Needs at least two classes, and the label column has one."
-    if card.needs_labels and 1 in card.classes(shape):
-        return "Needs at least two classes in each label column, and one of the further has one."
-    if not card.missing_cells and shape.rows < 2:
-        return (
-            "Needs at least two rows with every cell filled in. Leave out the columns that lack "
-            "most cells on the Data page."
-        )
-    return None
+    found = proposal.obstacle(card.model.capabilities, shape)
+    return None if found is None else _REFUSALS[found]
 
 
-def recommend(cards: Sequence[ModelCard], shape: Shape) -> tuple[str, str]:
+def recommend(cards: Sequence[ModelCard], shape: Shape) -> Proposal:
     """The model to try first on a table, and the reason.
 
     Args:
         cards: of all models, in the order of menus.
         shape: of the table.
-
-    Returns:
-        The model's key, and one sentence.
     """
-    usable: Mapping[str, ModelCard] = {c.key: c for c in cards if refusal(c, shape) is None}
-    rows = shape.rows + shape.incomplete  # those that are recommended take missing cells
-    few = (
-        f"the table is small ({count(rows, 'row')}, {count(shape.columns, 'column')}), and "
-        "a linear map is all it can carry"
-    )
-    wishes = [
-        ("ppca", few, rows < FEW_ROWS or shape.columns < FEW_COLUMNS),
-        ("ldgd", f"the label has {shape.classes} classes to learn from", shape.classes >= 2),
-        ("bayesian_gplvm", "there is no label, and it finds curved structure", shape.classes < 2),
-    ]
-    for key, reason, suits in wishes:
-        if suits and key in usable:
-            return key, f"Recommended here: {reason}."
-    first = next(iter(usable), cards[0].key)
-    return first, "Recommended here: it is the first that can be fitted to this table."
+    return proposal.propose(_models(cards), shape)
+
+
+def route(
+    cards: Sequence[ModelCard], chosen: ModelCard, shape: Shape, values: Mapping[str, Any]
+) -> str | None:
+    """Which rows a step of the chosen model uses, where there is another way; None where not.
+
+    Args:
+        cards: of all models.
+        chosen: that of the chosen model.
+        shape: of the table.
+        values: the chosen settings.
+    """
+    return proposal.route(_models(cards), chosen.key, shape, values.get("batch_size"))
+
+
+def _models(cards: Sequence[ModelCard]) -> dict[str, type[LatentVariableModel]]:
+    return {card.key: card.model for card in cards}

@@ -83,7 +83,8 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     fit.set_defaults(command=_fit)
     add = fit.add_argument
     add("data", help="a file (CSV, TSV, JSON lines, XLSX, NPZ, Parquet), sample:NAME or paper:NAME")
-    add("--model", default="bayesian_gplvm", metavar="KEY", help="see `lvmcore models`")
+    add("--model", default="auto", metavar="KEY",
+        help="see `lvmcore models`; auto proposes one for the table (default)")  # fmt: skip
     add(
         "--features", action="append", metavar="A,B,…", help="columns to use (default: all numbers)"
     )

@@ -208,9 +208,10 @@ def fit_sample() -> str:
         The run's id.
     """
     dataset = sample_dataset()
-    key, _ = recommend(cards(), shape(dataset))
-    card = next(card for card in cards() if card.key == key)
-    return start_fit(dataset, key, card.suggest(shape(dataset)))
+    found = shape(dataset)
+    best = recommend(cards(), found).key
+    card = next(card for card in cards() if card.key == best)
+    return start_fit(dataset, best, card.suggest(found))
 
 
 @dataclass

@@ -8,7 +8,6 @@ from pathlib import PurePath
 import streamlit as st
 
 from app import profiles
-from app.cards import Shape
 from app.histogram import histogram
 from app.profiles import Missing, Profile
 from app.state import DEFAULT_SAMPLE, Reading, Roles, Sample, Source
@@ -21,6 +20,7 @@ from lvmcore.data import (
     read_table_limited,
     samples,
 )
+from lvmcore.runs.proposal import Shape, shape_of
 
 __all__ = [
     "FEATURE_TYPES",
@@ -122,21 +122,8 @@ def shape(dataset: Dataset) -> Shape:
 
 @st.cache_data(show_spinner=False, max_entries=64)
 def _shape(digest: str, _dataset: Dataset) -> Shape:
-    import numpy as np
-
     del digest  # the cache's key
-    fitted = _dataset.subset(~_dataset.held_out) if _dataset.held_out.any() else _dataset
-    complete = int((~np.isnan(fitted.X)).all(1).sum())
-    labels = [] if fitted.labels is None else fitted.labels.tolist()
-    further = list(fitted.label_columns)[1:]
-    return Shape(
-        rows=complete,
-        columns=fitted.X.shape[1],
-        classes=len(fitted.classes),
-        unlabelled=labels.count(None),
-        incomplete=len(fitted) - complete,
-        further=tuple(len(fitted.classes_of(name)) for name in further),
-    )
+    return shape_of(_dataset)
 
 
 def histograms(table: Table) -> list[list[float]]:

@@ -7,10 +7,11 @@ from functools import partial
 import streamlit as st
 
 from app import cards, cost, forms, navigation, panel, services, state, working
-from app.cards import ModelCard, Shape
+from app.cards import ModelCard
 from app.words import count, listed, markdown, shortened
 from lvmcore.data import Dataset
 from lvmcore.errors import LatentboardError
+from lvmcore.runs.proposal import Shape
 
 _CARDS_PER_ROW = 4
 
@@ -53,16 +54,17 @@ def _describe(dataset: Dataset, shape: Shape) -> str:
 def _form(dataset: Dataset, shape: Shape) -> None:
     """The model cards, the settings of the chosen one, and Start."""
     found = services.cards()
-    best, reason = cards.recommend(found, shape)
+    best = cards.recommend(found, shape)
     refusals = {card.key: cards.refusal(card, shape) for card in found}
     chosen = state.model_key()
     if chosen is None or refusals.get(chosen, "") is not None:
-        chosen = best
+        chosen = best.key
     for first in range(0, len(found), _CARDS_PER_ROW):
         row = found[first : first + _CARDS_PER_ROW]
         for place, card in zip(st.columns(_CARDS_PER_ROW), row, strict=False):
             with place:
-                _card(card, chosen, refusals[card.key], reason if card.key == best else None)
+                reason = f"Recommended here: {best.reason}." if card.key == best.key else None
+                _card(card, chosen, refusals[card.key], reason)
     card = next(card for card in found if card.key == chosen)
     st.subheader(f"Settings of {card.title}")
     if shape.further and card.needs_labels:
@@ -73,6 +75,9 @@ def _form(dataset: Dataset, shape: Shape) -> None:
         key=partial(state.widget, "fit", card.key, dataset.digest),
         choices={"device": services.devices()},
     )
+    route = cards.route(found, card, shape, values)
+    if route is not None and refusals[card.key] is None:
+        st.caption(markdown(route))
     if state.problem() is not None:
         st.error(markdown(state.problem()))
     if refusals[card.key] is not None:

@@ -21,11 +21,12 @@ from lvmcore.data import (
     propose_row_id,
     read_table,
 )
+from lvmcore.models import MODELS
 from lvmcore.parameters import parse_settings
 from lvmcore.runs.execute import execute, model_class, rows_to_fit
 from lvmcore.runs.folder import JobFolder, State
-from lvmcore.runs.labels import most_classes
 from lvmcore.runs.progress import meter_for
+from lvmcore.runs.proposal import propose, shape_of, suggested
 from lvmcore.runs.spec import JobSpec
 from lvmcore.runs.store import Store
 
@@ -51,7 +52,7 @@ def fit(arguments: argparse.Namespace) -> int:
     console = Console(highlight=False)
     table = read_source(arguments)
     dataset = _dataset(arguments, table, console)
-    model = _model(arguments, dataset)
+    model = _model(arguments, dataset, console)
     _, left_out = rows_to_fit(dataset, type(model))
     _say(console, f"{model.title}: {_settings(model)}")
     for note in left_out:
@@ -150,19 +151,22 @@ def _names(given: Sequence[str] | None, table: Table) -> list[str] | None:
     ]
 
 
-def _model(arguments: argparse.Namespace, dataset: Dataset) -> LatentVariableModel:
+def _model(
+    arguments: argparse.Namespace, dataset: Dataset, console: Console
+) -> LatentVariableModel:
     """The unfitted model: its defaults, what it suggests for such a table, what was set."""
-    cls = model_class(arguments.model)
+    shape, key = shape_of(dataset), arguments.model
+    if key == "auto":
+        found = propose(MODELS, shape)
+        key = found.key
+        _say(console, f"Model: {MODELS[key].title}, as {found.reason} (--model decides).")
+    cls = model_class(key)
     texts = list(arguments.settings)
     if arguments.seed is not None:
         texts.append(f"random_state={arguments.seed}")
     if arguments.device is not None:
         texts.append(f"device={arguments.device}")
-    rows, columns = int((~dataset.held_out).sum()), dataset.X.shape[1]
-    suggested = cls.suggest(
-        n_rows=rows, n_columns=columns, n_classes=most_classes(dataset, cls.capabilities)
-    )
-    return cls(**{**suggested, **parse_settings(cls, texts)})
+    return cls(**{**suggested(cls, shape), **parse_settings(cls, texts)})
 
 
 def _settings(model: LatentVariableModel) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lvmcore.runs.spec import Metric
 
 if TYPE_CHECKING:
-    from lvmcore.base import Capabilities, LatentVariableModel
+    from lvmcore.base import LatentVariableModel
     from lvmcore.data import Dataset
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "figure_key",
     "label_cells",
     "label_columns",
-    "most_classes",
     "named_figures",
 ]
 
@@ -90,12 +89,6 @@ def named_figures(found: Mapping[str, Metric], name: str, place: int) -> dict[st
         )
         for key, metric in found.items()
     }
-
-
-def most_classes(dataset: Dataset, can: Capabilities) -> int:
-    """Classes of the label column with the most, of those that a model would learn from."""
-    names = list(dataset.label_columns)[: None if can.several_labels else 1]
-    return max((len(dataset.classes_of(name)) for name in names), default=0)
 
 
 def label_cells(dataset: Dataset) -> dict[str, list[Any]]:

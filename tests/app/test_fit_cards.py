@@ -1,31 +1,28 @@
-"""Which model the Fit page recommends, and which it refuses."""
+"""What the Fit page says about models: which it recommends, refuses, and by which route they go."""
 
 from dataclasses import replace
 
 import pytest
 
-from app.cards import Shape, card_of, recommend, refusal
+from app.cards import card_of, recommend, refusal, route
 from lvmcore.models import MODELS
+from lvmcore.runs.proposal import Shape, propose
 
 CARDS = tuple(card_of(model) for model in MODELS.values())
 TABLE = Shape(rows=200, columns=12, classes=3, unlabelled=0, incomplete=0)
 
 
-@pytest.mark.parametrize(
-    ("shape", "key", "word"),
-    [
-        (TABLE, "ldgd", "3 classes"),
-        (replace(TABLE, classes=0), "bayesian_gplvm", "no label"),
-        (replace(TABLE, rows=12), "ppca", "small"),
-        (replace(TABLE, rows=12, incomplete=188), "ldgd", "3 classes"),
-        (replace(TABLE, rows=0, incomplete=12), "ppca", "12 rows"),
-        (replace(TABLE, columns=2, classes=0), "ppca", "2 columns"),
-    ],
-)
-def test_the_recommendation_suits_the_table_and_says_why(shape: Shape, key: str, word: str) -> None:
-    chosen, reason = recommend(CARDS, shape)
-    assert chosen == key
-    assert word in reason
+def test_the_recommendation_is_the_engine_s() -> None:
+    for shape in (TABLE, replace(TABLE, classes=0), replace(TABLE, rows=12)):
+        assert recommend(CARDS, shape) == propose(MODELS, shape)
+
+
+def test_the_route_goes_by_the_settings_of_the_form() -> None:
+    card = next(card for card in CARDS if card.key == "fast_ldgd")
+    assert "50 of 200 rows" in str(route(CARDS, card, TABLE, {"batch_size": 50}))
+    assert "one batch" in str(route(CARDS, card, TABLE, {"batch_size": 500}))
+    card = next(card for card in CARDS if card.key == "ldgd")
+    assert "all 200 rows" in str(route(CARDS, card, TABLE, {}))
 
 
 def test_a_model_that_learns_from_labels_needs_two_classes() -> None:

@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import navigation, services, state
 from lvmcore.data import Dataset
+from lvmcore.runs import proposal
 from tests.app.conftest import OpenPage, Wait, follow, ways
 from tests.app.test_shell import texts
 
@@ -78,6 +79,34 @@ def test_the_form_offers_every_parameter_at_its_suggested_value(
     for parameter in model.parameters:
         expected = suggested.get(parameter.name, parameter.default)
         assert named[parameter.name] == expected, parameter.name
+
+
+def test_a_long_table_is_recommended_the_route_by_batches(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = len(services.sample_dataset())
+    monkeypatch.setattr(proposal, "WHOLE_TABLE_ROWS", rows - 1)
+    page = open_page("fit")
+    assert page.button(state.widget("fit", "choose", "fast_ldgd")).label == "Chosen"
+    assert f"512 of {rows} rows at a time" in texts(page.markdown)
+    assert f"All {rows} rows fit into one batch" in texts(page.caption)
+    (size,) = [field for field in page.number_input if field.label == "Rows a step"]
+    size.set_value(64).run()
+    said = texts(page.caption).replace("\\", "")
+    assert f"Each step uses 64 of {rows} rows, which is faster here" in said
+    said = texts(choose(page, "ldgd").caption).replace("\\", "")
+    assert f"Each step uses all {rows} rows. Fast LDGD learns from 512 at a time" in said
+
+
+def test_a_short_table_says_which_rows_a_step_uses(open_page: OpenPage) -> None:
+    rows = len(services.sample_dataset())
+    page = open_page("fit")
+    assert f"Each step uses all {rows} rows, the faster route" in texts(page.caption)
+    choose(page, "fast_ldgd")
+    (size,) = [field for field in page.number_input if field.label == "Rows a step"]
+    size.set_value(64).run()
+    assert "LDGD, whose steps use all of them, is faster" in texts(page.caption)
+    assert "Each step uses" not in texts(choose(page, "ppca").caption)
 
 
 @pytest.mark.parametrize("key", ["pca", "ppca"])

@@ -13,7 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import atlas, cards, learning, live, navigation, services, state
-from app.cards import Shape, card_of, refusal
+from app.cards import card_of, refusal
 from app.exploring import Ask, heatmap, reconstruct
 from app.figures.panels import relevance_figure
 from app.state import Roles
@@ -21,6 +21,7 @@ from lvmcore import LDGD
 from lvmcore.data import Dataset, Table
 from lvmcore.models import MODELS
 from lvmcore.results import FitStep, Snapshot
+from lvmcore.runs.proposal import Shape
 from tests.app.conftest import PATIENCE_SECONDS, OpenPage, Wait
 
 UPLOAD = state.widget("data", "upload")
@@ -126,10 +127,10 @@ def test_cards_look_at_the_labels_that_a_model_would_learn_from() -> None:
     many = replace(shape, further=(20,))
     assert card_of(LDGD).suggest(many) == LDGD.suggest(n_rows=100, n_columns=5, n_classes=20)
     vae = card_of(MODELS["supervised_vae"])
-    assert vae.classes(many) == (3,)
+    assert many.classes_for(vae.model.capabilities) == (3,)
     assert "several labels" in card_of(LDGD).supports
     assert "several labels" not in vae.supports
-    assert cards.recommend([card_of(LDGD)], many)[0] == "ldgd"
+    assert cards.recommend([card_of(LDGD)], many).key == "ldgd"
 
 
 def test_the_shape_counts_the_classes_of_each_label() -> None:

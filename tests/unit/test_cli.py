@@ -13,7 +13,7 @@ import pytest
 import lvmcore
 from lvmcore import bench, cli
 from lvmcore.models import MODELS
-from lvmcore.runs import Store, command
+from lvmcore.runs import Store, command, proposal, snippet
 from lvmcore.runs.folder import JobFolder
 
 COMMAND = [sys.executable, "-m", "lvmcore.cli"]
@@ -108,6 +108,35 @@ def test_columns_are_transformed_and_rows_held_out(
 
     assert cli.main([*command_line, "--log1p", "colour"]) == 2
     assert "'colour' cannot be learned as log(1 + x)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "reason"),
+    [
+        ([], "fast_ldgd", "Model: Fast LDGD, as the label has 2 classes, and learning from"),
+        (["--hold-out", "0.1"], "ldgd", "Model: LDGD, as the label has 2 classes to learn from"),
+        (["--no-label"], "bayesian_gplvm", "Model: Bayesian GPLVM, as there is no label"),
+    ],
+)
+def test_the_model_is_proposed_where_none_is_asked_for(
+    csv: Path,
+    home: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    key: str,
+    reason: str,
+) -> None:
+    monkeypatch.setattr(proposal, "WHOLE_TABLE_ROWS", 39)
+    command_line = ["fit", str(csv), "--features", "a,c", "--features", "d,e", *options]
+    assert cli.main([*command_line, "--set", "max_iter=2"]) == 0
+    said = capsys.readouterr().out
+    (line,) = [line for line in said.splitlines() if line.startswith("Model: ")]
+    assert line.startswith(reason)
+    assert line.endswith("(--model decides).")
+    (job,) = Store(home).list()
+    assert (job.status, job.spec.model) == ("done", key)
+    assert snippet(job, home).count(MODELS[key].__name__) > 0
 
 
 def test_no_label_and_no_row_id_mean_none(csv: Path, home: Path) -> None:

@@ -15,9 +15,10 @@ from lvmcore.runs import JobSpec, Store
 from lvmcore.runs.execute import execute, rows_to_fit
 from lvmcore.runs.filling import completed
 from lvmcore.runs.folder import JobFolder
-from lvmcore.runs.labels import label_columns, most_classes
+from lvmcore.runs.labels import label_columns
 from lvmcore.runs.newrows import Roles, new_rows, propose_roles
 from lvmcore.runs.placing import decided, labels_of, of_label, place
+from lvmcore.runs.proposal import shape_of
 from lvmcore.runs.score import split
 from lvmcore.runs.snippet import snippet
 from tests.unit.runs.fitting import ran
@@ -187,11 +188,12 @@ def test_the_program_of_a_run_gives_the_model_every_label(store: Store, dataset:
     assert printed == [pytest.approx(job.elbo)]
 
 
-def test_suggestions_go_by_the_label_with_most_classes(dataset: Dataset) -> None:
-    turned = dataset.of_label("size")
-    assert most_classes(dataset, LDGD.capabilities) == 3
-    assert most_classes(turned, LDGD.capabilities) == 2
-    assert most_classes(dataset.of_label("kind"), MODELS["lda"].capabilities) == 3
+def test_the_classes_that_count_are_those_of_the_labels_that_a_model_learns_from(
+    dataset: Dataset,
+) -> None:
+    assert shape_of(dataset).classes_for(LDGD.capabilities) == (3, 2)
+    assert shape_of(dataset).classes_for(MODELS["lda"].capabilities) == (3,)
+    assert shape_of(dataset.of_label("size")).classes_for(LDGD.capabilities) == (2,)
 
 
 def test_a_filled_table_has_every_label(table: Table) -> None:
