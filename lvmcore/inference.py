@@ -28,6 +28,8 @@ Fit = Callable[[Tensor, Tensor, Tensor], Tensor]
 LOG_VARIANCE = (-18.0, 3.0)
 # Numbers in the matrices of rows with missing cells, which each have one; bounds memory.
 MASKED_CELLS = 1 << 23
+# Distances from new rows to those of the fit that are held at a time; bounds memory.
+DISTANCES = 1 << 24
 # Optima nearer to one another than this, squared and in their own sd, are one.
 SAME_OPTIMUM = 1.0
 
@@ -63,15 +65,13 @@ def infer_rows(
     x = Y.new_zeros(len(Y), 2 * mean.shape[1])  # mean 0 and log variance 0: the prior
     if bool(complete.any()):
         whole = Y[complete]
-        nearest = torch.cdist(whole, fitted.reconstruction)
         x[complete] = fitted.place(
-            lambda rows, *q: decoder.expected_log_density(whole[rows], *q), nearest
+            lambda rows, *q: decoder.expected_log_density(whole[rows], *q), fitted.nearest(whole)
         )
     some = torch.nonzero(~complete & ~gaps.all(1))[:, 0]
     for block in torch.split(some, _rows_with_gaps(decoder)):
         observed = decoder.observe(Y[block])
-        nearest = _distances(Y[block], fitted.reconstruction)
-        x[block] = fitted.place(observed.expected_log_density, nearest)
+        x[block] = fitted.place(observed.expected_log_density, fitted.nearest(Y[block]))
     Q = mean.shape[1]
     return x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE).exp()
 
@@ -107,8 +107,8 @@ def infer_modes(
     weights[:, 0] = 1  # a row without any cell has the prior
     some = torch.nonzero(~torch.isnan(Y).all(1))[:, 0]
     for block in torch.split(some, _rows_with_gaps(decoder)):
-        observed, distances = decoder.observe(Y[block]), _distances(Y[block], fitted.reconstruction)
-        x[block], weights[block] = fitted.modes(observed.expected_log_density, distances)
+        observed, nearest = decoder.observe(Y[block]), fitted.nearest(Y[block])
+        x[block], weights[block] = fitted.modes(observed.expected_log_density, nearest)
     return x[:, :, :Q], x[:, :, Q:].clamp(*LOG_VARIANCE).exp(), weights
 
 
@@ -118,8 +118,10 @@ def _rows_with_gaps(decoder: DataDecoder) -> int:
 
 
 def _distances(Y: Tensor, reconstruction: Tensor) -> Tensor:
-    """Squared distances over the cells of Y [B, D] that are not NaN, [B, N]."""
+    """Distances over the cells of Y [B, D] that are not NaN, [B, N]; squared where some are."""
     observed = ~torch.isnan(Y)
+    if bool(observed.all()):
+        return torch.cdist(Y, reconstruction)
     known = torch.where(observed, Y, 0.0)
     away = known.square().sum(1, keepdim=True) - 2 * known @ reconstruction.T
     return away + observed.to(Y) @ reconstruction.square().T
@@ -143,25 +145,32 @@ class _Fitted:
     starts: int
     max_iter: int
 
-    def place(self, fit: Fit, distances: Tensor) -> Tensor:
+    def nearest(self, Y: Tensor) -> Tensor:
+        """The fitted rows that new ones Y [B, D] are nearest to in the cells they have, [B, k]."""
+        some_rows = torch.split(Y, max(1, DISTANCES // len(self.mean)))
+        distances = (_distances(some, self.reconstruction) for some in some_rows)
+        parts = [away.topk(self.starts, dim=1, largest=False).indices for away in distances]
+        return torch.cat(parts)
+
+    def place(self, fit: Fit, nearest: Tensor) -> Tensor:
         """Means and log variances of new rows, [B, 2Q].
 
         Args:
             fit: (rows, means, variances) → E log p(row | x), of some of the new rows, [n].
-            distances: from the new rows to the fitted ones, [B, N].
+            nearest: the fitted rows that they start from, [B, k].
         """
-        objective, x, value = self._optima(fit, distances)
+        objective, x, value = self._optima(fit, nearest)
         k = self.starts
-        best = value.reshape(-1, k).argmin(1) + k * torch.arange(len(distances)).to(x.device)
+        best = value.reshape(-1, k).argmin(1) + k * torch.arange(len(nearest)).to(x.device)
         return polish_rows(objective, x[best], best)
 
-    def modes(self, fit: Fit, distances: Tensor) -> tuple[Tensor, Tensor]:
+    def modes(self, fit: Fit, nearest: Tensor) -> tuple[Tensor, Tensor]:
         """Every optimum, [B, k, 2Q], and the weights of those that differ, [B, k].
 
         Among mixtures of Gaussians that hardly overlap, weights in proportion to the exponential
         of each one's bound give the highest bound. The same optimum reached twice counts once.
         """
-        _, x, found = self._optima(fit, distances, tolerance=1e-5)
+        _, x, found = self._optima(fit, nearest, tolerance=1e-5)
         value = found.reshape(-1, self.starts)
         order = value.argsort(1)
         x = x.reshape(*value.shape, -1).gather(1, order[:, :, None].expand(-1, -1, x.shape[1]))
@@ -181,11 +190,11 @@ class _Fitted:
         return repeated
 
     def _optima(
-        self, fit: Fit, distances: Tensor, *, tolerance: float = 1e-3
+        self, fit: Fit, nearest: Tensor, *, tolerance: float = 1e-3
     ) -> tuple[Objective, Tensor, Tensor]:
         """The objective of ``starts`` optimisations a row, where they end, and how high."""
         Q, k = self.mean.shape[1], self.starts
-        nearest = distances.topk(k, dim=1, largest=False).indices.reshape(-1)
+        nearest = nearest.reshape(-1)
 
         def objective(x: Tensor, rows: Tensor) -> Tensor:
             mu, variance = x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE).exp()

@@ -7,6 +7,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 
+from lvmcore import inference
 from lvmcore.decoding import DataDecoder
 from lvmcore.inference import infer_rows, minimise_rows, polish_rows, refine_rows
 from tests.unit.engine.small import Small, small_decoder, small_problem
@@ -179,6 +180,30 @@ def test_placing_does_not_depend_on_neighbours(
     for n in range(len(new)):
         alone = torch.cat(infer_rows(decoder, new[n : n + 1], p.mean, p.variance), 1)
         torch.testing.assert_close(alone[0], together[n], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_few_distances_to_the_rows_of_the_fit_are_held_at_a_time(
+    fitted: tuple[Small, DataDecoder, Tensor], monkeypatch: pytest.MonkeyPatch, *, gaps: bool
+) -> None:
+    p, decoder, new = fitted
+    Y = new.clone()
+    Y[:, 0] = torch.nan if gaps else Y[:, 0]
+    together = torch.cat(infer_rows(decoder, Y, p.mean, p.variance), 1)
+    held: list[int] = []
+    distances = inference._distances
+
+    def counted(some: Tensor, reconstruction: Tensor) -> Tensor:
+        found = distances(some, reconstruction)
+        held.append(found.numel())
+        return found
+
+    monkeypatch.setattr(inference, "_distances", counted)
+    monkeypatch.setattr(inference, "DISTANCES", 3 * len(p.mean))
+    parts = torch.cat(infer_rows(decoder, Y, p.mean, p.variance), 1)
+    assert max(held) == 3 * len(p.mean)
+    assert sum(held) == len(Y) * len(p.mean)
+    torch.testing.assert_close(parts, together, rtol=0, atol=1e-6)
 
 
 def test_refinement_improves_every_row_up_to_its_optimum(
