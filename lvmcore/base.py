@@ -12,20 +12,22 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
 from lvmcore import persistence
+from lvmcore.blocks import blocks, find_cells
 from lvmcore.checkpoint import Checkpoint
 from lvmcore.errors import ConfigError, DataError, UnsupportedError
 from lvmcore.labels import ClassLabels, encode_columns, names_of_columns
@@ -33,14 +35,13 @@ from lvmcore.parameters import Parameter, check_settings, is_array, parameters_o
 from lvmcore.results import Callback, FitStep, LabelPredictive, Posterior, Predictive
 from lvmcore.rows import HeldRows, TableRows
 from lvmcore.standardise import Standardiser
+from lvmcore.streamed import StreamedRows, check_file, names_in
 from lvmcore.training import Outcome
 
 __all__ = ["Capabilities", "LatentVariableModel", "package_version"]
 
 FloatArray = NDArray[np.float64]
 
-# Rows inferred or decoded at a time: bounds memory, changes no result.
-ROWS_AT_A_TIME = 4096
 # Share of missing cells from which on a fit says how little it went by.
 MOST_MISSING = 0.8
 
@@ -61,6 +62,8 @@ class Capabilities:
         bound: the fit maximises a likelihood or a bound on it, so there is a curve to watch.
         steps: the fit reports its steps while it runs, so that a callback can stop it.
         amortised: a network places rows by their columns alone, those of the fit too.
+        streams: the fit reads a memory-mapped table some rows at a time and never holds all of it;
+            other models load it.
     """
 
     labels: Literal["none", "required"] = "none"
@@ -74,6 +77,7 @@ class Capabilities:
     bound: bool = False
     steps: bool = True
     amortised: bool = False
+    streams: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,8 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Fit the model.
 
         Args:
-            X: data, [N, D], in its own units.
+            X: data, [N, D], in its own units. A memory map (``numpy.load(…, mmap_mode="r")``,
+                ``lvmcore.data.memory_mapped``) stays on disk where the model says ``streams``.
             y: one label a row, [N], or several label columns, [N, L], a DataFrame with their names
                 perhaps; None or NaN where a label is missing. Ignored by models that use no labels.
             callback: called with each FitStep; returning True stops the fit, and what was fitted
@@ -196,7 +201,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if checkpoint is not None:
             checkpoint.attach(self._fingerprint(data, labels), generator)
         problem = Problem(
-            table=self._held(self._standardiser.transform(data)),
+            table=self._table(data, stays=isinstance(X, np.memmap)),
             labels=labels,
             n_components=self._decide_components(data.shape),
             generator=generator,
@@ -235,8 +240,10 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         self._require("new_rows", "place new rows on its map")
         check_is_fitted(self)
-        Y = self._standardiser.transform(self._check_rows(X, reset=False))
-        parts = [self._posterior(self._to_tensor(block)) for block in _blocks(Y)]
+        parts = [
+            self._posterior(self._to_tensor(self._standardiser.transform(block)))
+            for block in blocks(self._check_rows(X, reset=False))
+        ]
         return Posterior(
             np.concatenate([to_numpy(mean) for mean, _ in parts]),
             np.concatenate([to_numpy(variance) for _, variance in parts]),
@@ -261,7 +268,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         self._require("decoding", "turn latent points back into rows")
         points = self._check_latent(latent)
-        parts = [self._decode(self._to_tensor(block)) for block in _blocks(points)]
+        parts = [self._decode(self._to_tensor(block)) for block in blocks(points)]
         mean, variance, noise = (
             np.concatenate([to_numpy(part[i]) for part in parts]) for i in range(3)
         )
@@ -293,9 +300,11 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         check_is_fitted(self)
         data = self._check_rows(X, reset=False)
         gaps = np.isnan(data)
-        filled = Predictive(data.copy(), np.zeros_like(data), np.zeros_like(data))
+        filled = Predictive(
+            np.array(data, dtype=np.float64), np.zeros(data.shape), np.zeros(data.shape)
+        )
         standard = self._standardiser
-        for rows in _blocks(np.flatnonzero(gaps.any(axis=1))):
+        for rows in blocks(np.flatnonzero(gaps.any(axis=1))):
             Y = self._to_tensor(standard.transform(data[rows]))
             mean, variance, noise = (to_numpy(part) for part in self._impute(Y))
             for part, found in (
@@ -327,7 +336,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         found = []
         for column in range(len(self._labels)):
             parts = [
-                self._decode_labels(self._to_tensor(block), column) for block in _blocks(points)
+                self._decode_labels(self._to_tensor(block), column) for block in blocks(points)
             ]
             three = (np.concatenate([to_numpy(part[i]) for part in parts]) for i in range(3))
             found.append(LabelPredictive(*three))
@@ -367,13 +376,13 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         left out.
         """
         check_is_fitted(self)
-        Y = self._standardiser.transform(self._check_rows(X, reset=False))
-        density = np.concatenate(
-            [to_numpy(self._log_density(self._to_tensor(block))) for block in _blocks(Y)]
-        )
-        observed = ~np.isnan(Y)
-        density[~observed.any(axis=1)] = 0.0  # of no cell at all it is 1
-        return np.asarray(density - observed @ self._standardiser.log_scale)
+        parts = []
+        for block in blocks(self._check_rows(X, reset=False)):
+            Y = self._standardiser.transform(block)
+            density, observed = to_numpy(self._log_density(self._to_tensor(Y))), ~np.isnan(Y)
+            density[~observed.any(axis=1)] = 0.0  # of no cell at all it is 1
+            parts.append(density - observed @ self._standardiser.log_scale)
+        return np.concatenate(parts)
 
     @available_if(_has_density)  # type: ignore[untyped-decorator]
     def score(self, X: ArrayLike, y: Any = None) -> float:
@@ -498,64 +507,89 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             raise UnsupportedError(f"{type(self).__name__} knows no labels. LDGD learns from them.")
         check_is_fitted(self)
 
-    def _check_rows(self, X: ArrayLike, *, reset: bool) -> FloatArray:
+    def _check_rows(self, X: ArrayLike, *, reset: bool) -> NDArray[Any]:
+        """Rows in the data's units, float64; those of a memory map as they lie on disk."""
+        fewest = 2 if reset else 1
+        check_file(X)
         try:
-            data = validate_data(
-                self,
-                X,
-                reset=reset,
-                dtype=np.float64,
-                ensure_all_finite=False,
-                ensure_min_samples=2 if reset else 1,
-            )
+            if isinstance(X, np.memmap):
+                data = self._check_map(X, reset=reset, fewest=fewest)
+            else:
+                data = validate_data(
+                    self,
+                    X,
+                    reset=reset,
+                    dtype=np.float64,
+                    ensure_all_finite=False,
+                    ensure_min_samples=fewest,
+                )
         except ValueError as error:
             raise DataError(str(error)) from error
         self._check_cells(data)
-        return np.asarray(data, dtype=np.float64)
+        return np.asarray(data)
 
-    def _check_cells(self, data: FloatArray) -> None:
-        missing = np.isnan(data)
-        bad = ~np.isfinite(data) & ~missing
-        for mask, what in ((bad, "an infinite value (inf)"), (missing, "a missing value (NaN)")):
-            if not mask.any() or (what.startswith("a m") and self.capabilities.missing_cells):
+    def _check_map(self, X: np.memmap[Any, Any], *, reset: bool, fewest: int) -> NDArray[Any]:
+        data = check_array(
+            X, ensure_all_finite=False, ensure_min_samples=fewest, estimator=self, input_name="X"
+        )
+        names = names_in(X)
+        header = data if names is None else pd.DataFrame(columns=list(names))
+        validate_data(self, header, reset=reset, skip_check_array=True)
+        return np.asarray(data)
+
+    def _check_cells(self, data: NDArray[Any]) -> None:
+        infinite, missing = find_cells(data, np.isinf, np.isnan)
+        for found, what in (
+            (infinite, "an infinite value (inf)"),
+            (missing, "a missing value (NaN)"),
+        ):
+            if not found.count or (found is missing and self.capabilities.missing_cells):
                 continue
-            row, column = np.argwhere(mask)[0]
             raise DataError(
-                f"X contains {what}: {int(mask.sum())} of its cells, the first in row {row + 1}, "
-                f"column {self._column_names()[column]}. {type(self).__name__} needs every cell: "
-                "leave such rows or columns out, or fill them first."
+                f"X contains {what}: {found.count} of its cells, the first in row {found.row + 1}, "
+                f"column {self._column_names()[found.column]}. {type(self).__name__} needs every "
+                "cell: leave such rows or columns out, or fill them first."
             )
 
-    def _held(self, Y: FloatArray) -> HeldRows:
-        """Standardised columns as a fit takes them, NaN where a cell is missing."""
-        observed = self._observed(Y)
-        if observed.all():
+    def _table(self, data: NDArray[Any], *, stays: bool) -> TableRows:
+        """Rows as a fit takes them: held in memory, or read on demand if they may stay on disk."""
+        complete = self._note_gaps(data)
+        if stays and self.capabilities.streams:
+            like = self._to_tensor(np.zeros((0, 1)))
+            return StreamedRows(data, self._standardiser, like, complete=complete)
+        Y = self._standardiser.transform(data)
+        if complete:
             return HeldRows(self._to_tensor(Y))
+        observed = ~np.isnan(Y)
         mask = torch.as_tensor(observed).to(self._torch_device())
         return HeldRows(self._to_tensor(np.nan_to_num(Y, nan=0.0)), mask)
 
-    def _observed(self, Y: FloatArray) -> NDArray[np.bool_]:
-        """Which cells of standardised columns are observed, with notes on those that are not."""
-        observed = ~np.isnan(Y)
-        gaps = int((~observed).sum())
-        if gaps:
-            incomplete = int((~observed.all(axis=1)).sum())
-            self._note(
-                f"{gaps:,} of the {Y.size:,} cells {'is' if gaps == 1 else 'are'} missing, in "
-                f"{incomplete:,} of {len(Y):,} rows: the fit goes by the others."
-            )
-        empty = int((~observed.any(axis=1)).sum())
+    def _note_gaps(self, data: NDArray[Any]) -> bool:
+        """Whether no cell is missing in the columns that vary, with notes on those that are."""
+        keep = ~self._standardiser.constant
+        width = int(keep.sum())
+        counts = np.concatenate([(~np.isnan(rows[:, keep])).sum(axis=1) for rows in blocks(data)])
+        size = width * len(counts)
+        gaps = size - int(counts.sum())
+        if not gaps:
+            return True
+        incomplete = int((counts < width).sum())
+        self._note(
+            f"{gaps:,} of the {size:,} cells {'is' if gaps == 1 else 'are'} missing, in "
+            f"{incomplete:,} of {len(counts):,} rows: the fit goes by the others."
+        )
+        empty = int((counts == 0).sum())
         if empty:
             rows = "1 row has no" if empty == 1 else f"{empty:,} rows have no"
             self._note(f"{rows} cell to go by: the prior, mean 0 and sd 1, is their place.")
-        share = 1 - observed.mean()
+        share = gaps / size
         if share >= MOST_MISSING:
-            few = float(np.median(observed.sum(axis=1)))
+            few = float(np.median(counts))
             self._note(
                 f"{share:.0%} of the cells are missing: half of the rows have at most {few:g} "
-                f"cells of {Y.shape[1]} to go by, so take the map with care."
+                f"cells of {width} to go by, so take the map with care."
             )
-        return observed
+        return False
 
     def _check_labels(self, y: Any, n_rows: int) -> tuple[ClassLabels, ...]:
         if self.capabilities.labels == "none":
@@ -635,11 +669,12 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             return int(np.random.SeedSequence().generate_state(1)[0])
         return int(self.random_state)
 
-    def _fingerprint(self, data: FloatArray, labels: tuple[ClassLabels, ...]) -> str:
+    def _fingerprint(self, data: NDArray[Any], labels: tuple[ClassLabels, ...]) -> str:
         """Of everything that decides the course of a fit: model, settings, version, data."""
         facts = [self.key, package_version(), self.get_params(deep=False), data.shape]
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_told).encode())
-        digest.update(np.ascontiguousarray(data).tobytes())
+        for rows in blocks(data):
+            digest.update(np.ascontiguousarray(rows, dtype=np.float64).tobytes())
         for column in labels:
             digest.update(np.asarray(column.codes).tobytes())
             if len(labels) > 1:
@@ -675,11 +710,6 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "elbo_")
-
-
-def _blocks(rows: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    for start in range(0, len(rows), ROWS_AT_A_TIME):
-        yield rows[start : start + ROWS_AT_A_TIME]
 
 
 def to_numpy(tensor: Tensor) -> FloatArray:

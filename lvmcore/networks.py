@@ -161,8 +161,9 @@ def fit_line(
     Inputs further than ``reach`` from 0 count as this far.
     """
     middle = targets.mean(0)
-    sums = [some.clamp(-reach, reach).double().sum(0) for some, _ in inputs.blocks()]
-    centre = torch.stack(sums).sum(0) / len(inputs)
+    centre = inputs.like.new_zeros(inputs.n_columns, dtype=torch.float64)
+    for some, _ in inputs.blocks():
+        centre += some.clamp(-reach, reach).double().sum(0) / len(inputs)
     gram, cross = torch.zeros(()), torch.zeros(())
     wanted = torch.split(targets, ROWS_AT_A_TIME)
     for (some, _), some_targets in zip(inputs.blocks(), wanted, strict=True):

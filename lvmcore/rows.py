@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 
-__all__ = ["ROWS_AT_A_TIME", "HeldRows", "TableRows"]
+from lvmcore.blocks import ROWS_AT_A_TIME
 
-# Rows in a block: bounds memory, changes no result but in its last digits.
-ROWS_AT_A_TIME = 4096
+__all__ = ["ROWS_AT_A_TIME", "HeldRows", "TableRows"]
 
 
 class TableRows(ABC):
@@ -47,6 +46,23 @@ class TableRows(ABC):
         """All rows in their order, so many at a time, each block as ``take`` gives it."""
         for begin in range(0, len(self), size):
             yield self.take(slice(begin, begin + size))
+
+    def collect(self, work: Callable[[Tensor, Tensor | None], Tensor], width: int) -> Tensor:
+        """What is made of all rows, block by block, [N, width], float64; no gradient.
+
+        The results go into one tensor made beforehand: kept apart, each would lie behind the large
+        block that it was made of, and the memory between them could not be used again.
+
+        Args:
+            work: (rows and observed cells of a block, as ``take`` gives them) → [n, width].
+            width: how many numbers are made of a row.
+        """
+        found, begin = self.like.new_empty((len(self), width), dtype=torch.float64), 0
+        with torch.no_grad():
+            for Y, observed in self.blocks():
+                found[begin : begin + len(Y)] = work(Y, observed)
+                begin += len(Y)
+        return found
 
 
 class HeldRows(TableRows):

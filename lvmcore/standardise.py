@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from lvmcore.blocks import blocks
 from lvmcore.errors import DataError
 
 __all__ = ["Standardiser"]
@@ -36,37 +37,39 @@ class Standardiser:
     names: tuple[str, ...]
 
     @classmethod
-    def fit(cls, data: FloatArray, names: list[str]) -> Self:
-        """Measure the columns of ``data`` [N, D].
+    def fit(cls, data: NDArray[Any], names: list[str]) -> Self:
+        """Measure the columns of ``data`` [N, D], some rows at a time.
 
         Raises:
             DataError: a column has no value at all, or every column is constant.
         """
-        empty = np.isnan(data).all(axis=0)
-        if empty.any():
-            raise DataError(
-                f"Column {names[int(np.argmax(empty))]} has no value at all: leave it out."
-            )
-        # Centred on the first value, so that a large offset costs no digits.
-        first = np.array([column[~np.isnan(column)][0] for column in data.T])
-        with np.errstate(over="ignore"):
-            shifted = data - first
-        if not np.isfinite(shifted).all(where=~np.isnan(data)):
-            raise DataError("The values are too large to be standardised: rescale the columns.")
-        mean = first + np.nanmean(shifted, axis=0)
-        with np.errstate(over="ignore"):
-            sd = np.nanstd(shifted, axis=0)
+        sums = _Sums(data.shape[1])
+        with np.errstate(over="ignore", invalid="ignore"):
+            for block in blocks(data):
+                sums.add(np.asarray(block, dtype=np.float64))
+            if not sums.counts.all():
+                raise DataError(
+                    f"Column {names[int(np.argmin(sums.counts))]} has no value at all: leave it "
+                    "out."
+                )
+            if not sums.finite:
+                raise DataError("The values are too large to be standardised: rescale the columns.")
+            shift = sums.shifted / sums.counts
+            squares = np.zeros(data.shape[1])
+            for block in blocks(data):
+                left = np.asarray(block, dtype=np.float64) - sums.first - shift
+                squares += np.nansum(left * left, axis=0)
+            sd = np.sqrt(squares / sums.counts)
         if not np.isfinite(sd).all():
             worst = names[int(np.argmax(~np.isfinite(sd)))]
             raise DataError(f"Column {worst} has values too large to be standardised: rescale it.")
-        largest = np.nanmax(np.abs(data), axis=0)
-        constant = sd <= CONSTANT_BELOW * np.maximum(largest, np.finfo(np.float64).tiny)
+        constant = sd <= CONSTANT_BELOW * np.maximum(sums.largest, np.finfo(np.float64).tiny)
         if constant.all():
             raise DataError(
                 "Every column is constant, so there is nothing to map: expected at least one "
                 "column whose values differ."
             )
-        return cls(mean, np.where(constant, 1.0, sd), constant, tuple(names))
+        return cls(sums.first + shift, np.where(constant, 1.0, sd), constant, tuple(names))
 
     def transform(self, data: FloatArray) -> FloatArray:
         """Standardised columns that vary, [N, D'], of ``data`` [N, D]."""
@@ -116,3 +119,33 @@ class Standardiser:
             arrays["standardiser.constant"].astype(bool),
             tuple(names),
         )
+
+
+class _Sums:
+    """What one pass over the rows tells of the columns; NaN cells count for nothing.
+
+    Values are centred on the first of their column, so that a large offset costs no digits.
+
+    Attributes:
+        first: first value, [D].
+        counts: how many values there are, [D].
+        shifted: sum of the values less the first, [D].
+        largest: largest magnitude, [D].
+        finite: whether every value less the first is finite.
+    """
+
+    def __init__(self, n_columns: int) -> None:
+        self.first, self.shifted, self.largest = (np.zeros(n_columns) for _ in range(3))
+        self.counts = np.zeros(n_columns, dtype=np.int64)
+        self.finite = True
+
+    def add(self, block: FloatArray) -> None:
+        """Take in the next rows, [n, D]."""
+        known = ~np.isnan(block)
+        begins = block[known.argmax(axis=0), np.arange(block.shape[1])]
+        self.first = np.where((self.counts == 0) & known.any(axis=0), begins, self.first)
+        shifted = block - self.first
+        self.finite = self.finite and bool(np.isfinite(shifted).all(where=known))
+        self.counts += known.sum(axis=0)
+        self.shifted = self.shifted + np.nansum(shifted, axis=0)
+        self.largest = np.fmax(self.largest, np.fmax.reduce(np.abs(block), axis=0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -14,7 +14,6 @@ from lvmcore.base import Problem, to_numpy
 from lvmcore.errors import ConfigError
 from lvmcore.parameters import is_array
 from lvmcore.principal import LinearGaussian, fit_linear_gaussian
-from lvmcore.rows import TableRows
 
 __all__ = ["pca_start", "perturbed", "start_map"]
 
@@ -22,8 +21,8 @@ FloatArray = NDArray[np.float64]
 
 # Of the start where cells are missing: steps at most, and nats per cell that are worth a step.
 START_STEPS, START_TOLERANCE = 100, 1e-4
-# Rows that these steps look at, at most, and rows worked on at a time otherwise.
-MOST_GAPPED_ROWS, BLOCK_ROWS = 20_000, 1 << 16
+# Rows that these steps look at, at most.
+MOST_GAPPED_ROWS = 20_000
 # sd of what stands in for a dimension that a method cannot give.
 SMALL_NOISE = 0.1
 # Rows that isomap and spectral look at: their time grows like the cube of it.
@@ -74,13 +73,15 @@ def pca_start(problem: Problem) -> Tensor:
     table, Q = problem.table, problem.n_components
     if not table.complete:
         model = _linear_gaussian(problem)
-        scores = torch.cat([model.infer(Y.double(), seen).mean for Y, seen in _observed(table)])
+        scores = table.collect(lambda Y, seen: model.infer(Y.double(), _mask(Y, seen)).mean, Q)
         scores = scores - scores.mean(0)
         return (scores / scores.std(0, correction=0).clamp_min(1e-12)).to(table.like)
-    gram = torch.stack([Y.double().T @ Y.double() for Y, _ in table.blocks(BLOCK_ROWS)]).sum(0)
+    gram = table.like.new_zeros((table.n_columns,) * 2, dtype=torch.float64)
+    for Y, _ in table.blocks():
+        gram += Y.double().T @ Y.double()
     values, vectors = torch.linalg.eigh(gram)
     values, vectors = values.flip(0)[:Q], vectors.flip(1)[:, :Q]
-    scores = torch.cat([Y.double() @ vectors for Y, _ in table.blocks(BLOCK_ROWS)])
+    scores = table.collect(lambda Y, _: Y.double() @ vectors, Q)
     sound = values > 1e-10 * values[0]
     X = scores / scores.std(0, correction=0).clamp_min(1e-12)
     return torch.where(sound, X, SMALL_NOISE * _draws(problem).to(X)).to(table.like)
@@ -92,18 +93,19 @@ def _linear_gaussian(problem: Problem) -> LinearGaussian:
     if len(rows) > MOST_GAPPED_ROWS:
         rows = torch.randperm(len(rows), generator=problem.generator)[:MOST_GAPPED_ROWS]
     Y, observed = table.take(rows)
-    if observed is None:
-        observed = torch.ones_like(Y, dtype=torch.bool)
     model, _ = fit_linear_gaussian(
-        Y, observed, problem.n_components, max_iter=START_STEPS, tolerance=START_TOLERANCE
+        Y,
+        _mask(Y, observed),
+        problem.n_components,
+        max_iter=START_STEPS,
+        tolerance=START_TOLERANCE,
     )
     return model
 
 
-def _observed(table: TableRows) -> Iterator[tuple[Tensor, Tensor]]:
-    """Blocks of a table, with which of their cells are observed."""
-    for Y, observed in table.blocks(BLOCK_ROWS):
-        yield Y, torch.ones_like(Y, dtype=torch.bool) if observed is None else observed
+def _mask(Y: Tensor, observed: Tensor | None) -> Tensor:
+    """Which cells of rows are observed, written out, [n, D]."""
+    return torch.ones_like(Y, dtype=torch.bool) if observed is None else observed
 
 
 def _draws(problem: Problem) -> Tensor:

@@ -90,6 +90,7 @@ class FastLDGD(LabelledMap):
         uncertainty=True,
         bound=True,
         amortised=True,
+        streams=True,
     )
     label_draws: ClassVar[int] = 16
 

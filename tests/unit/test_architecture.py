@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BRICKS = frozenset(
     {
         "bilinear",
+        "blocks",
         "cells",
         "decoding",
         "features",
@@ -34,6 +35,7 @@ BRICKS = frozenset(
         "stochastic",
         "stochastic_columns",
         "stochastic_masked",
+        "streamed",
         "variational",
     }
 )
