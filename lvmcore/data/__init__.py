@@ -5,6 +5,7 @@ from lvmcore.data.columns import Column, ColumnType
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.like import dataset_like
 from lvmcore.data.limited import Limits, read_table_limited
+from lvmcore.data.mapped import MappedTable, memory_mapped
 from lvmcore.data.matching import Matching, match_columns
 from lvmcore.data.papers import load_paper, load_paper_images, paper_names
 from lvmcore.data.propose import propose_image_shape, propose_label, propose_row_id
@@ -20,6 +21,7 @@ __all__ = [
     "Dataset",
     "Detected",
     "Limits",
+    "MappedTable",
     "Matching",
     "Sample",
     "Suspicion",
@@ -32,6 +34,7 @@ __all__ = [
     "load_paper_images",
     "load_sample",
     "match_columns",
+    "memory_mapped",
     "other_units",
     "paper_names",
     "propose_image_shape",

@@ -1,5 +1,6 @@
 """Every model on tables that are small, odd or wrong: handled, or refused in words."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -217,6 +218,21 @@ def test_what_can_be_read_as_numbers_is_taken(key: str) -> None:
     expected = fit(key, whole, labels).embedding_.mean
     for X in (whole.tolist(), whole.astype(np.int64), np.asfortranarray(whole)):
         np.testing.assert_allclose(fit(key, X, labels).embedding_.mean, expected, atol=1e-6)
+
+
+@for_models()
+def test_a_memory_map_is_the_table_in_it(key: str, tmp_path: Path) -> None:
+    frame, labels = table()
+    single = frame.to_numpy(dtype=np.float32)
+    np.save(tmp_path / "single.npy", single)
+    mapped = np.load(tmp_path / "single.npy", mmap_mode="r")
+    expected, found = fit(key, single, labels), fit(key, mapped, labels)
+    np.testing.assert_allclose(found.embedding_.mean, expected.embedding_.mean, atol=1e-6)
+    assert found.n_features_in_ == N_COLUMNS
+    if found.capabilities.new_rows:
+        np.testing.assert_array_equal(found.transform(mapped), found.transform(single))
+    if found.capabilities.bound:
+        np.testing.assert_array_equal(found.score_samples(mapped), found.score_samples(single))
 
 
 @for_models()

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 import lvmcore.blocks
-from lvmcore import LDGD, DataError, FastLDGD
+from lvmcore import LDGD, DataError, FastLDGD, LinearDiscriminantAnalysis
 from lvmcore.base import Problem
 from lvmcore.checkpoint import Checkpoint
+from lvmcore.data import memory_mapped
 from lvmcore.rows import HeldRows, TableRows
 from lvmcore.standardise import Standardiser
 from lvmcore.streamed import StreamedRows
@@ -174,6 +175,34 @@ def test_a_fit_from_disk_is_the_fit_from_memory(
     assert streamed.notes_ == held.notes_ == ("1 constant column set aside: 3.",)
 
 
+@pytest.mark.usefixtures("short_blocks")
+@pytest.mark.parametrize("stored_as", ["<f8", "<f4"])
+def test_a_fit_with_gaps_from_disk_is_the_fit_from_memory(stored_as: str, tmp_path: Path) -> None:
+    X, y = table()
+    X[np.random.default_rng(0).random(X.shape) < 0.3] = np.nan
+    X[:100, 4] = X[7] = np.nan
+    stored = on_disk(tmp_path, X.astype(stored_as))
+    held, streamed = small().fit(np.array(stored), y), small().fit(stored, y)
+    assert streamed.elbo_ == pytest.approx(held.elbo_, rel=1e-8)
+    np.testing.assert_allclose(streamed.embedding_.mean, held.embedding_.mean, atol=1e-6)
+    np.testing.assert_allclose(streamed.interval_scale_, held.interval_scale_, rtol=1e-6)
+    assert streamed.notes_ == held.notes_
+    assert any("rows have no cell to go by" in note for note in held.notes_)
+    found, expected = held.impute(stored[:150]), held.impute(np.array(stored[:150]))
+    for part in ("mean", "variance", "noise_variance"):
+        a, b = getattr(found, part), getattr(expected, part)
+        assert a.dtype == np.float64
+        np.testing.assert_allclose(a, b, rtol=1e-8)
+
+
+def test_a_table_with_hardly_a_cell_is_told_of_from_disk_too(tmp_path: Path) -> None:
+    X, y = table()
+    X[np.random.default_rng(0).random(X.shape) < 0.85] = np.nan
+    notes = small(max_iter=1).fit(on_disk(tmp_path, X), y).notes_
+    assert notes == small(max_iter=1).fit(X, y).notes_
+    assert any("% of the cells are missing: half of the rows have at most" in n for n in notes)
+
+
 def test_new_rows_from_disk_are_placed_like_those_in_memory(tmp_path: Path) -> None:
     model = small().fit(*table())
     X, y = table(5000, seed=1)
@@ -204,18 +233,21 @@ def test_a_table_stays_on_disk_where_the_model_streams(
 
 @pytest.mark.usefixtures("short_blocks")
 @pytest.mark.parametrize(
-    ("value", "what"), [(np.inf, "infinite"), (-np.inf, "infinite"), (np.nan, "missing")]
+    ("model", "value", "what"),
+    [
+        (small(), np.inf, "infinite"),
+        (small(), -np.inf, "infinite"),
+        (LinearDiscriminantAnalysis(), np.nan, "missing"),
+    ],
 )
 def test_the_first_cell_that_cannot_be_used_is_named(
-    value: float, what: str, tmp_path: Path
+    model: FastLDGD | LinearDiscriminantAnalysis, value: float, what: str, tmp_path: Path
 ) -> None:
-    if np.isnan(value) and FastLDGD.capabilities.missing_cells:
-        pytest.skip("missing cells take part in the fit")
     X, y = table()
     X[600, 1] = X[300, 4] = X[300, 5] = value
     with pytest.raises(DataError, match=rf"{what}.*: 3 of .* row 301, column 5\."):
-        small().fit(on_disk(tmp_path, X), y)
-    model = small().fit(*table())
+        model.fit(on_disk(tmp_path, X), y)
+    model.fit(*table())
     with pytest.raises(DataError, match=rf"{what}.*: 3 of .* row 301, column 5\."):
         model.transform(on_disk(tmp_path, X))
 
@@ -297,3 +329,36 @@ def test_a_fit_goes_on_whichever_way_the_table_is_kept(tmp_path: Path) -> None:
     assert "of other data" in changed.notes[0]
     single = X.astype(np.float32)
     assert small()._fingerprint(single, ()) == small()._fingerprint(single.astype(np.float64), ())
+
+
+# ---- tables made memory maps -------------------------------------------------------------------
+
+
+def test_a_model_knows_the_columns_of_a_parquet_file(tmp_path: Path) -> None:
+    X, y = table()
+    frame = pd.DataFrame(X, columns=list("abcdef")).assign(type=y)
+    path = tmp_path / "big.parquet"
+    frame.to_parquet(path, row_group_size=100)
+    mapped, labels = memory_mapped(path, label="type")
+    model = small().fit(mapped, labels)
+    assert model.feature_names_in_.tolist() == list("abcdef")
+    assert model.notes_ == ("1 constant column set aside: c.",)
+    expected = small().fit(frame[list("abcdef")], y)
+    assert model.elbo_ == pytest.approx(expected.elbo_, rel=1e-8)
+    # Whether the rows come from the file or from a frame, the names are checked.
+    some = model.transform(mapped[:50])
+    np.testing.assert_allclose(some, model.transform(frame[list("abcdef")][:50]), atol=1e-12)
+    fewer, _ = memory_mapped(path, features=list("fedcba"))
+    with pytest.raises(DataError, match="feature names"):
+        model.transform(fewer)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        model.transform(mapped[:50, :])
+
+
+def test_a_cell_of_a_parquet_file_is_named_by_its_column(tmp_path: Path) -> None:
+    X, y = table()
+    X[20, 3] = np.inf
+    path = tmp_path / "big.parquet"
+    pd.DataFrame(X, columns=list("abcdef")).to_parquet(path)
+    with pytest.raises(DataError, match=r"infinite.* row 21, column d\."):
+        small().fit(memory_mapped(path)[0], y)

@@ -1,0 +1,306 @@
+"""Tables too long for memory: written once as an array on disk, and read from there."""
+
+import errno
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from os import PathLike
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.types as pat
+from numpy.typing import NDArray
+
+from lvmcore.data.batches import Batched, is_number, open_batches, what_it_holds
+from lvmcore.errors import ConfigError, DataError
+
+__all__ = ["MappedTable", "memory_mapped"]
+
+
+class MappedTable(np.memmap[Any, Any]):
+    """A table of numbers on disk that knows the names of its columns.
+
+    It is a NumPy memory map in every other way; some of its rows (``X[:1000]``, ``X[rows]``) keep
+    the names.
+
+    Attributes:
+        columns: Their names, [D]; None for anything but rows of the table.
+    """
+
+    columns: tuple[str, ...] | None = None
+
+    def __getitem__(self, index: Any) -> Any:
+        """As NumPy's; rows keep the names of their columns."""
+        found = super().__getitem__(index)
+        if isinstance(found, MappedTable) and not isinstance(index, tuple):
+            found.columns = self.columns if found.ndim == self.ndim else None
+        return found
+
+
+def memory_mapped(
+    source: str | PathLike[str],
+    *,
+    label: str | Sequence[str] | None = None,
+    features: Sequence[str] | None = None,
+    folder: str | PathLike[str] | None = None,
+    dtype: Literal["float64", "float32"] = "float64",
+) -> tuple[MappedTable, Any]:
+    """Make a Parquet or CSV file a memory-mapped array, without ever holding the table.
+
+    The file is read a few thousand rows at a time. Fast LDGD learns from the array as it lies on
+    disk, and knows its columns by their names.
+
+    Args:
+        source: Path of the file. In CSV the first row holds the names.
+        label: Column that holds the labels, or several of them.
+        features: Columns to learn from, which hold numbers; by default all but the labels. An index
+            that pandas stored in the file is not one of them.
+        folder: Where the array is written, as the file's name with the ending .npy; it stays there,
+            and ``numpy.load(path, mmap_mode="r")`` opens it again, without the names. By default a
+            temporary folder, which is removed with the array.
+        dtype: float32 takes half of the space, and keeps seven digits.
+
+    Returns:
+        The array [N, D], NaN where a cell is missing, and the labels in memory: one a row [N], a
+        DataFrame [N, L] where several columns were asked for, None where none was. None or NaN
+        stands for a missing label.
+
+    Raises:
+        DataError: The file cannot be read, has no rows, lacks a column, or a column to learn from
+            holds no numbers; or the folder has no room.
+        ConfigError: A column is asked for as a label and as a feature, or ``dtype`` is neither.
+    """
+    path = Path(source)
+    if dtype not in ("float64", "float32"):
+        raise ConfigError(f"dtype={dtype!r} cannot be used: expected float64 or float32.")
+    wanted = [label] if isinstance(label, str) else list(label or [])
+    with open_batches(path) as batched:
+        names = _features(batched, wanted, features, path.name)
+        _check_labels(batched, wanted, path.name)
+        with _target(path, folder) as (target, file):
+            labels = {name: _Labels() for name in wanted}
+            writer = _Writer(file, target.parent, names, np.dtype(dtype), path.name)
+            writer.begin(batched.n_rows)
+            for batch in batched.read(names, wanted):
+                writer.add(batch)
+                for name, found in labels.items():
+                    found.add(batch.column(batch.schema.get_field_index(name)))
+            writer.end()
+    X = _opened(target, names, temporary=folder is None)
+    if isinstance(label, str) or not wanted:
+        return X, labels[label].array() if isinstance(label, str) else None
+    return X, pd.DataFrame({name: found.array() for name, found in labels.items()})
+
+
+# ---- which columns -----------------------------------------------------------------------------
+
+
+def _features(
+    batched: Batched, labels: list[str], features: Sequence[str] | None, file: str
+) -> list[str]:
+    """Columns to learn from, all of them numbers."""
+    names = [n for n in batched.types if n not in labels] if features is None else list(features)
+    _check_there(batched, [*labels, *names], file)
+    twice = sorted({name for name in names if name in labels or names.count(name) > 1})
+    if twice:
+        raise ConfigError(
+            f"Column {twice[0]!r} is asked for twice: expected each among the features or the "
+            "labels, once."
+        )
+    if not names:
+        raise DataError(f"{file!r} has no column to learn from. Expected at least one.")
+    others = [name for name in names if not is_number(batched.types[name])]
+    if others:
+        more = f", and {len(others) - 1} more hold no numbers" if len(others) > 1 else ""
+        raise DataError(
+            f"Column {others[0]!r} of {file!r} holds {what_it_holds(batched.types[others[0]])}"
+            f"{more}: expected numbers. Choose the columns to learn from with features=[…], or "
+            "turn them into numbers first."
+        )
+    return names
+
+
+def _check_there(batched: Batched, names: Sequence[str], file: str) -> None:
+    lacking = [name for name in names if name not in batched.types]
+    if lacking:
+        known = list(batched.types)
+        shown = ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
+        raise DataError(
+            f"{file!r} has no column {lacking[0]!r}: its columns are {shown}. Check the name."
+        )
+
+
+def _check_labels(batched: Batched, labels: Sequence[str], file: str) -> None:
+    for name in labels:
+        holds = what_it_holds(batched.types[name])
+        if holds not in ("text", "numbers"):
+            raise DataError(
+                f"Column {name!r} of {file!r} holds {holds}, which are no labels: expected text or "
+                "whole numbers."
+            )
+
+
+# ---- writing -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _target(path: Path, folder: str | PathLike[str] | None) -> Iterator[tuple[Path, BinaryIO]]:
+    """The array's file, open for writing under another name; it gets its own when it is whole."""
+    with _writing(folder or tempfile.gettempdir()):
+        where = Path(tempfile.mkdtemp(prefix="latentboard-") if folder is None else folder)
+        where.mkdir(parents=True, exist_ok=True)
+        target = where / f"{path.stem}.npy"
+        partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+        file = partial.open("wb")
+    try:
+        yield target, file
+        with _writing(where):
+            file.close()
+            partial.replace(target)
+    except BaseException:
+        with suppress(OSError):  # what is left to write may find no room either
+            file.close()
+        partial.unlink(missing_ok=True)
+        if folder is None:
+            shutil.rmtree(where, ignore_errors=True)
+        raise
+
+
+@contextmanager
+def _writing(folder: str | PathLike[str]) -> Iterator[None]:
+    """Turn what can go wrong with writing into words."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        advice = ", fewer features, or dtype='float32', which takes half" if full else ""
+        raise DataError(
+            f"The array cannot be written to {os.fspath(folder)!r}: {error.strerror or error}. "
+            f"Choose another folder{advice}."
+        ) from error
+
+
+class _Writer:
+    """Writes batches as the rows of one array in NumPy's format.
+
+    Args:
+        file: Open for writing.
+        folder: Where it is.
+        names: Columns of the array.
+        dtype: Of its numbers.
+        source: What the batches come from, for messages.
+    """
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        folder: Path,
+        names: Sequence[str],
+        dtype: np.dtype[Any],
+        source: str,
+    ) -> None:
+        self.file, self.folder, self.source = file, folder, source
+        self.names, self.dtype = names, dtype
+        self.n_rows = 0
+
+    def begin(self, n_rows: int | None) -> None:
+        """Write the header, if there is room for so many rows."""
+        size = (n_rows or 0) * len(self.names) * self.dtype.itemsize
+        free = shutil.disk_usage(self.folder).free
+        if size > free:
+            raise DataError(
+                f"The array of {self.source!r} takes {size / 1e6:,.1f} MB, and "
+                f"{str(self.folder)!r} has {free / 1e6:,.1f} MB free. Choose another folder, fewer "
+                "features, or dtype='float32', which takes half."
+            )
+        self._header()
+
+    def add(self, batch: Any) -> None:
+        """Write the rows of a batch."""
+        block = np.empty((batch.num_rows, len(self.names)), dtype=self.dtype)
+        for place, name in enumerate(self.names):
+            values = _numbers(batch.column(batch.schema.get_field_index(name)))
+            with np.errstate(over="ignore"):
+                block[:, place] = values
+            beyond = np.isinf(block[:, place]) & np.isfinite(values)
+            if beyond.any():
+                row = self.n_rows + int(np.argmax(beyond)) + 1
+                raise DataError(
+                    f"The value in row {row}, column {name} of {self.source!r} is too large for "
+                    "float32: choose dtype='float64'."
+                )
+        with _writing(self.folder):
+            self.file.write(block.tobytes())
+        self.n_rows += len(block)
+
+    def end(self) -> None:
+        """Say in the header how many rows there are."""
+        if not self.n_rows:
+            raise DataError(f"{self.source!r} has no rows. Expected at least one.")
+        with _writing(self.folder):
+            self.file.seek(0)
+        self._header()
+
+    def _header(self) -> None:
+        facts: Any = {
+            "descr": np.lib.format.dtype_to_descr(self.dtype),
+            "fortran_order": False,
+            "shape": (self.n_rows, len(self.names)),
+        }
+        with _writing(self.folder):
+            # NumPy leaves room in it for the number of rows to grow.
+            np.lib.format.write_array_header_1_0(self.file, facts)
+            self.file.flush()
+
+
+def _numbers(column: Any) -> NDArray[np.float64]:
+    """A column of numbers as float64, NaN where a cell is missing."""
+    if pat.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    column = column.cast(pa.float64(), safe=False)
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+# ---- what comes back ---------------------------------------------------------------------------
+
+
+class _Labels:
+    """Labels as they come, each class kept once."""
+
+    def __init__(self) -> None:
+        self.classes: dict[Any, int] = {}
+        self.parts: list[NDArray[np.int32]] = []
+
+    def add(self, column: Any) -> None:
+        """Take in the next rows."""
+        encoded = column if pat.is_dictionary(column.type) else column.dictionary_encode()
+        places = [
+            -1 if value is None else self.classes.setdefault(value, len(self.classes))
+            for value in encoded.dictionary.to_pylist()
+        ]
+        codes = encoded.indices.fill_null(len(places)).to_numpy(zero_copy_only=False)
+        self.parts.append(np.array([*places, -1], dtype=np.int32)[codes])
+
+    def array(self) -> NDArray[Any]:
+        """One label a row, None where it is missing, [N]."""
+        codes = np.concatenate(self.parts)
+        values = np.empty(len(self.classes) + 1, dtype=object)
+        values[:-1] = list(self.classes)
+        return values[codes]
+
+
+def _opened(target: Path, names: Sequence[str], *, temporary: bool) -> MappedTable:
+    X: MappedTable = np.load(target, mmap_mode="r").view(MappedTable)
+    X.columns = tuple(names)
+    if temporary:
+        file: Any = X
+        while isinstance(file, np.ndarray):
+            file = file.base
+        weakref.finalize(file, shutil.rmtree, target.parent, ignore_errors=True)
+    return X
