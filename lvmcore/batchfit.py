@@ -141,10 +141,9 @@ class BatchFit:
 
     def encode(self) -> tuple[Tensor, Tensor]:
         """q(x) of all rows, float64; no gradient."""
-        with torch.no_grad():
-            parts = [self._place(*block) for block in self.table.blocks()]
-        mean, variance = (torch.cat(part) for part in zip(*parts, strict=True))
-        return mean, variance
+        Q = self.encoder.n_components
+        placed = self.table.collect(lambda *block: torch.cat(self._place(*block), 1), 2 * Q)
+        return placed[:, :Q].contiguous(), placed[:, Q:].contiguous()
 
     @torch.no_grad()
     def all_sums(self, mean: Tensor, variance: Tensor) -> Any:
