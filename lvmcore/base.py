@@ -240,14 +240,14 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         self._require("new_rows", "place new rows on its map")
         check_is_fitted(self)
-        parts = [
-            self._posterior(self._to_tensor(self._standardiser.transform(block)))
-            for block in blocks(self._check_rows(X, reset=False))
-        ]
-        return Posterior(
-            np.concatenate([to_numpy(mean) for mean, _ in parts]),
-            np.concatenate([to_numpy(variance) for _, variance in parts]),
-        )
+        data = self._check_rows(X, reset=False)
+        # Made beforehand, for the reason that TableRows.collect gives.
+        found = [np.empty((len(data), self._n_features_out)) for _ in range(2)]
+        for rows, *places in zip(blocks(data), *map(blocks, found), strict=True):
+            Y = self._to_tensor(self._standardiser.transform(rows))
+            for place, part in zip(places, self._posterior(Y), strict=True):
+                place[:] = to_numpy(part)
+        return Posterior(*found)
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Latent means of rows, labels unused, [N, Q]."""
@@ -376,13 +376,15 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         left out.
         """
         check_is_fitted(self)
-        parts = []
-        for block in blocks(self._check_rows(X, reset=False)):
-            Y = self._standardiser.transform(block)
-            density, observed = to_numpy(self._log_density(self._to_tensor(Y))), ~np.isnan(Y)
-            density[~observed.any(axis=1)] = 0.0  # of no cell at all it is 1
-            parts.append(density - observed @ self._standardiser.log_scale)
-        return np.concatenate(parts)
+        data = self._check_rows(X, reset=False)
+        density = np.empty(len(data))
+        for rows, place in zip(blocks(data), blocks(density), strict=True):
+            Y = self._standardiser.transform(rows)
+            observed = ~np.isnan(Y)
+            found = to_numpy(self._log_density(self._to_tensor(Y)))
+            found[~observed.any(axis=1)] = 0.0  # of no cell at all it is 1
+            place[:] = found - observed @ self._standardiser.log_scale
+        return density
 
     @available_if(_has_density)  # type: ignore[untyped-decorator]
     def score(self, X: ArrayLike, y: Any = None) -> float:

@@ -288,10 +288,12 @@ class _Labels:
         self.parts.append(np.array([*places, -1], dtype=np.int32)[codes])
 
     def array(self) -> NDArray[Any]:
-        """One label a row, None where it is missing, [N]."""
-        codes = np.concatenate(self.parts)
-        values = np.empty(len(self.classes) + 1, dtype=object)
-        values[:-1] = list(self.classes)
+        """One label a row, [N]: an array of numbers, or of objects where any is text or None."""
+        codes, classes = np.concatenate(self.parts), list(self.classes)
+        if codes.min() >= 0 and not isinstance(classes[0], str):
+            return np.array(classes)[codes]
+        values = np.empty(len(classes) + 1, dtype=object)
+        values[:-1] = classes
         return values[codes]
 
 

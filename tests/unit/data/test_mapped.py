@@ -133,11 +133,22 @@ def test_every_kind_of_number_in_parquet(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "labels", [[3, 1, None], [True, None, False], ["x", "", None], [1.0, None, 2.0]]
+    ("labels", "kind"),
+    [
+        ([3, 1, 3], "i"),
+        ([True, False, True], "b"),
+        ([1.5, 0.0, 1.5], "f"),
+        (["x", "", "x"], "O"),
+        ([3, 1, None], "O"),
+        ([True, None, False], "O"),
+        (["x", "", None], "O"),
+        ([1.0, None, 2.0], "O"),
+    ],
 )
-def test_labels_are_what_the_file_says(labels: list[Any], tmp_path: Path) -> None:
+def test_labels_are_what_the_file_says(labels: list[Any], kind: str, tmp_path: Path) -> None:
     _, y = memory_mapped(parquet(tmp_path, a=[1.0, 2.0, 3.0], b=labels), label="b")
     assert y.tolist() == labels
+    assert y.dtype.kind == kind
 
 
 def test_an_index_that_pandas_stored_is_no_column(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Tables that stay on disk: read on demand, with the numbers that a table in memory has."""
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -362,3 +363,56 @@ def test_a_cell_of_a_parquet_file_is_named_by_its_column(tmp_path: Path) -> None
     pd.DataFrame(X, columns=list("abcdef")).to_parquet(path)
     with pytest.raises(DataError, match=r"infinite.* row 21, column d\."):
         small().fit(memory_mapped(path)[0], y)
+
+
+# From a Parquet file to a map and to places of all rows, with room for three quarters of the table.
+WITH_LITTLE_MEMORY = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from lvmcore import FastLDGD
+from lvmcore.data import memory_mapped
+
+N, D, GROUP = 80_000, 200, 5_000
+rng = np.random.default_rng(0)
+slope = rng.normal(size=(2, D))
+names = [f"c{d}" for d in range(D)]
+
+def some(n):
+    y = rng.integers(0, 2, size=n)
+    latent = rng.normal(size=(n, 2)) + y[:, None]
+    return latent @ slope + 0.1 * rng.normal(size=(n, D)), y
+
+def fit(X, y):
+    return FastLDGD(n_components=2, n_inducing=8, max_iter=2, n_hidden=8).fit(X, y)
+
+path = Path(sys.argv[1]) / "big.parquet"
+schema = pa.schema([*((name, pa.float64()) for name in names), ("type", pa.int64())])
+with pq.ParquetWriter(path, schema, use_dictionary=False, compression="NONE") as writer:
+    for _ in range(N // GROUP):
+        X, y = some(GROUP)
+        writer.write_table(pa.table([*X.T, y], schema=schema))
+# All libraries and threads are there before the limit is.
+fit(*some(1000)).transform(memory_mapped(path, features=names[:1])[0][:1000].repeat(D, axis=1))
+status = Path("/proc/self/status").read_text().splitlines()
+used = 1024 * int(next(line for line in status if line.startswith("VmData")).split()[1])
+limit = used + 3 * (8 * N * D) // 4
+resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+X, y = memory_mapped(path, label="type", folder=sys.argv[1])
+model = fit(X, y)
+assert model.transform(X).shape == model.embedding_.mean.shape == (N, 2)
+try:
+    np.array(X)
+except MemoryError:
+    print("there is no room for a copy")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory as Linux has it")
+def test_a_table_is_learnt_from_that_memory_has_no_room_for(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", "-c", WITH_LITTLE_MEMORY, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[0] == "there is no room for a copy"
