@@ -221,13 +221,14 @@ class BatchFit:
         with torch.no_grad():
             mean, variance = self.encode()
             rows = torch.arange(len(mean), device=mean.device)
-            parts = [
-                self._label_fits(some, self._draw(mean[some], variance[some], draws), 1.0)
-                for some in torch.split(rows, ROWS_AT_A_TIME)
-            ]
+            fits: dict[str, Tensor] = {}
+            for some in torch.split(rows, ROWS_AT_A_TIME):
+                X = self._draw(mean[some], variance[some], draws)
+                found = self._label_fits(some, X, 1.0)
+                fits = {name: fits.get(name, 0.0) + fit for name, fit in found.items()}
             return {
                 "data fit": self.data.best_bound(self.all_sums(mean, variance)),
-                **{name: torch.stack([part[name] for part in parts]).sum() for name in parts[0]},
+                **fits,
                 "KL of the map": -kl_standard_normal(mean, variance).sum(),
                 "KL of the label functions": -self._label_kl(),
             }
