@@ -26,8 +26,8 @@ __all__ = ["MappedTable", "memory_mapped"]
 class MappedTable(np.memmap[Any, Any]):
     """A table of numbers on disk that knows the names of its columns.
 
-    It is a NumPy memory map in every other way; some of its rows (``X[:1000]``, ``X[rows]``) keep
-    the names.
+    It is a NumPy memory map in every other way; some of its rows (``X[:1000]``, ``X[rows, :]``)
+    keep the names.
 
     Attributes:
         columns: Their names, [D]; None for anything but rows of the table.
@@ -38,9 +38,16 @@ class MappedTable(np.memmap[Any, Any]):
     def __getitem__(self, index: Any) -> Any:
         """As NumPy's; rows keep the names of their columns."""
         found = super().__getitem__(index)
-        if isinstance(found, MappedTable) and not isinstance(index, tuple):
-            found.columns = self.columns if found.ndim == self.ndim else None
+        beside = index[1:] if isinstance(index, tuple) else ()
+        every = all(part is Ellipsis or part == slice(None) for part in map(_plain, beside))
+        if isinstance(found, MappedTable) and found.ndim == self.ndim and every:
+            found.columns = self.columns
         return found
+
+
+def _plain(part: Any) -> Any:
+    """Part of an index, if it is one that can be compared."""
+    return part if part is Ellipsis or isinstance(part, slice) else None
 
 
 def memory_mapped(

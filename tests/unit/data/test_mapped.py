@@ -182,9 +182,9 @@ def test_whole_numbers_may_go_on_as_others(tmp_path: Path) -> None:
 def test_rows_keep_the_names_and_columns_do_not(tmp_path: Path) -> None:
     X, _ = memory_mapped(parquet(tmp_path, a=[1.0, 2.0, 3.0], b=[4.0, 5.0, 6.0]))
     for rows in (slice(1, 3), slice(None, None, -1), [2, 0], np.array([True, False, True])):
-        assert X[rows].columns == ("a", "b")
+        assert X[rows].columns == X[rows, ...].columns == X[rows, :].columns == ("a", "b")
         np.testing.assert_array_equal(X[rows], np.asarray(X)[rows])
-    for other in (X[:, ::-1], X[:, [1, 0]], X[:2, :], X.T, X[0], X + 1, X.copy()):
+    for other in (X[:, ::-1], X[:, [1, 0]], X[:2, :1], X[:, None], X.T, X[0], X + 1, X.copy()):
         assert getattr(other, "columns", None) is None
     assert X[1, 1] == 5.0
 

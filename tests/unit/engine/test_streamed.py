@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.model_selection import cross_val_score
 
 import lvmcore.blocks
 from lvmcore import LDGD, DataError, FastLDGD, LinearDiscriminantAnalysis
@@ -353,7 +354,16 @@ def test_a_model_knows_the_columns_of_a_parquet_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="feature names"):
         model.transform(fewer)
     with pytest.warns(UserWarning, match="does not have valid feature names"):
-        model.transform(mapped[:50, :])
+        model.transform(np.asarray(mapped[:50]))
+
+
+def test_a_memory_map_is_split_as_a_table_is(tmp_path: Path) -> None:
+    X, y = table()
+    path = tmp_path / "big.parquet"
+    pd.DataFrame(X, columns=list("abcdef")).assign(type=y).to_parquet(path)
+    mapped, labels = memory_mapped(path, label="type")
+    found = cross_val_score(small(), mapped, labels, cv=3)
+    np.testing.assert_allclose(found, cross_val_score(small(), X, y, cv=3), atol=1e-12)
 
 
 def test_a_cell_of_a_parquet_file_is_named_by_its_column(tmp_path: Path) -> None:
