@@ -138,20 +138,23 @@ class FastLDGD(LabelledMap):
     def suggest(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Any]:
         """More inducing inputs, steps and hidden units for longer tables.
 
-        In a wide table the columns share one noise (see ``LDGD.suggest``), and the labels weigh as
-        much as the columns, or the network would hardly heed them. Where such a table is short, the
+        The labels weigh as much as the columns, or the network would hardly heed them. In a wide
+        table the columns share one noise (see ``LDGD.suggest``); where such a table is short, the
         network learns its few rows by heart: fewer steps place new rows better.
         """
         found: dict[str, Any] = {}
+        weight = n_columns // max(1, n_classes)
+        if n_classes and weight > 1:
+            found["label_weight"] = float(min(weight, 1000))
         if n_columns > WIDE_TABLE:
-            weight = n_columns // max(1, n_classes)
-            found = {"noise": "shared", "label_weight": float(np.clip(weight, 1, 1000))}
+            found["noise"] = "shared"
             if n_rows <= SHORT_TABLE:
                 return found | {"max_iter": 100}
             if n_classes > 5:
                 found["n_components"] = 20
         if n_rows > 5000:
-            return found | {"n_inducing": 100, "max_iter": 4000, "n_hidden": 256}
+            steps = 4000 if n_columns > WIDE_TABLE else 2000
+            return found | {"n_inducing": 100, "max_iter": steps, "n_hidden": 256}
         if n_rows > 1000 or n_classes > 5:
             return found | {"n_inducing": 50, "max_iter": 2000}
         return found

@@ -30,7 +30,8 @@ FEW_COLUMNS = 3
 #: 20 columns and 3 classes, one core, advised settings, in seconds until Fast LDGD passes the bound
 #: that LDGD ends with, of those that LDGD takes: 5,000 rows never of 25, 10,000 rows 25 of 51,
 #: 20,000 rows 41 of 104, 50,000 rows 17 of 64 (33 of 64 with four times the noise), 150,000 rows 3
-#: of 64. The limit lies above where they meet, because LDGD gains more from further cores.
+#: of 64. The limit lies well above where they meet: the exact route is left where it is plainly
+#: slower, not before.
 WHOLE_TABLE_ROWS = 50_000
 
 #: What stands between a model and a table.
