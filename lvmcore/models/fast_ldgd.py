@@ -41,6 +41,9 @@ __all__ = ["FastLDGD"]
 
 FINAL_DRAWS = 8
 SHORT_TABLE = 200
+# How much labels are advised to weigh at most. Settled on wine, breast cancer, moons and oil flow's
+# validation rows by accuracy and log loss: 4 gained in accuracy on all, 15 lost on breast cancer.
+MOST_WEIGHT, NARROW_WEIGHT = 1000, 4
 
 
 class FastLDGD(LabelledMap):
@@ -138,14 +141,16 @@ class FastLDGD(LabelledMap):
     def suggest(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Any]:
         """More inducing inputs, steps and hidden units for longer tables.
 
-        The labels weigh as much as the columns, or the network would hardly heed them. In a wide
-        table the columns share one noise (see ``LDGD.suggest``); where such a table is short, the
-        network learns its few rows by heart: fewer steps place new rows better.
+        The labels weigh up to four times, in a wide table as much as the columns, or the network
+        would hardly heed them; more would make its probabilities too sure. In a wide table the
+        columns share one noise (see ``LDGD.suggest``); where such a table is short, the network
+        learns its few rows by heart: fewer steps place new rows better.
         """
         found: dict[str, Any] = {}
-        weight = n_columns // max(1, n_classes)
+        most = MOST_WEIGHT if n_columns > WIDE_TABLE else NARROW_WEIGHT
+        weight = min(n_columns // max(1, n_classes), most)
         if n_classes and weight > 1:
-            found["label_weight"] = float(min(weight, 1000))
+            found["label_weight"] = float(weight)
         if n_columns > WIDE_TABLE:
             found["noise"] = "shared"
             if n_rows <= SHORT_TABLE:
