@@ -513,6 +513,11 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Rows in the data's units, float64; those of a memory map as they lie on disk."""
         fewest = 2 if reset else 1
         check_file(X)
+        if getattr(getattr(X, "dtype", None), "kind", None) in {"m", "M"}:
+            raise DataError(
+                "X holds dates or times, and a model learns from numbers: turn them into numbers "
+                "first, such as days since the first."
+            )
         try:
             if isinstance(X, np.memmap):
                 data = self._check_map(X, reset=reset, fewest=fewest)

@@ -66,9 +66,8 @@ class _LabelTerm:
         self, path: StochasticLabelPath, labels: ClassLabels, settings: BatchSettings, step: float
     ) -> None:
         self.path, self.step = path, step
-        codes, device = torch.as_tensor(labels.codes), path.precision.device
-        one_hot = torch.nn.functional.one_hot(codes.clamp_min(0), len(labels.classes))
-        self.signs = (2 * one_hot - 1).double().to(device)
+        device = path.precision.device
+        self.codes, self.n_classes = torch.as_tensor(labels.codes).to(device), len(labels.classes)
         weights = settings.label_weight * row_weights(labels.codes, settings.class_weight)
         self.weights = torch.as_tensor(weights).to(device)
 
@@ -76,7 +75,9 @@ class _LabelTerm:
         """Σ_n w_n E log p(label_n | f(x_n)) of some rows placed at X [S, n, Q], scaled, []."""
         weights = scale * self.weights[rows]
         known = torch.nonzero(weights)[:, 0]
-        signs = self.signs[rows][known]
+        # Made of the batch alone: of all rows they would take classes times the space of a column.
+        codes = self.codes[rows][known]
+        signs = 2 * torch.nn.functional.one_hot(codes, self.n_classes).double() - 1
         return self.path.batch_fit(X[:, known], signs, weights[known], self.step)
 
 

@@ -106,7 +106,7 @@ def infer_modes(
     x, weights = Y.new_zeros(len(Y), k, 2 * Q), Y.new_zeros(len(Y), k)
     weights[:, 0] = 1  # a row without any cell has the prior
     some = torch.nonzero(~torch.isnan(Y).all(1))[:, 0]
-    for block in torch.split(some, _rows_with_gaps(decoder)):
+    for block in torch.split(some, _rows_with_gaps(decoder)) if len(some) else ():
         observed, nearest = decoder.observe(Y[block]), fitted.nearest(Y[block])
         x[block], weights[block] = fitted.modes(observed.expected_log_density, nearest)
     return x[:, :, :Q], x[:, :, Q:].clamp(*LOG_VARIANCE).exp(), weights

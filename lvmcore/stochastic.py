@@ -70,7 +70,7 @@ class Batches:
         return [] if self.whole else [self.order, self.position]
 
 
-def step_length(size: int, n_inducing: int, *, most: float = 1.0) -> float:
+def step_length(size: float, n_inducing: int, *, most: float = 1.0) -> float:
     """ρ for batches of so many rows: the means run over about 30 rows an inducing input."""
     return min(most, size / (size + ROWS_PER_INDUCING * n_inducing))
 

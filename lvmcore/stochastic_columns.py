@@ -37,6 +37,8 @@ __all__ = [
 KUU = "The kernel matrix of the inducing inputs"
 # Length of a step of the noise, as a logarithm, towards what is left unexplained.
 NOISE_STEP = 0.05
+# How many times the noise a batch may leave unexplained before it counts as an outlier.
+FARTHEST = 10.0
 
 
 def count_cells(Y: Tensor, observed: Tensor | None) -> Tensor:
@@ -215,7 +217,7 @@ class BatchedDataPath(DataPath, ABC):
             G, P = self.whiten(sums)
             self.follow(scale * G, scale * P, 1.0)
             for _ in range(2):
-                best = self._best_noise(self._error(sums, Y), Y, observed)
+                best = self._held(self._left(self._error(sums, Y), Y, observed))
                 self.log_noise.copy_(best.maximum(least).log())
 
     def follow(self, G: Tensor, P: Tensor, rho: float) -> None:
@@ -224,18 +226,21 @@ class BatchedDataPath(DataPath, ABC):
             self.G.lerp_(G.detach(), rho)
             self.P.lerp_(P.detach(), rho)
 
-    def _best_noise(self, error: Tensor, Y: Tensor, observed: Tensor | None) -> Tensor:
-        """The noise that is left in some rows, as ``log_noise`` holds it, [D] or [1].
+    def _left(self, error: Tensor, Y: Tensor, observed: Tensor | None) -> Tensor:
+        """The noise variance that is left in some rows, error/n_d, [D].
 
-        It is error/n_d, error = E‖y_d − f_d‖² of these rows, in which ‖y_d‖² gives way to that of
-        all rows by the share that noise has of the column: without bias, and what is left of a
-        column that is nothing but noise is known exactly, however rarely it is anything but 0.
+        error = E‖y_d − f_d‖² of these rows, in which ‖y_d‖² gives way to that of all rows by the
+        share that noise has of the column: without bias, and what is left of a column that is
+        nothing but noise is known exactly, however rarely it is anything but 0.
         """
         noises, cells = self._noises(), count_cells(Y, observed)
         squares, whole = Y.square().sum(0, dtype=torch.float64), self.squares / self.counts
         n = cells.clamp_min(1)
         left = error / n + (noises / whole).clamp_max(1) * (whole - squares / n)
-        left = torch.where(cells > 0, left, noises)
+        return torch.where(cells > 0, left, noises)
+
+    def _held(self, left: Tensor) -> Tensor:
+        """Noise variances ``left`` [D] as ``log_noise`` holds them, [D] or [1]."""
         if len(self.log_noise) == 1:
             return ((left * self.counts).sum() / self.counts.sum())[None]
         return self._own(left)
@@ -254,10 +259,14 @@ class BatchedDataPath(DataPath, ABC):
         with torch.no_grad():
             if excess is not None:
                 P = P - solve_lower(self._root(), excess)
-            rho = step_length(round(share * len(Y)), len(self.Z))
+            rho = step_length(share * len(Y), len(self.Z))
             self.follow(scale * G, scale * P, rho)
-            best = self._best_noise(error, Y, observed).clamp_min(NOISE_FLOOR)
-            self.log_noise.lerp_(best.log(), NOISE_STEP)
+            # A step in proportion to left/σ² − 1: a mean of logarithms would lie below the truth
+            # by as much as single batches scatter, most of all where a batch has few cells.
+            noises = self._noises()
+            away = self._left(error, Y, observed) / noises - 1
+            left = noises * (NOISE_STEP * away.clamp(-1, FARTHEST)).exp()
+            self.log_noise.copy_(self._held(left).clamp_min(NOISE_FLOOR).log())
 
     def _root(self) -> Tensor:
         """L with Kuu = L Lᵀ, [M, M]."""

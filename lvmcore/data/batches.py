@@ -1,5 +1,6 @@
 """Files read some rows at a time: Parquet and CSV, as record batches of Arrow."""
 
+import csv
 import gzip
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -37,11 +38,13 @@ class Batched:
         types: Arrow's type of each column, by its name, in the file's order.
         n_rows: How many rows there are; None where only reading them tells.
         read: The rows of some features and labels, batch by batch.
+        index: Columns that pandas stored as the table's index.
     """
 
     types: dict[str, Any]
     n_rows: int | None
     read: Callable[[Sequence[str], Sequence[str]], Iterator[Any]]
+    index: frozenset[str] = frozenset()
 
 
 @contextmanager
@@ -100,15 +103,17 @@ def _parquet(opened: Any, path: Path) -> Batched:
         rows = max(1, min(1 << 16, CELLS_AT_A_TIME // len(columns)))
         yield from opened.iter_batches(batch_size=rows, columns=columns)
 
-    return Batched(types, opened.metadata.num_rows, read)
+    stored = (opened.schema_arrow.pandas_metadata or {}).get("index_columns", [])
+    index = frozenset(name for name in stored if isinstance(name, str))
+    return Batched(types, opened.metadata.num_rows, read, index)
 
 
 def _csv(path: Path, head: bytes) -> Batched:
-    header = head.split(b"\n", 1)[0]
-    delimiter = max(b",;\t|", key=header.count)
+    header = head.lstrip(b"\xef\xbb\xbf\r\n").splitlines()[0].decode("utf-8")
+    delimiter = max(",;\t|", key=lambda mark: _parts(header, mark))
     options = {
         "read_options": pacsv.ReadOptions(block_size=BYTES_AT_A_TIME),
-        "parse_options": pacsv.ParseOptions(delimiter=chr(delimiter), newlines_in_values=True),
+        "parse_options": pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
     }
 
     def open_as(types: dict[str, Any], columns: Sequence[str] | None) -> Any:
@@ -134,8 +139,16 @@ def _csv(path: Path, head: bytes) -> Batched:
     return Batched(guessed, None, read)
 
 
+def _parts(header: str, delimiter: str) -> int:
+    """How many names a delimiter finds in a header; 0 where quotes speak against it."""
+    try:
+        return len(next(csv.reader([header], delimiter=delimiter, strict=True)))
+    except csv.Error:
+        return 0
+
+
 def _types(schema: Any, path: Path) -> dict[str, Any]:
-    """The type of each column by its name, without an index that pandas stored."""
+    """The type of each column by its name, without an index that has none."""
     names = list(schema.names)
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
@@ -156,7 +169,13 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise DataError(f"There is no file {str(path)!r}. Check the path.") from error
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, EOFError, zlib.error) as error:
+    except (
+        pa.ArrowInvalid,
+        pa.ArrowNotImplementedError,
+        EOFError,
+        UnicodeDecodeError,
+        zlib.error,
+    ) as error:
         raise DataError(
             f"{path.name!r} cannot be read: {str(error).rstrip('.')}. Expected Parquet, or CSV in "
             "UTF-8 whose columns hold numbers throughout. Try to save it again, as Parquet."

@@ -112,7 +112,10 @@ def _features(
     batched: Batched, labels: list[str], features: Sequence[str] | None, file: str
 ) -> list[str]:
     """Columns to learn from, all of them numbers."""
-    names = [n for n in batched.types if n not in labels] if features is None else list(features)
+    if features is None:
+        names = [n for n in batched.types if n not in labels and n not in batched.index]
+    else:
+        names = list(features)
     _check_there(batched, [*labels, *names], file)
     twice = sorted({name for name in names if name in labels or names.count(name) > 1})
     if twice:
@@ -163,6 +166,10 @@ def _target(path: Path, folder: str | PathLike[str] | None) -> Iterator[tuple[Pa
         where = Path(tempfile.mkdtemp(prefix="latentboard-") if folder is None else folder)
         where.mkdir(parents=True, exist_ok=True)
         target = where / f"{path.stem}.npy"
+        if target.exists():
+            raise DataError(
+                f"{str(target)!r} is there already. Choose another folder, or remove it first."
+            )
         partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
         file = partial.open("wb")
     try:
@@ -291,7 +298,9 @@ class _Labels:
             -1 if value is None else self.classes.setdefault(value, len(self.classes))
             for value in encoded.dictionary.to_pylist()
         ]
-        codes = encoded.indices.fill_null(len(places)).to_numpy(zero_copy_only=False)
+        codes = (
+            encoded.indices.cast(pa.int64()).fill_null(len(places)).to_numpy(zero_copy_only=False)
+        )
         self.parts.append(np.array([*places, -1], dtype=np.int32)[codes])
 
     def array(self) -> NDArray[Any]:

@@ -167,7 +167,7 @@ class FastLDGD(LabelledMap):
     def _fit(self, problem: Problem) -> Outcome:
         M = self._inducing_count(len(problem.table))
         fit = BatchFit(self, problem, self._start_noise(problem), M)
-        labelled = sum(term.signs.numel() for term in fit.labels)
+        labelled = sum(term.codes.numel() * term.n_classes for term in fit.labels)
         cells = fit.data.cells + round(self.label_weight * labelled)
         outcome = train(
             fit,

@@ -50,6 +50,14 @@ def test_a_missing_cell_is_taken_or_located(key: str) -> None:
 
 
 @for_models()
+def test_dates_are_no_numbers(key: str) -> None:
+    frame, labels = table()
+    dates = np.zeros(frame.shape, dtype="datetime64[D]")
+    with pytest.raises(DataError, match="X holds dates or times"):
+        fit(key, dates, labels)
+
+
+@for_models()
 def test_a_column_without_any_value_is_named(key: str) -> None:
     frame, labels = table()
     frame["column b"] = np.nan

@@ -116,6 +116,15 @@ def test_a_row_without_any_cell_has_the_prior(key: str) -> None:
 
 
 @for_fillers
+def test_rows_without_any_cell_are_filled_alone_too(key: str) -> None:
+    empty = holed()[0].iloc[:2].copy()
+    empty.loc[:] = np.nan
+    filled = fit_holed(key).impute(empty)
+    assert np.isfinite(filled.mean).all()
+    assert (filled.variance > 0).all()
+
+
+@for_fillers
 def test_few_cells_are_said_to_be_few(key: str) -> None:
     frame, labels = table()
     wide = pd.concat([frame.add_prefix(f"{i} ") for i in range(8)], axis="columns")

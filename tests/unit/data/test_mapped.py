@@ -160,6 +160,29 @@ def test_an_index_that_pandas_stored_is_no_column(tmp_path: Path) -> None:
     assert X.columns == ("weight", "count")
 
 
+def test_an_index_with_a_name_is_no_feature_but_may_be_the_label(tmp_path: Path) -> None:
+    path = tmp_path / "indexed.parquet"
+    frame(30).set_index("type")[["weight"]].to_parquet(path)
+    X, y = memory_mapped(path, label="type")
+    assert X.columns == ("weight",)
+    assert y.tolist() == frame(30)["type"].tolist()
+    assert memory_mapped(path)[0].columns == ("weight",)
+
+
+def test_a_delimiter_inside_a_name_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "text.csv"
+    path.write_text('\n"Weight, in kg, dry";"Height, cm"\n1;2\n')
+    X, _ = memory_mapped(path)
+    assert X.columns == ("Weight, in kg, dry", "Height, cm")
+
+
+def test_many_classes_in_a_dictionary_of_small_numbers(tmp_path: Path) -> None:
+    words = [f"class {n}" for n in range(128)]
+    kinds = pa.DictionaryArray.from_arrays(pa.array(range(128), pa.int8()), pa.array(words))
+    _, y = memory_mapped(parquet(tmp_path, a=np.arange(128.0), kind=kinds), label="kind")
+    assert y.tolist() == words
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_the_delimiter_of_a_text_is_found(delimiter: str, tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
@@ -212,6 +235,14 @@ def test_an_array_in_a_folder_stays(tmp_path: Path) -> None:
     gc.collect()
     assert [path.name for path in folder.iterdir()] == ["small.npy"]
     np.testing.assert_array_equal(np.load(folder / "small.npy", mmap_mode="r"), [[1.0], [2.0]])
+
+
+def test_a_file_of_that_name_is_never_replaced(tmp_path: Path) -> None:
+    source = parquet(tmp_path, a=[1.0, 2.0])
+    np.save(tmp_path / "small.npy", np.arange(7))
+    with pytest.raises(DataError, match="is there already"):
+        memory_mapped(source, folder=tmp_path)
+    np.testing.assert_array_equal(np.load(tmp_path / "small.npy"), np.arange(7))
 
 
 def test_nothing_is_left_of_what_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,8 +336,9 @@ def test_a_table_without_rows_or_columns_is_refused(tmp_path: Path) -> None:
         (gzip.compress(b"a,b\n" + b"1,2\n" * 5000)[:40], "cannot be read"),
         (b"a,b\n1,2,3\n", "cannot be read"),
         (b"a,b\n1,caf\xe9\n", "cannot be read|holds bytes"),
+        (b"Gr\xf6\xdfe,b\n1,2\n", "cannot be read"),
     ],
-    ids=["empty", "blank", "gzip", "parquet", "npy", "binary", "cut", "ragged", "latin"],
+    ids=["empty", "blank", "gzip", "parquet", "npy", "binary", "cut", "ragged", "latin", "header"],
 )
 def test_what_is_no_such_file_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / ("some.csv.gz" if content.startswith(b"\x1f\x8b") else "some.file")
