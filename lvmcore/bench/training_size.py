@@ -2,7 +2,8 @@
 
 LDGD and Fast LDGD beside a supervised variational autoencoder with the same kind of encoder, all
 with the settings that they advise for a table of that size. Each seed draws its own rows to fit and
-its own rows to be scored on, the same for the three models.
+its own rows to be scored on, the same for the three models. The figure is of moons in 20 columns
+(the paper's synthetic-20), where a floor is asked; digits and oil flow stand beside it.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ __all__ = ["rows"]
 SIZES = (25, 50, 100, 150, 200)
 SCORED_ROWS = 400
 SEEDS, FULL_SEEDS = 10, 30
-# Q of each data set; oil flow's is the paper's.
-COMPONENTS = {"oil_flow_train": 7, "digits": 10}
+# The figure's own data, and Q of each data set; oil flow's and the moons' are the paper's.
+FIGURE = "moons20"
+COMPONENTS = {FIGURE: 10, "oil_flow_train": 7, "digits": 10}
 MODELS: dict[str, type[LatentVariableModel]] = {
     "LDGD": LDGD,
     "Fast LDGD": FastLDGD,
@@ -67,7 +69,7 @@ def _lead(data: str, size: int, seeds: int) -> Row:
         f"{data}, {size} rows: lead of {best} over the supervised VAE",
         mean[best] - baseline,
         reference=f"supervised VAE {baseline:.3f}; paper: above it",
-        floor=0.0,
+        floor=0.0 if data == FIGURE else None,
         settings=_settings(data, size, seeds),
     )
 
@@ -77,17 +79,26 @@ def _settings(data: str, size: int, seeds: int) -> dict[str, object]:
         "data": data,
         "n_components": COMPONENTS[data],
         "rows": size,
-        "scored_rows": SCORED_ROWS,
+        "scored_rows": _scored_rows(data),
         "seeds": list(range(seeds)),
         "settings": "as advised",
     }
+
+
+def _scored_rows(data: str) -> int:
+    """Rows that are scored, the same for every size."""
+    return min(SCORED_ROWS, len(_load(data)[1]) - max(SIZES))
 
 
 @cache
 def _score(data: str, size: int, model: str, seed: int) -> float:
     X, y = _load(data)
     fitted, scored = train_test_split(
-        np.arange(len(y)), train_size=size, test_size=SCORED_ROWS, stratify=y, random_state=seed
+        np.arange(len(y)),
+        train_size=size,
+        test_size=_scored_rows(data),
+        stratify=y,
+        random_state=seed,
     )
     advised = MODELS[model].suggest(
         n_rows=size, n_columns=X.shape[1], n_classes=len(np.unique(y[fitted]))

@@ -134,7 +134,7 @@ _DRAWN: dict[str, tuple[Sample, Callable[[int], pd.DataFrame]]] = {
             ),
             _moons(d),
         )
-        for d in (10, 30, 40)
+        for d in (10, 20, 30, 40)
     },
     "s_curve": (
         Sample(

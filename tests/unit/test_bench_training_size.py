@@ -46,6 +46,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     training_size._score.cache_clear()
     monkeypatch.setattr(training_size, "COMPONENTS", {"digits": 2})
     monkeypatch.setattr(training_size, "SIZES", (20,))
+    monkeypatch.setattr(training_size, "FIGURE", "digits")
 
 
 def rows(monkeypatch: pytest.MonkeyPatch, **models: Any) -> list[Any]:
@@ -72,3 +73,16 @@ def test_a_better_autoencoder_breaks_the_floor(monkeypatch: pytest.MonkeyPatch) 
     *_, lead = rows(monkeypatch, LDGD=Half, Fast_LDGD=Half, supervised_VAE=Guess)
     assert lead.value < 0
     assert lead.holds is False
+
+
+@pytest.mark.usefixtures("small")
+def test_data_beside_the_figure_have_no_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training_size, "FIGURE", "moons20")
+    *_, lead = rows(monkeypatch, LDGD=Half, Fast_LDGD=Half, supervised_VAE=Guess)
+    assert lead.value < 0
+    assert lead.holds is None
+
+
+def test_every_size_is_scored_on_as_many_rows() -> None:
+    assert training_size._scored_rows("moons20") == 300
+    assert training_size._scored_rows("digits") == 400
