@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 __all__ = [
     "count",
     "duration",
+    "grouped",
     "listed",
     "markdown",
     "number",
@@ -59,6 +60,11 @@ def count(n: int, noun: str, plural: str | None = None) -> str:
     """A count with its noun: "1 row", "1 000 rows", "3 classes"."""
     digits = f"{n:,}".replace(",", _THIN)
     return f"{digits} {noun if n == 1 else plural or noun + 's'}"
+
+
+def grouped(text: str) -> str:
+    """A sentence of the engine, its 10,000 grouped as the pages group digits."""
+    return re.sub(r"(?<=\d),(?=\d{3}\b)", _THIN, text)
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:

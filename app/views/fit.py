@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import cards, cost, forms, navigation, panel, services, state, working
 from app.cards import ModelCard
-from app.words import count, listed, markdown, shortened
+from app.words import count, grouped, listed, markdown, shortened
 from lvmcore.data import Dataset
 from lvmcore.errors import LatentboardError
 from lvmcore.runs.proposal import Shape
@@ -77,7 +77,7 @@ def _form(dataset: Dataset, shape: Shape) -> None:
     )
     route = cards.route(found, card, shape, values)
     if route is not None and refusals[card.key] is None:
-        st.caption(markdown(route))
+        st.caption(grouped(markdown(route)))
     if state.problem() is not None:
         st.error(markdown(state.problem()))
     if refusals[card.key] is not None:
@@ -118,7 +118,7 @@ def _card(card: ModelCard, chosen: str, refused: str | None, reason: str | None)
         if refused is not None:
             st.markdown(f":small[{markdown(refused)}]")
         elif reason is not None:
-            st.markdown(f":small[{markdown(reason)}]")
+            st.markdown(f":small[{grouped(markdown(reason))}]")
         st.button(
             "Chosen" if card.key == chosen else "Choose",
             key=state.widget("fit", "choose", card.key),

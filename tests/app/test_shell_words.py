@@ -29,6 +29,11 @@ def test_durations_read_as_people_say_them(seconds: float, shown: str) -> None:
     assert words.duration(seconds) == shown
 
 
+def test_digits_of_a_sentence_are_grouped_as_on_the_pages() -> None:
+    assert words.grouped("512 of 1,234,567 rows, 3, 4") == "512 of 1\u202f234\u202f567 rows, 3, 4"
+    assert words.grouped("a,b of 10,00") == "a,b of 10,00"
+
+
 def test_counts_carry_their_noun() -> None:
     assert words.count(1, "row") == "1 row"
     assert words.count(1000, "row") == "1\u202f000 rows"
