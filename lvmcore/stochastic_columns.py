@@ -26,15 +26,13 @@ from lvmcore.stochastic import step_length
 from lvmcore.variational import LOG_2PI, OptimalInducing, eigen
 
 __all__ = [
-    "KUU",
-    "NOISE_STEP",
     "BatchedDataPath",
     "InducingMoments",
     "StochasticDataPath",
     "count_cells",
 ]
 
-KUU = "The kernel matrix of the inducing inputs"
+_KUU = "The kernel matrix of the inducing inputs"
 # Length of a step of the noise, as a logarithm, towards what is left unexplained.
 NOISE_STEP = 0.05
 # How many times the noise a batch may leave unexplained before it counts as an outlier.
@@ -270,7 +268,7 @@ class BatchedDataPath(DataPath, ABC):
 
     def _root(self) -> Tensor:
         """L with Kuu = L Lᵀ, [M, M]."""
-        return cholesky(self.kernel(self.Z, self.Z), KUU)[0]
+        return cholesky(self.kernel(self.Z, self.Z), _KUU)[0]
 
     def _noises(self) -> Tensor:
         return self.noise.expand(self.P.shape[1])
