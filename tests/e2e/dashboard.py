@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Error, Locator, Page, expect
 
 from lvmcore.base import LatentVariableModel
 from lvmcore.runs import Store
@@ -56,9 +56,9 @@ _GROWTH = f"""([name, times]) => {{
   if (step !== undefined && step !== seen.steps.at(-1)) seen.steps.push(step);
   return seen.steps.length > times ? {{steps: seen.steps, remounts: seen.remounts}} : false;
 }}"""
-_PLOT = """(figure) => {
-  const plot = figure.querySelector(".js-plotly-plot"), layout = plot._fullLayout;
-  const box = plot.getBoundingClientRect();
+_PLOT = """(plot) => {
+  plot.scrollIntoView({block: "nearest", behavior: "instant"});
+  const layout = plot._fullLayout, box = plot.getBoundingClientRect();
   const axis = (a, origin) => ({title: a.title.text, range: a.range, origin: origin + a._offset,
     pixels: a._length});
   return {
@@ -69,9 +69,13 @@ _PLOT = """(figure) => {
       rows: (plot.data[i].customdata ?? []).map((entry) => entry[0])})),
   };
 }"""
-_LISTEN = """(figure) => figure.querySelector(".js-plotly-plot").on("plotly_selected", (event) => {
-  if (event && event.lassoPoints) window.latentboardLasso = event.lassoPoints;
-})"""
+_LISTEN = """(plot) => {
+  delete window.latentboardLasso;
+  plot.on("plotly_selected", (event) => {
+    if (event && event.lassoPoints) window.latentboardLasso = event.lassoPoints;
+  });
+  return true;
+}"""
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,17 @@ class Dashboard:
         """Wait until the server has drawn what was asked for; not on a page that polls."""
         idle = self.page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')
         expect(idle).to_be_attached(timeout=PATIENCE_MS)
+
+    @staticmethod
+    def into_view(shown: Locator) -> None:
+        """Scroll to a part of the page, also where React is just putting another in its place."""
+        for tries_left in reversed(range(10)):
+            try:
+                shown.scroll_into_view_if_needed()
+                break
+            except Error as error:
+                if "not attached" not in error.message or not tries_left:
+                    raise
 
     # ---- the Data page -----------------------------------------------------------------------
 
@@ -286,10 +301,28 @@ class Dashboard:
 
     def plot(self, name: str = MAP) -> dict[str, Any]:
         """Axes and traces of a figure of the Latent page, scrolled into view."""
-        figure = self.figure(name)
-        figure.scroll_into_view_if_needed()
-        plot: dict[str, Any] = figure.evaluate(_PLOT)
+        plot: dict[str, Any] = self.read(name, _PLOT)
         return plot
+
+    def read(self, name: str, function: str) -> Any:
+        """What a JavaScript function makes of a figure's plot, once it makes something of it.
+
+        The plot is looked for and read in one go: React may put another one in its place at any
+        moment in between.
+
+        Args:
+            name: of the figure.
+            function: of the plot's element.
+        """
+        return self.page.wait_for_function(
+            f"""(name) => {{
+              const plot = document.querySelector(`[aria-label="${{name}}"] .js-plotly-plot`);
+              return plot && plot._fullLayout && plot.querySelector(".main-svg") &&
+                ({function})(plot);
+            }}""",
+            arg=name,
+            timeout=PATIENCE_MS,
+        ).json_value()
 
     def redrawn(self, turn: int) -> int:
         """Wait until the map is drawn anew.
@@ -386,7 +419,7 @@ class Dashboard:
             The polygon that plotly made of it, in latent units, [K, 2].
         """
         figure = self.figure(name)
-        figure.evaluate(_LISTEN)
+        self.read(name, _LISTEN)
         figure.hover()
         figure.locator('[data-title="Lasso Select"]').click()
         plot = self.plot(name)

@@ -18,9 +18,12 @@ pytestmark = pytest.mark.timeout(600)
 PCA, TSNE = "Map of PCA", "Map of t-SNE"
 #: A quadrangle about the middle of the map, in shares of its width and height.
 CORNERS = ((0.12, 0.2), (0.55, 0.25), (0.5, 0.8), (0.2, 0.85))
-_OPACITY = """(figure) => figure.querySelector(".js-plotly-plot").data
-    .filter((trace) => trace.customdata)
-    .flatMap((trace) => trace.customdata.map((entry) => [entry[0], trace.marker.opacity]))"""
+# The rows that stand out, once they are as many as they should be.
+_STANDING_OUT = """(plot) => {
+  const rows = plot.data.filter((trace) => trace.customdata && trace.marker.opacity > 0.5)
+    .flatMap((trace) => trace.customdata.map((entry) => entry[0]));
+  return rows.length === %d && rows;
+}"""
 
 
 def _places(dashboard: Dashboard, name: str) -> NDArray[np.float64]:
@@ -31,12 +34,6 @@ def _places(dashboard: Dashboard, name: str) -> NDArray[np.float64]:
         for row, x, y in zip(trace["rows"], trace["x"], trace["y"], strict=False)
     }
     return np.array([drawn[row] for row in range(len(drawn))])
-
-
-def _standing_out(dashboard: Dashboard, name: str) -> set[int]:
-    """Rows that a map shows as selected."""
-    marked = dashboard.figure(name).evaluate(_OPACITY)
-    return {row for row, opacity in marked if opacity > 0.5}
 
 
 def test_one_selection_on_two_maps(dashboard: Dashboard) -> None:
@@ -70,9 +67,9 @@ def test_one_selection_on_two_maps(dashboard: Dashboard) -> None:
     inside = Outline(dashboard.lasso(CORNERS, TSNE)).contains_points(places)
     assert 5 < inside.sum() < 173
     dashboard.says(re.compile(rf"^{count(int(inside.sum()), 'row')} of .*, drawn on the map of"))
-    dashboard.settled()
     for name in (PCA, TSNE):
-        assert _standing_out(dashboard, name) == set(np.flatnonzero(inside).tolist())
+        standing_out = dashboard.read(name, _STANDING_OUT % inside.sum())
+        assert sorted(standing_out) == np.flatnonzero(inside).tolist()
     ids = dashboard.store().get_dataset(dashboard.store().get(run).spec.dataset).row_ids
     file = pd.read_csv(io.BytesIO(dashboard.download("Selection as CSV")), dtype={"row_id": str})
     assert file["row_id"].tolist() == ids[inside].tolist()

@@ -189,7 +189,7 @@ def _selects_exactly_the_encircled_rows(dashboard: Dashboard, run: str) -> None:
     file = pd.read_csv(io.BytesIO(dashboard.download("Selection as CSV")), dtype={"row_id": str})
     assert file["row_id"].tolist() == ids[inside].tolist()
     table = page.get_by_test_id("stDataFrame").first
-    table.scroll_into_view_if_needed()
+    dashboard.into_view(table)
     dashboard.has_rows(table, int(inside.sum()))
     shown = [cells[0] for cells in dashboard.cells(table)]
     assert shown
@@ -230,7 +230,7 @@ def _reconstructs_a_clicked_row(dashboard: Dashboard, run: str) -> None:
     dashboard.settled()
     decoded = model.decode(model.embedding_.mean[[row]])
     table = page.get_by_test_id("stDataFrame").last
-    table.scroll_into_view_if_needed()
+    dashboard.into_view(table)
     dashboard.has_rows(table, len(dataset.feature_names))
     shown = dashboard.cells(table)
     assert shown
