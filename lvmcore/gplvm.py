@@ -14,8 +14,9 @@ from scipy.stats import norm, qmc
 from sklearn.cluster import kmeans_plusplus
 from torch import Tensor
 
-from lvmcore.base import LatentVariableModel, Problem, to_numpy
+from lvmcore.base import LatentVariableModel, Problem
 from lvmcore.cells import ObservedCells
+from lvmcore.checks import to_numpy
 from lvmcore.decoding import DataDecoder
 from lvmcore.errors import NumericalError
 from lvmcore.inference import infer_rows

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from torch import Tensor
 
-from lvmcore.base import to_numpy
+from lvmcore.checks import to_numpy
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.gplvm import GPLatentVariableModel, standard_draws
 from lvmcore.labels import ClassLabels, Weighting, names_of_columns

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from torch import Tensor
 
-from lvmcore.base import Capabilities, LatentVariableModel, Problem, to_numpy
+from lvmcore.base import Capabilities, LatentVariableModel, Problem
+from lvmcore.checks import to_numpy
 from lvmcore.errors import DataError
 from lvmcore.parameters import Advanced, Components, Device, Doc, Dtype, Range, Seed
 from lvmcore.results import FitStep, Posterior

@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lvmcore.base import Capabilities, LatentVariableModel, Problem, to_numpy
+from lvmcore.base import Capabilities, LatentVariableModel, Problem
+from lvmcore.checks import to_numpy
 from lvmcore.parameters import Components, Device, Dtype, Seed
 from lvmcore.principal import LinearGaussian, LinearRows, fit_linear_gaussian
 from lvmcore.results import FitStep, Posterior

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from torch import Tensor
 
-from lvmcore.base import Capabilities, LatentVariableModel, Problem, to_numpy
+from lvmcore.base import Capabilities, LatentVariableModel, Problem
+from lvmcore.checks import to_numpy
 from lvmcore.gplvm import (
     START_NOISE,
     log_marginal,
