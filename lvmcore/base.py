@@ -12,7 +12,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from lvmcore.blocks import blocks
 from lvmcore.checkpoint import Checkpoint
 from lvmcore.checks import Capabilities, CheckedEstimator, package_version, to_numpy
 from lvmcore.errors import ConfigError, UnsupportedError
+from lvmcore.geometry import LatentPath, shortest, straight
 from lvmcore.labels import ClassLabels
 from lvmcore.parameters import Parameter, check_settings, is_array, parameters_of
 from lvmcore.results import Callback, FitStep, LabelPredictive, Posterior, Predictive
@@ -261,6 +262,64 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
                 part[rows] = np.where(gaps[rows], found, part[rows])
         return filled
 
+    def latent_metric(self, latent: ArrayLike) -> FloatArray:
+        """How fast the columns change around points of the latent space.
+
+        G(x) = Σ_d E[∂f_d/∂x ∂f_d/∂xᵀ] over the columns that vary, in units of their sd: a small
+        step δ changes them by √(δᵀ G δ) in root mean square; √det G is the magnification factor.
+
+        Args:
+            latent: points, [n, Q].
+
+        Returns:
+            The expected metric, [n, Q, Q].
+
+        Raises:
+            DataError: ``latent`` has another number of dimensions than the model.
+            UnsupportedError: the model cannot decode.
+        """
+        self._require("decoding", "turn latent points back into rows, so its map has no metric")
+        points = self._check_latent(latent)
+        with torch.no_grad():
+            parts = [to_numpy(self._metric(self._to_tensor(block))) for block in blocks(points)]
+        return np.concatenate(parts)
+
+    def latent_path(
+        self,
+        start: ArrayLike,
+        end: ArrayLike,
+        *,
+        along: Literal["data", "line"] = "data",
+        points: int = 33,
+    ) -> LatentPath:
+        """A curve from one latent point to another.
+
+        Args:
+            start: [Q].
+            end: [Q].
+            along: "data" for the shortest way under ``latent_metric`` that keeps to ground as well
+                known as where the rows lie; "line" for the straight line.
+            points: how many to return, at least 2.
+
+        Returns:
+            Points along it, [points, Q], and the length from the start to each of them.
+
+        Raises:
+            ConfigError: too few points, or no such kind of way.
+            DataError: a point has another number of dimensions than the model.
+            UnsupportedError: the model cannot decode.
+        """
+        self._require("decoding", "turn latent points back into rows, so its map has no metric")
+        if points < 2:
+            raise ConfigError(f"points={points!r} cannot be used: a way has at least 2, its ends.")
+        if along not in ("data", "line"):
+            raise ConfigError(f'along={along!r} cannot be used: choose "data" or "line".')
+        a, b = (self._to_tensor(self._check_latent([np.ravel(x)])[0]) for x in (start, end))
+        if along == "line":
+            return straight(self._metric, a, b, points)
+        rows = self._to_tensor(self.embedding_.mean)
+        return shortest(self._metric, a, b, rows, points=points, doubt=self._doubt)
+
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
         """Mean of ``decode`` at latent points X [N, Q], in the data's units, [N, D]."""
         return self.decode(X).mean
@@ -408,6 +467,14 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
     @abstractmethod
     def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Mean, variance with noise, noise variance, [N, D] each, standardised."""
+
+    def _metric(self, X: Tensor) -> Tensor:
+        """Σ_d E[∂f_d ∂f_dᵀ] of the standardised columns at X [N, Q], [N, Q, Q]; differentiable."""
+        raise NotImplementedError
+
+    def _doubt(self, X: Tensor) -> Tensor:
+        """How little the model knows of points [N, Q], 0 to 1, [N]; differentiable."""
+        return X.new_zeros(len(X))
 
     @abstractmethod
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

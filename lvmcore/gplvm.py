@@ -111,6 +111,12 @@ class GPLatentVariableModel(LatentVariableModel):
             noise = self._decoder.noise.expand_as(mean)
             return mean, variance + noise, noise
 
+    def _metric(self, X: Tensor) -> Tensor:
+        return self._decoder.metric(X)
+
+    def _doubt(self, X: Tensor) -> Tensor:
+        return self._decoder.doubt(X)
+
     def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Moments of y = f(x) + ε, the sd widened by ``interval_scale_``."""
         with torch.no_grad():

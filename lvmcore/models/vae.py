@@ -162,6 +162,10 @@ class VAE(LatentVariableModel):
             noise = self._noise.expand_as(mean)
             return mean, noise, noise
 
+    def _metric(self, X: Tensor) -> Tensor:
+        slopes = self._network.slopes(X)
+        return slopes @ slopes.transpose(1, 2)
+
     def _log_density(self, Y: Tensor) -> Tensor:
         def given(Y: Tensor, X: Tensor) -> Tensor:
             mean = self._network(X.reshape(-1, X.shape[-1])).reshape(*X.shape[:2], -1)
