@@ -26,10 +26,13 @@ _NOTHING = "nothing"
 _MEAN = -1  # stands for the mean over columns, among their positions
 _BEHIND: dict[str, Kind] = {
     "predictive sd": "sd",
+    "magnification": "magnification",
     "class probability": "probability",
     "class entropy": "entropy",
     "class probability variance": "probability variance",
 }
+#: Heatmaps about the columns; the others are about the classes.
+_OF_COLUMNS = ("sd", "magnification")
 
 
 def controls(opened: Opened) -> Choices:
@@ -122,9 +125,10 @@ def label_colour(dataset: Dataset, label: str) -> str:
 def _behind(opened: Opened, name: str) -> str:
     """A heatmap's name, with what it lacks."""
     can = opened.model.capabilities
-    if _BEHIND.get(name) == "sd" and not can.decoding:
+    kind = _BEHIND.get(name)
+    if kind in _OF_COLUMNS and not can.decoding:
         return f"{name} (needs decoding)"
-    if name in _BEHIND and _BEHIND[name] != "sd" and can.labels == "none":
+    if kind is not None and kind not in _OF_COLUMNS and can.labels == "none":
         return f"{name} (needs labels)"
     return name
 
@@ -135,10 +139,11 @@ def _ask(opened: Opened, axes: Axes, kind: Kind | None, beside: DeltaGenerator) 
     path, noise = 0, True
     if kind is None:
         return None
-    if kind == "sd" and not opened.model.capabilities.decoding:
+    if kind in _OF_COLUMNS and not opened.model.capabilities.decoding:
+        what = "sd" if kind == "sd" else "magnification"
         st.caption(
             f"{markdown(opened.model.title)} turns no place of the map back into a row, so there "
-            "is no sd to draw: that needs a model that decodes, such as the Bayesian GPLVM."
+            f"is no {what} to draw: that needs a model that decodes, such as the Bayesian GPLVM."
         )
         return None
     if kind == "sd":
@@ -154,6 +159,8 @@ def _ask(opened: Opened, axes: Axes, kind: Kind | None, beside: DeltaGenerator) 
         noise = st.toggle(
             "Noise", key=opened.key("noise"), help="Add the noise of a new observation."
         )
+    elif kind == "magnification":
+        pass
     elif opened.model.capabilities.labels == "none":
         st.caption(
             f"{markdown(opened.model.title)} knows no classes: heatmaps about them need a model "

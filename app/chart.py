@@ -14,7 +14,7 @@ from app import agreeing, figures, services, state
 from app.atlas import label_colour
 from app.axes import Axes, place, positions
 from app.colouring import Categories, Colouring, Numbers, categories, colouring
-from app.exploring import Choices, Grid, Point, Shown
+from app.exploring import Ask, Choices, Grid, Point, Shown
 from app.opened import Opened
 from app.regions import region_of
 from app.words import count, number, shortened
@@ -209,6 +209,8 @@ def _caption(opened: Opened, choices: Choices, grid: Grid | None, rows: figures.
             f"{count(len(rows.points), 'row')} of {count(len(opened.mean), 'row')} drawn, evenly "
             "spaced; selections are taken from all rows."
         )
+    if choices.ask is not None and choices.ask.kind == "magnification":
+        said.append(_magnified(opened, choices.ask))
     if choices.ellipses:
         several = min(len(rows.points), MOST_ELLIPSES)
         what = "each row" if several == len(rows.points) else f"{several} rows, evenly spaced"
@@ -223,3 +225,16 @@ def _caption(opened: Opened, choices: Choices, grid: Grid | None, rows: figures.
         "the map."
     )
     return " ".join(said)
+
+
+def _magnified(opened: Opened, ask: Ask) -> str:
+    """How to read the magnification factor."""
+    size = "a unit square" if ask.axes[1] is not None else "a unit of length"
+    said = (
+        f"Magnification: how far the columns move over {size} of the map, in sd of the columns; "
+        "rows that lie near each other where it is large differ more than it looks."
+    )
+    far = services.far_away(opened.run, ask)
+    if far is None:
+        return said
+    return f"{said} Far from all rows, where the model knows nothing, it is {number(far, 3)}."

@@ -33,12 +33,14 @@ __all__ = [
     "Region",
     "Shown",
     "apart",
+    "far_away",
     "heatmap",
+    "magnification",
     "reconstruct",
 ]
 
 FloatArray = NDArray[np.float64]
-Kind = Literal["sd", "probability", "entropy", "probability variance"]
+Kind = Literal["sd", "magnification", "probability", "entropy", "probability variance"]
 
 GRID = 60
 #: Half the width of the intervals shown, in sd.
@@ -73,7 +75,7 @@ class Ask:
     """Which heatmap to compute: hashable, so that it can be a cache's key.
 
     Attributes:
-        kind: predictive sd, or class probability, its entropy or its variance.
+        kind: predictive sd, magnification factor, or class probability, its entropy or variance.
         axes: the two latent dimensions of the grid.
         held: where the other dimensions are held, all Q coordinates.
         column: of the sd, by its position; None takes the mean over all that vary, standardised.
@@ -240,10 +242,37 @@ def heatmap(model: LatentVariableModel, dataset: Dataset, ask: Ask) -> Grid:
         else:
             title, unit = _sd_of(dataset, ask.column)
         limits, sure_is_low = None, True
+    elif ask.kind == "magnification":
+        value = magnification(model, latent, ask.axes)
+        title, unit, limits, sure_is_low = "magnification", "√det G", None, True
     else:
         value, title, unit, limits = _labels(model, latent, ask)
         sure_is_low = ask.kind != "probability"
     return Grid(x, y, value.reshape(ask.size, ask.size), title, unit, limits, sure_is_low)
+
+
+def magnification(model: LatentVariableModel, latent: FloatArray, axes: Axes) -> FloatArray:
+    """√det G of the displayed dimensions at latent points [n, Q], [n].
+
+    How large the columns' change over a unit square of the map is, in sd of the columns; over a
+    unit of length on a map of one dimension.
+    """
+    shown = [dimension for dimension in axes if dimension is not None]
+    G = model.latent_metric(latent)[:, shown][:, :, shown]
+    found: FloatArray = np.sqrt(np.linalg.det(G).clip(min=0.0))
+    return found
+
+
+def far_away(model: LatentVariableModel, ask: Ask) -> float | None:
+    """The magnification far from all rows, where a Gaussian process is its prior again.
+
+    None for models without inducing inputs, which have no such value.
+    """
+    Z = model.inducing_inputs_.get("data")
+    if Z is None:
+        return None
+    reach = 1e3 * (1 + np.abs(Z).max() + np.abs(model.embedding_.mean).max())
+    return float(magnification(model, np.full((1, len(ask.held)), reach), ask.axes)[0])
 
 
 def _sd_of(dataset: Dataset, column: int) -> tuple[str, str]:
