@@ -127,7 +127,6 @@ def test_few_cells_at_a_time_give_the_same_grid(
     np.testing.assert_allclose(heatmap(*gplvm, ASK).value, whole, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("i", "j"), [(0, 0), (6, 2), (3, 6)])
 def test_the_magnification_is_that_of_the_displayed_dimensions(gplvm: Fitted) -> None:
     model, _ = gplvm
     grid = heatmap(*gplvm, Ask("magnification", (2, 0), (0.0, 0.6, 0.0), size=7))
@@ -140,6 +139,7 @@ def test_the_magnification_is_that_of_the_displayed_dimensions(gplvm: Fitted) ->
     np.testing.assert_allclose(line.value[0], np.sqrt(model.latent_metric(at)[:, 1, 1]))
 
 
+@pytest.mark.parametrize(("i", "j"), [(0, 0), (6, 2), (3, 6)])
 def test_class_heatmaps_are_those_of_decode_labels(ldgd: Fitted, i: int, j: int) -> None:
     def value(kind: str, label: int | None = None) -> tuple[float, object]:
         grid = heatmap(*ldgd, Ask(kind, (2, 0), (0.0, 0.6, 0.0), label=label, size=7))  # type: ignore[arg-type]
