@@ -347,28 +347,46 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
             found.append(LabelPredictive(*three))
         return found[0] if len(found) == 1 else found
 
-    def sample(self, n: int, *, label: Any = None, random_state: int | None = None) -> FloatArray:
+    def sample(
+        self,
+        n: int,
+        *,
+        label: Any = None,
+        rows: ArrayLike | None = None,
+        random_state: int | None = None,
+    ) -> FloatArray:
         """Draw rows from the fitted model, noise included.
 
         Args:
             n: how many.
             label: draw from this class only (label-aware models); where the fit took several label
                 columns, a class for some of them: ``{"species": "Adelie", "sex": "female"}``.
+            rows: draw from where these rows of the fit lie, given by their positions (for models
+                without sampling too, as long as they decode).
             random_state: seed; None draws anew each time.
 
         Returns:
             Rows in the data's units, [n, D].
 
         Raises:
-            ConfigError: ``n`` is not positive, or ``label`` is no class of the model.
+            ConfigError: ``n`` is not positive, ``label`` is no class of the model, ``rows`` names
+                no row of the fit, or both are given.
             UnsupportedError: the model cannot draw rows, or knows no labels.
         """
-        self._require("sampling", "draw new rows")
+        self._require("sampling" if rows is None else "decoding", "draw new rows")
         check_is_fitted(self)
         if n < 1:
             raise ConfigError(f"n={n!r} cannot be used: expected at least 1 row to draw.")
         rng = np.random.default_rng(random_state)
-        predicted = self.decode(self._sample_latent(n, label, rng))
+        if rows is None:
+            latent = self._sample_latent(n, label, rng)
+        elif label is None:
+            latent = self.embedding_.draw(n, rng, self._check_positions(rows))
+        else:
+            raise ConfigError(
+                "label and rows cannot both be given: they are two places to draw from."
+            )
+        predicted = self.decode(latent)
         return predicted.mean + np.sqrt(predicted.variance) * rng.standard_normal(
             predicted.mean.shape
         )

@@ -234,6 +234,17 @@ class CheckedEstimator(BaseEstimator):
             )
         return points
 
+    def _check_positions(self, rows: ArrayLike) -> NDArray[np.intp]:
+        """Positions of rows of the fit."""
+        positions, n = np.ravel(np.asarray(rows)), len(self.embedding_.mean)
+        whole = positions.dtype.kind in "iu" and len(positions) > 0
+        if not whole or positions.min() < 0 or positions.max() >= n:
+            raise ConfigError(
+                f"rows={rows!r} cannot be used: expected positions of rows of the fit, whole "
+                f"numbers from 0 to {n - 1}, at least one."
+            )
+        return positions.astype(np.intp)
+
     def _decide_components(self, shape: tuple[int, ...]) -> int:
         n_rows, n_columns = shape
         usable = int((~self._standardiser.constant).sum())
