@@ -14,7 +14,7 @@ from lvmcore.data import Dataset
 from lvmcore.relevance import leading_dimensions
 from lvmcore.runs.labels import label_columns
 
-__all__ = ["LABEL", "colours", "controls", "label_colour", "put_on_axis"]
+__all__ = ["LABEL", "choose_axes", "colours", "controls", "label_colour", "put_on_axis"]
 
 #: Up to how many rows ellipses are drawn unasked.
 ELLIPSES_UNASKED = 200
@@ -37,18 +37,8 @@ _OF_COLUMNS = ("sd", "magnification")
 
 def controls(opened: Opened) -> Choices:
     """Draw the controls above the map, and return what they say."""
-    axes = _axes(opened)
     horizontal, vertical, *others = st.columns([0.8, 0.8, 1.4, 1.5, 1.5], gap="small")
-    if axes[1] is not None:
-        for column, name, title in ((horizontal, "x", "Horizontal"), (vertical, "y", "Vertical")):
-            column.selectbox(
-                title,
-                list(range(opened.dimensions)),
-                format_func=lambda q: str(q + 1),
-                key=opened.key(name),
-                on_change=_keep_apart,
-                args=(opened, name, axes),
-            )
+    axes = choose_axes(opened, horizontal, vertical)
     options = colours(opened.dataset)
     if agreeing.look(opened.run) is not None:
         options[agreeing.BY_STARTS] = agreeing.TITLE
@@ -76,6 +66,22 @@ def controls(opened: Opened) -> Choices:
             inducing = st.toggle("Inducing inputs", False, key=opened.key("inducing"))
     region = state.region(opened.run)
     return Choices(axes, colour or None, ask, ellipses, inducing, region, state.dark())
+
+
+def choose_axes(opened: Opened, horizontal: DeltaGenerator, vertical: DeltaGenerator) -> Axes:
+    """Draw the choice of the two dimensions, and return them."""
+    axes = _axes(opened)
+    if axes[1] is not None:
+        for column, name, title in ((horizontal, "x", "Horizontal"), (vertical, "y", "Vertical")):
+            column.selectbox(
+                title,
+                list(range(opened.dimensions)),
+                format_func=lambda q: str(q + 1),
+                key=opened.key(name),
+                on_change=_keep_apart,
+                args=(opened, name, axes),
+            )
+    return axes
 
 
 def _axes(opened: Opened) -> Axes:

@@ -16,7 +16,6 @@ from app.axes import Axes, extent, positions
 from app.regions import Region
 from lvmcore.data import Dataset
 from lvmcore.runs.labels import label_columns
-from lvmcore.standardise import Standardiser
 
 if TYPE_CHECKING:
     from lvmcore.base import LatentVariableModel
@@ -285,7 +284,7 @@ def _sd_of(dataset: Dataset, column: int) -> tuple[str, str]:
 
 def _sd(model: LatentVariableModel, dataset: Dataset, latent: FloatArray, ask: Ask) -> FloatArray:
     """Predictive sd at latent points [n, Q], [n]."""
-    standard = Standardiser.fit(dataset.X, list(dataset.feature_names))
+    standard = model.standardiser_
     if ask.column is None:
         columns, scale = np.flatnonzero(~standard.constant), standard.scale[~standard.constant]
     else:
@@ -337,7 +336,7 @@ def reconstruct(
         UnsupportedError: the model cannot decode.
     """
     predicted = model.decode([latent])
-    standard = Standardiser.fit(dataset.X, list(dataset.feature_names))
+    standard = model.standardiser_
     columns = label_columns(model)
     found = model.decode_labels([latent]) if columns else None
     mean, sd = predicted.mean[0], np.sqrt(predicted.variance[0])

@@ -51,10 +51,12 @@ __all__ = [
     "set_region",
     "set_roles",
     "set_shown",
+    "set_spot",
     "set_types",
     "set_value",
     "shown",
     "source",
+    "spots",
     "sync_address",
     "types",
     "value",
@@ -80,6 +82,7 @@ _REGION = "latent.region"
 _SHOWN = "latent.shown"
 _NEW_TABLE = "new_rows.table"
 _PLACING = "new_rows.placing"
+_SPOTS = "generate.spots"
 _CHOSEN = "runs.chosen"
 _COMPARED = "compare.runs"
 _COMPARED_REGION = "compare.region"
@@ -404,6 +407,20 @@ def set_placing(run: str, placing: str | None) -> None:
         st.query_params.pop(_QUERY_PLACING, None)
     else:
         st.query_params[_QUERY_PLACING] = placing
+
+
+# ---- the generate page: one memory per run ---------------------------------------------------
+
+
+def spots(run: str) -> dict[str, tuple[float, ...]]:
+    """Places of the map that were kept, all their coordinates, by their letters."""
+    memory: dict[str, dict[str, tuple[float, ...]]] = _get(_SPOTS) or {}
+    return memory.get(run, {})
+
+
+def set_spot(run: str, letter: str, latent: tuple[float, ...]) -> None:
+    """Keep a place of the map."""
+    st.session_state[_SPOTS] = {run: {**spots(run), letter: latent}}
 
 
 # ---- the runs page ---------------------------------------------------------------------------

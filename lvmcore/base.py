@@ -200,6 +200,12 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
         """Latent means of rows, labels unused, [N, Q]."""
         return self.posterior(X).mean
 
+    @property
+    def standardiser_(self) -> Standardiser:
+        """Means and sds of the columns that the fit was standardised by, in the data's units."""
+        check_is_fitted(self)
+        return self._standardiser
+
     def decode(self, latent: ArrayLike) -> Predictive:
         """Predict the columns at points of the latent space.
 
