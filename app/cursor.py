@@ -21,7 +21,7 @@ from app.exploring import Grid
 from app.figures import palette
 from app.figures.theme import accent, ink, ramp
 
-__all__ = ["HEIGHT", "At", "Scene", "draw"]
+__all__ = ["HEIGHT", "At", "Scene", "draw", "heard"]
 
 FloatArray = NDArray[np.float64]
 
@@ -83,14 +83,18 @@ class Scene:
 def draw(scene: Scene, *, key: str, dark: bool) -> At | None:
     """Draw the map, and return where the cursor is; None before it has moved."""
     found = _map(key=key, data=_data(scene, dark), default={"at": None}, on_at_change=lambda: None)
-    at = found.at
-    if not isinstance(at, Mapping) or at.get("turn") != scene.turn:
+    return heard(found.at, scene)
+
+
+def heard(said: object, scene: Scene) -> At | None:
+    """Where the browser says that the cursor is; None where that is of another scene."""
+    if not isinstance(said, Mapping) or said.get("turn") != scene.turn:
         return None
-    return At(float(at["x"]), float(at["y"]), bool(at["held"]))
+    return At(float(said["x"]), float(said["y"]), bool(said["held"]))
 
 
 def _data(scene: Scene, dark: bool) -> dict[str, Any]:
-    colours, codes = palette.of_rows(scene.colouring, len(scene.points), dark=dark)
+    looks, codes = palette.of_rows(scene.colouring, len(scene.points), dark=dark)
     n = len(scene.points)
     shown: dict[str, Any] = {
         "x": list(scene.ranges[0]),
@@ -99,7 +103,7 @@ def _data(scene: Scene, dark: bool) -> dict[str, Any]:
         "alt": scene.alt,
         "height": HEIGHT,
         "radius": 4 if n <= 500 else 3.2 if n <= 2000 else 2.2,
-        "palette": list(colours),
+        "looks": [{"colour": colour, "shape": shape} for colour, shape in looks],
         "points": {"x": _short(scene.points[:, 0]), "y": _short(scene.points[:, 1]), "c": codes},
         "marks": [{"text": t, "x": x, "y": y} for t, (x, y) in (scene.marks or {}).items()],
         "at": None if scene.start is None else list(scene.start),

@@ -16,8 +16,8 @@ __all__ = ["LEVELS", "of_rows", "steps"]
 LEVELS = 64
 
 
-def of_rows(look: Colouring, n: int, *, dark: bool) -> tuple[list[str], list[int]]:
-    """A palette, and the position in it of each of n rows.
+def of_rows(look: Colouring, n: int, *, dark: bool) -> tuple[list[tuple[str, str]], list[int]]:
+    """Colours with their markers, and the position among them of each of n rows.
 
     Args:
         look: how the rows are coloured.
@@ -25,10 +25,11 @@ def of_rows(look: Colouring, n: int, *, dark: bool) -> tuple[list[str], list[int
         dark: whether the page is dark.
     """
     grey = ink(dark).muted
+    other, missing = (grey, "circle"), (grey, "circle-open")
     if isinstance(look, Categories):
-        colours = [category(code, dark)[0] for code in range(len(look.names))]
-        other = np.isin(look.codes, (OTHER, MISSING))
-        return [*colours, grey], np.where(other, len(colours), look.codes).tolist()
+        C = len(look.names)
+        codes = np.where(look.codes == OTHER, C, np.where(look.codes == MISSING, C + 1, look.codes))
+        return [*(category(code, dark) for code in range(C)), other, missing], codes.tolist()
     if isinstance(look, Numbers):
         known = np.isfinite(look.values)
         found = np.full(n, LEVELS)
@@ -37,8 +38,8 @@ def of_rows(look: Colouring, n: int, *, dark: bool) -> tuple[list[str], list[int
             share = (look.values[known] - low) / max(float(high - low), 1e-300)
             found[known] = (share * (LEVELS - 1)).round().astype(int)
         ramp = sample_colorscale(NUMBERS, np.linspace(0, 1, LEVELS).tolist())
-        return [*ramp, grey], found.tolist()
-    return [category(0, dark)[0]], [0] * n
+        return [*((colour, "circle") for colour in ramp), missing], found.tolist()
+    return [category(0, dark)], [0] * n
 
 
 def steps(colours: Sequence[str], n: int) -> list[list[int]]:

@@ -54,14 +54,14 @@ function create(parent) {
     ink.beginPath();
     ink.rect(box.x, box.y, box.w, box.h);
     ink.clip();
-    ink.strokeStyle = data.ink.panel;
-    ink.lineWidth = 0.7;
     data.points.x.forEach((x, i) => {
-      ink.fillStyle = data.palette[data.points.c[i]];
+      const look = data.looks[data.points.c[i]], hollow = look.shape === "circle-open";
       ink.globalAlpha = data.points.s && !data.points.s[i] ? 0.18 : 0.95;
-      ink.beginPath();
-      ink.arc(across(x), up(data.points.y[i]), data.radius, 0, 2 * Math.PI);
-      ink.fill();
+      outline(ink, look.shape, across(x), up(data.points.y[i]), data.radius);
+      ink.fillStyle = look.colour;
+      ink.strokeStyle = hollow ? look.colour : data.ink.panel;
+      ink.lineWidth = hollow ? 1.4 : 0.7;
+      if (!hollow) ink.fill();
       ink.stroke();
     });
     ink.globalAlpha = 1;
@@ -243,11 +243,26 @@ function create(parent) {
   return map;
 }
 
+function outline(ink, shape, x, y, r) {
+  const corners = {
+    diamond: [[0, -1.35], [1.35, 0], [0, 1.35], [-1.35, 0]],
+    square: [[-1, -1], [1, -1], [1, 1], [-1, 1]],
+    "triangle-up": [[0, -1.3], [1.2, 0.9], [-1.2, 0.9]],
+  }[shape];
+  ink.beginPath();
+  if (!corners) {
+    ink.arc(x, y, r, 0, 2 * Math.PI);
+    return;
+  }
+  corners.forEach(([a, b], i) => ink[i ? "lineTo" : "moveTo"](x + a * r, y + b * r));
+  ink.closePath();
+}
+
 const middle = ([low, high]) => (low + high) / 2;
 const written = (v) => String(Number(v.toPrecision(6))).replace("-", "−");
 
 function ticks([low, high]) {
-  const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
+  const rough = (high - low) / 7, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
   const found = [];
   for (let v = Math.ceil(low / step) * step; v <= high + 1e-9 * step; v += step) {

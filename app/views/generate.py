@@ -128,8 +128,10 @@ def _look_around(
         shown = at or At(*_start(opened, axes), held=False)
         latent = place(_zero(opened), axes, shown.x, shown.y)
         state.set_spot(opened.run, "cursor", latent)
-        behind = "" if grid is None else figures.ground(grid, dark=state.dark())
-        st.html(figures.legend(look, dark=state.dark()) + behind)
+        legend = figures.legend(look, dark=state.dark())
+        legend += "" if grid is None else figures.ground(grid, dark=state.dark())
+        if legend:
+            st.html(legend)
         _keep(opened, latent, held=shown.held)
     with right:
         st.subheader("The row under the cursor" if at else "The row at the middle of the map")
