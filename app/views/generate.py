@@ -24,7 +24,7 @@ from app.colouring import Colouring
 from app.cursor import At
 from app.exploring import Ask, Grid, Reconstruction
 from app.opened import Opened
-from app.words import count, markdown
+from app.words import count, markdown, number
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
 from lvmcore.runs.labels import label_columns
@@ -135,7 +135,16 @@ def _look_around(
         _keep(opened, latent, held=shown.held)
     with right:
         st.subheader("The row under the cursor" if at else "The row at the middle of the map")
+        st.caption(_place(axes, shown))
         _row(opened, latent)
+
+
+def _place(axes: Axes, at: At) -> str:
+    """Where the cursor is, in words."""
+    spot = f"dimension {axes[0] + 1} at {number(at.x)}"
+    if axes[1] is not None:
+        spot += f", dimension {axes[1] + 1} at {number(at.y)}"
+    return f"{'Held: latent' if at.held else 'Latent'} {spot}."
 
 
 def _start(opened: Opened, axes: Axes) -> tuple[float, float]:
