@@ -56,6 +56,7 @@ from app.services.placings import (
     placed_parquet,
     start_placing,
 )
+from app.services.rows import pairs, ranking
 from app.services.server import (
     close,
     launcher,
@@ -116,12 +117,14 @@ __all__ = [
     "model",
     "new_roles",
     "new_rows",
+    "pairs",
     "placed",
     "placed_csv",
     "placed_parquet",
     "profile",
     "progress",
     "proposed_roles",
+    "ranking",
     "reconstruction",
     "resume",
     "sample_about",

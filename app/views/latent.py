@@ -15,6 +15,7 @@ from app import (
     downloads,
     figures,
     navigation,
+    selecting,
     services,
     standing,
     state,
@@ -52,7 +53,7 @@ def _explore(job: Job) -> None:
         choices = atlas.controls(opened)
         chart.draw(opened, choices)
         _export(opened)
-        aside.selection(opened)
+        selecting.selection(opened)
     with right:
         aside.relevance(opened, choices)
         aside.point(opened, choices)

@@ -237,10 +237,13 @@ def test_a_region_lists_exactly_its_rows(open_page: OpenPage, labelled: str) -> 
     assert not page.exception
     expected = (points <= middle).all(axis=1)
     assert 0 < expected.sum() < len(expected)
-    frame = page.dataframe[0].value
+    frame = page.dataframe[1].value
     assert frame["row_id"].tolist() == run.dataset.row_ids[expected].tolist()
     assert f"{expected.sum()} rows of {len(expected)} rows" in texts(page)
     assert "What sets them apart" in texts(page)
+    ranked = page.dataframe[0].value
+    assert len(ranked) == 5  # four columns and the label
+    assert ranked["distance"].is_monotonic_decreasing
     (clear,) = [button for button in page.main.button if button.label == "Clear the selection"]
     clear.click().run()
     assert page.session_state["latent.region"] == {labelled: None}
