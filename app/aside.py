@@ -110,6 +110,7 @@ def point(opened: Opened, choices: Choices) -> None:
                 "2 sd interval": st.column_config.TextColumn(width=92, alignment="right"),
             },
             key=opened.key("values"),
+            alt="Values of the point",
         )
 
 
@@ -138,6 +139,7 @@ def _observed(opened: Opened, chosen: Point) -> None:
         hide_index=True,
         column_config={"observed": st.column_config.NumberColumn(format="%.4g")},
         key=opened.key("values"),
+        alt="Values of the point",
     )
     st.caption(f"{title} decodes no rows, so there is no reconstruction to compare with.")
 
@@ -168,8 +170,9 @@ def _look_up(opened: Opened, key: str) -> None:
     asked = state.value(key)
     rows = np.flatnonzero(opened.dataset.row_ids == asked) if isinstance(asked, str) else [asked]
     if asked is not None and len(rows):
-        row = int(rows[0])
-        chart.mark(opened.run, Point(tuple(opened.mean[row].tolist()), row))
+        chart.look_at(opened, int(rows[0]))
+        # The field is for looking up: it does not say which row is looked at.
+        state.set_value(key, "" if isinstance(asked, str) else None)
 
 
 def _coordinates(opened: Opened, axes: Axes, chosen: Point) -> None:

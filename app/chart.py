@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -20,7 +22,7 @@ from app.regions import region_of
 from app.words import count, number, shortened
 from lvmcore.data import Dataset
 
-__all__ = ["MOST_DRAWN", "draw", "hover", "look_of", "mark", "part_of"]
+__all__ = ["MOST_DRAWN", "draw", "hover", "look_at", "look_of", "mark", "part_of", "row_table"]
 
 #: Rows drawn at most; a selection is decided over all rows, drawn or not.
 MOST_DRAWN = 20_000
@@ -73,6 +75,57 @@ def mark(run: str, point: Point | None) -> None:
         state.set_shown(run, replace(shown, choices=None))
 
 
+def look_at(opened: Opened, row: int) -> None:
+    """Look at a row that was not clicked on the map."""
+    mark(opened.run, _point_of(opened, row))
+
+
+def _point_of(opened: Opened, row: int) -> Point:
+    return Point(tuple(opened.mean[row].tolist()), row)
+
+
+def row_table(
+    opened: Opened,
+    frame: pd.DataFrame,
+    rows: NDArray[np.intp],
+    *,
+    key: str,
+    alt: str,
+    numbers: Mapping[str, str],
+    height: int | Literal["auto"] = "auto",
+) -> None:
+    """Draw a table of rows; a click on one looks at it.
+
+    Args:
+        opened: the run.
+        frame: what is shown, a line for each row.
+        rows: positions of the rows among the fitted ones.
+        key: of the table.
+        alt: what it is.
+        numbers: formats of the columns of numbers.
+        height: in pixels.
+    """
+    st.dataframe(
+        frame,
+        hide_index=True,
+        height=height,
+        column_config={
+            name: st.column_config.NumberColumn(format=form) for name, form in numbers.items()
+        },
+        on_select=partial(_take_line, opened, rows, key),
+        selection_mode="single-cell",
+        key=key,
+        alt=alt,
+    )
+
+
+def _take_line(opened: Opened, rows: NDArray[np.intp], key: str) -> None:
+    """What a click on a table of rows does."""
+    cells = state.value(key).selection.cells
+    if cells:
+        look_at(opened, int(rows[cells[0][0]]))
+
+
 def _take(opened: Opened, choices: Choices, key: str) -> None:
     """What a click, a box, a lasso or a double click on the map does."""
     event = state.value(key).selection
@@ -86,7 +139,7 @@ def _take(opened: Opened, choices: Choices, key: str) -> None:
     clicked = event.points[0]
     row = int(clicked["customdata"][0])
     if row != figures.GROUND:
-        state.set_point(opened.run, Point(tuple(opened.mean[row].tolist()), row))
+        state.set_point(opened.run, _point_of(opened, row))
         return
     held = choices.ask.held if choices.ask is not None else (0.0,) * opened.dimensions
     spot = place(held, choices.axes, float(clicked["x"]), float(clicked["y"]))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from app.colouring import MISSING, OTHER, Categories, Colouring, Numbers
 from app.figures.theme import NUMBERS, category, escape, ink
+from app.words import shortened
 
 __all__ = ["MOST_SVG", "Marked", "Rows", "hover_label", "row_traces"]
 
@@ -163,7 +164,7 @@ def _group(
         selectedpoints=chosen,
         hovertext=[hover_label(rows.hover[i]) for i in look.rows],
         hoverinfo="text",
-        name=escape(look.name),
+        name=escape(shortened(look.name, 60)),
         legendgroup=f"group {look.name}",
         showlegend=look.listed,
     )

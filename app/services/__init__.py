@@ -56,7 +56,7 @@ from app.services.placings import (
     placed_parquet,
     start_placing,
 )
-from app.services.rows import pairs, ranking
+from app.services.rows import latent_weights, neighbours, pairs, ranking
 from app.services.server import (
     close,
     launcher,
@@ -109,12 +109,14 @@ __all__ = [
     "histograms",
     "job",
     "kept_start",
+    "latent_weights",
     "launcher",
     "map_file",
     "matching",
     "measured",
     "missing",
     "model",
+    "neighbours",
     "new_roles",
     "new_rows",
     "pairs",

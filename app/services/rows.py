@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import streamlit as st
 
+from app.services import maps, server
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.apart import Pair, Ranking
+    from app.neighbours import Near
     from lvmcore.data import Dataset
+    from lvmcore.standardise import Standardiser
 
-__all__ = ["forget", "pairs", "ranking"]
+__all__ = ["Neighbours", "forget", "latent_weights", "neighbours", "pairs", "ranking"]
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The rows nearest to a row.
+
+    Attributes:
+        on_map: by their latent means.
+        among_data: by their cells.
+    """
+
+    on_map: Near
+    among_data: Near
 
 
 def ranking(dataset: Dataset, selected: NDArray[np.bool_]) -> Ranking | None:
@@ -49,7 +67,50 @@ def _mask(packed: bytes, rows: int) -> NDArray[np.bool_]:
     return np.unpackbits(np.frombuffer(packed, dtype=np.uint8), count=rows).astype(np.bool_)
 
 
+def neighbours(run: str, row: int, most: int) -> Neighbours:
+    """The rows of a run's map nearest to one of them: see ``app.neighbours``.
+
+    Raises:
+        DataError: the run has no model, or its dataset is gone.
+    """
+    return _neighbours(server.home(), run, maps.attempt(run), row, most)
+
+
+@st.cache_resource(show_spinner=False, max_entries=256)
+def _neighbours(home: str | None, run: str, attempt: int, row: int, most: int) -> Neighbours:
+    from app.neighbours import among_data, on_map
+
+    del home, attempt  # the cache's key
+    X, standard = maps.fitted_dataset(run).X, _standard(run)
+    return Neighbours(on_map(maps.model(run), row, most), among_data(X, standard, row, most))
+
+
+def latent_weights(run: str) -> NDArray[np.float64]:
+    """What each latent dimension counts in a distance on a run's map, [Q].
+
+    Raises:
+        DataError: the run has no model.
+    """
+    from app.neighbours import weights
+
+    return weights(maps.model(run))
+
+
+def _standard(run: str) -> Standardiser:
+    """Means and scales of the columns that a run was fitted to."""
+    dataset = maps.fitted_dataset(run)
+    return _standard_of(dataset, dataset.digest)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _standard_of(_dataset: Dataset, digest: str) -> Standardiser:
+    from lvmcore.standardise import Standardiser
+
+    del digest  # the cache's key
+    return Standardiser.fit(_dataset.X, list(_dataset.feature_names))
+
+
 def forget() -> None:
     """Let go of everything that was computed about rows."""
-    for memory in (_ranking, _pair):
+    for memory in (_ranking, _pair, _neighbours, _standard_of):
         memory.clear()

@@ -15,6 +15,7 @@ from app import (
     downloads,
     figures,
     navigation,
+    near,
     selecting,
     services,
     standing,
@@ -54,6 +55,7 @@ def _explore(job: Job) -> None:
         chart.draw(opened, choices)
         _export(opened)
         selecting.selection(opened)
+        near.neighbours(opened)
     with right:
         aside.relevance(opened, choices)
         aside.point(opened, choices)

@@ -59,6 +59,13 @@ def box(page: AppTest, label: str) -> Any:
     return found
 
 
+def frame_with(page: AppTest, column: str) -> pd.DataFrame:
+    """The one table of the page that has such a column."""
+    (found,) = [one.value for one in page.dataframe if column in one.value]
+    assert isinstance(found, pd.DataFrame)
+    return found
+
+
 def texts(page: AppTest) -> str:
     return "\n".join(str(element.value) for element in (*page.main.markdown, *page.main.caption))
 
@@ -176,7 +183,7 @@ def test_a_row_found_by_its_name_is_marked_and_decoded(open_page: OpenPage, labe
     np.testing.assert_allclose(point.latent, run.mean[4])
     marked = [trace for trace in charts(page)[0]["data"] if trace.get("selectedpoints")]
     assert [trace["customdata"][trace["selectedpoints"][0]] for trace in marked] == [[4]]
-    values = page.dataframe[0].value
+    values = frame_with(page, "reconstruction")
     np.testing.assert_allclose(values["observed"], run.dataset.X[4])
     np.testing.assert_allclose(values["reconstruction"], run.model.decode([point.latent]).mean[0])
     assert "Class probability here" in texts(page)
@@ -194,7 +201,7 @@ def test_a_row_learned_as_log1p_is_shown_in_its_own_units(open_page: OpenPage) -
     box(page, "Row").set_value(4).run()
     assert not page.exception
     fitted = opened(run)
-    values = page.dataframe[0].value.set_index("column")
+    values = frame_with(page, "reconstruction").set_index("column")
     row = fitted.dataset.rows[4]
     assert values.loc["proline", "observed"] == pytest.approx(table.frame["proline"].iloc[row])
     assert values.loc["alcohol", "observed"] == pytest.approx(table.frame["alcohol"].iloc[row])
@@ -237,11 +244,11 @@ def test_a_region_lists_exactly_its_rows(open_page: OpenPage, labelled: str) -> 
     assert not page.exception
     expected = (points <= middle).all(axis=1)
     assert 0 < expected.sum() < len(expected)
-    frame = page.dataframe[1].value
+    frame = frame_with(page, "row_id")
     assert frame["row_id"].tolist() == run.dataset.row_ids[expected].tolist()
     assert f"{expected.sum()} rows of {len(expected)} rows" in texts(page)
     assert "What sets them apart" in texts(page)
-    ranked = page.dataframe[0].value
+    ranked = frame_with(page, "distance")
     assert len(ranked) == 5  # four columns and the label
     assert ranked["distance"].is_monotonic_decreasing
     (clear,) = [button for button in page.main.button if button.label == "Clear the selection"]
