@@ -71,8 +71,8 @@ def controls(opened: Opened) -> Choices:
             )
         if opened.model.inducing_inputs_ and axes[1] is not None:
             inducing = st.toggle("Inducing inputs", False, key=opened.key("inducing"))
-    region = state.region(opened.run)
-    return Choices(axes, colour or None, ask, ellipses, inducing, region, state.dark())
+    selection = state.selection(opened.run)
+    return Choices(axes, colour or None, ask, ellipses, inducing, selection, state.dark())
 
 
 def _axes(opened: Opened) -> Axes:

@@ -18,7 +18,7 @@ from app.axes import Axes, place, positions
 from app.colouring import Categories, Colouring, Numbers, categories, colouring
 from app.exploring import Choices, Grid, Point, Shown
 from app.opened import Opened
-from app.regions import region_of
+from app.regions import Region, region_of
 from app.words import count, number, shortened
 from lvmcore.data import Dataset
 
@@ -131,7 +131,7 @@ def _take(opened: Opened, choices: Choices, key: str) -> None:
     event = state.value(key).selection
     region = region_of(choices.axes, event.box, event.lasso)
     if region is not None:
-        state.set_region(opened.run, region)
+        state.set_selection(opened.run, region)
         return
     if not event.points:
         state.set_point(opened.run, None)
@@ -161,7 +161,9 @@ def _rows(opened: Opened, choices: Choices, point: Point | None) -> figures.Rows
     if by_starts and isinstance(look, Numbers):
         for line, apart in zip(lines, look.values[chosen], strict=True):
             line.append(f"{agreeing.TITLE}: {number(float(apart), 2)}")
-    selected = opened.selected()
+    selected = None
+    if choices.selection is not None:
+        selected = services.selected(opened.run, choices.selection)
     sd = None
     if choices.ellipses:
         sd = np.sqrt(opened.model.embedding_.variance[chosen][:, _pair(choices.axes)])
@@ -230,8 +232,8 @@ def _pair(axes: Axes) -> list[int]:
 
 
 def _outlines(choices: Choices) -> tuple[tuple[tuple[float, float], ...], ...]:
-    region = choices.region
-    return region.polygons if region is not None and region.axes == choices.axes else ()
+    drawn = choices.selection
+    return drawn.polygons if isinstance(drawn, Region) and drawn.axes == choices.axes else ()
 
 
 def _marked(

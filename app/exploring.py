@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.axes import Axes, extent, positions
-from app.regions import Region
+from app.selections import Selection
 from lvmcore.data import Dataset
 from lvmcore.runs.labels import label_columns
 from lvmcore.standardise import Standardiser
@@ -29,7 +29,6 @@ __all__ = [
     "Kind",
     "Point",
     "Reconstruction",
-    "Region",
     "Shown",
     "heatmap",
     "reconstruct",
@@ -162,7 +161,7 @@ class Choices:
         ask: the heatmap behind; None for none.
         ellipses: whether posterior ellipses are drawn.
         inducing: whether inducing inputs are drawn.
-        region: the region that was drawn.
+        selection: the rows that are selected.
         dark: whether the page is dark.
     """
 
@@ -171,7 +170,7 @@ class Choices:
     ask: Ask | None
     ellipses: bool
     inducing: bool
-    region: Region | None
+    selection: Selection | None
     dark: bool
 
 

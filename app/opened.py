@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app import state
-from app.axes import positions
 from lvmcore.data import Dataset
 
 if TYPE_CHECKING:
@@ -45,8 +44,3 @@ class Opened:
     def key(self, name: str) -> str:
         """Key of a widget of this run's map."""
         return state.widget("latent", self.run, name)
-
-    def selected(self) -> NDArray[np.bool_] | None:
-        """Which of all fitted rows lie in the drawn region, [N]; None without a region."""
-        region = state.region(self.run)
-        return None if region is None else region.members(positions(self.mean, region.axes))

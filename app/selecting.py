@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from app import figures, services, state
 from app.apart import Apart, Ranking
 from app.opened import Opened
-from app.words import count, number, shortened
+from app.selections import said
+from app.words import count, markdown, number, shortened
 from lvmcore.data import Dataset
 from lvmcore.runs import to_csv_bytes
 
@@ -29,19 +30,16 @@ MOST_PAIRS = 45
 
 def selection(opened: Opened) -> None:
     """The selected rows of the map; nothing without a selection."""
-    chosen = opened.selected()
-    if chosen is None:
+    made = state.selection(opened.run)
+    if made is None:
         return
     st.subheader("The selection")
-    region = state.region(opened.run)
-    assert region is not None
-    drawn_on = " and ".join(str(q + 1) for q in region.axes if q is not None)
     selected_rows(
         opened.dataset,
-        chosen,
-        f"drawn on dimensions {drawn_on}",
+        services.selected(opened.run, made),
+        markdown(said(made)),
         key=opened.key,
-        clear=partial(state.set_region, opened.run, None),
+        clear=partial(state.set_selection, opened.run, None),
     )
 
 

@@ -56,7 +56,16 @@ from app.services.placings import (
     placed_parquet,
     start_placing,
 )
-from app.services.rows import latent_weights, neighbours, pairs, ranking
+from app.services.rows import (
+    drop_selection,
+    keep_selection,
+    latent_weights,
+    neighbours,
+    pairs,
+    ranking,
+    saved_selections,
+    selected,
+)
 from app.services.server import (
     close,
     launcher,
@@ -95,6 +104,7 @@ __all__ = [
     "delete_dataset",
     "delete_runs",
     "devices",
+    "drop_selection",
     "embedding_csv",
     "embedding_parquet",
     "estimate",
@@ -108,6 +118,7 @@ __all__ = [
     "hidden_cells",
     "histograms",
     "job",
+    "keep_selection",
     "kept_start",
     "latent_weights",
     "launcher",
@@ -132,6 +143,8 @@ __all__ = [
     "sample_about",
     "sample_dataset",
     "sample_titles",
+    "saved_selections",
+    "selected",
     "shape",
     "start_filling",
     "start_fit",

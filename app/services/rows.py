@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import streamlit as st
 
 from app.services import maps, server
+from lvmcore.runs.selections import SavedSelection
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.apart import Pair, Ranking
     from app.neighbours import Near
+    from app.selections import Selection
     from lvmcore.data import Dataset
     from lvmcore.standardise import Standardiser
 
-__all__ = ["Neighbours", "forget", "latent_weights", "neighbours", "pairs", "ranking"]
+__all__ = [
+    "Neighbours",
+    "drop_selection",
+    "forget",
+    "keep_selection",
+    "latent_weights",
+    "neighbours",
+    "pairs",
+    "ranking",
+    "saved_selections",
+    "selected",
+]
 
 
 @dataclass(frozen=True)
@@ -67,6 +81,51 @@ def _mask(packed: bytes, rows: int) -> NDArray[np.bool_]:
     return np.unpackbits(np.frombuffer(packed, dtype=np.uint8), count=rows).astype(np.bool_)
 
 
+def selected(run: str, selection: Selection) -> NDArray[np.bool_]:
+    """Which rows of a run's map a selection holds, [N].
+
+    Raises:
+        DataError: the run has no model, or its dataset is gone.
+    """
+    return _selected(server.home(), run, maps.attempt(run), selection)
+
+
+@st.cache_resource(show_spinner=False, max_entries=64)
+def _selected(home: str | None, run: str, attempt: int, selection: Selection) -> NDArray[np.bool_]:
+    from app.selections import members
+
+    del home, attempt  # the cache's key
+    return members(selection, maps.model(run).embedding_.mean, maps.fitted_dataset(run))
+
+
+def saved_selections(run: str) -> tuple[SavedSelection, ...]:
+    """The selections that were kept with a run.
+
+    Raises:
+        DataError: there is no such run.
+    """
+    return server.store().selections(run)
+
+
+def keep_selection(run: str, name: str, content: Mapping[str, Any]) -> None:
+    """Keep a selection with a run.
+
+    Raises:
+        ConfigError: the name is blank or too long, or the run keeps as many as it can.
+        DataError: there is no such run, or it could not be written.
+    """
+    server.store().keep_selection(run, SavedSelection(name, content))
+
+
+def drop_selection(run: str, name: str) -> None:
+    """Let go of a selection that was kept with a run.
+
+    Raises:
+        DataError: there is no such run, or it could not be written.
+    """
+    server.store().drop_selection(run, name)
+
+
 def neighbours(run: str, row: int, most: int) -> Neighbours:
     """The rows of a run's map nearest to one of them: see ``app.neighbours``.
 
@@ -112,5 +171,5 @@ def _standard_of(_dataset: Dataset, digest: str) -> Standardiser:
 
 def forget() -> None:
     """Let go of everything that was computed about rows."""
-    for memory in (_ranking, _pair, _neighbours, _standard_of):
+    for memory in (_ranking, _pair, _selected, _neighbours, _standard_of):
         memory.clear()

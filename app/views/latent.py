@@ -14,6 +14,7 @@ from app import (
     chart,
     downloads,
     figures,
+    finding,
     navigation,
     near,
     selecting,
@@ -53,6 +54,7 @@ def _explore(job: Job) -> None:
     with left:
         choices = atlas.controls(opened)
         chart.draw(opened, choices)
+        finding.tools(opened)
         _export(opened)
         selecting.selection(opened)
         near.neighbours(opened)

@@ -57,6 +57,7 @@ class JobFolder:
         self.check_path = path / "check.parquet"
         self.agreement_path = path / "agreement.parquet"
         self.metrics_path = path / "metrics.json"
+        self.selections_path = path / "selections.json"
         self.log_path = path / "worker.log"
         self.checkpoint_path = path / "checkpoint.safetensors"
         self.cancel_path = path / "cancel"
@@ -199,13 +200,14 @@ class JobFolder:
         return (self.checkpoint_path, self.completed_path, *self._made())
 
     def _made(self) -> tuple[Path, ...]:
-        """What a fit makes, at its end."""
+        """What a fit makes, at its end, and what was kept about it."""
         return (
             self.model_path,
             self.embedding_path,
             self.agreement_path,
             self.check_path,
             self.metrics_path,
+            self.selections_path,  # which may be regions of the map
         )
 
     def write_about(self, about: About) -> None:

@@ -239,7 +239,7 @@ def test_a_region_lists_exactly_its_rows(open_page: OpenPage, labelled: str) -> 
     low = points.min(axis=0) - 1
     corners = ((low[0], low[1]), (middle[0], low[1]), (middle[0], middle[1]), (low[0], middle[1]))
     page = open_page("latent", run=labelled)
-    page.session_state["latent.region"] = {labelled: Region((0, 1), (corners,))}
+    page.session_state["latent.selection"] = {labelled: Region((0, 1), (corners,))}
     page.run()
     assert not page.exception
     expected = (points <= middle).all(axis=1)
@@ -253,7 +253,7 @@ def test_a_region_lists_exactly_its_rows(open_page: OpenPage, labelled: str) -> 
     assert ranked["distance"].is_monotonic_decreasing
     (clear,) = [button for button in page.main.button if button.label == "Clear the selection"]
     clear.click().run()
-    assert page.session_state["latent.region"] == {labelled: None}
+    assert page.session_state["latent.selection"] == {labelled: None}
     assert not page.dataframe
 
 
@@ -295,7 +295,9 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the page would remember, without a session."""
     kept: dict[str, Any] = {}
     monkeypatch.setattr(state, "set_point", lambda run, point: kept.update(point=point))
-    monkeypatch.setattr(state, "set_region", lambda run, region: kept.update(region=region))
+    monkeypatch.setattr(
+        state, "set_selection", lambda run, selection: kept.update(selection=selection)
+    )
     return kept
 
 
@@ -330,7 +332,7 @@ def test_a_box_is_kept_as_drawn_whatever_points_come_with_it(
     points = [{"customdata": [i], "x": 0.0, "y": 0.0} for i in range(3)]
     take(labelled, monkeypatch, event(points=points, box=[{"x": [0, 2], "y": [1, 0]}]))
     corners = ((0.0, 0.0), (2.0, 0.0), (2.0, 1.0), (0.0, 1.0))
-    assert taken == {"region": Region((2, 0), (corners,))}
+    assert taken == {"selection": Region((2, 0), (corners,))}
 
 
 def test_a_double_click_forgets_the_point_and_keeps_the_region(
