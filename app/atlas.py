@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import agreeing, figures, state
+from app import agreeing, figures, fitting, state
 from app.axes import Axes, axes_after_click, place
 from app.exploring import Ask, Choices, Kind
 from app.opened import Opened
@@ -49,6 +49,8 @@ def controls(opened: Opened) -> Choices:
     options = colours(opened.dataset)
     if agreeing.look(opened.run) is not None:
         options[agreeing.BY_STARTS] = agreeing.TITLE
+    if opened.model.capabilities.decoding:
+        options[fitting.BY_RESIDUAL] = fitting.TITLE
     colour = others[0].selectbox(
         "Colour", list(options), format_func=options.__getitem__, key=opened.key("colour")
     )

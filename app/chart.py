@@ -12,7 +12,7 @@ import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
-from app import agreeing, figures, services, state
+from app import agreeing, figures, fitting, services, state
 from app.atlas import label_colour
 from app.axes import Axes, place, positions
 from app.colouring import Categories, Colouring, Numbers, categories, colouring
@@ -155,12 +155,13 @@ def _rows(opened: Opened, choices: Choices, point: Point | None) -> figures.Rows
     chosen = figures.evenly(n, MOST_DRAWN)
     if point is not None and point.row is not None:
         chosen = np.union1d(chosen, [point.row])
-    by_starts = choices.colour == agreeing.BY_STARTS
-    look = agreeing.look(opened.run) if by_starts else look_of(opened.dataset, choices.colour)
+    measured = _measured(opened, choices.colour)
+    look = measured or look_of(opened.dataset, choices.colour)
     lines = hover(opened.dataset, look, chosen)
-    if by_starts and isinstance(look, Numbers):
-        for line, apart in zip(lines, look.values[chosen], strict=True):
-            line.append(f"{agreeing.TITLE}: {number(float(apart), 2)}")
+    if measured is not None:
+        title = measured.title.partition(",")[0]
+        for line, value in zip(lines, measured.values[chosen], strict=True):
+            line.append(f"{title}: {number(float(value), 2)}")
     selected = None
     if choices.selection is not None:
         selected = services.selected(opened.run, choices.selection)
@@ -178,6 +179,13 @@ def _rows(opened: Opened, choices: Choices, point: Point | None) -> figures.Rows
         selected=None if selected is None else selected[chosen],
         sd=sd,
     )
+
+
+def _measured(opened: Opened, colour: str | None) -> Numbers | None:
+    """A colour that is no column of the table, but was measured about its rows."""
+    if colour == agreeing.BY_STARTS:
+        return agreeing.look(opened.run)
+    return fitting.look(opened) if colour == fitting.BY_RESIDUAL else None
 
 
 def look_of(dataset: Dataset, colour: str | None) -> Colouring:
@@ -264,6 +272,8 @@ def _caption(opened: Opened, choices: Choices, grid: Grid | None, rows: figures.
             f"{count(len(rows.points), 'row')} of {count(len(opened.mean), 'row')} drawn, evenly "
             "spaced; selections are taken from all rows."
         )
+    if choices.colour == fitting.BY_RESIDUAL:
+        said += fitting.about(opened)
     if choices.ellipses:
         several = min(len(rows.points), MOST_ELLIPSES)
         what = "each row" if several == len(rows.points) else f"{several} rows, evenly spaced"

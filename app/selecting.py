@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from app import figures, services, state
 from app.apart import Apart, Ranking
+from app.lying import SEED, Lying
 from app.opened import Opened
-from app.selections import said
+from app.regions import Region
+from app.selections import Selection, said
 from app.words import count, markdown, number, shortened
 from lvmcore.data import Dataset
 from lvmcore.runs import to_csv_bytes
@@ -22,6 +24,8 @@ __all__ = ["MOST_SHOWN", "selected_rows", "selection"]
 
 #: Rows of a selection that the page shows; the file holds all.
 MOST_SHOWN = 1000
+#: The column with the probability of each row to lie inside.
+INSIDE = "P(inside)"
 #: Columns that are drawn unasked, and how many more at a click.
 FIRST_PAIRS, MORE_PAIRS = 3, 6
 #: The most columns that are drawn.
@@ -40,6 +44,7 @@ def selection(opened: Opened) -> None:
         markdown(said(made)),
         key=opened.key,
         clear=partial(state.set_selection, opened.run, None),
+        lying=_lying(opened, made),
     )
 
 
@@ -50,6 +55,7 @@ def selected_rows(
     *,
     key: Callable[[str], str],
     clear: Callable[[], None],
+    lying: Lying | None = None,
 ) -> None:
     """Selected rows: how many, a file of them, what sets them apart, and their table.
 
@@ -59,10 +65,13 @@ def selected_rows(
         made: how the selection was made, in words for Markdown.
         key: gives the keys of the widgets.
         clear: forgets the selection.
+        lying: how probable it is that each row lies inside; None where that is not known.
     """
     n = int(chosen.sum())
     st.markdown(f"{count(n, 'row')} of {count(len(dataset), 'row')}, {made}.")
-    frame = _listing(dataset, chosen)
+    if lying is not None:
+        st.caption(_expected(lying))
+    frame = _listing(dataset, chosen, lying)
     with st.container(horizontal=True):
         st.download_button(
             "Selection as CSV",
@@ -92,12 +101,33 @@ def selected_rows(
     )
 
 
-def _listing(dataset: Dataset, chosen: NDArray[np.bool_]) -> pd.DataFrame:
+def _listing(
+    dataset: Dataset, chosen: NDArray[np.bool_], lying: Lying | None = None
+) -> pd.DataFrame:
     """The selected rows with all columns of the table, their names first."""
     frame = dataset.frame[chosen]
     names = "row_id" if "row_id" not in frame else "row id on the map"
-    return pd.concat(
-        [pd.Series(dataset.row_ids[chosen], index=frame.index, name=names), frame], axis="columns"
+    first = [pd.Series(dataset.row_ids[chosen], index=frame.index, name=names)]
+    if lying is not None:
+        probable = INSIDE if INSIDE not in frame else f"{INSIDE} on the map"
+        first.append(pd.Series(lying.probability[chosen], index=frame.index, name=probable))
+    return pd.concat([*first, frame], axis="columns")
+
+
+def _lying(opened: Opened, made: Selection) -> Lying | None:
+    """How probable it is that rows lie in a region that was drawn, where the model says so."""
+    if not isinstance(made, Region) or not opened.model.capabilities.uncertainty:
+        return None
+    return services.lying(opened.run, made)
+
+
+def _expected(lying: Lying) -> str:
+    """How many rows lie inside, as far as the model knows where they are."""
+    return (
+        f"Each row's place is uncertain: by the fit's posterior {number(lying.expected, 4)} ± "
+        f"{number(lying.sd, 2)} rows lie inside (expected number ± sd; {lying.draws} draws of each "
+        f"row near an edge, seed {SEED}). The column {INSIDE} of the table and the file has each "
+        "row's probability."
     )
 
 

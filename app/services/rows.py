@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.apart import Pair, Ranking
+    from app.lying import Lying
     from app.neighbours import Near
+    from app.regions import Region
+    from app.residuals import Residuals
     from app.selections import Selection
     from lvmcore.data import Dataset
     from lvmcore.standardise import Standardiser
@@ -27,9 +30,11 @@ __all__ = [
     "forget",
     "keep_selection",
     "latent_weights",
+    "lying",
     "neighbours",
     "pairs",
     "ranking",
+    "residuals",
     "saved_selections",
     "selected",
 ]
@@ -144,6 +149,41 @@ def _neighbours(home: str | None, run: str, attempt: int, row: int, most: int) -
     return Neighbours(on_map(maps.model(run), row, most), among_data(X, standard, row, most))
 
 
+def residuals(run: str) -> Residuals:
+    """How badly the rows of a run's map fit: see ``app.residuals``.
+
+    Raises:
+        DataError: the run has no model, or its dataset is gone.
+        UnsupportedError: the model cannot decode.
+    """
+    return _residuals(server.home(), run, maps.attempt(run))
+
+
+@st.cache_resource(show_spinner="Measuring how each row fits", max_entries=8)
+def _residuals(home: str | None, run: str, attempt: int) -> Residuals:
+    from app.residuals import residuals
+
+    del home, attempt  # the cache's key
+    return residuals(maps.model(run), maps.fitted_dataset(run))
+
+
+def lying(run: str, region: Region) -> Lying:
+    """How probable it is that each row of a run's map lies in a region: see ``app.lying``.
+
+    Raises:
+        DataError: the run has no model.
+    """
+    return _lying(server.home(), run, maps.attempt(run), region)
+
+
+@st.cache_resource(show_spinner=False, max_entries=32)
+def _lying(home: str | None, run: str, attempt: int, region: Region) -> Lying:
+    from app.lying import lying
+
+    del home, attempt  # the cache's key
+    return lying(region, maps.model(run).embedding_)
+
+
 def latent_weights(run: str) -> NDArray[np.float64]:
     """What each latent dimension counts in a distance on a run's map, [Q].
 
@@ -171,5 +211,13 @@ def _standard_of(_dataset: Dataset, digest: str) -> Standardiser:
 
 def forget() -> None:
     """Let go of everything that was computed about rows."""
-    for memory in (_ranking, _pair, _selected, _neighbours, _standard_of):
+    for memory in (
+        _ranking,
+        _pair,
+        _selected,
+        _neighbours,
+        _standard_of,
+        _residuals,
+        _lying,
+    ):
         memory.clear()

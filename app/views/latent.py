@@ -15,6 +15,7 @@ from app import (
     downloads,
     figures,
     finding,
+    misfits,
     navigation,
     near,
     selecting,
@@ -58,6 +59,7 @@ def _explore(job: Job) -> None:
         _export(opened)
         selecting.selection(opened)
         near.neighbours(opened)
+        misfits.outliers(opened)
     with right:
         aside.relevance(opened, choices)
         aside.point(opened, choices)
