@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import agreeing, figures, fitting, state
+from app import agreeing, appearance, figures, fitting, state
 from app.axes import Axes, axes_after_click, place
 from app.exploring import Ask, Choices, Kind
 from app.opened import Opened
@@ -61,7 +61,7 @@ def controls(opened: Opened) -> Choices:
         format_func=lambda name: _behind(opened, name),
         key=opened.key("behind"),
     )
-    ellipses = inducing = False
+    ellipses = False
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         ask = _ask(opened, axes, None if behind == _NOTHING else _BEHIND[behind], others[2])
         if opened.model.capabilities.uncertainty and axes[1] is not None:
@@ -71,10 +71,11 @@ def controls(opened: Opened) -> Choices:
                 key=opened.key("ellipses"),
                 help=f"Posterior of each row, {figures.ELLIPSE_SD:g} sd.",
             )
-        if opened.model.inducing_inputs_ and axes[1] is not None:
-            inducing = st.toggle("Inducing inputs", False, key=opened.key("inducing"))
+        size, shape, inducing = appearance.chooser(opened, inducing=axes[1] is not None)
     selection = state.selection(opened.run)
-    return Choices(axes, colour or None, ask, ellipses, inducing, selection, state.dark())
+    return Choices(
+        axes, colour or None, ask, ellipses, inducing, selection, state.dark(), size, shape
+    )
 
 
 def _axes(opened: Opened) -> Axes:

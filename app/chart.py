@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -13,13 +13,14 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from app import agreeing, figures, fitting, services, state
+from app.appearance import appearance
 from app.atlas import label_colour
 from app.axes import Axes, place, positions
 from app.colouring import Categories, Colouring, Numbers, categories, colouring
 from app.exploring import Choices, Grid, Point, Shown
 from app.opened import Opened
 from app.regions import Region, region_of
-from app.words import count, number, shortened
+from app.words import count, markdown, number, shortened
 from lvmcore.data import Dataset
 
 __all__ = ["MOST_DRAWN", "draw", "hover", "look_at", "look_of", "mark", "part_of", "row_table"]
@@ -157,11 +158,13 @@ def _rows(opened: Opened, choices: Choices, point: Point | None) -> figures.Rows
         chosen = np.union1d(chosen, [point.row])
     measured = _measured(opened, choices.colour)
     look = measured or look_of(opened.dataset, choices.colour)
-    lines = hover(opened.dataset, look, chosen)
+    more = [name for name in (choices.size, choices.shape) if name is not None]
+    lines = hover(opened.dataset, look, chosen, more)
     if measured is not None:
         title = measured.title.partition(",")[0]
         for line, value in zip(lines, measured.values[chosen], strict=True):
             line.append(f"{title}: {number(float(value), 2)}")
+    looks = appearance(opened.dataset, choices.size, choices.shape)
     selected = None
     if choices.selection is not None:
         selected = services.selected(opened.run, choices.selection)
@@ -178,6 +181,10 @@ def _rows(opened: Opened, choices: Choices, point: Point | None) -> figures.Rows
         colouring=part_of(look, chosen),
         selected=None if selected is None else selected[chosen],
         sd=sd,
+        size=None if looks.size is None else looks.size[chosen],
+        shape=None
+        if looks.shape is None
+        else replace(looks.shape, symbol=looks.shape.symbol[chosen]),
     )
 
 
@@ -208,14 +215,24 @@ def part_of(look: Colouring, chosen: NDArray[np.intp]) -> Colouring:
     return None
 
 
-def hover(dataset: Dataset, look: Colouring, chosen: NDArray[np.intp]) -> list[list[str]]:
-    """Lines about some of the rows, in the data's own names and units."""
+def hover(
+    dataset: Dataset, look: Colouring, chosen: NDArray[np.intp], more: Sequence[str] = ()
+) -> list[list[str]]:
+    """Lines about some of the rows, in the data's own names and units.
+
+    Args:
+        dataset: all rows.
+        look: how they are coloured.
+        chosen: positions of the rows to name.
+        more: further columns to tell of.
+    """
     shown: list[tuple[str, list[object]]] = []
     for label, labels in dataset.label_columns.items():
         shown.append((label, labels[chosen].tolist()))
     named = dataset.label_columns
-    if look is not None and look.title not in named and look.title in dataset.frame:
-        shown.append((look.title, dataset.frame[look.title].iloc[chosen].tolist()))
+    for name in dict.fromkeys([*([] if look is None else [look.title]), *more]):
+        if name not in named and name in dataset.frame:
+            shown.append((name, dataset.frame[name].iloc[chosen].tolist()))
     names = [f"row {shortened(name, 60)}" for name in dataset.row_ids[chosen]]
     return [
         [name, *(f"{shortened(title)}: {_cell(cells[i])}" for title, cells in shown)]
@@ -272,6 +289,7 @@ def _caption(opened: Opened, choices: Choices, grid: Grid | None, rows: figures.
             f"{count(len(rows.points), 'row')} of {count(len(opened.mean), 'row')} drawn, evenly "
             "spaced; selections are taken from all rows."
         )
+    said += map(markdown, appearance(opened.dataset, choices.size, choices.shape).said)
     if choices.colour == fitting.BY_RESIDUAL:
         said += fitting.about(opened)
     if choices.ellipses:

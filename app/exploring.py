@@ -163,6 +163,8 @@ class Choices:
         inducing: whether inducing inputs are drawn.
         selection: the rows that are selected.
         dark: whether the page is dark.
+        size: column that gives the rows their size; None for one size.
+        shape: column that gives them their shape; None for one shape.
     """
 
     axes: Axes
@@ -172,6 +174,8 @@ class Choices:
     inducing: bool
     selection: Selection | None
     dark: bool
+    size: str | None = None
+    shape: str | None = None
 
 
 @dataclass(frozen=True)

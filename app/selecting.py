@@ -124,8 +124,8 @@ def _lying(opened: Opened, made: Selection) -> Lying | None:
 def _expected(lying: Lying) -> str:
     """How many rows lie inside, as far as the model knows where they are."""
     return (
-        f"Each row's place is uncertain: by the fit's posterior {number(lying.expected, 4)} ± "
-        f"{number(lying.sd, 2)} rows lie inside (expected number ± sd; {lying.draws} draws of each "
+        f"Each row's place is uncertain: by the fit's posterior {lying.expected:.1f} ± "
+        f"{lying.sd:.1f} rows lie inside (expected number ± sd; {lying.draws} draws of each "
         f"row near an edge, seed {SEED}). The column {INSIDE} of the table and the file has each "
         "row's probability."
     )
