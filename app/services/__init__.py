@@ -56,6 +56,7 @@ from app.services.placings import (
     placed_parquet,
     start_placing,
 )
+from app.services.replays import Film, film
 from app.services.rows import (
     drop_selection,
     keep_selection,
@@ -90,6 +91,7 @@ from app.services.tables import (
 
 __all__ = [
     "FEATURE_TYPES",
+    "Film",
     "Gaps",
     "Progress",
     "add_method",
@@ -113,6 +115,7 @@ __all__ = [
     "figures",
     "filled_columns",
     "filling",
+    "film",
     "fit_sample",
     "fitted_dataset",
     "gaps",

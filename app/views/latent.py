@@ -18,6 +18,7 @@ from app import (
     misfits,
     navigation,
     near,
+    replay,
     selecting,
     services,
     standing,
@@ -60,6 +61,7 @@ def _explore(job: Job) -> None:
         selecting.selection(opened)
         near.neighbours(opened)
         misfits.outliers(opened)
+        replay.replay(opened)
     with right:
         aside.relevance(opened, choices)
         aside.point(opened, choices)
