@@ -29,6 +29,8 @@ __all__ = ["MOST_DRAWN", "draw", "hover", "look_at", "look_of", "mark", "part_of
 MOST_DRAWN = 20_000
 #: Rows with an ellipse at most.
 MOST_ELLIPSES = 1000
+#: Width of the names in a table of rows.
+_NAME_PX = 130
 
 # The wheel scrolls the page, which is longer than the map: zooming has its own buttons.
 _CONFIG = {"scrollZoom": False, "modeBarButtonsToRemove": ["autoScale2d"]}
@@ -99,7 +101,7 @@ def row_table(
 
     Args:
         opened: the run.
-        frame: what is shown, a line for each row.
+        frame: what is shown, a line for each row, its name in the column "row".
         rows: positions of the rows among the fitted ones.
         key: of the table.
         alt: what it is.
@@ -111,7 +113,8 @@ def row_table(
         hide_index=True,
         height=height,
         column_config={
-            name: st.column_config.NumberColumn(format=form) for name, form in numbers.items()
+            "row": st.column_config.TextColumn(width=_NAME_PX),
+            **{name: st.column_config.NumberColumn(format=form) for name, form in numbers.items()},
         },
         on_select=partial(_take_line, opened, rows, key),
         selection_mode="single-cell",

@@ -23,8 +23,10 @@ FloatArray = NDArray[np.float64]
 
 #: Of the random draws.
 SEED = 0
-#: Draws a row at most and at least, and in all, between those two.
-MOST_DRAWS, FEWEST_DRAWS, DRAWS_IN_ALL = 1000, 50, 1_000_000
+#: Draws a row at most and at least, and in all.
+MOST_DRAWS, FEWEST_DRAWS, DRAWS_IN_ALL = 1000, 40, 400_000
+#: Rows that are looked at, at most, evenly spaced.
+MOST_ROWS = 30_000
 #: Beyond so many sd a Gaussian in two dimensions has exp(−REACH² / 2) of its mass.
 REACH = 6.0
 _AT_A_TIME = 1_000_000
@@ -35,22 +37,16 @@ class Lying:
     """Where rows lie, with their uncertainty.
 
     Attributes:
-        probability: of each row to lie inside the region, [N].
+        probability: of each row to lie inside the region, [N]; NaN where it was not worked out.
+        expected: expected number of rows inside.
+        sd: standard deviation of that number, the rows being independent given the model.
         draws: from the posterior of each row that is near an edge.
     """
 
     probability: FloatArray
+    expected: float
+    sd: float
     draws: int
-
-    @property
-    def expected(self) -> float:
-        """Expected number of rows inside."""
-        return float(self.probability.sum())
-
-    @property
-    def sd(self) -> float:
-        """Standard deviation of that number, the rows being independent given the model."""
-        return float(np.sqrt((self.probability * (1 - self.probability)).sum()))
 
 
 def lying(region: Region, posterior: Posterior, seed: int = SEED) -> Lying:
@@ -67,19 +63,39 @@ def lying(region: Region, posterior: Posterior, seed: int = SEED) -> Lying:
     sd[:, 0] = np.sqrt(posterior.variance[:, first])
     if second is not None:
         sd[:, 1] = np.sqrt(posterior.variance[:, second])
-    probability = region.members(points).astype(np.float64)
-    clear = _distance(points, region.polygons) > REACH * sd.max(axis=1)
-    near = np.flatnonzero(~clear & (sd.max(axis=1) > 0))
-    draws = int(np.clip(DRAWS_IN_ALL // max(1, len(near)), FEWEST_DRAWS, MOST_DRAWS))
-    rng = np.random.default_rng(seed)
+    probability = np.full(len(points), np.nan)
+    rows = _evenly(np.arange(len(points)), MOST_ROWS)
+    probability[rows] = region.members(points[rows])
+    reach = REACH * sd[rows].max(axis=1)
+    clear = _distance(points[rows], region.polygons) > reach
+    near = rows[~clear & (reach > 0)]
+    drawn = _evenly(near, DRAWS_IN_ALL // FEWEST_DRAWS)
+    draws = min(MOST_DRAWS, DRAWS_IN_ALL // max(1, len(drawn)))
+    probability[near] = np.nan
     step = max(1, _AT_A_TIME // draws)
-    for begin in range(0, len(near), step):
-        part = near[begin : begin + step]
-        drawn = rng.standard_normal((len(part), draws, 2))
-        drawn = points[part][:, None] + sd[part][:, None] * drawn
-        inside = region.members(drawn.reshape(-1, 2)).reshape(len(part), draws)
+    rng = np.random.default_rng(seed)
+    for begin in range(0, len(drawn), step):
+        part = drawn[begin : begin + step]
+        places = points[part][:, None] + sd[part][:, None] * rng.standard_normal(
+            (len(part), draws, 2)
+        )
+        inside = region.members(places.reshape(-1, 2)).reshape(len(part), draws)
         probability[part] = inside.mean(axis=1)
-    return Lying(probability, draws)
+    uncertain = probability[drawn]
+    many = len(points) / len(rows)  # each row that was looked at stands for so many
+    each = len(near) / max(1, len(drawn))
+    sure = np.setdiff1d(rows, near, assume_unique=True)
+    return Lying(
+        probability,
+        expected=many * float(probability[sure].sum() + each * uncertain.sum()),
+        sd=float(np.sqrt(many * each * (uncertain * (1 - uncertain)).sum())),
+        draws=draws,
+    )
+
+
+def _evenly(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """At most so many of some rows, evenly spaced."""
+    return rows[:: max(1, -(-len(rows) // most))]
 
 
 def _distance(points: FloatArray, polygons: tuple[Polygon, ...]) -> FloatArray:

@@ -35,10 +35,10 @@ def _ranked(opened: Opened) -> None:
     found = services.residuals(opened.run)
     worst = found.worst(MOST)
     rows = found.rows[worst]
-    names = [shortened(name, 30) for name in dataset.feature_names]
+    names = [shortened(name, 24) for name in dataset.feature_names]
     frame = pd.DataFrame(
         {
-            "row": [shortened(name, 40) for name in dataset.row_ids[rows]],
+            "row": [shortened(name, 24) for name in dataset.row_ids[rows]],
             TITLE: found.size[worst],
             "column that fits worst": [names[d] for d in found.column[worst]],
             "its cell, in sd": found.deviation[worst],

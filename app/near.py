@@ -47,20 +47,23 @@ def neighbours(opened: Opened) -> None:
 
 def _listed(opened: Opened, row: int, near: Near, where: str) -> None:
     dataset = opened.dataset
-    frame = pd.DataFrame({"row": [shortened(one, 40) for one in dataset.row_ids[near.rows]]})
+    frame = pd.DataFrame(
+        {
+            "row": [shortened(one, 24) for one in dataset.row_ids[near.rows]],
+            "distance": near.distance,
+        }
+    )
     for name, labels in list(dataset.label_columns.items())[:_LABELS]:
         frame[_free(frame, shortened(name, 24))] = [
             "(missing)" if label is None else shortened(label, 24) for label in labels[near.rows]
         ]
-    distance = _free(frame, "distance")
-    frame[distance] = near.distance
     chart.row_table(
         opened,
         frame,
         near.rows,
         key=opened.key(f"near {where} {row}"),
         alt=f"Rows nearest {where}",
-        numbers={distance: "%.3g"},
+        numbers={"distance": "%.3g"},
     )
 
 

@@ -42,6 +42,7 @@ def _scrub(run: str, film: Film) -> None:
     place = st.select_slider(
         "Step",
         range(len(film.frames)),
+        value=len(film.frames) - 1,
         format_func=lambda i: str(film.frames[i].iteration),
         help="Steps at which the map was written down while the fit ran.",
         key=f"{key}:step",

@@ -123,12 +123,16 @@ def _lying(opened: Opened, made: Selection) -> Lying | None:
 
 def _expected(lying: Lying) -> str:
     """How many rows lie inside, as far as the model knows where they are."""
-    return (
+    said = (
         f"Each row's place is uncertain: by the fit's posterior {lying.expected:.1f} ± "
         f"{lying.sd:.1f} rows lie inside (expected number ± sd; {lying.draws} draws of each "
         f"row near an edge, seed {SEED}). The column {INSIDE} of the table and the file has each "
         "row's probability."
     )
+    without = int(np.isnan(lying.probability).sum())
+    if without:
+        said += f" It was worked out for rows evenly spaced; {count(without, 'row')} have none."
+    return said
 
 
 # ---- what sets them apart --------------------------------------------------------------------

@@ -8,7 +8,7 @@ from scipy.stats import binom, norm
 
 from app import lying as module
 from app import services
-from app.lying import Lying, lying
+from app.lying import lying
 from app.regions import Region
 from lvmcore.results import Posterior
 from tests.app.conftest import OpenPage
@@ -73,11 +73,28 @@ def test_on_a_map_of_one_dimension_only_that_one_is_uncertain() -> None:
     np.testing.assert_allclose(found.probability, [0.0, exact, exact], atol=0.07)
 
 
-def test_the_number_inside_has_the_sd_of_independent_rows() -> None:
-    found = Lying(np.full(50, 0.3), 1000)
-    assert (found.expected, found.sd) == pytest.approx(
-        (binom(50, 0.3).mean(), binom(50, 0.3).std())
-    )
+def test_the_number_inside_has_the_moments_of_independent_rows() -> None:
+    """Fifty rows on the edge of a half plane: a binomial number of them is inside."""
+    half = ((0.0, -99.0), (99.0, -99.0), (99.0, 99.0), (0.0, 99.0))
+    found = lying(Region((0, 1), (half,)), Posterior(np.zeros((50, 2)), np.ones((50, 2))))
+    assert found.expected == pytest.approx(binom(50, 0.5).mean(), abs=0.5)
+    assert found.sd == pytest.approx(binom(50, 0.5).std(), rel=0.01)
+
+
+def test_of_many_rows_some_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    region, rng = Region((0, 1), (BOX,)), np.random.default_rng(8)
+    many = Posterior(3 * rng.normal(size=(12_000, 3)), 0.3 * rng.gamma(1.0, 0.5, (12_000, 3)))
+    whole = lying(region, many)
+    assert not np.isnan(whole.probability).any()
+    monkeypatch.setattr(module, "MOST_ROWS", 6001)
+    monkeypatch.setattr(module, "DRAWS_IN_ALL", 50_000)
+    part = lying(region, many)
+    assert np.isnan(part.probability[1::2]).all()
+    known = ~np.isnan(part.probability)
+    assert 1000 < known.sum() < 6000
+    assert part.draws >= module.FEWEST_DRAWS
+    assert part.expected == pytest.approx(whole.expected, rel=0.1)
+    assert part.sd == pytest.approx(whole.sd, rel=0.1)
 
 
 def test_draws_come_from_the_seed_and_few_rows_at_a_time_change_nothing_in_law(
