@@ -54,9 +54,10 @@ def chooser(opened: Opened, *, inducing: bool) -> tuple[str | None, str | None, 
         Names of the columns that give rows their size and shape, None for one size and one shape;
         and whether inducing inputs are drawn.
     """
-    frame, labels = opened.dataset.frame, opened.dataset.label_columns
-    numbers = [name for name in map(str, frame.columns) if is_number(frame[name])]
-    others = [name for name in map(str, frame.columns) if name not in {*numbers, *labels}]
+    labels = opened.dataset.label_columns
+    types = {str(name): dtype for name, dtype in opened.dataset.frame.dtypes.items()}
+    numbers = [name for name, dtype in types.items() if is_number(dtype)]
+    others = [name for name in types if name not in labels and not is_number(types[name])]
     with st.popover(
         "Appearance",
         help="Size and shape of the rows by columns of the table, and inducing inputs.",

@@ -168,9 +168,7 @@ def _rows(opened: Opened, choices: Choices, point: Point | None) -> figures.Rows
         for line, value in zip(lines, measured.values[chosen], strict=True):
             line.append(f"{title}: {number(float(value), 2)}")
     looks = appearance(opened.dataset, choices.size, choices.shape)
-    selected = None
-    if choices.selection is not None:
-        selected = services.selected(opened.run, choices.selection)
+    selected = opened.selected()
     sd = None
     if choices.ellipses:
         sd = np.sqrt(opened.model.embedding_.variance[chosen][:, _pair(choices.axes)])

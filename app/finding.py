@@ -79,7 +79,7 @@ def _asked(opened: Opened) -> Found | None:
         key=opened.key("find column"),
     )
     name = names[place]
-    numbers = name != _NAME and is_number(frame[name])
+    numbers = name != _NAME and is_number(frame[name].dtype)
     tests = NUMBER_TESTS if numbers else TEXT_TESTS
     # A row's name is never missing.
     tests = tests if name != _NAME else tests[:-1]

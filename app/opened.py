@@ -44,3 +44,10 @@ class Opened:
     def key(self, name: str) -> str:
         """Key of a widget of this run's map."""
         return state.widget("latent", self.run, name)
+
+    def selected(self) -> NDArray[np.bool_] | None:
+        """Which of all fitted rows are selected, [N]; None without a selection."""
+        from app import services  # which knows maps side by side, and so this class
+
+        selection = state.selection(self.run)
+        return None if selection is None else services.selected(self.run, selection)

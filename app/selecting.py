@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
-from app import figures, services, state
+from app import chart, figures, services, state
 from app.apart import Apart, Ranking
 from app.lying import SEED, Lying
 from app.opened import Opened
@@ -45,6 +46,7 @@ def selection(opened: Opened) -> None:
         key=opened.key,
         clear=partial(state.set_selection, opened.run, None),
         lying=_lying(opened, made),
+        look=partial(chart.look_at, opened),
     )
 
 
@@ -56,6 +58,7 @@ def selected_rows(
     key: Callable[[str], str],
     clear: Callable[[], None],
     lying: Lying | None = None,
+    look: Callable[[int], None] | None = None,
 ) -> None:
     """Selected rows: how many, a file of them, what sets them apart, and their table.
 
@@ -66,6 +69,7 @@ def selected_rows(
         key: gives the keys of the widgets.
         clear: forgets the selection.
         lying: how probable it is that each row lies inside; None where that is not known.
+        look: looks at a row, given its position; None where there is nothing to see.
     """
     n = int(chosen.sum())
     st.markdown(f"{count(n, 'row')} of {count(len(dataset), 'row')}, {made}.")
@@ -96,9 +100,30 @@ def selected_rows(
     _apart(dataset, chosen, key)
     if n > MOST_SHOWN:
         st.caption(f"The first {MOST_SHOWN} of them; the file holds all.")
-    st.dataframe(
-        frame.head(MOST_SHOWN), hide_index=True, height=320, key=key("rows"), alt="Selected rows"
-    )
+    _table(frame.head(MOST_SHOWN), np.flatnonzero(chosen), key("rows"), look)
+
+
+def _table(
+    frame: pd.DataFrame,
+    rows: NDArray[np.intp],
+    key: str,
+    look: Callable[[int], None] | None,
+) -> None:
+    """The selected rows; where there is something to see, a click on one looks at it."""
+    alike: dict[str, Any] = {"hide_index": True, "height": 320, "alt": "Selected rows"}
+    if look is None:
+        st.dataframe(frame, key=key, **alike)
+        return
+    # Keyed on its rows: the cell that was clicked belongs to them.
+    key = f"{key} {hash(rows.tobytes())}"
+    take = partial(_look, rows, key, look)
+    st.dataframe(frame, key=key, on_select=take, selection_mode="single-cell", **alike)
+
+
+def _look(rows: NDArray[np.intp], key: str, look: Callable[[int], None]) -> None:
+    cells = state.value(key).selection.cells
+    if cells:
+        look(int(rows[cells[0][0]]))
 
 
 def _listing(

@@ -74,17 +74,16 @@ def members(selection: Selection, mean: NDArray[np.float64], dataset: Dataset) -
     return _passes(dataset.frame[selection.column], selection)
 
 
-def is_number(column: pd.Series[Any]) -> bool:
-    """Whether a column is searched by number, and not by text."""
-    numeric = pd.api.types.is_numeric_dtype(column.dtype)
-    return numeric and not pd.api.types.is_bool_dtype(column.dtype)
+def is_number(dtype: Any) -> bool:
+    """Whether a column of such a type is searched by number, and not by text."""
+    return pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
 
 
 def _passes(column: pd.Series[Any], found: Found) -> NDArray[np.bool_]:
     if found.test == "missing":
         return column.isna().to_numpy(dtype=np.bool_)
     if found.test in NUMBER_TESTS:
-        if not is_number(column) or not isinstance(found.value, int | float):
+        if not is_number(column.dtype) or not isinstance(found.value, int | float):
             return np.zeros(len(column), dtype=np.bool_)
         cells = column.to_numpy(dtype=np.float64, na_value=np.nan)
         compare = {"at least": np.greater_equal, "at most": np.less_equal, "equal to": np.equal}

@@ -200,14 +200,13 @@ class JobFolder:
         return (self.checkpoint_path, self.completed_path, *self._made())
 
     def _made(self) -> tuple[Path, ...]:
-        """What a fit makes, at its end, and what was kept about it."""
+        """What a fit makes, at its end."""
         return (
             self.model_path,
             self.embedding_path,
             self.agreement_path,
             self.check_path,
             self.metrics_path,
-            self.selections_path,  # which may be regions of the map
         )
 
     def write_about(self, about: About) -> None:
@@ -265,7 +264,8 @@ class JobFolder:
         if place is None:
             self.checkpoint_path.unlink(missing_ok=True)
         cut_events(self.events_path, step)
-        for path in (*self._made(), self.cancel_path):
+        # Selections may be regions of the map that goes.
+        for path in (*self._made(), self.selections_path, self.cancel_path):
             path.unlink(missing_ok=True)
         self.keep_room()
         state = self.state()

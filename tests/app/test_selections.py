@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import services
+from app import selecting, services, state
 from app.regions import Region
 from app.selections import Found, Selection, from_json, members, said, to_json
 from lvmcore.data import Dataset
@@ -191,6 +192,16 @@ def test_found_rows_become_the_selection_and_undo_goes_back(
     named(page.main.button, "Undo selection").click().run()
     assert page.session_state["latent.selection"] == {fitted: None}
     assert named(page.main.button, "Undo selection").disabled
+
+
+def test_a_click_on_a_selected_row_looks_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    told = SimpleNamespace(selection=SimpleNamespace(cells=[(1, "alcohol")]))
+    monkeypatch.setattr(state, "value", lambda key: told)
+    selecting._look(np.array([4, 9, 17]), "key", looked.append)
+    told.selection.cells = []
+    selecting._look(np.array([4, 9, 17]), "key", looked.append)
+    assert looked == [9]
 
 
 def test_nothing_found_is_said_and_not_selected(open_page: OpenPage, fitted: str) -> None:
