@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import streamlit as st
 
-from app import navigation, services, state
+from app import figures, navigation, services, state
+from app.axes import extent
+from app.colouring import Categories
+from app.exploring import Grid
 from app.words import markdown
 from lvmcore.runs import Job
 
-__all__ = ["fit_the_sample", "gone", "waiting"]
+__all__ = ["fit_the_sample", "gone", "illustrated", "waiting"]
 
 
 def gone() -> None:
@@ -40,3 +44,39 @@ def waiting(job: Job, later: str) -> None:
     else:
         st.info(f"This run is still being fitted. {later}")
     navigation.link("Go to the fit", "fit", key="fit")
+
+
+def illustrated(page: str) -> None:
+    """A picture of a map, for a page that has none yet.
+
+    Args:
+        page: what it belongs to.
+    """
+    st.plotly_chart(
+        _illustration(state.dark()),
+        theme=None,
+        key=state.widget(page, "illustration"),
+        config={"staticPlot": True},
+        alt="Illustration of a map, not of your data",
+    )
+    st.caption("An illustration, not computed from any data.")
+
+
+def _illustration(dark: bool) -> object:
+    """A map as it could be: three groups, and doubt that grows away from them."""
+    rng = np.random.default_rng(7)
+    centres = np.array([[-1.3, 0.6], [1.2, 0.9], [0.2, -1.1]])
+    codes = np.repeat(np.arange(3), 40)
+    points = centres[codes] + 0.33 * rng.standard_normal((120, 2))
+    (x0, x1), (y0, y1) = extent(points)
+    x, y = np.linspace(x0, x1, 60), np.linspace(y0, y1, 60)
+    places = np.stack(np.meshgrid(x, y), axis=-1)[:, :, None, :]
+    near = np.exp(-((places - points) ** 2).sum(axis=-1) / 0.45).max(axis=-1)
+    rows = figures.Rows(
+        points=points,
+        number=np.arange(120),
+        hover=[[""]] * 120,
+        colouring=Categories("group", ("one group", "another", "a third"), codes),
+    )
+    doubt = Grid(x, y, np.sqrt(1.05 - near), "predictive sd", "sd of a column", None, True)
+    return figures.map_figure(rows, (0, 1), dark=dark, grid=doubt).update_layout(height=440)

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
-from app import agreeing, chart, figures, services, state
+from app import agreeing, chart, figures, looking, services, state
 from app.atlas import put_on_axis
 from app.axes import Axes
 from app.exploring import INTERVAL_SD, Choices, Point, Reconstruction
@@ -19,7 +19,13 @@ from lvmcore.data import Dataset
 from lvmcore.relevance import shares
 from lvmcore.runs.labels import LabelColumn, label_columns
 
-__all__ = ["point", "relevance"]
+__all__ = [
+    "class_probabilities",
+    "logarithms",
+    "point",
+    "relevance",
+    "values_table",
+]
 
 #: Up to so many rows can be looked up in a list; more by typing a row's name.
 MOST_LISTED = 5000
@@ -84,9 +90,9 @@ def point(opened: Opened, choices: Choices) -> None:
         if agree is not None:
             st.caption(markdown(agree))
     for column, probability in zip(label_columns(opened.model), decoded.probability, strict=True):
-        st.caption(markdown(_classes(column, probability)))
+        st.caption(markdown(class_probabilities(column, probability)))
     st.plotly_chart(
-        _picture(dataset, decoded, observed, dark=choices.dark),
+        _picture(opened, decoded, observed, dark=choices.dark),
         theme=None,
         key=opened.key("reconstruction"),
         config={"displayModeBar": False},
@@ -94,11 +100,11 @@ def point(opened: Opened, choices: Choices) -> None:
     )
     logs = bool(decoded.log1p.any())
     if logs:
-        st.caption(_logarithms(decoded, image=dataset.image_shape is not None))
+        st.caption(logarithms(decoded, image=dataset.image_shape is not None))
     few = len(dataset.feature_names) <= MOST_OPEN
     with st.container() if few else st.expander("Values"):
         st.dataframe(
-            _table(dataset, decoded, observed),
+            values_table(dataset, decoded, observed),
             hide_index=True,
             column_config={
                 "column": st.column_config.TextColumn(width=68 if logs else 96),
@@ -170,7 +176,7 @@ def _look_up(opened: Opened, key: str) -> None:
     asked = state.value(key)
     rows = np.flatnonzero(opened.dataset.row_ids == asked) if isinstance(asked, str) else [asked]
     if asked is not None and len(rows):
-        chart.look_at(opened, int(rows[0]))
+        looking.look_at(opened, int(rows[0]))
         # The field is for looking up: it does not say which row is looked at.
         state.set_value(key, "" if isinstance(asked, str) else None)
 
@@ -203,7 +209,7 @@ def _move(opened: Opened, dimension: int, key: str) -> None:
         chart.mark(opened.run, chosen.moved(dimension, float(state.value(key))))
 
 
-def _classes(column: LabelColumn, probability: NDArray[np.float64]) -> str:
+def class_probabilities(column: LabelColumn, probability: NDArray[np.float64]) -> str:
     """The most probable classes at the point."""
     which = f" of {shortened(column.name)}" if column.several else ""
     order = np.argsort(-probability, kind="stable")[:_CLASSES_NAMED]
@@ -212,22 +218,23 @@ def _classes(column: LabelColumn, probability: NDArray[np.float64]) -> str:
 
 
 def _picture(
-    dataset: Dataset,
+    opened: Opened,
     decoded: Reconstruction,
     observed: NDArray[np.float64] | None,
     *,
     dark: bool,
 ) -> object:
+    dataset = opened.dataset
     if dataset.image_shape is None:
         return figures.reconstruction_figure(dataset.feature_names, decoded, observed, dark=dark)
-    pixels = dataset.in_units(dataset.X)
-    limits = float(np.nanmin(pixels)), float(np.nanmax(pixels))
+    limits = services.cell_range(opened.run)
     return figures.image_figure(dataset.image_shape, decoded, observed, limits, dark=dark)
 
 
-def _table(
+def values_table(
     dataset: Dataset, decoded: Reconstruction, observed: NDArray[np.float64] | None
 ) -> pd.DataFrame:
+    """What a place decodes to as a table, a column of the data a line."""
     columns: dict[str, object] = {"column": list(dataset.feature_names)}
     if observed is not None:
         columns["observed"] = observed
@@ -240,7 +247,7 @@ def _table(
     return pd.DataFrame(columns)
 
 
-def _logarithms(decoded: Reconstruction, *, image: bool) -> str:
+def logarithms(decoded: Reconstruction, *, image: bool) -> str:
     """How to read columns that were learned as log(1 + x)."""
     n = int(decoded.log1p.sum())
     which = f"{count(n, 'column')} of these {'was' if n == 1 else 'were'}"

@@ -14,7 +14,7 @@ from lvmcore.data import Dataset
 from lvmcore.relevance import leading_dimensions
 from lvmcore.runs.labels import label_columns
 
-__all__ = ["LABEL", "colours", "controls", "label_colour", "put_on_axis"]
+__all__ = ["LABEL", "choose_axes", "colours", "controls", "label_colour", "put_on_axis"]
 
 #: Up to how many rows ellipses are drawn unasked.
 ELLIPSES_UNASKED = 200
@@ -26,26 +26,19 @@ _NOTHING = "nothing"
 _MEAN = -1  # stands for the mean over columns, among their positions
 _BEHIND: dict[str, Kind] = {
     "predictive sd": "sd",
+    "magnification": "magnification",
     "class probability": "probability",
     "class entropy": "entropy",
     "class probability variance": "probability variance",
 }
+#: Heatmaps about the columns; the others are about the classes.
+_OF_COLUMNS = ("sd", "magnification")
 
 
 def controls(opened: Opened) -> Choices:
     """Draw the controls above the map, and return what they say."""
-    axes = _axes(opened)
     horizontal, vertical, *others = st.columns([0.8, 0.8, 1.4, 1.5, 1.5], gap="small")
-    if axes[1] is not None:
-        for column, name, title in ((horizontal, "x", "Horizontal"), (vertical, "y", "Vertical")):
-            column.selectbox(
-                title,
-                list(range(opened.dimensions)),
-                format_func=lambda q: str(q + 1),
-                key=opened.key(name),
-                on_change=_keep_apart,
-                args=(opened, name, axes),
-            )
+    axes = choose_axes(opened, horizontal, vertical)
     options = colours(opened.dataset)
     if agreeing.look(opened.run) is not None:
         options[agreeing.BY_STARTS] = agreeing.TITLE
@@ -76,6 +69,22 @@ def controls(opened: Opened) -> Choices:
     return Choices(
         axes, colour or None, ask, ellipses, inducing, selection, state.dark(), size, shape
     )
+
+
+def choose_axes(opened: Opened, horizontal: DeltaGenerator, vertical: DeltaGenerator) -> Axes:
+    """Draw the choice of the two dimensions, and return them."""
+    axes = _axes(opened)
+    if axes[1] is not None:
+        for column, name, title in ((horizontal, "x", "Horizontal"), (vertical, "y", "Vertical")):
+            column.selectbox(
+                title,
+                list(range(opened.dimensions)),
+                format_func=lambda q: str(q + 1),
+                key=opened.key(name),
+                on_change=_keep_apart,
+                args=(opened, name, axes),
+            )
+    return axes
 
 
 def _axes(opened: Opened) -> Axes:
@@ -125,9 +134,10 @@ def label_colour(dataset: Dataset, label: str) -> str:
 def _behind(opened: Opened, name: str) -> str:
     """A heatmap's name, with what it lacks."""
     can = opened.model.capabilities
-    if _BEHIND.get(name) == "sd" and not can.decoding:
+    kind = _BEHIND.get(name)
+    if kind in _OF_COLUMNS and not can.decoding:
         return f"{name} (needs decoding)"
-    if name in _BEHIND and _BEHIND[name] != "sd" and can.labels == "none":
+    if kind is not None and kind not in _OF_COLUMNS and can.labels == "none":
         return f"{name} (needs labels)"
     return name
 
@@ -138,10 +148,11 @@ def _ask(opened: Opened, axes: Axes, kind: Kind | None, beside: DeltaGenerator) 
     path, noise = 0, True
     if kind is None:
         return None
-    if kind == "sd" and not opened.model.capabilities.decoding:
+    if kind in _OF_COLUMNS and not opened.model.capabilities.decoding:
+        what = "sd" if kind == "sd" else "magnification"
         st.caption(
             f"{markdown(opened.model.title)} turns no place of the map back into a row, so there "
-            "is no sd to draw: that needs a model that decodes, such as the Bayesian GPLVM."
+            f"is no {what} to draw: that needs a model that decodes, such as the Bayesian GPLVM."
         )
         return None
     if kind == "sd":
@@ -157,6 +168,8 @@ def _ask(opened: Opened, axes: Axes, kind: Kind | None, beside: DeltaGenerator) 
         noise = st.toggle(
             "Noise", key=opened.key("noise"), help="Add the noise of a new observation."
         )
+    elif kind == "magnification":
+        pass
     elif opened.model.capabilities.labels == "none":
         st.caption(
             f"{markdown(opened.model.title)} knows no classes: heatmaps about them need a model "

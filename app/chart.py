@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -17,20 +16,18 @@ from app.appearance import appearance
 from app.atlas import label_colour
 from app.axes import Axes, place, positions
 from app.colouring import Categories, Colouring, Numbers, categories, colouring
-from app.exploring import Choices, Grid, Point, Shown
+from app.exploring import Ask, Choices, Grid, Point, Shown
 from app.opened import Opened
 from app.regions import Region, region_of
 from app.words import count, markdown, number, shortened
 from lvmcore.data import Dataset
 
-__all__ = ["MOST_DRAWN", "draw", "hover", "look_at", "look_of", "mark", "part_of", "row_table"]
+__all__ = ["MOST_DRAWN", "draw", "hover", "look_of", "mark", "part_of"]
 
 #: Rows drawn at most; a selection is decided over all rows, drawn or not.
 MOST_DRAWN = 20_000
 #: Rows with an ellipse at most.
 MOST_ELLIPSES = 1000
-#: Width of the names in a table of rows.
-_NAME_PX = 130
 
 # The wheel scrolls the page, which is longer than the map: zooming has its own buttons.
 _CONFIG = {"scrollZoom": False, "modeBarButtonsToRemove": ["autoScale2d"]}
@@ -78,58 +75,6 @@ def mark(run: str, point: Point | None) -> None:
         state.set_shown(run, replace(shown, choices=None))
 
 
-def look_at(opened: Opened, row: int) -> None:
-    """Look at a row that was not clicked on the map."""
-    mark(opened.run, _point_of(opened, row))
-
-
-def _point_of(opened: Opened, row: int) -> Point:
-    return Point(tuple(opened.mean[row].tolist()), row)
-
-
-def row_table(
-    opened: Opened,
-    frame: pd.DataFrame,
-    rows: NDArray[np.intp],
-    *,
-    key: str,
-    alt: str,
-    numbers: Mapping[str, str],
-    height: int | Literal["auto"] = "auto",
-) -> None:
-    """Draw a table of rows; a click on one looks at it.
-
-    Args:
-        opened: the run.
-        frame: what is shown, a line for each row, its name in the column "row".
-        rows: positions of the rows among the fitted ones.
-        key: of the table.
-        alt: what it is.
-        numbers: formats of the columns of numbers.
-        height: in pixels.
-    """
-    st.dataframe(
-        frame,
-        hide_index=True,
-        height=height,
-        column_config={
-            "row": st.column_config.TextColumn(width=_NAME_PX),
-            **{name: st.column_config.NumberColumn(format=form) for name, form in numbers.items()},
-        },
-        on_select=partial(_take_line, opened, rows, key),
-        selection_mode="single-cell",
-        key=key,
-        alt=alt,
-    )
-
-
-def _take_line(opened: Opened, rows: NDArray[np.intp], key: str) -> None:
-    """What a click on a table of rows does."""
-    cells = state.value(key).selection.cells
-    if cells:
-        look_at(opened, int(rows[cells[0][0]]))
-
-
 def _take(opened: Opened, choices: Choices, key: str) -> None:
     """What a click, a box, a lasso or a double click on the map does."""
     event = state.value(key).selection
@@ -143,7 +88,7 @@ def _take(opened: Opened, choices: Choices, key: str) -> None:
     clicked = event.points[0]
     row = int(clicked["customdata"][0])
     if row != figures.GROUND:
-        state.set_point(opened.run, _point_of(opened, row))
+        state.set_point(opened.run, Point(tuple(opened.mean[row].tolist()), row))
         return
     held = choices.ask.held if choices.ask is not None else (0.0,) * opened.dimensions
     spot = place(held, choices.axes, float(clicked["x"]), float(clicked["y"]))
@@ -293,6 +238,8 @@ def _caption(opened: Opened, choices: Choices, grid: Grid | None, rows: figures.
     said += map(markdown, appearance(opened.dataset, choices.size, choices.shape).said)
     if choices.colour == fitting.BY_RESIDUAL:
         said += fitting.about(opened)
+    if choices.ask is not None and choices.ask.kind == "magnification":
+        said.append(_magnified(opened, choices.ask))
     if choices.ellipses:
         several = min(len(rows.points), MOST_ELLIPSES)
         what = "each row" if several == len(rows.points) else f"{several} rows, evenly spaced"
@@ -307,3 +254,16 @@ def _caption(opened: Opened, choices: Choices, grid: Grid | None, rows: figures.
         "the map."
     )
     return " ".join(said)
+
+
+def _magnified(opened: Opened, ask: Ask) -> str:
+    """How to read the magnification factor."""
+    size = "a unit square" if ask.axes[1] is not None else "a unit of length"
+    said = (
+        f"Magnification: how far the columns move over {size} of the map, in sd of the columns; "
+        "rows that lie near each other where it is large differ more than it looks."
+    )
+    far = services.far_away(opened.run, ask)
+    if far is None:
+        return said
+    return f"{said} Far from all rows, where the model knows nothing, it is {number(far, 3)}."

@@ -16,7 +16,6 @@ from app.axes import Axes, extent, positions
 from app.selections import Selection
 from lvmcore.data import Dataset
 from lvmcore.runs.labels import label_columns
-from lvmcore.standardise import Standardiser
 
 if TYPE_CHECKING:
     from lvmcore.base import LatentVariableModel
@@ -30,12 +29,14 @@ __all__ = [
     "Point",
     "Reconstruction",
     "Shown",
+    "far_away",
     "heatmap",
+    "magnification",
     "reconstruct",
 ]
 
 FloatArray = NDArray[np.float64]
-Kind = Literal["sd", "probability", "entropy", "probability variance"]
+Kind = Literal["sd", "magnification", "probability", "entropy", "probability variance"]
 
 GRID = 60
 #: Half the width of the intervals shown, in sd.
@@ -70,7 +71,7 @@ class Ask:
     """Which heatmap to compute: hashable, so that it can be a cache's key.
 
     Attributes:
-        kind: predictive sd, or class probability, its entropy or its variance.
+        kind: predictive sd, magnification factor, or class probability, its entropy or variance.
         axes: the two latent dimensions of the grid.
         held: where the other dimensions are held, all Q coordinates.
         column: of the sd, by its position; None takes the mean over all that vary, standardised.
@@ -224,10 +225,37 @@ def heatmap(model: LatentVariableModel, dataset: Dataset, ask: Ask) -> Grid:
         else:
             title, unit = _sd_of(dataset, ask.column)
         limits, sure_is_low = None, True
+    elif ask.kind == "magnification":
+        value = magnification(model, latent, ask.axes)
+        title, unit, limits, sure_is_low = "magnification", "√det G", None, True
     else:
         value, title, unit, limits = _labels(model, latent, ask)
         sure_is_low = ask.kind != "probability"
     return Grid(x, y, value.reshape(ask.size, ask.size), title, unit, limits, sure_is_low)
+
+
+def magnification(model: LatentVariableModel, latent: FloatArray, axes: Axes) -> FloatArray:
+    """√det G of the displayed dimensions at latent points [n, Q], [n].
+
+    How large the columns' change over a unit square of the map is, in sd of the columns; over a
+    unit of length on a map of one dimension.
+    """
+    shown = [dimension for dimension in axes if dimension is not None]
+    G = model.latent_metric(latent)[:, shown][:, :, shown]
+    found: FloatArray = np.sqrt(np.linalg.det(G).clip(min=0.0))
+    return found
+
+
+def far_away(model: LatentVariableModel, ask: Ask) -> float | None:
+    """The magnification far from all rows, where a Gaussian process is its prior again.
+
+    None for models without inducing inputs, which have no such value.
+    """
+    Z = model.inducing_inputs_.get("data")
+    if Z is None:
+        return None
+    reach = 1e3 * (1 + np.abs(Z).max() + np.abs(model.embedding_.mean).max())
+    return float(magnification(model, np.full((1, len(ask.held)), reach), ask.axes)[0])
 
 
 def _sd_of(dataset: Dataset, column: int) -> tuple[str, str]:
@@ -240,7 +268,7 @@ def _sd_of(dataset: Dataset, column: int) -> tuple[str, str]:
 
 def _sd(model: LatentVariableModel, dataset: Dataset, latent: FloatArray, ask: Ask) -> FloatArray:
     """Predictive sd at latent points [n, Q], [n]."""
-    standard = Standardiser.fit(dataset.X, list(dataset.feature_names))
+    standard = model.standardiser_
     if ask.column is None:
         columns, scale = np.flatnonzero(~standard.constant), standard.scale[~standard.constant]
     else:
@@ -292,7 +320,7 @@ def reconstruct(
         UnsupportedError: the model cannot decode.
     """
     predicted = model.decode([latent])
-    standard = Standardiser.fit(dataset.X, list(dataset.feature_names))
+    standard = model.standardiser_
     columns = label_columns(model)
     found = model.decode_labels([latent]) if columns else None
     mean, sd = predicted.mean[0], np.sqrt(predicted.variance[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app import chart, services
+from app import looking, services
 from app.fitting import TITLE
 from app.opened import Opened
 from app.words import count, markdown, shortened
@@ -56,7 +56,7 @@ def _ranked(opened: Opened) -> None:
             f"Looked at: {count(len(found.rows), 'row')} of {count(len(dataset), 'row')}, evenly "
             "spaced."
         )
-    chart.row_table(
+    looking.row_table(
         opened,
         frame,
         rows,

@@ -10,7 +10,7 @@ from app import state
 
 __all__ = ["ICONS", "PAGES", "TITLES", "PageName", "go", "link"]
 
-PageName = Literal["data", "fit", "latent", "new_rows", "impute", "compare", "runs"]
+PageName = Literal["data", "fit", "latent", "new_rows", "impute", "compare", "generate", "runs"]
 
 #: The script of each page, beside main.py, in the order of the navigation.
 PAGES: dict[PageName, str] = {
@@ -20,6 +20,7 @@ PAGES: dict[PageName, str] = {
     "new_rows": "views/new_rows.py",
     "impute": "views/impute.py",
     "compare": "views/compare.py",
+    "generate": "views/generate.py",
     "runs": "views/runs.py",
 }
 
@@ -31,6 +32,7 @@ TITLES: dict[PageName, str] = {
     "new_rows": "New rows",
     "impute": "Missing cells",
     "compare": "Compare",
+    "generate": "Generate",
     "runs": "Runs",
 }
 
@@ -42,6 +44,7 @@ ICONS: dict[PageName, str] = {
     "new_rows": ":material/add_location_alt:",
     "impute": ":material/format_color_fill:",
     "compare": ":material/compare:",
+    "generate": ":material/auto_awesome_motion:",
     "runs": ":material/history:",
 }
 

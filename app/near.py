@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app import chart, services, state
+from app import looking, services, state
 from app.neighbours import Near
 from app.opened import Opened
 from app.words import count, markdown, number, shortened
@@ -57,7 +57,7 @@ def _listed(opened: Opened, row: int, near: Near, where: str) -> None:
         frame[_free(frame, shortened(name, 24))] = [
             "(missing)" if label is None else shortened(label, 24) for label in labels[near.rows]
         ]
-    chart.row_table(
+    looking.row_table(
         opened,
         frame,
         near.rows,

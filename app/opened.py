@@ -25,11 +25,13 @@ class Opened:
         run: its id.
         model: the fitted model.
         dataset: the rows that it was fitted to, in the order of its map.
+        page: the page whose widgets it keys.
     """
 
     run: str
     model: LatentVariableModel
     dataset: Dataset
+    page: str = "latent"
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -43,7 +45,7 @@ class Opened:
 
     def key(self, name: str) -> str:
         """Key of a widget of this run's map."""
-        return state.widget("latent", self.run, name)
+        return state.widget(self.page, self.run, name)
 
     def selected(self) -> NDArray[np.bool_] | None:
         """Which of all fitted rows are selected, [N]; None without a selection."""

@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
-from app import chart, figures, services, state
+from app import figures, looking, services, state
 from app.apart import Apart, Ranking
 from app.lying import SEED, Lying
 from app.opened import Opened
@@ -46,7 +46,7 @@ def selection(opened: Opened) -> None:
         key=opened.key,
         clear=partial(state.set_selection, opened.run, None),
         lying=_lying(opened, made),
-        look=partial(chart.look_at, opened),
+        look=partial(looking.look_at, opened),
     )
 
 
@@ -116,14 +116,8 @@ def _table(
         return
     # Keyed on its rows: the cell that was clicked belongs to them.
     key = f"{key} {hash(rows.tobytes())}"
-    take = partial(_look, rows, key, look)
+    take = partial(looking.clicked, rows, key, look)
     st.dataframe(frame, key=key, on_select=take, selection_mode="single-cell", **alike)
-
-
-def _look(rows: NDArray[np.intp], key: str, look: Callable[[int], None]) -> None:
-    cells = state.value(key).selection.cells
-    if cells:
-        look(int(rows[cells[0][0]]))
 
 
 def _listing(

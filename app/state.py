@@ -54,10 +54,12 @@ __all__ = [
     "set_roles",
     "set_selection",
     "set_shown",
+    "set_spot",
     "set_types",
     "set_value",
     "shown",
     "source",
+    "spots",
     "sync_address",
     "types",
     "undo_selection",
@@ -87,6 +89,7 @@ _BEFORE = "latent.selections_before"
 _SHOWN = "latent.shown"
 _NEW_TABLE = "new_rows.table"
 _PLACING = "new_rows.placing"
+_SPOTS = "generate.spots"
 _CHOSEN = "runs.chosen"
 _COMPARED = "compare.runs"
 _COMPARED_REGION = "compare.region"
@@ -431,6 +434,20 @@ def set_placing(run: str, placing: str | None) -> None:
         st.query_params.pop(_QUERY_PLACING, None)
     else:
         st.query_params[_QUERY_PLACING] = placing
+
+
+# ---- the generate page: one memory per run ---------------------------------------------------
+
+
+def spots(run: str) -> dict[str, tuple[float, ...]]:
+    """Places of the map that were kept, all their coordinates, by their letters."""
+    memory: dict[str, dict[str, tuple[float, ...]]] = _get(_SPOTS) or {}
+    return memory.get(run, {})
+
+
+def set_spot(run: str, letter: str, latent: tuple[float, ...]) -> None:
+    """Keep a place of the map."""
+    st.session_state[_SPOTS] = {run: {**spots(run), letter: latent}}
 
 
 # ---- the runs page ---------------------------------------------------------------------------

@@ -1,83 +1,43 @@
 """LatentVariableModel: the scikit-learn estimator that every model is.
 
-The base class owns the public door: it checks parameters and data, standardises, sets constant
-columns aside, encodes labels, converts between NumPy in the data's units and torch in standardised
-units, saves and loads. A model supplies the mathematics through the hooks named ``_fit``,
-``_posterior``, ``_decode``, ``_get_state`` and ``_set_state``.
+The base class owns the public door: it standardises, sets constant columns aside, encodes labels,
+converts between NumPy in the data's units and torch in standardised units, saves and loads; what it
+is handed is checked in ``checks``. A model supplies the mathematics through the hooks named
+``_fit``, ``_posterior``, ``_decode``, ``_get_state`` and ``_set_state``.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from lvmcore import persistence
-from lvmcore.blocks import blocks, find_cells
+from lvmcore.blocks import blocks
 from lvmcore.checkpoint import Checkpoint
-from lvmcore.errors import ConfigError, DataError, UnsupportedError
-from lvmcore.labels import ClassLabels, encode_columns, names_of_columns
+from lvmcore.checks import Capabilities, CheckedEstimator, package_version, to_numpy
+from lvmcore.errors import ConfigError, UnsupportedError
+from lvmcore.geometry import LatentPath, shortest, straight
+from lvmcore.labels import ClassLabels
 from lvmcore.parameters import Parameter, check_settings, is_array, parameters_of
 from lvmcore.results import Callback, FitStep, LabelPredictive, Posterior, Predictive
-from lvmcore.rows import HeldRows, TableRows
+from lvmcore.rows import TableRows
 from lvmcore.standardise import Standardiser
-from lvmcore.streamed import StreamedRows, check_file, names_in
 from lvmcore.training import Outcome
 
-__all__ = ["Capabilities", "LatentVariableModel", "package_version"]
+__all__ = ["Capabilities", "LatentVariableModel", "Problem"]
 
 FloatArray = NDArray[np.float64]
-
-# Share of missing cells from which on a fit says how little it went by.
-MOST_MISSING = 0.8
-
-
-@dataclass(frozen=True)
-class Capabilities:
-    """What a model supports; asking for the rest raises UnsupportedError.
-
-    Attributes:
-        labels: whether ``fit`` uses class labels: not at all, or needs some.
-        several_labels: the fit takes several label columns at once.
-        missing_labels: rows without a label may take part in the fit.
-        missing_cells: NaN cells may take part in the fit, and ``impute`` fills them.
-        new_rows: rows that were not in the fit can be placed on the map.
-        decoding: any point of the latent space can be turned back into a row.
-        sampling: new rows can be drawn.
-        uncertainty: latent positions carry a variance.
-        bound: the fit maximises a likelihood or a bound on it, so there is a curve to watch.
-        steps: the fit reports its steps while it runs, so that a callback can stop it.
-        amortised: a network places rows by their columns alone, those of the fit too.
-        streams: the fit reads a memory-mapped table some rows at a time and never holds all of it;
-            other models load it.
-    """
-
-    labels: Literal["none", "required"] = "none"
-    several_labels: bool = False
-    missing_labels: bool = False
-    missing_cells: bool = False
-    new_rows: bool = True
-    decoding: bool = True
-    sampling: bool = False
-    uncertainty: bool = False
-    bound: bool = False
-    steps: bool = True
-    amortised: bool = False
-    streams: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,33 +76,20 @@ def _has_density(model: Any) -> bool:
     return bool(model.capabilities.bound)
 
 
-class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CheckedEstimator, ABC):
     """Base of every model: see the module's docstring and lvmcore/README.md."""
 
-    key: ClassVar[str]
     title: ClassVar[str]
     summary: ClassVar[str]
     paper: ClassVar[str]
     order: ClassVar[int]  # place in menus, smallest first
-    capabilities: ClassVar[Capabilities]
     quick_to_load: ClassVar[bool] = True  # False: its library costs seconds to import
 
-    n_components: int | None
-    device: str
-    dtype: str
-    random_state: int | None
-
-    embedding_: Posterior
     elbo_: float
     history_: tuple[FitStep, ...]
     relevance_: dict[str, FloatArray]
     inducing_inputs_: dict[str, FloatArray]
     converged_: bool
-    notes_: tuple[str, ...]
-    label_names_: tuple[str, ...]
-    classes_: Any  # the classes, [C]; a list of them, one a label column, where there are several
-
-    _labels: tuple[ClassLabels, ...]
 
     @classmethod
     def parameters(cls) -> tuple[Parameter, ...]:
@@ -253,6 +200,12 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Latent means of rows, labels unused, [N, Q]."""
         return self.posterior(X).mean
 
+    @property
+    def standardiser_(self) -> Standardiser:
+        """Means and sds of the columns that the fit was standardised by, in the data's units."""
+        check_is_fitted(self)
+        return self._standardiser
+
     def decode(self, latent: ArrayLike) -> Predictive:
         """Predict the columns at points of the latent space.
 
@@ -315,6 +268,64 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 part[rows] = np.where(gaps[rows], found, part[rows])
         return filled
 
+    def latent_metric(self, latent: ArrayLike) -> FloatArray:
+        """How fast the columns change around points of the latent space.
+
+        G(x) = Σ_d E[∂f_d/∂x ∂f_d/∂xᵀ] over the columns that vary, in units of their sd: a small
+        step δ changes them by √(δᵀ G δ) in root mean square; √det G is the magnification factor.
+
+        Args:
+            latent: points, [n, Q].
+
+        Returns:
+            The expected metric, [n, Q, Q].
+
+        Raises:
+            DataError: ``latent`` has another number of dimensions than the model.
+            UnsupportedError: the model cannot decode.
+        """
+        self._require("decoding", "turn latent points back into rows, so its map has no metric")
+        points = self._check_latent(latent)
+        with torch.no_grad():
+            parts = [to_numpy(self._metric(self._to_tensor(block))) for block in blocks(points)]
+        return np.concatenate(parts)
+
+    def latent_path(
+        self,
+        start: ArrayLike,
+        end: ArrayLike,
+        *,
+        along: Literal["data", "line"] = "data",
+        points: int = 33,
+    ) -> LatentPath:
+        """A curve from one latent point to another.
+
+        Args:
+            start: [Q].
+            end: [Q].
+            along: "data" for the shortest way under ``latent_metric`` that keeps to ground as well
+                known as where the rows lie; "line" for the straight line.
+            points: how many to return, at least 2.
+
+        Returns:
+            Points along it, [points, Q], and the length from the start to each of them.
+
+        Raises:
+            ConfigError: too few points, or no such kind of way.
+            DataError: a point has another number of dimensions than the model.
+            UnsupportedError: the model cannot decode.
+        """
+        self._require("decoding", "turn latent points back into rows, so its map has no metric")
+        if points < 2:
+            raise ConfigError(f"points={points!r} cannot be used: a way has at least 2, its ends.")
+        if along not in ("data", "line"):
+            raise ConfigError(f'along={along!r} cannot be used: choose "data" or "line".')
+        a, b = (self._to_tensor(self._check_latent([np.ravel(x)])[0]) for x in (start, end))
+        if along == "line":
+            return straight(self._metric, a, b, points)
+        rows = self._to_tensor(self.embedding_.mean)
+        return shortest(self._metric, a, b, rows, points=points, doubt=self._doubt)
+
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
         """Mean of ``decode`` at latent points X [N, Q], in the data's units, [N, D]."""
         return self.decode(X).mean
@@ -342,28 +353,46 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             found.append(LabelPredictive(*three))
         return found[0] if len(found) == 1 else found
 
-    def sample(self, n: int, *, label: Any = None, random_state: int | None = None) -> FloatArray:
+    def sample(
+        self,
+        n: int,
+        *,
+        label: Any = None,
+        rows: ArrayLike | None = None,
+        random_state: int | None = None,
+    ) -> FloatArray:
         """Draw rows from the fitted model, noise included.
 
         Args:
             n: how many.
             label: draw from this class only (label-aware models); where the fit took several label
                 columns, a class for some of them: ``{"species": "Adelie", "sex": "female"}``.
+            rows: draw from where these rows of the fit lie, given by their positions (for models
+                without sampling too, as long as they decode).
             random_state: seed; None draws anew each time.
 
         Returns:
             Rows in the data's units, [n, D].
 
         Raises:
-            ConfigError: ``n`` is not positive, or ``label`` is no class of the model.
+            ConfigError: ``n`` is not positive, ``label`` is no class of the model, ``rows`` names
+                no row of the fit, or both are given.
             UnsupportedError: the model cannot draw rows, or knows no labels.
         """
-        self._require("sampling", "draw new rows")
+        self._require("sampling" if rows is None else "decoding", "draw new rows")
         check_is_fitted(self)
         if n < 1:
             raise ConfigError(f"n={n!r} cannot be used: expected at least 1 row to draw.")
         rng = np.random.default_rng(random_state)
-        predicted = self.decode(self._sample_latent(n, label, rng))
+        if rows is None:
+            latent = self._sample_latent(n, label, rng)
+        elif label is None:
+            latent = self.embedding_.draw(n, rng, self._check_positions(rows))
+        else:
+            raise ConfigError(
+                "label and rows cannot both be given: they are two places to draw from."
+            )
+        predicted = self.decode(latent)
         return predicted.mean + np.sqrt(predicted.variance) * rng.standard_normal(
             predicted.mean.shape
         )
@@ -463,6 +492,14 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Mean, variance with noise, noise variance, [N, D] each, standardised."""
 
+    def _metric(self, X: Tensor) -> Tensor:
+        """Σ_d E[∂f_d ∂f_dᵀ] of the standardised columns at X [N, Q], [N, Q, Q]; differentiable."""
+        raise NotImplementedError
+
+    def _doubt(self, X: Tensor) -> Tensor:
+        """How little the model knows of points [N, Q], 0 to 1, [N]; differentiable."""
+        return X.new_zeros(len(X))
+
     @abstractmethod
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Own fitted state: arrays, and facts that JSON can hold."""
@@ -498,196 +535,6 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self._require_labels()
         return rng.standard_normal((n, self.embedding_.mean.shape[1]))
 
-    # ---- checks --------------------------------------------------------------------------------
-
-    def _require(self, capability: str, doing: str) -> None:
-        if not getattr(self.capabilities, capability):
-            raise UnsupportedError(f"{type(self).__name__} cannot {doing}.")
-
-    def _require_labels(self) -> None:
-        if self.capabilities.labels == "none":
-            raise UnsupportedError(f"{type(self).__name__} knows no labels. LDGD learns from them.")
-        check_is_fitted(self)
-
-    def _check_rows(self, X: ArrayLike, *, reset: bool) -> NDArray[Any]:
-        """Rows in the data's units, float64; those of a memory map as they lie on disk."""
-        fewest = 2 if reset else 1
-        check_file(X)
-        if getattr(getattr(X, "dtype", None), "kind", None) in {"m", "M"}:
-            raise DataError(
-                "X holds dates or times, and a model learns from numbers: turn them into numbers "
-                "first, such as days since the first."
-            )
-        try:
-            if isinstance(X, np.memmap):
-                data = self._check_map(X, reset=reset, fewest=fewest)
-            else:
-                data = validate_data(
-                    self,
-                    X,
-                    reset=reset,
-                    dtype=np.float64,
-                    ensure_all_finite=False,
-                    ensure_min_samples=fewest,
-                )
-        except ValueError as error:
-            raise DataError(str(error)) from error
-        self._check_cells(data)
-        return np.asarray(data)
-
-    def _check_map(self, X: np.memmap[Any, Any], *, reset: bool, fewest: int) -> NDArray[Any]:
-        data = check_array(
-            X, ensure_all_finite=False, ensure_min_samples=fewest, estimator=self, input_name="X"
-        )
-        names = names_in(X)
-        header = data if names is None else pd.DataFrame(columns=list(names))
-        validate_data(self, header, reset=reset, skip_check_array=True)
-        return np.asarray(data)
-
-    def _check_cells(self, data: NDArray[Any]) -> None:
-        infinite, missing = find_cells(data, np.isinf, np.isnan)
-        for found, what in (
-            (infinite, "an infinite value (inf)"),
-            (missing, "a missing value (NaN)"),
-        ):
-            if not found.count or (found is missing and self.capabilities.missing_cells):
-                continue
-            raise DataError(
-                f"X contains {what}: {found.count} of its cells, the first in row {found.row + 1}, "
-                f"column {self._column_names()[found.column]}. {type(self).__name__} needs every "
-                "cell: leave such rows or columns out, or fill them first."
-            )
-
-    def _table(self, data: NDArray[Any], *, stays: bool) -> TableRows:
-        """Rows as a fit takes them: held in memory, or read on demand if they may stay on disk."""
-        complete = self._note_gaps(data)
-        if stays and self.capabilities.streams:
-            like = self._to_tensor(np.zeros((0, 1)))
-            return StreamedRows(data, self._standardiser, like, complete=complete)
-        Y = self._standardiser.transform(data)
-        if complete:
-            return HeldRows(self._to_tensor(Y))
-        observed = ~np.isnan(Y)
-        mask = torch.as_tensor(observed).to(self._torch_device())
-        return HeldRows(self._to_tensor(np.nan_to_num(Y, nan=0.0)), mask)
-
-    def _note_gaps(self, data: NDArray[Any]) -> bool:
-        """Whether no cell is missing in the columns that vary, with notes on those that are."""
-        keep = ~self._standardiser.constant
-        width = int(keep.sum())
-        counts = np.concatenate([(~np.isnan(rows[:, keep])).sum(axis=1) for rows in blocks(data)])
-        size = width * len(counts)
-        gaps = size - int(counts.sum())
-        if not gaps:
-            return True
-        incomplete = int((counts < width).sum())
-        self._note(
-            f"{gaps:,} of the {size:,} cells {'is' if gaps == 1 else 'are'} missing, in "
-            f"{incomplete:,} of {len(counts):,} rows: the fit goes by the others."
-        )
-        empty = int((counts == 0).sum())
-        if empty:
-            rows = "1 row has no" if empty == 1 else f"{empty:,} rows have no"
-            self._note(f"{rows} cell to go by: the prior, mean 0 and sd 1, is their place.")
-        share = gaps / size
-        if share >= MOST_MISSING:
-            few = float(np.median(counts))
-            self._note(
-                f"{share:.0%} of the cells are missing: half of the rows have at most {few:g} "
-                f"cells of {width} to go by, so take the map with care."
-            )
-        return False
-
-    def _check_labels(self, y: Any, n_rows: int) -> tuple[ClassLabels, ...]:
-        if self.capabilities.labels == "none":
-            return ()
-        labels = encode_columns(y, n_rows)
-        if len(labels) > 1 and not self.capabilities.several_labels:
-            raise UnsupportedError(
-                f"{type(self).__name__} learns from one label column, and y has {len(labels)}: "
-                "choose one of them, or LDGD or FastLDGD, which learn from several."
-            )
-        if (labels[0].codes < 0).any() and not self.capabilities.missing_labels:
-            raise DataError(f"{type(self).__name__} needs a label for every row.")
-        return labels
-
-    def _know(self, labels: tuple[ClassLabels, ...]) -> None:
-        """Take over label columns."""
-        self._labels = labels
-        self.label_names_ = tuple(column.name for column in labels)
-        classes = [column.classes for column in labels]
-        self.classes_ = classes[0] if len(classes) == 1 else classes
-
-    def _by_path(self, found: dict[str, FloatArray]) -> dict[str, FloatArray]:
-        """Arrays by path, those to labels in the order of the label columns: a file has its own."""
-        to_labels = names_of_columns("labels", getattr(self, "_labels", ()))
-        last = {path: found[path] for path in to_labels if path in found}
-        return {path: found[path] for path in found if path not in last} | last
-
-    def _known_labels(self) -> Any:
-        """The label columns as JSON can hold them: one alone, several in a list."""
-        if not hasattr(self, "_labels"):
-            return None
-        stored = [column.to_json() for column in self._labels]
-        return stored[0] if len(stored) == 1 else stored
-
-    def _check_latent(self, latent: ArrayLike) -> FloatArray:
-        check_is_fitted(self)
-        points = np.atleast_2d(np.asarray(latent, dtype=np.float64))
-        expected = self.embedding_.mean.shape[1]
-        if points.ndim != 2 or points.shape[1] != expected or not np.isfinite(points).all():
-            raise DataError(
-                f"Latent points of shape {np.shape(latent)} cannot be decoded: expected finite "
-                f"numbers of shape [n, {expected}]."
-            )
-        return points
-
-    def _decide_components(self, shape: tuple[int, ...]) -> int:
-        n_rows, n_columns = shape
-        usable = int((~self._standardiser.constant).sum())
-        if self.n_components is None:
-            return max(1, min(10, usable, n_rows - 1))
-        if self.n_components > n_columns or self.n_components > n_rows:
-            raise ConfigError(
-                f"n_components={self.n_components} is more than the table can carry: it has "
-                f"{n_rows} rows and {n_columns} columns. Choose at most "
-                f"{min(n_rows, n_columns)}."
-            )
-        if self.n_components > usable:
-            self._note(
-                f"n_components reduced from {self.n_components} to {usable}: the other columns "
-                "are constant."
-            )
-        return min(self.n_components, usable)
-
-    # ---- small helpers -------------------------------------------------------------------------
-
-    def _column_names(self) -> list[str]:
-        if hasattr(self, "feature_names_in_"):
-            return [str(name) for name in self.feature_names_in_]
-        return [str(i + 1) for i in range(self.n_features_in_)]
-
-    def _note(self, text: str) -> None:
-        if text not in self.notes_:
-            self.notes_ = (*self.notes_, text)
-
-    def _seed(self) -> int:
-        if self.random_state is None:
-            return int(np.random.SeedSequence().generate_state(1)[0])
-        return int(self.random_state)
-
-    def _fingerprint(self, data: NDArray[Any], labels: tuple[ClassLabels, ...]) -> str:
-        """Of everything that decides the course of a fit: model, settings, version, data."""
-        facts = [self.key, package_version(), self.get_params(deep=False), data.shape]
-        digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_told).encode())
-        for rows in blocks(data):
-            digest.update(np.ascontiguousarray(rows, dtype=np.float64).tobytes())
-        for column in labels:
-            digest.update(np.asarray(column.codes).tobytes())
-            if len(labels) > 1:
-                digest.update(column.name.encode())
-        return digest.hexdigest()
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.capabilities.missing_cells
@@ -698,40 +545,5 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _n_features_out(self) -> int:
         return int(self.embedding_.mean.shape[1])
 
-    def _torch_device(self) -> torch.device:
-        name = self.device
-        if name == "auto":
-            name = "cuda" if torch.cuda.is_available() else "cpu"
-        if name.startswith("cuda") and not torch.cuda.is_available():
-            raise ConfigError(
-                "device='cuda' cannot be used: torch sees no GPU. Choose cpu or auto."
-            )
-        return torch.device(name)
-
-    def _to_tensor(self, array: NDArray[Any]) -> Tensor:
-        return torch.as_tensor(
-            np.ascontiguousarray(array),
-            dtype=getattr(torch, self.dtype),
-            device=self._torch_device(),
-        )
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "elbo_")
-
-
-def to_numpy(tensor: Tensor) -> FloatArray:
-    """A tensor as a float64 NumPy array."""
-    return np.asarray(tensor.detach().cpu().numpy(), dtype=np.float64)
-
-
-def _told(value: Any) -> Any:
-    """What a setting is, for JSON: an array with all its numbers."""
-    return np.asarray(value).tolist() if is_array(value) else str(value)
-
-
-def package_version() -> str:
-    """The installed version of latentboard, or "0" from a source tree that is not installed."""
-    try:
-        return version("latentboard")
-    except PackageNotFoundError:
-        return "0"

@@ -67,6 +67,32 @@ class DataDecoder:
         return list(zip(self.basis, torch.split(order, sizes), strict=True))
 
     @cached_property
+    def _spread(self) -> Tensor:
+        """P with Σ_d Var f_d(x) = D k(x, x) − k(x, Z) P k(Z, x), [M, M]."""
+        spread = self.basis.new_zeros(self.basis.shape[-2:])
+        for basis, columns in self._bases():
+            spread = spread + (basis * self.shrinkage[:, columns].sum(1)) @ basis.T
+        return spread
+
+    def metric(self, X: Tensor) -> Tensor:
+        """G(x) = Σ_d E[∂f_d ∂f_dᵀ] at points X [N, Q], [N, Q, Q].
+
+        With J = ∂k(x, Z)/∂x [Q, M], the mean slopes J W and the covariance of the slopes of f_d,
+        diag(v/ℓ²) − J T diag(s_d) Tᵀ Jᵀ: G = J (W Wᵀ − P) Jᵀ + D diag(v/ℓ²).
+        """
+        square, D = self.kernel.lengthscales.square(), self.weights.shape[1]
+        away = (X[:, None, :] - self.Z) / square
+        J = -self.kernel(X, self.Z)[:, None, :] * away.transpose(1, 2)
+        moment = self.weights @ self.weights.T - self._spread
+        return (J @ moment) @ J.transpose(1, 2) + torch.diag(D * self.kernel.variance / square)
+
+    def doubt(self, X: Tensor) -> Tensor:
+        """Mean of Var f_d(x)/v over columns, the share of the prior's variance left, [N]."""
+        K = self.kernel(X, self.Z)
+        known = ((K @ self._spread) * K).sum(1) / self.weights.shape[1]
+        return (1 - known / self.kernel.variance).clamp(0, 1)
+
+    @cached_property
     def _second_moment(self) -> Tensor:
         """S with Σ_d E f_d²/σ_d² = Σ_d k/σ_d² + tr[psi2_n S], [M, M]."""
         moment = (self.weights / self.noise) @ self.weights.T

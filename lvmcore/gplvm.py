@@ -14,8 +14,9 @@ from scipy.stats import norm, qmc
 from sklearn.cluster import kmeans_plusplus
 from torch import Tensor
 
-from lvmcore.base import LatentVariableModel, Problem, to_numpy
+from lvmcore.base import LatentVariableModel, Problem
 from lvmcore.cells import ObservedCells
+from lvmcore.checks import to_numpy
 from lvmcore.decoding import DataDecoder
 from lvmcore.errors import NumericalError
 from lvmcore.inference import infer_rows
@@ -109,6 +110,12 @@ class GPLatentVariableModel(LatentVariableModel):
             mean, variance = self._decoder.predict(X)
             noise = self._decoder.noise.expand_as(mean)
             return mean, variance + noise, noise
+
+    def _metric(self, X: Tensor) -> Tensor:
+        return self._decoder.metric(X)
+
+    def _doubt(self, X: Tensor) -> Tensor:
+        return self._decoder.doubt(X)
 
     def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Moments of y = f(x) + ε, the sd widened by ``interval_scale_``."""

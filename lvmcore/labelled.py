@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from torch import Tensor
 
-from lvmcore.base import to_numpy
+from lvmcore.checks import to_numpy
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.gplvm import GPLatentVariableModel, standard_draws
 from lvmcore.labels import ClassLabels, Weighting, names_of_columns
@@ -128,7 +128,7 @@ class LabelledMap(ClassifierMixin, GPLatentVariableModel):
             raise ConfigError(
                 f"label={label!r}: no row of the fit is of all these classes at once."
             )
-        return draw_among(self.embedding_, rows, n, rng)
+        return self.embedding_.draw(n, rng, np.flatnonzero(rows))
 
     def _of_columns(self, label: Any) -> dict[int, Any]:
         """The class wanted of some of the label columns, by their positions."""
@@ -208,15 +208,6 @@ def position_of_class(classes: NDArray[Any], label: Any) -> int:
     return int(found[0])
 
 
-def draw_among(
-    embedding: Posterior, wanted: NDArray[np.bool_], n: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Latent points from the mixture of the posteriors of some rows, [n, Q]."""
-    rows = rng.choice(np.flatnonzero(wanted), size=n)
-    mean, variance = embedding.mean[rows], embedding.variance[rows]
-    return np.asarray(mean + np.sqrt(variance) * rng.standard_normal(mean.shape))
-
-
 def draw_of_class(
     embedding: Posterior,
     codes: NDArray[np.int64],
@@ -230,4 +221,4 @@ def draw_of_class(
     Raises:
         ConfigError: ``label`` is no class of the model.
     """
-    return draw_among(embedding, codes == position_of_class(classes, label), n, rng)
+    return embedding.draw(n, rng, np.flatnonzero(codes == position_of_class(classes, label)))

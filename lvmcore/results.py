@@ -23,6 +23,21 @@ class Posterior:
     mean: NDArray[np.float64]
     variance: NDArray[np.float64]
 
+    def draw(
+        self, n: int, rng: np.random.Generator, rows: NDArray[np.intp] | None = None
+    ) -> NDArray[np.float64]:
+        """Latent points from the mixture of the rows' Gaussians, [n, Q].
+
+        Args:
+            n: how many.
+            rng: the source of randomness.
+            rows: positions of the rows to draw from, each as likely as the others; None for all.
+        """
+        among = np.arange(len(self.mean)) if rows is None else rows
+        chosen = rng.choice(among, size=n)
+        mean, variance = self.mean[chosen], self.variance[chosen]
+        return np.asarray(mean + np.sqrt(variance) * rng.standard_normal(mean.shape))
+
 
 @dataclass(frozen=True)
 class Predictive:

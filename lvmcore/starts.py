@@ -10,7 +10,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from lvmcore.base import Problem, to_numpy
+from lvmcore.base import Problem
+from lvmcore.checks import to_numpy
 from lvmcore.errors import ConfigError
 from lvmcore.parameters import is_array
 from lvmcore.principal import LinearGaussian, fit_linear_gaussian

@@ -4,11 +4,12 @@ from app.figures.cells import missing_figure, profile_figure
 from app.figures.comparison import side_figure
 from app.figures.hidden import Hidden, hidden_figure
 from app.figures.latent_map import ELLIPSE_SD, GROUND, axis_title, evenly, map_figure
-from app.figures.legend import legend
+from app.figures.legend import ground, legend
 from app.figures.pairs import pairs_figure
 from app.figures.panels import image_figure, reconstruction_figure, relevance_figure
 from app.figures.placed import NewLayer, placed_figure
 from app.figures.rows import Rows
+from app.figures.sequence import curves_figure, strip_figure
 from app.figures.theme import escape, ink, template, veil
 
 __all__ = [
@@ -18,8 +19,10 @@ __all__ = [
     "NewLayer",
     "Rows",
     "axis_title",
+    "curves_figure",
     "escape",
     "evenly",
+    "ground",
     "hidden_figure",
     "image_figure",
     "ink",
@@ -32,6 +35,7 @@ __all__ = [
     "reconstruction_figure",
     "relevance_figure",
     "side_figure",
+    "strip_figure",
     "template",
     "veil",
 ]

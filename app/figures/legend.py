@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from app.colouring import MISSING, OTHER, Colouring, Numbers
-from app.figures.theme import category, escape, ink
+from app.exploring import Grid
+from app.figures.theme import category, escape, ink, ramp
 from app.words import number, shortened
 
-__all__ = ["legend"]
+__all__ = ["ground", "legend"]
 
 _GLYPHS = {"circle": "●", "diamond": "◆", "square": "■", "triangle-up": "▲"}
 #: Five colours of Viridis, from low to high.
@@ -39,6 +40,25 @@ def legend(look: Colouring, *, dark: bool) -> str:
     if (look.codes == MISSING).any():
         entries.append(_entry("○", grey, "(missing)"))
     return f'<div class="legend">{title}{"".join(entries)}</div>'
+
+
+def ground(grid: Grid, *, dark: bool) -> str:
+    """What the colours of a heatmap mean, for a map drawn by hand; empty where it is flat.
+
+    Args:
+        grid: the heatmap.
+        dark: whether the page is dark.
+    """
+    if grid.flat:
+        return ""
+    low, high = grid.limits or (float(grid.value.min()), float(grid.value.max()))
+    colours = ",".join(ramp(sure_is_low=grid.sure_is_low, dark=dark))
+    bar = f'<b style="background:linear-gradient(90deg,{colours})"></b>'
+    title = f"behind: {grid.title} ({grid.unit})"
+    return (
+        f'<div class="legend"><span class="title">{escape(title)}</span>'
+        f"<span>{number(low, 3)}</span>{bar}<span>{number(high, 3)}</span></div>"
+    )
 
 
 def _entry(glyph: str, colour: str, name: str) -> str:

@@ -26,6 +26,7 @@ __all__ = [
     "classes",
     "embedding_csv",
     "embedding_parquet",
+    "far_away",
     "fitted_dataset",
     "forget",
     "heatmap",
@@ -160,6 +161,17 @@ def _heatmap(home: str | None, run: str, attempt: int, ask: Ask) -> Grid:
     from app import exploring
 
     return exploring.heatmap(_model(home, run, attempt), _fitted(home, run), ask)
+
+
+def far_away(run: str, ask: Ask) -> float | None:
+    """The magnification of a run's map far from all rows; None where it has no such value.
+
+    Raises:
+        DataError: the run has no model.
+    """
+    from app import exploring
+
+    return exploring.far_away(model(run), ask)
 
 
 def reconstruction(run: str, latent: tuple[float, ...]) -> Reconstruction:

@@ -12,7 +12,7 @@ import numpy as np
 import sklearn
 import torch
 
-from lvmcore.base import package_version
+from lvmcore.checks import package_version
 
 __all__ = ["describe", "matrix_product_seconds"]
 

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from lvmcore.base import Capabilities, Problem, to_numpy
+from lvmcore.base import Capabilities, Problem
+from lvmcore.checks import to_numpy
 from lvmcore.gplvm import (
     LONG_TABLE,
     START_VARIANCE,

@@ -14,8 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from torch import Tensor
 
-from lvmcore.base import Capabilities, LatentVariableModel, Problem, to_numpy
+from lvmcore.base import Capabilities, LatentVariableModel, Problem
+from lvmcore.checks import to_numpy
 from lvmcore.errors import DataError
+from lvmcore.geometry import constant_metric
 from lvmcore.parameters import Advanced, Components, Device, Doc, Dtype, Range, Seed
 from lvmcore.results import FitStep, Posterior
 from lvmcore.training import Outcome, report_once
@@ -133,6 +135,9 @@ class FactorAnalysis(LatentVariableModel):
         mean = X @ self._weights.T
         noise = self._noise.expand_as(mean)
         return mean, noise, noise
+
+    def _metric(self, X: Tensor) -> Tensor:
+        return constant_metric(self._weights, X)
 
     def _log_density(self, Y: Tensor) -> Tensor:
         """log N(y | 0, W Wᵀ + diag ψ), by the Woodbury identity."""

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lvmcore.base import Capabilities, Problem, to_numpy
+from lvmcore.base import Capabilities, Problem
 from lvmcore.batchfit import BatchFit
+from lvmcore.checks import to_numpy
 from lvmcore.gplvm import WIDE_TABLE, thinned
 from lvmcore.inference import refine_rows
 from lvmcore.labelled import LabelledMap

@@ -13,7 +13,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from lvmcore.base import Capabilities, LatentVariableModel, Problem, to_numpy
+from lvmcore.base import Capabilities, LatentVariableModel, Problem
+from lvmcore.checks import to_numpy
 from lvmcore.errors import DataError, NumericalError, UnsupportedError
 from lvmcore.gplvm import snapshot_of
 from lvmcore.parameters import Components, Device, Doc, Dtype, Range, Seed

@@ -12,7 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lvmcore.base import Capabilities, LatentVariableModel, Problem, to_numpy
+from lvmcore.base import Capabilities, LatentVariableModel, Problem
+from lvmcore.checks import to_numpy
+from lvmcore.geometry import constant_metric
 from lvmcore.parameters import Components, Device, Dtype, Seed
 from lvmcore.principal import LinearGaussian, LinearRows, fit_linear_gaussian
 from lvmcore.results import FitStep, Posterior
@@ -97,6 +99,9 @@ class PCA(_Components):
         mean = X @ self._weights.T
         noise = self._noise.expand_as(mean)
         return mean, noise, noise
+
+    def _metric(self, X: Tensor) -> Tensor:
+        return constant_metric(self._weights, X)
 
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         return {"weights": to_numpy(self._weights), "noise": to_numpy(self._noise)}, {}
@@ -202,6 +207,9 @@ class ProbabilisticPCA(_Components):
         mean = X @ self._linear.weights.T + self._linear.offset
         noise = torch.full_like(mean, self.noise_variance_)
         return mean, noise, noise
+
+    def _metric(self, X: Tensor) -> Tensor:
+        return constant_metric(self._linear.weights, X)
 
     def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Exact: W mean + μ, and Var y_d = w_dᵀ covariance w_d + σ²."""

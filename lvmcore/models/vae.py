@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from torch import Tensor
 
-from lvmcore.base import Capabilities, LatentVariableModel, Problem, to_numpy
+from lvmcore.base import Capabilities, LatentVariableModel, Problem
+from lvmcore.checks import to_numpy
 from lvmcore.gplvm import (
     START_NOISE,
     log_marginal,
@@ -160,6 +161,10 @@ class VAE(LatentVariableModel):
             mean = self._network(X)
             noise = self._noise.expand_as(mean)
             return mean, noise, noise
+
+    def _metric(self, X: Tensor) -> Tensor:
+        slopes = self._network.slopes(X)
+        return slopes @ slopes.transpose(1, 2)
 
     def _log_density(self, Y: Tensor) -> Tensor:
         def given(Y: Tensor, X: Tensor) -> Tensor:

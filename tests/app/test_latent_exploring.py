@@ -127,6 +127,18 @@ def test_few_cells_at_a_time_give_the_same_grid(
     np.testing.assert_allclose(heatmap(*gplvm, ASK).value, whole, rtol=1e-12)
 
 
+def test_the_magnification_is_that_of_the_displayed_dimensions(gplvm: Fitted) -> None:
+    model, _ = gplvm
+    grid = heatmap(*gplvm, Ask("magnification", (2, 0), (0.0, 0.6, 0.0), size=7))
+    G = model.latent_metric([[grid.y[i], 0.6, grid.x[j]] for i, j in ((1, 2), (6, 0))])
+    for (i, j), metric in zip(((1, 2), (6, 0)), G, strict=True):
+        block = metric[np.ix_([0, 2], [0, 2])]
+        assert grid.value[i, j] == pytest.approx(np.sqrt(np.linalg.det(block)))
+    line = heatmap(*gplvm, Ask("magnification", (1, None), (0.3, 0.0, 0.1), size=5))
+    at = [[0.3, x, 0.1] for x in line.x]
+    np.testing.assert_allclose(line.value[0], np.sqrt(model.latent_metric(at)[:, 1, 1]))
+
+
 @pytest.mark.parametrize(("i", "j"), [(0, 0), (6, 2), (3, 6)])
 def test_class_heatmaps_are_those_of_decode_labels(ldgd: Fitted, i: int, j: int) -> None:
     def value(kind: str, label: int | None = None) -> tuple[float, object]:

@@ -133,6 +133,7 @@ def test_a_run_with_labels_says_that_its_map_has_seen_them(
     ("behind", "title"),
     [
         ("predictive sd", "predictive sd, mean over columns"),
+        ("magnification", "magnification"),
         ("class probability", "probability of setosa"),
         ("class entropy", "entropy of the class probabilities"),
         ("class probability variance", "variance of the probability of setosa"),
@@ -145,6 +146,22 @@ def test_each_heatmap_is_drawn_with_its_name(
     box(page, "Behind").set_value(behind).run()
     assert not page.exception
     assert charts(page)[0]["data"][0]["colorbar"]["title"]["text"].startswith(title)
+
+
+def test_magnification_says_what_it_is_and_what_it_is_far_from_all_rows(
+    open_page: OpenPage, labelled: str
+) -> None:
+    page = open_page("latent", run=labelled)
+    box(page, "Behind").set_value("magnification").run()
+    assert not page.exception
+    said = texts(page)
+    assert "how far the columns move over a unit square of the map" in said
+    model = services.model(labelled)
+    x, y = (int(box(page, name).value) for name in ("Horizontal", "Vertical"))
+    decoder = model._decoder  # type: ignore[attr-defined]
+    slope = len(decoder.noise) * decoder.kernel.variance / decoder.kernel.lengthscales.square()
+    far = float((slope[x] * slope[y]).sqrt())
+    assert f"Far from all rows, where the model knows nothing, it is {number(far, 3)}." in said
 
 
 def test_nothing_behind_draws_no_heatmap(open_page: OpenPage, labelled: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from sklearn.metrics.pairwise import nan_euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
-from app import chart, services, state
+from app import chart, looking, services, state
 from app.neighbours import among_data, on_map, weights
 from app.opened import Opened
 from lvmcore import ProbabilisticPCA
@@ -94,5 +95,5 @@ def test_the_page_lists_both_and_a_click_looks_at_the_row(
     monkeypatch.setattr(chart, "mark", lambda run, point: looked.append(point.row))
     told = SimpleNamespace(selection=SimpleNamespace(cells=[(2, "row")]))
     monkeypatch.setattr(state, "value", lambda key: told)
-    chart._take_line(run, found.on_map.rows, "key")
+    looking.clicked(found.on_map.rows, "key", partial(looking.look_at, run))
     assert looked == [found.on_map.rows[2]]

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import selecting, services, state
+from app import looking, services, state
 from app.regions import Region
 from app.selections import Found, Selection, from_json, members, said, to_json
 from lvmcore.data import Dataset
@@ -198,9 +198,9 @@ def test_a_click_on_a_selected_row_looks_at_it(monkeypatch: pytest.MonkeyPatch) 
     looked: list[int] = []
     told = SimpleNamespace(selection=SimpleNamespace(cells=[(1, "alcohol")]))
     monkeypatch.setattr(state, "value", lambda key: told)
-    selecting._look(np.array([4, 9, 17]), "key", looked.append)
+    looking.clicked(np.array([4, 9, 17]), "key", looked.append)
     told.selection.cells = []
-    selecting._look(np.array([4, 9, 17]), "key", looked.append)
+    looking.clicked(np.array([4, 9, 17]), "key", looked.append)
     assert looked == [9]
 
 

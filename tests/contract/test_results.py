@@ -19,6 +19,25 @@ from tests.contract.small import (
 )
 
 
+@for_models(lambda model: model.capabilities.decoding)
+def test_rows_are_drawn_from_where_others_lie(key: str) -> None:
+    model = fitted(key)
+    drawn = model.sample(3000, rows=[4, 9], random_state=0)
+    np.testing.assert_array_equal(drawn, model.sample(3000, rows=[4, 9], random_state=0))
+    # The mean of the mixture of the two places, each decoded under its own uncertainty.
+    mean, sd = model.embedding_.mean[[4, 9]], np.sqrt(model.embedding_.variance[[4, 9]])
+    latent = mean[:, None] + sd[:, None] * np.random.default_rng(1).standard_normal((2, 2000, 2))
+    decoded = model.decode(latent.reshape(-1, 2))
+    expected = decoded.mean.mean(axis=0)
+    spread = np.sqrt((decoded.variance.mean(axis=0) + decoded.mean.var(axis=0)) / 3000)
+    assert (np.abs(drawn.mean(axis=0) - expected) < 6 * spread).all()
+    for wrong in ([], [30], [-1], [0.5]):
+        with pytest.raises(ConfigError, match="expected positions of rows"):
+            model.sample(3, rows=wrong)
+    with pytest.raises(ConfigError, match="cannot both be given"):
+        model.sample(3, rows=[0], label="class 0")
+
+
 @for_models()
 def test_says_what_it_is(key: str) -> None:
     model = MODELS[key]

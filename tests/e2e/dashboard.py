@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
-from playwright.sync_api import Error, Locator, Page, expect
+from playwright.sync_api import Error, Locator, Page, TimeoutError, expect
 
+from app.words import count
 from lvmcore.base import LatentVariableModel
 from lvmcore.runs import Store
 from tests.e2e.server import Server
@@ -123,6 +125,24 @@ class Dashboard:
         """The link that leads on to another page, by its whole name."""
         return self.page.get_by_test_id("stMain").get_by_role("link", name=name, exact=True)
 
+    def follow(self, name: str) -> None:
+        """Follow the link that leads on to another page.
+
+        A click is lost where the page is drawn anew between its two halves: the link is clicked
+        until the address is another.
+        """
+        before = urlsplit(self.page.url).path
+        for tries_left in reversed(range(8)):
+            expect(self.way(name)).to_be_visible(timeout=PATIENCE_MS)
+            self.settled()
+            self.way(name).click()
+            try:
+                self.page.wait_for_url(lambda url: urlsplit(url).path != before, timeout=8000)
+                break
+            except TimeoutError:
+                if not tries_left:
+                    raise
+
     def says(self, text: str | re.Pattern[str]) -> None:
         """Wait until the page says something."""
         shown = self.page.get_by_test_id("stMain").get_by_text(text).first
@@ -151,9 +171,15 @@ class Dashboard:
         self.page.locator('input[type="file"]').set_input_files(file)
 
     def sample(self, title: str) -> None:
-        """Pick a sample."""
+        """Pick a sample, by its title with its rows in brackets, and wait until it is there.
+
+        A change of page right after the choice would win over it.
+        """
         self.page.get_by_role("combobox", name="Or a sample").click()
         self.page.get_by_role("option", name=title).click()
+        rows = re.search(r"\((\d+) rows\)", title)
+        assert rows is not None, title
+        self.says(re.compile(rf"^{count(int(rows[1]), 'row')}, "))
 
     def choose_in_cell(self, row: int, x: int, what: str) -> None:
         """Choose in a cell of the table of columns.
@@ -183,8 +209,7 @@ class Dashboard:
 
     def to_fit(self) -> None:
         """Go from the data to the Fit page."""
-        self.settled()  # a button of the page before last is there until it is drawn anew
-        self.way("Fit a model").click()
+        self.follow("Fit a model")
         expect(self.button("Fit")).to_be_visible(timeout=PATIENCE_MS)
 
     # ---- the Fit page ------------------------------------------------------------------------
@@ -290,7 +315,7 @@ class Dashboard:
 
     def explore(self) -> None:
         """Go from a fit that has ended to its map."""
-        self.way("Explore the map").click(timeout=PATIENCE_MS)
+        self.follow("Explore the map")
         self.plot()
 
     # ---- the Latent page ---------------------------------------------------------------------
@@ -460,6 +485,31 @@ class Dashboard:
         with self.page.expect_download() as started:
             self.button(name).click()
         return Path(started.value.path()).read_bytes()
+
+    # ---- the Generate page -------------------------------------------------------------------
+
+    def cursor_map(self) -> Locator:
+        """The map of the Generate page, whose cursor follows the mouse."""
+        return self.page.get_by_role("application", name="Map of the rows with a cursor")
+
+    def cursor_at(self, otherwise: str = "") -> tuple[str, tuple[float, ...]]:
+        """What the page says of where the cursor is, once it says something else.
+
+        Args:
+            otherwise: what it said before.
+
+        Returns:
+            The words, and the two coordinates in them.
+        """
+        said: str = self.page.wait_for_function(
+            """(before) => [...document.querySelectorAll('[data-testid="stMain"] p')]
+                .map((one) => one.textContent)
+                .find((text) => /atent dimension .* at /.test(text) && text !== before)""",
+            arg=otherwise,
+            timeout=PATIENCE_MS,
+        ).json_value()
+        found = re.findall(r" at (\S+?)[,.](?: |$)", said)
+        return said, tuple(float(one.replace("\N{MINUS SIGN}", "-")) for one in found)
 
     # ---- the Runs page -----------------------------------------------------------------------
 

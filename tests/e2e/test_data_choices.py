@@ -7,7 +7,7 @@ import pandas as pd
 from playwright.sync_api import expect
 
 from lvmcore.runs import Store
-from tests.e2e.dashboard import PATIENCE_MS, Dashboard
+from tests.e2e.dashboard import Dashboard
 
 _FEATURE_X, _TRANSFORM_X, _ROW_PX = 48, 405, 33
 MISSING = "Missing cells by row and column"
@@ -61,7 +61,7 @@ def test_columns_are_transformed_and_rows_held_out(dashboard: Dashboard, tmp_pat
     page.locator(".st-key-fit-choose-ppca button").click()
     dashboard.settled()
     run = dashboard.start()
-    dashboard.way("Explore the map").click(timeout=PATIENCE_MS)
+    dashboard.follow("Explore the map")
     dashboard.says("held out, to measure the fit with.")
     store = Store(dashboard.server.home)
     rows = pd.read_parquet(store.job_folder(run).embedding_path)["row_id"]

@@ -34,7 +34,7 @@ def test_gaps_are_filled_checked_and_exported(dashboard: Dashboard, tmp_path: Pa
     dashboard.start()
     dashboard.says("done in")
     dashboard.explore()
-    dashboard.way("Missing cells").click()
+    dashboard.follow("Missing cells")
     dashboard.says(f"lacks {gaps.to_numpy().sum()} cells in 3 of 13 columns")
     dashboard.button("Fill the missing cells").click()
     dashboard.says(re.compile(r"90 % intervals held \d+ % of \d+ hidden known cells"))

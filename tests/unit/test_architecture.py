@@ -50,6 +50,7 @@ LAYER |= {
         "base",
         "batchfit",
         "bench",
+        "checks",
         "cli",
         "data",
         "errors",
@@ -65,7 +66,7 @@ LAYER |= {
     )
 }
 _BELOW_BASE = frozenset({"errors", "linalg", "results", "bricks", "loops"})
-_BELOW_MODELS = _BELOW_BASE | {"parameters", "base", "starts", "gplvm", "labelled"}
+_BELOW_MODELS = _BELOW_BASE | {"parameters", "checks", "base", "starts", "gplvm", "labelled"}
 _MODELS = _BELOW_MODELS | {"restarts", "batchfit"}
 _ENGINE = _MODELS | {"models", "data"}
 # What each layer may import, itself included where its modules may import one another.
@@ -76,11 +77,12 @@ MAY_IMPORT = {
     "parameters": frozenset({"errors"}),
     "bricks": frozenset({"errors", "linalg", "results", "bricks"}),
     "loops": _BELOW_BASE,
-    "base": _BELOW_BASE | {"parameters"},
-    "starts": _BELOW_BASE | {"parameters", "base"},
-    "gplvm": _BELOW_BASE | {"parameters", "base"},
-    "labelled": _BELOW_BASE | {"parameters", "base", "gplvm"},
-    "restarts": _BELOW_BASE | {"parameters", "base", "starts", "gplvm"},
+    "checks": frozenset({"errors", "results", "bricks", "parameters"}),
+    "base": _BELOW_BASE | {"parameters", "checks"},
+    "starts": _BELOW_BASE | {"parameters", "checks", "base"},
+    "gplvm": _BELOW_BASE | {"parameters", "checks", "base"},
+    "labelled": _BELOW_BASE | {"parameters", "checks", "base", "gplvm"},
+    "restarts": _BELOW_BASE | {"parameters", "checks", "base", "starts", "gplvm"},
     "batchfit": _BELOW_MODELS,
     "models": _MODELS,
     "data": frozenset({"errors", "data"}),
