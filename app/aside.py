@@ -1,8 +1,7 @@
-"""Beside the map: relevance bars, what a point looks like, and what is selected."""
+"""Beside the map: relevance bars, and what a point looks like."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -10,15 +9,14 @@ import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
-from app import agreeing, chart, figures, services, state
+from app import agreeing, chart, figures, looking, services, state
 from app.atlas import put_on_axis
 from app.axes import Axes
-from app.exploring import INTERVAL_SD, Apart, Choices, Point, Reconstruction, apart
+from app.exploring import INTERVAL_SD, Choices, Point, Reconstruction
 from app.opened import Opened
 from app.words import count, markdown, number, shortened, told_apart
 from lvmcore.data import Dataset
 from lvmcore.relevance import shares
-from lvmcore.runs import to_csv_bytes
 from lvmcore.runs.labels import LabelColumn, label_columns
 
 __all__ = [
@@ -26,15 +24,11 @@ __all__ = [
     "logarithms",
     "point",
     "relevance",
-    "selected_rows",
-    "selection",
     "values_table",
 ]
 
 #: Up to so many rows can be looked up in a list; more by typing a row's name.
 MOST_LISTED = 5000
-#: Rows of a selection that the page shows; the file holds all.
-MOST_SHOWN = 1000
 #: Up to so many columns the values are open from the start.
 MOST_OPEN = 20
 _CLASSES_NAMED = 3
@@ -122,6 +116,7 @@ def point(opened: Opened, choices: Choices) -> None:
                 "2 sd interval": st.column_config.TextColumn(width=92, alignment="right"),
             },
             key=opened.key("values"),
+            alt="Values of the point",
         )
 
 
@@ -150,6 +145,7 @@ def _observed(opened: Opened, chosen: Point) -> None:
         hide_index=True,
         column_config={"observed": st.column_config.NumberColumn(format="%.4g")},
         key=opened.key("values"),
+        alt="Values of the point",
     )
     st.caption(f"{title} decodes no rows, so there is no reconstruction to compare with.")
 
@@ -180,8 +176,9 @@ def _look_up(opened: Opened, key: str) -> None:
     asked = state.value(key)
     rows = np.flatnonzero(opened.dataset.row_ids == asked) if isinstance(asked, str) else [asked]
     if asked is not None and len(rows):
-        row = int(rows[0])
-        chart.mark(opened.run, Point(tuple(opened.mean[row].tolist()), row))
+        looking.look_at(opened, int(rows[0]))
+        # The field is for looking up: it does not say which row is looked at.
+        state.set_value(key, "" if isinstance(asked, str) else None)
 
 
 def _coordinates(opened: Opened, axes: Axes, chosen: Point) -> None:
@@ -264,85 +261,4 @@ def logarithms(decoded: Reconstruction, *, image: bool) -> str:
     return (
         f"{which} learned as log(1 + x), and placed so in the figure. In the data's units the "
         "decoded value of such a column is a median, and its interval of 2 sd is longer upwards."
-    )
-
-
-# ---- the selection ---------------------------------------------------------------------------
-
-
-def selection(opened: Opened) -> None:
-    """The selected rows: how many, what sets them apart, their table and a file of them."""
-    chosen = opened.selected()
-    if chosen is None:
-        return
-    st.subheader("The selection")
-    region = state.region(opened.run)
-    assert region is not None
-    drawn_on = " and ".join(str(q + 1) for q in region.axes if q is not None)
-    selected_rows(
-        opened.dataset,
-        chosen,
-        f"drawn on dimensions {drawn_on}",
-        key=opened.key,
-        clear=partial(state.set_region, opened.run, None),
-    )
-
-
-def selected_rows(
-    dataset: Dataset,
-    chosen: NDArray[np.bool_],
-    drawn_on: str,
-    *,
-    key: Callable[[str], str],
-    clear: Callable[[], None],
-) -> None:
-    """Selected rows: how many, a file of them, what sets them apart, and their table.
-
-    Args:
-        dataset: all rows.
-        chosen: which of them are selected, [N].
-        drawn_on: where the selection was drawn, in words for Markdown.
-        key: gives the keys of the widgets.
-        clear: forgets the selection.
-    """
-    n = int(chosen.sum())
-    st.markdown(f"{count(n, 'row')} of {count(len(dataset), 'row')}, {drawn_on}.")
-    frame = _listing(dataset, chosen)
-    with st.container(horizontal=True):
-        st.download_button(
-            "Selection as CSV",
-            partial(to_csv_bytes, frame),
-            file_name="selection.csv",
-            mime="text/csv",
-            on_click="ignore",
-            disabled=n == 0,
-            key=key("selection csv"),
-        )
-        st.button(
-            "Clear the selection",
-            on_click=clear,
-            key=key("clear"),
-        )
-    found = apart(dataset, chosen)
-    if found:
-        st.caption("What sets them apart: " + markdown("; ".join(map(_difference, found))) + ".")
-    if n > MOST_SHOWN:
-        st.caption(f"The first {MOST_SHOWN} of them; the file holds all.")
-    st.dataframe(frame.head(MOST_SHOWN), hide_index=True, height=320, key=key("rows"))
-
-
-def _difference(column: Apart) -> str:
-    sign = "+" if column.difference > 0 else "−"
-    return (
-        f"{shortened(column.name, 30)} {number(column.inside, 3)} against "
-        f"{number(column.outside, 3)} ({sign}{abs(column.difference):.1f} sd)"
-    )
-
-
-def _listing(dataset: Dataset, chosen: NDArray[np.bool_]) -> pd.DataFrame:
-    """The selected rows with all columns of the table, their names first."""
-    frame = dataset.frame[chosen]
-    names = "row_id" if "row_id" not in frame else "row id on the map"
-    return pd.concat(
-        [pd.Series(dataset.row_ids[chosen], index=frame.index, name=names), frame], axis="columns"
     )

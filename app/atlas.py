@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import agreeing, figures, state
+from app import agreeing, appearance, figures, fitting, state
 from app.axes import Axes, axes_after_click, place
 from app.exploring import Ask, Choices, Kind
 from app.opened import Opened
@@ -42,6 +42,8 @@ def controls(opened: Opened) -> Choices:
     options = colours(opened.dataset)
     if agreeing.look(opened.run) is not None:
         options[agreeing.BY_STARTS] = agreeing.TITLE
+    if opened.model.capabilities.decoding:
+        options[fitting.BY_RESIDUAL] = fitting.TITLE
     colour = others[0].selectbox(
         "Colour", list(options), format_func=options.__getitem__, key=opened.key("colour")
     )
@@ -52,7 +54,7 @@ def controls(opened: Opened) -> Choices:
         format_func=lambda name: _behind(opened, name),
         key=opened.key("behind"),
     )
-    ellipses = inducing = False
+    ellipses = False
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         ask = _ask(opened, axes, None if behind == _NOTHING else _BEHIND[behind], others[2])
         if opened.model.capabilities.uncertainty and axes[1] is not None:
@@ -62,10 +64,11 @@ def controls(opened: Opened) -> Choices:
                 key=opened.key("ellipses"),
                 help=f"Posterior of each row, {figures.ELLIPSE_SD:g} sd.",
             )
-        if opened.model.inducing_inputs_ and axes[1] is not None:
-            inducing = st.toggle("Inducing inputs", False, key=opened.key("inducing"))
-    region = state.region(opened.run)
-    return Choices(axes, colour or None, ask, ellipses, inducing, region, state.dark())
+        size, shape, inducing = appearance.chooser(opened, inducing=axes[1] is not None)
+    selection = state.selection(opened.run)
+    return Choices(
+        axes, colour or None, ask, ellipses, inducing, selection, state.dark(), size, shape
+    )
 
 
 def choose_axes(opened: Opened, horizontal: DeltaGenerator, vertical: DeltaGenerator) -> Axes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -10,14 +11,15 @@ import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
-from app import agreeing, figures, services, state
+from app import agreeing, figures, fitting, services, state
+from app.appearance import appearance
 from app.atlas import label_colour
 from app.axes import Axes, place, positions
 from app.colouring import Categories, Colouring, Numbers, categories, colouring
 from app.exploring import Ask, Choices, Grid, Point, Shown
 from app.opened import Opened
-from app.regions import region_of
-from app.words import count, number, shortened
+from app.regions import Region, region_of
+from app.words import count, markdown, number, shortened
 from lvmcore.data import Dataset
 
 __all__ = ["MOST_DRAWN", "draw", "hover", "look_of", "mark", "part_of"]
@@ -78,7 +80,7 @@ def _take(opened: Opened, choices: Choices, key: str) -> None:
     event = state.value(key).selection
     region = region_of(choices.axes, event.box, event.lasso)
     if region is not None:
-        state.set_region(opened.run, region)
+        state.set_selection(opened.run, region)
         return
     if not event.points:
         state.set_point(opened.run, None)
@@ -102,12 +104,15 @@ def _rows(opened: Opened, choices: Choices, point: Point | None) -> figures.Rows
     chosen = figures.evenly(n, MOST_DRAWN)
     if point is not None and point.row is not None:
         chosen = np.union1d(chosen, [point.row])
-    by_starts = choices.colour == agreeing.BY_STARTS
-    look = agreeing.look(opened.run) if by_starts else look_of(opened.dataset, choices.colour)
-    lines = hover(opened.dataset, look, chosen)
-    if by_starts and isinstance(look, Numbers):
-        for line, apart in zip(lines, look.values[chosen], strict=True):
-            line.append(f"{agreeing.TITLE}: {number(float(apart), 2)}")
+    measured = _measured(opened, choices.colour)
+    look = measured or look_of(opened.dataset, choices.colour)
+    more = [name for name in (choices.size, choices.shape) if name is not None]
+    lines = hover(opened.dataset, look, chosen, more)
+    if measured is not None:
+        title = measured.title.partition(",")[0]
+        for line, value in zip(lines, measured.values[chosen], strict=True):
+            line.append(f"{title}: {number(float(value), 2)}")
+    looks = appearance(opened.dataset, choices.size, choices.shape)
     selected = opened.selected()
     sd = None
     if choices.ellipses:
@@ -122,7 +127,18 @@ def _rows(opened: Opened, choices: Choices, point: Point | None) -> figures.Rows
         colouring=part_of(look, chosen),
         selected=None if selected is None else selected[chosen],
         sd=sd,
+        size=None if looks.size is None else looks.size[chosen],
+        shape=None
+        if looks.shape is None
+        else replace(looks.shape, symbol=looks.shape.symbol[chosen]),
     )
+
+
+def _measured(opened: Opened, colour: str | None) -> Numbers | None:
+    """A colour that is no column of the table, but was measured about its rows."""
+    if colour == agreeing.BY_STARTS:
+        return agreeing.look(opened.run)
+    return fitting.look(opened) if colour == fitting.BY_RESIDUAL else None
 
 
 def look_of(dataset: Dataset, colour: str | None) -> Colouring:
@@ -145,14 +161,24 @@ def part_of(look: Colouring, chosen: NDArray[np.intp]) -> Colouring:
     return None
 
 
-def hover(dataset: Dataset, look: Colouring, chosen: NDArray[np.intp]) -> list[list[str]]:
-    """Lines about some of the rows, in the data's own names and units."""
+def hover(
+    dataset: Dataset, look: Colouring, chosen: NDArray[np.intp], more: Sequence[str] = ()
+) -> list[list[str]]:
+    """Lines about some of the rows, in the data's own names and units.
+
+    Args:
+        dataset: all rows.
+        look: how they are coloured.
+        chosen: positions of the rows to name.
+        more: further columns to tell of.
+    """
     shown: list[tuple[str, list[object]]] = []
     for label, labels in dataset.label_columns.items():
         shown.append((label, labels[chosen].tolist()))
     named = dataset.label_columns
-    if look is not None and look.title not in named and look.title in dataset.frame:
-        shown.append((look.title, dataset.frame[look.title].iloc[chosen].tolist()))
+    for name in dict.fromkeys([*([] if look is None else [look.title]), *more]):
+        if name not in named and name in dataset.frame:
+            shown.append((name, dataset.frame[name].iloc[chosen].tolist()))
     names = [f"row {shortened(name, 60)}" for name in dataset.row_ids[chosen]]
     return [
         [name, *(f"{shortened(title)}: {_cell(cells[i])}" for title, cells in shown)]
@@ -177,8 +203,8 @@ def _pair(axes: Axes) -> list[int]:
 
 
 def _outlines(choices: Choices) -> tuple[tuple[tuple[float, float], ...], ...]:
-    region = choices.region
-    return region.polygons if region is not None and region.axes == choices.axes else ()
+    drawn = choices.selection
+    return drawn.polygons if isinstance(drawn, Region) and drawn.axes == choices.axes else ()
 
 
 def _marked(
@@ -209,6 +235,9 @@ def _caption(opened: Opened, choices: Choices, grid: Grid | None, rows: figures.
             f"{count(len(rows.points), 'row')} of {count(len(opened.mean), 'row')} drawn, evenly "
             "spaced; selections are taken from all rows."
         )
+    said += map(markdown, appearance(opened.dataset, choices.size, choices.shape).said)
+    if choices.colour == fitting.BY_RESIDUAL:
+        said += fitting.about(opened)
     if choices.ask is not None and choices.ask.kind == "magnification":
         said.append(_magnified(opened, choices.ask))
     if choices.ellipses:

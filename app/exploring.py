@@ -1,4 +1,4 @@
-"""What the Latent page asks of a fitted model: heatmaps, reconstructions, what a selection is.
+"""What the Latent page asks of a fitted model: heatmaps and reconstructions.
 
 Pure functions of a model and the rows that it was fitted to: no streamlit, no plotly, and torch
 only inside the model.
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.axes import Axes, extent, positions
-from app.regions import Region
+from app.selections import Selection
 from lvmcore.data import Dataset
 from lvmcore.runs.labels import label_columns
 
@@ -22,16 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INTERVAL_SD",
-    "Apart",
     "Ask",
     "Choices",
     "Grid",
     "Kind",
     "Point",
     "Reconstruction",
-    "Region",
     "Shown",
-    "apart",
     "far_away",
     "heatmap",
     "magnification",
@@ -165,8 +162,10 @@ class Choices:
         ask: the heatmap behind; None for none.
         ellipses: whether posterior ellipses are drawn.
         inducing: whether inducing inputs are drawn.
-        region: the region that was drawn.
+        selection: the rows that are selected.
         dark: whether the page is dark.
+        size: column that gives the rows their size; None for one size.
+        shape: column that gives them their shape; None for one shape.
     """
 
     axes: Axes
@@ -174,8 +173,10 @@ class Choices:
     ask: Ask | None
     ellipses: bool
     inducing: bool
-    region: Region | None
+    selection: Selection | None
     dark: bool
+    size: str | None = None
+    shape: str | None = None
 
 
 @dataclass(frozen=True)
@@ -191,23 +192,6 @@ class Shown:
     choices: Choices | None
     point: Point | None
     turn: int = 0
-
-
-@dataclass(frozen=True)
-class Apart:
-    """A column in which selected rows differ from the others.
-
-    Attributes:
-        name: of the column.
-        inside: its mean among the selected rows, data units.
-        outside: its mean among the others, data units.
-        difference: inside less outside, in standard deviations of all fitted rows, data units.
-    """
-
-    name: str
-    inside: float
-    outside: float
-    difference: float
 
 
 # ---- decoding --------------------------------------------------------------------------------
@@ -352,34 +336,3 @@ def reconstruct(
         varies=~standard.constant,
         probability=tuple(column.part(found).probability[0] for column in columns),
     )
-
-
-# ---- selections ------------------------------------------------------------------------------
-
-
-def apart(dataset: Dataset, selected: NDArray[np.bool_], most: int = 5) -> list[Apart]:
-    """The columns that set selected rows apart from the others, the largest difference first.
-
-    Args:
-        dataset: the fitted rows, [N, D].
-        selected: which of them are selected, [N].
-        most: how many columns to return.
-
-    Returns:
-        At most ``most`` columns; none where all or no rows are selected. Missing cells are left
-        out of the means.
-    """
-    if selected.all() or not selected.any():
-        return []
-    found = []
-    units = dataset.in_units(dataset.X)
-    for d, name in enumerate(dataset.feature_names):
-        column = units[:, d]
-        known = ~np.isnan(column)
-        inside, outside = column[known & selected], column[known & ~selected]
-        sd = float(column[known].std()) if known.any() else 0.0
-        if not len(inside) or not len(outside) or sd == 0.0:
-            continue
-        means = float(inside.mean()), float(outside.mean())
-        found.append(Apart(name, *means, (means[0] - means[1]) / sd))
-    return sorted(found, key=lambda column: -abs(column.difference))[:most]

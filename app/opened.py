@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app import state
-from app.axes import positions
 from lvmcore.data import Dataset
 
 if TYPE_CHECKING:
@@ -49,6 +48,8 @@ class Opened:
         return state.widget(self.page, self.run, name)
 
     def selected(self) -> NDArray[np.bool_] | None:
-        """Which of all fitted rows lie in the drawn region, [N]; None without a region."""
-        region = state.region(self.run)
-        return None if region is None else region.members(positions(self.mean, region.axes))
+        """Which of all fitted rows are selected, [N]; None without a selection."""
+        from app import services  # which knows maps side by side, and so this class
+
+        selection = state.selection(self.run)
+        return None if selection is None else services.selected(self.run, selection)

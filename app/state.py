@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 import streamlit as st
 
 if TYPE_CHECKING:
-    from app.exploring import Point, Region, Shown
+    from app.exploring import Point, Shown
+    from app.regions import Region
+    from app.selections import Selection
 
 __all__ = [
     "DEFAULT_SAMPLE",
@@ -21,6 +23,7 @@ __all__ = [
     "Types",
     "Upload",
     "address",
+    "can_undo_selection",
     "choose",
     "choose_runs",
     "chosen_runs",
@@ -37,9 +40,9 @@ __all__ = [
     "point",
     "problem",
     "reading",
-    "region",
     "roles",
     "run_id",
+    "selection",
     "set_compared",
     "set_compared_region",
     "set_failed",
@@ -48,8 +51,8 @@ __all__ = [
     "set_placing",
     "set_point",
     "set_problem",
-    "set_region",
     "set_roles",
+    "set_selection",
     "set_shown",
     "set_spot",
     "set_types",
@@ -59,12 +62,15 @@ __all__ = [
     "spots",
     "sync_address",
     "types",
+    "undo_selection",
     "value",
     "widget",
 ]
 
 #: The sample that a first visit finds ready to fit.
 DEFAULT_SAMPLE = "wine"
+#: So many selections can be gone back to.
+_MOST_BEFORE = 20
 
 _QUERY_RUN = "run"
 _QUERY_COMPARED = "runs"
@@ -78,7 +84,8 @@ _FAILED = "failed"
 _MODEL = "model"
 _PROBLEM = "problem"
 _POINT = "latent.point"
-_REGION = "latent.region"
+_SELECTION = "latent.selection"
+_BEFORE = "latent.selections_before"
 _SHOWN = "latent.shown"
 _NEW_TABLE = "new_rows.table"
 _PLACING = "new_rows.placing"
@@ -358,15 +365,35 @@ def set_point(run: str, point: Point | None) -> None:
     st.session_state[_POINT] = {run: point}
 
 
-def region(run: str) -> Region | None:
-    """The region of the map that was drawn."""
-    memory: dict[str, Region | None] = _get(_REGION) or {}
+def selection(run: str) -> Selection | None:
+    """The rows that are selected: encircled on the map, or found."""
+    memory: dict[str, Selection | None] = _get(_SELECTION) or {}
     return memory.get(run)
 
 
-def set_region(run: str, region: Region | None) -> None:
-    """Remember the region of the map that was drawn."""
-    st.session_state[_REGION] = {run: region}
+def set_selection(run: str, selected: Selection | None) -> None:
+    """Select rows; what was selected before can be had back."""
+    before = selection(run)
+    if selected != before:
+        st.session_state[_BEFORE] = {run: (*_before(run), before)[-_MOST_BEFORE:]}
+        st.session_state[_SELECTION] = {run: selected}
+
+
+def can_undo_selection(run: str) -> bool:
+    """Whether something else was selected before."""
+    return bool(_before(run))
+
+
+def undo_selection(run: str) -> None:
+    """Go back to what was selected before."""
+    *others, last = _before(run)
+    st.session_state[_BEFORE] = {run: tuple(others)}
+    st.session_state[_SELECTION] = {run: last}
+
+
+def _before(run: str) -> tuple[Selection | None, ...]:
+    memory: dict[str, tuple[Selection | None, ...]] = _get(_BEFORE) or {}
+    return memory.get(run, ())
 
 
 def shown(run: str) -> Shown | None:

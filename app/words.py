@@ -21,6 +21,8 @@ __all__ = [
 
 _THIN = "\u202f"  # narrow no-break space: groups digits
 _PUNCTUATION = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&^=@/])")
+_ADDRESS = re.compile(r"https?(?=:)|www(?=\.)|@(?=[\w-])", re.IGNORECASE)
+_JOINER = "\u2060"
 _BLANK = re.compile(r"\s+")
 
 
@@ -28,9 +30,15 @@ def markdown(text: object) -> str:
     """``text`` for a place that reads Markdown, so that it shows as it is and nothing else.
 
     Names of columns, labels and files are the user's: unescaped, ``![](http://…)`` would make the
-    browser fetch an address.
+    browser fetch an address. What looks like an address, escaped or not, would become a link: an
+    invisible word joiner takes it apart.
     """
-    return _PUNCTUATION.sub(r"\\\1", _BLANK.sub(" ", str(text)).strip())
+    line = _ADDRESS.sub(_taken_apart, _BLANK.sub(" ", str(text)).strip())
+    return _PUNCTUATION.sub(r"\\\1", line)
+
+
+def _taken_apart(start: re.Match[str]) -> str:
+    return f"{start[0]}{_JOINER}"
 
 
 def shortened(text: object, length: int = 40) -> str:

@@ -19,7 +19,7 @@ from lvmcore.results import Callback, FitStep, Snapshot
 
 __all__ = ["InBatches", "Objective", "Outcome", "Schedule", "report_once", "train"]
 
-SECONDS_BETWEEN_SNAPSHOTS = 0.2
+SECONDS_BETWEEN_SNAPSHOTS = 0.05
 STEPS_BETWEEN_COPIES = 10
 MOST_BREAKDOWNS = 5
 SLOWEST = 1 / 64

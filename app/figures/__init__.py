@@ -5,6 +5,7 @@ from app.figures.comparison import side_figure
 from app.figures.hidden import Hidden, hidden_figure
 from app.figures.latent_map import ELLIPSE_SD, GROUND, axis_title, evenly, map_figure
 from app.figures.legend import ground, legend
+from app.figures.pairs import pairs_figure
 from app.figures.panels import image_figure, reconstruction_figure, relevance_figure
 from app.figures.placed import NewLayer, placed_figure
 from app.figures.rows import Rows
@@ -28,6 +29,7 @@ __all__ = [
     "legend",
     "map_figure",
     "missing_figure",
+    "pairs_figure",
     "placed_figure",
     "profile_figure",
     "reconstruction_figure",

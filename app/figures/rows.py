@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from app.colouring import MISSING, OTHER, Categories, Colouring, Numbers
 from app.figures.theme import NUMBERS, category, escape, ink
+from app.words import shortened
 
-__all__ = ["MOST_SVG", "Marked", "Rows", "hover_label", "row_traces"]
+__all__ = ["MOST_SVG", "Marked", "Rows", "Shapes", "hover_label", "row_traces"]
 
 FloatArray = NDArray[np.float64]
 
@@ -21,6 +22,22 @@ Marked = tuple[float, float, int | None] | None
 
 #: Up to so many rows are drawn as SVG, which needs no WebGL.
 MOST_SVG = 2000
+_HOLLOW = "circle-open"
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Markers by category.
+
+    Attributes:
+        title: name of the column.
+        symbol: marker of each row, [n].
+        legend: name and marker of each category.
+    """
+
+    title: str
+    symbol: NDArray[np.object_]
+    legend: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -34,6 +51,8 @@ class Rows:
         colouring: of these rows.
         selected: which are selected, [n]; None without a selection.
         sd: posterior sd along both axes, [n, 2]; None draws no ellipses.
+        size: diameters of the markers in pixels, [n]; None for one that suits their number.
+        shape: markers by category, [n]; None where they go with the colours.
     """
 
     points: FloatArray
@@ -42,6 +61,8 @@ class Rows:
     colouring: Colouring = None
     selected: NDArray[np.bool_] | None = None
     sd: FloatArray | None = None
+    size: FloatArray | None = None
+    shape: Shapes | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +88,47 @@ def row_traces(marks: Any, rows: Rows, marked: Marked, dark: bool) -> Iterator[A
     ranks: dict[str, int] = {}  # the legend keeps its order, whichever rows are selected
     for look in _looks(rows, dark):
         rank = ranks.setdefault(look.name, len(ranks) + 1)
-        yield _group(marks, rows, look, marked, dark).update(legendrank=rank)
+        trace = _group(marks, rows, look, marked, dark).update(legendrank=rank)
+        if rows.shape is not None and look.listed and len(look.rows):
+            # The legend would show the marker of the first row in place of the colour alone.
+            yield _entry(marks, trace, look)
+            trace.update(showlegend=False)
+        yield trace
+    if rows.shape is not None:
+        yield from _shape_entries(marks, rows.shape, len(ranks), dark)
+
+
+def _entry(marks: Any, trace: Any, look: _Look) -> Any:
+    """What stands in the legend for rows of one colour and several shapes."""
+    marker = {"color": look.marker["color"], "size": 9, "opacity": trace.marker.opacity}
+    if look.marker.get("symbol") == _HOLLOW:
+        marker["symbol"] = _HOLLOW
+    return marks(
+        x=[None],
+        y=[None],
+        mode="markers",
+        marker=marker,
+        hoverinfo="skip",
+        name=trace.name,
+        legendgroup=trace.legendgroup,
+        legendrank=trace.legendrank,
+        showlegend=True,
+    )
+
+
+def _shape_entries(marks: Any, shape: Shapes, rank: int, dark: bool) -> Iterator[Any]:
+    """What stands in the legend for the shapes."""
+    for place, (name, symbol) in enumerate(shape.legend, start=1):
+        yield marks(
+            x=[None],
+            y=[None],
+            mode="markers",
+            marker={"color": ink(dark).text, "symbol": symbol, "size": 9},
+            hoverinfo="skip",
+            name=escape(f"{shortened(shape.title, 24)}: {shortened(name, 40)}"),
+            legendrank=rank + place,
+            showlegend=True,
+        )
 
 
 def _looks(rows: Rows, dark: bool) -> Iterator[_Look]:
@@ -90,7 +151,7 @@ def _groups(rows: Rows, dark: bool) -> Iterator[_Look]:
     size = 8 if n <= 500 else 7 if n <= MOST_SVG else 5 if n <= 10_000 else 4
     edge = {"width": 0.8 if n <= MOST_SVG else 0.3, "color": ink(dark).panel}
     grey = ink(dark).muted
-    hollow = {"size": size, "color": grey, "symbol": "circle-open", "line": {"width": 1.5}}
+    hollow = {"size": size, "color": grey, "symbol": _HOLLOW, "line": {"width": 1.5}}
     plain = {"size": size, "line": edge}
     if rows.colouring is None:
         colour, _ = category(0, dark)
@@ -148,6 +209,11 @@ def _group(
     if isinstance(marker["color"], np.ndarray):
         marker["color"] = marker["color"][look.rows]
         marker["showscale"] = not look.faint
+    if rows.size is not None:
+        marker["size"] = rows.size[look.rows]
+    if rows.shape is not None:
+        open_ = "-open" if marker.get("symbol") == _HOLLOW else ""
+        marker["symbol"] = [f"{symbol}{open_}" for symbol in rows.shape.symbol[look.rows]]
     chosen = None
     if marked is not None and marked[2] is not None:
         found = np.flatnonzero(rows.number[look.rows] == marked[2])
@@ -163,7 +229,7 @@ def _group(
         selectedpoints=chosen,
         hovertext=[hover_label(rows.hover[i]) for i in look.rows],
         hoverinfo="text",
-        name=escape(look.name),
+        name=escape(shortened(look.name, 60)),
         legendgroup=f"group {look.name}",
         showlegend=look.listed,
     )

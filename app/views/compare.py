@@ -9,7 +9,18 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from app import aside, atlas, beside, cards, chart, comparing, figures, services, standing, state
+from app import (
+    atlas,
+    beside,
+    cards,
+    chart,
+    comparing,
+    figures,
+    selecting,
+    services,
+    standing,
+    state,
+)
 from app.colouring import Colouring
 from app.comparing import Side
 from app.opened import Opened
@@ -46,7 +57,7 @@ def page() -> None:
     if chosen is not None:
         st.subheader("The selection")
         clear = partial(state.set_compared_region, "", None)
-        aside.selected_rows(whole, chosen, drawn_on, key=_key, clear=clear)
+        selecting.selected_rows(whole, chosen, drawn_on, key=_key, clear=clear)
     standing.show([job for job in jobs if job.id in maps])
 
 

@@ -13,7 +13,12 @@ from app import (
     atlas,
     chart,
     downloads,
+    finding,
+    misfits,
     navigation,
+    near,
+    replay,
+    selecting,
     services,
     standing,
     state,
@@ -47,8 +52,12 @@ def _explore(job: Job) -> None:
     with left:
         choices = atlas.controls(opened)
         chart.draw(opened, choices)
+        finding.tools(opened)
         _export(opened)
-        aside.selection(opened)
+        selecting.selection(opened)
+        near.neighbours(opened)
+        misfits.outliers(opened)
+        replay.replay(opened)
     with right:
         aside.relevance(opened, choices)
         aside.point(opened, choices)

@@ -57,6 +57,7 @@ class JobFolder:
         self.check_path = path / "check.parquet"
         self.agreement_path = path / "agreement.parquet"
         self.metrics_path = path / "metrics.json"
+        self.selections_path = path / "selections.json"
         self.log_path = path / "worker.log"
         self.checkpoint_path = path / "checkpoint.safetensors"
         self.cancel_path = path / "cancel"
@@ -263,7 +264,8 @@ class JobFolder:
         if place is None:
             self.checkpoint_path.unlink(missing_ok=True)
         cut_events(self.events_path, step)
-        for path in (*self._made(), self.cancel_path):
+        # Selections may be regions of the map that goes.
+        for path in (*self._made(), self.selections_path, self.cancel_path):
             path.unlink(missing_ok=True)
         self.keep_room()
         state = self.state()

@@ -25,6 +25,7 @@ from lvmcore.errors import ConfigError, DataError
 from lvmcore.runs.events import read_events
 from lvmcore.runs.files import read_json
 from lvmcore.runs.folder import JobFolder
+from lvmcore.runs.selections import SavedSelection, read_selections, write_selections
 from lvmcore.runs.spec import Event, Job, JobSpec, Kind
 from lvmcore.runs.usage import Usage, measure_usage
 
@@ -321,6 +322,38 @@ class Store:
         folder = self._known(id)
         with self._guard:
             folder.write_about(folder.about().noted(note))
+
+    def selections(self, id: str) -> tuple[SavedSelection, ...]:
+        """The selections of rows that were kept with a run, in the order of their names."""
+        return read_selections(self._known(id).selections_path)
+
+    def keep_selection(self, id: str, selection: SavedSelection) -> None:
+        """Keep a selection of rows with a run, in place of one of the same name.
+
+        Raises:
+            ConfigError: the run keeps as many as it can.
+            DataError: there is no such run, or it could not be written.
+        """
+        path = self._known(id).selections_path
+        try:
+            with self._guard:
+                write_selections(path, [*read_selections(path), selection])
+        except OSError as error:
+            raise DataError(f"The selection could not be kept: {error.strerror}.") from error
+
+    def drop_selection(self, id: str, name: str) -> None:
+        """Let go of a selection; one that is not there is as good as gone.
+
+        Raises:
+            DataError: there is no such run, or it could not be written.
+        """
+        path = self._known(id).selections_path
+        try:
+            with self._guard:
+                kept = [one for one in read_selections(path) if one.name != name]
+                write_selections(path, kept)
+        except OSError as error:
+            raise DataError(f"The selection could not be deleted: {error.strerror}.") from error
 
     def load_model(self, id: str) -> LatentVariableModel:
         """The fitted model of a run (loads torch).

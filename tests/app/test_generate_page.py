@@ -141,7 +141,7 @@ def test_an_end_can_be_the_middle_of_the_selection(open_page: OpenPage, run: str
     low, high = mean[:, :2].min(axis=0), mean[:, :2].max(axis=0)
     everywhere = ((low[0], low[1]), (high[0], low[1]), (high[0], high[1]), (low[0], high[1]))
     page = open_page("generate", run=run)
-    page.session_state["latent.region"] = {run: Region((0, 1), (everywhere,))}
+    page.session_state["latent.selection"] = {run: Region((0, 1), (everywhere,))}
     page.run()
     assert not page.exception
     assert "middle of the selection, 60 rows" in box(page, "A, where it begins").options
@@ -199,7 +199,7 @@ def test_a_model_without_a_density_draws_from_a_selection_alone(
     assert not page.exception
     assert "no density to draw rows from" in page.info[0].value
     everywhere = ((-99.0, -99.0), (99.0, -99.0), (99.0, 99.0), (-99.0, 99.0))
-    page.session_state["latent.region"] = {pca: Region((0, 1), (everywhere,))}
+    page.session_state["latent.selection"] = {pca: Region((0, 1), (everywhere,))}
     page.run()
     assert not page.exception
     assert box(page, "Drawn from").options == ["the selection, 40 rows"]

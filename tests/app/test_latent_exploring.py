@@ -8,7 +8,7 @@ import pytest
 
 from app.axes import axes_after_click, extent, place, positions
 from app.colouring import MISSING, OTHER, Categories, Numbers, categories, colouring
-from app.exploring import Ask, Point, apart, heatmap, reconstruct
+from app.exploring import Ask, Point, heatmap, reconstruct
 from lvmcore import LDGD, BayesianGPLVM, ProbabilisticPCA
 from lvmcore.base import LatentVariableModel
 from lvmcore.data import Dataset, Table
@@ -177,7 +177,7 @@ def test_a_linear_models_sd_is_flat_and_a_gps_is_not(ppca: Fitted, gplvm: Fitted
     assert not heatmap(*gplvm, ASK).flat
 
 
-# ---- reconstructions and selections ----------------------------------------------------------
+# ---- reconstructions -------------------------------------------------------------------------
 
 
 def test_a_reconstruction_is_that_of_decode_in_the_datas_units(ldgd: Fitted) -> None:
@@ -220,14 +220,6 @@ def test_an_interval_of_log1p_holds_the_share_that_a_simulation_gives(amounts: D
     assert reach[0][2] == pytest.approx(reach[1][2])
 
 
-def test_what_sets_a_selection_apart_is_told_in_the_datas_units(amounts: Dataset) -> None:
-    chosen = np.arange(80) < 20
-    p = amounts.frame["p"].to_numpy()
-    found = {column.name: column for column in apart(amounts, chosen)}["p"]
-    assert found.inside == pytest.approx(p[:20].mean())
-    assert found.outside == pytest.approx(p[20:].mean())
-
-
 def test_the_sd_of_a_column_learned_as_log1p_says_so(amounts: Dataset) -> None:
     fitted = ProbabilisticPCA(n_components=2).fit(amounts.X), amounts
     grid = heatmap(*fitted, Ask("sd", (0, 1), (0.0, 0.0), column=0, size=4))
@@ -237,23 +229,6 @@ def test_the_sd_of_a_column_learned_as_log1p_says_so(amounts: Dataset) -> None:
 
 def test_a_model_without_labels_gives_no_class_probabilities(ppca: Fitted) -> None:
     assert reconstruct(*ppca, (0.0, 0.0, 0.0)).probability == ()
-
-
-def test_what_sets_a_selection_apart_is_the_largest_standardised_difference() -> None:
-    X = np.array([[0.0, 1.0, 5.0], [0.0, 2.0, 5.0], [100.0, 1.0, 5.0], [100.0, 2.5, np.nan]])
-    dataset = Dataset.from_arrays(X, feature_names=["jump", "little", "same"])
-    first, second = apart(dataset, np.array([False, False, True, True]))
-    assert (first.name, first.inside, first.outside) == ("jump", 100.0, 0.0)
-    assert first.difference == pytest.approx(2.0)
-    assert second.name == "little"
-    assert [column.name for column in apart(dataset, np.array([1, 0, 0, 0], dtype=bool), 1)] == [
-        "jump"
-    ]
-
-
-@pytest.mark.parametrize("everything", [True, False])
-def test_nothing_sets_apart_all_or_no_rows(dataset: Dataset, everything: bool) -> None:
-    assert apart(dataset, np.full(len(dataset), everything)) == []
 
 
 # ---- colours ---------------------------------------------------------------------------------

@@ -59,6 +59,13 @@ def box(page: AppTest, label: str) -> Any:
     return found
 
 
+def frame_with(page: AppTest, column: str) -> pd.DataFrame:
+    """The one table of the page that has such a column."""
+    (found,) = [one.value for one in page.dataframe if column in one.value]
+    assert isinstance(found, pd.DataFrame)
+    return found
+
+
 def texts(page: AppTest) -> str:
     return "\n".join(str(element.value) for element in (*page.main.markdown, *page.main.caption))
 
@@ -193,7 +200,7 @@ def test_a_row_found_by_its_name_is_marked_and_decoded(open_page: OpenPage, labe
     np.testing.assert_allclose(point.latent, run.mean[4])
     marked = [trace for trace in charts(page)[0]["data"] if trace.get("selectedpoints")]
     assert [trace["customdata"][trace["selectedpoints"][0]] for trace in marked] == [[4]]
-    values = page.dataframe[0].value
+    values = frame_with(page, "reconstruction")
     np.testing.assert_allclose(values["observed"], run.dataset.X[4])
     np.testing.assert_allclose(values["reconstruction"], run.model.decode([point.latent]).mean[0])
     assert "Class probability here" in texts(page)
@@ -211,7 +218,7 @@ def test_a_row_learned_as_log1p_is_shown_in_its_own_units(open_page: OpenPage) -
     box(page, "Row").set_value(4).run()
     assert not page.exception
     fitted = opened(run)
-    values = page.dataframe[0].value.set_index("column")
+    values = frame_with(page, "reconstruction").set_index("column")
     row = fitted.dataset.rows[4]
     assert values.loc["proline", "observed"] == pytest.approx(table.frame["proline"].iloc[row])
     assert values.loc["alcohol", "observed"] == pytest.approx(table.frame["alcohol"].iloc[row])
@@ -249,18 +256,21 @@ def test_a_region_lists_exactly_its_rows(open_page: OpenPage, labelled: str) -> 
     low = points.min(axis=0) - 1
     corners = ((low[0], low[1]), (middle[0], low[1]), (middle[0], middle[1]), (low[0], middle[1]))
     page = open_page("latent", run=labelled)
-    page.session_state["latent.region"] = {labelled: Region((0, 1), (corners,))}
+    page.session_state["latent.selection"] = {labelled: Region((0, 1), (corners,))}
     page.run()
     assert not page.exception
     expected = (points <= middle).all(axis=1)
     assert 0 < expected.sum() < len(expected)
-    frame = page.dataframe[0].value
+    frame = frame_with(page, "row_id")
     assert frame["row_id"].tolist() == run.dataset.row_ids[expected].tolist()
     assert f"{expected.sum()} rows of {len(expected)} rows" in texts(page)
     assert "What sets them apart" in texts(page)
+    ranked = frame_with(page, "distance")
+    assert len(ranked) == 5  # four columns and the label
+    assert ranked["distance"].is_monotonic_decreasing
     (clear,) = [button for button in page.main.button if button.label == "Clear the selection"]
     clear.click().run()
-    assert page.session_state["latent.region"] == {labelled: None}
+    assert page.session_state["latent.selection"] == {labelled: None}
     assert not page.dataframe
 
 
@@ -302,7 +312,9 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the page would remember, without a session."""
     kept: dict[str, Any] = {}
     monkeypatch.setattr(state, "set_point", lambda run, point: kept.update(point=point))
-    monkeypatch.setattr(state, "set_region", lambda run, region: kept.update(region=region))
+    monkeypatch.setattr(
+        state, "set_selection", lambda run, selection: kept.update(selection=selection)
+    )
     return kept
 
 
@@ -337,7 +349,7 @@ def test_a_box_is_kept_as_drawn_whatever_points_come_with_it(
     points = [{"customdata": [i], "x": 0.0, "y": 0.0} for i in range(3)]
     take(labelled, monkeypatch, event(points=points, box=[{"x": [0, 2], "y": [1, 0]}]))
     corners = ((0.0, 0.0), (2.0, 0.0), (2.0, 1.0), (0.0, 1.0))
-    assert taken == {"region": Region((2, 0), (corners,))}
+    assert taken == {"selection": Region((2, 0), (corners,))}
 
 
 def test_a_double_click_forgets_the_point_and_keeps_the_region(

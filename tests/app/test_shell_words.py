@@ -1,5 +1,7 @@
 """Words and numbers of the page."""
 
+import re
+
 import pytest
 
 from app import words
@@ -46,10 +48,17 @@ def test_counts_carry_their_noun() -> None:
 )
 def test_user_text_keeps_no_markup(name: str) -> None:
     escaped = words.markdown(name)
-    assert escaped.replace("\\", "") == name
+    assert escaped.replace("\\", "").replace("\u2060", "") == name
     for place, character in enumerate(escaped):
         if character in "![]()<>$:*_`#":
             assert escaped[place - 1] == "\\"
+
+
+@pytest.mark.parametrize("name", ["HTTPS://example.org", "see www.example.org", "me@example.org"])
+def test_an_address_becomes_no_link(name: str) -> None:
+    escaped = words.markdown(name)
+    assert escaped.replace("\\", "").replace("\u2060", "") == name
+    assert not re.search(r"https?:|www\.|@\w", escaped.replace("\\", ""), re.IGNORECASE)
 
 
 def test_a_backslash_is_escaped_too() -> None:

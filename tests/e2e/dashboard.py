@@ -16,7 +16,7 @@ from lvmcore.base import LatentVariableModel
 from lvmcore.runs import Store
 from tests.e2e.server import Server
 
-__all__ = ["LIVE", "PATIENCE_MS", "Dashboard", "Growth"]
+__all__ = ["CLEAR", "LIVE", "PATIENCE_MS", "Dashboard", "Growth"]
 
 #: For what a busy machine may take long to do: a fit, or the first import of torch.
 PATIENCE_MS = 120_000
@@ -29,6 +29,8 @@ LIVE = (
     "Share of relevance of each latent dimension",
 )
 MAP = "Map of the rows in two latent dimensions"
+#: The button that clears a selection, as a screen reader says it.
+CLEAR = "Clear the selection Shortcut Esc"
 _NAME_X = 150  # where the names are in the table of columns, in pixels from its left edge
 
 # The option of an ECharts chart, from the React component that draws it.
@@ -459,6 +461,11 @@ class Dashboard:
         self.page.mouse.up()
         drawn = self.page.wait_for_function("() => window.latentboardLasso").json_value()
         return np.column_stack([drawn["x"], drawn["y"]])
+
+    def table(self, name: str) -> Locator:
+        """A table, by its name."""
+        named = self.page.get_by_role("region", name=name, exact=True)
+        return self.page.get_by_test_id("stDataFrame").filter(has=named)
 
     def has_rows(self, table: Locator, rows: int) -> None:
         """Wait until a table has so many rows below its header."""

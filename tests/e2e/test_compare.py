@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from playwright.sync_api import expect
 
 from app.words import count
-from tests.e2e.dashboard import PATIENCE_MS, Dashboard
+from tests.e2e.dashboard import CLEAR, PATIENCE_MS, Dashboard
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -73,7 +73,7 @@ def test_one_selection_on_two_maps(dashboard: Dashboard) -> None:
     ids = dashboard.store().get_dataset(dashboard.store().get(run).spec.dataset).row_ids
     file = pd.read_csv(io.BytesIO(dashboard.download("Selection as CSV")), dtype={"row_id": str})
     assert file["row_id"].tolist() == ids[inside].tolist()
-    dashboard.has_rows(page.get_by_test_id("stDataFrame").first, int(inside.sum()))
+    dashboard.has_rows(dashboard.table("Selected rows"), int(inside.sum()))
 
     table = page.locator("table.comparison")
     expect(table.locator("tbody tr")).to_have_count(2)
@@ -87,5 +87,5 @@ def test_one_selection_on_two_maps(dashboard: Dashboard) -> None:
     page.reload()
     dashboard.figure(PCA)
     dashboard.figure(TSNE)
-    dashboard.button("Clear the selection").wait_for(state="detached", timeout=PATIENCE_MS)
+    dashboard.button(CLEAR).wait_for(state="detached", timeout=PATIENCE_MS)
     dashboard.no_traceback()

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 
 from app.words import count
 from lvmcore.relevance import leading_dimensions
-from tests.e2e.dashboard import LIVE, PATIENCE_MS, Dashboard
+from tests.e2e.dashboard import CLEAR, LIVE, PATIENCE_MS, Dashboard
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -188,14 +188,14 @@ def _selects_exactly_the_encircled_rows(dashboard: Dashboard, run: str) -> None:
     ids = dashboard.store().get_dataset(job.spec.dataset).row_ids
     file = pd.read_csv(io.BytesIO(dashboard.download("Selection as CSV")), dtype={"row_id": str})
     assert file["row_id"].tolist() == ids[inside].tolist()
-    table = page.get_by_test_id("stDataFrame").first
+    table = dashboard.table("Selected rows")
     dashboard.into_view(table)
     dashboard.has_rows(table, int(inside.sum()))
     shown = [cells[0] for cells in dashboard.cells(table)]
     assert shown
     assert shown == ids[inside].tolist()[: len(shown)]
 
-    dashboard.button("Clear the selection").click()
+    dashboard.button(CLEAR).click()
     dashboard.redrawn(turn)
     expect(page.get_by_role("heading", name="The selection")).to_have_count(0)
 
@@ -213,7 +213,7 @@ def _encircled(points: NDArray[np.float64], polygon: NDArray[np.float64]) -> NDA
 
 def _reconstructs_a_clicked_row(dashboard: Dashboard, run: str) -> None:
     """The row farthest from all others, so that the click is about no other."""
-    page, model = dashboard.page, dashboard.model(run)
+    model = dashboard.model(run)
     dashboard.still()
     numbers, places = dashboard.rows()
     apart = np.linalg.norm(places[:, None] - places[None], axis=-1)
@@ -229,7 +229,7 @@ def _reconstructs_a_clicked_row(dashboard: Dashboard, run: str) -> None:
     dashboard.figure(RECONSTRUCTION)
     dashboard.settled()
     decoded = model.decode(model.embedding_.mean[[row]])
-    table = page.get_by_test_id("stDataFrame").last
+    table = dashboard.table("Values of the point")
     dashboard.into_view(table)
     dashboard.has_rows(table, len(dataset.feature_names))
     shown = dashboard.cells(table)

@@ -15,6 +15,7 @@ from lvmcore.runs import Job, Launcher, Store
 from lvmcore.runs.events import cut_events
 from lvmcore.runs.execute import execute
 from lvmcore.runs.folder import JobFolder
+from lvmcore.runs.selections import SavedSelection
 from lvmcore.runs.spec import now
 from lvmcore.runs.state import State
 from tests.unit.runs.waiting import finished
@@ -52,6 +53,22 @@ Work = Callable[..., State]
 
 def iterations(store: Store, name: str) -> list[int]:
     return [event.step.iteration for event in store.events(name)]
+
+
+def test_selections_go_with_the_map_that_they_were_drawn_on(
+    store: Store, submit: Submit, work: Work, toy: Dataset
+) -> None:
+    name = submit(toy, "bayesian_gplvm", **SETTINGS)
+    work(name, stop_after=40)
+    store.keep_selection(name, SavedSelection("left", {"axes": [0, 1]}))
+    assert [one.name for one in store.selections(name)] == ["left"]
+    half = store.folder(name) / ".selections.json.half"  # as another process may be writing it
+    half.touch()
+    with store.job_folder(name).lock():
+        store.job_folder(name).clear_up()
+    assert half.exists()
+    store.resume(name)
+    assert store.selections(name) == ()
 
 
 @pytest.mark.parametrize("reason", ["cancelled", "interrupted"])

@@ -1,0 +1,236 @@
+"""Selections: what they hold against brute force, kept and read back, undone, on the page."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import looking, services, state
+from app.regions import Region
+from app.selections import Found, Selection, from_json, members, said, to_json
+from lvmcore.data import Dataset
+from lvmcore.errors import ConfigError, DataError
+from tests.app.conftest import OpenPage
+from tests.app.test_latent_page import frame_with, texts
+
+HOSTILE = '<img src=x onerror="alert(1)">![i](http://evil.example)'
+
+
+@pytest.fixture
+def table() -> Dataset:
+    frame = pd.DataFrame(
+        {
+            "height": [1.5, 2.5, np.nan, 2.5],
+            "town": ["Ulm", "ulmen", None, "a.b"],
+            "day": pd.to_datetime(["2020-01-05", "2020-01-06", "2021-01-05", None]),
+            "wet": [True, False, True, True],
+        }
+    )
+    X = np.arange(8.0).reshape(4, 2)
+    named = Dataset.from_arrays(X, row_ids=["r1", "r2", "s1", "s2"])
+    return Dataset(X, named.feature_names, named.row_ids, named.rows, frame)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (Found("height", "at least", 2.5), [1, 3]),
+        (Found("height", "at most", 2.0), [0]),
+        (Found("height", "equal to", 2.5), [1, 3]),
+        (Found("height", "missing"), [2]),
+        (Found("height", "contains", "2"), [1, 3]),
+        (Found("town", "contains", "ULM"), [0, 1]),
+        (Found("town", "contains", "."), [3]),
+        (Found("town", "is", "Ulm"), [0]),
+        (Found("town", "missing"), [2]),
+        (Found("town", "at least", 1.0), []),
+        (Found("day", "contains", "2020-01"), [0, 1]),
+        (Found("wet", "is", "True"), [0, 2, 3]),
+        (Found(None, "contains", "R"), [0, 1]),
+        (Found(None, "is", "s1"), [2]),
+        (Found("gone", "is", "s1"), []),
+    ],
+)
+def test_rows_are_found_by_their_cells(table: Dataset, found: Found, expected: list[int]) -> None:
+    assert np.flatnonzero(members(found, np.zeros((4, 2)), table)).tolist() == expected
+
+
+def test_a_region_holds_the_rows_on_its_own_axes(table: Dataset) -> None:
+    mean = np.array([[0.0, 9.0, 0.5], [0.0, 9.0, 2.0], [5.0, 0.0, 0.5], [0.5, -9.0, 0.5]])
+    corners = ((-1.0, 0.0), (1.0, 0.0), (1.0, 1.0), (-1.0, 1.0))
+    chosen = members(Region((0, 2), (corners,)), mean, table)
+    assert chosen.tolist() == [True, False, False, True]
+
+
+SELECTIONS: list[Selection] = [
+    Region((2, 0), (((0.1, 0.2), (1.0, 0.0), (0.3, 1.0)), ((5.0, 5.0), (6.0, 5.0), (5.0, 6.0)))),
+    Region((0, None), (((0.1, 0.2), (1.0, 0.0), (0.3, 1.0)),)),
+    Found("height", "at least", 2.5),
+    Found(None, "contains", HOSTILE),
+    Found("town", "missing"),
+]
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_a_selection_survives_json(selection: Selection) -> None:
+    assert from_json(json.loads(json.dumps(to_json(selection))), 3) == selection
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {},
+        {"axes": [0, 3], "polygons": [[[0, 0], [1, 0], [1, 1]]]},
+        {"axes": [0, 1], "polygons": [[[0, 0], [1, 0]]]},
+        {"axes": [0, 1], "polygons": []},
+        {"axes": [0, 1], "polygons": [[["a", 0], [1, 0], [1, 1]]]},
+        {"column": "a", "test": "looks like", "value": "b"},
+        {"column": "a", "test": "at least", "value": "b"},
+        {"column": "a", "test": "is", "value": 3},
+        {"column": 3, "test": "is", "value": "b"},
+    ],
+)
+def test_nonsense_is_no_selection(stored: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="makes no sense"):
+        from_json(stored, 3)
+
+
+def test_a_selection_says_how_it_was_made() -> None:
+    drawn, on_one, number, text, missing = map(said, SELECTIONS)
+    assert drawn == "drawn on dimensions 3 and 1"
+    assert on_one == "drawn on dimension 1"
+    assert number == "whose height is at least 2.5"
+    assert text.startswith("whose name contains “<img")
+    assert len(text) < 80
+    assert missing == "whose town is missing"
+
+
+# ---- kept with a run -------------------------------------------------------------------------
+
+
+def test_selections_are_kept_with_the_run_and_read_back(fitted: str) -> None:
+    services.keep_selection(fitted, "  strong \n wines ", {"column": "alcohol"})
+    services.keep_selection(fitted, "a", {"column": "hue"})
+    services.keep_selection(fitted, "a", {"column": "ash"})
+    kept = services.saved_selections(fitted)
+    assert [(one.name, one.content["column"]) for one in kept] == [
+        ("a", "ash"),
+        ("strong wines", "alcohol"),
+    ]
+    services.drop_selection(fitted, "a")
+    services.drop_selection(fitted, "never there")
+    services.drop_selection(fitted, "strong wines")
+    assert services.saved_selections(fitted) == ()
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x" * 61])
+def test_a_name_is_asked_for(fitted: str, name: str) -> None:
+    with pytest.raises(ConfigError, match="expected 1 to 60"):
+        services.keep_selection(fitted, name, {})
+
+
+def test_a_run_keeps_so_many_and_no_giants(fitted: str) -> None:
+    with pytest.raises(ConfigError, match="too many corners"):
+        services.keep_selection(fitted, "giant", {"polygons": "x" * 600_000})
+    for i in range(50):
+        services.keep_selection(fitted, f"name {i}", {})
+    with pytest.raises(ConfigError, match="50 selections at most"):
+        services.keep_selection(fitted, "one more", {})
+    for i in range(50):
+        services.drop_selection(fitted, f"name {i}")
+
+
+def test_what_cannot_be_read_is_left_out(fitted: str) -> None:
+    path = services.store().job_folder(fitted).selections_path
+    path.write_text('{"good": {"column": null}, "bad": 3, "": {}}')
+    assert [one.name for one in services.saved_selections(fitted)] == ["good"]
+    path.write_text("no JSON")
+    assert services.saved_selections(fitted) == ()
+    path.unlink()
+
+
+# ---- the page --------------------------------------------------------------------------------
+
+
+def named(elements: Any, label: str) -> Any:
+    (found,) = [one for one in elements if one.label == label]
+    return found
+
+
+def find_strong(page: AppTest) -> None:
+    """Ask for the wines with at least 14 per cent of alcohol."""
+    column = named(page.selectbox, "Look in")
+    column.set_value(1).run()
+    named(page.number_input, "Value").set_value(14.0).run()
+    assert not page.exception
+
+
+def test_found_rows_become_the_selection_and_undo_goes_back(
+    open_page: OpenPage, fitted: str
+) -> None:
+    page = open_page("latent", run=fitted)
+    dataset = services.fitted_dataset(fitted)
+    assert dataset.frame.columns[0] == "alcohol"
+    strong = dataset.frame["alcohol"].to_numpy() >= 14
+    assert named(page.main.button, "Undo selection").disabled
+    find_strong(page)
+    assert not [one for one in page.subheader if one.value == "The selection"]
+    named(page.main.button, f"Select {strong.sum()} rows").click().run()
+    assert not page.exception
+    assert frame_with(page, "row_id")["row_id"].tolist() == dataset.row_ids[strong].tolist()
+    assert "whose alcohol is at least 14" in texts(page)
+    named(page.main.button, "Clear the selection").click().run()
+    assert page.session_state["latent.selection"] == {fitted: None}
+    named(page.main.button, "Undo selection").click().run()
+    assert page.session_state["latent.selection"] == {fitted: Found("alcohol", "at least", 14.0)}
+    named(page.main.button, "Undo selection").click().run()
+    assert page.session_state["latent.selection"] == {fitted: None}
+    assert named(page.main.button, "Undo selection").disabled
+
+
+def test_a_click_on_a_selected_row_looks_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    told = SimpleNamespace(selection=SimpleNamespace(cells=[(1, "alcohol")]))
+    monkeypatch.setattr(state, "value", lambda key: told)
+    looking.clicked(np.array([4, 9, 17]), "key", looked.append)
+    told.selection.cells = []
+    looking.clicked(np.array([4, 9, 17]), "key", looked.append)
+    assert looked == [9]
+
+
+def test_nothing_found_is_said_and_not_selected(open_page: OpenPage, fitted: str) -> None:
+    page = open_page("latent", run=fitted)
+    named(page.text_input, "Text").set_value(HOSTILE).run()
+    assert not page.exception
+    assert "There is no row whose name contains" in texts(page)
+    assert "![i](http" not in texts(page)
+    assert named(page.main.button, "Select 0 rows").disabled
+
+
+def test_a_saved_selection_is_there_in_a_new_session(open_page: OpenPage, fitted: str) -> None:
+    page = open_page("latent", run=fitted)
+    find_strong(page)
+    (select,) = [one for one in page.main.button if one.label.startswith("Select ")]
+    select.click().run()
+    named(page.main.button, "Save").click().run()
+    assert "expected 1 to 60" in page.main.error[0].value
+    named(page.text_input, "Name of this selection").set_value(HOSTILE).run()
+    named(page.main.button, "Save").click().run()
+    assert not page.main.error
+    selected = page.session_state["latent.selection"]
+
+    page = open_page("latent", run=fitted)
+    (saved,) = [one for one in page.main.button if "evil" in one.label]
+    assert "![i](http" not in saved.label
+    saved.click().run()
+    assert not page.exception
+    assert page.session_state["latent.selection"] == selected
+    named(page.main.button, "Delete").click().run()
+    assert not [one for one in page.main.button if "evil" in one.label]
+    assert page.session_state["latent.selection"] == selected

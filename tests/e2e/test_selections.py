@@ -1,0 +1,68 @@
+"""Selections in a real browser: drawn, cleared by a key, had back, found, kept over a reload."""
+
+import re
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from lvmcore.data import Dataset
+from lvmcore.runs import JobSpec
+from lvmcore.runs.execute import execute
+from tests.e2e.dashboard import Dashboard
+
+pytestmark = pytest.mark.timeout(300)
+
+CORNERS = ((0.1, 0.1), (0.6, 0.1), (0.6, 0.9), (0.1, 0.9))
+
+
+def _fitted(dashboard: Dashboard) -> str:
+    """A run that was fitted in this process."""
+    rng = np.random.default_rng(1)
+    dataset = Dataset.from_arrays(rng.normal(size=(120, 4)), feature_names=list("abcd"))
+    store = dashboard.store()
+    store.put_dataset(dataset)
+    spec = JobSpec(dataset.digest, "four columns", "ppca", {"n_components": 2})
+    with store.own(spec) as folder:
+        execute(folder, lambda: dataset, lambda: None)
+        return folder.path.name
+
+
+def test_a_selection_is_cleared_had_back_found_and_kept(dashboard: Dashboard) -> None:
+    page = dashboard.page
+    run = _fitted(dashboard)
+    dashboard.open("latent", run=run)
+    turn = dashboard.plot()["turn"]
+    heading = page.get_by_role("heading", name="The selection", exact=True)
+
+    dashboard.lasso(CORNERS)
+    turn = dashboard.redrawn(turn)
+    dashboard.says(re.compile("drawn on dimensions"))
+    page.keyboard.press("Escape")
+    turn = dashboard.redrawn(turn)
+    expect(heading).to_have_count(0)
+    dashboard.button("Undo selection").click()
+    turn = dashboard.redrawn(turn)
+    dashboard.says(re.compile("drawn on dimensions"))
+
+    dashboard.button("Find rows").click()
+    page.get_by_role("textbox", name="Text").fill("11")
+    page.keyboard.press("Enter")
+    dashboard.button("Select 11 rows").click()  # 11 and 110 to 119
+    dashboard.redrawn(turn)
+    dashboard.says(re.compile("^11 rows of 120 rows, whose name contains"))
+    dashboard.has_rows(dashboard.table("Selected rows"), 11)
+
+    page.keyboard.press("Escape")  # closes the popover, and nothing else
+    dashboard.button("Saved selections").click()
+    page.get_by_role("textbox", name="Name of this selection").fill("elevens")
+    page.keyboard.press("Enter")
+    dashboard.button("Save").click()
+    expect(dashboard.button("elevens (11 rows)")).to_be_visible()
+    page.reload()
+    dashboard.plot()
+    expect(heading).to_have_count(0)
+    dashboard.button("Saved selections").click()
+    dashboard.button("elevens (11 rows)").click()
+    dashboard.says(re.compile("^11 rows of 120 rows, whose name contains"))
+    dashboard.no_traceback()
