@@ -199,7 +199,8 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self._know(labels)
         generator = torch.Generator().manual_seed(self._seed())
         if checkpoint is not None:
-            checkpoint.attach(self._fingerprint(data, labels), generator)
+            steps = getattr(self, "max_iter", None)
+            checkpoint.attach(self._fingerprint(data, labels), steps, generator)
         problem = Problem(
             table=self._table(data, stays=isinstance(X, np.memmap)),
             labels=labels,
@@ -677,8 +678,10 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return int(self.random_state)
 
     def _fingerprint(self, data: NDArray[Any], labels: tuple[ClassLabels, ...]) -> str:
-        """Of everything that decides the course of a fit: model, settings, version, data."""
-        facts = [self.key, package_version(), self.get_params(deep=False), data.shape]
+        """Of everything that decides the course of a fit but for its steps: model, settings, …"""
+        settings = self.get_params(deep=False)
+        settings.pop("max_iter", None)
+        facts = [self.key, package_version(), settings, data.shape]
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_told).encode())
         for rows in blocks(data):
             digest.update(np.ascontiguousarray(rows, dtype=np.float64).tobytes())
