@@ -678,7 +678,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return int(self.random_state)
 
     def _fingerprint(self, data: NDArray[Any], labels: tuple[ClassLabels, ...]) -> str:
-        """Of everything that decides the course of a fit but for its steps: model, settings, …"""
+        """Of everything that decides the course of a fit but for how many steps it has."""
         settings = self.get_params(deep=False)
         settings.pop("max_iter", None)
         facts = [self.key, package_version(), settings, data.shape]

@@ -116,7 +116,9 @@ class Checkpoint:
 
     @property
     def _branch_path(self) -> Path | None:
-        return None if self._branches is None else persistence.branch_path(self._branches, self._start)
+        return (
+            None if self._branches is None else persistence.branch_path(self._branches, self._start)
+        )
 
     def beside(self) -> State | None:
         """What ``follow`` was given before the checkpoint that was found; None without."""

@@ -386,11 +386,10 @@ class _Run:
         """
         if self.checkpoint is None:
             return 0
-        found, told = self.checkpoint.restore(), self.callback
+        found = self.checkpoint.restore()
+        told: Callback | None = None
         if found is None:
-            found = self.checkpoint.branch(self.schedule.cruising_steps)
-        else:
-            told = None
+            found, told = self.checkpoint.branch(self.schedule.cruising_steps), self.callback
         if found is None:
             return 0
         arrays, facts = found
@@ -406,7 +405,8 @@ class _Run:
         for name in _COURSE:
             setattr(self, name, facts[name])
         self.best = -math.inf if facts["best"] is None else facts["best"]
-        for step in self.history if told is not None else ():
-            told(step)
+        if told is not None:
+            for step in self.history:
+                told(step)
         self.began = time.perf_counter() - facts["seconds"]
         return int(facts["iteration"])

@@ -46,7 +46,10 @@ def _explore(job: Job) -> None:
     except LatentboardError as error:
         st.error(markdown(error))
         return
-    st.markdown(_facts(job, opened))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(_facts(job, opened))
+        if job.still_rising:
+            navigation.link("More steps", "fit", key="more-steps", primary=False)
     left, right = st.columns([2, 1], gap="large")
     with left:
         choices = atlas.controls(opened)

@@ -29,8 +29,8 @@ class EventLog:
     """Writes the steps of one fit to ``events.jsonl``; the first and the last of a start always.
 
     The last one is written with its snapshot: what a finished run shows is the map that was kept.
-    How many are written goes by the fit's own seconds, so that steps of an earlier fit that a longer
-    one goes on from are as many as they were there.
+    How many are written goes by the fit's own seconds, so that steps of a shorter fit that this one
+    goes on from are as many as they were there.
     """
 
     def __init__(self, path: Path) -> None:

@@ -3,7 +3,6 @@ import math
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from lvmcore.results import FitStep, Snapshot
 from lvmcore.runs.events import EventLog, read_events, step_from_json, step_to_json
