@@ -8,7 +8,7 @@ from typing import get_args
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import services, state
+from app import reporting, services, state
 from app.axes import Axes
 from app.words import markdown
 from lvmcore.errors import LatentboardError
@@ -27,6 +27,7 @@ def menu(job: Job) -> None:
     with st.popover("Export", key=_key(job, "export"), width="content"):
         with st.container(horizontal=True):
             if job.has_model:
+                reporting.offer(job, key=_key(job, "report"))
                 path = services.store().job_folder(job.id).model_path
                 _file(job, "Model file", path.read_bytes, "model.safetensors", _BINARY)
             curves = partial(services.curves_csv, [job.id])

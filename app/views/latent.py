@@ -15,6 +15,7 @@ from app import (
     downloads,
     figures,
     navigation,
+    reporting,
     services,
     standing,
     state,
@@ -93,6 +94,7 @@ def _export(opened: Opened) -> None:
             about="Row id, label, latent means and sds.",
             key=lambda ending: opened.key(f"embedding {ending}"),
         )
+        reporting.offer(services.store().get(opened.run), key=opened.key("report"))
         if opened.model.capabilities.new_rows:
             navigation.link("New rows", "new_rows", key="new-rows", primary=False)
         if opened.model.capabilities.missing_cells and np.isnan(opened.dataset.X).any():
