@@ -10,7 +10,7 @@ from app import state
 
 __all__ = ["ICONS", "PAGES", "TITLES", "PageName", "go", "link"]
 
-PageName = Literal["data", "fit", "latent", "new_rows", "impute", "compare", "runs"]
+PageName = Literal["data", "fit", "latent", "new_rows", "impute", "compare", "runs", "guide"]
 
 #: The script of each page, beside main.py, in the order of the navigation.
 PAGES: dict[PageName, str] = {
@@ -21,6 +21,7 @@ PAGES: dict[PageName, str] = {
     "impute": "views/impute.py",
     "compare": "views/compare.py",
     "runs": "views/runs.py",
+    "guide": "views/guide.py",
 }
 
 #: What each page is called.
@@ -32,6 +33,7 @@ TITLES: dict[PageName, str] = {
     "impute": "Missing cells",
     "compare": "Compare",
     "runs": "Runs",
+    "guide": "Guide",
 }
 
 #: What stands beside its title in the navigation.
@@ -43,6 +45,7 @@ ICONS: dict[PageName, str] = {
     "impute": ":material/format_color_fill:",
     "compare": ":material/compare:",
     "runs": ":material/history:",
+    "guide": ":material/menu_book:",
 }
 
 

@@ -9,6 +9,7 @@ from app.figures.legend import legend
 from app.figures.panels import image_figure, reconstruction_figure, relevance_figure
 from app.figures.placed import NewLayer, placed_figure
 from app.figures.rows import Rows
+from app.figures.scores import scores_figure
 from app.figures.theme import escape, ink, template, veil
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "profile_figure",
     "reconstruction_figure",
     "relevance_figure",
+    "scores_figure",
     "side_figure",
     "template",
     "veil",

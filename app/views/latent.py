@@ -51,6 +51,7 @@ def _explore(job: Job) -> None:
         st.markdown(_facts(job, opened))
         if job.still_rising:
             navigation.link("More steps", "fit", key="more-steps", primary=False)
+        navigation.link("How to read this", "guide", key="guide", primary=False)
     left, right = st.columns([2, 1], gap="large")
     with left:
         choices = atlas.controls(opened)
