@@ -161,9 +161,16 @@ def _lookup(opened: Opened) -> None:
             placeholder="Find a row by its name",
             key=key,
             on_change=look_up,
+            help="Choose a row by its name to see it beside what the model makes of it.",
         )
         return
-    name = st.text_input("Row", placeholder="A row's name", key=key, on_change=look_up)
+    name = st.text_input(
+        "Row",
+        placeholder="A row's name",
+        key=key,
+        on_change=look_up,
+        help="Choose a row by its name to see it beside what the model makes of it.",
+    )
     if name and not (ids == name).any():
         st.caption(markdown(f"There is no row named {shortened(name)}."))
 
@@ -195,6 +202,7 @@ def _coordinates(opened: Opened, axes: Axes, chosen: Point) -> None:
             key=key,
             on_change=_move,
             args=(opened, dimension, key),
+            help="Where the point lies along this dimension; type another place to decode it.",
         )
 
 
@@ -308,11 +316,13 @@ def selected_rows(
             on_click="ignore",
             disabled=n == 0,
             key=key("selection csv"),
+            help="The selected rows with all their columns.",
         )
         st.button(
             "Clear the selection",
             on_click=clear,
             key=key("clear"),
+            help="Selects nothing; the map stays as it is.",
         )
     found = apart(dataset, chosen)
     if found:

@@ -45,12 +45,17 @@ def controls(opened: Opened) -> Choices:
                 key=opened.key(name),
                 on_change=_keep_apart,
                 args=(opened, name, axes),
+                help="The latent dimension on this axis.",
             )
     options = colours(opened.dataset)
     if agreeing.look(opened.run) is not None:
         options[agreeing.BY_STARTS] = agreeing.TITLE
     colour = others[0].selectbox(
-        "Colour", list(options), format_func=options.__getitem__, key=opened.key("colour")
+        "Colour",
+        list(options),
+        format_func=options.__getitem__,
+        key=opened.key("colour"),
+        help="The label or column that colours the rows.",
     )
     behind = others[1].selectbox(
         "Behind",
@@ -58,6 +63,7 @@ def controls(opened: Opened) -> Choices:
         index=int(opened.model.capabilities.decoding),
         format_func=lambda name: _behind(opened, name),
         key=opened.key("behind"),
+        help="What the model says of every place of the map, drawn behind the rows.",
     )
     ellipses = inducing = False
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
@@ -70,7 +76,12 @@ def controls(opened: Opened) -> Choices:
                 help=f"Posterior of each row, {figures.ELLIPSE_SD:g} sd.",
             )
         if opened.model.inducing_inputs_ and axes[1] is not None:
-            inducing = st.toggle("Inducing inputs", False, key=opened.key("inducing"))
+            inducing = st.toggle(
+                "Inducing inputs",
+                False,
+                key=opened.key("inducing"),
+                help="The places by which the model remembers the rows, one set a path.",
+            )
     region = state.region(opened.run)
     return Choices(axes, colour or None, ask, ellipses, inducing, region, state.dark())
 
@@ -149,6 +160,7 @@ def _ask(opened: Opened, axes: Axes, kind: Kind | None, beside: DeltaGenerator) 
             [_MEAN, *range(len(names))],
             format_func=lambda d: titles[0 if d == _MEAN else d + 1],
             key=opened.key("column"),
+            help="Which column or class the picture behind the rows is about.",
         )
         column = None if column == _MEAN else column
         noise = st.toggle(
@@ -191,6 +203,7 @@ def _class(opened: Opened, beside: DeltaGenerator, *, whole: bool) -> tuple[int,
         range(len(options)),
         format_func=found.__getitem__,
         key=opened.key("column of classes" if whole else "class"),
+        help="Which column or class the picture behind the rows is about.",
     )
     return options[place]
 

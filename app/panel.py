@@ -76,6 +76,7 @@ def _head(job: Job, seen: Progress) -> None:
                 args=(job.id,),
                 disabled=stopping(job),
                 width="stretch",
+                help="Stops the fit at its next step; what was fitted until then is kept.",
             )
         elif job.has_model:
             navigation.link("Explore the map", "latent", key="explore", stretch=True)
@@ -159,6 +160,7 @@ def _offer_resume(job: Job) -> None:
             on_click=_resume,
             args=(job.id,),
             width=120,
+            help="Puts the run back in the queue.",
         )
         if job.checkpoint_step is None:
             words = "Starts from the beginning: it stopped before its first checkpoint."

@@ -124,7 +124,7 @@ def _onward(place: int) -> None:
             type="primary",
             key=key,
             on_click=state.leave_tour,
-            help="Ends the tour.",
+            help="Ends the tour; all pages are in the list at the left.",
         )
     elif STEPS[place + 1].page == step.page:
         st.button(
