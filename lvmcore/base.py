@@ -31,7 +31,7 @@ from lvmcore.blocks import blocks, find_cells
 from lvmcore.checkpoint import Checkpoint
 from lvmcore.errors import ConfigError, DataError, UnsupportedError
 from lvmcore.labels import ClassLabels, encode_columns, names_of_columns
-from lvmcore.parameters import Parameter, check_settings, is_array, parameters_of
+from lvmcore.parameters import Advised, Parameter, check_settings, is_array, parameters_of
 from lvmcore.results import Callback, FitStep, LabelPredictive, Posterior, Predictive
 from lvmcore.rows import HeldRows, TableRows
 from lvmcore.standardise import Standardiser
@@ -152,6 +152,12 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     @classmethod
     def suggest(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Any]:
         """Settings that suit a table of this size, where they differ from the defaults."""
+        found = cls.advise(n_rows=n_rows, n_columns=n_columns, n_classes=n_classes)
+        return {name: advised.value for name, advised in found.items()}
+
+    @classmethod
+    def advise(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Advised]:
+        """What ``suggest`` gives, each setting with the reason for it."""
         del n_rows, n_columns, n_classes
         return {}
 

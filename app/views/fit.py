@@ -69,6 +69,12 @@ def _form(dataset: Dataset, shape: Shape) -> None:
     st.subheader(f"Settings of {card.title}")
     if shape.further and card.needs_labels:
         st.caption(markdown(_which_labels(dataset, card)))
+    advice = card.advice(shape)
+    if advice and refusals[card.key] is None:
+        with st.container(gap="xxsmall"):
+            st.caption("Set for this table, where it asks for something else than usual:")
+            for sentence in advice:
+                st.caption(grouped(markdown(sentence)))
     values = forms.parameter_form(
         card.parameters,
         card.suggest(shape),
