@@ -124,7 +124,7 @@ def _bound(example: Example) -> Section:
             "A curve that is flat at its end has converged. One that still rises asks for more "
             "steps: the Fit page says how many, and what they would bring.",
         ),
-        lambda dark: figures.curves_figure(
+        lambda dark: figures.course_figure(
             {"bound": (np.arange(1.0, len(example.bound) + 1), example.bound)},
             "bound (ELBO), nats",
             dark=dark,

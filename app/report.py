@@ -104,7 +104,7 @@ def _figures(subject: Subject) -> dict[str, dict[str, Any]]:
     if subject.relevance:
         makers["relevance"] = partial(figures.relevance_figure, subject.relevance, subject.axes)
     for place, (curves, upright) in subject.courses().items():
-        makers[place] = partial(figures.curves_figure, curves, upright)
+        makers[place] = partial(figures.course_figure, curves, upright)
     return {
         place: {
             "light": json.loads(maker(dark=False).to_json()),

@@ -2,7 +2,7 @@
 
 from app.figures.cells import missing_figure, profile_figure
 from app.figures.comparison import side_figure
-from app.figures.curves import curves_figure
+from app.figures.course import course_figure
 from app.figures.hidden import Hidden, hidden_figure
 from app.figures.latent_map import ELLIPSE_SD, GROUND, axis_title, evenly, map_figure
 from app.figures.legend import legend
@@ -19,7 +19,7 @@ __all__ = [
     "NewLayer",
     "Rows",
     "axis_title",
-    "curves_figure",
+    "course_figure",
     "escape",
     "evenly",
     "hidden_figure",

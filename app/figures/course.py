@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from app.figures.theme import escape, path_colours, template
 from app.words import shortened
 
-__all__ = ["curves_figure"]
+__all__ = ["course_figure"]
 
 FloatArray = NDArray[np.float64]
 
 
-def curves_figure(
+def course_figure(
     curves: Mapping[str, tuple[FloatArray, FloatArray]], upright: str, *, dark: bool
 ) -> go.Figure:
     """Draw curves over the steps of a fit.
