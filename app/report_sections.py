@@ -42,7 +42,9 @@ def _head(subject: Subject) -> str:
     verdict = ""
     if job.elbo is not None:
         verdict = f" Bound (ELBO) {number(job.elbo, 6)} nats"
-        verdict += ": it had stopped rising." if job.converged else ": it was still rising."
+        if job.status == "done":
+            verdict += ", which had stopped rising" if job.converged else ", still rising"
+        verdict += "."
     return (
         f"<header><p class='kind'>Report of a run</p><h1>{_text(job.name, 120)}</h1>"
         f"<p>{_text(title)} ({_text(paper)}) on {_text(job.spec.dataset_name)}, {job.status}"

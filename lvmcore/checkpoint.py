@@ -91,8 +91,8 @@ class Checkpoint:
         self._course, self._generator = course, generator
         self._fingerprint = hashlib.sha256(f"{course} {max_iter}".encode()).hexdigest()
         self._written = time.monotonic()
+        self._take_seed(generator)
         if not self.path.is_file():
-            self._take_seed(generator)
             return
         try:
             arrays, facts = persistence.read(self.path, format=CHECKPOINT_FORMAT)

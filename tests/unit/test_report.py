@@ -140,7 +140,7 @@ def test_everything_that_there_is_to_say_is_said() -> None:
         "0.9870",
         "not measured",
         "Too few rows.",
-        "it was still rising",
+        "−123.400 nats, still rising.",
         "no measure of accuracy on new rows",
         "posterior of 60 rows, 2 sd",
         "print(1)",
