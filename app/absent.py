@@ -27,7 +27,12 @@ def fit_the_sample(page: str) -> None:
     Args:
         page: what its widgets belong to.
     """
-    if st.button("Fit the sample", type="primary", key=state.widget(page, "sample")):
+    if st.button(
+        "Fit the sample",
+        type="primary",
+        key=state.widget(page, "sample"),
+        help="Fits the recommended model to the bundled sample wine, and shows it forming.",
+    ):
         state.open_run(services.fit_sample(), follow=True)
         navigation.go("fit")
 

@@ -165,9 +165,16 @@ def _lookup(opened: Opened) -> None:
             placeholder="Find a row by its name",
             key=key,
             on_change=look_up,
+            help="Choose a row by its name to see it beside what the model makes of it.",
         )
         return
-    name = st.text_input("Row", placeholder="A row's name", key=key, on_change=look_up)
+    name = st.text_input(
+        "Row",
+        placeholder="A row's name",
+        key=key,
+        on_change=look_up,
+        help="Choose a row by its name to see it beside what the model makes of it.",
+    )
     if name and not (ids == name).any():
         st.caption(markdown(f"There is no row named {shortened(name)}."))
 
@@ -200,6 +207,7 @@ def _coordinates(opened: Opened, axes: Axes, chosen: Point) -> None:
             key=key,
             on_change=_move,
             args=(opened, dimension, key),
+            help="Where the point lies along this dimension; type another place to decode it.",
         )
 
 

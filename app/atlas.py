@@ -45,7 +45,11 @@ def controls(opened: Opened) -> Choices:
     if opened.model.capabilities.decoding:
         options[fitting.BY_RESIDUAL] = fitting.TITLE
     colour = others[0].selectbox(
-        "Colour", list(options), format_func=options.__getitem__, key=opened.key("colour")
+        "Colour",
+        list(options),
+        format_func=options.__getitem__,
+        key=opened.key("colour"),
+        help="The label or column that colours the rows.",
     )
     behind = others[1].selectbox(
         "Behind",
@@ -53,6 +57,7 @@ def controls(opened: Opened) -> Choices:
         index=int(opened.model.capabilities.decoding),
         format_func=lambda name: _behind(opened, name),
         key=opened.key("behind"),
+        help="What the model says of every place of the map, drawn behind the rows.",
     )
     ellipses = False
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
@@ -83,6 +88,7 @@ def choose_axes(opened: Opened, horizontal: DeltaGenerator, vertical: DeltaGener
                 key=opened.key(name),
                 on_change=_keep_apart,
                 args=(opened, name, axes),
+                help="The latent dimension on this axis.",
             )
     return axes
 
@@ -163,6 +169,7 @@ def _ask(opened: Opened, axes: Axes, kind: Kind | None, beside: DeltaGenerator) 
             [_MEAN, *range(len(names))],
             format_func=lambda d: titles[0 if d == _MEAN else d + 1],
             key=opened.key("column"),
+            help="Which column or class the picture behind the rows is about.",
         )
         column = None if column == _MEAN else column
         noise = st.toggle(
@@ -207,6 +214,7 @@ def _class(opened: Opened, beside: DeltaGenerator, *, whole: bool) -> tuple[int,
         range(len(options)),
         format_func=found.__getitem__,
         key=opened.key("column of classes" if whole else "class"),
+        help="Which column or class the picture behind the rows is about.",
     )
     return options[place]
 

@@ -165,4 +165,9 @@ def _absent(run: str, drawn: str) -> None:
         else:
             st.caption(f"Under way for {duration(job.seconds)}.")
     cancel = partial(services.cancel, run, patience=_CANCEL_SECONDS)
-    st.button("Cancel", key=_key("cancel", run), on_click=cancel)
+    st.button(
+        "Cancel",
+        key=_key("cancel", run),
+        on_click=cancel,
+        help="Stops this fit at its next step; what was fitted until then is kept.",
+    )

@@ -67,6 +67,21 @@ class ModelCard:
         """Settings that suit the table, where they differ from the defaults."""
         return proposal.suggested(self.model, shape)
 
+    def advice(self, shape: Shape) -> tuple[str, ...]:
+        """Why settings differ from the defaults for this table, a sentence each."""
+        known = {parameter.name: parameter for parameter in self.parameters}
+        found = proposal.advised(self.model, shape)
+        return tuple(
+            f"{known[name].label[:1].upper()}{known[name].label[1:]}: {_told(one.value)} (usually "
+            f"{_told(known[name].default)}), as {one.reason}."
+            for name, one in found.items()
+        )
+
+
+def _told(value: object) -> str:
+    """A setting's value for people."""
+    return "auto" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
 
 def card_of(model: type[LatentVariableModel]) -> ModelCard:
     """The card of a model, made from what it declares."""

@@ -132,6 +132,7 @@ def _ready(opened: Opened, rows: NewRows) -> None:
             key=_key(opened.run, "place"),
             disabled=rows.incomplete == n,
             width="stretch",
+            help="Places every row that has the columns of the fit; none of them changes the map.",
         ):
             _place(opened, rows)
     if rows.matching.missing:

@@ -88,7 +88,11 @@ def _resume(job: Job) -> None:
     """A run that stopped early goes on from where it was."""
     if not job.resumable:
         return
-    if st.button("Resume", key=_key(job, "resume")):
+    if st.button(
+        "Resume",
+        key=_key(job, "resume"),
+        help="Goes on from its last checkpoint, or from the start where it left none.",
+    ):
         try:
             services.resume(job.id)
         except LatentboardError as error:
@@ -111,8 +115,14 @@ def _rename(job: Job) -> None:
             key=f"{key}:name",
             help="Blank gives the run its first name back.",
         )
-        note = st.text_area("Note", job.note, max_chars=LONGEST_NOTE, key=f"{key}:note")
-        if st.form_submit_button("Save", type="primary"):
+        note = st.text_area(
+            "Note",
+            job.note,
+            max_chars=LONGEST_NOTE,
+            key=f"{key}:note",
+            help="What you want to remember of this run; it is kept with it and in its report.",
+        )
+        if st.form_submit_button("Save", type="primary", help="Keeps the name and the note."):
             try:
                 services.store().rename(job.id, name)
                 services.store().annotate(job.id, note)
@@ -167,7 +177,12 @@ def _delete(jobs: Sequence[Job]) -> None:
             f"{named} will be gone with model, map, curves and figures. The data stay. "
             "This cannot be undone."
         )
-        if st.button(f"Delete {what}", type="primary", key=f"{key}:yes"):
+        if st.button(
+            f"Delete {what}",
+            type="primary",
+            key=f"{key}:yes",
+            help="Deletes at once; this cannot be undone.",
+        ):
             _delete_now([job.id for job in jobs])
 
 
@@ -203,6 +218,7 @@ def _curves(called: dict[str, str]) -> None:
                 required=True,
                 key=state.widget("runs", "along"),
                 label_visibility="collapsed",
+                help="What the curves are drawn against: steps, or seconds since each fit began.",
             )
         st.echarts_chart(
             live.overlay_chart(curves, by_seconds=chosen == "seconds", dark=state.dark()),

@@ -32,6 +32,7 @@ def profile(table: Table, roles: Roles) -> None:
             format_func=titles.__getitem__,
             key=state.widget("data", "profile", table.digest),
             persist_state="session",
+            help="The column to look at closely; this changes nothing about the fit.",
         )
         name = names[place]
         found = services.profile(table, name, log1p=learned_as_log1p(table, roles, name))

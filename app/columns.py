@@ -161,6 +161,7 @@ def _every_count(table: Table, roles: Roles) -> None:
         key=state.widget("data", "counts", table.digest),
         on_click=_transform_counts,
         args=(table, roles, what),
+        help="Changes all columns of counts at once; each can be changed in the table.",
     )
 
 

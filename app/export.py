@@ -8,7 +8,7 @@ from typing import get_args
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import services, state
+from app import reporting, services, state
 from app.axes import Axes
 from app.words import markdown
 from lvmcore.errors import LatentboardError
@@ -19,6 +19,10 @@ from lvmcore.runs.picture import PictureFormat
 __all__ = ["menu"]
 
 _BINARY, _PARQUET = "application/octet-stream", "application/vnd.apache.parquet"
+_CURVES = "One number a row: run, step, seconds, term of the bound, value."
+_ROWS = "Row id, label, latent means and sds."
+_PRINT = "The two dimensions chosen above, light, for a paper or a talk."
+_REPEATS = "Fits the same model to the same data again, and prints both bounds."
 _MIME = {"png": "image/png", "svg": "image/svg+xml"}
 
 
@@ -27,10 +31,18 @@ def menu(job: Job) -> None:
     with st.popover("Export", key=_key(job, "export"), width="content"):
         with st.container(horizontal=True):
             if job.has_model:
+                reporting.offer(job, key=_key(job, "report"))
                 path = services.store().job_folder(job.id).model_path
-                _file(job, "Model file", path.read_bytes, "model.safetensors", _BINARY)
+                _file(
+                    job,
+                    "Model file",
+                    path.read_bytes,
+                    "model.safetensors",
+                    _BINARY,
+                    "The fitted model; lvmcore.load reads it in Python.",
+                )
             curves = partial(services.curves_csv, [job.id])
-            _file(job, "Curves as CSV", curves, "curves.csv", "text/csv")
+            _file(job, "Curves as CSV", curves, "curves.csv", "text/csv", _CURVES)
         if job.has_model:
             _embedding(job)
             _picture(job)
@@ -42,8 +54,15 @@ def menu(job: Job) -> None:
 def _embedding(job: Job) -> None:
     csv, parquet = services.embedding_csv, services.embedding_parquet
     with st.container(horizontal=True):
-        _file(job, "Embedding as CSV", partial(csv, job.id), "embedding.csv", "text/csv")
-        _file(job, "Embedding as Parquet", partial(parquet, job.id), "embedding.parquet", _PARQUET)
+        _file(job, "Embedding as CSV", partial(csv, job.id), "embedding.csv", "text/csv", _ROWS)
+        _file(
+            job,
+            "Embedding as Parquet",
+            partial(parquet, job.id),
+            "embedding.parquet",
+            _PARQUET,
+            _ROWS,
+        )
 
 
 def _picture(job: Job) -> None:
@@ -57,11 +76,15 @@ def _picture(job: Job) -> None:
     axes = _axes(job, model.embedding_.mean.shape[1], leading_dimensions(model.relevance_))
     behind = False
     if axes[1] is not None and model.capabilities.uncertainty and model.capabilities.decoding:
-        behind = st.toggle("Predictive sd behind the rows", key=_key(job, "behind"))
+        behind = st.toggle(
+            "Predictive sd behind the rows",
+            key=_key(job, "behind"),
+            help="Draws how sure the model is of every place behind the rows.",
+        )
     with st.container(horizontal=True):
         for form in get_args(PictureFormat):
             draw = partial(services.map_file, job.id, axes, form, sd_behind=behind)
-            _file(job, f"Map as {form.upper()}", draw, f"map.{form}", _MIME[form])
+            _file(job, f"Map as {form.upper()}", draw, f"map.{form}", _MIME[form], _PRINT)
 
 
 def _axes(job: Job, dimensions: int, default: Axes) -> Axes:
@@ -81,6 +104,7 @@ def _dimension(job: Job, place: DeltaGenerator, title: str, dimensions: int, sta
         index=start,
         format_func=lambda q: f"dimension {q + 1}",
         key=_key(job, title),
+        help="The latent dimension on this axis of the picture.",
     )
 
 
@@ -92,16 +116,17 @@ def _program(job: Job) -> None:
         return
     with st.expander("Python that repeats the run"):
         st.code(program, language="python")
-        _file(job, "Python as .py", program.encode(), "run.py", "text/x-python")
+        _file(job, "Python as .py", program.encode(), "run.py", "text/x-python", _REPEATS)
 
 
-def _file(job: Job, title: str, content: object, name: str, mime: str) -> None:
+def _file(job: Job, title: str, content: object, name: str, mime: str, about: str) -> None:
     st.download_button(
         title,
         content,  # type: ignore[arg-type]
         file_name=name,
         mime=mime,
         on_click="ignore",
+        help=about,
         key=_key(job, name),
     )
 

@@ -154,6 +154,7 @@ def _hidden(job: Job, cells: pd.DataFrame, gaps: services.Gaps) -> None:
         index=most,
         format_func=titles.__getitem__,
         key=_key(job, "column"),
+        help="The column whose hidden cells are compared with what the model expected.",
     )
     ours = cells[cells["feature"] == names[place]]
     drawn = ours.iloc[figures.evenly(len(ours), _MOST_DRAWN)]
@@ -211,6 +212,7 @@ def table(job: Job) -> None:
             required=True,
             format_func=lambda name: f"{name} ({int(groups[name].sum())})",
             key=_key(job, "group"),
+            help="Which rows the table below shows.",
         )
         shown = _columns(job, flags)
     rows = frame.loc[groups[group]]
@@ -236,6 +238,7 @@ def _columns(job: Job, flags: dict[str, str]) -> list[str]:
             default=first[:_SHOWN_AT_FIRST],
             max_selections=_MOST_COLUMNS,
             key=_key(job, "columns"),
+            help="Which columns the table below shows.",
         )
 
 

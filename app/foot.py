@@ -79,6 +79,7 @@ def _earlier() -> None:
         key=key,
         on_change=_reopen,
         args=(key,),
+        help="Opens a run that was made before, with its data.",
     )
 
 

@@ -62,6 +62,7 @@ def choose() -> None:
             type=TYPES,
             key=_UPLOAD,
             on_change=_uploaded,
+            help="A table in any of these formats; how it is read is shown and can be changed.",
         )
     with sample:
         titles = services.sample_titles()
@@ -79,6 +80,7 @@ def choose() -> None:
             key=f"{_SAMPLE}:{index}",
             on_change=_picked,
             args=(f"{_SAMPLE}:{index}",),
+            help="Small tables that come with the dashboard.",
         )
 
 
@@ -193,13 +195,38 @@ def form(
         if workbook:
             sheet = _ask_sheet(table, current.sheet)
         elif not kind.startswith(_RECORDS):
-            delimiter = _choice("Delimiter", DELIMITERS, current.delimiter)
+            delimiter = _choice(
+                "Delimiter",
+                DELIMITERS,
+                current.delimiter,
+                "What stands between the cells of a row.",
+            )
         if not workbook:
-            encoding = _choice("Encoding", {name: name for name in ENCODINGS}, current.encoding)
-        decimal = _choice("Decimal mark", DECIMALS, current.decimal)
-        thousands = _choice("Thousands mark", THOUSANDS, current.thousands)
+            encoding = _choice(
+                "Encoding",
+                {name: name for name in ENCODINGS},
+                current.encoding,
+                "How the text is stored; try another one where letters look wrong.",
+            )
+        decimal = _choice(
+            "Decimal mark",
+            DECIMALS,
+            current.decimal,
+            "What stands before the decimals of a number.",
+        )
+        thousands = _choice(
+            "Thousands mark",
+            THOUSANDS,
+            current.thousands,
+            "What groups the digits of a large number, if anything does.",
+        )
         if not kind.startswith(_RECORDS):
-            header = _choice("Header", {name: name for name in HEADERS}, _header_name(current))
+            header = _choice(
+                "Header",
+                {name: name for name in HEADERS},
+                _header_name(current),
+                "The row that names the columns.",
+            )
         missing = st.text_input(
             "Also missing",
             value=", ".join(current.missing or ()),
@@ -207,7 +234,9 @@ def form(
             help="Separated by commas. Empty cells and the usual ones (NA, NaN) count anyway.",
             width=_WIDTH,
         )
-        if st.form_submit_button("Read again"):
+        if st.form_submit_button(
+            "Read again", help="Reads the same file in the way that is chosen here."
+        ):
             chosen = reading_of(delimiter, encoding, decimal, header, missing, thousands, sheet)
             take(upload, chosen)
             st.rerun()
@@ -216,18 +245,24 @@ def form(
 def _ask_sheet(table: Table | None, current: str | None) -> str | None:
     """Which sheet of a workbook; its name where the sheets are not known."""
     if table is not None:
-        return _choice("Sheet", {name: name for name in table.detected.sheets}, current)
+        return _choice(
+            "Sheet",
+            {name: name for name in table.detected.sheets},
+            current,
+            "The sheet of the workbook that holds the table.",
+        )
     help_text = "The name on its tab. Left empty: the first sheet that holds something."
     return st.text_input("Sheet", value=current or "", help=help_text, width=_WIDTH) or None
 
 
-def _choice(title: str, names: dict[T, str], current: T | None) -> T | None:
+def _choice(title: str, names: dict[T, str], current: T | None, about: str) -> T | None:
     options: list[T | None] = [None, *names]
     return st.selectbox(
         title,
         options,
         index=options.index(current) if current in options else 0,
         format_func=lambda option: _DETECTED if option is None else names[option],
+        help=about,
         width=_WIDTH,
     )
 

@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 if str(HERE.parent) not in sys.path:  # a source tree that is not installed
     sys.path.append(str(HERE.parent))
 
-from app import foot, navigation, services, state  # noqa: E402
+from app import foot, navigation, services, state, tour  # noqa: E402
 
 
 def main() -> None:
@@ -44,6 +44,7 @@ def main() -> None:
     )
     state.sync_address()
     place = st.sidebar.container(key="foot")
+    tour.line(page.url_path or "data")
     page.run()
     with place:  # after the page, so that it says what the page has just changed
         foot.show(polling=page.url_path != "fit")

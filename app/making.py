@@ -66,7 +66,9 @@ def _under_way(run: str, drawn: Hashable, making: Making) -> None:
         draw = st.error if job.status == "failed" else st.warning
         draw(markdown(job.message or f"{making.doing} was {job.status}."))
         with st.container(horizontal=True):
-            if job.resumable and st.button("Go on", key=key("resume")):
+            if job.resumable and st.button(
+                "Go on", key=key("resume"), help="Goes on from where it was stopped."
+            ):
                 _resume(run)
             making.otherwise(job)
         return
@@ -84,6 +86,7 @@ def _under_way(run: str, drawn: Hashable, making: Making) -> None:
             on_click=partial(services.cancel, run, patience=_CANCEL_SECONDS),
             disabled=ending,
             width="stretch",
+            help="Stops at its next step; it can go on later where a checkpoint was left.",
         )
 
 

@@ -10,7 +10,9 @@ from app import state
 
 __all__ = ["ICONS", "PAGES", "TITLES", "PageName", "go", "link"]
 
-PageName = Literal["data", "fit", "latent", "new_rows", "impute", "compare", "generate", "runs"]
+PageName = Literal[
+    "data", "fit", "latent", "new_rows", "impute", "compare", "generate", "runs", "guide"
+]
 
 #: The script of each page, beside main.py, in the order of the navigation.
 PAGES: dict[PageName, str] = {
@@ -22,6 +24,7 @@ PAGES: dict[PageName, str] = {
     "compare": "views/compare.py",
     "generate": "views/generate.py",
     "runs": "views/runs.py",
+    "guide": "views/guide.py",
 }
 
 #: What each page is called.
@@ -34,6 +37,7 @@ TITLES: dict[PageName, str] = {
     "compare": "Compare",
     "generate": "Generate",
     "runs": "Runs",
+    "guide": "Guide",
 }
 
 #: What stands beside its title in the navigation.
@@ -46,6 +50,7 @@ ICONS: dict[PageName, str] = {
     "compare": ":material/compare:",
     "generate": ":material/auto_awesome_motion:",
     "runs": ":material/history:",
+    "guide": ":material/menu_book:",
 }
 
 

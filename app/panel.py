@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app import live, navigation, services, state
+from app import live, navigation, rising, services, state
 from app.colouring import Categories
 from app.making import stopping
 from app.services import Progress
@@ -76,6 +76,7 @@ def _head(job: Job, seen: Progress) -> None:
                 args=(job.id,),
                 disabled=stopping(job),
                 width="stretch",
+                help="Stops the fit at its next step; what was fitted until then is kept.",
             )
         elif job.has_model:
             navigation.link("Explore the map", "latent", key="explore", stretch=True)
@@ -159,6 +160,7 @@ def _offer_resume(job: Job) -> None:
             on_click=_resume,
             args=(job.id,),
             width=120,
+            help="Puts the run back in the queue.",
         )
         if job.checkpoint_step is None:
             words = "Starts from the beginning: it stopped before its first checkpoint."
@@ -175,11 +177,8 @@ def _reached(job: Job) -> None:
     bound = "" if job.elbo is None else f"Bound (ELBO) {number(job.elbo, 6)} nats. "
     if job.status == "cancelled":
         st.info(bound + "Stopped on request. The map as it stood then can be explored.")
-    elif job.status == "done" and job.converged is False:
-        st.warning(
-            bound
-            + "The bound was still rising when the steps ran out: a longer fit may sharpen the map."
-        )
+    elif job.still_rising:
+        rising.show(job, bound)
     elif job.status == "done":
         st.success(
             bound + ("It has stopped rising: the fit has converged." if bound else "Fitted.")

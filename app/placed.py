@@ -93,6 +93,7 @@ def show(opened: Opened, job: Job) -> None:
             on_click=state.set_placing,
             args=(opened.run, None),
             width="stretch",
+            help="Shows again how the table's columns match those of the fit.",
         )
     label, frame = _about_one(job, frame)
     axes, colour, least, ellipses = _controls(opened, job, frame)
@@ -160,7 +161,7 @@ def _controls(opened: Opened, job: Job, frame: pd.DataFrame) -> tuple[Axes, str,
         *([_LABEL] if "label" in frame and services.classes(opened.run) is not None else []),
         _ONE,
     ]
-    colour = hue.selectbox("Colour", options, key=key("colour"))
+    colour = hue.selectbox("Colour", options, key=key("colour"), help="What colours the new rows.")
     least = 0.0
     if has_classes:
         least = cut.slider(
@@ -190,6 +191,7 @@ def _dimension(place: DeltaGenerator, title: str, opened: Opened, start: int, ke
         index=start,
         format_func=lambda q: str(q + 1),
         key=key,
+        help="The latent dimension on this axis.",
     )
 
 
@@ -343,6 +345,7 @@ def _table(placed: _Placed) -> None:
             required=True,
             format_func=lambda name: f"{name} ({int(groups[name].sum())})",
             key=placed.key("group"),
+            help="Which of the new rows the table below shows.",
         )
     with right, st.container(horizontal=True, horizontal_alignment="right"):
         _files(placed)

@@ -33,6 +33,7 @@ __all__ = [
     "dark",
     "failed",
     "keep_source",
+    "leave_tour",
     "model_key",
     "new_table",
     "open_run",
@@ -55,12 +56,15 @@ __all__ = [
     "set_selection",
     "set_shown",
     "set_spot",
+    "set_tour",
     "set_types",
     "set_value",
     "shown",
     "source",
     "spots",
     "sync_address",
+    "tour",
+    "tour_left",
     "types",
     "undo_selection",
     "value",
@@ -93,6 +97,8 @@ _SPOTS = "generate.spots"
 _CHOSEN = "runs.chosen"
 _COMPARED = "compare.runs"
 _COMPARED_REGION = "compare.region"
+_TOUR = "tour.place"
+_TOUR_LEFT = "tour.left"
 
 
 @dataclass(frozen=True)
@@ -491,6 +497,30 @@ def compared_region() -> tuple[str, Region] | None:
 def set_compared_region(run: str, region: Region | None) -> None:
     """Remember the region that was drawn on a run's map; None forgets it."""
     st.session_state[_COMPARED_REGION] = None if region is None else (run, region)
+
+
+# ---- the tour --------------------------------------------------------------------------------
+
+
+def tour() -> int | None:
+    """The step of the tour that is shown, from 0; None where nobody takes it."""
+    return cast("int | None", _get(_TOUR))
+
+
+def set_tour(place: int) -> None:
+    """Take the tour, at a step of it."""
+    st.session_state[_TOUR] = place
+
+
+def tour_left() -> bool:
+    """Whether the tour was taken and left, so that it is not offered again."""
+    return bool(_get(_TOUR_LEFT))
+
+
+def leave_tour() -> None:
+    """Leave the tour."""
+    st.session_state.pop(_TOUR, None)
+    st.session_state[_TOUR_LEFT] = True
 
 
 # ---- widgets and the page --------------------------------------------------------------------

@@ -52,6 +52,7 @@ def show(jobs: Sequence[Job]) -> None:
         digests,
         format_func=lambda d: titles.get(d, ""),
         key=state.widget("runs", "dataset"),
+        help="The data set to delete, with how much room it and its runs take.",
     )
     if digest is not None:
         with button:
@@ -66,7 +67,12 @@ def _delete(digest: str, name: str, jobs: Sequence[Job]) -> None:
         if jobs:
             gone += f" and {count(len(jobs), 'run')} of it ({listed([job.name for job in jobs])})"
         st.markdown(f"{markdown(gone)} will be gone from this machine. This cannot be undone.")
-        if st.button("Delete all of it", type="primary", key=f"{key}:yes"):
+        if st.button(
+            "Delete all of it",
+            type="primary",
+            key=f"{key}:yes",
+            help="Deletes at once; this cannot be undone.",
+        ):
             _delete_now(digest, [job.id for job in jobs])
 
 

@@ -29,7 +29,7 @@ from lvmcore.checks import Capabilities, CheckedEstimator, package_version, to_n
 from lvmcore.errors import ConfigError, UnsupportedError
 from lvmcore.geometry import LatentPath, shortest, straight
 from lvmcore.labels import ClassLabels
-from lvmcore.parameters import Parameter, check_settings, is_array, parameters_of
+from lvmcore.parameters import Advised, Parameter, check_settings, is_array, parameters_of
 from lvmcore.results import Callback, FitStep, LabelPredictive, Posterior, Predictive
 from lvmcore.rows import TableRows
 from lvmcore.standardise import Standardiser
@@ -99,6 +99,12 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
     @classmethod
     def suggest(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Any]:
         """Settings that suit a table of this size, where they differ from the defaults."""
+        found = cls.advise(n_rows=n_rows, n_columns=n_columns, n_classes=n_classes)
+        return {name: advised.value for name, advised in found.items()}
+
+    @classmethod
+    def advise(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Advised]:
+        """What ``suggest`` gives, each setting with the reason for it."""
         del n_rows, n_columns, n_classes
         return {}
 
@@ -146,7 +152,8 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
             self._know(labels)
         generator = torch.Generator().manual_seed(self._seed())
         if checkpoint is not None:
-            checkpoint.attach(self._fingerprint(data, labels), generator)
+            steps = getattr(self, "max_iter", None)
+            checkpoint.attach(self._fingerprint(data, labels), steps, generator)
         problem = Problem(
             table=self._table(data, stays=isinstance(X, np.memmap)),
             labels=labels,

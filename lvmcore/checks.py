@@ -280,8 +280,10 @@ class CheckedEstimator(BaseEstimator):
         return int(self.random_state)
 
     def _fingerprint(self, data: NDArray[Any], labels: tuple[ClassLabels, ...]) -> str:
-        """Of everything that decides the course of a fit: model, settings, version, data."""
-        facts = [self.key, package_version(), self.get_params(deep=False), data.shape]
+        """Of everything that decides the course of a fit but for how many steps it has."""
+        settings = self.get_params(deep=False)
+        settings.pop("max_iter", None)
+        facts = [self.key, package_version(), settings, data.shape]
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_told).encode())
         for rows in blocks(data):
             digest.update(np.ascontiguousarray(rows, dtype=np.float64).tobytes())

@@ -188,11 +188,19 @@ def _add_runs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         ("show", "what there is to know of a run"),
         ("delete", "delete a run with its model, map and curves"),
         ("resume", "let a run that stopped early go on"),
+        ("continue", "let a run whose bound was still rising go on with more steps"),
     ):
         task = tasks.add_parser(name, help=text)
         task.add_argument("id", metavar="ID", help="of the run; its first digits are enough")
         if name == "show":
             task.add_argument("--json", action="store_true", help="as JSON, for other programs")
+        if name == "continue":
+            task.add_argument(
+                "--steps",
+                type=int,
+                metavar="N",
+                help="in all; what its curve asks for where absent",
+            )
         task.set_defaults(task=f"{name}_run")
 
 

@@ -22,6 +22,7 @@ from lvmcore.errors import NumericalError
 from lvmcore.inference import infer_rows
 from lvmcore.intervals import Settled, fill_rows, held_out, interval_scale
 from lvmcore.layers import DataPath, LatentRows
+from lvmcore.parameters import Advised
 from lvmcore.relevance import leading_dimensions, shares
 from lvmcore.results import Posterior, Snapshot
 from lvmcore.rows import HeldRows
@@ -32,6 +33,10 @@ __all__ = [
     "LONG_TABLE",
     "DataTerm",
     "GPLatentVariableModel",
+    "advised_components",
+    "advised_inducing",
+    "advised_noise",
+    "advised_steps",
     "log_marginal",
     "long_table_steps",
     "snapshot_of",
@@ -243,6 +248,36 @@ def _log_normal(z: Tensor) -> Tensor:
 def long_table_steps(n_rows: int) -> int:
     """Steps that suit a table longer than ``LONG_TABLE``: the longer it is, the fewer."""
     return min(300, max(100, LONG_TABLE_ROW_STEPS // n_rows))
+
+
+def advised_steps(n_rows: int) -> Advised:
+    """The steps that suit a table longer than ``LONG_TABLE``, and why."""
+    return Advised(
+        long_table_steps(n_rows),
+        f"each step uses all {n_rows:,} rows, and so many end in about two minutes on two cores",
+    )
+
+
+def advised_inducing(count: int, n_rows: int, n_classes: int) -> Advised:
+    """So many inducing inputs for a long table, or for many classes, and why."""
+    what = f"{n_rows:,} rows hold" if n_rows > 1000 else f"{n_classes} classes make for"
+    return Advised(count, f"{what} more structure than fewer places can remember")
+
+
+def advised_noise(n_columns: int) -> Advised:
+    """One noise for all columns of a wide table, and why."""
+    return Advised(
+        "shared",
+        f"some of {n_columns:,} columns hardly vary, and with a noise of its own a rare spike in "
+        "one would outweigh the others",
+    )
+
+
+def advised_components(n_columns: int, n_classes: int) -> Advised:
+    """More dimensions for many classes in a wide table, and why."""
+    return Advised(
+        20, f"{n_classes} classes in {n_columns:,} columns need more dimensions to part in"
+    )
 
 
 class DataTerm:

@@ -26,6 +26,7 @@ from lvmcore.errors import ConfigError
 
 __all__ = [
     "Advanced",
+    "Advised",
     "BatchSize",
     "ClassWeight",
     "Components",
@@ -160,6 +161,19 @@ Hidden = Annotated[
     Doc("Units in each of the network's two hidden layers.", "hidden units"),
     Advanced(),
 ]
+
+
+@dataclass(frozen=True)
+class Advised:
+    """A setting that suits a table better than its default.
+
+    Attributes:
+        value: the setting.
+        reason: why, as a clause without its full stop.
+    """
+
+    value: Any
+    reason: str
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from lvmcore.results import FitStep
 
 __all__ = [
     "CHECKPOINT_FORMAT",
+    "branch_path",
     "checkpoint_place",
     "history_arrays",
     "history_from",
@@ -93,6 +94,11 @@ def read_facts(path: str | os.PathLike[str], *, format: str = FORMAT) -> dict[st
     with _opened(path, format) as file:
         facts: dict[str, Any] = json.loads(file.metadata()["json"])
         return facts
+
+
+def branch_path(folder: Path, start: int) -> Path:
+    """The file for the state of one start of a fit, from 1, just before it began to settle."""
+    return folder / f"branch-{start}.safetensors"
 
 
 def checkpoint_place(path: str | os.PathLike[str]) -> tuple[int, float] | None:

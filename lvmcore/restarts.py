@@ -176,7 +176,11 @@ class _Course:
             generator = torch.Generator().manual_seed(self.seeds[r])
         if problem.checkpoint is not None:
             problem.checkpoint.follow(
-                generator, steps=self.steps, seconds=self.seconds, beside=self._state(r)
+                generator,
+                start=r + 1,
+                steps=self.steps,
+                seconds=self.seconds,
+                beside=self._state(r),
             )
         problem = replace(problem, generator=generator, callback=self._callback(r))
         if r > 0:

@@ -6,10 +6,11 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore import persistence
@@ -146,6 +147,11 @@ class Schedule:
     def cooling_steps(self) -> int:
         """How many steps the cooling takes."""
         return max(1, round(self.cooling * self.max_iter))
+
+    @property
+    def cruising_steps(self) -> int:
+        """Steps after which the cooling begins, if the bound is not flat before."""
+        return self.max_iter - self.cooling_steps
 
     def rate(self, iteration: int, cooling_since: int | None) -> float:
         """The learning rate of a step, counted from 0."""
@@ -305,7 +311,8 @@ class _Run:
         if self.cooling_since is None:
             recent = self.history[self.settled :][-self.schedule.hold - 2 * self.schedule.window :]
             self.converged = schedule.is_flat([step.objective for step in recent], self.brake)
-            if self.converged or iteration + 1 >= schedule.max_iter - schedule.cooling_steps:
+            if self.converged or iteration + 1 >= schedule.cruising_steps:
+                self._leave_branch(iteration + 1)
                 self.cooling_since = iteration + 1
             return False
         return self._cooled(iteration)
@@ -346,8 +353,20 @@ class _Run:
 
     def _keep(self, done: int, *, now: bool) -> None:
         """Leave a checkpoint after so many steps, if it is due or wanted now."""
-        if self.checkpoint is None or not (now or self.checkpoint.due()):
-            return
+        if self.checkpoint is not None and (now or self.checkpoint.due()):
+            self.checkpoint.save(*self._state(done))
+
+    def _leave_branch(self, done: int) -> None:
+        """Keep the state from which a fit with more steps would go on, before the cooling."""
+        if self.checkpoint is not None:
+            arrays, facts = self._state(done)
+            flat = self.brake * self.schedule.flat * self.schedule.cells
+            self.checkpoint.leave_branch(
+                arrays, {**facts, "window": self.schedule.window, "flat": flat}
+            )
+
+    def _state(self, done: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """All that a step changes, after so many of them."""
         arrays = persistence.history_arrays(self.history)
         arrays |= tensor_arrays(self.tensors, self.sound, self.adam)
         facts = {
@@ -357,21 +376,37 @@ class _Run:
             "terms": list(self.history[0].terms),
             **{name: getattr(self, name) for name in _COURSE},
         }
-        self.checkpoint.save(arrays, facts)
+        return arrays, facts
 
     def _restore(self) -> int:
-        """Go back to where the checkpoint was left; returns how many steps were done by then."""
-        found = None if self.checkpoint is None else self.checkpoint.restore()
+        """Go back to where the checkpoint was left; returns how many steps were done by then.
+
+        Without one, a fit with fewer steps may have left its state: the steps up to there are told
+        to the callback as if they had just been done, as it has not heard of them.
+        """
+        if self.checkpoint is None:
+            return 0
+        found = self.checkpoint.restore()
+        told: Callback | None = None
+        if found is None:
+            found, told = self.checkpoint.branch(self.schedule.cruising_steps), self.callback
         if found is None:
             return 0
         arrays, facts = found
         restore_tensors(arrays, self.tensors, self.sound, self.adam)
         self.history = [
-            replace(step, terms={name: step.terms[name] for name in facts["terms"]})
+            replace(
+                step,
+                total=self.schedule.max_iter,
+                terms={name: step.terms[name] for name in facts["terms"]},
+            )
             for step in persistence.history_from(arrays)
         ]
         for name in _COURSE:
             setattr(self, name, facts[name])
         self.best = -math.inf if facts["best"] is None else facts["best"]
+        if told is not None:
+            for step in self.history:
+                told(step)
         self.began = time.perf_counter() - facts["seconds"]
         return int(facts["iteration"])

@@ -2,6 +2,7 @@
 
 from app.figures.cells import missing_figure, profile_figure
 from app.figures.comparison import side_figure
+from app.figures.course import course_figure
 from app.figures.hidden import Hidden, hidden_figure
 from app.figures.latent_map import ELLIPSE_SD, GROUND, axis_title, evenly, map_figure
 from app.figures.legend import ground, legend
@@ -9,6 +10,7 @@ from app.figures.pairs import pairs_figure
 from app.figures.panels import image_figure, reconstruction_figure, relevance_figure
 from app.figures.placed import NewLayer, placed_figure
 from app.figures.rows import Rows
+from app.figures.scores import scores_figure
 from app.figures.sequence import curves_figure, strip_figure
 from app.figures.theme import escape, ink, template, veil
 
@@ -19,6 +21,7 @@ __all__ = [
     "NewLayer",
     "Rows",
     "axis_title",
+    "course_figure",
     "curves_figure",
     "escape",
     "evenly",
@@ -34,6 +37,7 @@ __all__ = [
     "profile_figure",
     "reconstruction_figure",
     "relevance_figure",
+    "scores_figure",
     "side_figure",
     "strip_figure",
     "template",

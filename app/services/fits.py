@@ -18,6 +18,7 @@ from app.services.tables import sample_dataset, shape
 from lvmcore.data import Dataset
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Estimate, Job, JobSpec, Metric, Store, curves_frame, to_csv_bytes
+from lvmcore.runs.verdict import MoreSteps, more_steps_of
 
 if TYPE_CHECKING:
     from lvmcore.results import FitStep, Snapshot
@@ -33,8 +34,11 @@ __all__ = [
     "devices",
     "estimate",
     "fit_sample",
+    "go_on",
     "job",
+    "longer",
     "measured",
+    "more_steps",
     "progress",
     "resume",
     "start_fit",
@@ -199,6 +203,47 @@ def resume(run: str) -> None:
     """
     server.store().resume(run)
     server.launcher()
+
+
+def more_steps(run: str) -> MoreSteps | None:
+    """What a run may be given whose bound was still rising when its steps ran out; else None.
+
+    Raises:
+        DataError: there is no such run.
+    """
+    job = server.store().get(run)
+    return _more_steps(server.home(), run, job.attempt, job.branch_step)
+
+
+@st.cache_data(show_spinner=False, max_entries=64)
+def _more_steps(home: str | None, run: str, attempt: int, branch: int | None) -> MoreSteps | None:
+    del attempt, branch  # parts of the cache's key
+    store = server.store_at(home)
+    return more_steps_of(store, store.get(run))
+
+
+def go_on(run: str, steps: int) -> str:
+    """Let a run that ended still rising go on to so many steps in all, as a run of its own.
+
+    Returns:
+        The id of that run: a new one, or the one that does so already.
+
+    Raises:
+        ConfigError: it cannot go on, or the queue is full.
+        DataError: there is no such run, or the disk is full.
+    """
+    for job in longer(run):
+        useful = job.status in ("queued", "running", "done")
+        if useful and job.spec.parameters.get("max_iter") == steps:
+            return job.id
+    found = server.store().go_on(run, steps, memory=server.store().get(run).memory)
+    server.launcher()
+    return found
+
+
+def longer(run: str) -> list[Job]:
+    """The runs that go on from a run with more steps, newest first."""
+    return [job for job in server.store().list() if job.spec.continues == run]
 
 
 def fit_sample() -> str:

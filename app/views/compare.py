@@ -111,6 +111,7 @@ def _choose(jobs: Sequence[Job], whole: Dataset) -> None:
         key=key,
         on_change=_rechoose,
         args=(key,),
+        help="The runs of this data set to lay side by side, the first one leading.",
     )
     shape = services.shape(whole)
     known = {card.key: card for card in services.cards()}
@@ -148,7 +149,12 @@ def _empty() -> None:
         "and others, turned so that they can be compared. Rows that you encircle on one map show "
         "on all of them, and a table says how well each map does."
     )
-    if st.button("Compare PCA and t-SNE on the sample", type="primary", key=_key("sample")):
+    if st.button(
+        "Compare PCA and t-SNE on the sample",
+        type="primary",
+        key=_key("sample"),
+        help="Fits both to the bundled sample wine.",
+    ):
         try:
             whole = services.sample_dataset()
             state.set_compared(tuple(services.add_method(whole, key) for key in ("pca", "tsne")))
@@ -180,7 +186,11 @@ def _colour(whole: Dataset) -> Colouring:
     options = atlas.colours(whole)
     left, right = st.columns([1, 3], vertical_alignment="bottom")
     colour = left.selectbox(
-        "Colour", list(options), format_func=options.__getitem__, key=_key(whole.digest, "colour")
+        "Colour",
+        list(options),
+        format_func=options.__getitem__,
+        key=_key(whole.digest, "colour"),
+        help="The label or column that colours the rows on all maps.",
     )
     look = chart.look_of(whole, colour or None)
     with right:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import closeup, columns, intake, learning, navigation, services, state, working
+from app import closeup, columns, intake, learning, navigation, services, state, tour, working
 from app.state import Roles, Upload
 from app.words import count, listed, markdown
 from lvmcore.data import Dataset, Table
@@ -16,6 +16,7 @@ _PREVIEW_ROWS = 8
 def page() -> None:
     """Draw the page."""
     st.title("Data")
+    tour.offer()
     intake.choose()
     failed = state.failed()
     if failed is not None:

@@ -69,6 +69,12 @@ def _form(dataset: Dataset, shape: Shape) -> None:
     st.subheader(f"Settings of {card.title}")
     if shape.further and card.needs_labels:
         st.caption(markdown(_which_labels(dataset, card)))
+    advice = card.advice(shape)
+    if advice and refusals[card.key] is None:
+        with st.container(gap="xxsmall"):
+            st.caption("Set for this table, where it asks for something else than usual:")
+            for sentence in advice:
+                st.caption(grouped(markdown(sentence)))
     values = forms.parameter_form(
         card.parameters,
         card.suggest(shape),
@@ -87,7 +93,13 @@ def _form(dataset: Dataset, shape: Shape) -> None:
     if too_large is not None:
         st.error(markdown(too_large))
         return
-    if st.button("Fit", type="primary", key=state.widget("fit", "start"), width=160):
+    if st.button(
+        "Fit",
+        type="primary",
+        key=state.widget("fit", "start"),
+        width=160,
+        help="Starts the fit as a run of its own; other pages can be used meanwhile.",
+    ):
         _start(dataset, card, values)
     under_way = services.job(state.run_id())
     cost.show(dataset, card.key, values, polling=under_way is None or under_way.finished)
@@ -126,6 +138,7 @@ def _card(card: ModelCard, chosen: str, refused: str | None, reason: str | None)
             args=(card.key,),
             disabled=refused is not None or card.key == chosen,
             width="stretch",
+            help="Shows this model's settings below.",
         )
 
 

@@ -88,7 +88,12 @@ def _offer(job: Job) -> None:
 
 
 def _start(run: str, title: str, *, primary: bool = False) -> None:
-    if st.button(title, type="primary" if primary else "secondary", key=_key(run, "start")):
+    if st.button(
+        title,
+        type="primary" if primary else "secondary",
+        key=_key(run, "start"),
+        help="Starts a run that fills the cells and checks itself; the table stays as it is.",
+    ):
         try:
             services.start_filling(run)
         except LatentboardError as error:

@@ -18,6 +18,7 @@ from app import (
     navigation,
     near,
     replay,
+    reporting,
     selecting,
     services,
     standing,
@@ -47,7 +48,11 @@ def _explore(job: Job) -> None:
     except LatentboardError as error:
         st.error(markdown(error))
         return
-    st.markdown(_facts(job, opened))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(_facts(job, opened))
+        if job.still_rising:
+            navigation.link("More steps", "fit", key="more-steps", primary=False)
+        navigation.link("How to read this", "guide", key="guide", primary=False)
     left, right = st.columns([2, 1], gap="large")
     with left:
         choices = atlas.controls(opened)
@@ -95,6 +100,7 @@ def _export(opened: Opened) -> None:
             about="Row id, label, latent means and sds.",
             key=lambda ending: opened.key(f"embedding {ending}"),
         )
+        reporting.offer(services.store().get(opened.run), key=opened.key("report"))
         if opened.model.capabilities.new_rows:
             navigation.link("New rows", "new_rows", key="new-rows", primary=False)
         if opened.model.capabilities.missing_cells and np.isnan(opened.dataset.X).any():

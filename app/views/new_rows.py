@@ -88,6 +88,7 @@ def _upload(opened: Opened) -> None:
         key=key,
         on_change=_uploaded,
         args=(opened, key),
+        help="A table with the columns of the fit, in any of these formats.",
     )
 
 
@@ -121,6 +122,7 @@ def _back(job: Job) -> None:
             key=_key(job.id, "back"),
             on_click=state.set_placing,
             args=(job.spec.run, None),
+            help="Shows again how the table's columns match those of the fit.",
         )
 
 

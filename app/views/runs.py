@@ -117,7 +117,12 @@ def _empty() -> None:
         "Every fit is kept here: its data, model and settings, the bound that it reached and "
         "figures about its map. Runs can be compared, named, taken away and deleted."
     )
-    if st.button("Fit the sample", type="primary", key=state.widget("runs", "sample")):
+    if st.button(
+        "Fit the sample",
+        type="primary",
+        key=state.widget("runs", "sample"),
+        help="Fits the recommended model to the bundled sample wine, and shows it forming.",
+    ):
         state.open_run(services.fit_sample(), follow=True)
         navigation.go("fit")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import deepcopy
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,13 +15,15 @@ from lvmcore.gplvm import (
     LONG_TABLE,
     START_VARIANCE,
     DataTerm,
-    long_table_steps,
+    advised_inducing,
+    advised_steps,
     snapshot_of,
     spread_points,
 )
 from lvmcore.intervals import Settled
 from lvmcore.layers import DataPath, LatentRows
 from lvmcore.parameters import (
+    Advised,
     Components,
     Device,
     Dtype,
@@ -95,12 +97,12 @@ class BayesianGPLVM(Restarting):
         self.random_state = random_state
 
     @classmethod
-    def suggest(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Any]:
+    def advise(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Advised]:
         """More inducing inputs for longer tables; for very long ones fewer steps instead."""
-        del n_columns, n_classes
+        del n_columns
         if n_rows > LONG_TABLE:
-            return {"max_iter": long_table_steps(n_rows)}
-        return {"n_inducing": 50} if n_rows > 1000 else {}
+            return {"max_iter": advised_steps(n_rows)}
+        return {"n_inducing": advised_inducing(50, n_rows, n_classes)} if n_rows > 1000 else {}
 
     def _fit_start(self, problem: Problem, X: Tensor) -> Outcome:
         Z = spread_points(X, self._inducing_count(len(X)), problem.generator)

@@ -13,12 +13,19 @@ from torch import Tensor
 from lvmcore.base import Capabilities, Problem
 from lvmcore.batchfit import BatchFit
 from lvmcore.checks import to_numpy
-from lvmcore.gplvm import WIDE_TABLE, thinned
+from lvmcore.gplvm import (
+    WIDE_TABLE,
+    advised_components,
+    advised_inducing,
+    advised_noise,
+    thinned,
+)
 from lvmcore.inference import refine_rows
 from lvmcore.labelled import LabelledMap
 from lvmcore.networks import Encoder, network_arrays, restore_network
 from lvmcore.parameters import (
     Advanced,
+    Advised,
     BatchSize,
     ClassWeight,
     Components,
@@ -139,7 +146,7 @@ class FastLDGD(LabelledMap):
         self.random_state = random_state
 
     @classmethod
-    def suggest(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Any]:
+    def advise(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Advised]:
         """More inducing inputs, steps and hidden units for longer tables.
 
         The labels weigh up to four times, in a wide table as much as the columns, or the network
@@ -147,22 +154,40 @@ class FastLDGD(LabelledMap):
         columns share one noise (see ``LDGD.suggest``); where such a table is short, the network
         learns its few rows by heart: fewer steps place new rows better.
         """
-        found: dict[str, Any] = {}
+        found: dict[str, Advised] = {}
         most = MOST_WEIGHT if n_columns > WIDE_TABLE else NARROW_WEIGHT
         weight = min(n_columns // max(1, n_classes), most)
         if n_classes and weight > 1:
-            found["label_weight"] = float(weight)
+            found["label_weight"] = Advised(
+                float(weight),
+                f"beside {n_columns:,} columns the network would hardly heed the labels otherwise",
+            )
         if n_columns > WIDE_TABLE:
-            found["noise"] = "shared"
+            found["noise"] = advised_noise(n_columns)
             if n_rows <= SHORT_TABLE:
-                return found | {"max_iter": 100}
+                found["max_iter"] = Advised(
+                    100,
+                    f"a network learns {n_rows:,} rows by heart; fewer steps place new ones better",
+                )
+                return found
             if n_classes > 5:
-                found["n_components"] = 20
-        if n_rows > 5000:
-            steps = 4000 if n_columns > WIDE_TABLE else 2000
-            return found | {"n_inducing": 100, "max_iter": steps, "n_hidden": 256}
+                found["n_components"] = advised_components(n_columns, n_classes)
         if n_rows > 1000 or n_classes > 5:
-            return found | {"n_inducing": 50, "max_iter": 2000}
+            found |= cls._for_more(n_rows, n_columns, n_classes)
+        return found
+
+    @classmethod
+    def _for_more(cls, n_rows: int, n_columns: int, n_classes: int) -> dict[str, Advised]:
+        """Settings for more rows or classes than a few."""
+        long = n_rows > 5000
+        steps = 4000 if long and n_columns > WIDE_TABLE else 2000
+        found = {
+            "n_inducing": advised_inducing(100 if long else 50, n_rows, n_classes),
+            "max_iter": Advised(steps, "a step sees one batch, and there is more to see here"),
+        }
+        if long:
+            why = f"{n_rows:,} rows can teach a larger network where to place a row"
+            found["n_hidden"] = Advised(256, why)
         return found
 
     def _fit(self, problem: Problem) -> Outcome:

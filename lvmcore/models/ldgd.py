@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -17,7 +17,10 @@ from lvmcore.gplvm import (
     START_VARIANCE,
     WIDE_TABLE,
     DataTerm,
-    long_table_steps,
+    advised_components,
+    advised_inducing,
+    advised_noise,
+    advised_steps,
     snapshot_of,
     spread_points,
 )
@@ -27,6 +30,7 @@ from lvmcore.labels import ClassLabels, names_of_columns, row_weights
 from lvmcore.layers import DataPath, LabelPath, LatentRows
 from lvmcore.parameters import (
     Advanced,
+    Advised,
     ClassWeight,
     Components,
     Device,
@@ -147,7 +151,7 @@ class LDGD(Restarting, LabelledMap):
         self.random_state = random_state
 
     @classmethod
-    def suggest(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Any]:
+    def advise(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Advised]:
         """Settings for a table of this size, where they differ from the defaults.
 
         More inducing inputs for longer tables and for many classes; more dimensions, and all
@@ -156,13 +160,16 @@ class LDGD(Restarting, LabelledMap):
         outweigh all other columns of its row, so the columns share one.
         """
         wide = n_columns > WIDE_TABLE
-        found: dict[str, Any] = {"noise": "shared"} if wide else {}
+        found = {"noise": advised_noise(n_columns)} if wide else {}
         if n_rows > LONG_TABLE:
-            return found | {"max_iter": long_table_steps(n_rows)}
+            return found | {"max_iter": advised_steps(n_rows)}
         if wide and n_classes > 5 and n_rows > 200:
-            found |= {"n_components": 20, "likelihood": "softmax"}
+            found["n_components"] = advised_components(n_columns, n_classes)
+            found["likelihood"] = Advised(
+                "softmax", f"{n_classes} classes are told apart better all at once"
+            )
         if n_rows > 1000 or n_classes > 5:
-            found["n_inducing"] = 50
+            found["n_inducing"] = advised_inducing(50, n_rows, n_classes)
         return found
 
     # ---- fitting -------------------------------------------------------------------------------

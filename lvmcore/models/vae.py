@@ -25,6 +25,7 @@ from lvmcore.labels import row_weights
 from lvmcore.layers import NOISE_FLOOR
 from lvmcore.networks import Encoder, Network, fit_line, network_arrays, restore_network
 from lvmcore.parameters import (
+    Advised,
     BatchSize,
     ClassWeight,
     Components,
@@ -112,10 +113,15 @@ class VAE(LatentVariableModel):
         self.random_state = random_state
 
     @classmethod
-    def suggest(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Any]:
+    def advise(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Advised]:
         """More steps and hidden units for longer tables."""
         del n_columns, n_classes
-        return {"max_iter": 4000, "n_hidden": 256} if n_rows > 5000 else {}
+        if n_rows <= 5000:
+            return {}
+        return {
+            "max_iter": Advised(4000, f"a step sees one batch, and {n_rows:,} rows take many"),
+            "n_hidden": Advised(256, f"{n_rows:,} rows can teach a larger network"),
+        }
 
     # ---- fitting -------------------------------------------------------------------------------
 

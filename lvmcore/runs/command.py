@@ -26,7 +26,7 @@ from lvmcore.parameters import parse_settings
 from lvmcore.runs.execute import execute, model_class, rows_to_fit
 from lvmcore.runs.folder import JobFolder, State
 from lvmcore.runs.progress import meter_for
-from lvmcore.runs.proposal import propose, shape_of, suggested
+from lvmcore.runs.proposal import advised, propose, shape_of, suggested
 from lvmcore.runs.spec import JobSpec
 from lvmcore.runs.store import Store
 
@@ -166,7 +166,11 @@ def _model(
         texts.append(f"random_state={arguments.seed}")
     if arguments.device is not None:
         texts.append(f"device={arguments.device}")
-    return cls(**{**suggested(cls, shape), **parse_settings(cls, texts)})
+    chosen = parse_settings(cls, texts)
+    for name, one in advised(cls, shape).items():
+        if name not in chosen:
+            _say(console, f"  {name}={one.value}, as {one.reason}.")
+    return cls(**{**suggested(cls, shape), **chosen})
 
 
 def _settings(model: LatentVariableModel) -> str:

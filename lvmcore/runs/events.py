@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,18 +29,19 @@ class EventLog:
     """Writes the steps of one fit to ``events.jsonl``; the first and the last of a start always.
 
     The last one is written with its snapshot: what a finished run shows is the map that was kept.
+    How many are written goes by the fit's own seconds, so that steps of a shorter fit that this one
+    goes on from are as many as they were there.
     """
 
     def __init__(self, path: Path) -> None:
         self._lines = LineAppender(path)
-        self._began = time.monotonic()
         self._last_event = -np.inf
         self._last_snapshot = -np.inf
         self._pending: FitStep | None = None
 
     def add(self, step: FitStep) -> None:
         """Write a step, or keep it back when the last one was written a moment ago."""
-        passed = time.monotonic() - self._began
+        passed = step.seconds
         if self._pending is not None and self._pending.start != step.start:
             self._write(self._pending, with_snapshot=True)
             self._last_event = -np.inf

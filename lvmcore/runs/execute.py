@@ -191,7 +191,12 @@ def _fit(
     folder.write_state(state)
     X = pd.DataFrame(dataset.X, columns=list(dataset.learned_names))
     y = None if model.capabilities.labels == "none" else dataset.y
-    model._fit_from(X, y, callback=watch, checkpoint=Checkpoint(folder.checkpoint_path))
+    kept = spec.kind == "fit" and model.capabilities.bound
+    checkpoint = Checkpoint(folder.checkpoint_path, branches=folder.path if kept else None)
+    model._fit_from(X, y, callback=watch, checkpoint=checkpoint)
+    if checkpoint.saved:
+        written = folder.state()
+        folder.write_state(dataclasses.replace(written, earlier=written.earlier + checkpoint.saved))
     return model, dataset, held_out, state
 
 

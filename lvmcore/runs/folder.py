@@ -7,6 +7,8 @@ is free beside a status of "running" means that the process which ran it is gone
 from __future__ import annotations
 
 import dataclasses
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,7 +16,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from lvmcore.errors import ConfigError, DataError
-from lvmcore.persistence import checkpoint_place, write_atomically
+from lvmcore.persistence import branch_path, checkpoint_place, write_atomically
 from lvmcore.runs.about import About
 from lvmcore.runs.events import cut_events
 from lvmcore.runs.files import DISK_FULL, is_disk_full, read_json, write_json
@@ -34,6 +36,7 @@ STOPPED_BY_FORCE = (
 _CANNOT_MEASURE = "The process ended before the figures about the map were measured."
 #: Bytes that a run keeps, so that its end can be written down when the disk is full.
 _RESERVE_BYTES = 16384
+_BRANCHES = "branch-*.safetensors"
 # A run that has just ended may still be measuring its map.
 _RESUME_WAITS_SECONDS = 5.0
 
@@ -144,6 +147,7 @@ class JobFolder:
         """The run as it stands, under the id ``name``; a dead one is settled first."""
         state, about = self.settle(), self.about()
         place = checkpoint_place(self.checkpoint_path) if state.status in FINISHED else None
+        branch = checkpoint_place(branch_path(self.path, 1)) if state.status == "done" else None
         return Job(
             id=name,
             spec=self.spec(),
@@ -153,6 +157,7 @@ class JobFolder:
             name=about.name,
             note=about.note,
             checkpoint_step=None if place is None else place[0],
+            branch_step=None if branch is None else branch[0],
         )
 
     # ---- writing -------------------------------------------------------------------------------
@@ -184,16 +189,39 @@ class JobFolder:
     def clear_up(self) -> None:
         """Remove what a run that has ended no longer needs, and what a dead process left half.
 
-        Only for the holder of the lock. The checkpoint goes once the run is done.
+        Only for the holder of the lock. The checkpoint goes once the run is done; the state that a
+        fit with more steps would go on from stays where the bound was still rising.
         """
         state = self.state()
         if state.status in FINISHED:
             self.reserve_path.unlink(missing_ok=True)
         if state.status == "done":
             self.checkpoint_path.unlink(missing_ok=True)
+        if state.status == "failed" or (state.status == "done" and state.converged is not False):
+            for path in self.branches():
+                path.unlink(missing_ok=True)
         for path in (self.status_path, self.events_path, *self._artefacts()):
             for half in self.path.glob(f".{path.name}.*"):
                 half.unlink(missing_ok=True)
+        for half in self.path.glob(f".{_BRANCHES}.*"):
+            half.unlink(missing_ok=True)
+
+    def branches(self) -> list[Path]:
+        """The states, one a start of the fit, that a fit with more steps would go on from."""
+        return sorted(self.path.glob(_BRANCHES))
+
+    def branch_off(self, other: JobFolder) -> None:
+        """Let this run, which has not begun, go on from the states that a shorter fit has left.
+
+        They take no further room: the files are the same until one of the runs replaces its own.
+        """
+        for path in other.branches():
+            mine = self.path / path.name
+            try:
+                os.link(path, mine)
+            except OSError:  # a file system without links
+                with suppress(FileNotFoundError):
+                    shutil.copy2(path, mine)
 
     def _artefacts(self) -> tuple[Path, ...]:
         """The files that a run writes whole."""

@@ -14,8 +14,9 @@ from lvmcore.errors import ConfigError, DataError
 from lvmcore.runs.files import dump_json
 from lvmcore.runs.spec import Job
 from lvmcore.runs.store import Store
+from lvmcore.runs.verdict import more_steps_of
 
-__all__ = ["delete_run", "list_runs", "resume_run", "show_run"]
+__all__ = ["continue_run", "delete_run", "list_runs", "resume_run", "show_run"]
 
 _SHORT = 8  # digits of an id
 _SHORTEST_NAME, _GAP = 8, 3  # characters
@@ -74,6 +75,8 @@ def show_run(arguments: argparse.Namespace) -> int:
         "submitted": f"{job.submitted.astimezone():%Y-%m-%d %H:%M:%S}",
         "folder": str(store.folder(job.id)),
     }
+    if job.spec.continues:
+        told["continues"] = job.spec.continues
     for name, text in told.items():
         _say(console, f"{name:<10}{text}")
     for metric in job.metrics.values():
@@ -122,6 +125,30 @@ def resume_run(arguments: argparse.Namespace) -> int:
     job = _find(store, arguments.id)
     store.resume(job.id)
     text = f"Queued {job.id}, {job.name}. It goes on as soon as the dashboard runs."
+    _say(Console(highlight=False), text)
+    return 0
+
+
+def continue_run(arguments: argparse.Namespace) -> int:
+    """Put a fit in the queue with more steps than one that ended with its bound still rising.
+
+    Args:
+        arguments: what ``lvmcore.cli`` parsed.
+
+    Returns:
+        The exit status, 0.
+
+    Raises:
+        ConfigError: the run did not end so, or the steps are no more than it had.
+        DataError: there is no such run.
+    """
+    store = Store()
+    job = _find(store, arguments.id)
+    more = more_steps_of(store, job)
+    steps = arguments.steps or (0 if more is None else more.total)
+    name = store.go_on(job.id, steps)
+    begins = "It begins anew" if job.branch_step is None else f"It goes on after {job.branch_step}"
+    text = f"Queued {name}, {job.name}, with {steps:,} steps. {begins}, once the dashboard runs."
     _say(Console(highlight=False), text)
     return 0
 
@@ -192,6 +219,7 @@ def _facts(job: Job) -> dict[str, Any]:
         "dataset_name": job.spec.dataset_name,
         "model": job.spec.model,
         "parameters": dict(job.spec.parameters),
+        "continues": job.spec.continues or None,
         "status": job.status,
         "stage": job.stage,
         "bound": job.elbo,

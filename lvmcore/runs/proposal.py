@@ -11,11 +11,13 @@ import numpy as np
 if TYPE_CHECKING:
     from lvmcore.base import Capabilities, LatentVariableModel
     from lvmcore.data import Dataset
+    from lvmcore.parameters import Advised
 
 __all__ = [
     "Obstacle",
     "Proposal",
     "Shape",
+    "advised",
     "obstacle",
     "propose",
     "route",
@@ -109,6 +111,18 @@ def suggested(model: type[LatentVariableModel], shape: Shape) -> dict[str, Any]:
         n_columns=shape.columns,
         n_classes=max(shape.classes_for(can)),
     )
+
+
+def advised(model: type[LatentVariableModel], shape: Shape) -> dict[str, Advised]:
+    """``suggested``, each setting that differs from its default with the reason for it."""
+    can = model.capabilities
+    found = model.advise(
+        n_rows=shape.rows_for(can),
+        n_columns=shape.columns,
+        n_classes=max(shape.classes_for(can)),
+    )
+    usual = {parameter.name: parameter.default for parameter in model.parameters()}
+    return {name: one for name, one in found.items() if one.value != usual[name]}
 
 
 def obstacle(can: Capabilities, shape: Shape) -> Obstacle | None:

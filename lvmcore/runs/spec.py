@@ -67,6 +67,8 @@ class JobSpec:
             others and not kept; "project" where the rows of the dataset are placed on the map of
             another run; "impute" where that run's model fills the missing cells of its dataset.
         run: id of the fitted run whose model is used; "" for a run that fits its own.
+        continues: id of the run with fewer steps that this fit goes on from; "" for one that begins
+            anew. What it computes does not depend on it.
         versions: of the packages that decide the result.
         created: when, ISO 8601 in UTC.
     """
@@ -78,6 +80,7 @@ class JobSpec:
     name: str = ""
     kind: Kind = "fit"
     run: str = ""
+    continues: str = ""
     versions: Mapping[str, str] = field(default_factory=_versions)
     created: str = field(default_factory=lambda: now().isoformat())
 
@@ -95,6 +98,7 @@ class JobSpec:
         return {
             "kind": self.kind,
             "run": self.run,
+            "continues": self.continues,
             "name": self.name,
             "dataset": self.dataset,
             "dataset_name": self.dataset_name,
@@ -161,6 +165,8 @@ class Job:
         earlier: seconds of earlier attempts whose work was kept.
         memory: bytes that it was estimated to need; None where nobody estimated.
         checkpoint_step: steps that its checkpoint holds, from which it would go on; None without.
+        branch_step: steps that the state holds from which a fit with more of them would go on;
+            None without.
         resumable: whether ``Store.resume`` takes it.
     """
 
@@ -185,6 +191,7 @@ class Job:
     earlier: float = 0.0
     memory: int | None = None
     checkpoint_step: int | None = None
+    branch_step: int | None = None
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -196,6 +203,12 @@ class Job:
         if self.status == "interrupted" or self.error == "DiskFull":
             return True
         return self.status == "cancelled" and self.checkpoint_step is not None
+
+    @property
+    def still_rising(self) -> bool:
+        """Whether it is a fit whose steps ran out while its bound was still rising."""
+        ran_out = self.status == "done" and self.converged is False and self.has_model
+        return ran_out and self.spec.kind == "fit" and self.elbo is not None
 
     @property
     def finished(self) -> bool:

@@ -22,6 +22,7 @@ from platformdirs import user_data_path
 
 from lvmcore.data import Dataset
 from lvmcore.errors import ConfigError, DataError
+from lvmcore.persistence import branch_path
 from lvmcore.runs.events import read_events
 from lvmcore.runs.files import read_json
 from lvmcore.runs.folder import JobFolder
@@ -171,10 +172,62 @@ class Store:
             ConfigError: the queue is full.
             DataError: the run could not be written, as the disk is full.
         """
+        return self._submit(spec, memory, None)
+
+    def go_on(self, id: str, max_iter: int, *, memory: int | None = None) -> str:
+        """Put a fit in the queue that has more steps than one whose bound was still rising.
+
+        It is a run of its own, and ends as a fit with so many steps from the beginning would: it
+        goes on from where the other began to settle, if that is still there, and begins anew where
+        it is not (``Job.branch_step``). Loads torch.
+
+        Args:
+            id: of the run that ended still rising.
+            max_iter: steps in all.
+            memory: bytes that it is estimated to need.
+
+        Returns:
+            The new run's id.
+
+        Raises:
+            ConfigError: the run did not end so, the steps are no more than it had or more than
+                the model allows, or the queue is full.
+            DataError: there is no such run, or the disk is full.
+        """
+        from lvmcore.runs.execute import make_model
+
+        job, folder = self.get(id), self._known(id)
+        if not job.still_rising:
+            raise ConfigError(
+                f"The run {job.name} cannot go on with more steps: expected a fit that is done and "
+                "whose bound was still rising when its steps ran out."
+            )
+        spec = job.spec
+        had = make_model(spec).get_params(deep=False).get("max_iter")
+        if had is None or max_iter <= had:
+            raise ConfigError(
+                f"{max_iter} steps are no more than the {had} that the run {job.name} had: choose "
+                "a larger number."
+            )
+        longer = JobSpec(
+            dataset=spec.dataset,
+            dataset_name=spec.dataset_name,
+            model=spec.model,
+            parameters={**spec.parameters, "max_iter": max_iter},
+            name=spec.name,
+            continues=id,
+        )
+        make_model(longer)
+        return self._submit(longer, memory, folder)
+
+    def _submit(self, spec: JobSpec, memory: int | None, shorter: JobFolder | None) -> str:
+        """Make a run's folder, with what a shorter fit has left for it, if any."""
         self._check_queue()
         name = secrets.token_hex(16)
         try:
-            with JobFolder.create(self._jobs / name, spec, queued=True, memory=memory):
+            with JobFolder.create(self._jobs / name, spec, queued=True, memory=memory) as folder:
+                if shorter is not None:
+                    folder.branch_off(shorter)
                 return name
         except OSError as error:
             shutil.rmtree(self._jobs / name, ignore_errors=True)
@@ -418,6 +471,7 @@ class Store:
             folder.metrics_path,
             folder.model_path,
             folder.checkpoint_path,
+            branch_path(folder.path, 1),
         )
         stamp = tuple(_stamp(path) for path in files)
         with self._guard:

@@ -38,7 +38,10 @@ def _by_name(parent: Path) -> dict[str, int]:
 
 
 def _bytes(folder: Path) -> int:
-    """Bytes of the files in a folder; what goes away meanwhile counts nothing."""
+    """Bytes of the files in a folder, a part of those that others hold too.
+
+    What goes away meanwhile counts nothing.
+    """
     total, waiting = 0, [str(folder)]
     while waiting:
         try:
@@ -50,7 +53,8 @@ def _bytes(folder: Path) -> int:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
                 else:
-                    total += entry.stat(follow_symlinks=False).st_size
+                    found = entry.stat(follow_symlinks=False)
+                    total += found.st_size // max(1, found.st_nlink)
             except OSError:
                 continue
     return total

@@ -54,3 +54,13 @@ def test_a_card_says_what_the_model_declares(card: object) -> None:
     assert ("places new rows" in found.supports) == can.new_rows
     assert found.summary
     assert found.suggest(TABLE).keys() <= {parameter.name for parameter in found.parameters}
+
+
+def test_the_advice_says_what_is_set_and_why() -> None:
+    wide = replace(TABLE, rows=1797, columns=64, classes=10)
+    (noise, components, likelihood, inducing) = card_of(MODELS["ldgd"]).advice(wide)
+    assert noise.startswith("Noise: shared (usually column), as some of 64 columns")
+    assert components.startswith("Dimensions: 20 (usually auto), as 10 classes")
+    assert "softmax (usually probit)" in likelihood
+    assert "50 (usually 25), as 1,797 rows" in inducing
+    assert card_of(MODELS["ldgd"]).advice(TABLE) == ()

@@ -233,3 +233,16 @@ def test_data_that_cannot_be_used_lead_back_to_the_data_page(open_page: OpenPage
     assert len(page.error) == 1
     follow(page, "Choose data")
     assert page.title[0].value == "Data"
+
+
+def test_the_advised_settings_are_shown_with_their_reasons(open_page: OpenPage) -> None:
+    page = open_page("data")
+    (sample,) = [box for box in page.selectbox if box.label == "Or a sample"]
+    sample.set_value("digits").run()
+    page.switch_page(navigation.PAGES["fit"]).run()
+    assert not page.exception
+    said = texts(page.caption).replace("\\", "")
+    assert "Set for this table" in said
+    assert "Noise: shared (usually column), as some of 64 columns hardly vary" in said
+    assert "Inducing inputs: 50 (usually 25), as 1\u202f797 rows" in said
+    assert "Set for this table" not in texts(open_page("fit").caption)

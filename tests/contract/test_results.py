@@ -74,6 +74,12 @@ def test_suggestions_are_settings(key: str, n_rows: int, n_classes: int, n_colum
     settings = model.suggest(n_rows=n_rows, n_columns=n_columns, n_classes=n_classes)
     assert check_settings(model, settings) == settings
     assert (settings.get("n_components") or 0) <= min(n_rows, n_columns)
+    advised = model.advise(n_rows=n_rows, n_columns=n_columns, n_classes=n_classes)
+    assert {name: one.value for name, one in advised.items()} == settings
+    for one in advised.values():
+        assert 20 <= len(one.reason) <= 140
+        assert not one.reason.endswith(".")
+        assert not one.reason[0].isupper()
 
 
 @for_models()

@@ -132,3 +132,19 @@ def test_a_reader_that_has_had_enough_is_no_error(runs: list[str]) -> None:
         _, err = process.communicate()
     assert err == b""
     assert process.returncode == 0
+
+
+def test_a_run_that_was_still_rising_goes_on(
+    store: Store, runs: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    dataset = Dataset.from_arrays(rng.standard_normal((30, 4)), name="toy")
+    settings = {"n_components": 2, "n_inducing": 5, "max_iter": 40}
+    short = ran(store, dataset, "bayesian_gplvm", **settings)
+    assert "with 70 steps. It goes on after 24" in said(capsys, "continue", short, "--steps", "70")
+    (longer,) = [job for job in store.list() if job.spec.continues == short]
+    assert longer.spec.parameters["max_iter"] == 70
+    assert f"continues {short}" in said(capsys, "show", longer.id)
+    assert json.loads(said(capsys, "show", longer.id, "--json"))["continues"] == short
+    assert cli.main(["runs", "continue", runs[0]]) == 2
+    assert "cannot go on with more steps" in capsys.readouterr().err

@@ -3,10 +3,8 @@ import math
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from lvmcore.results import FitStep, Snapshot
-from lvmcore.runs import events
 from lvmcore.runs.events import EventLog, read_events, step_from_json, step_to_json
 
 
@@ -23,23 +21,6 @@ def snapshot(n: int = 5) -> Snapshot:
 def step(iteration: int, **parts: object) -> FitStep:
     given = {"total": 100, "seconds": 0.1, "objective": -1.5, "terms": {"data": -1.0, "KL": -0.5}}
     return FitStep(iteration, **{**given, **parts})  # type: ignore[arg-type]
-
-
-class Clock:
-    """Stands for `time.monotonic`."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    stopped = Clock()
-    monkeypatch.setattr(events, "time", stopped)
-    return stopped
 
 
 def test_a_step_comes_back_as_it_was() -> None:
@@ -74,12 +55,11 @@ def test_a_large_snapshot_is_thinned_evenly() -> None:
 
 
 def test_a_quick_fit_is_throttled_and_keeps_its_first_and_last_step(
-    tmp_path: Path, clock: Clock
+    tmp_path: Path,
 ) -> None:
     log = EventLog(tmp_path / "events")
     for iteration in range(1, 2002):
-        log.add(step(iteration))
-        clock.now += 0.001
+        log.add(step(iteration, seconds=0.001 * iteration))
     log.close()
     found, last, _ = read_events(tmp_path / "events")
     assert found[0].step.iteration == 1
@@ -89,22 +69,20 @@ def test_a_quick_fit_is_throttled_and_keeps_its_first_and_last_step(
 
 
 def test_every_step_of_a_slow_fit_is_kept_and_the_last_is_not_doubled(
-    tmp_path: Path, clock: Clock
+    tmp_path: Path,
 ) -> None:
     log = EventLog(tmp_path / "events")
     for iteration in range(1, 6):
-        log.add(step(iteration))
-        clock.now += 0.1
+        log.add(step(iteration, seconds=0.1 * iteration))
     log.close()
     found, _, _ = read_events(tmp_path / "events")
     assert [event.step.iteration for event in found] == [1, 2, 3, 4, 5]
 
 
-def test_snapshots_are_fewer_than_events_and_thin_out(tmp_path: Path, clock: Clock) -> None:
+def test_snapshots_are_fewer_than_events_and_thin_out(tmp_path: Path) -> None:
     log = EventLog(tmp_path / "events")
     for iteration in range(1, 6001):
-        log.add(step(iteration, snapshot=snapshot()))
-        clock.now += 0.1
+        log.add(step(iteration, seconds=0.1 * iteration, snapshot=snapshot()))
     log.close()
     found, _, _ = read_events(tmp_path / "events")
     at = [0.1 * event.step.iteration for event in found if event.step.snapshot is not None]
@@ -114,7 +92,7 @@ def test_snapshots_are_fewer_than_events_and_thin_out(tmp_path: Path, clock: Clo
 
 
 def test_the_last_step_of_a_start_is_written_with_its_snapshot_at_once(
-    tmp_path: Path, clock: Clock
+    tmp_path: Path,
 ) -> None:
     log = EventLog(tmp_path / "events")
     for start in (1, 2):
@@ -122,13 +100,13 @@ def test_the_last_step_of_a_start_is_written_with_its_snapshot_at_once(
             log.add(
                 step(
                     3 * start - 3 + iteration,
+                    seconds=0.001 * (3 * start - 3 + iteration),
                     snapshot=snapshot(),
                     start=start,
                     starts=2,
                     ends=iteration == 3,
                 )
             )
-            clock.now += 0.001
         found, _, _ = read_events(tmp_path / "events")
         assert found[-1].step.iteration == 3 * start
         assert found[-1].step.snapshot is not None
@@ -145,3 +123,13 @@ def test_lines_that_are_no_events_are_left_out_but_counted(tmp_path: Path) -> No
     assert [event.n for event in found] == [1, 4]
     assert last == 4
     assert end == path.read_text().rindex("\n") + 1
+
+
+def test_steps_told_all_at_once_are_thinned_by_the_seconds_that_they_took(tmp_path: Path) -> None:
+    """As those of a shorter fit are, which a longer one goes on from."""
+    log = EventLog(tmp_path / "events")
+    for iteration in range(1, 51):
+        log.add(step(iteration, seconds=0.05 * iteration))
+    log.close()
+    found, _, _ = read_events(tmp_path / "events")
+    assert [event.step.iteration for event in found] == list(range(1, 51))

@@ -11,7 +11,7 @@ from lvmcore.models import MODELS
 from lvmcore.models.fast_ldgd import FastLDGD
 from lvmcore.models.ldgd import LDGD
 from lvmcore.runs import proposal
-from lvmcore.runs.proposal import Shape, obstacle, propose, route, shape_of, suggested
+from lvmcore.runs.proposal import Shape, advised, obstacle, propose, route, shape_of, suggested
 
 LIMIT = proposal.WHOLE_TABLE_ROWS
 TABLE = Shape(rows=200, columns=12, classes=3, unlabelled=0, incomplete=0)
@@ -165,3 +165,18 @@ def test_settings_suit_the_rows_and_labels_that_a_model_can_use() -> None:
     whole = MODELS["supervised_vae"]
     assert not whole.capabilities.missing_cells
     assert suggested(whole, shape) == whole.suggest(n_rows=900, n_columns=12, n_classes=3)
+
+
+def test_a_setting_is_advised_only_where_it_differs_from_the_default() -> None:
+    long = replace(TABLE, rows=25_000)
+    assert suggested(LDGD, long)["max_iter"] == 300
+    default = {parameter.name: parameter.default for parameter in LDGD.parameters()}["max_iter"]
+    assert ("max_iter" in advised(LDGD, long)) == (default != 300)
+    longer = advised(LDGD, replace(TABLE, rows=90_000))["max_iter"]
+    assert longer.value < 300
+    assert "90,000 rows" in longer.reason
+    assert advised(LDGD, TABLE) == {}
+    wide = advised(FastLDGD, replace(TABLE, columns=64, classes=10, rows=1800))
+    assert wide["noise"].value == "shared"
+    assert "64 columns" in wide["noise"].reason
+    assert "10 classes" in wide["n_components"].reason
