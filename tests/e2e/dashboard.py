@@ -223,7 +223,7 @@ class Dashboard:
 
     def choose(self, model: str) -> None:
         """Choose a model's card by the model's key."""
-        self.page.locator(f".st-key-fit-choose-{model} button").click()
+        self.page.locator(f".st-key-fit-choose-{model}").get_by_role("button").click()
 
     def start(self) -> str:
         """Start the fit.

@@ -58,7 +58,7 @@ def test_columns_are_transformed_and_rows_held_out(dashboard: Dashboard, tmp_pat
     expect(page.get_by_role("alert")).to_have_count(0)
 
     dashboard.to_fit()
-    page.locator(".st-key-fit-choose-ppca button").click()
+    page.locator(".st-key-fit-choose-ppca").get_by_role("button").click()
     dashboard.settled()
     run = dashboard.start()
     dashboard.follow("Explore the map")
