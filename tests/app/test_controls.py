@@ -69,7 +69,7 @@ def test_nor_beside_a_point_and_a_selection(open_page: OpenPage, labelled: str) 
     place = tuple(float(z) for z in services.model(labelled).embedding_.mean[3])
     square = ((-9.0, -9.0), (9.0, -9.0), (9.0, 9.0), (-9.0, 9.0))
     page.session_state["latent.point"] = {labelled: Point(place, 3)}
-    page.session_state["latent.region"] = {labelled: Region((0, 1), (square,))}
+    page.session_state["latent.selection"] = {labelled: Region((0, 1), (square,))}
     page.run()
     assert not page.exception
     assert unexplained(page) == set()
