@@ -56,12 +56,14 @@ __all__ = [
     "set_selection",
     "set_shown",
     "set_spot",
+    "set_sweep",
     "set_tour",
     "set_types",
     "set_value",
     "shown",
     "source",
     "spots",
+    "sweep",
     "sync_address",
     "tour",
     "tour_left",
@@ -97,6 +99,8 @@ _SPOTS = "generate.spots"
 _CHOSEN = "runs.chosen"
 _COMPARED = "compare.runs"
 _COMPARED_REGION = "compare.region"
+_SWEEP = "compare.sweep"
+_QUERY_SWEEP = "sweep"
 _TOUR = "tour.place"
 _TOUR_LEFT = "tour.left"
 
@@ -521,6 +525,20 @@ def leave_tour() -> None:
     """Leave the tour."""
     st.session_state.pop(_TOUR, None)
     st.session_state[_TOUR_LEFT] = True
+
+
+def sweep() -> str | None:
+    """The sweep that is looked at: the one in the address, else the one that was last here."""
+    return st.query_params.get(_QUERY_SWEEP) or cast("str | None", _get(_SWEEP))
+
+
+def set_sweep(sweep: str | None) -> None:
+    """Look at a sweep: it is in the address from now on; None looks at maps side by side."""
+    st.session_state[_SWEEP] = sweep
+    if sweep is None:
+        st.query_params.pop(_QUERY_SWEEP, None)
+    else:
+        st.query_params[_QUERY_SWEEP] = sweep
 
 
 # ---- widgets and the page --------------------------------------------------------------------

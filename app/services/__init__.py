@@ -89,6 +89,7 @@ from app.services.server import (
     store,
     warm_up,
 )
+from app.services.sweeps import start_sweep, sweep_of, sweeps, sweeps_with
 from app.services.tables import (
     FEATURE_TYPES,
     dataset_of,
@@ -182,8 +183,12 @@ __all__ = [
     "start_fit",
     "start_placing",
     "start_score",
+    "start_sweep",
     "store",
     "stored_dataset",
+    "sweep_of",
+    "sweeps",
+    "sweeps_with",
     "swept",
     "table",
     "warm_up",

@@ -41,6 +41,7 @@ __all__ = [
     "more_steps",
     "progress",
     "resume",
+    "spec_of",
     "start_fit",
     "start_score",
 ]
@@ -84,7 +85,7 @@ def start_fit(dataset: Dataset, key: str, parameters: Mapping[str, Any]) -> str:
         ConfigError: a setting is not allowed, or the queue is full.
         DataError: the dataset or the run cannot be kept.
     """
-    spec = _spec(dataset, key, parameters)
+    spec = spec_of(dataset, key, parameters)
     server.store().put_dataset(dataset)
     _, cost = server.estimator().known(spec)
     run = server.store().submit(spec, memory=None if cost is None else cost.memory)
@@ -92,7 +93,12 @@ def start_fit(dataset: Dataset, key: str, parameters: Mapping[str, Any]) -> str:
     return run
 
 
-def _spec(dataset: Dataset, key: str, parameters: Mapping[str, Any]) -> JobSpec:
+def spec_of(dataset: Dataset, key: str, parameters: Mapping[str, Any], sweep: str = "") -> JobSpec:
+    """What a fit is, as the queue takes it.
+
+    Raises:
+        ConfigError: a setting is not allowed.
+    """
     from lvmcore.models import MODELS
     from lvmcore.parameters import check_settings
 
@@ -102,6 +108,7 @@ def _spec(dataset: Dataset, key: str, parameters: Mapping[str, Any]) -> JobSpec:
         model=key,
         parameters=check_settings(MODELS[key], parameters),
         name=f"{MODELS[key].title} on {dataset.name}",
+        sweep=sweep,
     )
 
 
@@ -116,7 +123,7 @@ def estimate(
     if "max_iter" not in parameters:  # in closed form, or of unknown length
         return True, None
     try:
-        spec = _spec(dataset, key, parameters)
+        spec = spec_of(dataset, key, parameters)
     except LatentboardError:
         return True, None
     found = server.estimator()

@@ -16,6 +16,7 @@ from app import (
     chart,
     comparing,
     figures,
+    multiples,
     selecting,
     services,
     standing,
@@ -40,6 +41,8 @@ _key = partial(state.widget, "compare")
 def page() -> None:
     """Draw the page."""
     st.title("Compare")
+    if _sweep():
+        return
     jobs = _compared()
     if not jobs:
         _empty()
@@ -59,6 +62,49 @@ def page() -> None:
         clear = partial(state.set_compared_region, "", None)
         selecting.selected_rows(whole, chosen, drawn_on, key=_key, clear=clear)
     standing.show([job for job in jobs if job.id in maps])
+
+
+# ---- a sweep ---------------------------------------------------------------------------------
+
+
+def _sweep() -> bool:
+    """Draw the sweep that is looked at, if any; whether there is one."""
+    job = services.job(state.run_id())
+    found = {} if job is None else services.sweeps(job.spec.dataset)
+    asked = state.sweep()
+    if asked is not None and asked not in found:
+        found = services.sweeps_with(asked) | found
+        if asked not in found:
+            st.warning("The sweep in the address is not there. Its fits may have been deleted.")
+            state.set_sweep(None)
+            asked = None
+    if not found:
+        return False
+    titles = {
+        sweep: f"sweep of {count(len(jobs), 'fit')}, {shortened(jobs[0].name, 40)}"
+        for sweep, jobs in found.items()
+    }
+    options: list[str | None] = [None, *found]
+    key = _key("view")
+    state.set_value(key, asked)
+    st.selectbox(
+        "Show",
+        options,
+        format_func=lambda one: "maps side by side" if one is None else titles[one],
+        key=key,
+        on_change=lambda: state.set_sweep(state.value(key)),
+        help="Up to four maps side by side, or all maps of a sweep as small multiples.",
+    )
+    if asked is None:
+        return False
+    state.set_sweep(asked)  # into the address, where it is known from before
+    try:
+        whole = services.stored_dataset(found[asked][0].spec.dataset)
+    except LatentboardError as error:
+        st.error(markdown(error))
+        return True
+    multiples.show(found[asked], whole, _colour(whole))
+    return True
 
 
 # ---- which maps ------------------------------------------------------------------------------

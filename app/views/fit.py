@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from app import cards, cost, forms, navigation, panel, services, state, working
+from app import cards, cost, forms, navigation, panel, services, state, sweeping, working
 from app.cards import ModelCard
 from app.words import count, grouped, listed, markdown, shortened
 from lvmcore.data import Dataset
@@ -102,6 +102,7 @@ def _form(dataset: Dataset, shape: Shape) -> None:
     ):
         _start(dataset, card, values)
     under_way = services.job(state.run_id())
+    sweeping.offer(dataset, card, values)
     cost.show(dataset, card.key, values, polling=under_way is None or under_way.finished)
 
 

@@ -69,6 +69,7 @@ class JobSpec:
         run: id of the fitted run whose model is used; "" for a run that fits its own.
         continues: id of the run with fewer steps that this fit goes on from; "" for one that begins
             anew. What it computes does not depend on it.
+        sweep: id that the fits of one sweep share; "" for a fit of its own.
         versions: of the packages that decide the result.
         created: when, ISO 8601 in UTC.
     """
@@ -81,6 +82,7 @@ class JobSpec:
     kind: Kind = "fit"
     run: str = ""
     continues: str = ""
+    sweep: str = ""
     versions: Mapping[str, str] = field(default_factory=_versions)
     created: str = field(default_factory=lambda: now().isoformat())
 
@@ -99,6 +101,7 @@ class JobSpec:
             "kind": self.kind,
             "run": self.run,
             "continues": self.continues,
+            "sweep": self.sweep,
             "name": self.name,
             "dataset": self.dataset,
             "dataset_name": self.dataset_name,

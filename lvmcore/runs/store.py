@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Store"]
 
 #: Runs that may wait in the queue of a store.
-MOST_WAITING = 20
+MOST_WAITING = 100
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _DIGEST = re.compile(r"[0-9a-f]{16,128}")
@@ -173,6 +173,31 @@ class Store:
             DataError: the run could not be written, as the disk is full.
         """
         return self._submit(spec, memory, None)
+
+    def submit_all(
+        self, specs: Sequence[JobSpec], *, memory: int | None = None
+    ) -> builtins.list[str]:
+        """Put runs in the queue, all of them or none; their ids in the same order.
+
+        Args:
+            specs: what to run.
+            memory: bytes that each is estimated to need.
+
+        Raises:
+            ConfigError: the queue has not that much room.
+            DataError: a run could not be written, as the disk is full.
+        """
+        self._check_queue(len(specs))
+        made: builtins.list[str] = []
+        try:
+            for spec in specs:
+                made.append(self._submit(spec, memory, None))
+        except DataError:
+            for run in made:
+                with suppress(ConfigError, DataError):
+                    self.delete(run)
+            raise
+        return made
 
     def go_on(self, id: str, max_iter: int, *, memory: int | None = None) -> str:
         """Put a fit in the queue that has more steps than one whose bound was still rising.
@@ -446,13 +471,20 @@ class Store:
 
     # ---- helpers -------------------------------------------------------------------------------
 
-    def _check_queue(self) -> None:
+    def _check_queue(self, more: int = 1) -> None:
         waiting = len(self.queue())
-        if waiting >= self.most_waiting:
+        if waiting + more <= self.most_waiting:
+            return
+        if more == 1:
             raise ConfigError(
                 f"The queue is full: {waiting} runs wait already, and {self.most_waiting} may. "
                 "Cancel one of them, or try again when one has ended."
             )
+        raise ConfigError(
+            f"The queue has room for {max(0, self.most_waiting - waiting)} runs, and these are "
+            f"{more}: {waiting} wait already, and {self.most_waiting} may. Try again when some "
+            "have ended, or start fewer."
+        )
 
     def _known(self, id: str) -> JobFolder:
         if not _ID.fullmatch(id):

@@ -1,0 +1,104 @@
+"""Sweeps: the same fit with several values of some of its settings, a run a combination."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lvmcore.errors import ConfigError
+from lvmcore.parameters import Parameter, check_settings, parameters_of
+
+if TYPE_CHECKING:
+    from lvmcore.base import LatentVariableModel
+
+__all__ = ["MOST_FITS", "grid", "new_sweep", "swept", "values_of"]
+
+#: Fits of a sweep, at most.
+MOST_FITS = 60
+
+_RANGE = re.compile(r"\s*(-?\d+)\s*(?:\.\.|…|to)\s*(-?\d+)\s*")
+
+
+def new_sweep() -> str:
+    """An id for a sweep."""
+    return secrets.token_hex(16)
+
+
+def values_of(parameter: Parameter, text: str) -> list[Any]:
+    """The values that a text such as ``"2, 5, 10"`` or ``"0..4"`` names, each once, in its order.
+
+    Args:
+        parameter: whose values they are.
+        text: values between commas; two whole numbers with two dots between them are a range, its
+            ends in it.
+
+    Raises:
+        ConfigError: a value is not allowed, there are too many, or there is none.
+    """
+    found: list[Any] = []
+    for part in text.split(","):
+        span = _RANGE.fullmatch(part) if parameter.kind == "int" else None
+        if span is not None:
+            low, high = int(span[1]), int(span[2])
+            if high - low >= MOST_FITS:
+                raise ConfigError(
+                    f"{parameter.name}: {part.strip()} are {high - low + 1:,} values, and a sweep "
+                    f"is {MOST_FITS} fits at most. Name the values between commas."
+                )
+            found += [parameter.check(value) for value in range(low, high + 1)]
+        elif part.strip():
+            found.append(parameter.parse(part.strip()))
+    if not found:
+        raise ConfigError(f"{parameter.name}: no value is named. Name some between commas.")
+    return list(dict.fromkeys(found))
+
+
+def grid(
+    model: type[LatentVariableModel],
+    settings: Mapping[str, Any],
+    axes: Mapping[str, Sequence[Any]],
+) -> list[dict[str, Any]]:
+    """The settings of each fit of a sweep: every combination, the first setting changing slowest.
+
+    Args:
+        model: what is fitted.
+        settings: those that all fits share.
+        axes: the values of each setting that is swept.
+
+    Raises:
+        ConfigError: nothing is swept, there are too many fits, or a value is not allowed.
+    """
+    fits = math.prod(len(values) for values in axes.values())
+    if not axes or fits < 2:
+        raise ConfigError(
+            "A sweep needs at least two fits: choose a setting, and name several values for it."
+        )
+    if fits > MOST_FITS:
+        sizes = " × ".join(f"{len(values)} of {name}" for name, values in axes.items())
+        raise ConfigError(
+            f"That is {fits:,} fits ({sizes}), and a sweep is {MOST_FITS} at most: name fewer "
+            "values, or sweep fewer settings at once."
+        )
+    known = {parameter.name for parameter in parameters_of(model)}
+    for name in axes:
+        if name not in known:
+            raise ConfigError(f"{model.__name__} has no setting {name!r} to sweep.")
+    return [
+        check_settings(model, {**settings, **dict(zip(axes, values, strict=True))})
+        for values in itertools.product(*axes.values())
+    ]
+
+
+def swept(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Which settings differ among fits, and their values in the order that they come in."""
+    names = dict.fromkeys(name for one in settings for name in one)
+    found = {}
+    for name in names:
+        values = list(dict.fromkeys(one.get(name) for one in settings))
+        if len(values) > 1:
+            found[name] = values
+    return found

@@ -1,0 +1,45 @@
+"""Pages that everybody can use: what axe-core says of each of them, light and dark."""
+
+from typing import Any, Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+from tests.e2e.dashboard import Dashboard
+
+PATHS = ("", "fit", "latent", "generate", "compare", "runs", "new_rows", "impute", "guide")
+SERIOUS = ("serious", "critical")
+
+
+def violations(page: Page) -> list[str]:
+    """What axe-core finds that keeps somebody from using the page: rule and where."""
+    found: list[dict[str, Any]] = Axe().run(page).response["violations"]
+    return [
+        f"{rule['impact']} {rule['id']}: {rule['help']}: {node['target']} {node['html'][:120]}"
+        for rule in found
+        if rule["impact"] in SERIOUS
+        for node in rule["nodes"]
+    ]
+
+
+def _of_all(dashboard: Dashboard, run: str | None, scheme: Literal["light", "dark"]) -> list[str]:
+    dashboard.page.emulate_media(color_scheme=scheme)
+    found = []
+    for path in PATHS:
+        dashboard.open(path, run=run)
+        dashboard.settled()
+        found += [f"{path or 'data'}, {scheme}: {one}" for one in violations(dashboard.page)]
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_keeps_anybody_out(dashboard: Dashboard, scheme: Literal["light", "dark"]) -> None:
+    assert _of_all(dashboard, None, scheme) == []
+    dashboard.open()
+    dashboard.sample("Iris (150 rows)")
+    dashboard.to_fit()
+    dashboard.number("Steps at most", 40)
+    run = dashboard.start()
+    dashboard.says("done in")
+    assert _of_all(dashboard, run, scheme) == []
