@@ -148,7 +148,7 @@ def read_everything(home: Path) -> int:
             json.loads(path.read_bytes())
         elif path.suffix == ".parquet":
             pd.read_parquet(path)
-        elif path.name == "checkpoint.safetensors":
+        elif path.name == "checkpoint.safetensors" or path.name.startswith("branch-"):
             persistence.read(path, format=persistence.CHECKPOINT_FORMAT)
         elif path.suffix == ".safetensors":
             persistence.read(path)

@@ -218,7 +218,7 @@ def test_a_checkpoint_that_cannot_be_used_means_from_the_beginning(
         path.write_bytes(path.read_bytes()[:1000])
         assert store.get(name).checkpoint_step is None
     else:
-        monkeypatch.setattr("lvmcore.base.package_version", lambda: "99")
+        monkeypatch.setattr("lvmcore.checks.package_version", lambda: "99")
     store.resume(name)
     state = work(name)
     assert state.status == "done"
