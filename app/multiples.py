@@ -68,9 +68,20 @@ def show(jobs: Sequence[Job], whole: Dataset, look: Colouring) -> None:
 
 def _settings(job: Job, jobs: Sequence[Job]) -> str:
     """The settings that differ among the fits, as of one of them."""
-    differ = swept([one.spec.parameters for one in jobs])
-    parts = [f"{name} {job.spec.parameters.get(name)}" for name in differ]
-    return ", ".join(part.replace("None", "auto") for part in parts) or job.name
+    titles, differ = _labels(job), swept([one.spec.parameters for one in jobs])
+    parts = [f"{titles.get(name, name)} {_value(job, name)}" for name in differ]
+    return ", ".join(parts) or job.name
+
+
+def _labels(job: Job) -> dict[str, str]:
+    """What forms call the settings of a run's model."""
+    card = next(card for card in services.cards() if card.key == job.spec.model)
+    return {parameter.name: parameter.label for parameter in card.parameters}
+
+
+def _value(job: Job, name: str) -> str:
+    value = job.spec.parameters.get(name)
+    return "auto" if value is None else str(value)
 
 
 # ---- what is best ----------------------------------------------------------------------------
@@ -91,8 +102,9 @@ def _chosen(jobs: Sequence[Job]) -> str:
     options = {key: titles[key] for key in held_out} | options | {k: titles[k] for k in others}
     if not options:
         return COLUMNS[0].key
+    left, _ = st.columns([1, 2])
     return str(
-        st.selectbox(
+        left.selectbox(
             "Best by",
             list(options),
             format_func=options.__getitem__,
@@ -118,13 +130,13 @@ def _rank(metric: Metric, better: int) -> float:
 
 def _table(order: Sequence[Job], values: Mapping[str, Metric]) -> None:
     """Every fit with its settings and the figure, the best first."""
-    differ = swept([job.spec.parameters for job in order])
+    titles, differ = _labels(order[0]), swept([job.spec.parameters for job in order])
     rows: list[dict[str, object]] = []
     for job in order:
-        settings = {name: str(job.spec.parameters.get(name, "auto")) for name in differ}
+        settings = {titles.get(name, name): _value(job, name) for name in differ}
         figure = values[job.id]
         rows.append({**settings, figure.label: figure.value, "seconds": job.seconds})
-    with st.expander(f"All {count(len(order), 'fit')} as a table"):
+    with st.expander("As a table"):
         st.dataframe(pd.DataFrame(rows), hide_index=True, key=_key("table"))
         st.caption(markdown(values[order[0].id].protocol))
 

@@ -21,6 +21,7 @@ def side_figure(
     dark: bool,
     height: int,
     outlines: Sequence[Sequence[tuple[float, float]]] = (),
+    size: int | None = None,
 ) -> go.Figure:
     """Draw one map of several. Its axes have no ticks: what counts is who lies beside whom.
 
@@ -30,11 +31,16 @@ def side_figure(
         dark: whether the page is dark.
         height: in pixels.
         outlines: corners of the regions that were drawn on this map.
+        size: of the markers, for a small map; None goes by the number of rows.
     """
     marks = go.Scatter if len(rows.points) <= MOST_SVG else go.Scattergl
     figure = go.Figure()
     for trace in row_traces(marks, rows, None, dark):
-        marker = {} if trace.marker.showscale is None else {"marker_showscale": False}
+        marker: dict[str, object] = (
+            {} if trace.marker.showscale is None else {"marker_showscale": False}
+        )
+        if size is not None:
+            marker["marker_size"] = size
         figure.add_trace(trace.update(showlegend=False, **marker))
     for corners in outlines:
         figure.add_trace(outline(corners, dark))

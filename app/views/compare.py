@@ -87,7 +87,8 @@ def _sweep() -> bool:
     options: list[str | None] = [None, *found]
     key = _key("view")
     state.set_value(key, asked)
-    st.selectbox(
+    left, _ = st.columns([1, 2])
+    left.selectbox(
         "Show",
         options,
         format_func=lambda one: "maps side by side" if one is None else titles[one],

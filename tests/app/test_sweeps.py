@@ -52,11 +52,11 @@ def test_a_sweep_is_drawn_as_small_maps_the_best_first(open_page: OpenPage, done
     bounds = {job.spec.parameters["n_components"]: job.elbo for job in jobs}
     box(page, "Best by").set_value("bound").run()
     best = max(bounds, key=lambda q: bounds[q] or -np.inf)
-    assert f"**n\\_components {best}**" in texts(page)
+    assert f"**dimensions {best}**" in texts(page)
     assert len(charts(page)) == 3
     assert "Open its map" in ways(page)
     table = page.dataframe[0].value
-    assert table["n_components"].tolist()[0] == str(best)
+    assert table["dimensions"].tolist()[0] == str(best)
     assert table["bound (ELBO)"].is_monotonic_decreasing
     assert done in page.query_params["sweep"]
 
