@@ -20,8 +20,8 @@ from lvmcore.runs.sweep import swept
 
 __all__ = ["show"]
 
-#: Maps drawn at once, and their height.
-MOST_MAPS, HEIGHT, ACROSS = 12, 210, 4
+#: Maps drawn at once, how many beside each other, their height, and the size of their markers.
+MOST_MAPS, ACROSS, HEIGHT, MARKER = 12, 4, 210, 4
 #: Rows drawn on each at most.
 MOST_ROWS = 1500
 _EVERY_SECONDS = 1.5
@@ -176,7 +176,13 @@ def _map(side: Side, name: str, value: Metric, whole: Dataset, look: Colouring) 
     )
     st.markdown(f":small[**{markdown(shortened(name, 60))}**]")
     st.plotly_chart(
-        figures.side_figure(rows, equal=side.axes[1] is not None, dark=state.dark(), height=HEIGHT),
+        figures.side_figure(
+            rows,
+            equal=side.axes[1] is not None,
+            dark=state.dark(),
+            height=HEIGHT,
+            size=MARKER,
+        ),
         theme=None,
         key=_key("map", side.opened.run),
         config={"displayModeBar": False},
