@@ -7,6 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from lvmcore.data import Dataset
+from lvmcore.errors import ConfigError
+from lvmcore.models import pca
 from lvmcore.results import FitStep
 from lvmcore.runs import Store
 from lvmcore.runs.verdict import more_steps, more_steps_of
@@ -90,3 +92,27 @@ def test_a_run_is_judged_by_the_start_that_was_kept(store: Store, toy: Dataset) 
     assert found.total == 60 + found.steps
     assert not found.anew
     assert more_steps_of(store, store.get(ran(store, toy, "ppca"))) is None
+
+
+def test_no_more_steps_are_proposed_than_a_fit_can_have() -> None:
+    t = np.arange(HAD, dtype=np.float64)
+    steps = curve(-3000 * (t + 1) ** -0.7)
+    free, held = more_steps(steps, branch=CRUISED), more_steps(steps, branch=CRUISED, most=450)
+    assert free is not None
+    assert held is not None
+    assert free.steps > 50
+    assert (held.steps, held.total) == (50, 450)
+    assert more_steps(steps, branch=CRUISED, most=HAD) is None
+
+
+def test_a_model_without_a_number_of_steps_is_offered_none(
+    store: Store, toy: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pca, "MOST_STEPS", 2)
+    X = toy.X.copy()
+    X[::3, 0] = np.nan
+    run = ran(store, Dataset.from_arrays(X, name="gaps"), "ppca", n_components=1)
+    assert store.get(run).still_rising
+    assert more_steps_of(store, store.get(run)) is None
+    with pytest.raises(ConfigError, match="no setting for their number"):
+        store.go_on(run, 100)
