@@ -120,6 +120,8 @@ def more_steps(
         return None
     longer = round((1 - _SETTLING) * (had + more))
     a_step = (known[-1].seconds - known[0].seconds) / max(1, known[-1].iteration - 1 - first)
+    if a_step <= 0:  # all were told at the end, as of a library that does not tell while it fits
+        a_step = known[-1].seconds / known[-1].iteration
     return MoreSteps(
         steps=more,
         total=had + more,

@@ -74,6 +74,13 @@ def test_the_time_is_that_of_the_steps_to_be_done() -> None:
     assert (one.anew, anew.anew) == (False, True)
 
 
+def test_steps_that_were_all_told_at_the_end_took_their_share_of_it() -> None:
+    steps = [FitStep(i + 1, HAD, 8.0, float(i)) for i in range(HAD)]
+    found = more_steps(steps)
+    assert found is not None
+    assert found.seconds == pytest.approx(8.0 / HAD * found.total)
+
+
 def test_a_curve_that_tells_nothing_promises_nothing() -> None:
     t = np.arange(HAD, dtype=np.float64)
     for bound in (-t, t[:8]):
