@@ -12,7 +12,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from app import agreeing, figures, fitting, services, state
-from app.appearance import appearance
+from app.appearance import Appearance, appearance
 from app.atlas import label_colour
 from app.axes import Axes, place, positions
 from app.colouring import Categories, Colouring, Numbers, categories, colouring
@@ -45,7 +45,8 @@ def draw(opened: Opened, choices: Choices) -> None:
         shown = Shown(choices, state.point(opened.run), turn)
         state.set_shown(opened.run, shown)
     grid = None if choices.ask is None else services.heatmap(opened.run, choices.ask)
-    rows = _rows(opened, choices, shown.point)
+    looks = appearance(opened.dataset, choices.size, choices.shape)
+    rows = _rows(opened, choices, shown.point, looks)
     key = opened.key("map")
     st.plotly_chart(
         figures.map_figure(
@@ -64,7 +65,7 @@ def draw(opened: Opened, choices: Choices) -> None:
         config=_CONFIG,
         alt="Map of the rows in two latent dimensions",
     )
-    st.caption(_caption(opened, choices, grid, rows))
+    st.caption(_caption(opened, choices, grid, rows, looks))
 
 
 def mark(run: str, point: Point | None) -> None:
@@ -98,7 +99,7 @@ def _take(opened: Opened, choices: Choices, key: str) -> None:
 # ---- what is drawn ---------------------------------------------------------------------------
 
 
-def _rows(opened: Opened, choices: Choices, point: Point | None) -> figures.Rows:
+def _rows(opened: Opened, choices: Choices, point: Point | None, looks: Appearance) -> figures.Rows:
     """The rows to draw: all, or an even subsample that holds the marked one."""
     n = len(opened.mean)
     chosen = figures.evenly(n, MOST_DRAWN)
@@ -112,7 +113,6 @@ def _rows(opened: Opened, choices: Choices, point: Point | None) -> figures.Rows
         title = measured.title.partition(",")[0]
         for line, value in zip(lines, measured.values[chosen], strict=True):
             line.append(f"{title}: {number(float(value), 2)}")
-    looks = appearance(opened.dataset, choices.size, choices.shape)
     selected = opened.selected()
     sd = None
     if choices.ellipses:
@@ -222,7 +222,9 @@ def _marked(
 # ---- what is said ----------------------------------------------------------------------------
 
 
-def _caption(opened: Opened, choices: Choices, grid: Grid | None, rows: figures.Rows) -> str:
+def _caption(
+    opened: Opened, choices: Choices, grid: Grid | None, rows: figures.Rows, looks: Appearance
+) -> str:
     """What the map shows and does not show, in a few plain sentences."""
     said = []
     if grid is not None and grid.flat:
@@ -235,7 +237,7 @@ def _caption(opened: Opened, choices: Choices, grid: Grid | None, rows: figures.
             f"{count(len(rows.points), 'row')} of {count(len(opened.mean), 'row')} drawn, evenly "
             "spaced; selections are taken from all rows."
         )
-    said += map(markdown, appearance(opened.dataset, choices.size, choices.shape).said)
+    said += map(markdown, looks.said)
     if choices.colour == fitting.BY_RESIDUAL:
         said += fitting.about(opened)
     if choices.ask is not None and choices.ask.kind == "magnification":

@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from app.exploring import INTERVAL_SD
+from app.words import told_apart
 from lvmcore.data import Dataset
 
 if TYPE_CHECKING:
@@ -140,11 +141,15 @@ def along_frame(found: Along, dataset: Dataset, title: str) -> pd.DataFrame:
         dataset: whose columns they are.
         title: what ``found.at`` is.
     """
-    columns: dict[str, object] = {title: found.at}
-    columns |= {f"latent_{q + 1}": found.latent[:, q] for q in range(found.latent.shape[1])}
-    for d, name in enumerate(dataset.feature_names):
-        for part, what in ((found.value, ""), (found.low, ": low"), (found.high, ": high")):
-            columns[f"{name}{what}"] = part[:, d]
+    own = dataset.feature_names
+    where = [title, *(f"latent_{q + 1}" for q in range(found.latent.shape[1]))]
+    ends = [f"{name}: {end}" for name in own for end in ("low", "high")]
+    # A column of the table may be called like any of these; it keeps its name and its cells.
+    added = told_apart([*own, *where, *ends])[len(own) :]
+    columns = dict(zip(added, [found.at, *found.latent.T], strict=False))
+    for d, name in enumerate(own):
+        low, high = added[len(where) + 2 * d :][:2]
+        columns |= {name: found.value[:, d], low: found.low[:, d], high: found.high[:, d]}
     return pd.DataFrame(columns)
 
 
@@ -186,6 +191,8 @@ def drawn_frame(
     sample = model.sample(draw.n, label=label, rows=rows, random_state=draw.seed)
     frame = pd.DataFrame(dataset.in_units(sample), columns=list(dataset.feature_names))
     told = {"drawn_from": draw.where, "seed": draw.seed, "model": digest}
-    taken = set(frame.columns)
-    named = {t if t not in taken else f"{t} of the draw": value for t, value in told.items()}
+    own = list(frame.columns)
+    asked = [name if name not in own else f"{name} of the draw" for name in told]
+    names = told_apart([*own, *asked])[len(own) :]
+    named = dict(zip(names, told.values(), strict=True))
     return pd.concat([frame, pd.DataFrame(named, index=frame.index)], axis="columns")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
@@ -15,6 +16,7 @@ from app.axes import Axes
 from app.generating import Along, along_frame, changing, middle
 from app.opened import Opened
 from app.words import count, markdown, number, shortened, told_apart
+from lvmcore.errors import LatentboardError
 from lvmcore.runs import to_csv_bytes, to_parquet_bytes
 
 __all__ = ["SPOT", "Drawn", "path", "sweep"]
@@ -52,8 +54,9 @@ class Drawn:
 def path(opened: Opened) -> Drawn:
     """A path between two places: its controls and the rows along it."""
     first, second, kind = st.columns([1.4, 1.4, 1.1], gap="medium", vertical_alignment="top")
-    start = _end(opened, "A", first)
-    end = _end(opened, "B", second)
+    classes = _classes(opened)
+    start = _end(opened, "A", first, classes)
+    end = _end(opened, "B", second, classes)
     with kind:
         way = st.segmented_control(
             "Way",
@@ -72,8 +75,12 @@ def path(opened: Opened) -> Drawn:
             "hold the cursor somewhere on the map and press **Set B here**."
         )
         return Drawn(marks=_marks(start, None))
-    found, rows = services.path(opened.run, start, end, straight=way == _STRAIGHT)
-    other, _ = services.path(opened.run, start, end, straight=way != _STRAIGHT)
+    try:
+        found, rows = services.path(opened.run, start, end, straight=way == _STRAIGHT)
+        other, _ = services.path(opened.run, start, end, straight=way != _STRAIGHT)
+    except LatentboardError as error:
+        st.error(markdown(error))
+        return Drawn(marks=_marks(start, end))
     st.markdown(_lengths(float(found.distance[-1]), float(other.distance[-1]), way == _STRAIGHT))
     _show(opened, rows, _LENGTH, "path")
     return Drawn(found.points, _marks(start, end))
@@ -94,9 +101,14 @@ def _lengths(own: float, other: float, straight: bool) -> str:
     return said
 
 
-def _end(opened: Opened, letter: str, column: st.delta_generator.DeltaGenerator) -> Place | None:
+def _end(
+    opened: Opened,
+    letter: str,
+    column: st.delta_generator.DeltaGenerator,
+    classes: dict[str, tuple[str, Place]],
+) -> Place | None:
     """Choose an end of a path."""
-    options = _options(opened, letter)
+    options = _options(opened, letter, classes)
     names = list(options)
     key = opened.key(f"end {letter}")
     if state.value(key) not in options:
@@ -115,19 +127,24 @@ def _end(opened: Opened, letter: str, column: st.delta_generator.DeltaGenerator)
         return options[chosen][1]
 
 
-def _options(opened: Opened, letter: str) -> dict[str, tuple[str, Place | None]]:
-    """What an end can be: its title and its place; None where that is asked next."""
-    mean, titles = opened.mean, list[str]()
-    found: dict[str, Place] = {}
-    for label, labels in opened.dataset.label_columns.items():
-        classes = sorted({str(one) for one in labels if one is not None})
-        for name in classes[: MOST_CLASSES - len(titles)]:
+def _classes(opened: Opened) -> dict[str, tuple[str, Place]]:
+    """The middle of each class: its title and its place."""
+    keys, titles, places = list[str](), list[str](), list[Place]()
+    for column, (label, labels) in enumerate(opened.dataset.label_columns.items()):
+        codes, classes = pd.factorize(labels, sort=True)
+        for code, name in enumerate(classes[: MOST_CLASSES - len(titles)]):
+            keys.append(f"class {column} {name}")
             titles.append(f"middle of {shortened(label, 20)} {shortened(name, 24)}")
-            rows = np.array([one is not None and str(one) == name for one in labels])
-            found[f"class {label} {name}"] = _at(mean, middle(mean, rows))
-    named: dict[str, tuple[str, Place | None]] = {}
-    for (name, spot), title in zip(found.items(), told_apart(titles), strict=True):
-        named[name] = title, spot
+            places.append(_at(opened.mean, middle(opened.mean, codes == code)))
+    return dict(zip(keys, zip(told_apart(titles), places, strict=True), strict=True))
+
+
+def _options(
+    opened: Opened, letter: str, classes: dict[str, tuple[str, Place]]
+) -> dict[str, tuple[str, Place | None]]:
+    """What an end can be: its title and its place; None where that is asked next."""
+    mean = opened.mean
+    named: dict[str, tuple[str, Place | None]] = {**classes}
     chosen = opened.selected()
     if chosen is not None and chosen.any():
         title = f"middle of the selection, {count(int(chosen.sum()), 'row')}"

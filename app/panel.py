@@ -154,7 +154,7 @@ def _outcome(job: Job) -> None:
 def _offer_resume(job: Job) -> None:
     """The button that lets a stopped run go on, and what it will do."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.button(
+        pressed = st.button(
             "Resume",
             key=state.widget("fit", job.id, "resume"),
             on_click=_resume,
@@ -162,6 +162,8 @@ def _offer_resume(job: Job) -> None:
             width=120,
             help="Puts the run back in the queue.",
         )
+        if pressed:  # so that what kept it from being resumed is said, outside this part
+            st.rerun()
         if job.checkpoint_step is None:
             words = "Starts from the beginning: it stopped before its first checkpoint."
         else:

@@ -45,7 +45,8 @@ def _scrub(run: str, film: Film) -> None:
         value=len(film.frames) - 1,
         format_func=lambda i: str(film.frames[i].iteration),
         help="Steps at which the map was written down while the fit ran.",
-        key=f"{key}:step",
+        # A run that was resumed has another film, in which there may be no such place.
+        key=f"{key}:step {len(film.frames)}",
     )
     step = film.frames[place]
     dark = state.dark()

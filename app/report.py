@@ -116,8 +116,11 @@ def _figures(subject: Subject) -> dict[str, dict[str, Any]]:
 
 
 def _drawn(subject: Subject, *, dark: bool) -> go.Figure:
-    """The map, without the places on open ground, which only a page can answer for."""
-    figure = figures.map_figure(subject.rows, subject.axes, dark=dark)
+    """The map, without the places on open ground, which only a page can answer for.
+
+    As SVG: to draw by WebGL plotly makes code as it goes, which the report's policy forbids.
+    """
+    figure = figures.map_figure(subject.rows, subject.axes, dark=dark, svg=True)
     figure.data = tuple(trace for trace in figure.data if trace.name != "ground")
     return figure
 

@@ -26,7 +26,7 @@ def show(job: Job, bound: str) -> None:
         return
     st.warning(bound + markdown(verdict(more)))
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.button(
+        pressed = st.button(
             f"{count(more.steps, 'more step')}",
             key=state.widget("fit", job.id, "more"),
             on_click=_go_on,
@@ -34,6 +34,8 @@ def show(job: Job, bound: str) -> None:
             help="Starts a run of its own with so many more steps; this one stays as it is.",
             width="content",
         )
+        if pressed:  # this is a part of the page: the whole of it shows the other run from now on
+            st.rerun()
         st.caption(_how(job, more), width="stretch")
     for other in services.longer(job.id)[:1]:
         steps = other.spec.parameters.get("max_iter")

@@ -23,8 +23,8 @@ from lvmcore.runs import to_csv_bytes
 
 __all__ = ["MOST_SHOWN", "selected_rows", "selection"]
 
-#: Rows of a selection that the page shows; the file holds all.
-MOST_SHOWN = 1000
+#: Rows, and cells, of a selection that the page shows at most; the file holds all.
+MOST_SHOWN, MOST_CELLS = 1000, 500_000
 #: The column with the probability of each row to lie inside.
 INSIDE = "P(inside)"
 #: Columns that are drawn unasked, and how many more at a click.
@@ -98,9 +98,10 @@ def selected_rows(
         st.info("No row lies there. Draw around some rows, or clear the selection.")
         return
     _apart(dataset, chosen, key)
-    if n > MOST_SHOWN:
-        st.caption(f"The first {MOST_SHOWN} of them; the file holds all.")
-    _table(frame.head(MOST_SHOWN), np.flatnonzero(chosen), key("rows"), look)
+    most = max(1, min(MOST_SHOWN, MOST_CELLS // frame.shape[1]))
+    if n > most:
+        st.caption(f"The first {most} of them; the file holds all.")
+    _table(frame.head(most), np.flatnonzero(chosen), key("rows"), look)
 
 
 def _table(

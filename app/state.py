@@ -395,7 +395,9 @@ def can_undo_selection(run: str) -> bool:
 
 
 def undo_selection(run: str) -> None:
-    """Go back to what was selected before."""
+    """Go back to what was selected before, if anything was: a button may be clicked twice."""
+    if not _before(run):
+        return
     *others, last = _before(run)
     st.session_state[_BEFORE] = {run: tuple(others)}
     st.session_state[_SELECTION] = {run: last}

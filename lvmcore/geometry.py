@@ -122,7 +122,7 @@ def shortest(
         return straight(metric, start, end, points)
     cost = metric if doubt is None else _around(metric, doubt, rows)
     found = [_bent(cost, _line(start, end, BENT_AT))]
-    nodes = rows[:: max(1, -(-len(rows) // MOST_NODES))]
+    nodes = _evenly(rows, MOST_NODES)
     along = _along_rows(cost, torch.cat([start[None], end[None], nodes]))
     if len(along) > 2:
         found.append(_bent(cost, _spaced(cost, along, BENT_AT)))
@@ -137,6 +137,11 @@ def shortest(
 def _line(start: Tensor, end: Tensor, points: int) -> Tensor:
     share = torch.linspace(0, 1, points).to(start)
     return start + share[:, None] * (end - start)
+
+
+def _evenly(rows: Tensor, most: int) -> Tensor:
+    """At most so many rows, evenly spaced."""
+    return rows[:: max(1, -(-len(rows) // most))]
 
 
 def _squares(metric: Field, starts: Tensor, ends: Tensor) -> Tensor:
@@ -156,7 +161,8 @@ def _lengths(metric: Field, starts: Tensor, ends: Tensor) -> Tensor:
 def _around(metric: Field, doubt: Field, rows: Tensor) -> Field:
     """The metric, larger by (1 + DETOUR · excess doubt)² off the known ground."""
     with torch.no_grad():
-        known = torch.quantile(doubt(rows[:PLACES_AT_A_TIME]), KNOWN_ROWS).clamp_max(1 - 1e-6)
+        some = _evenly(rows, PLACES_AT_A_TIME)  # of a sorted table the first rows are all alike
+        known = torch.quantile(doubt(some), KNOWN_ROWS).clamp_max(1 - 1e-6)
 
     def cost(X: Tensor) -> Tensor:
         excess = ((doubt(X) - known) / (1 - known)).clamp(0, 1)
@@ -218,10 +224,10 @@ def _bent(metric: Field, curve: Tensor) -> Tensor:
         return torch.cat([curve[:1], inner * scale, curve[-1:]])
 
     def energy() -> Tensor:
-        optimiser.zero_grad()
         now = whole()
         value = _squares(metric, now[:-1], now[1:]).mean(0).sum() * (len(curve) - 1)
-        value.backward()  # type: ignore[no-untyped-call]
+        # Of these points alone: a model's own parameters are left as they are.
+        (inner.grad,) = torch.autograd.grad(value, [inner])
         return value
 
     with torch.enable_grad():
@@ -240,7 +246,8 @@ def _spaced(metric: Field, curve: Tensor, points: int) -> Tensor:
         stops = torch.linspace(0, 1, points).to(curve) * travelled[-1]
         leg = torch.searchsorted(travelled, stops, right=True).clamp(1, len(curve) - 1)
         from_, to = travelled[leg - 1], travelled[leg]
-        share = ((stops - from_) / (to - from_).clamp_min(1e-300)).clamp(0, 1)[:, None]
+        least = torch.finfo(curve.dtype).tiny  # where there is no way to go, no matter where
+        share = ((stops - from_) / (to - from_).clamp_min(least)).clamp(0, 1)[:, None]
         spaced = curve[leg - 1] + share * (curve[leg] - curve[leg - 1])
         spaced[0], spaced[-1] = curve[0], curve[-1]
         return spaced

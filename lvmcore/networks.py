@@ -24,6 +24,8 @@ START_VARIANCE = 0.1
 LOG_VARIANCE = (-12.0, 3.0)
 # A cell further from its column's mean than this many standard deviations counts as this far.
 REACH = 6.0
+# Inputs at which slopes are multiplied out at a time; bounds memory, changes no result.
+PLACES_AT_A_TIME = 1024
 # Of the straight line's normal equations, relative to their mean diagonal.
 RIDGE = 1e-6
 
@@ -89,11 +91,29 @@ class Network(nn.Module):
 
     def slopes(self, x: Tensor) -> Tensor:
         """∂ out_k/∂ x_i at inputs [N, n_in], [N, n_in, n_out]."""
+        return self.line.slope + self._hidden_slopes(x) @ self.last.slope
+
+    def metric(self, x: Tensor) -> Tensor:
+        """Σ_k ∂ out_k/∂ x_i ∂ out_k/∂ x_j at inputs [N, n_in], [N, n_in, n_in].
+
+        With S the slopes of the hidden units, L those of the last layer and A of the line, it is
+        (S L + A)(S L + A)ᵀ multiplied out: nothing of it is as wide as the outputs.
+        """
+        line, last = self.line.slope, self.last.slope
+        moment, mixed, own = last @ last.T, last @ line.T, line @ line.T
+        found = []
+        for part in torch.split(x, PLACES_AT_A_TIME):
+            S = self._hidden_slopes(part)
+            both = S @ mixed
+            found.append((S @ moment) @ S.transpose(1, 2) + both + both.transpose(1, 2) + own)
+        return torch.cat(found)
+
+    def _hidden_slopes(self, x: Tensor) -> Tensor:
+        """Slopes of the last hidden units at inputs [N, n_in], [N, n_in, n_hidden]."""
         first = self.first(x)
         second = self.second(nn.functional.silu(first))
         slope = self.first.slope * _silu_slope(first)[:, None, :]
-        slope = (slope @ self.second.slope) * _silu_slope(second)[:, None, :]
-        return self.line.slope + slope @ self.last.slope
+        return (slope @ self.second.slope) * _silu_slope(second)[:, None, :]
 
 
 class Encoder(nn.Module):

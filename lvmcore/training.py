@@ -21,6 +21,8 @@ from lvmcore.results import Callback, FitStep, Snapshot
 __all__ = ["InBatches", "Objective", "Outcome", "Schedule", "report_once", "train"]
 
 SECONDS_BETWEEN_SNAPSHOTS = 0.05
+# Snapshots take at most this share of a fit's time: where one is dear, they are rarer.
+SHARE_OF_SNAPSHOTS = 0.1
 STEPS_BETWEEN_COPIES = 10
 MOST_BREAKDOWNS = 5
 SLOWEST = 1 / 64
@@ -228,7 +230,7 @@ class _Run:
         self.cooling_since: int | None = None
         self.converged = False
         self.began = time.perf_counter()
-        self.last_snapshot = -math.inf
+        self.last_snapshot, self.snapshot_gap = -math.inf, SECONDS_BETWEEN_SNAPSHOTS
         self.sound = self._copy()
         self.best, self.copied, self.settled = -math.inf, 0, 0
         self.breakdowns = 0
@@ -296,9 +298,11 @@ class _Run:
         snapshot = None
         last = iteration + 1 == self.schedule.max_iter or self._cooled(iteration)
         if self.callback is not None and (
-            last or seconds - self.last_snapshot >= SECONDS_BETWEEN_SNAPSHOTS
+            last or seconds - self.last_snapshot >= self.snapshot_gap
         ):
             snapshot, self.last_snapshot = self.objective.snapshot(), seconds
+            took = time.perf_counter() - self.began - seconds
+            self.snapshot_gap = max(SECONDS_BETWEEN_SNAPSHOTS, took / SHARE_OF_SNAPSHOTS)
         total = math.fsum(values.values())
         step = FitStep(iteration + 1, self.schedule.max_iter, seconds, total, values, snapshot)
         self.history.append(replace(step, snapshot=None))

@@ -54,6 +54,7 @@ def map_figure(
     outlines: Sequence[Sequence[tuple[float, float]]] = (),
     marked: Marked = None,
     turn: int = 0,
+    svg: bool = False,
 ) -> go.Figure:
     """Draw the map.
 
@@ -70,8 +71,9 @@ def map_figure(
         outlines: corners of the regions that were drawn.
         marked: x, y and row number (None on open ground) of the point to mark.
         turn: a number that makes this drawing differ from the one before.
+        svg: whether rows are drawn without WebGL however many they are.
     """
-    marks = go.Scatter if len(rows.points) <= MOST_SVG else go.Scattergl
+    marks = go.Scatter if svg or len(rows.points) <= MOST_SVG else go.Scattergl
     ranges = extent(rows.points)
     if grid is not None:
         ranges = (float(grid.x[0]), float(grid.x[-1])), (float(grid.y[0]), float(grid.y[-1]))

@@ -86,7 +86,13 @@ def drawn(run: str, draw: Draw) -> pd.DataFrame:
     return _drawn(server.home(), run, attempt(run), draw)
 
 
-@st.cache_resource(show_spinner=False, max_entries=4)
+def _told(draw: Draw) -> tuple[object, ...]:
+    """What tells a draw from others, quick to hash from however many rows it is."""
+    rows = None if draw.rows is None else np.array(draw.rows, dtype=np.int64).tobytes()
+    return draw.n, draw.seed, draw.classes, rows, draw.where
+
+
+@st.cache_resource(show_spinner=False, max_entries=4, hash_funcs={"app.generating.Draw": _told})
 def _drawn(home: str | None, run: str, attempt: int, draw: Draw) -> pd.DataFrame:
     from app import generating
 

@@ -169,8 +169,7 @@ class VAE(LatentVariableModel):
             return mean, noise, noise
 
     def _metric(self, X: Tensor) -> Tensor:
-        slopes = self._network.slopes(X)
-        return slopes @ slopes.transpose(1, 2)
+        return self._network.metric(X)
 
     def _log_density(self, Y: Tensor) -> Tensor:
         def given(Y: Tensor, X: Tensor) -> Tensor:

@@ -229,7 +229,12 @@ class Store:
             )
         spec = job.spec
         had = make_model(spec).get_params(deep=False).get("max_iter")
-        if had is None or max_iter <= had:
+        if had is None:
+            raise ConfigError(
+                f"The run {job.name} cannot go on with more steps: its model has no setting for "
+                "their number."
+            )
+        if max_iter <= had:
             raise ConfigError(
                 f"{max_iter} steps are no more than the {had} that the run {job.name} had: choose "
                 "a larger number."

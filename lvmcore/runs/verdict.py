@@ -51,8 +51,17 @@ class MoreSteps:
 
 
 def more_steps_of(store: Store, job: Job) -> MoreSteps | None:
-    """What a run may be given that ended still rising; None for any other run."""
-    if not job.still_rising:
+    """What a run may be given that ended still rising; None for any other run.
+
+    None as well where its model has no setting for the steps, or they are as many as it allows.
+    Loads torch.
+    """
+    from lvmcore.models import MODELS
+
+    if not job.still_rising or job.spec.model not in MODELS:
+        return None
+    allowed = [p.high for p in MODELS[job.spec.model].parameters() if p.name == "max_iter"]
+    if not allowed:
         return None
     steps = [event.step for event in store.events(job.id)]
     last = {step.start: step.objective for step in steps}
@@ -66,11 +75,17 @@ def more_steps_of(store: Store, job: Job) -> MoreSteps | None:
         flat = float(facts["flat"]) / float(facts["window"])
     except (DataError, KeyError, ValueError, ZeroDivisionError):
         flat = None
-    return more_steps([s for s in steps if s.start == best], flat=flat, branch=job.branch_step)
+    kept = [step for step in steps if step.start == best]
+    most = None if allowed[0] is None else int(allowed[0])
+    return more_steps(kept, flat=flat, branch=job.branch_step, most=most)
 
 
 def more_steps(
-    steps: Sequence[FitStep], *, flat: float | None = None, branch: int | None = None
+    steps: Sequence[FitStep],
+    *,
+    flat: float | None = None,
+    branch: int | None = None,
+    most: int | None = None,
 ) -> MoreSteps | None:
     """What a fit may be given, by the curve of its start that was kept.
 
@@ -84,9 +99,10 @@ def more_steps(
         steps: of the fit, in order, some left out perhaps.
         flat: nats a step; a bound that rises by less counts as flat. None where it is not known.
         branch: steps after which the fit would go on; None where it begins anew.
+        most: steps that a fit can have, in all; None for as many as one likes.
 
     Returns:
-        None where there is no step with a bound.
+        None where there is no step with a bound, or no further step can be had.
     """
     known = [step for step in steps if math.isfinite(step.objective)]
     if not known:
@@ -98,8 +114,14 @@ def more_steps(
     cruised = round((1 - _SETTLING) * had) if branch is None else branch
     rise = _Rise.of(at[at <= cruised], bound[at <= cruised])
     more = _proposed(had, None if rise is None or flat is None else rise.flat_at(flat))
+    if most is not None:
+        more = min(more, most - had)
+    if more < 1:
+        return None
     longer = round((1 - _SETTLING) * (had + more))
     a_step = (known[-1].seconds - known[0].seconds) / max(1, known[-1].iteration - 1 - first)
+    if a_step <= 0:  # all were told at the end, as of a library that does not tell while it fits
+        a_step = known[-1].seconds / known[-1].iteration
     return MoreSteps(
         steps=more,
         total=had + more,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import cursor, draws, lines, services
+from app.generating import Draw
 from app.opened import Opened
 from app.regions import Region
+from app.services import generated
 from lvmcore.data import Dataset
 from tests.app.conftest import OpenPage, ways
 from tests.app.test_latent_page import box, charts, texts
@@ -48,6 +51,11 @@ def choice(page: AppTest, label: str) -> Any:
 
 def opened(run: str) -> Opened:
     return Opened(run, services.model(run), services.fitted_dataset(run), page="generate")
+
+
+def _options(run: str, letter: str) -> Any:
+    page = opened(run)
+    return lines._options(page, letter, lines._classes(page))
 
 
 # ---- nothing to do ---------------------------------------------------------------------------
@@ -108,7 +116,7 @@ def test_the_way_can_be_straight(open_page: OpenPage, run: str) -> None:
     choice(page, "Way").set_value("straight").run()
     assert not page.exception
     x = numbers(charts(page)[0]["data"][1]["x"])
-    start, end = (lines._options(opened(run), t)[box(page, f"{t}, where it {w}").value][1]
+    start, end = (_options(run, t)[box(page, f"{t}, where it {w}").value][1]
                   for t, w in (("A", "begins"), ("B", "ends")))  # fmt: skip
     line = services.model(run).latent_path(start, end, along="line")
     np.testing.assert_allclose(x, line.distance)
@@ -267,3 +275,32 @@ def test_a_kept_place_is_an_end(open_page: OpenPage, run: str) -> None:
     place = np.array([0.1, 0.2, 0.0])[axes]
     mark = _scene(page)["marks"][0]
     assert (mark["x"], mark["y"]) == pytest.approx(tuple(place))
+
+
+def test_classes_of_several_labels_are_places_of_their_own() -> None:
+    """Where the words of a label and of a class run into one another, none is lost."""
+    first = np.array(["c", "d", None, "c"], dtype=object)
+    second = np.array(["b c", None, "e", "e"], dtype=object)
+    mean = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [0.5, 0.0]])
+    named: Any = SimpleNamespace(
+        mean=mean, dataset=SimpleNamespace(label_columns={"a b": first, "a": second})
+    )
+    found = lines._classes(named)
+    assert [title for title, _ in found.values()] == [
+        "middle of a b c", "middle of a b d", "middle of a b c (2)", "middle of a e",
+    ]  # fmt: skip
+    assert [place for _, place in found.values()] == [
+        (0.0, 0.0), (1.0, 1.0), (0.0, 0.0), (2.0, 2.0),
+    ]  # fmt: skip
+
+
+def test_draws_are_told_apart_by_all_that_they_are() -> None:
+    one = Draw(5, 0, None, (1, 2), "the selection")
+    others = [
+        Draw(6, 0, None, (1, 2), "the selection"),
+        Draw(5, 1, None, (1, 2), "the selection"),
+        Draw(5, 0, ("kind", "high"), None, "the selection"),
+        Draw(5, 0, None, (1, 3), "the selection"),
+    ]
+    assert generated._told(one) == generated._told(Draw(5, 0, None, (1, 2), "the selection"))
+    assert len({generated._told(draw) for draw in [one, *others]}) == 5

@@ -89,6 +89,22 @@ def test_a_line_as_a_table_holds_each_column_with_its_interval(ldgd: Fitted) -> 
     assert (frame["count"] < frame["count: high"]).all()
 
 
+def test_columns_named_like_those_of_the_table_of_a_line_keep_their_cells() -> None:
+    names = ["a", "a: low", "latent_1", "place"]
+    X = np.random.default_rng(2).normal(size=(20, 4))
+    dataset = Dataset.from_arrays(X, None, names, name="t")
+    model = PCA(n_components=1).fit(X)
+    found = swept(model, dataset, 0, (0.0,), 5)
+    frame = along_frame(found, dataset, "place")
+    assert frame.columns.is_unique
+    assert frame.shape == (5, 2 + 3 * 4)
+    np.testing.assert_array_equal(frame[names].to_numpy(), found.value)
+    np.testing.assert_array_equal(frame["place (2)"], found.at)
+    np.testing.assert_array_equal(frame["latent_1 (2)"], found.latent[:, 0])
+    np.testing.assert_array_equal(frame["a: low (2)"], found.low[:, 0])
+    np.testing.assert_array_equal(frame["a: low: low"], found.low[:, 1])
+
+
 def test_the_middle_of_some_rows_is_one_of_them() -> None:
     mean = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [50.0, 50.0]])
     assert middle(mean, np.array([True, True, True, False])) == 1
@@ -130,6 +146,15 @@ def test_a_column_named_like_what_is_told_keeps_its_cells() -> None:
     frame = drawn_frame(model, dataset, Draw(4, 9, None, None, "the prior"), "d")
     assert frame.columns.tolist() == ["seed", "other", "drawn_from", "seed of the draw", "model"]
     assert frame["seed of the draw"].tolist() == [9] * 4
+
+
+def test_no_two_columns_of_drawn_rows_have_one_name() -> None:
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    dataset = Dataset.from_arrays(X, None, ["seed", "seed of the draw"], name="t")
+    model = BayesianGPLVM(n_components=1, n_inducing=5, max_iter=5).fit(X)
+    frame = drawn_frame(model, dataset, Draw(4, 9, None, None, "the prior"), "d")
+    assert frame.columns.is_unique
+    assert frame["seed of the draw (2)"].tolist() == [9] * 4
 
 
 # ---- figures ---------------------------------------------------------------------------------

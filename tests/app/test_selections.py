@@ -194,6 +194,17 @@ def test_found_rows_become_the_selection_and_undo_goes_back(
     assert named(page.main.button, "Undo selection").disabled
 
 
+def test_undo_clicked_once_too_often_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second click of two quick ones comes before the button is drawn disabled."""
+    memory: dict[str, object] = {}
+    monkeypatch.setattr(state.st, "session_state", memory)
+    state.set_selection("run", Found(None, "contains", "a"))
+    state.undo_selection("run")
+    state.undo_selection("run")
+    assert state.selection("run") is None
+    assert not state.can_undo_selection("run")
+
+
 def test_a_click_on_a_selected_row_looks_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
     told = SimpleNamespace(selection=SimpleNamespace(cells=[(1, "alcohol")]))

@@ -18,7 +18,7 @@ WATCH = """() => {
 }"""
 
 
-@pytest.mark.parametrize("rows", [40, 3000])  # drawn as SVG, and by WebGL
+@pytest.mark.parametrize("rows", [40, 3000])  # the page itself would draw so many by WebGL
 def test_a_report_draws_itself_offline_and_runs_nothing_of_its_names(
     page: Page, tmp_path: Path, rows: int
 ) -> None:
@@ -38,6 +38,9 @@ def test_a_report_draws_itself_offline_and_runs_nothing_of_its_names(
     page.wait_for_function(
         "() => document.querySelectorAll('.figure .main-svg').length >= 4"
         " && document.querySelector('#map .legendtext') !== null"
+    )
+    page.wait_for_function(
+        "rows => document.querySelectorAll('#map .points path').length === rows", arg=rows
     )
     page.mouse.move(400, 520)
     for shade in ("dark", "light"):

@@ -8,7 +8,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
 
-from lvmcore import BayesianGPLVM
+from lvmcore import VAE, BayesianGPLVM, geometry
 from lvmcore.geometry import constant_metric, length, magnification, shortest, straight
 
 FloatArray = NDArray[np.float64]
@@ -94,6 +94,36 @@ def test_doubt_holds_the_way_to_the_rows() -> None:
     assert doubt(torch.as_tensor(half.points)).max() < 0.35
     assert half.distance[-1] == pytest.approx(angle[60] - angle[0], rel=0.05)
     assert held.distance[-1] < 1.1 * free.distance[-1]
+
+
+def test_what_is_known_of_the_rows_does_not_depend_on_their_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a long table some rows are asked: in a sorted one the first of them are all alike."""
+    monkeypatch.setattr(geometry, "PLACES_AT_A_TIME", 20)
+    rows = torch.as_tensor(np.column_stack([np.linspace(0, 1, 200), np.zeros(200)]))
+
+    def doubt(X: Tensor) -> Tensor:
+        return X[:, 0].clamp(0, 1)
+
+    cost = geometry._around(_flat, doubt, rows)
+    backwards = geometry._around(_flat, doubt, rows.flip(0))
+    at = _points((0.5, 0.0))
+    assert float(cost(at)[0, 0, 0]) == pytest.approx(1.0)
+    assert float(backwards(at)[0, 0, 0]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_way_over_ground_where_nothing_changes_is_finite(dtype: torch.dtype) -> None:
+    rows = torch.as_tensor(np.random.default_rng(5).normal(size=(30, 2))).to(dtype)
+
+    def along_one(X: Tensor) -> Tensor:
+        return constant_metric(torch.tensor([[1.0, 0.0]], dtype=dtype), X)
+
+    a, b = torch.tensor([[0.0, 0.0], [0.0, 1.0]], dtype=dtype)
+    path = shortest(along_one, a, b, rows, points=9)
+    assert np.isfinite(path.points).all()
+    assert path.distance[-1] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_groups_far_apart_are_joined() -> None:
@@ -182,3 +212,10 @@ def _on_a_grid(model: BayesianGPLVM, around: FloatArray, a: FloatArray, b: Float
     graph = coo_matrix((weights, edges.T), shape=(n * n, n * n))
     ends = [int(((places - end) ** 2).sum(axis=1).argmin()) for end in (a, b)]
     return float(dijkstra(graph, directed=False, indices=np.array(ends[0]))[ends[1]])
+
+
+def test_a_way_leaves_the_parameters_of_a_network_as_they_are() -> None:
+    X = np.random.default_rng(6).normal(size=(40, 3))
+    model = VAE(n_components=2, n_hidden=8, max_iter=10).fit(X)
+    model.latent_path(*model.embedding_.mean[:2])
+    assert all(weight.grad is None for weight in model._network.parameters())

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from lvmcore import networks
 from lvmcore.networks import (
     LOG_VARIANCE,
     REACH,
@@ -84,6 +85,16 @@ def test_slopes_are_the_derivatives() -> None:
     x = normal(5, 3)
     expected = [torch.autograd.functional.jacobian(network, row[None])[0, :, 0] for row in x]
     torch.testing.assert_close(network.slopes(x), torch.stack(expected).mT)
+
+
+def test_the_metric_is_that_of_the_slopes_however_many_places_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(networks, "PLACES_AT_A_TIME", 3)
+    network = stirred(Network(2, 7, 9, normal(1), torch.Generator().manual_seed(1)))
+    x = normal(8, 2, seed=4)
+    slopes = network.slopes(x)
+    torch.testing.assert_close(network.metric(x), slopes @ slopes.mT)
 
 
 def test_a_missing_cell_says_nothing_but_that_it_is_missing() -> None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from lvmcore import training
 from lvmcore.errors import NumericalError
 from lvmcore.results import FitStep, Snapshot
 from lvmcore.training import MOST_BREAKDOWNS, STEPS_BETWEEN_COPIES, Schedule, train
@@ -107,6 +108,30 @@ def test_snapshots_come_now_and_then_to_a_callback_alone() -> None:
     assert all(step.snapshot is None for step in outcome.history)
     assert [step.ends for step in seen] == [False] * (len(seen) - 1) + [True]
     assert not any(step.ends for step in outcome.history)
+
+
+@pytest.mark.parametrize(("costs", "expected"), [(0.001, 20), (0.1, 2)])
+def test_dear_snapshots_are_rarer(
+    monkeypatch: pytest.MonkeyPatch, costs: float, expected: int
+) -> None:
+    """A hundred steps of 10 ms by a clock of the test's own."""
+    now = [0.0]
+    monkeypatch.setattr(training.time, "perf_counter", lambda: now[0])
+
+    class Dear(Hill):
+        def terms(self, draws: int = 1) -> dict[str, Tensor]:
+            now[0] += 0.01
+            return super().terms(draws)
+
+        def snapshot(self) -> Snapshot:
+            now[0] += costs
+            return super().snapshot()
+
+    seen: list[FitStep] = []
+    train(Dear(), schedule(100), seen.append)
+    # The last step always has one.
+    found = sum(step.snapshot is not None for step in seen[:-1])
+    assert found == pytest.approx(expected, abs=2 if expected > 5 else 0)
 
 
 def test_held_parameters_wait() -> None:

@@ -7,6 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from lvmcore.data import Dataset
+from lvmcore.errors import ConfigError
+from lvmcore.models import pca
 from lvmcore.results import FitStep
 from lvmcore.runs import Store
 from lvmcore.runs.verdict import more_steps, more_steps_of
@@ -72,6 +74,13 @@ def test_the_time_is_that_of_the_steps_to_be_done() -> None:
     assert (one.anew, anew.anew) == (False, True)
 
 
+def test_steps_that_were_all_told_at_the_end_took_their_share_of_it() -> None:
+    steps = [FitStep(i + 1, HAD, 8.0, float(i)) for i in range(HAD)]
+    found = more_steps(steps)
+    assert found is not None
+    assert found.seconds == pytest.approx(8.0 / HAD * found.total)
+
+
 def test_a_curve_that_tells_nothing_promises_nothing() -> None:
     t = np.arange(HAD, dtype=np.float64)
     for bound in (-t, t[:8]):
@@ -90,3 +99,27 @@ def test_a_run_is_judged_by_the_start_that_was_kept(store: Store, toy: Dataset) 
     assert found.total == 60 + found.steps
     assert not found.anew
     assert more_steps_of(store, store.get(ran(store, toy, "ppca"))) is None
+
+
+def test_no_more_steps_are_proposed_than_a_fit_can_have() -> None:
+    t = np.arange(HAD, dtype=np.float64)
+    steps = curve(-3000 * (t + 1) ** -0.7)
+    free, held = more_steps(steps, branch=CRUISED), more_steps(steps, branch=CRUISED, most=450)
+    assert free is not None
+    assert held is not None
+    assert free.steps > 50
+    assert (held.steps, held.total) == (50, 450)
+    assert more_steps(steps, branch=CRUISED, most=HAD) is None
+
+
+def test_a_model_without_a_number_of_steps_is_offered_none(
+    store: Store, toy: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pca, "MOST_STEPS", 2)
+    X = toy.X.copy()
+    X[::3, 0] = np.nan
+    run = ran(store, Dataset.from_arrays(X, name="gaps"), "ppca", n_components=1)
+    assert store.get(run).still_rising
+    assert more_steps_of(store, store.get(run)) is None
+    with pytest.raises(ConfigError, match="no setting for their number"):
+        store.go_on(run, 100)
