@@ -37,7 +37,7 @@ _OF_COLUMNS = ("sd", "magnification")
 
 def controls(opened: Opened) -> Choices:
     """Draw the controls above the map, and return what they say."""
-    horizontal, vertical, *others = st.columns([0.8, 0.8, 1.4, 1.5, 1.5], gap="small")
+    horizontal, vertical, *others = st.columns([1.05, 0.85, 1.55, 1.48, 1.4], gap="small")
     axes = choose_axes(opened, horizontal, vertical)
     options = colours(opened.dataset)
     if agreeing.look(opened.run) is not None:
