@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
-from app import agreeing, chart, figures, looking, services, state
+from app import agreeing, figures, looking, services, state
 from app.atlas import put_on_axis
 from app.axes import Axes
 from app.exploring import INTERVAL_SD, Choices, Point, Reconstruction
@@ -214,7 +214,7 @@ def _coordinates(opened: Opened, axes: Axes, chosen: Point) -> None:
 def _move(opened: Opened, dimension: int, key: str) -> None:
     chosen = state.point(opened.run)
     if chosen is not None:
-        chart.mark(opened.run, chosen.moved(dimension, float(state.value(key))))
+        state.set_point(opened.run, chosen.moved(dimension, float(state.value(key))))
 
 
 def class_probabilities(column: LabelColumn, probability: NDArray[np.float64]) -> str:

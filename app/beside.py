@@ -9,10 +9,12 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from app import chart, comparing, figures, services, state
-from app.colouring import Categories, Colouring
+from app import canvas, chart, comparing, figures, services, state
+from app.axes import extent
+from app.colouring import Categories, Colouring, part_of
 from app.comparing import Side
-from app.regions import region_of
+from app.figures import Scene
+from app.regions import Region
 from app.words import count, duration, markdown, shortened
 from lvmcore.data import Dataset
 from lvmcore.runs import Job
@@ -21,7 +23,6 @@ __all__ = ["illustration", "panels"]
 
 _EVERY_SECONDS = 1.0
 _CANCEL_SECONDS = 1.0
-_CONFIG = {"scrollZoom": False, "modeBarButtonsToRemove": ["autoScale2d"]}
 
 _key = partial(state.widget, "compare")
 
@@ -98,38 +99,46 @@ def _map(
 ) -> None:
     """One map, drawn with the shared colours and the shared selection."""
     run, dark = side.opened.run, state.dark()
-    shown = figures.evenly(len(side.points), chart.MOST_DRAWN // among)
-    place = side.place[shown]
+    shown = figures.sampled(len(side.points), chart.MOST_DRAWN // among, chart.SAMPLE)
+    place, ranges = side.place[shown], extent(side.points)
     rows = figures.Rows(
         points=side.points[shown],
         number=place,
         hover=chart.hover(whole, look, place),
-        colouring=chart.part_of(look, place),
+        colouring=part_of(look, place),
         selected=None if chosen is None else chosen[place],
     )
+    density = None
+    if len(shown) < len(side.points):
+        own = None if chosen is None else chosen[side.place]
+        density = figures.density_picture(
+            side.points, part_of(look, side.place), ranges, selected=own, dark=dark
+        )
     drawn = state.compared_region()
-    outlines = side.outlines(drawn[1]) if drawn is not None and drawn[0] == run else ()
-    key = _key("map", run)
-    st.plotly_chart(
-        figures.side_figure(
-            rows, equal=side.axes[1] is not None, dark=dark, height=height, outlines=outlines
+    canvas.draw(
+        Scene(
+            rows=rows,
+            ranges=ranges,
+            titles=None,
+            alt=f"Map of {side.opened.model.title}",
+            turn=f"{run} {side.about}",
+            density=density,
+            outlines=side.outlines(drawn[1]) if drawn is not None and drawn[0] == run else (),
+            equal=side.axes[1] is not None,
+            legend=False,
+            height=height,
         ),
-        theme=None,
-        key=key,
-        on_select=partial(_take, side, key),
-        selection_mode=("box", "lasso"),
-        config=_CONFIG,
-        alt=f"Map of {side.opened.model.title}",
+        key=_key("map", run),
+        dark=dark,
+        take=partial(_take, side),
     )
     st.caption(_about(side, shown, chosen))
 
 
-def _take(side: Side, key: str) -> None:
+def _take(side: Side, what: canvas.Picked) -> None:
     """What a box or a lasso on a map selects."""
-    event = state.value(key).selection
-    region = region_of(side.axes, event.box, event.lasso)
-    if region is not None:
-        state.set_compared_region(side.opened.run, side.own(region))
+    if isinstance(what, canvas.Outline):
+        state.set_compared_region(side.opened.run, side.own(Region(side.axes, (what.corners,))))
 
 
 def _about(side: Side, shown: NDArray[np.intp], chosen: NDArray[np.bool_] | None) -> str:

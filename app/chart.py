@@ -11,102 +11,82 @@ import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
-from app import agreeing, figures, fitting, services, state
+from app import agreeing, canvas, figures, fitting, services, state
 from app.appearance import Appearance, appearance
 from app.atlas import label_colour
-from app.axes import Axes, place, positions
-from app.colouring import Categories, Colouring, Numbers, categories, colouring
-from app.exploring import Ask, Choices, Grid, Point, Shown
+from app.axes import Axes, extent, place, positions
+from app.colouring import Colouring, Numbers, part_of
+from app.exploring import Ask, Choices, Grid, Point
+from app.figures import ELLIPSE_SD, Scene
 from app.opened import Opened
-from app.regions import Region, region_of
+from app.regions import Region
 from app.words import count, markdown, number, shortened
 from lvmcore.data import Dataset
 
-__all__ = ["MOST_DRAWN", "draw", "hover", "look_of", "mark", "part_of"]
+__all__ = ["MOST_DRAWN", "SAMPLE", "axis_titles", "draw", "hover", "look_of"]
 
-#: Rows drawn at most; a selection is decided over all rows, drawn or not.
+#: Rows drawn one by one at most; a selection is decided over all rows, drawn or not.
 MOST_DRAWN = 20_000
+#: Seed by which these are picked.
+SAMPLE = 0
 #: Rows with an ellipse at most.
 MOST_ELLIPSES = 1000
 
-# The wheel scrolls the page, which is longer than the map: zooming has its own buttons.
-_CONFIG = {"scrollZoom": False, "modeBarButtonsToRemove": ["autoScale2d"]}
-
 
 def draw(opened: Opened, choices: Choices) -> None:
-    """Draw the map.
-
-    A click alone leaves the figure as it is, so that the zoom stays: the browser marks what was
-    clicked. Whatever else changes draws it anew, with the mark in its place.
-    """
-    shown = state.shown(opened.run)
-    if shown is None or shown.choices != choices:
-        turn = 0 if shown is None else shown.turn + 1
-        shown = Shown(choices, state.point(opened.run), turn)
-        state.set_shown(opened.run, shown)
+    """Draw the map."""
     grid = None if choices.ask is None else services.heatmap(opened.run, choices.ask)
     looks = appearance(opened.dataset, choices.size, choices.shape)
-    rows = _rows(opened, choices, shown.point, looks)
-    key = opened.key("map")
-    st.plotly_chart(
-        figures.map_figure(
-            rows,
-            choices.axes,
-            dark=choices.dark,
-            grid=None if grid is None or grid.flat else grid,
+    rows = _rows(opened, choices, looks)
+    points = positions(opened.mean, choices.axes)
+    canvas.draw(
+        Scene(
+            rows=rows,
+            ranges=extent(points),
+            titles=axis_titles(choices.axes),
+            alt="Map of the rows in two latent dimensions",
+            turn=f"{opened.run} {choices.axes}",
+            grid=grid,
+            density=_density(opened, choices, points),
             inducing=_inducing(opened, choices),
             outlines=_outlines(choices),
-            marked=_marked(opened, choices.axes, shown.point),
-            turn=shown.turn,
+            marked=_marked(opened, choices.axes, state.point(opened.run)),
         ),
-        theme=None,
-        key=key,
-        on_select=partial(_take, opened, choices, key),
-        config=_CONFIG,
-        alt="Map of the rows in two latent dimensions",
+        key=opened.key("map"),
+        dark=choices.dark,
+        take=partial(_take, opened, choices),
     )
     st.caption(_caption(opened, choices, grid, rows, looks))
 
 
-def mark(run: str, point: Point | None) -> None:
-    """Look at a point that was not clicked on the map: the map is drawn anew to mark it."""
-    state.set_point(run, point)
-    shown = state.shown(run)
-    if shown is not None:
-        state.set_shown(run, replace(shown, choices=None))
+def axis_titles(axes: Axes) -> tuple[str, str]:
+    """What the axes show."""
+    horizontal, vertical = (figures.axis_title(dimension).capitalize() for dimension in axes)
+    return horizontal, vertical
 
 
-def _take(opened: Opened, choices: Choices, key: str) -> None:
+def _take(opened: Opened, choices: Choices, what: canvas.Picked) -> None:
     """What a click, a box, a lasso or a double click on the map does."""
-    event = state.value(key).selection
-    region = region_of(choices.axes, event.box, event.lasso)
-    if region is not None:
-        state.set_selection(opened.run, region)
-        return
-    if not event.points:
-        state.set_point(opened.run, None)
-        return
-    clicked = event.points[0]
-    row = int(clicked["customdata"][0])
-    if row != figures.GROUND:
-        state.set_point(opened.run, Point(tuple(opened.mean[row].tolist()), row))
-        return
-    held = choices.ask.held if choices.ask is not None else (0.0,) * opened.dimensions
-    spot = place(held, choices.axes, float(clicked["x"]), float(clicked["y"]))
-    state.set_point(opened.run, Point(spot))
+    match what:
+        case canvas.Outline(corners):
+            state.set_selection(opened.run, Region(choices.axes, (corners,)))
+        case canvas.Row(row) if row < len(opened.mean):
+            state.set_point(opened.run, Point(tuple(opened.mean[row].tolist()), row))
+        case canvas.Ground(x, y):
+            held = choices.ask.held if choices.ask is not None else (0.0,) * opened.dimensions
+            state.set_point(opened.run, Point(place(held, choices.axes, x, y)))
+        case _:
+            state.set_point(opened.run, None)
 
 
 # ---- what is drawn ---------------------------------------------------------------------------
 
 
-def _rows(opened: Opened, choices: Choices, point: Point | None, looks: Appearance) -> figures.Rows:
-    """The rows to draw: all, or an even subsample that holds the marked one."""
-    n = len(opened.mean)
-    chosen = figures.evenly(n, MOST_DRAWN)
-    if point is not None and point.row is not None:
-        chosen = np.union1d(chosen, [point.row])
+def _rows(opened: Opened, choices: Choices, looks: Appearance) -> figures.Rows:
+    """The rows to draw: all, or some picked at random."""
+    chosen = figures.sampled(len(opened.mean), MOST_DRAWN, SAMPLE)
     measured = _measured(opened, choices.colour)
-    look = measured or look_of(opened.dataset, choices.colour)
+    look = _look(opened, choices)
     more = [name for name in (choices.size, choices.shape) if name is not None]
     lines = hover(opened.dataset, look, chosen, more)
     if measured is not None:
@@ -117,6 +97,8 @@ def _rows(opened: Opened, choices: Choices, point: Point | None, looks: Appearan
     sd = None
     if choices.ellipses:
         sd = np.sqrt(opened.model.embedding_.variance[chosen][:, _pair(choices.axes)])
+        if choices.axes[1] is None:  # its upright is the row's number, which is sure
+            sd = np.column_stack([sd, np.zeros(len(sd))])
         bare = np.ones(len(chosen), dtype=bool)
         bare[figures.evenly(len(chosen), MOST_ELLIPSES)] = False
         sd[bare] = np.nan
@@ -134,6 +116,23 @@ def _rows(opened: Opened, choices: Choices, point: Point | None, looks: Appearan
     )
 
 
+def _look(opened: Opened, choices: Choices) -> Colouring:
+    return _measured(opened, choices.colour) or look_of(opened.dataset, choices.colour)
+
+
+def _density(opened: Opened, choices: Choices, points: NDArray[np.float64]) -> str | None:
+    """How many of all rows lie where, for a map that cannot draw them all."""
+    if len(points) <= MOST_DRAWN:
+        return None
+    return figures.density_picture(
+        points,
+        _look(opened, choices),
+        extent(points),
+        selected=opened.selected(),
+        dark=choices.dark,
+    )
+
+
 def _measured(opened: Opened, colour: str | None) -> Numbers | None:
     """A colour that is no column of the table, but was measured about its rows."""
     if colour == agreeing.BY_STARTS:
@@ -145,20 +144,10 @@ def look_of(dataset: Dataset, colour: str | None) -> Colouring:
     """How to colour the rows of a dataset by what was chosen among ``atlas.colours``."""
     if colour is None:
         return None
-    for label, labels in dataset.label_columns.items():
+    for label in dataset.label_columns:
         if colour == label_colour(dataset, label):
-            return categories(pd.Series(labels, dtype=object), label)
-    name = colour.removeprefix("column ")
-    return colouring(dataset.frame[name], name)
-
-
-def part_of(look: Colouring, chosen: NDArray[np.intp]) -> Colouring:
-    """The colouring of some of the rows."""
-    if isinstance(look, Categories):
-        return replace(look, codes=look.codes[chosen])
-    if isinstance(look, Numbers):
-        return replace(look, values=look.values[chosen])
-    return None
+            return services.colours(dataset, label)
+    return services.colours(dataset, colour.removeprefix("column "))
 
 
 def hover(
@@ -207,16 +196,14 @@ def _outlines(choices: Choices) -> tuple[tuple[tuple[float, float], ...], ...]:
     return drawn.polygons if isinstance(drawn, Region) and drawn.axes == choices.axes else ()
 
 
-def _marked(
-    opened: Opened, axes: Axes, point: Point | None
-) -> tuple[float, float, int | None] | None:
+def _marked(opened: Opened, axes: Axes, point: Point | None) -> tuple[float, float] | None:
     if point is None:
         return None
     if point.row is not None:
-        x, y = positions(opened.mean, axes)[point.row]
-        return float(x), float(y), point.row
+        x, y = positions(opened.mean, axes)[point.row].tolist()
+        return x, y
     upright = 0.0 if axes[1] is None else point.latent[axes[1]]
-    return point.latent[axes[0]], upright, None
+    return point.latent[axes[0]], upright
 
 
 # ---- what is said ----------------------------------------------------------------------------
@@ -234,8 +221,9 @@ def _caption(
         )
     if len(rows.points) < len(opened.mean):
         said.append(
-            f"{count(len(rows.points), 'row')} of {count(len(opened.mean), 'row')} drawn, evenly "
-            "spaced; selections are taken from all rows."
+            f"Every row is in the picture behind, which is denser where more of them lie; "
+            f"{count(len(rows.points), 'row')} of {count(len(opened.mean), 'row')}, picked at "
+            f"random (seed {SAMPLE}), are drawn one by one. Selections are taken from all rows."
         )
     said += map(markdown, looks.said)
     if choices.colour == fitting.BY_RESIDUAL:
@@ -245,15 +233,15 @@ def _caption(
     if choices.ellipses:
         several = min(len(rows.points), MOST_ELLIPSES)
         what = "each row" if several == len(rows.points) else f"{several} rows, evenly spaced"
-        said.append(f"Ellipses: posterior of {what}, {figures.ELLIPSE_SD:g} sd.")
+        said.append(f"Ellipses: posterior of {what}, {ELLIPSE_SD:g} sd.")
     if opened.model.capabilities.labels != "none":
         said.append(
             "Positions are those of the fit, which has seen the labels: how well the classes part "
             "here is no measure of accuracy on new rows."
         )
     said.append(
-        "Click a row or any place to see what it looks like; box and lasso are in the bar above "
-        "the map."
+        "Click a row or any place to see what it looks like. Box, lasso and zoom are in the bar on "
+        "the map; Shift and a drag is a lasso, Ctrl and the wheel zooms."
     )
     return " ".join(said)
 

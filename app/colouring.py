@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 
 from lvmcore.runs.looks import MISSING, OTHER, Categories, categories
 
-__all__ = ["MISSING", "OTHER", "Categories", "Colouring", "Numbers", "categories", "colouring"]
+__all__ = [
+    "MISSING",
+    "OTHER",
+    "Categories",
+    "Colouring",
+    "Numbers",
+    "categories",
+    "colouring",
+    "part_of",
+]
 
 #: A column of whole numbers with no more different values than this is drawn as categories.
 FEW_NUMBERS = 10
@@ -23,13 +32,32 @@ class Numbers:
     Attributes:
         title: name of the column.
         values: NaN where missing, [N].
+        limits: values of the ramp's ends; None takes the least and the greatest.
     """
 
     title: str
     values: NDArray[np.float64]
+    limits: tuple[float, float] | None = None
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """Values of the ramp's ends; None where no row has a value."""
+        known = self.values[np.isfinite(self.values)]
+        if self.limits is not None or not len(known):
+            return self.limits
+        return float(known.min()), float(known.max())
 
 
 Colouring = Categories | Numbers | None
+
+
+def part_of(look: Colouring, chosen: NDArray[np.intp]) -> Colouring:
+    """The colouring of some of the rows: each keeps the colour that it has among all."""
+    if isinstance(look, Categories):
+        return replace(look, codes=look.codes[chosen])
+    if isinstance(look, Numbers):
+        return replace(look, values=look.values[chosen], limits=look.ends)
+    return None
 
 
 def colouring(column: pd.Series, title: str) -> Categories | Numbers:

@@ -28,7 +28,6 @@ __all__ = [
     "Kind",
     "Point",
     "Reconstruction",
-    "Shown",
     "far_away",
     "heatmap",
     "magnification",
@@ -114,6 +113,11 @@ class Grid:
     sure_is_low: bool
 
     @property
+    def ends(self) -> tuple[float, float]:
+        """Lowest and highest value of the colours."""
+        return self.limits or (float(self.value.min()), float(self.value.max()))
+
+    @property
     def flat(self) -> bool:
         """Whether the value is the same everywhere, as of a linear model's predictive sd."""
         low, high = float(self.value.min()), float(self.value.max())
@@ -177,21 +181,6 @@ class Choices:
     dark: bool
     size: str | None = None
     shape: str | None = None
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What the map was last drawn with: a click alone does not draw it anew, so the zoom stays.
-
-    Attributes:
-        choices: as they were; None asks for a new drawing.
-        point: the point that the drawing marks; later clicks are marked in the browser.
-        turn: counts the drawings, so that a new one replaces what the browser has marked.
-    """
-
-    choices: Choices | None
-    point: Point | None
-    turn: int = 0
 
 
 # ---- decoding --------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
-from app import chart, state
+from app import state
 from app.exploring import Point
 from app.opened import Opened
 
@@ -23,7 +23,7 @@ _NAME_PX = 130
 
 def look_at(opened: Opened, row: int) -> None:
     """Look at a row that was not clicked on the map."""
-    chart.mark(opened.run, Point(tuple(opened.mean[row].tolist()), row))
+    state.set_point(opened.run, Point(tuple(opened.mean[row].tolist()), row))
 
 
 def row_table(

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from app import chart, comparing, figures, navigation, services, state
-from app.colouring import Colouring
+from app.colouring import Colouring, part_of
 from app.comparing import COLUMNS, Side
 from app.opened import Opened
 from app.words import count, markdown, number, shortened
@@ -172,7 +172,7 @@ def _map(side: Side, name: str, value: Metric, whole: Dataset, look: Colouring) 
         points=side.points[shown],
         number=place,
         hover=chart.hover(whole, look, place),
-        colouring=chart.part_of(look, place),
+        colouring=part_of(look, place),
     )
     st.markdown(f":small[**{markdown(shortened(name, 60))}**]")
     st.plotly_chart(

@@ -13,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app import chart, downloads, figures, services, state
 from app.axes import Axes, positions
-from app.colouring import OTHER
+from app.colouring import OTHER, part_of
 from app.opened import Opened
 from app.words import count, markdown, number, shortened, told_apart
 from lvmcore.errors import LatentboardError
@@ -249,7 +249,7 @@ def _rows_of_fit(opened: Opened, axes: Axes, colour: str, label: str | None) -> 
         points=positions(opened.mean, axes)[chosen],
         number=chosen,
         hover=chart.hover(opened.dataset, look, chosen),
-        colouring=chart.part_of(look, chosen),
+        colouring=part_of(look, chosen),
     )
 
 

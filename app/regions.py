@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Region", "inside", "region_of"]
+__all__ = ["Region", "inside"]
 
 Polygon = tuple[tuple[float, float], ...]
 
@@ -70,32 +68,3 @@ def inside(points: NDArray[np.float64], polygon: ArrayLike) -> NDArray[np.bool_]
         winding[start:end] += crossed > 0 if y0 < y1 else -(crossed < 0).astype(np.int64)
     found[near] = boundary | (winding != 0)
     return found
-
-
-def region_of(
-    axes: tuple[int, int | None],
-    boxes: Sequence[Mapping[str, Any]],
-    lassos: Sequence[Mapping[str, Any]],
-) -> Region | None:
-    """The region that a chart's selection event describes.
-
-    Only the outlines are taken from the browser: which rows lie in them is decided here, over all
-    rows, drawn or not.
-
-    Args:
-        axes: of the map that it was drawn on.
-        boxes: each with two opposite corners, as ``x`` and ``y`` of two numbers.
-        lassos: each with its corners, as ``x`` and ``y``.
-
-    Returns:
-        The region; None where nothing encloses anything.
-    """
-    polygons: list[Polygon] = []
-    for box in boxes:
-        (x0, x1), (y0, y1) = sorted(map(float, box["x"])), sorted(map(float, box["y"]))
-        polygons.append(((x0, y0), (x1, y0), (x1, y1), (x0, y1)))
-    for lasso in lassos:
-        corners = tuple(zip(map(float, lasso["x"]), map(float, lasso["y"]), strict=True))
-        if len(corners) > 2:
-            polygons.append(corners)
-    return Region(axes, tuple(polygons)) if polygons else None

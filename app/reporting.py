@@ -14,7 +14,7 @@ import streamlit as st
 
 from app import chart, figures, report, services
 from app.axes import Axes, positions
-from app.colouring import categories
+from app.colouring import categories, part_of
 from app.report_subject import Column, Setting, Subject
 from lvmcore.data import Dataset
 from lvmcore.errors import LatentboardError
@@ -133,6 +133,6 @@ def _rows(model: LatentVariableModel, dataset: Dataset, axes: Axes) -> figures.R
         points=positions(model.embedding_.mean, axes)[chosen],
         number=chosen,
         hover=chart.hover(dataset, look, chosen),
-        colouring=chart.part_of(look, chosen),
+        colouring=part_of(look, chosen),
         sd=sd,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import streamlit as st
 
 if TYPE_CHECKING:
-    from app.exploring import Point, Shown
+    from app.exploring import Point
     from app.regions import Region
     from app.selections import Selection
 
@@ -54,13 +54,11 @@ __all__ = [
     "set_problem",
     "set_roles",
     "set_selection",
-    "set_shown",
     "set_spot",
     "set_sweep",
     "set_tour",
     "set_types",
     "set_value",
-    "shown",
     "source",
     "spots",
     "sweep",
@@ -92,7 +90,6 @@ _PROBLEM = "problem"
 _POINT = "latent.point"
 _SELECTION = "latent.selection"
 _BEFORE = "latent.selections_before"
-_SHOWN = "latent.shown"
 _NEW_TABLE = "new_rows.table"
 _PLACING = "new_rows.placing"
 _SPOTS = "generate.spots"
@@ -406,17 +403,6 @@ def undo_selection(run: str) -> None:
 def _before(run: str) -> tuple[Selection | None, ...]:
     memory: dict[str, tuple[Selection | None, ...]] = _get(_BEFORE) or {}
     return memory.get(run, ())
-
-
-def shown(run: str) -> Shown | None:
-    """What the map was last drawn with."""
-    memory: dict[str, Shown | None] = _get(_SHOWN) or {}
-    return memory.get(run)
-
-
-def set_shown(run: str, shown: Shown | None) -> None:
-    """Remember what the map was drawn with."""
-    st.session_state[_SHOWN] = {run: shown}
 
 
 # ---- the page of new rows ---------------------------------------------------------------------

@@ -3,29 +3,31 @@
 from app.figures.cells import missing_figure, profile_figure
 from app.figures.comparison import side_figure
 from app.figures.course import course_figure
+from app.figures.density import density_picture
 from app.figures.hidden import Hidden, hidden_figure
-from app.figures.latent_map import ELLIPSE_SD, GROUND, axis_title, evenly, map_figure
-from app.figures.legend import ground, legend
+from app.figures.latent_map import axis_title, evenly, map_figure, sampled
+from app.figures.legend import legend
 from app.figures.pairs import pairs_figure
 from app.figures.panels import image_figure, reconstruction_figure, relevance_figure
 from app.figures.placed import NewLayer, placed_figure
 from app.figures.rows import Rows
+from app.figures.scene import ELLIPSE_SD, Scene
 from app.figures.scores import scores_figure
 from app.figures.sequence import curves_figure, strip_figure
 from app.figures.theme import escape, ink, template, veil
 
 __all__ = [
     "ELLIPSE_SD",
-    "GROUND",
     "Hidden",
     "NewLayer",
     "Rows",
+    "Scene",
     "axis_title",
     "course_figure",
     "curves_figure",
+    "density_picture",
     "escape",
     "evenly",
-    "ground",
     "hidden_figure",
     "image_figure",
     "ink",
@@ -37,6 +39,7 @@ __all__ = [
     "profile_figure",
     "reconstruction_figure",
     "relevance_figure",
+    "sampled",
     "scores_figure",
     "side_figure",
     "strip_figure",

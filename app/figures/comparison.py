@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import plotly.graph_objects as go
 
 from app.axes import extent
-from app.figures.latent_map import outline
 from app.figures.rows import MOST_SVG, Rows, row_traces
 from app.figures.theme import template
 
@@ -20,7 +17,6 @@ def side_figure(
     equal: bool,
     dark: bool,
     height: int,
-    outlines: Sequence[Sequence[tuple[float, float]]] = (),
     size: int | None = None,
 ) -> go.Figure:
     """Draw one map of several. Its axes have no ticks: what counts is who lies beside whom.
@@ -30,26 +26,22 @@ def side_figure(
         equal: whether both axes have the same unit, as aligned maps need.
         dark: whether the page is dark.
         height: in pixels.
-        outlines: corners of the regions that were drawn on this map.
         size: of the markers, for a small map; None goes by the number of rows.
     """
     marks = go.Scatter if len(rows.points) <= MOST_SVG else go.Scattergl
     figure = go.Figure()
-    for trace in row_traces(marks, rows, None, dark):
+    for trace in row_traces(marks, rows, dark):
         marker: dict[str, object] = (
             {} if trace.marker.showscale is None else {"marker_showscale": False}
         )
         if size is not None:
             marker["marker_size"] = size
         figure.add_trace(trace.update(showlegend=False, **marker))
-    for corners in outlines:
-        figure.add_trace(outline(corners, dark))
     across, up = extent(rows.points)
     bare = {"showticklabels": False, "ticks": "", "title": {"text": ""}}
     figure.update_layout(
         template=template(dark),
         height=height,
-        dragmode="lasso",
         hovermode="closest",
         margin={"l": 4, "r": 4, "t": 30, "b": 4},
         xaxis={**bare, "range": across},

@@ -59,7 +59,7 @@ def placed_figure(rows: Rows, new: NewLayer, axes: Axes, *, dark: bool) -> go.Fi
     """
     marks = go.Scatter if len(rows.points) + len(new.points) <= MOST_SVG else go.Scattergl
     figure = go.Figure()
-    for trace in row_traces(marks, rows, None, dark):
+    for trace in row_traces(marks, rows, dark):
         if rows.colouring is None:
             trace.update(marker_color=ink(dark).muted)
         figure.add_trace(trace.update(showlegend=False, legendgroup=None, opacity=0.4))

@@ -13,12 +13,9 @@ from app.colouring import MISSING, OTHER, Categories, Colouring, Numbers
 from app.figures.theme import NUMBERS, category, escape, ink
 from app.words import shortened
 
-__all__ = ["MOST_SVG", "Marked", "Rows", "Shapes", "hover_label", "row_traces"]
+__all__ = ["MOST_SVG", "Rows", "Shapes", "hover_label", "row_traces"]
 
 FloatArray = NDArray[np.float64]
-
-#: x, y and row number (None on open ground) of the point to mark; None marks nothing.
-Marked = tuple[float, float, int | None] | None
 
 #: Up to so many rows are drawn as SVG, which needs no WebGL.
 MOST_SVG = 2000
@@ -76,19 +73,18 @@ class _Look:
     faint: bool = False
 
 
-def row_traces(marks: Any, rows: Rows, marked: Marked, dark: bool) -> Iterator[Any]:
+def row_traces(marks: Any, rows: Rows, dark: bool) -> Iterator[Any]:
     """A trace for each group of rows, those outside the selection first and faint.
 
     Args:
         marks: the plotly class of the traces: Scatter or Scattergl.
         rows: what is drawn.
-        marked: the point to mark, where it is one of the rows.
         dark: whether the page is dark.
     """
     ranks: dict[str, int] = {}  # the legend keeps its order, whichever rows are selected
     for look in _looks(rows, dark):
         rank = ranks.setdefault(look.name, len(ranks) + 1)
-        trace = _group(marks, rows, look, marked, dark).update(legendrank=rank)
+        trace = _group(marks, rows, look).update(legendrank=rank)
         if rows.shape is not None and look.listed and len(look.rows):
             # The legend would show the marker of the first row in place of the colour alone.
             yield _entry(marks, trace, look)
@@ -159,7 +155,7 @@ def _groups(rows: Rows, dark: bool) -> Iterator[_Look]:
     elif isinstance(rows.colouring, Numbers):
         values = rows.colouring.values
         known = np.isfinite(values)
-        ramp = _ramp(rows.colouring, values[known])
+        ramp = _ramp(rows.colouring)
         yield _Look(np.flatnonzero(known), {**plain, **ramp, "color": values})
         if not known.all():
             yield _Look(np.flatnonzero(~known), hollow, "(missing)", listed=True)
@@ -180,8 +176,8 @@ def _other(colouring: Categories) -> str:
     return f"other ({colouring.others} more)"
 
 
-def _ramp(numbers: Numbers, known: FloatArray) -> dict[str, Any]:
-    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+def _ramp(numbers: Numbers) -> dict[str, Any]:
+    low, high = numbers.ends or (0.0, 1.0)
     bar = {
         "orientation": "h",
         "x": 0,
@@ -200,12 +196,9 @@ def _group(
     marks: Any,
     rows: Rows,
     look: _Look,
-    marked: Marked,
-    dark: bool,
 ) -> Any:
-    """One trace of rows. The marked one is plotly's own selection, which the next click moves."""
-    opacity = 0.18 if look.faint else 0.95
-    marker = {**look.marker, "opacity": opacity}
+    """One trace of rows."""
+    marker = {**look.marker, "opacity": 0.18 if look.faint else 0.95}
     if isinstance(marker["color"], np.ndarray):
         marker["color"] = marker["color"][look.rows]
         marker["showscale"] = not look.faint
@@ -214,19 +207,11 @@ def _group(
     if rows.shape is not None:
         open_ = "-open" if marker.get("symbol") == _HOLLOW else ""
         marker["symbol"] = [f"{symbol}{open_}" for symbol in rows.shape.symbol[look.rows]]
-    chosen = None
-    if marked is not None and marked[2] is not None:
-        found = np.flatnonzero(rows.number[look.rows] == marked[2])
-        chosen = found.tolist() or None
     return marks(
         x=rows.points[look.rows, 0],
         y=rows.points[look.rows, 1],
         mode="markers",
-        customdata=rows.number[look.rows][:, None].tolist(),
         marker=marker,
-        selected={"marker": {"opacity": 1, "size": 15, "color": ink(dark).text}},
-        unselected={"marker": {"opacity": opacity}},
-        selectedpoints=chosen,
         hovertext=[hover_label(rows.hover[i]) for i in look.rows],
         hoverinfo="text",
         name=escape(shortened(look.name, 60)),

@@ -92,6 +92,7 @@ from app.services.server import (
 from app.services.sweeps import start_sweep, sweep_of, sweeps, sweeps_with
 from app.services.tables import (
     FEATURE_TYPES,
+    colours,
     dataset_of,
     histograms,
     missing,
@@ -116,6 +117,7 @@ __all__ = [
     "cell_range",
     "classes",
     "close",
+    "colours",
     "completed",
     "completed_csv",
     "completed_parquet",

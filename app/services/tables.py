@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import PurePath
 
+import pandas as pd
 import streamlit as st
 
 from app import profiles
+from app.colouring import Colouring, categories, colouring
 from app.histogram import histogram
 from app.profiles import Missing, Profile
 from app.state import DEFAULT_SAMPLE, Reading, Roles, Sample, Source
@@ -24,6 +26,7 @@ from lvmcore.runs.proposal import Shape, shape_of
 
 __all__ = [
     "FEATURE_TYPES",
+    "colours",
     "dataset_of",
     "histograms",
     "missing",
@@ -163,3 +166,17 @@ def sample_dataset() -> Dataset:
     """The first sample, its columns used as proposed."""
     sample = table(Sample(DEFAULT_SAMPLE), Reading())
     return dataset_of(sample, proposed_roles(sample))
+
+
+def colours(dataset: Dataset, name: str) -> Colouring:
+    """How to colour the rows of a dataset by one of its label columns, or by a column."""
+    return _colours(dataset, dataset.digest, name)
+
+
+@st.cache_resource(show_spinner=False, max_entries=32)
+def _colours(_dataset: Dataset, digest: str, name: str) -> Colouring:
+    del digest  # the cache's key, with the name
+    labels = _dataset.label_columns.get(name)
+    if labels is not None:
+        return categories(pd.Series(labels, dtype=object), name)
+    return colouring(_dataset.frame[name], name)

@@ -8,8 +8,8 @@ import streamlit as st
 from app import (
     absent,
     atlas,
+    canvas,
     chart,
-    cursor,
     decoded,
     draws,
     figures,
@@ -20,17 +20,19 @@ from app import (
 )
 from app.aside import class_probabilities, logarithms, values_table
 from app.axes import Axes, extent, place, positions
-from app.colouring import Colouring
-from app.cursor import At
+from app.canvas import At
+from app.colouring import Colouring, part_of
 from app.exploring import Ask, Grid, Reconstruction
+from app.figures import Scene
 from app.opened import Opened
 from app.words import count, markdown, number
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
 from lvmcore.runs.labels import label_columns
 
-#: Rows drawn on the map at most: all of them are sent again and again.
+#: Rows drawn on the map at most: they are under the cursor as it moves.
 MOST_DRAWN = 4000
+HEIGHT = 520
 _PATH, _SWEEP, _SAMPLE = "Path", "Sweep", "Draw rows"
 
 
@@ -122,16 +124,12 @@ def _look_around(
     left, right = st.columns([1.75, 1], gap="large")
     with left:
         grid = services.heatmap(opened.run, Ask("sd", axes, _zero(opened))) if unsure else None
-        at = cursor.draw(
+        at = canvas.cursor(
             _scene(opened, axes, look, grid, drawn), key=opened.key("map"), dark=state.dark()
         )
         shown = at or At(*_start(opened, axes), held=False)
         latent = place(_zero(opened), axes, shown.x, shown.y)
         state.set_spot(opened.run, "cursor", latent)
-        legend = figures.legend(look, dark=state.dark())
-        legend += "" if grid is None else figures.ground(grid, dark=state.dark())
-        if legend:
-            st.html(legend)
         _keep(opened, latent, held=shown.held)
     with right:
         st.subheader("The row under the cursor" if at else "The row at the middle of the map")
@@ -154,26 +152,29 @@ def _start(opened: Opened, axes: Axes) -> tuple[float, float]:
 
 def _scene(
     opened: Opened, axes: Axes, look: Colouring, grid: Grid | None, drawn: lines.Drawn
-) -> cursor.Scene:
+) -> Scene:
     points = positions(opened.mean, axes)
-    chosen = figures.evenly(len(points), MOST_DRAWN)
+    chosen = figures.sampled(len(points), MOST_DRAWN, chart.SAMPLE)
     selected = opened.selected()
     on_map = {t: tuple(positions(np.array([at]), axes)[0].tolist()) for t, at in drawn.marks}
-    return cursor.Scene(
-        points=points[chosen],
-        colouring=chart.part_of(look, chosen),
-        ranges=extent(points),
-        titles=(
-            figures.axis_title(axes[0]).capitalize(),
-            figures.axis_title(axes[1]).capitalize(),
+    return Scene(
+        rows=figures.Rows(
+            points=points[chosen],
+            number=chosen,
+            hover=(),
+            colouring=part_of(look, chosen),
+            selected=None if selected is None else selected[chosen],
         ),
+        ranges=extent(points),
+        titles=chart.axis_titles(axes),
         alt="Map of the rows with a cursor: the arrow keys move it, and a click holds it",
-        grid=grid,
-        selected=None if selected is None else selected[chosen],
-        path=None if drawn.path is None or axes[1] is None else positions(drawn.path, axes),
-        marks=on_map if axes[1] is not None else None,
-        start=_start(opened, axes),
         turn=f"{opened.run} {axes}",
+        grid=grid,
+        path=None if drawn.path is None or axes[1] is None else positions(drawn.path, axes),
+        letters=on_map if axes[1] is not None else {},
+        follow=True,
+        start=_start(opened, axes),
+        height=HEIGHT,
     )
 
 
@@ -197,7 +198,11 @@ def _keep(opened: Opened, latent: tuple[float, ...], *, held: bool) -> None:
                 "the cursor.",
             ):
                 st.rerun()
-    drawn = "" if len(opened.mean) <= MOST_DRAWN else f"{MOST_DRAWN} rows at most are drawn. "
+    drawn = (
+        ""
+        if len(opened.mean) <= MOST_DRAWN
+        else f"{count(MOST_DRAWN, 'row')} are drawn, picked at random (seed {chart.SAMPLE}). "
+    )
     others = "Dimensions that the map does not show are at 0. " if opened.dimensions > 2 else ""
     st.caption(
         f"{drawn}{others}Move over the map; a click holds the cursor there, another lets it go. "

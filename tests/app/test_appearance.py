@@ -11,8 +11,9 @@ from app.appearance import LARGEST, SMALLEST, SYMBOLS, appearance, shapes_of, si
 from app.colouring import categories
 from app.figures.rows import Rows
 from lvmcore.data import Dataset
+from tests import scenes
 from tests.app.conftest import OpenPage
-from tests.app.test_latent_page import box, charts, texts
+from tests.app.test_latent_page import box, texts
 
 
 def test_the_area_of_a_marker_grows_evenly_with_the_number() -> None:
@@ -57,13 +58,19 @@ def test_the_legend_tells_colours_and_shapes_apart() -> None:
         shape=shapes_of(pd.Series(["<b>", "q", "q", "q"]), "kind"),
     )
     drawn = figures.map_figure(rows, (0, 1), dark=False).data
-    own = {trace.name: trace for trace in drawn if trace.customdata and trace.name != "ground"}
+    own = {trace.name: trace for trace in drawn if trace.x[0] is not None}
     assert list(own["x"].marker.symbol) == ["circle", "square"]
     assert list(own["x"].marker.size) == [4.0, 6.0]
     assert list(own["(missing)"].marker.symbol) == ["square-open"]
     assert not any(trace.showlegend for trace in own.values())
     legend = [trace.name for trace in drawn if trace.showlegend]
     assert legend == ["x", "y", "(missing)", "kind: &lt;b&gt;", "kind: q"]
+    shown = scenes.drawn(figures.Scene(rows, ((0, 8), (0, 8)), None, "alt"))
+    assert shown.legend == ["colour", "x", "y", "(missing)", "kind: <b>", "kind: q"]
+    symbols = [shown.data["symbols"][code] for code in shown.array("symbol")]
+    assert symbols == ["circle", "square", "square", "square"]
+    assert shown.array("size").tolist() == [4.0, 5.0, 6.0, 7.0]
+    assert [shape for _, shape in shown.looks] == ["circle", "circle", "circle", "circle-open"]
 
 
 def test_the_page_sizes_and_shapes_its_rows(open_page: OpenPage, fitted: str) -> None:
@@ -73,18 +80,11 @@ def test_the_page_sizes_and_shapes_its_rows(open_page: OpenPage, fitted: str) ->
     box(page, "Shape by").set_value(1).run()
     assert not page.exception
     assert "alcohol, smallest at 11\\.0, largest at 14\\.8" in texts(page)
-    named = [trace for trace in charts(page)[0]["data"] if trace.get("legendgroup")]
-    drawn = {
-        entry[0]: (symbol, text)
-        for trace in named
-        if "customdata" in trace
-        for entry, symbol, text in zip(
-            trace["customdata"], trace["marker"]["symbol"], trace["hovertext"], strict=True
-        )
-    }
-    assert len(drawn) == len(dataset)
+    (shown,) = scenes.scenes(page)
     assert dataset.labels is not None
     classes = sorted(set(dataset.labels))
-    for row, (symbol, text) in drawn.items():
-        assert symbol == SYMBOLS[classes.index(dataset.labels[row])]
-        assert "alcohol: " in text
+    symbols = [shown.data["symbols"][code] for code in shown.array("symbol")]
+    assert symbols == [SYMBOLS[classes.index(label)] for label in dataset.labels]
+    assert all("alcohol: " in text for text in shown.data["texts"])
+    size = shown.array("size")
+    assert (np.diff(size[np.argsort(dataset.frame["alcohol"].to_numpy())]) >= 0).all()

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import beside, comparing, figures, navigation, services, state
+from app import beside, canvas, comparing, figures, navigation, services, state
 from app.axes import positions
 from app.colouring import MISSING, OTHER, Categories, Numbers
 from app.comparing import Measured
@@ -24,6 +24,7 @@ from lvmcore.base import Capabilities
 from lvmcore.data import Dataset
 from lvmcore.runs import JobSpec, Metric
 from tests.app.conftest import MAIN, PATIENCE_SECONDS
+from tests.scenes import scenes
 
 GONE = "e" * 32
 
@@ -106,7 +107,7 @@ def test_without_a_run_there_is_one_button_that_compares(
 def test_two_maps_side_by_side(two: tuple[str, str]) -> None:
     page = open_compare(*two)
     assert not page.exception
-    assert len(charts(page)) == 2
+    assert len(scenes(page)) == 2
     said = texts(page)
     assert "aligned to the first map, disparity" in said
     assert "haped by the labels" in said
@@ -114,15 +115,15 @@ def test_two_maps_side_by_side(two: tuple[str, str]) -> None:
 
 
 def test_rows_have_the_same_colour_and_name_on_both_maps(two: tuple[str, str]) -> None:
-    drawn = []
-    for chart in charts(open_compare(*two)):
-        drawn.append(
-            {
-                entry[0]: (trace["name"], trace["marker"]["color"], text)
-                for trace in chart["data"]
-                for entry, text in zip(trace["customdata"], trace["hovertext"], strict=True)
-            }
-        )
+    drawn = [
+        {
+            row: (look, text)
+            for row, look, text in zip(
+                shown.array("number"), shown.looks, shown.data["texts"], strict=True
+            )
+        }
+        for shown in scenes(open_compare(*two))
+    ]
     assert drawn[0] == drawn[1]
     assert sorted(drawn[0]) == sorted(set(range(60)) - {1, 30, 59})
 
@@ -132,14 +133,14 @@ def test_a_run_that_is_gone_is_said_and_dropped(two: tuple[str, str]) -> None:
     assert not page.exception
     assert "1 run of this comparison cannot be found" in page.warning[0].value
     assert page.query_params["runs"] == two[0]
-    assert len(charts(page)) == 1
+    assert len(scenes(page)) == 1
 
 
 def test_runs_of_other_data_are_left_out(two: tuple[str, str], fitted: str) -> None:
     page = open_compare(*two, fitted)
     assert not page.exception
     assert "1 run left out" in page.warning[0].value
-    assert len(charts(page)) == 2
+    assert len(scenes(page)) == 2
 
 
 def test_a_method_is_added_once_and_found_again(holed: Dataset, two: tuple[str, str]) -> None:
@@ -152,7 +153,7 @@ def test_a_method_is_added_once_and_found_again(holed: Dataset, two: tuple[str, 
     again = open_compare(two[1])
     button(again, "Factor analysis").click().run()
     assert again.query_params["runs"] == f"{two[1]},{added}"
-    assert len(charts(again)) == 2
+    assert len(scenes(again)) == 2
 
 
 def test_methods_that_cannot_be_added_say_why(fitted: str, shared_home: Path) -> None:
@@ -178,17 +179,11 @@ def test_a_selection_shows_on_all_maps_and_in_the_table(
     assert 5 < len(expected) < 50
     (listing,) = [one.value for one in page.main.dataframe if "row_id" in one.value]
     assert set(listing["row_id"]) == expected
-    maps = charts(page)[:2]
-    for chart in maps:
-        strong = {
-            str(entry[0] + 1)
-            for trace in chart["data"]
-            if trace.get("customdata") and trace["marker"]["opacity"] > 0.5
-            for entry in trace["customdata"]
-        }
-        assert strong == expected
-    outlines = [[t["name"] for t in chart["data"]].count("outline") for chart in maps]
-    assert outlines == [0, 1]
+    maps = scenes(page)
+    for shown in maps:
+        strong = shown.array("number")[shown.array("selected") == 1]
+        assert {str(row + 1) for row in strong} == expected
+    assert [len(shown.data["outlines"]) for shown in maps] == [0, 1]
     button(page, "Clear the selection").click().run()
     assert not page.main.dataframe
 
@@ -200,13 +195,11 @@ def test_a_lasso_is_kept_in_the_units_of_its_own_map(
     side = comparing.sides([opened(run) for run in two], holed)[1]
     assert side.alignment is not None
     low, high = np.quantile(side.points, 0.3, axis=0), np.quantile(side.points, 0.9, axis=0)
-    box = {"x": [low[0], high[0]], "y": [low[1], high[1]]}
+    corners = ((low[0], low[1]), (high[0], low[1]), (high[0], high[1]), (low[0], high[1]))
     inside = ((side.points >= low) & (side.points <= high)).all(axis=1)
     kept: list[tuple[str, Region]] = []
-    event = SimpleNamespace(selection=SimpleNamespace(box=[box], lasso=[]))
-    monkeypatch.setattr(state, "value", lambda key: event)
     monkeypatch.setattr(state, "set_compared_region", lambda *drawn: kept.append(drawn))
-    beside._take(side, "key")
+    beside._take(side, canvas.Outline(corners))
     ((run, region),) = kept
     assert run == two[1]
     selected = side.selected(region, len(holed))
@@ -219,10 +212,9 @@ def test_a_lasso_is_kept_in_the_units_of_its_own_map(
 
 
 def test_a_double_click_selects_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    event = SimpleNamespace(selection=SimpleNamespace(box=[], lasso=[]))
-    monkeypatch.setattr(state, "value", lambda key: event)
     monkeypatch.setattr(state, "set_compared_region", lambda *drawn: pytest.fail("selected"))
-    beside._take(SimpleNamespace(axes=(0, 1)), "key")  # type: ignore[arg-type]
+    for what in (canvas.Nothing(), canvas.Row(1), canvas.Ground(0.0, 0.0)):
+        beside._take(SimpleNamespace(axes=(0, 1)), what)  # type: ignore[arg-type]
 
 
 def test_held_out_rows_are_scored_when_asked(two: tuple[str, str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import cursor, draws, lines, services
+from app import draws, lines, services
 from app.generating import Draw
 from app.opened import Opened
 from app.regions import Region
@@ -19,6 +18,7 @@ from lvmcore.data import Dataset
 from tests.app.conftest import OpenPage, ways
 from tests.app.test_latent_page import box, charts, texts
 from tests.app.test_new_rows_page import numbers
+from tests.scenes import scenes
 from tests.unit.runs.fitting import ran
 
 GONE = "d" * 32
@@ -139,7 +139,7 @@ def test_an_end_can_be_a_row_by_its_name(open_page: OpenPage, run: str) -> None:
     assert not page.exception
     end = services.model(run).embedding_.mean[17]
     assert len(charts(page)) == 1
-    drawn = _scene(page)["path"]
+    drawn = scenes(page)[0].data["path"]
     x, y = (int(box(page, name).value) for name in ("Horizontal", "Vertical"))
     assert (drawn["x"][-1], drawn["y"][-1]) == pytest.approx((end[x], end[y]), abs=1e-3)
 
@@ -217,27 +217,21 @@ def test_a_model_without_a_density_draws_from_a_selection_alone(
 # ---- the map ---------------------------------------------------------------------------------
 
 
-def _scene(page: AppTest) -> dict[str, Any]:
-    (element,) = page.get("bidi_component")
-    found: dict[str, Any] = json.loads(element.proto.json)
-    return found
-
-
 def test_the_map_shows_the_rows_the_path_and_its_ends(open_page: OpenPage, run: str) -> None:
     page = open_page("generate", run=run)
-    scene = _scene(page)
+    (shown,) = scenes(page)
+    scene = shown.data
     axes = tuple(int(box(page, name).value) for name in ("Horizontal", "Vertical"))
     mean = services.model(run).embedding_.mean[:, axes]
-    np.testing.assert_allclose(scene["points"]["x"], mean[:, 0], atol=1e-4)
-    np.testing.assert_allclose(scene["points"]["y"], mean[:, 1], atol=1e-4)
+    np.testing.assert_allclose(shown.points, mean, rtol=1e-6)
     assert [mark["text"] for mark in scene["marks"]] == ["A", "B"]
     assert len(scene["path"]["x"]) == 33
     assert (scene["path"]["x"][0], scene["path"]["y"][0]) == pytest.approx(
         (scene["marks"][0]["x"], scene["marks"][0]["y"]), abs=1e-3
     )
-    assert scene["heat"]["size"] ** 2 == len(scene["heat"]["value"])
+    assert (shown.heat > 0).all()
     box(page, "Behind").set_value("nothing").run()
-    assert _scene(page)["heat"] is None
+    assert scenes(page)[0].data["heat"] is None
     assert NASTY not in str(scene)
 
 
@@ -254,16 +248,6 @@ def test_the_row_at_the_middle_is_decoded_before_the_cursor_has_moved(
     np.testing.assert_allclose(values["reconstruction"], model.decode([latent]).mean[0])
 
 
-def test_what_the_browser_says_of_another_map_is_not_heard() -> None:
-    scene = cursor.Scene(
-        np.zeros((2, 2)), None, ((0, 1), (0, 1)), ("x", "y"), "alt", turn="this one"
-    )
-    said = {"x": 0.5, "y": 0.25, "held": True, "turn": "this one"}
-    assert cursor.heard(said, scene) == cursor.At(0.5, 0.25, held=True)
-    assert cursor.heard({**said, "turn": "an earlier one"}, scene) is None
-    assert cursor.heard(None, scene) is None
-
-
 def test_a_kept_place_is_an_end(open_page: OpenPage, run: str) -> None:
     page = open_page("generate", run=run)
     page.session_state["generate.spots"] = {run: {"A": (0.1, 0.2, 0.0)}}
@@ -273,7 +257,7 @@ def test_a_kept_place_is_an_end(open_page: OpenPage, run: str) -> None:
     assert not page.exception
     axes = [int(box(page, name).value) for name in ("Horizontal", "Vertical")]
     place = np.array([0.1, 0.2, 0.0])[axes]
-    mark = _scene(page)["marks"][0]
+    mark = scenes(page)[0].data["marks"][0]
     assert (mark["x"], mark["y"]) == pytest.approx(tuple(place))
 
 

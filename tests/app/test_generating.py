@@ -8,7 +8,7 @@ import pytest
 
 from app import decoded, figures
 from app.colouring import MISSING, OTHER, Categories, Numbers
-from app.exploring import Grid, reconstruct
+from app.exploring import reconstruct
 from app.figures import palette
 from app.generating import Draw, along, along_frame, changing, drawn_frame, middle, swept
 from lvmcore import LDGD, PCA, BayesianGPLVM
@@ -240,15 +240,5 @@ def test_colours_of_rows_drawn_by_hand() -> None:
     looks, found = palette.of_rows(numbers, 3, dark=False)
     assert (found[0], found[2]) == (0, palette.LEVELS - 1)
     assert looks[found[1]][1] == "circle-open"
-    assert palette.of_rows(None, 2, dark=True)[1] == [0, 0]
+    assert palette.of_rows(None, 2, dark=True)[1].tolist() == [0, 0]
     assert palette.steps(["#000000", "#FFFFFF"], 3) == [[0, 0, 0], [128, 128, 128], [255] * 3]
-
-
-def test_the_legend_of_the_ground_names_its_ends() -> None:
-    axis = np.arange(2.0)
-    grid = Grid(axis, axis, np.array([[0.25, 0.5], [0.5, 0.75]]), NASTY, "sd", None, True)
-    said = figures.ground(grid, dark=False)
-    assert "0.25" in said
-    assert "0.75" in said
-    assert "<img" not in said
-    assert figures.ground(Grid(axis, axis, np.ones((2, 2)), "t", "u", None, True), dark=True) == ""

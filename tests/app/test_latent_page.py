@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import aside, chart, figures, services, state
+from app import aside, canvas, chart, services, state
 from app.axes import positions
 from app.exploring import Choices, Point
 from app.opened import Opened
@@ -23,6 +23,7 @@ from app.regions import Region
 from app.words import number
 from lvmcore.data import Dataset, Table
 from tests.app.conftest import PATIENCE_SECONDS, OpenPage, Wait
+from tests.scenes import scenes
 
 GONE = "f" * 32
 
@@ -50,8 +51,8 @@ def charts(page: AppTest) -> list[dict[str, Any]]:
 
 
 def axis_titles(page: AppTest) -> tuple[str, str]:
-    layout = charts(page)[0]["layout"]
-    return layout["xaxis"]["title"]["text"], layout["yaxis"]["title"]["text"]
+    horizontal, vertical = scenes(page)[0].data["titles"]
+    return horizontal, vertical
 
 
 def box(page: AppTest, label: str) -> Any:
@@ -102,10 +103,12 @@ def test_a_linear_run_shows_its_map_and_says_why_nothing_is_behind_it(
 ) -> None:
     page = open_page("latent", run=fitted)
     assert not page.exception
-    assert axis_titles(page) == ("latent dimension 1", "latent dimension 2")
+    assert axis_titles(page) == ("Latent dimension 1", "Latent dimension 2")
     assert "everywhere on this map" in texts(page)
-    kinds = {trace["type"] for trace in charts(page)[0]["data"]}
-    assert kinds == {"scatter"}
+    (shown,) = scenes(page)
+    assert shown.data["heat"] is None
+    np.testing.assert_allclose(shown.points, opened(fitted).mean[:, :2], rtol=1e-6)
+    assert shown.array("number").tolist() == list(range(len(shown.points)))
 
 
 def test_class_heatmaps_of_a_model_without_labels_are_refused_with_a_reason(
@@ -116,7 +119,7 @@ def test_class_heatmaps_of_a_model_without_labels_are_refused_with_a_reason(
     box(page, "Behind").set_value("class entropy").run()
     assert not page.exception
     assert "knows no classes" in texts(page)
-    assert {trace["type"] for trace in charts(page)[0]["data"]} == {"scatter"}
+    assert scenes(page)[0].data["heat"] is None
 
 
 def test_a_run_with_labels_says_that_its_map_has_seen_them(
@@ -125,8 +128,8 @@ def test_a_run_with_labels_says_that_its_map_has_seen_them(
     page = open_page("latent", run=labelled)
     assert not page.exception
     assert "has seen the labels" in texts(page)
-    assert charts(page)[0]["data"][0]["type"] == "heatmap"
-    assert {trace["name"] for trace in charts(page)[1]["data"]} == {"data path", "labels path"}
+    assert (scenes(page)[0].heat > 0).all()
+    assert {trace["name"] for trace in charts(page)[0]["data"]} == {"data path", "labels path"}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +148,9 @@ def test_each_heatmap_is_drawn_with_its_name(
     page = open_page("latent", run=labelled)
     box(page, "Behind").set_value(behind).run()
     assert not page.exception
-    assert charts(page)[0]["data"][0]["colorbar"]["title"]["text"].startswith(title)
+    (shown,) = scenes(page)
+    assert shown.data["heat"]["title"].startswith(title)
+    assert any(said.startswith(f"behind: {title}") for said in shown.legend)
 
 
 def test_magnification_says_what_it_is_and_what_it_is_far_from_all_rows(
@@ -167,7 +172,7 @@ def test_magnification_says_what_it_is_and_what_it_is_far_from_all_rows(
 def test_nothing_behind_draws_no_heatmap(open_page: OpenPage, labelled: str) -> None:
     page = open_page("latent", run=labelled)
     box(page, "Behind").set_value("nothing").run()
-    assert {trace["type"] for trace in charts(page)[0]["data"]} == {"scatter"}
+    assert scenes(page)[0].data["heat"] is None
 
 
 def test_the_same_dimension_is_never_on_both_axes(open_page: OpenPage, labelled: str) -> None:
@@ -182,12 +187,12 @@ def test_rows_are_coloured_by_any_column(open_page: OpenPage, fitted: str) -> No
     page = open_page("latent", run=fitted)
     box(page, "Colour").set_value("column alcohol").run()
     assert not page.exception
-    bars = [
-        trace["marker"]["colorbar"]["title"]["text"]
-        for trace in charts(page)[0]["data"]
-        if "colorbar" in trace.get("marker", {})
-    ]
-    assert bars == ["alcohol"]
+    (shown,) = scenes(page)
+    assert shown.legend == ["alcohol", "11.03", "14.83"]
+    alcohol = services.fitted_dataset(fitted).frame["alcohol"].to_numpy()
+    codes = shown.array("code")
+    assert (np.diff(codes[np.argsort(alcohol)].astype(int)) >= 0).all()
+    assert codes.max() > 50
 
 
 def test_a_row_found_by_its_name_is_marked_and_decoded(open_page: OpenPage, labelled: str) -> None:
@@ -198,8 +203,8 @@ def test_a_row_found_by_its_name_is_marked_and_decoded(open_page: OpenPage, labe
     run = opened(labelled)
     assert point.row == 4
     np.testing.assert_allclose(point.latent, run.mean[4])
-    marked = [trace for trace in charts(page)[0]["data"] if trace.get("selectedpoints")]
-    assert [trace["customdata"][trace["selectedpoints"][0]] for trace in marked] == [[4]]
+    axes = [int(box(page, name).value) for name in ("Horizontal", "Vertical")]
+    np.testing.assert_allclose(scenes(page)[0].data["marked"], run.mean[4, axes])
     values = frame_with(page, "reconstruction")
     np.testing.assert_allclose(values["observed"], run.dataset.X[4])
     np.testing.assert_allclose(values["reconstruction"], run.model.decode([point.latent]).mean[0])
@@ -318,44 +323,38 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return kept
 
 
-def event(**parts: object) -> SimpleNamespace:
-    given: dict[str, object] = {"points": [], "box": [], "lasso": []}
-    return SimpleNamespace(selection=SimpleNamespace(**(given | parts)))
+def take(run: str, what: canvas.Picked) -> None:
+    chart._take(opened(run), Choices((2, 0), None, None, False, False, None, False), what)
 
 
-def take(run: str, monkeypatch: pytest.MonkeyPatch, told: SimpleNamespace) -> None:
-    monkeypatch.setattr(state, "value", lambda key: told)
-    chart._take(opened(run), Choices((2, 0), None, None, False, False, None, False), "key")
-
-
-def test_a_click_on_a_row_takes_its_exact_position(
-    labelled: str, taken: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    take(labelled, monkeypatch, event(points=[{"customdata": [9], "x": 0.1, "y": 0.2}]))
+def test_a_click_on_a_row_takes_its_exact_position(labelled: str, taken: dict[str, Any]) -> None:
+    take(labelled, canvas.Row(9))
     assert taken == {"point": Point(tuple(opened(labelled).mean[9].tolist()), 9)}
 
 
 def test_a_click_on_open_ground_takes_the_place_on_the_shown_axes(
-    labelled: str, taken: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    labelled: str, taken: dict[str, Any]
 ) -> None:
-    clicked = {"customdata": [figures.GROUND, 0.3], "x": 0.5, "y": -1.5}
-    take(labelled, monkeypatch, event(points=[clicked]))
+    take(labelled, canvas.Ground(0.5, -1.5))
     assert taken == {"point": Point((-1.5, 0.0, 0.5))}
 
 
-def test_a_box_is_kept_as_drawn_whatever_points_come_with_it(
-    labelled: str, taken: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    points = [{"customdata": [i], "x": 0.0, "y": 0.0} for i in range(3)]
-    take(labelled, monkeypatch, event(points=points, box=[{"x": [0, 2], "y": [1, 0]}]))
+def test_an_outline_is_kept_as_drawn(labelled: str, taken: dict[str, Any]) -> None:
     corners = ((0.0, 0.0), (2.0, 0.0), (2.0, 1.0), (0.0, 1.0))
+    take(labelled, canvas.Outline(corners))
     assert taken == {"selection": Region((2, 0), (corners,))}
 
 
 def test_a_double_click_forgets_the_point_and_keeps_the_region(
-    labelled: str, taken: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    labelled: str, taken: dict[str, Any]
 ) -> None:
-    take(labelled, monkeypatch, event())
+    take(labelled, canvas.Nothing())
+    assert taken == {"point": None}
+
+
+def test_a_row_that_is_no_more_lets_go_of_the_point(labelled: str, taken: dict[str, Any]) -> None:
+    """As after a resumed run that is fitted to fewer rows."""
+    take(labelled, canvas.Row(len(opened(labelled).mean)))
     assert taken == {"point": None}
 
 
@@ -363,7 +362,7 @@ def test_a_clicked_bar_goes_to_the_horizontal_axis(
     labelled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, kept = opened(labelled), {}
-    told = event(points=[{"customdata": [2]}])
+    told = SimpleNamespace(selection=SimpleNamespace(points=[{"customdata": [2]}]))
     monkeypatch.setattr(state, "value", lambda key: told)
     monkeypatch.setattr(state, "set_value", kept.__setitem__)
     aside._take_bar(run, (0, 1), "key")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.regions import Region, inside, region_of
+from app.regions import Region, inside
 
 SQUARE = ((0.0, 0.0), (4.0, 0.0), (4.0, 4.0), (0.0, 4.0))
 
@@ -112,18 +112,3 @@ def test_a_region_is_the_union_of_its_polygons() -> None:
     region = Region((0, 1), (SQUARE, far))
     points = np.array([[1.0, 1.0], [7.0, 1.0], [11.0, 1.0]])
     assert region.members(points).tolist() == [True, False, True]
-
-
-def test_a_box_comes_from_any_two_opposite_corners() -> None:
-    region = region_of((2, 0), [{"x": [4, 0], "y": [0, 4], "xref": "x"}], [])
-    assert region == Region((2, 0), (SQUARE,))
-
-
-def test_a_lasso_keeps_its_corners() -> None:
-    corners = {"x": [0, 4, 4, 0], "y": [0, 0, 4, 4]}
-    assert region_of((0, 1), [], [corners]) == Region((0, 1), (SQUARE,))
-
-
-def test_an_event_that_encloses_nothing_is_no_region() -> None:
-    assert region_of((0, 1), [], []) is None
-    assert region_of((0, 1), [], [{"x": [0, 1], "y": [0, 1]}]) is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from app import agreeing, live, services
 from app.services import maps
@@ -15,7 +14,8 @@ from lvmcore.runs import JobSpec
 from lvmcore.runs.execute import execute
 from tests.app.conftest import OpenPage
 from tests.app.test_fit_page import dataset_with_labels
-from tests.app.test_latent_page import box, charts, texts
+from tests.app.test_latent_page import box, texts
+from tests.scenes import scenes
 
 SETTINGS = {"n_components": 2, "n_inducing": 8, "max_iter": 15, "start": "random"}
 
@@ -43,14 +43,6 @@ def single(shared_home: object) -> str:
     return ran()
 
 
-def bars(page: AppTest) -> list[str]:
-    return [
-        trace["marker"]["colorbar"]["title"]["text"]
-        for trace in charts(page)[0]["data"]
-        if "colorbar" in trace.get("marker", {})
-    ]
-
-
 def test_rows_are_coloured_by_how_far_the_starts_disagree(
     open_page: OpenPage, several: str
 ) -> None:
@@ -60,15 +52,15 @@ def test_rows_are_coloured_by_how_far_the_starts_disagree(
     assert "disagreement of the starts: **" in texts(page)
     box(page, "Colour").set_value(agreeing.BY_STARTS).run()
     assert not page.exception
-    assert bars(page) == ["disagreement of restarts, radii of the map"]
+    (shown,) = scenes(page)
+    assert shown.legend[0] == "disagreement of restarts, radii of the map"
     rows = services.agreement(several)
     assert rows is not None
     look = agreeing.look(several)
     assert look is not None
     np.testing.assert_array_equal(look.values, rows["disagreement"])
     said = [f"disagreement of restarts: {number(value, 2)}" for value in rows["disagreement"]]
-    hover = [text for trace in charts(page)[0]["data"] for text in trace.get("hovertext", [])]
-    assert [text.rsplit("<br>", 1)[1] for text in hover] == said
+    assert [text.rsplit("\n", 1)[1] for text in shown.data["texts"]] == said
 
 
 def test_the_point_says_how_far_its_own_row_is_apart(open_page: OpenPage, several: str) -> None:

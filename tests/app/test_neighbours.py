@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics.pairwise import nan_euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
-from app import chart, looking, services, state
+from app import looking, services, state
 from app.neighbours import among_data, on_map, weights
 from app.opened import Opened
 from lvmcore import ProbabilisticPCA
@@ -92,7 +92,7 @@ def test_the_page_lists_both_and_a_click_looks_at_the_row(
     assert any(f"{len(both)} of 10 are the same" in one.value for one in page.markdown)
 
     looked: list[object] = []
-    monkeypatch.setattr(chart, "mark", lambda run, point: looked.append(point.row))
+    monkeypatch.setattr(state, "set_point", lambda run, point: looked.append(point.row))
     told = SimpleNamespace(selection=SimpleNamespace(cells=[(2, "row")]))
     monkeypatch.setattr(state, "value", lambda key: told)
     looking.clicked(found.on_map.rows, "key", partial(looking.look_at, run))

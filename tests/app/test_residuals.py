@@ -14,7 +14,8 @@ from app.words import number
 from lvmcore import BayesianGPLVM, ProbabilisticPCA
 from lvmcore.data import Dataset, Table
 from tests.app.conftest import OpenPage
-from tests.app.test_latent_page import box, charts, texts
+from tests.app.test_latent_page import box, texts
+from tests.scenes import scenes
 
 
 @pytest.fixture(scope="module")
@@ -97,13 +98,8 @@ def test_the_page_ranks_and_colours_rows(open_page: OpenPage, fitted: str) -> No
 
     box(page, "Colour").set_value("residual").run()
     assert not page.exception
-    drawn = {
-        entry[0]: text.rsplit(": ", 1)[1]
-        for trace in charts(page)[0]["data"]
-        if "colorbar" in trace.get("marker", {})
-        for entry, text in zip(trace["customdata"], trace["hovertext"], strict=True)
-    }
-    assert [drawn[row] for row in range(len(dataset))] == [
+    (shown,) = scenes(page)
+    assert [text.rsplit(": ", 1)[1] for text in shown.data["texts"]] == [
         number(float(size), 2) for size in found.size
     ]
     assert "1 is what the model expects" in texts(page)

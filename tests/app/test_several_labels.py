@@ -23,6 +23,7 @@ from lvmcore.models import MODELS
 from lvmcore.results import FitStep, Snapshot
 from lvmcore.runs.proposal import Shape
 from tests.app.conftest import PATIENCE_SECONDS, OpenPage, Wait
+from tests.scenes import scenes
 
 UPLOAD = state.widget("data", "upload")
 
@@ -174,7 +175,7 @@ def test_the_map_is_coloured_by_any_label(open_page: OpenPage, run: str) -> None
     colour.set_value("label sex").run()
     assert not page.exception
     assert {"f", "m"} <= _names(page)
-    bars = {trace["name"] for trace in _charts(page)[1]["data"]}
+    bars = {trace["name"] for trace in _charts(page)[0]["data"]}
     assert bars == {"data path", "labels: species path", "labels: sex path"}
 
 
@@ -219,11 +220,11 @@ def _charts(page: AppTest) -> list[dict[str, Any]]:
 
 
 def _names(page: AppTest) -> set[str]:
-    return {str(trace.get("name")) for trace in _charts(page)[0]["data"]}
+    return set(scenes(page)[0].legend)
 
 
 def _bar(page: AppTest) -> str:
-    return str(_charts(page)[0]["data"][0]["colorbar"]["title"]["text"]).replace("<br>", " ")
+    return str(scenes(page)[0].data["heat"]["title"])
 
 
 # ---- new rows ----------------------------------------------------------------------------------

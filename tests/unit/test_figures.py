@@ -93,10 +93,6 @@ def test_axes_are_named_and_cover_the_heatmap() -> None:
     assert figure.layout.yaxis.range == (-4, 4)
 
 
-def test_drag_mode_is_left_to_the_page_so_that_clicks_stay_possible() -> None:
-    assert figures.map_figure(rows(), (0, 1), dark=False).layout.dragmode is None
-
-
 def test_a_map_of_one_dimension_has_the_rows_number_upright() -> None:
     figure = figures.map_figure(rows(), (0, None), dark=False)
     assert figure.layout.yaxis.title.text == "row"
@@ -122,8 +118,8 @@ def test_categories_have_a_trace_each_and_the_rest_is_grey() -> None:
     assert other.marker.color == figures.ink(False).muted
     (missing,) = named(figure, "(missing)")
     assert missing.marker.symbol == "circle-open"
-    drawn = [i for trace in figure.data if trace.showlegend for (i,) in trace.customdata]
-    assert sorted(drawn) == list(range(N))
+    drawn = [text for trace in figure.data if trace.showlegend for text in trace.hovertext]
+    assert len(set(drawn)) == len(drawn) == N
 
 
 def test_numbers_have_a_ramp_with_a_named_bar_and_hollow_missing_rows() -> None:
@@ -134,7 +130,7 @@ def test_numbers_have_a_ramp_with_a_named_bar_and_hollow_missing_rows() -> None:
     assert (shown.marker.cmin, shown.marker.cmax) == (0.0, 11.0)
     assert shown.marker.colorbar.title.text == ESCAPED
     np.testing.assert_array_equal(shown.marker.color, np.delete(values, 4))
-    assert named(figure, "(missing)")[0].customdata == ([4],)
+    assert named(figure, "(missing)")[0].hovertext == (f"<b>row 4</b><br>{ESCAPED}",)
 
 
 def test_hover_text_is_escaped() -> None:
@@ -188,68 +184,19 @@ def test_few_rows_are_svg_and_many_are_webgl() -> None:
     assert {trace.type for trace in many.data} == {"scattergl"}
 
 
-def test_places_on_open_ground_keep_clear_of_every_row() -> None:
-    drawn = rows()
-    figure = figures.map_figure(drawn, (0, 1), dark=False)
-    (ground,) = named(figure, "ground")
-    width = np.subtract(*figure.layout.xaxis.range[::-1]) / 720
-    height = np.subtract(*figure.layout.yaxis.range[::-1]) / 540
-    places = np.column_stack([ground.x, ground.y])
-    pixels = (places[:, None] - drawn.points[None]) / (width, height)
-    assert np.hypot(pixels[..., 0], pixels[..., 1]).min() >= named(figure, "rows")[0].marker.size
-    assert all(custom[0] == figures.GROUND for custom in ground.customdata)
-    assert ground.marker.opacity == 0
-
-
-def test_places_on_open_ground_tell_the_value_behind_them() -> None:
-    figure = figures.map_figure(rows(), (0, 1), dark=False, grid=grid())
-    (ground,) = named(figure, "ground")
-    for i in (0, len(ground.x) // 2):
-        expected = ground.x[i] ** 2 + ground.y[i] ** 2
-        assert ground.customdata[i][1] == pytest.approx(expected, abs=2.5)
-    assert ground.hovertemplate.startswith("&lt;a")
-
-
-def test_a_marked_row_is_selected_in_its_own_trace() -> None:
-    codes = np.arange(N) % 2
-    drawn = rows(colouring=Categories("kind", ("a", "b"), codes))
-    figure = figures.map_figure(drawn, (0, 1), dark=False, marked=(0.0, 0.0, 5))
-    assert named(figure, "b")[0].selectedpoints == (2,)
-    assert named(figure, "a")[0].selectedpoints is None
-    assert named(figure, "ground")[0].selectedpoints is None
-
-
-def test_a_marked_place_is_the_last_of_the_ground() -> None:
-    figure = figures.map_figure(rows(), (0, 1), dark=False, marked=(0.25, -0.5, None))
-    (ground,) = named(figure, "ground")
-    assert (ground.x[-1], ground.y[-1]) == (0.25, -0.5)
-    assert ground.selectedpoints == (len(ground.x) - 1,)
-
-
 def test_rows_outside_the_selection_are_faint_and_the_legend_names_each_group_once() -> None:
     selected = np.arange(N) < 4
     codes = np.repeat([0, 1, 2], 4)
     look = Categories("kind", ("a", "b", "c"), codes)
-    figure = figures.map_figure(
-        rows(colouring=look, selected=selected),
-        (0, 1),
-        dark=False,
-        outlines=[((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))],
-    )
-    for trace in figure.data[1:-1]:
-        inside = [selected[i] for (i,) in trace.customdata]
+    drawn = rows(colouring=look, selected=selected, hover=[[str(i)] for i in range(N)])
+    figure = figures.map_figure(drawn, (0, 1), dark=False)
+    for trace in figure.data:
+        inside = [selected[int(text[3:-4])] for text in trace.hovertext]
         assert len(set(inside)) <= 1
         if inside:
             assert (trace.marker.opacity > 0.5) == inside[0]
     listed = [trace.name for trace in figure.data if trace.showlegend and len(trace.x)]
     assert sorted(listed) == ["a", "b", "c"]
-    outline = figure.data[-1]
-    assert list(outline.x) == [0.0, 1.0, 1.0, 0.0]
-
-
-def test_a_new_turn_makes_another_figure() -> None:
-    first, second = (figures.map_figure(rows(), (0, 1), dark=False, turn=turn) for turn in (0, 1))
-    assert first.to_json() != second.to_json()
 
 
 @pytest.mark.parametrize(("n", "most"), [(5, 10), (10, 10), (11, 10), (1000, 7), (1, 1)])

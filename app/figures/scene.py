@@ -1,0 +1,231 @@
+"""What a map on a canvas is sent: rows, what is behind and on them, its legend. Pure."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from app.colouring import MISSING, OTHER, Categories, Colouring, Numbers
+from app.exploring import Grid
+from app.figures import palette
+from app.figures.rows import Rows
+from app.figures.theme import accent, category, ink, ramp
+from app.words import number, shortened
+
+__all__ = ["ELLIPSE_SD", "HEIGHT", "Scene", "scene_data"]
+
+FloatArray = NDArray[np.float64]
+Ranges = tuple[tuple[float, float], tuple[float, float]]
+
+#: Posterior ellipses are drawn at so many standard deviations.
+ELLIPSE_SD = 2.0
+HEIGHT = 600
+#: Diameters of rows in pixels, by how many are drawn at most.
+_DIAMETERS = ((500, 8.0), (2000, 6.8), (10_000, 5.0))
+_SMALLEST = 4.0
+_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What is drawn.
+
+    Attributes:
+        rows: the rows.
+        ranges: of both axes.
+        titles: of both axes; None draws no ticks.
+        alt: what it shows, for a screen reader.
+        turn: a scene of another turn begins anew: whole, nothing hidden, the cursor at ``start``.
+        grid: the heatmap behind.
+        density: a picture of how many rows lie where, as a data address.
+        inducing: inducing inputs per path on the two axes, each [M, 2].
+        outlines: corners of the regions that were drawn.
+        marked: the place that is marked.
+        path: a curve, [P, 2].
+        letters: letters and where they are.
+        follow: whether a cursor follows the mouse; else rows and places are clicked and encircled.
+        start: where such a cursor is put; None shows none.
+        equal: whether both axes have the same unit.
+        legend: whether the colours are explained below the map.
+        height: in pixels.
+    """
+
+    rows: Rows
+    ranges: Ranges
+    titles: tuple[str, str] | None
+    alt: str
+    turn: str = ""
+    grid: Grid | None = None
+    density: str | None = None
+    inducing: Mapping[str, FloatArray] = field(default_factory=dict)
+    outlines: Sequence[Sequence[tuple[float, float]]] = ()
+    marked: tuple[float, float] | None = None
+    path: FloatArray | None = None
+    letters: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    follow: bool = False
+    start: tuple[float, float] | None = None
+    equal: bool = False
+    legend: bool = True
+    height: int = HEIGHT
+
+
+def scene_data(scene: Scene, *, dark: bool) -> dict[str, Any]:
+    """What ``static/map.js`` draws: plain values, arrays as base64 of their bytes.
+
+    Args:
+        scene: what is drawn.
+        dark: whether the page is dark.
+    """
+    looks, codes = palette.of_rows(scene.rows.colouring, len(scene.rows.points), dark=dark)
+    grid = None if scene.grid is None or scene.grid.flat else scene.grid
+    colouring = scene.rows.colouring
+    return {
+        "x": list(scene.ranges[0]),
+        "y": list(scene.ranges[1]),
+        "titles": None if scene.titles is None else list(scene.titles),
+        "alt": scene.alt,
+        "turn": scene.turn,
+        "height": scene.height,
+        "equal": scene.equal,
+        "follow": scene.follow,
+        "radius": _diameter(len(scene.rows.points)) / 2,
+        "ellipse": ELLIPSE_SD,
+        "looks": [{"colour": colour, "shape": shape} for colour, shape in looks],
+        "colours": "" if colouring is None else colouring.title,
+        "points": _points(scene.rows, codes),
+        "symbols": _symbols(scene.rows),
+        "texts": ["\n".join(" ".join(line.split()) for line in lines) for lines in scene.rows.hover]
+        or None,
+        "marks": [{"text": text, "x": x, "y": y} for text, (x, y) in scene.letters.items()],
+        "outlines": [[list(corner) for corner in polygon] for polygon in scene.outlines],
+        "inducing": [path for path, _ in _inducing(scene)],
+        "marked": None if scene.marked is None else list(scene.marked),
+        "path": None if scene.path is None else _curve(scene.path),
+        "heat": None if grid is None else _heat(grid, dark),
+        "density": scene.density,
+        "at": None if scene.start is None else list(scene.start),
+        "ink": {**vars(ink(dark)), "accent": accent(dark)},
+        "legend": _legend(scene, grid, dark) if scene.legend else [],
+    }
+
+
+def _diameter(n: int) -> float:
+    return next((size for most, size in _DIAMETERS if n <= most), _SMALLEST)
+
+
+def _packed(values: ArrayLike, kind: str) -> str:
+    """An array as base64 of its bytes, little-endian."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode("ascii")
+
+
+def _points(rows: Rows, codes: NDArray[np.intp]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "n": len(rows.points),
+        "x": _packed(rows.points[:, 0], "<f4"),
+        "y": _packed(rows.points[:, 1], "<f4"),
+        "number": _packed(rows.number, "<u4"),
+        "code": _packed(codes, "u1"),
+    }
+    if rows.selected is not None:
+        found["selected"] = _packed(rows.selected, "u1")
+    if rows.size is not None:
+        found["size"] = _packed(rows.size, "<f4")
+    if rows.shape is not None:
+        names = _symbols(rows)
+        found["symbol"] = _packed([names.index(one) for one in rows.shape.symbol], "u1")
+    if rows.sd is not None:
+        found |= {"sx": _packed(rows.sd[:, 0], "<f4"), "sy": _packed(rows.sd[:, 1], "<f4")}
+    return found
+
+
+def _symbols(rows: Rows) -> list[str]:
+    """The markers that are used, where columns decide over shapes."""
+    return [] if rows.shape is None else sorted(set(rows.shape.symbol.tolist()))
+
+
+def _curve(points: FloatArray) -> dict[str, list[float]]:
+    return {name: _short(points[:, place]) for place, name in enumerate("xy")}
+
+
+def _short(values: FloatArray) -> list[float]:
+    found: list[float] = np.round(values, _DIGITS).tolist()
+    return found
+
+
+def _heat(grid: Grid, dark: bool) -> dict[str, Any]:
+    return {
+        "size": len(grid.x),
+        "value": _packed(grid.value.ravel(), "<f4"),
+        "limits": list(grid.ends),
+        "ramp": palette.steps(ramp(sure_is_low=grid.sure_is_low, dark=dark), palette.LEVELS),
+        "title": shortened(grid.title, 60),
+    }
+
+
+def _inducing(scene: Scene) -> list[tuple[dict[str, Any], str]]:
+    """Inducing inputs as they are drawn, and what they are called."""
+    return [
+        ({**_curve(Z), "shape": shape}, f"inducing inputs, {shortened(path, 60)} path")
+        for (path, Z), shape in zip(
+            scene.inducing.items(), cycle(("x", "cross", "star")), strict=False
+        )
+    ]
+
+
+# ---- the legend ------------------------------------------------------------------------------
+
+
+def _legend(scene: Scene, grid: Grid | None, dark: bool) -> list[dict[str, Any]]:
+    """Lines of the legend: each a title with entries or with a ramp between two numbers."""
+    lines = [] if scene.rows.colouring is None else [_colours(scene.rows.colouring, dark)]
+    text = ink(dark).text
+    others = []
+    if scene.rows.shape is not None:
+        title = shortened(scene.rows.shape.title, 24)
+        others += [
+            _entry(f"{title}: {shortened(name, 40)}", text, symbol)
+            for name, symbol in scene.rows.shape.legend
+        ]
+    others += [_entry(name, text, path["shape"]) for path, name in _inducing(scene)]
+    if others:
+        lines.append({"entries": others})
+    if grid is not None:
+        low, high = (number(end, 3) for end in grid.ends)
+        colours = ramp(sure_is_low=grid.sure_is_low, dark=dark)
+        title = f"behind: {shortened(grid.title, 60)} ({grid.unit})"
+        lines.append({"title": title, "low": low, "high": high, "ramp": colours})
+    return lines
+
+
+def _colours(look: Colouring, dark: bool) -> dict[str, Any]:
+    """What the colours of the rows mean."""
+    grey = ink(dark).muted
+    if isinstance(look, Numbers):
+        line: dict[str, Any] = {"title": shortened(look.title, 60)}
+        if look.ends is not None:
+            low, high = map(number, look.ends)
+            line |= {"low": low, "high": high, "ramp": list(palette.numbers(8))}
+        if np.isnan(look.values).any():
+            line["entries"] = [_entry("(missing)", grey, "circle-open", palette.LEVELS)]
+        return line
+    assert isinstance(look, Categories)
+    C = len(look.names)
+    entries = [
+        _entry(shortened(name, 40), *category(code, dark), code)
+        for code, name in enumerate(look.names)
+    ]
+    if (look.codes == OTHER).any():
+        entries.append(_entry(f"other ({look.others} more)", grey, "circle", C))
+    if (look.codes == MISSING).any():
+        entries.append(_entry("(missing)", grey, "circle-open", C + 1))
+    return {"title": shortened(look.title, 40), "entries": entries}
+
+
+def _entry(text: str, colour: str, shape: str, code: int | None = None) -> dict[str, Any]:
+    return {"text": text, "colour": colour, "shape": shape, "code": code}
