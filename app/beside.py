@@ -99,7 +99,7 @@ def _map(
 ) -> None:
     """One map, drawn with the shared colours and the shared selection."""
     run, dark = side.opened.run, state.dark()
-    shown = figures.sampled(len(side.points), chart.MOST_DRAWN // among, chart.SAMPLE)
+    shown = chart.picked(len(side.points), among)
     place, ranges = side.place[shown], extent(side.points)
     rows = figures.Rows(
         points=side.points[shown],

@@ -23,12 +23,11 @@ from app.regions import Region
 from app.words import count, markdown, number, shortened
 from lvmcore.data import Dataset
 
-__all__ = ["MOST_DRAWN", "SAMPLE", "axis_titles", "draw", "hover", "look_of"]
+__all__ = ["MOST_DRAWN", "SEED", "axis_titles", "draw", "hover", "look_of", "picked"]
 
-#: Rows drawn one by one at most; a selection is decided over all rows, drawn or not.
-MOST_DRAWN = 20_000
-#: Seed by which these are picked.
-SAMPLE = 0
+#: Rows drawn one by one at most; of more, so many are picked by a seed, over a picture of how many
+#: lie where. A selection is decided over all rows, drawn or not.
+MOST_DRAWN, PICKED, SEED = 20_000, 5000, 0
 #: Rows with an ellipse at most.
 MOST_ELLIPSES = 1000
 
@@ -84,7 +83,7 @@ def _take(opened: Opened, choices: Choices, what: canvas.Picked) -> None:
 
 def _rows(opened: Opened, choices: Choices, looks: Appearance) -> figures.Rows:
     """The rows to draw: all, or some picked at random."""
-    chosen = figures.sampled(len(opened.mean), MOST_DRAWN, SAMPLE)
+    chosen = picked(len(opened.mean))
     measured = _measured(opened, choices.colour)
     look = _look(opened, choices)
     more = [name for name in (choices.size, choices.shape) if name is not None]
@@ -114,6 +113,11 @@ def _rows(opened: Opened, choices: Choices, looks: Appearance) -> figures.Rows:
         if looks.shape is None
         else replace(looks.shape, symbol=looks.shape.symbol[chosen]),
     )
+
+
+def picked(n: int, among: int = 1) -> NDArray[np.intp]:
+    """The rows of n that are drawn one by one, on each of so many maps side by side."""
+    return np.arange(n) if n <= MOST_DRAWN // among else figures.sampled(n, PICKED // among, SEED)
 
 
 def _look(opened: Opened, choices: Choices) -> Colouring:
@@ -223,7 +227,7 @@ def _caption(
         said.append(
             f"Every row is in the picture behind, which is denser where more of them lie; "
             f"{count(len(rows.points), 'row')} of {count(len(opened.mean), 'row')}, picked at "
-            f"random (seed {SAMPLE}), are drawn one by one. Selections are taken from all rows."
+            f"random (seed {SEED}), are drawn one by one. Selections are taken from all rows."
         )
     said += map(markdown, looks.said)
     if choices.colour == fitting.BY_RESIDUAL:

@@ -154,7 +154,7 @@ def _scene(
     opened: Opened, axes: Axes, look: Colouring, grid: Grid | None, drawn: lines.Drawn
 ) -> Scene:
     points = positions(opened.mean, axes)
-    chosen = figures.sampled(len(points), MOST_DRAWN, chart.SAMPLE)
+    chosen = figures.sampled(len(points), MOST_DRAWN, chart.SEED)
     selected = opened.selected()
     on_map = {t: tuple(positions(np.array([at]), axes)[0].tolist()) for t, at in drawn.marks}
     return Scene(
@@ -201,7 +201,7 @@ def _keep(opened: Opened, latent: tuple[float, ...], *, held: bool) -> None:
     drawn = (
         ""
         if len(opened.mean) <= MOST_DRAWN
-        else f"{count(MOST_DRAWN, 'row')} are drawn, picked at random (seed {chart.SAMPLE}). "
+        else f"{count(MOST_DRAWN, 'row')} are drawn, picked at random (seed {chart.SEED}). "
     )
     others = "Dimensions that the map does not show are at 0. " if opened.dimensions > 2 else ""
     st.caption(
