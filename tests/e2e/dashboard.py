@@ -67,19 +67,30 @@ _PLOT = """(plot) => {
     pixels: a._length});
   return {
     x: axis(layout.xaxis, box.x), y: axis(layout.yaxis, box.y),
-    turn: layout.meta ? layout.meta.turn : null,
-    traces: plot._fullData.map((t, i) => ({name: t.name, type: t.type, x: Array.from(t.x ?? []),
-      y: Array.from(t.y ?? []), z: t.z ? Array.from(t.z, (row) => Array.from(row)) : null,
-      rows: (plot.data[i].customdata ?? []).map((entry) => entry[0])})),
+    traces: plot._fullData.map((t) => ({name: t.name, type: t.type, x: Array.from(t.x ?? []),
+      y: Array.from(t.y ?? [])})),
   };
 }"""
-_LISTEN = """(plot) => {
-  delete window.latentboardLasso;
-  plot.on("plotly_selected", (event) => {
-    if (event && event.lassoPoints) window.latentboardLasso = event.lassoPoints;
-  });
-  return true;
-}"""
+# A map on a canvas, by its name: it is drawn behind a shadow root.
+_CANVAS = """(name) => [...document.querySelectorAll("*")].map((one) => one.shadowRoot)
+    .map((root) => root && root.querySelector(`canvas[aria-label="${name}"]`)).find(Boolean)"""
+_MAP = f"""([name, digest]) => {{
+  const canvas = ({_CANVAS})(name), seen = canvas && canvas.latentboard();
+  if (!seen || !seen.view || seen.digest === digest) return false;
+  canvas.scrollIntoView({{block: "nearest", behavior: "instant"}});
+  const {{scene, view, box}} = seen, edge = canvas.getBoundingClientRect();
+  return {{
+    digest: seen.digest, titles: scene.titles, outlines: scene.outlines, marked: scene.marked,
+    x: {{range: view.x, origin: edge.x + box.x, pixels: box.w}},
+    y: {{range: view.y, origin: edge.y + box.y, pixels: box.h}},
+    rows: [...scene.number], places: [...scene.px].map((x, i) => [x, scene.py[i]]),
+    selected: scene.selected ? [...scene.number].filter((_, i) => scene.selected[i]) : null,
+    names: [...scene.code].map((code) => (scene.legend[0]?.entries ?? [])
+      .find((entry) => entry.code === code)?.text ?? null),
+    heat: scene.heat &&
+      {{size: scene.heat.size, value: [...scene.heatValue], x: scene.x, y: scene.y}},
+  }};
+}}"""
 
 
 @dataclass(frozen=True)
@@ -316,18 +327,18 @@ class Dashboard:
     def explore(self) -> None:
         """Go from a fit that has ended to its map."""
         self.follow("Explore the map")
-        self.plot()
+        self.map()
 
     # ---- the Latent page ---------------------------------------------------------------------
 
-    def figure(self, name: str = MAP) -> Locator:
-        """A figure of the Latent page, once it is drawn."""
+    def figure(self, name: str) -> Locator:
+        """A plotly figure, once it is drawn."""
         figure = self.page.get_by_role("figure", name=name)
         expect(figure.locator(".main-svg").first).to_be_visible(timeout=PATIENCE_MS)
         return figure
 
-    def plot(self, name: str = MAP) -> dict[str, Any]:
-        """Axes and traces of a figure of the Latent page, scrolled into view."""
+    def plot(self, name: str) -> dict[str, Any]:
+        """Axes and traces of a plotly figure, scrolled into view."""
         plot: dict[str, Any] = self.read(name, _PLOT)
         return plot
 
@@ -351,56 +362,53 @@ class Dashboard:
             timeout=PATIENCE_MS,
         ).json_value()
 
-    def redrawn(self, turn: int) -> int:
-        """Wait until the map is drawn anew.
+    def map(self, name: str = MAP, other: str = "") -> dict[str, Any]:
+        """What a map on a canvas shows, scrolled into view.
 
         Args:
-            turn: which of its drawings it was before.
+            name: of the map.
+            other: digest of a scene: wait for another one.
+        """
+        seen: dict[str, Any] = self.page.wait_for_function(
+            _MAP, arg=[name, other], timeout=PATIENCE_MS
+        ).json_value()
+        return seen
+
+    def redrawn(self, digest: str) -> str:
+        """Wait until the map shows something else.
+
+        Args:
+            digest: of what it showed before.
 
         Returns:
-            Which one it is now.
+            That of what it shows now.
         """
-        drawn: int = self.page.wait_for_function(
-            """([name, turn]) => {
-              const plot = document.querySelector(`[aria-label="${name}"] .js-plotly-plot`);
-              const meta = plot && plot._fullLayout && plot._fullLayout.meta;
-              return meta && meta.turn > turn ? meta.turn : false;
-            }""",
-            arg=[MAP, turn],
-            timeout=PATIENCE_MS,
-        ).json_value()
-        return drawn
+        return str(self.map(other=digest)["digest"])
 
-    def still(self) -> None:
-        """Wait until the map has been drawn and has stayed in its place for half a second."""
+    def still(self, name: str = MAP) -> None:
+        """Wait until a map has been drawn and has stayed in its place for half a second."""
         self.page.evaluate("() => { delete window.latentboardPlace; }")
         self.page.wait_for_function(
-            """(name) => {
-              const plot = document.querySelector(`[aria-label="${name}"] .js-plotly-plot`);
-              if (!plot || !plot._fullLayout) return false;
-              const box = plot.getBoundingClientRect(), now = performance.now();
-              const place = [plot._fullLayout.meta.turn, box.x, box.y, box.width].join();
-              const seen = (window.latentboardPlace ??= {place, plot, since: now});
-              if (seen.place !== place || seen.plot !== plot) {
-                window.latentboardPlace = {place, plot, since: now};
-              }
+            f"""(name) => {{
+              const canvas = ({_CANVAS})(name), seen = canvas && canvas.latentboard();
+              if (!seen) return false;
+              const box = canvas.getBoundingClientRect(), now = performance.now();
+              const place = [seen.digest, box.x, box.y, box.width].join();
+              if ((window.latentboardPlace ??= {{place, since: now}}).place !== place) {{
+                window.latentboardPlace = {{place, since: now}};
+              }}
               return now - window.latentboardPlace.since > 500;
-            }""",
-            arg=MAP,
+            }}""",
+            arg=name,
             polling="raf",
             timeout=PATIENCE_MS,
         )
 
     def rows(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """The rows drawn on the map: their numbers, [n], and their places in pixels, [n, 2]."""
-        plot = self.plot()
-        numbers: list[int] = []
-        places: list[tuple[float, float]] = []
-        for trace in plot["traces"]:
-            if trace["rows"] and trace["name"] not in ("ground", "behind"):
-                numbers += trace["rows"]
-                places += zip(trace["x"], trace["y"], strict=True)
-        return np.array(numbers), np.array([self.pixel(plot, *place) for place in places])
+        seen = self.map()
+        places = np.array([self.pixel(seen, *place) for place in seen["places"]])
+        return np.array(seen["rows"]), places
 
     @staticmethod
     def pixel(plot: dict[str, Any], x: float, y: float) -> tuple[float, float]:
@@ -414,8 +422,8 @@ class Dashboard:
             plot["y"]["origin"] + (1 - up) * plot["y"]["pixels"],
         )
 
-    def click(self, place: tuple[float, float], entry: int, name: str = MAP) -> None:
-        """Point at something in a figure, and click it as soon as the figure knows what it is.
+    def click(self, place: tuple[float, float], entry: int, name: str) -> None:
+        """Point at something in a plotly figure, and click it once the figure knows what it is.
 
         Args:
             place: on the page, in pixels.
@@ -440,17 +448,16 @@ class Dashboard:
 
         Args:
             corners: in shares of the map's width and height, from its lower left.
-            name: of the figure.
+            name: of the map.
 
         Returns:
-            The polygon that plotly made of it, in latent units, [K, 2].
+            The polygon that was drawn, in the map's units, [K, 2].
         """
-        figure = self.figure(name)
-        self.read(name, _LISTEN)
-        figure.hover()
-        figure.locator('[data-title="Lasso Select"]').click()
-        plot = self.plot(name)
-        x, y = plot["x"], plot["y"]
+        self.still(name)
+        around = self.page.get_by_role("application", name=name, exact=True).locator("..")
+        around.get_by_role("button", name="Select by a lasso").click()
+        seen = self.map(name)
+        x, y = seen["x"], seen["y"]
         path = [
             (x["origin"] + a * x["pixels"], y["origin"] + (1 - b) * y["pixels"]) for a, b in corners
         ]
@@ -459,8 +466,8 @@ class Dashboard:
         for place in (*path[1:], path[0]):
             self.page.mouse.move(*place, steps=8)
         self.page.mouse.up()
-        drawn = self.page.wait_for_function("() => window.latentboardLasso").json_value()
-        return np.column_stack([drawn["x"], drawn["y"]])
+        (drawn,) = self.map(name)["outlines"]
+        return np.array(drawn)
 
     def table(self, name: str) -> Locator:
         """A table, by its name."""

@@ -19,21 +19,12 @@ PCA, TSNE = "Map of PCA", "Map of t-SNE"
 #: A quadrangle about the middle of the map, in shares of its width and height.
 CORNERS = ((0.12, 0.2), (0.55, 0.25), (0.5, 0.8), (0.2, 0.85))
 # The rows that stand out, once they are as many as they should be.
-_STANDING_OUT = """(plot) => {
-  const rows = plot.data.filter((trace) => trace.customdata && trace.marker.opacity > 0.5)
-    .flatMap((trace) => trace.customdata.map((entry) => entry[0]));
-  return rows.length === %d && rows;
-}"""
 
 
 def _places(dashboard: Dashboard, name: str) -> NDArray[np.float64]:
     """Where a map draws each row, [N, 2], in its own coordinates."""
-    drawn = {
-        row: (x, y)
-        for trace in dashboard.plot(name)["traces"]
-        for row, x, y in zip(trace["rows"], trace["x"], trace["y"], strict=False)
-    }
-    return np.array([drawn[row] for row in range(len(drawn))])
+    seen = dashboard.map(name)
+    return np.array(seen["places"])[np.argsort(seen["rows"])]
 
 
 def test_one_selection_on_two_maps(dashboard: Dashboard) -> None:
@@ -47,9 +38,9 @@ def test_one_selection_on_two_maps(dashboard: Dashboard) -> None:
     dashboard.says("done in")
 
     dashboard.open("compare", run=run)
-    dashboard.figure(PCA)
+    dashboard.map(PCA)
     dashboard.button("t-SNE").click()
-    dashboard.figure(TSNE)
+    dashboard.map(TSNE)
     dashboard.settled()
     both = re.search(r"[?&]runs=([0-9a-f]{32})(?:,|%2C)([0-9a-f]{32})", page.url)
     assert both is not None
@@ -68,8 +59,7 @@ def test_one_selection_on_two_maps(dashboard: Dashboard) -> None:
     assert 5 < inside.sum() < 173
     dashboard.says(re.compile(rf"^{count(int(inside.sum()), 'row')} of .*, drawn on the map of"))
     for name in (PCA, TSNE):
-        standing_out = dashboard.read(name, _STANDING_OUT % inside.sum())
-        assert sorted(standing_out) == np.flatnonzero(inside).tolist()
+        assert dashboard.map(name)["selected"] == np.flatnonzero(inside).tolist()
     ids = dashboard.store().get_dataset(dashboard.store().get(run).spec.dataset).row_ids
     file = pd.read_csv(io.BytesIO(dashboard.download("Selection as CSV")), dtype={"row_id": str})
     assert file["row_id"].tolist() == ids[inside].tolist()
@@ -85,7 +75,7 @@ def test_one_selection_on_two_maps(dashboard: Dashboard) -> None:
 
     # A refresh keeps the maps.
     page.reload()
-    dashboard.figure(PCA)
-    dashboard.figure(TSNE)
+    dashboard.map(PCA)
+    dashboard.map(TSNE)
     dashboard.button(CLEAR).wait_for(state="detached", timeout=PATIENCE_MS)
     dashboard.no_traceback()

@@ -132,23 +132,19 @@ def _points(dashboard: Dashboard, run: str) -> NDArray[np.float64]:
 def _shows_what_the_model_says(dashboard: Dashboard, run: str) -> None:
     """Every row in its place, a heatmap of the sd behind, and the relevance beside."""
     points, model = _points(dashboard, run), dashboard.model(run)
-    plot = dashboard.plot()
-    drawn = {
-        row: (x, y)
-        for trace in plot["traces"]
-        if trace["name"] in set(map(str, model.classes_))
-        for row, x, y in zip(trace["rows"], trace["x"], trace["y"], strict=True)
-    }
-    assert sorted(drawn) == list(range(len(points)))
-    np.testing.assert_allclose([drawn[i] for i in range(len(points))], points, rtol=1e-9)
+    seen = dashboard.map()
+    assert seen["rows"] == list(range(len(points)))
+    np.testing.assert_allclose(seen["places"], points, rtol=1e-6)
+    assert set(seen["names"]) == set(map(str, model.classes_))
 
-    (heat,) = (trace for trace in plot["traces"] if trace["type"] == "heatmap")
-    z = np.array(heat["z"])
+    heat = seen["heat"]
+    z = np.array(heat["value"]).reshape(heat["size"], heat["size"])
     assert np.isfinite(z).all()
     assert z.min() > 0
     # The model knows more where there are rows than at the edge of the map.
-    columns = np.abs(np.array(heat["x"])[:, None] - points[:, 0]).argmin(axis=0)
-    lines = np.abs(np.array(heat["y"])[:, None] - points[:, 1]).argmin(axis=0)
+    across, up = (np.linspace(*heat[name], heat["size"]) for name in "xy")
+    columns = np.abs(across[:, None] - points[:, 0]).argmin(axis=0)
+    lines = np.abs(up[:, None] - points[:, 1]).argmin(axis=0)
     edge = np.concatenate([z[0], z[-1], z[:, 0], z[:, -1]])
     assert z[lines, columns].mean() < edge.mean()
 
@@ -179,9 +175,9 @@ def _exports_the_embedding(dashboard: Dashboard, run: str) -> None:
 
 def _selects_exactly_the_encircled_rows(dashboard: Dashboard, run: str) -> None:
     page, points = dashboard.page, _points(dashboard, run)
-    turn = dashboard.plot()["turn"]
+    drawn = dashboard.map()["digest"]
     inside = _encircled(points, dashboard.lasso(CORNERS))
-    turn = dashboard.redrawn(turn)
+    drawn = dashboard.redrawn(drawn)
     assert 0 < inside.sum() < len(points)
     dashboard.says(re.compile(rf"^{count(int(inside.sum()), 'row')} of .*, drawn on dimensions"))
     job = dashboard.store().get(run)
@@ -196,7 +192,7 @@ def _selects_exactly_the_encircled_rows(dashboard: Dashboard, run: str) -> None:
     assert shown == ids[inside].tolist()[: len(shown)]
 
     dashboard.button(CLEAR).click()
-    dashboard.redrawn(turn)
+    dashboard.redrawn(drawn)
     expect(page.get_by_role("heading", name="The selection")).to_have_count(0)
 
 
@@ -224,7 +220,7 @@ def _reconstructs_a_clicked_row(dashboard: Dashboard, run: str) -> None:
     dataset = dashboard.store().get_dataset(job.spec.dataset)
     assert dataset.labels is not None
     told = f"Row {dataset.row_ids[row]}, {dataset.label_name}: {dataset.labels[row]}"
-    dashboard.click((places[pick][0], places[pick][1]), row)
+    dashboard.page.mouse.click(*places[pick])
     dashboard.says(told)
     dashboard.figure(RECONSTRUCTION)
     dashboard.settled()
@@ -244,7 +240,7 @@ def _reconstructs_a_clicked_row(dashboard: Dashboard, run: str) -> None:
 
 def _puts_a_clicked_dimension_on_the_map(dashboard: Dashboard, run: str) -> None:
     """A click on a relevance bar puts its dimension on the horizontal axis."""
-    before = dashboard.plot()
+    before = dashboard.map()["digest"]
     axes = leading_dimensions(dashboard.model(run).relevance_)
     other = axes[1]
     assert other is not None
@@ -252,7 +248,5 @@ def _puts_a_clicked_dimension_on_the_map(dashboard: Dashboard, run: str) -> None
     share, bar = max((trace["y"][other], i) for i, trace in enumerate(bars["traces"]))
     spot = dashboard.pixel(bars, other + 0.8 + 0.4 * bar, 0.4 * share)
     dashboard.click(spot, other, RELEVANCE)
-    dashboard.redrawn(before["turn"])
-    after = dashboard.plot()
-    assert after["x"]["title"] == f"latent dimension {other + 1}"
-    assert after["y"]["title"] == f"latent dimension {axes[0] + 1}"
+    after = dashboard.map(other=before)
+    assert after["titles"] == [f"Latent dimension {one + 1}" for one in (other, axes[0])]

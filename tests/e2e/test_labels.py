@@ -57,14 +57,13 @@ def test_two_labels_are_learned_from_at_once(dashboard: Dashboard, tmp_path: Pat
     assert {"label fit: species", "label fit: sex"} < set(dashboard.curves(TERMS))
     dashboard.explore()
 
-    turn = dashboard.plot()["turn"]
+    drawn = dashboard.map()["digest"]
     colour = page.get_by_role("combobox", name="Colour")
     colour.click()
     page.get_by_role("option", name="label: sex").click()
     expect(page.get_by_text("labels: sex path").first).to_be_visible(timeout=PATIENCE_MS)
-    dashboard.redrawn(turn)
-    names = {trace["name"] for trace in dashboard.plot()["traces"]}
-    assert {"female", "male"} <= names
+    dashboard.redrawn(drawn)
+    assert set(dashboard.map()["names"]) == {"female", "male"}
 
     dashboard.open("new_rows", run=run)
     dashboard.upload(second)

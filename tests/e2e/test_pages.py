@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.dashboard import MAP, Dashboard
+from tests.e2e.dashboard import Dashboard
 
 BACKGROUND: dict[str, str] = {"light": "rgb(250, 250, 247)", "dark": "rgb(16, 20, 24)"}
 
@@ -55,7 +55,7 @@ def test_pages_are_drawn(
     drawn("fit done")
     dashboard.explore()
     drawn("latent")
-    assert dashboard.plot(MAP)["traces"]
+    assert dashboard.map()["rows"]
 
     dashboard.open("new_rows", run=run)
     dashboard.says("It needs the columns that the model was fitted to")
@@ -64,7 +64,7 @@ def test_pages_are_drawn(
     dashboard.says("Nothing is missing")
     drawn("missing cells")
     dashboard.open("compare", run=run)
-    dashboard.figure("Map of PCA")
+    dashboard.map("Map of PCA")
     drawn("compare")
     dashboard.open("runs", run=run)
     dashboard.has_rows(page.get_by_test_id("stDataFrame").first, 1)
@@ -105,5 +105,5 @@ def test_a_first_visit_ends_at_a_map(dashboard: Dashboard) -> None:
         expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
         expect(page.get_by_test_id("stSidebar").get_by_text("LDGD on wine")).to_be_visible()
         page.wait_for_url(f"**run={run}")
-    dashboard.figure(MAP)
+    dashboard.map()
     dashboard.no_traceback()

@@ -32,24 +32,24 @@ def test_a_selection_is_cleared_had_back_found_and_kept(dashboard: Dashboard) ->
     page = dashboard.page
     run = _fitted(dashboard)
     dashboard.open("latent", run=run)
-    turn = dashboard.plot()["turn"]
+    drawn = dashboard.map()["digest"]
     heading = page.get_by_role("heading", name="The selection", exact=True)
 
     dashboard.lasso(CORNERS)
-    turn = dashboard.redrawn(turn)
+    drawn = dashboard.redrawn(drawn)
     dashboard.says(re.compile("drawn on dimensions"))
     page.keyboard.press("Escape")
-    turn = dashboard.redrawn(turn)
+    drawn = dashboard.redrawn(drawn)
     expect(heading).to_have_count(0)
     dashboard.button("Undo selection").click()
-    turn = dashboard.redrawn(turn)
+    drawn = dashboard.redrawn(drawn)
     dashboard.says(re.compile("drawn on dimensions"))
 
     dashboard.button("Find rows").click()
     page.get_by_role("textbox", name="Text").fill("11")
     page.keyboard.press("Enter")
     dashboard.button("Select 11 rows").click()  # 11 and 110 to 119
-    dashboard.redrawn(turn)
+    dashboard.redrawn(drawn)
     dashboard.says(re.compile("^11 rows of 120 rows, whose name contains"))
     dashboard.has_rows(dashboard.table("Selected rows"), 11)
 
@@ -60,7 +60,7 @@ def test_a_selection_is_cleared_had_back_found_and_kept(dashboard: Dashboard) ->
     dashboard.button("Save").click()
     expect(dashboard.button("elevens (11 rows)")).to_be_visible()
     page.reload()
-    dashboard.plot()
+    dashboard.map()
     expect(heading).to_have_count(0)
     dashboard.button("Saved selections").click()
     dashboard.button("elevens (11 rows)").click()
