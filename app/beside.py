@@ -124,6 +124,7 @@ def _map(
             turn=f"{run} {side.about}",
             density=density,
             outlines=side.outlines(drawn[1]) if drawn is not None and drawn[0] == run else (),
+            marked=_marked(side),
             equal=side.axes[1] is not None,
             legend=False,
             height=height,
@@ -136,9 +137,20 @@ def _map(
 
 
 def _take(side: Side, what: canvas.Picked) -> None:
-    """What a box or a lasso on a map selects."""
+    """A box or a lasso selects rows, a click on a row marks it, on all maps."""
     if isinstance(what, canvas.Outline):
         state.set_compared_region(side.opened.run, side.own(Region(side.axes, (what.corners,))))
+    else:
+        state.set_compared_row(what.number if isinstance(what, canvas.Row) else None)
+
+
+def _marked(side: Side) -> tuple[float, float] | None:
+    """Where the row that is looked at lies on this map, if it is there."""
+    found = np.flatnonzero(side.place == state.compared_row())
+    if not len(found):
+        return None
+    x, y = side.points[found[0]].tolist()
+    return x, y
 
 
 def _about(side: Side, shown: NDArray[np.intp], chosen: NDArray[np.bool_] | None) -> str:

@@ -30,6 +30,7 @@ __all__ = [
     "close_run",
     "compared",
     "compared_region",
+    "compared_row",
     "dark",
     "failed",
     "keep_source",
@@ -46,6 +47,7 @@ __all__ = [
     "selection",
     "set_compared",
     "set_compared_region",
+    "set_compared_row",
     "set_failed",
     "set_model_key",
     "set_new_table",
@@ -96,6 +98,7 @@ _SPOTS = "generate.spots"
 _CHOSEN = "runs.chosen"
 _COMPARED = "compare.runs"
 _COMPARED_REGION = "compare.region"
+_COMPARED_ROW = "compare.row"
 _SWEEP = "compare.sweep"
 _QUERY_SWEEP = "sweep"
 _TOUR = "tour.place"
@@ -489,6 +492,16 @@ def compared_region() -> tuple[str, Region] | None:
 def set_compared_region(run: str, region: Region | None) -> None:
     """Remember the region that was drawn on a run's map; None forgets it."""
     st.session_state[_COMPARED_REGION] = None if region is None else (run, region)
+
+
+def compared_row() -> int | None:
+    """The row that is looked at on all compared maps, by its position in the whole dataset."""
+    return cast("int | None", _get(_COMPARED_ROW))
+
+
+def set_compared_row(row: int | None) -> None:
+    """Look at a row on all compared maps; None looks at none."""
+    st.session_state[_COMPARED_ROW] = row
 
 
 # ---- the tour --------------------------------------------------------------------------------

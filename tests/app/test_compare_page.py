@@ -211,10 +211,28 @@ def test_a_lasso_is_kept_in_the_units_of_its_own_map(
     assert side.outlines(Region((1, 0), region.polygons)) == ()
 
 
-def test_a_double_click_selects_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_is_marked_on_every_map_that_has_it(two: tuple[str, str], holed: Dataset) -> None:
+    page = open_compare(*two)
+    assert [shown.data["marked"] for shown in scenes(page)] == [None, None]
+    page.session_state["compare.row"] = 7
+    page.run()
+    for side, shown in zip(
+        comparing.sides([opened(run) for run in two], holed), scenes(page), strict=True
+    ):
+        (place,) = np.flatnonzero(side.place == 7)
+        np.testing.assert_allclose(shown.data["marked"], side.points[place])
+    page.session_state["compare.row"] = 10_000  # of another dataset
+    page.run()
+    assert [shown.data["marked"] for shown in scenes(page)] == [None, None]
+
+
+def test_a_click_marks_a_row_and_selects_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "set_compared_region", lambda *drawn: pytest.fail("selected"))
-    for what in (canvas.Nothing(), canvas.Row(1), canvas.Ground(0.0, 0.0)):
+    marked: list[int | None] = []
+    monkeypatch.setattr(state, "set_compared_row", marked.append)
+    for what in (canvas.Row(1), canvas.Ground(0.0, 0.0), canvas.Nothing()):
         beside._take(SimpleNamespace(axes=(0, 1)), what)  # type: ignore[arg-type]
+    assert marked == [1, None, None]
 
 
 def test_held_out_rows_are_scored_when_asked(two: tuple[str, str]) -> None:
