@@ -39,7 +39,7 @@ _CLASSES_NAMED = 3
 
 def relevance(opened: Opened, choices: Choices) -> None:
     """Bars of relevance per path; a click puts a dimension on the map."""
-    st.subheader("Relevance")
+    st.header("Relevance")
     key = opened.key("relevance")
     share = shares(opened.model.relevance_)
     st.plotly_chart(
@@ -69,7 +69,7 @@ def _take_bar(opened: Opened, axes: Axes, key: str) -> None:
 
 def point(opened: Opened, choices: Choices) -> None:
     """What the chosen point looks like in the data's units."""
-    st.subheader("The point")
+    st.header("The point")
     _lookup(opened)
     chosen = state.point(opened.run)
     if chosen is None:

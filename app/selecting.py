@@ -38,7 +38,7 @@ def selection(opened: Opened) -> None:
     made = state.selection(opened.run)
     if made is None:
         return
-    st.subheader("The selection")
+    st.header("The selection")
     selected_rows(
         opened.dataset,
         services.selected(opened.run, made),

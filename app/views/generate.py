@@ -134,7 +134,7 @@ def _look_around(
             st.html(legend)
         _keep(opened, latent, held=shown.held)
     with right:
-        st.subheader("The row under the cursor" if at else "The row at the middle of the map")
+        st.header("The row under the cursor" if at else "The row at the middle of the map")
         st.caption(_place(axes, shown))
         _row(opened, latent)
 
