@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import looking, services, state
+from app import looking, selecting, services, state
 from app.regions import Region
 from app.selections import Found, Selection, from_json, members, said, to_json
 from lvmcore.data import Dataset
@@ -189,6 +189,15 @@ def test_saved_selections_are_counted_once_until_one_changes(
     assert asked == [box, strong]
     for name in ("right", "strong"):
         services.drop_selection(fitted, name)
+
+
+def test_a_long_cell_is_cut_on_the_page_and_numbers_stay() -> None:
+    frame = pd.DataFrame({"words": ["w" * 10_000, "short", None], "number": [1.5, np.nan, 3.0]})
+    shown = selecting._cut(frame)
+    assert shown["words"].tolist()[:2] == ["w" * 199 + "…", "short"]
+    assert pd.isna(shown["words"][2])
+    pd.testing.assert_series_equal(shown["number"], frame["number"])
+    assert len(frame["words"][0]) == 10_000
 
 
 # ---- the page --------------------------------------------------------------------------------
