@@ -12,13 +12,26 @@ from app.exploring import Grid
 from app.words import markdown
 from lvmcore.runs import Job
 
-__all__ = ["fit_the_sample", "gone", "illustrated", "waiting"]
+__all__ = ["cut_short", "fit_the_sample", "gone", "illustrated", "waiting"]
 
 
 def gone() -> None:
     """Say that the run in the address is not there, where there is one."""
     if state.run_id() is not None:
         st.warning("The run in the address is not there. It may have been deleted.")
+
+
+def cut_short(error: Exception) -> None:
+    """Say why a page could not be drawn to its end, and lead on.
+
+    Args:
+        error: what kept it: most often a run that was deleted in another window meanwhile.
+    """
+    if state.run_id() is not None and services.job(state.run_id()) is None:
+        st.warning("The open run was deleted while this page was being drawn.")
+    else:
+        st.error(markdown(error))
+    navigation.link("Choose a run", "runs", key="cut-short")
 
 
 def fit_the_sample(page: str) -> None:

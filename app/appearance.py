@@ -57,7 +57,8 @@ def chooser(opened: Opened, *, inducing: bool) -> tuple[str | None, str | None, 
     labels = opened.dataset.label_columns
     types = {str(name): dtype for name, dtype in opened.dataset.frame.dtypes.items()}
     numbers = [name for name, dtype in types.items() if is_number(dtype)]
-    others = [name for name in types if name not in labels and not is_number(types[name])]
+    taken = {*numbers, *labels}
+    others = [name for name in types if name not in taken]
     with st.popover(
         "Appearance",
         help="Size and shape of the rows by columns of the table, and inducing inputs.",

@@ -31,6 +31,8 @@ __all__ = [
 MOST_LISTED = 5000
 #: Up to so many columns the values are open from the start.
 MOST_OPEN = 20
+#: Up to so many columns are all drawn; of more, so many that tell most.
+MOST_DRAWN, MOST_TELLING = 400, 30
 _CLASSES_NAMED = 3
 
 
@@ -39,7 +41,7 @@ _CLASSES_NAMED = 3
 
 def relevance(opened: Opened, choices: Choices) -> None:
     """Bars of relevance per path; a click puts a dimension on the map."""
-    st.subheader("Relevance")
+    st.header("Relevance")
     key = opened.key("relevance")
     share = shares(opened.model.relevance_)
     st.plotly_chart(
@@ -69,7 +71,7 @@ def _take_bar(opened: Opened, axes: Axes, key: str) -> None:
 
 def point(opened: Opened, choices: Choices) -> None:
     """What the chosen point looks like in the data's units."""
-    st.subheader("The point")
+    st.header("The point")
     _lookup(opened)
     chosen = state.point(opened.run)
     if chosen is None:
@@ -98,6 +100,8 @@ def point(opened: Opened, choices: Choices) -> None:
         config={"displayModeBar": False},
         alt="Reconstruction and observed row",
     )
+    if dataset.image_shape is None and len(dataset.feature_names) > MOST_DRAWN:
+        st.caption(_drawn(len(dataset.feature_names), alone=observed is None))
     logs = bool(decoded.log1p.any())
     if logs:
         st.caption(logarithms(decoded, image=dataset.image_shape is not None))
@@ -118,6 +122,15 @@ def point(opened: Opened, choices: Choices) -> None:
             key=opened.key("values"),
             alt="Values of the point",
         )
+
+
+def _drawn(columns: int, *, alone: bool) -> str:
+    """Which of many columns the figure shows."""
+    away = "from their means" if alone else "from the row, in sd of a new observation"
+    return (
+        f"The {MOST_TELLING} of {count(columns, 'column')} that lie farthest {away}. "
+        "The values below are of all."
+    )
 
 
 def _named(dataset: Dataset, row: int) -> str:
@@ -234,7 +247,12 @@ def _picture(
 ) -> object:
     dataset = opened.dataset
     if dataset.image_shape is None:
-        return figures.reconstruction_figure(dataset.feature_names, decoded, observed, dark=dark)
+        names = dataset.feature_names
+        if len(names) > MOST_DRAWN:
+            told = decoded.telling(observed, MOST_TELLING)
+            names = tuple(names[d] for d in told)
+            decoded, observed = decoded.of(told), None if observed is None else observed[told]
+        return figures.reconstruction_figure(names, decoded, observed, dark=dark)
     limits = services.cell_range(opened.run)
     return figures.image_figure(dataset.image_shape, decoded, observed, limits, dark=dark)
 

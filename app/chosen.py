@@ -48,7 +48,7 @@ def show(jobs: Sequence[Job], cards: Mapping[str, ModelCard]) -> None:
 
 
 def _one(job: Job, cards: Mapping[str, ModelCard]) -> None:
-    st.subheader(markdown(job.name))
+    st.header(markdown(job.name))
     st.markdown(_facts(job, cards))
     if job.message is not None:
         st.warning(markdown(job.message))
@@ -136,7 +136,7 @@ def _rename(job: Job) -> None:
 
 
 def _several(jobs: Sequence[Job], cards: Mapping[str, ModelCard]) -> None:
-    st.subheader(count(len(jobs), "run"))
+    st.header(count(len(jobs), "run"))
     apart = history.differences(jobs, cards)
     if len(apart.columns) == 1:
         st.caption("Their data, models and settings are the same.")

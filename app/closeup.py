@@ -20,7 +20,7 @@ _QUIET = {"displayModeBar": False}
 
 def profile(table: Table, roles: Roles) -> None:
     """Choose a column, and see what it holds."""
-    st.subheader("Profile of a column")
+    st.header("Profile of a column")
     names = [column.name for column in table.columns]
     titles = told_apart(shortened(name, 60) for name in names)
     facts, picture = st.columns([1, 2], gap="large")
@@ -65,7 +65,7 @@ def missing_cells(table: Table) -> None:
     found = services.missing(table)
     if found is None:
         return
-    st.subheader("Missing cells")
+    st.header("Missing cells")
     st.markdown(markdown(_summary(found)))
     st.plotly_chart(
         figures.missing_figure(found, dark=state.dark()),

@@ -68,7 +68,7 @@ def editor(table: Table, roles: Roles) -> Roles:
     Returns:
         The roles as they are chosen.
     """
-    st.subheader("Columns")
+    st.header("Columns")
     names = [column.name for column in table.columns]
     arrived = state.value(state.widget("data", "label", table.digest)) is None
     label_place, further_place, row_place, rows_place = st.columns(4, gap="medium")

@@ -59,10 +59,11 @@ def row_chart(
         "axisLabel": quiet,
         "splitLine": {"show": False},
     }
-    titles = told_apart(shortened(name, 18) for name in names)
     which: Options = {
         "type": "category",
-        "data": [str(d + 1) for d in range(len(names))] if many else titles,
+        "data": [str(d + 1) for d in range(len(names))]
+        if many
+        else told_apart(shortened(name, 18) for name in names),
         "axisTick": {"show": False},
         "axisLine": {"show": False, "onZero": False},
         "axisLabel": {**quiet, "color": colours.text if not many else colours.muted},

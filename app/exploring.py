@@ -6,7 +6,8 @@ only inside the model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -38,6 +39,8 @@ FloatArray = NDArray[np.float64]
 Kind = Literal["sd", "magnification", "probability", "entropy", "probability variance"]
 
 GRID = 60
+#: A heatmap of a wide table is coarser: it decodes about so many cells at most.
+MOST_DECODED, COARSEST = 6_000_000, 24
 #: Half the width of the intervals shown, in sd.
 INTERVAL_SD = 2.0
 #: Cells decoded at a time: bounds memory for tables with thousands of columns.
@@ -77,7 +80,7 @@ class Ask:
         noise: whether the sd holds the noise of a new observation.
         label: class of the probability, by its position in the model's classes.
         path: of which label column, by its position, where the model learned from several.
-        size: points of the grid along each axis.
+        size: points of the grid along each axis, at most.
     """
 
     kind: Kind
@@ -155,6 +158,30 @@ class Reconstruction:
     varies: NDArray[np.bool_]
     probability: tuple[FloatArray, ...]
 
+    def of(self, columns: NDArray[np.intp]) -> Reconstruction:
+        """The same place, of some of the columns alone."""
+        per_column = ("mean", "sd", "value", "low", "high", "log1p", "centre", "scale", "varies")
+        return replace(self, **{name: getattr(self, name)[columns] for name in per_column})
+
+    def telling(self, observed: FloatArray | None, most: int) -> NDArray[np.intp]:
+        """The columns that tell most of the place, in the table's order.
+
+        Those that lie farthest from the observed row, in sd of a new observation; without a row,
+        those that lie farthest from their means, in sd of the column.
+
+        Args:
+            observed: the row's cells in the data's units, NaN where missing, [D]; None without.
+            most: how many columns at most.
+        """
+        if observed is None:
+            away = (self.mean - self.centre) / self.scale
+        else:
+            learned = np.where(self.log1p, np.log1p(np.where(self.log1p, observed, 0.0)), observed)
+            away = (learned - self.mean) / np.where(self.sd > 0, self.sd, 1.0)
+        away = np.nan_to_num(np.abs(away), nan=-1.0)
+        found: NDArray[np.intp] = np.sort(np.argsort(-away, kind="stable")[:most])
+        return found
+
 
 @dataclass(frozen=True)
 class Choices:
@@ -202,11 +229,12 @@ def heatmap(model: LatentVariableModel, dataset: Dataset, ask: Ask) -> Grid:
         UnsupportedError: the model cannot decode, or knows no labels.
     """
     horizontal, vertical = extent(positions(model.embedding_.mean, ask.axes))
-    x, y = np.linspace(*horizontal, ask.size), np.linspace(*vertical, ask.size)
-    latent = np.tile(np.array(ask.held, dtype=np.float64), (ask.size**2, 1))
-    latent[:, ask.axes[0]] = np.tile(x, ask.size)
+    size = min(ask.size, max(COARSEST, math.isqrt(MOST_DECODED // dataset.X.shape[1])))
+    x, y = np.linspace(*horizontal, size), np.linspace(*vertical, size)
+    latent = np.tile(np.array(ask.held, dtype=np.float64), (size**2, 1))
+    latent[:, ask.axes[0]] = np.tile(x, size)
     if ask.axes[1] is not None:
-        latent[:, ask.axes[1]] = np.repeat(y, ask.size)
+        latent[:, ask.axes[1]] = np.repeat(y, size)
     if ask.kind == "sd":
         value = _sd(model, dataset, latent, ask)
         if ask.column is None:
@@ -220,7 +248,7 @@ def heatmap(model: LatentVariableModel, dataset: Dataset, ask: Ask) -> Grid:
     else:
         value, title, unit, limits = _labels(model, latent, ask)
         sure_is_low = ask.kind != "probability"
-    return Grid(x, y, value.reshape(ask.size, ask.size), title, unit, limits, sure_is_low)
+    return Grid(x, y, value.reshape(size, size), title, unit, limits, sure_is_low)
 
 
 def magnification(model: LatentVariableModel, latent: FloatArray, axes: Axes) -> FloatArray:

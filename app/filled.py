@@ -65,7 +65,7 @@ def check(job: Job, gaps: services.Gaps) -> None:
     """
     from lvmcore.runs.hidden import width
 
-    st.subheader("How far to trust the filled cells")
+    st.header("How far to trust the filled cells")
     value = {key: metric.value for key, metric in job.metrics.items()}
     covered, error = value.get("cells_coverage_90"), value.get("impute_rmse")
     try:
@@ -195,7 +195,7 @@ def table(job: Job) -> None:
         st.error(markdown(error))
         return
     title, files = st.columns([2, 3], vertical_alignment="bottom")
-    title.subheader("The filled table")
+    title.header("The filled table")
     with files, st.container(horizontal=True, horizontal_alignment="right"):
         _files(job)
     flags = {names.value: names.imputed for names in columns}

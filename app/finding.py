@@ -11,14 +11,14 @@ from app.selections import (
     TEXT_TESTS,
     Found,
     Selection,
-    from_json,
     is_number,
     said,
     to_json,
 )
+from app.services import Saved
 from app.words import count, markdown, shortened, told_apart
-from lvmcore.errors import DataError, LatentboardError
-from lvmcore.runs.selections import LONGEST_SELECTION_NAME, SavedSelection
+from lvmcore.errors import LatentboardError
+from lvmcore.runs.selections import LONGEST_SELECTION_NAME
 
 __all__ = ["tools"]
 
@@ -145,16 +145,12 @@ def _saved(opened: Opened) -> None:
         st.error(markdown(problem))
 
 
-def _one(opened: Opened, place: int, one: SavedSelection) -> None:
+def _one(opened: Opened, place: int, one: Saved) -> None:
     """A kept selection: select it again, or delete it."""
-    try:
-        selection = from_json(one.content, opened.dimensions)
-    except DataError:
-        selection = None
+    selection = one.selection
     with st.container(horizontal=True, vertical_alignment="center"):
-        n = 0 if selection is None else int(services.selected(opened.run, selection).sum())
         st.button(
-            markdown(f"{one.name} ({count(n, 'row')})"),
+            markdown(f"{one.name} ({count(one.rows, 'row')})"),
             on_click=_select,
             args=(opened, selection),
             disabled=selection is None,

@@ -14,7 +14,8 @@ HERE = Path(__file__).resolve().parent
 if str(HERE.parent) not in sys.path:  # a source tree that is not installed
     sys.path.append(str(HERE.parent))
 
-from app import foot, navigation, services, state, tour  # noqa: E402
+from app import absent, foot, navigation, services, state, tour  # noqa: E402
+from lvmcore.errors import LatentboardError  # noqa: E402
 
 
 def main() -> None:
@@ -45,7 +46,10 @@ def main() -> None:
     state.sync_address()
     place = st.sidebar.container(key="foot")
     tour.line(page.url_path or "data")
-    page.run()
+    try:
+        page.run()
+    except LatentboardError as error:  # a run or its data went while the page was being drawn
+        absent.cut_short(error)
     with place:  # after the page, so that it says what the page has just changed
         foot.show(polling=page.url_path != "fit")
     services.warm_up()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,9 +14,10 @@ from lvmcore.errors import LatentboardError
 from lvmcore.results import FitStep
 from lvmcore.runs import Job
 
-__all__ = ["Making", "show", "stopping"]
+__all__ = ["Making", "refused", "show", "stop", "stopping"]
 
 _EVERY_SECONDS = 0.5
+#: How long a click on Cancel waits for the end, which the page then says without another tick.
 _CANCEL_SECONDS = 0.8
 
 
@@ -55,6 +56,30 @@ def stopping(job: Job) -> bool:
     return job.stage == "stopping" or services.store().job_folder(job.id).cancel_requested()
 
 
+def stop(runs: Sequence[str], problem: str, patience: float = _CANCEL_SECONDS) -> None:
+    """Ask runs to stop, as the callback of Cancel.
+
+    Args:
+        runs: their ids.
+        problem: key under which what keeps one of them from it is left for ``refused``.
+        patience: seconds to wait for the end of each at most.
+    """
+    found = None
+    for run in runs:
+        try:
+            services.cancel(run, patience=patience)
+        except LatentboardError as error:
+            found = str(error)
+    state.set_value(problem, found)
+
+
+def refused(problem: str) -> None:
+    """Say what kept the last Cancel from being done, beside its button: see ``stop``."""
+    found = state.value(problem)
+    if found:
+        st.error(markdown(found))
+
+
 def _under_way(run: str, drawn: Hashable, making: Making) -> None:
     job = services.job(run)
     if job is None or making.mark(job) != drawn:
@@ -83,11 +108,13 @@ def _under_way(run: str, drawn: Hashable, making: Making) -> None:
         st.button(
             "Cancel",
             key=key("cancel"),
-            on_click=partial(services.cancel, run, patience=_CANCEL_SECONDS),
+            on_click=stop,
+            args=([run], key("cancel problem")),
             disabled=ending,
             width="stretch",
             help="Stops at its next step; it can go on later where a checkpoint was left.",
         )
+    refused(key("cancel problem"))
 
 
 def _resume(run: str) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from app import chart, comparing, figures, navigation, services, state
+from app import chart, comparing, figures, making, navigation, services, state
 from app.colouring import Colouring, part_of
 from app.comparing import COLUMNS, Side
 from app.opened import Opened
@@ -203,12 +203,8 @@ def _wait(runs: Sequence[str], drawn: int) -> None:
     st.button(
         "Cancel those that wait",
         key=_key("cancel"),
-        on_click=_cancel,
-        args=(runs,),
+        on_click=making.stop,
+        args=(runs[::-1], _key("cancel problem"), 0.0),
         help="The fits that have ended keep their maps.",
     )
-
-
-def _cancel(runs: Sequence[str]) -> None:
-    for run in reversed(runs):
-        services.cancel(run, patience=0.0)
+    making.refused(_key("cancel problem"))

@@ -26,7 +26,7 @@ def neighbours(opened: Opened) -> None:
         return
     row = point.row
     found = services.neighbours(opened.run, row, MOST)
-    st.subheader("Nearest rows")
+    st.header("Nearest rows")
     name = markdown(shortened(opened.dataset.row_ids[row], 60))
     both = len(np.intersect1d(found.on_map.rows, found.among_data.rows))
     of = min(len(found.on_map.rows), len(found.among_data.rows))

@@ -9,7 +9,7 @@ import streamlit as st
 
 from app import live, navigation, rising, services, state
 from app.colouring import Categories
-from app.making import stopping
+from app.making import refused, stop, stopping
 from app.services import Progress
 from app.words import duration, markdown, number, size
 from lvmcore.errors import LatentboardError
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 _EVERY_SECONDS = 0.5
-#: How long a click on Cancel waits for the end, which the page then says without another tick.
-_CANCEL_SECONDS = 0.8
 _HEIGHT = 268
 
 _NO_STEPS = "This method tells of no steps while it runs. Its map is here when it is done."
@@ -62,6 +60,7 @@ def _panel(run: str, drawn: str) -> None:
 
 def _head(job: Job, seen: Progress) -> None:
     """One row: what is running, how far it is, and the one thing to do about it."""
+    problem = state.widget("fit", job.id, "cancel problem")
     words, action = st.columns([5, 1], vertical_alignment="center")
     with words:
         st.markdown(f"**{markdown(job.name)}** &nbsp; {markdown(_where(job, seen))}")
@@ -72,8 +71,8 @@ def _head(job: Job, seen: Progress) -> None:
             st.button(
                 "Cancel",
                 key=state.widget("fit", job.id, "cancel"),
-                on_click=_cancel,
-                args=(job.id,),
+                on_click=stop,
+                args=([job.id], problem),
                 disabled=stopping(job),
                 width="stretch",
                 help="Stops the fit at its next step; what was fitted until then is kept.",
@@ -82,13 +81,8 @@ def _head(job: Job, seen: Progress) -> None:
             navigation.link("Explore the map", "latent", key="explore", stretch=True)
     if job.finished:
         _outcome(job)
-
-
-def _cancel(run: str) -> None:
-    try:
-        services.cancel(run, patience=_CANCEL_SECONDS)
-    except LatentboardError as error:
-        state.set_problem(str(error))
+    else:
+        refused(problem)
 
 
 def _resume(run: str) -> None:

@@ -85,7 +85,7 @@ def show(opened: Opened, job: Job) -> None:
             "table again to place them anew."
         )
     title, back = st.columns([4, 1], vertical_alignment="bottom")
-    title.subheader(markdown(job.spec.dataset_name))
+    title.header(markdown(job.spec.dataset_name))
     if state.new_table() is not None:
         back.button(
             "Back to the columns",

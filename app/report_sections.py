@@ -13,7 +13,8 @@ from app.words import count, duration, number, shortened
 
 __all__ = ["escaped", "sections"]
 
-_MOST_COLUMNS = 200
+#: Columns, and classes of a label, that are listed at most.
+_MOST_LISTED = 200
 
 
 def sections(subject: Subject) -> str:
@@ -124,13 +125,16 @@ def _data(subject: Subject) -> str:
     ]
     parts = []
     for label, classes in subject.labels.items():
-        cells = [[name, f"{n:,}"] for name, n in list(classes.items())[:_MOST_COLUMNS]]
-        parts.append(_folded(f"Label {shortened(label)}", _table(["class", "rows"], cells)))
+        cells = [[name, f"{n:,}"] for name, n in list(classes.items())[:_MOST_LISTED]]
+        title = f"Label {shortened(label)}"
+        if len(classes) > len(cells):
+            title += f": the first {len(cells)} of {count(len(classes), 'class', 'classes')}"
+        parts.append(_folded(title, _table(["class", "rows"], cells)))
     if subject.left_out:
         parts.append("<h3>Left out or changed</h3>" + _list(subject.left_out))
     cells = [
         [column.name, number(column.mean), number(column.sd, 3), f"{column.missing:,}"]
-        for column in subject.columns[:_MOST_COLUMNS]
+        for column in subject.columns[:_MOST_LISTED]
     ]
     more = len(subject.columns) - len(cells)
     title = "Columns" if more <= 0 else f"Columns: the first {len(cells)} of {len(cells) + more}"
@@ -217,7 +221,7 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _folded(title: str, body: str) -> str:
-    return f"<details><summary>{_text(title)}</summary>{body}</details>"
+    return f"<details><summary>{_text(title, 120)}</summary>{body}</details>"
 
 
 def _list(sentences: Iterable[str]) -> str:

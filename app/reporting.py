@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections import Counter
 from functools import partial
@@ -60,7 +59,6 @@ def gather(job: Job) -> Subject:
     """
     model, dataset = services.model(job.id), services.fitted_dataset(job.id)
     whole = services.stored_dataset(job.spec.dataset)
-    content = services.store().job_folder(job.id).model_path.read_bytes()
     axes = leading_dimensions(model.relevance_)
     steps = services.progress(job.id).of_start(services.kept_start(job.id)).steps
     try:
@@ -87,7 +85,7 @@ def gather(job: Job) -> Subject:
         steps=steps,
         metrics=services.figures(job),
         program=program,
-        digest=hashlib.sha256(content).hexdigest(),
+        digest=services.model_digest(job.id, digits=64),
     )
 
 

@@ -23,8 +23,9 @@ from lvmcore.runs import to_csv_bytes
 
 __all__ = ["MOST_SHOWN", "selected_rows", "selection"]
 
-#: Rows, and cells, of a selection that the page shows at most; the file holds all.
-MOST_SHOWN, MOST_CELLS = 1000, 500_000
+#: Rows, and cells, of a selection that the page shows at most, and characters of a cell; the file
+#: holds all.
+MOST_SHOWN, MOST_CELLS, MOST_CHARACTERS = 1000, 200_000, 200
 #: The column with the probability of each row to lie inside.
 INSIDE = "P(inside)"
 #: Columns that are drawn unasked, and how many more at a click.
@@ -38,7 +39,7 @@ def selection(opened: Opened) -> None:
     made = state.selection(opened.run)
     if made is None:
         return
-    st.subheader("The selection")
+    st.header("The selection")
     selected_rows(
         opened.dataset,
         services.selected(opened.run, made),
@@ -101,7 +102,19 @@ def selected_rows(
     most = max(1, min(MOST_SHOWN, MOST_CELLS // frame.shape[1]))
     if n > most:
         st.caption(f"The first {most} of them; the file holds all.")
-    _table(frame.head(most), np.flatnonzero(chosen), key("rows"), look)
+    _table(_cut(frame.head(most)), np.flatnonzero(chosen), key("rows"), look)
+
+
+def _cut(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same rows, with long texts cut short."""
+    words = {str(name) for name, dtype in frame.dtypes.items() if dtype.kind == "O"}
+    return frame.assign(**{name: frame[name].map(_short) for name in words})
+
+
+def _short(cell: object) -> object:
+    if not isinstance(cell, str) or len(cell) <= MOST_CHARACTERS:
+        return cell
+    return shortened(cell, MOST_CHARACTERS)
 
 
 def _table(

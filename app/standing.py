@@ -26,7 +26,7 @@ def show(jobs: Sequence[Job]) -> None:
     """
     if not jobs:
         return
-    st.subheader("How well they do")
+    st.header("How well they do")
     measured = {job.id: services.measured(job) for job in jobs}
     titles = comparing.names(jobs)
     rows = [(titles[job.id], measured[job.id]) for job in jobs]

@@ -26,7 +26,7 @@ def show(jobs: Sequence[Job]) -> None:
     if not names and not jobs:
         return
     st.divider()
-    st.subheader("On this machine")
+    st.header("On this machine")
     st.markdown(
         f"{size(usage.total)} in {count(len(names), 'data set')} and {count(len(jobs), 'run')}, "
         "kept in"

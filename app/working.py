@@ -41,9 +41,8 @@ def dataset() -> Dataset:
     Raises:
         DataError: the table cannot be read, or not used as asked; or the run's data are gone.
     """
-    if following():
-        job = services.job(state.run_id())
-        assert job is not None
+    job = services.job(state.run_id()) if state.source() is None else None
+    if job is not None:
         return services.stored_dataset(job.spec.dataset)
     read = table()
     return services.dataset_of(read, roles(read))

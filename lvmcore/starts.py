@@ -77,12 +77,18 @@ def pca_start(problem: Problem) -> Tensor:
         scores = table.collect(lambda Y, seen: model.infer(Y.double(), _mask(Y, seen)).mean, Q)
         scores = scores - scores.mean(0)
         return (scores / scores.std(0, correction=0).clamp_min(1e-12)).to(table.like)
-    gram = table.like.new_zeros((table.n_columns,) * 2, dtype=torch.float64)
-    for Y, _ in table.blocks():
-        gram += Y.double().T @ Y.double()
-    values, vectors = torch.linalg.eigh(gram)
-    values, vectors = values.flip(0)[:Q], vectors.flip(1)[:, :Q]
-    scores = table.collect(lambda Y, _: Y.double() @ vectors, Q)
+    if Q <= len(table) < table.n_columns:  # the same scores by the smaller Gram matrix, Y Yᵀ
+        Y = table.take(torch.arange(len(table)))[0].double()
+        values, vectors = torch.linalg.eigh(Y @ Y.T)
+        values, vectors = values.flip(0)[:Q].clamp_min(0), vectors.flip(1)[:, :Q]
+        scores = vectors * values.sqrt()
+    else:
+        gram = table.like.new_zeros((table.n_columns,) * 2, dtype=torch.float64)
+        for Y, _ in table.blocks():
+            gram += Y.double().T @ Y.double()
+        values, vectors = torch.linalg.eigh(gram)
+        values, vectors = values.flip(0)[:Q], vectors.flip(1)[:, :Q]
+        scores = table.collect(lambda Y, _: Y.double() @ vectors, Q)
     sound = values > 1e-10 * values[0]
     X = scores / scores.std(0, correction=0).clamp_min(1e-12)
     return torch.where(sound, X, SMALL_NOISE * _draws(problem).to(X)).to(table.like)

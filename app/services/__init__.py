@@ -72,6 +72,7 @@ from app.services.placings import (
 )
 from app.services.replays import Film, film
 from app.services.rows import (
+    Saved,
     drop_selection,
     keep_selection,
     latent_weights,
@@ -110,6 +111,7 @@ __all__ = [
     "Film",
     "Gaps",
     "Progress",
+    "Saved",
     "add_method",
     "agreement",
     "cancel",

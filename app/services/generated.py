@@ -110,13 +110,17 @@ def drawn_parquet(run: str, draw: Draw) -> bytes:
     return to_parquet_bytes(drawn(run, draw))
 
 
-def model_digest(run: str) -> str:
-    """SHA-256 of a run's model file, the first 16 of its hexadecimal digits.
+def model_digest(run: str, digits: int = 16) -> str:
+    """SHA-256 of a run's model file, hexadecimal.
+
+    Args:
+        run: its id.
+        digits: how many of the 64 are wanted.
 
     Raises:
         DataError: there is no such run.
     """
-    return _model_digest(server.home(), run, attempt(run))
+    return _model_digest(server.home(), run, attempt(run))[:digits]
 
 
 @st.cache_resource(show_spinner=False, max_entries=64)
@@ -124,7 +128,7 @@ def _model_digest(home: str | None, run: str, attempt: int) -> str:
     del attempt  # the cache's key
     path = server.store_at(home).job_folder(run).model_path
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def cell_range(run: str) -> tuple[float, float]:

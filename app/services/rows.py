@@ -10,7 +10,8 @@ import numpy as np
 import streamlit as st
 
 from app.services import maps, server
-from lvmcore.runs.selections import SavedSelection
+from lvmcore.errors import DataError
+from lvmcore.runs.selections import SavedSelection, selections_stamp
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Neighbours",
+    "Saved",
     "drop_selection",
     "forget",
     "keep_selection",
@@ -51,6 +53,21 @@ class Neighbours:
 
     on_map: Near
     among_data: Near
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A selection that was kept with a run.
+
+    Attributes:
+        name: what it is called.
+        selection: which rows; None where it cannot be read.
+        rows: how many of the run's map it holds.
+    """
+
+    name: str
+    selection: Selection | None
+    rows: int
 
 
 def ranking(dataset: Dataset, selected: NDArray[np.bool_]) -> Ranking | None:
@@ -103,13 +120,35 @@ def _selected(home: str | None, run: str, attempt: int, selection: Selection) ->
     return members(selection, maps.model(run).embedding_.mean, maps.fitted_dataset(run))
 
 
-def saved_selections(run: str) -> tuple[SavedSelection, ...]:
-    """The selections that were kept with a run.
+def saved_selections(run: str) -> tuple[Saved, ...]:
+    """The selections that were kept with a run, and how many rows of its map each holds.
+
+    Read and counted once, until one is kept or dropped.
 
     Raises:
-        DataError: there is no such run.
+        DataError: there is no such run, or it has no model, or its dataset is gone.
     """
-    return server.store().selections(run)
+    folder = server.store().job_folder(run)
+    return _saved(server.home(), run, maps.attempt(run), selections_stamp(folder.selections_path))
+
+
+@st.cache_resource(show_spinner=False, max_entries=32)
+def _saved(
+    home: str | None, run: str, attempt: int, stamp: tuple[int, int, int] | None
+) -> tuple[Saved, ...]:
+    from app.selections import from_json, members
+
+    del attempt, stamp  # the cache's key
+    mean, dataset = maps.model(run).embedding_.mean, maps.fitted_dataset(run)
+    found = []
+    for one in server.store_at(home).selections(run):
+        try:
+            selection = from_json(one.content, mean.shape[1])
+        except DataError:
+            found.append(Saved(one.name, None, 0))
+        else:
+            found.append(Saved(one.name, selection, int(members(selection, mean, dataset).sum())))
+    return tuple(found)
 
 
 def keep_selection(run: str, name: str, content: Mapping[str, Any]) -> None:
@@ -215,6 +254,7 @@ def forget() -> None:
         _ranking,
         _pair,
         _selected,
+        _saved,
         _neighbours,
         _standard_of,
         _residuals,

@@ -58,7 +58,7 @@ def page() -> None:
     chosen, drawn_on = _selection(maps, whole)
     beside.panels(jobs, maps, whole, look, chosen)
     if chosen is not None:
-        st.subheader("The selection")
+        st.header("The selection")
         clear = partial(state.set_compared_region, "", None)
         selecting.selected_rows(whole, chosen, drawn_on, key=_key, clear=clear)
     standing.show([job for job in jobs if job.id in maps])

@@ -36,7 +36,7 @@ def page() -> None:
 
 def _of_run(dataset: Dataset) -> None:
     """The data of the open run, which stay as they are."""
-    st.subheader(markdown(dataset.name))
+    st.header(markdown(dataset.name))
     st.markdown("These are the data of the open run. To fit other columns, load the table again.")
     _summary(dataset)
     columns.preview(dataset.frame, _PREVIEW_ROWS)
@@ -44,7 +44,7 @@ def _of_run(dataset: Dataset) -> None:
 
 def _of_table(table: Table) -> None:
     """A table: its first rows, how it was read, its columns, and what the fit will use."""
-    st.subheader(markdown(table.name))
+    st.header(markdown(table.name))
     source = state.source() or state.Sample(state.DEFAULT_SAMPLE)
     if isinstance(source, state.Sample):
         st.markdown(markdown(services.sample_about(source.key)))

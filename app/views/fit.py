@@ -32,7 +32,7 @@ def page() -> None:
     if job is not None and here:
         panel.show(job)
         st.divider()
-        st.subheader("Fit again")
+        st.header("Fit again")
     shape = services.shape(dataset)
     st.markdown(f"{markdown(dataset.name)}: {_describe(dataset, shape)}.")
     _form(dataset, shape)
@@ -66,7 +66,7 @@ def _form(dataset: Dataset, shape: Shape) -> None:
                 reason = f"Recommended here: {best.reason}." if card.key == best.key else None
                 _card(card, chosen, refusals[card.key], reason)
     card = next(card for card in found if card.key == chosen)
-    st.subheader(f"Settings of {card.title}")
+    st.header(f"Settings of {card.title}")
     if shape.further and card.needs_labels:
         st.caption(markdown(_which_labels(dataset, card)))
     advice = card.advice(shape)

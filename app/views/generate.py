@@ -132,7 +132,7 @@ def _look_around(
         state.set_spot(opened.run, "cursor", latent)
         _keep(opened, latent, held=shown.held)
     with right:
-        st.subheader("The row under the cursor" if at else "The row at the middle of the map")
+        st.header("The row under the cursor" if at else "The row at the middle of the map")
         st.caption(_place(axes, shown))
         _row(opened, latent)
 

@@ -14,7 +14,7 @@ def page() -> None:
     st.title("Guide")
     st.caption(guide.ORIGIN)
     for place, section in enumerate(guide.sections()):
-        st.subheader(section.title)
+        st.header(section.title)
         words, drawn = st.columns([2, 3], gap="large")
         with words:
             for sentence in section.sentences:

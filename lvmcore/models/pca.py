@@ -45,12 +45,21 @@ class _Components(LatentVariableModel):
         self.random_state = random_state
 
     def _eigen(self, problem: Problem) -> tuple[Tensor, Tensor]:
-        """Eigenvalues [D] (descending) and eigenvectors [D, D] of YᵀY/N, signs fixed."""
-        Y = problem.Y
-        values, vectors = torch.linalg.eigh(Y.T @ Y / len(Y))
-        values, vectors = values.flip(0).clamp_min(0), vectors.flip(1)
+        """Eigenvalues [D] (descending) and the first Q or more eigenvectors of YᵀY/N, signs fixed.
+
+        Of a table with fewer rows than columns by the singular values of Y, as all but N of the
+        eigenvalues are 0: the D × D matrix of thousands of columns would take minutes.
+        """
+        Y, (N, D) = problem.Y, problem.Y.shape
+        if problem.n_components <= N < D:
+            _, singular, transposed = torch.linalg.svd(Y, full_matrices=False)
+            values = torch.cat([singular.square() / N, singular.new_zeros(D - N)])
+            vectors = transposed.T
+        else:
+            values, vectors = torch.linalg.eigh(Y.T @ Y / N)
+            values, vectors = values.flip(0).clamp_min(0), vectors.flip(1)
         largest = vectors.abs().argmax(0)
-        signs = torch.sign(vectors[largest, torch.arange(len(values), device=Y.device)])
+        signs = torch.sign(vectors[largest, torch.arange(vectors.shape[1], device=Y.device)])
         return values, vectors * signs
 
     def _finish(self, problem: Problem, objective: float, began: float) -> Outcome:

@@ -20,6 +20,7 @@ from lvmcore.persistence import branch_path, checkpoint_place, write_atomically
 from lvmcore.runs.about import About
 from lvmcore.runs.events import cut_events
 from lvmcore.runs.files import DISK_FULL, is_disk_full, read_json, write_json
+from lvmcore.runs.selections import drop_drawn
 from lvmcore.runs.spec import FINISHED, Job, JobSpec, Metric, Status, now
 from lvmcore.runs.state import State
 
@@ -190,14 +191,15 @@ class JobFolder:
         """Remove what a run that has ended no longer needs, and what a dead process left half.
 
         Only for the holder of the lock. The checkpoint goes once the run is done; the state that a
-        fit with more steps would go on from stays where the bound was still rising.
+        fit with more steps would go on from stays where the bound was still rising, or where the
+        run may be resumed and end so.
         """
         state = self.state()
         if state.status in FINISHED:
             self.reserve_path.unlink(missing_ok=True)
         if state.status == "done":
             self.checkpoint_path.unlink(missing_ok=True)
-        if state.status == "failed" or (state.status == "done" and state.converged is not False):
+        if not self._may_go_on(state):
             for path in self.branches():
                 path.unlink(missing_ok=True)
         for path in (self.status_path, self.events_path, *self._artefacts()):
@@ -205,6 +207,14 @@ class JobFolder:
                 half.unlink(missing_ok=True)
         for half in self.path.glob(f".{_BRANCHES}.*"):
             half.unlink(missing_ok=True)
+
+    def _may_go_on(self, state: State) -> bool:
+        """Whether a fit with more steps may still be asked for, now or after a resume."""
+        if state.status == "done":
+            return state.converged is False
+        if state.status == "cancelled":  # resumed from its checkpoint, or not at all
+            return checkpoint_place(self.checkpoint_path) is not None
+        return state.status != "failed" or state.error == "DiskFull"
 
     def branches(self) -> list[Path]:
         """The states, one a start of the fit, that a fit with more steps would go on from."""
@@ -292,8 +302,8 @@ class JobFolder:
         if place is None:
             self.checkpoint_path.unlink(missing_ok=True)
         cut_events(self.events_path, step)
-        # Selections may be regions of the map that goes.
-        for path in (*self._made(), self.selections_path, self.cancel_path):
+        drop_drawn(self.selections_path)  # regions of the map that goes
+        for path in (*self._made(), self.cancel_path):
             path.unlink(missing_ok=True)
         self.keep_room()
         state = self.state()

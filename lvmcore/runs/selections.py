@@ -1,6 +1,7 @@
 """Selections of rows that somebody named and kept with a run.
 
-What describes a selection is up to whoever keeps it: here it is a JSON object under a name.
+What describes a selection is up to whoever keeps it: here it is a JSON object under a name. One
+thing is agreed on: a selection that was drawn on the map names the latent dimensions under "axes".
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from typing import Any
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.runs.files import dump_json, read_json, write_json
 
-__all__ = ["LONGEST_SELECTION_NAME", "SavedSelection", "read_selections", "write_selections"]
+__all__ = [
+    "LONGEST_SELECTION_NAME",
+    "SavedSelection",
+    "drop_drawn",
+    "read_selections",
+    "selections_stamp",
+    "write_selections",
+]
 
 #: Characters of a selection's name, at most.
 LONGEST_SELECTION_NAME = 60
@@ -35,6 +43,11 @@ class SavedSelection:
 
     name: str
     content: Mapping[str, Any]
+
+    @property
+    def drawn(self) -> bool:
+        """Whether it is a region of the map, and means nothing on another one."""
+        return "axes" in self.content
 
     def __post_init__(self) -> None:
         name = " ".join(self.name.split())
@@ -80,3 +93,26 @@ def write_selections(path: Path, selections: Sequence[SavedSelection]) -> None:
             "needed, and save this one again."
         )
     write_json(path, by_name)
+
+
+def drop_drawn(path: Path) -> None:
+    """Let go of the selections that were drawn on a map which goes; those of cells stay.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    kept = read_selections(path)
+    others = [one for one in kept if not one.drawn]
+    if not others:
+        path.unlink(missing_ok=True)
+    elif len(others) < len(kept):
+        write_selections(path, others)
+
+
+def selections_stamp(path: Path) -> tuple[int, int, int] | None:
+    """What is another one whenever the file was replaced; None without a file."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_mtime_ns, facts.st_ino, facts.st_size

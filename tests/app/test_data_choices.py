@@ -141,7 +141,7 @@ def test_a_date_is_no_feature_and_the_page_says_why(open_page: OpenPage, clinic:
 
 def test_the_profile_and_the_missing_cells_are_shown(open_page: OpenPage, clinic: bytes) -> None:
     page = upload(open_page("data"), "clinic.csv", clinic)
-    assert [shown.value for shown in page.subheader][-2:] == [
+    assert [shown.value for shown in page.header][-2:] == [
         "Profile of a column",
         "Missing cells",
     ]
@@ -157,7 +157,7 @@ def test_the_profile_and_the_missing_cells_are_shown(open_page: OpenPage, clinic
 
 def test_without_missing_cells_there_is_no_picture_of_them(open_page: OpenPage) -> None:
     page = open_page("data")
-    assert "Missing cells" not in [shown.value for shown in page.subheader]
+    assert "Missing cells" not in [shown.value for shown in page.header]
     assert len(page.get("plotly_chart")) == 1
 
 

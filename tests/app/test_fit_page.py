@@ -5,8 +5,9 @@ from collections.abc import Mapping
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import navigation, services, state
+from app import making, navigation, services, state
 from lvmcore.data import Dataset
+from lvmcore.errors import DataError
 from lvmcore.runs import proposal
 from tests.app.conftest import OpenPage, Wait, follow, ways
 from tests.app.test_shell import texts
@@ -206,6 +207,48 @@ def test_a_cancelled_fit_is_said_to_be(open_page: OpenPage, wait: Wait) -> None:
     page.run()
     assert not page.exception
     assert job.status in texts(page.markdown)
+
+
+def test_what_keeps_a_fit_from_being_cancelled_is_said_beside_it(
+    open_page: OpenPage, wait: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = services.start_fit(
+        dataset_with_labels(), "bayesian_gplvm", {"max_iter": 5000, "n_inducing": 60}
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(services, "cancel", refuse)
+        page = open_page("fit", run=run)
+        page.button(state.widget("fit", run, "cancel")).click().run()
+        assert not page.exception
+        assert "No space left" in texts(page.error)
+    page.button(state.widget("fit", run, "cancel")).click().run()
+    wait(run)
+    page.run()
+    assert "No space left" not in texts(page.error)
+
+
+def refuse(run: str, *, patience: float) -> None:
+    raise DataError("The run could not be told to stop: No space left on device.")
+
+
+def test_a_cancel_that_fails_for_one_run_reaches_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory: dict[str, object] = {}
+    asked: list[str] = []
+
+    def cancel(run: str, *, patience: float) -> None:
+        asked.append(run)
+        if run == "b":
+            refuse(run, patience=patience)
+
+    monkeypatch.setattr(state.st, "session_state", memory)
+    monkeypatch.setattr(services, "cancel", cancel)
+    making.stop(["a", "b", "c"], "problem")
+    assert asked == ["a", "b", "c"]
+    assert "No space left" in str(state.value("problem"))
+    making.stop(["a"], "problem")
+    assert state.value("problem") is None
 
 
 def test_a_queued_fit_says_its_place(open_page: OpenPage, wait: Wait) -> None:

@@ -239,7 +239,7 @@ def test_the_row_at_the_middle_is_decoded_before_the_cursor_has_moved(
     open_page: OpenPage, run: str
 ) -> None:
     page = open_page("generate", run=run)
-    assert "The row at the middle of the map" in [title.value for title in page.subheader]
+    assert "The row at the middle of the map" in [title.value for title in page.header]
     axes = [int(box(page, name).value) for name in ("Horizontal", "Vertical")]
     model = services.model(run)
     latent = np.zeros(3)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from app import exploring
 from app.axes import axes_after_click, extent, place, positions
 from app.colouring import MISSING, OTHER, Categories, Numbers, categories, colouring
 from app.exploring import Ask, Point, heatmap, reconstruct
@@ -274,3 +277,41 @@ def test_dates_are_days_since_the_first() -> None:
     assert isinstance(found, Numbers)
     np.testing.assert_array_equal(found.values, [2.0, np.nan, 0.0])
     assert "2015-01-01" in found.title
+
+
+# ---- wide tables -----------------------------------------------------------------------------
+
+
+def test_the_heatmap_of_a_wide_table_is_coarser_and_the_same_surface(
+    gplvm: Fitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, dataset = gplvm
+    ask = Ask("sd", (0, 1), (0.0, 0.0, 0.0))
+    assert len(heatmap(model, dataset, ask).x) == 60
+    monkeypatch.setattr(exploring, "MOST_DECODED", 30 * 30 * dataset.X.shape[1])
+    coarse = heatmap(model, dataset, ask)
+    assert coarse.value.shape == (30, 30)
+    np.testing.assert_array_equal(
+        coarse.value, heatmap(model, dataset, replace(ask, size=30)).value
+    )
+    monkeypatch.setattr(exploring, "MOST_DECODED", 1)
+    assert len(heatmap(model, dataset, ask).x) == exploring.COARSEST
+
+
+def test_the_columns_that_tell_most_of_a_place(ppca: Fitted) -> None:
+    model, dataset = ppca
+    found = reconstruct(model, dataset, tuple(model.embedding_.mean[7]))
+    observed = dataset.X[7].copy()
+    sd = np.where(found.sd > 0, found.sd, 1.0)  # of a constant column it is 0
+    away = np.abs(observed - found.mean) / sd
+    observed[int(away.argmax())] = np.nan  # a missing cell tells nothing
+    order = np.argsort(-np.abs(np.nan_to_num((observed - found.mean) / sd)), kind="stable")
+    told = found.telling(observed, 2)
+    assert told.tolist() == sorted(order[:2].tolist())
+    assert int(away.argmax()) not in told
+    alone = np.abs((found.mean - found.centre) / found.scale)
+    assert found.telling(None, 1).tolist() == [int(alone.argmax())]
+    part = found.of(told)
+    np.testing.assert_array_equal(part.value, found.value[told])
+    np.testing.assert_array_equal(part.varies, found.varies[told])
+    assert part.probability is found.probability

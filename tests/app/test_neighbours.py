@@ -78,7 +78,7 @@ def test_the_page_lists_both_and_a_click_looks_at_the_row(
     open_page: OpenPage, fitted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = open_page("latent", run=fitted)
-    assert not [one for one in page.subheader if one.value == "Nearest rows"]
+    assert not [one for one in page.header if one.value == "Nearest rows"]
     (row,) = [one for one in page.selectbox if one.label == "Row"]
     row.set_value(4).run()
     assert not page.exception

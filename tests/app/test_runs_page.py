@@ -175,9 +175,9 @@ def test_a_name_and_a_note_are_kept_and_shown_as_they_are(
     assert not page.exception
     job = store.get(three[0])
     assert (job.name, job.note) == (TRAP, f"first\n{TRAP}")
-    shown = page.main.subheader[0].value.replace("\u2060", "")  # which takes addresses apart
+    shown = page.main.header[0].value.replace("\u2060", "")  # which takes addresses apart
     assert shown == r"\!\[i\]\(http\:\/\/example\.org\/x\) " + r"\<b\>bold\<\/b\>"
-    drawn = texts((*page.main.markdown, *page.main.caption, *page.main.subheader))
+    drawn = texts((*page.main.markdown, *page.main.caption, *page.main.header))
     assert "![" not in drawn
     assert "<b>" not in drawn
     assert page.main.dataframe[0].value["Note"].tolist()[2].startswith("first ![i]")

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import looking, services, state
+from app import looking, selecting, services, state
 from app.regions import Region
 from app.selections import Found, Selection, from_json, members, said, to_json
 from lvmcore.data import Dataset
@@ -118,7 +118,7 @@ def test_selections_are_kept_with_the_run_and_read_back(fitted: str) -> None:
     services.keep_selection(fitted, "  strong \n wines ", {"column": "alcohol"})
     services.keep_selection(fitted, "a", {"column": "hue"})
     services.keep_selection(fitted, "a", {"column": "ash"})
-    kept = services.saved_selections(fitted)
+    kept = services.store().selections(fitted)
     assert [(one.name, one.content["column"]) for one in kept] == [
         ("a", "ash"),
         ("strong wines", "alcohol"),
@@ -155,6 +155,51 @@ def test_what_cannot_be_read_is_left_out(fitted: str) -> None:
     path.unlink()
 
 
+def test_saved_selections_are_counted_once_until_one_changes(
+    fitted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mean = services.model(fitted).embedding_.mean
+    corner = float(np.median(mean[:, 0]))
+    box = Region((0, 1), (((corner, -99.0), (99.0, -99.0), (99.0, 99.0), (corner, 99.0)),))
+    right = int((mean[:, 0] >= corner).sum())
+    services.keep_selection(fitted, "right", to_json(box))
+    services.keep_selection(fitted, "nonsense", {"column": 3})
+    first = services.saved_selections(fitted)
+    assert [(one.name, one.selection, one.rows) for one in first] == [
+        ("nonsense", None, 0),
+        ("right", box, right),
+    ]
+    asked: list[Selection] = []
+
+    def count(selection: Selection, *rest: Any) -> Any:
+        asked.append(selection)
+        return members(selection, *rest)
+
+    monkeypatch.setattr("app.selections.members", count)
+    assert services.saved_selections(fitted) == first
+    assert asked == []
+    services.drop_selection(fitted, "nonsense")
+    strong = Found("alcohol", "at least", 14.0)
+    services.keep_selection(fitted, "strong", to_json(strong))
+    rows = int((services.fitted_dataset(fitted).frame["alcohol"] >= 14).sum())
+    assert [(one.name, one.rows) for one in services.saved_selections(fitted)] == [
+        ("right", right),
+        ("strong", rows),
+    ]
+    assert asked == [box, strong]
+    for name in ("right", "strong"):
+        services.drop_selection(fitted, name)
+
+
+def test_a_long_cell_is_cut_on_the_page_and_numbers_stay() -> None:
+    frame = pd.DataFrame({"words": ["w" * 10_000, "short", None], "number": [1.5, np.nan, 3.0]})
+    shown = selecting._cut(frame)
+    assert shown["words"].tolist()[:2] == ["w" * 199 + "…", "short"]
+    assert pd.isna(shown["words"][2])
+    pd.testing.assert_series_equal(shown["number"], frame["number"])
+    assert len(frame["words"][0]) == 10_000
+
+
 # ---- the page --------------------------------------------------------------------------------
 
 
@@ -180,7 +225,7 @@ def test_found_rows_become_the_selection_and_undo_goes_back(
     strong = dataset.frame["alcohol"].to_numpy() >= 14
     assert named(page.main.button, "Undo selection").disabled
     find_strong(page)
-    assert not [one for one in page.subheader if one.value == "The selection"]
+    assert not [one for one in page.header if one.value == "The selection"]
     named(page.main.button, f"Select {strong.sum()} rows").click().run()
     assert not page.exception
     assert frame_with(page, "row_id")["row_id"].tolist() == dataset.row_ids[strong].tolist()

@@ -6,6 +6,9 @@ import sys
 import pytest
 
 from app import foot, navigation, services, state
+from lvmcore.errors import DataError
+from lvmcore.runs import Job, JobSpec
+from lvmcore.runs.execute import execute
 from tests.app.conftest import OpenPage, Wait, ways
 
 GONE = "0" * 32
@@ -30,6 +33,7 @@ def test_every_page_opens_with_a_run(
     page = open_page(name, run=fitted)
     assert not page.exception
     assert page.query_params["run"] == fitted
+    assert not page.subheader  # sections come right below the title: no level is left out
 
 
 def test_the_foot_names_the_data_and_the_run(open_page: OpenPage, fitted: str) -> None:
@@ -99,3 +103,50 @@ def test_runs_of_one_name_can_each_be_reopened(open_page: OpenPage, wait: Wait) 
         page = open_page("fit")
         page.sidebar.selectbox(state.widget("foot", "earlier")).set_value(run).run()
         assert page.query_params["run"] == run
+
+
+@pytest.mark.parametrize("looks", [1, 2])
+@pytest.mark.parametrize("name", list(navigation.PAGES))
+def test_a_run_deleted_while_its_page_is_drawn_is_said_to_be(
+    open_page: OpenPage, name: navigation.PageName, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As another window may delete it at any moment: here after so many looks at it."""
+    table = services.table(state.Sample("iris"), state.Reading())
+    dataset = services.dataset_of(table, services.proposed_roles(table))
+    store = services.store()
+    store.put_dataset(dataset)
+    with store.own(JobSpec(dataset.digest, dataset.name, "pca", {})) as folder:
+        execute(folder, lambda: dataset, lambda: None)
+        run = folder.path.name
+    page = open_page("guide", run=run)
+    look, left = services.job, looks
+
+    def look_and_delete(asked: str | None) -> Job | None:
+        nonlocal left
+        found = look(asked)
+        if found is not None and found.id == run:
+            left -= 1
+            if left == 0:
+                services.delete_runs([run])
+        return found
+
+    monkeypatch.setattr(services, "job", look_and_delete)
+    page.switch_page(navigation.PAGES[name]).run()
+    assert not page.exception
+    assert look(run) is None
+    assert page.title[0].value == navigation.TITLES[name]
+    page.run()
+    assert not page.exception
+
+
+def test_a_page_that_cannot_be_drawn_to_its_end_says_why_and_leads_on(
+    open_page: OpenPage, fitted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def torn(*_: object) -> None:
+        raise DataError("The file of the map <b>is torn</b>.")
+
+    monkeypatch.setattr(services, "figures", torn)
+    page = open_page("latent", run=fitted)
+    assert not page.exception
+    assert "The file of the map \\<b\\>is torn" in texts(page.main.error)
+    assert ways(page)[-1] == "Choose a run"

@@ -250,6 +250,17 @@ def test_what_a_run_lacks_is_left_out() -> None:
     assert places == {"map", "figures"}
 
 
+def test_a_list_that_is_cut_says_so() -> None:
+    many = {f"class {i}": 1 for i in range(345)}
+    columns = tuple(Column(f"column {i}", 0.0, 1.0, 0) for i in range(5000))
+    said = read(replace(subject(), labels={"kind": many, "few": {"a": 1}}, columns=columns)).texts
+    assert "Label kind: the first 200 of 345 classes" in said
+    assert "Label few" in said
+    assert "Columns: the first 200 of 5000" in said
+    assert "class 199" in said
+    assert "class 200" not in said
+
+
 def test_the_script_and_the_style_are_packaged() -> None:
     folder = Path(report.__file__).parent / "static"
     assert (folder / "report.js").is_file()

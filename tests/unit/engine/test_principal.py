@@ -7,9 +7,10 @@ import pytest
 import torch
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
+from sklearn import decomposition
 from torch import Tensor
 
-from lvmcore import ProbabilisticPCA, principal
+from lvmcore import PCA, ProbabilisticPCA, principal
 from lvmcore.principal import LinearGaussian, fit_linear_gaussian
 
 N, D, Q = 40, 5, 2
@@ -84,6 +85,36 @@ def test_without_gaps_it_is_the_closed_form(table: tuple[Tensor, Tensor]) -> Non
     rows = model.infer(Y, torch.ones_like(table[1]))
     assert float(rows.log_density.sum()) == pytest.approx(closed.elbo_, rel=1e-8)
     np.testing.assert_allclose(np.abs(rows.mean.numpy()), np.abs(closed.embedding_.mean), atol=1e-3)
+
+
+@pytest.mark.parametrize("components", [4, 25])
+def test_a_table_with_more_columns_than_rows_has_the_same_components(components: int) -> None:
+    rng = np.random.default_rng(11)
+    X = rng.standard_normal((30, 6)) @ rng.standard_normal((6, 90))
+    X = X + 0.5 * rng.standard_normal(X.shape)
+    Y = (X - X.mean(axis=0)) / X.std(axis=0)
+    theirs = decomposition.PCA(components, svd_solver="full").fit(Y)
+    pca = PCA(n_components=components).fit(X)
+    np.testing.assert_allclose(np.abs(pca.embedding_.mean), np.abs(theirs.transform(Y)), atol=1e-8)
+    np.testing.assert_allclose(
+        pca.relevance_["data"], theirs.explained_variance_ * 29 / 30, rtol=1e-9
+    )
+    closed = ProbabilisticPCA(n_components=components).fit(X)
+    S = closed.relevance_["data"]
+    assert closed.noise_variance_ == pytest.approx((90 - theirs_sum(theirs)) / (90 - components))
+    np.testing.assert_allclose(S, theirs.explained_variance_ * 29 / 30 - closed.noise_variance_)
+    loadings = (
+        closed.decode(np.eye(components)).mean - closed.decode(np.zeros((1, components))).mean
+    )
+    W = loadings / X.std(axis=0)
+    C = W.T @ W + closed.noise_variance_ * np.eye(90)
+    density = multivariate_normal(np.zeros(90), C).logpdf(Y).sum()
+    assert closed.elbo_ == pytest.approx(density, rel=1e-9)
+
+
+def theirs_sum(found: decomposition.PCA) -> float:
+    """The kept eigenvalues, of covariances with N below the line."""
+    return float(found.explained_variance_.sum() * 29 / 30)
 
 
 @pytest.mark.parametrize("chunk", [1, 50])

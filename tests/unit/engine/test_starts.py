@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import make_swiss_roll
+from sklearn.decomposition import PCA
 from sklearn.manifold import Isomap, SpectralEmbedding
 from sklearn.neighbors import kneighbors_graph
 
@@ -40,6 +41,21 @@ def standardised(X: np.ndarray) -> np.ndarray:
 def alike(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     """Absolute correlation of each column with its fellow."""
     return np.abs((standardised(one) * standardised(two)).mean(axis=0))
+
+
+@pytest.mark.parametrize("Q", [2, 30])
+def test_principal_components_of_a_wide_table_are_the_library_s(Q: int) -> None:
+    rng = np.random.default_rng(4)
+    Y = standardised(rng.standard_normal((30, 3)) @ rng.standard_normal((3, 80)))
+    Y += 0.3 * rng.standard_normal(Y.shape)
+    Y -= Y.mean(axis=0)
+    found = pca_start(problem(Y, Q)).numpy()
+    expected = PCA(29, svd_solver="full").fit_transform(Y)[:, :Q]
+    n = expected.shape[1]  # all but one: the rows' mean is 0
+    assert (alike(found[:, :n], expected) > 1 - 1e-8).all()
+    np.testing.assert_allclose(found[:, :n].std(axis=0), 1.0)
+    if n < Q:
+        assert 0 < found[:, n:].std() < 0.2  # noise, as there is nothing to show
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -23,14 +23,18 @@ Work = Callable[..., State]
 def work(store: Store) -> Work:
     """Executes a queued run in this process, stopped after so many steps if asked to."""
 
-    def do(name: str, stop_after: int | None = None) -> State:
+    def do(
+        name: str,
+        stop_after: int | None = None,
+        reason: Literal["cancelled", "interrupted"] = "interrupted",
+    ) -> State:
         folder = store.job_folder(name)
         seen: list[int] = []
         with folder.lock():
             return execute(
                 folder,
                 lambda: store.get_dataset(folder.spec().dataset),
-                lambda: "interrupted" if seen[-1:] == [stop_after] else None,
+                lambda: reason if seen[-1:] == [stop_after] else None,
                 on_step=lambda step: seen.append(step.iteration),
             )
 
@@ -149,3 +153,35 @@ def test_only_a_fit_that_ended_still_rising_goes_on(store: Store, work: Work, to
     work(stopped, 40)
     with pytest.raises(ConfigError, match="cannot go on with more steps"):
         store.go_on(stopped, 500)
+
+
+def test_a_cancelled_run_keeps_the_state_only_while_it_can_be_resumed(
+    store: Store, work: Work, toy: Dataset
+) -> None:
+    short = ran(store, toy, "bayesian_gplvm", **SETTINGS)
+    waiting, under_way = store.go_on(short, 90), store.go_on(short, 120)
+    store.cancel(waiting)  # before its first step: nothing is there to resume
+    assert not store.get(waiting).resumable
+    assert store.job_folder(waiting).branches() == []
+    work(under_way, 80, "cancelled")
+    assert store.get(under_way).resumable
+    assert store.job_folder(under_way).branches()
+    store.resume(under_way)
+    work(under_way)
+    job = store.get(under_way)
+    assert (job.status, job.still_rising, job.branch_step) == ("done", True, 72)
+    assert store.get(short).branch_step == 36  # the shorter run's own state stays
+
+
+@pytest.mark.parametrize(("error", "left"), [("DiskFull", 1), ("NumericalError", 0)])
+def test_a_failed_run_keeps_the_state_only_while_it_can_be_resumed(
+    store: Store, toy: Dataset, error: str, left: int
+) -> None:
+    short = ran(store, toy, "bayesian_gplvm", **SETTINGS)
+    long = store.go_on(short, 90)
+    folder = store.job_folder(long)
+    with folder.lock():
+        folder.write_state(folder.state().ending("failed", message="It stopped.", error=error))
+        folder.clear_up()
+    assert store.get(long).resumable == bool(left)
+    assert len(folder.branches()) == left

@@ -61,12 +61,18 @@ def test_selections_go_with_the_map_that_they_were_drawn_on(
     name = submit(toy, "bayesian_gplvm", **SETTINGS)
     work(name, stop_after=40)
     store.keep_selection(name, SavedSelection("left", {"axes": [0, 1]}))
-    assert [one.name for one in store.selections(name)] == ["left"]
+    store.keep_selection(name, SavedSelection("found", {"column": "a", "test": "missing"}))
+    assert [one.name for one in store.selections(name)] == ["found", "left"]
     half = store.folder(name) / ".selections.json.half"  # as another process may be writing it
     half.touch()
     with store.job_folder(name).lock():
         store.job_folder(name).clear_up()
     assert half.exists()
+    store.resume(name)
+    assert [one.name for one in store.selections(name)] == ["found"]  # by its cells, not its place
+    work(name, stop_after=10)
+    store.drop_selection(name, "found")
+    store.keep_selection(name, SavedSelection("left", {"axes": [0, 1]}))
     store.resume(name)
     assert store.selections(name) == ()
 
