@@ -16,6 +16,7 @@ from app import (
     chart,
     comparing,
     figures,
+    moving,
     multiples,
     selecting,
     services,
@@ -61,6 +62,7 @@ def page() -> None:
         st.subheader("The selection")
         clear = partial(state.set_compared_region, "", None)
         selecting.selected_rows(whole, chosen, drawn_on, key=_key, clear=clear)
+    moving.show(jobs, maps, whole, look, chosen)
     standing.show([job for job in jobs if job.id in maps])
 
 
