@@ -70,6 +70,7 @@ from app.services.placings import (
     placed_parquet,
     start_placing,
 )
+from app.services.repeats import apart
 from app.services.replays import Film, film
 from app.services.rows import (
     drop_selection,
@@ -111,6 +112,7 @@ __all__ = [
     "Progress",
     "add_method",
     "agreement",
+    "apart",
     "cancel",
     "cards",
     "cell_range",

@@ -18,6 +18,7 @@ from app import (
     figures,
     moving,
     multiples,
+    repeated,
     selecting,
     services,
     standing,
@@ -63,6 +64,7 @@ def page() -> None:
         clear = partial(state.set_compared_region, "", None)
         selecting.selected_rows(whole, chosen, drawn_on, key=_key, clear=clear)
     moving.show(jobs, maps, whole, look, chosen)
+    repeated.show(jobs, maps, whole, look)
     standing.show([job for job in jobs if job.id in maps])
 
 
