@@ -69,7 +69,7 @@ def show(
     with left:
         _trails(found, whole, look, (named[first], named[second]), f"{first} {second}")
     with right:
-        _kept(found, whole)
+        _kept(found, whole, look)
     st.caption(_about(found))
 
 
@@ -106,7 +106,7 @@ def _trails(
     _view(key=_key("view"), data=data)
 
 
-def _kept(found: Trails, whole: Dataset) -> None:
+def _kept(found: Trails, whole: Dataset, look: Colouring) -> None:
     """How many neighbours the rows keep, and which rows move furthest."""
     what = "all rows" if found.unasked else count(len(found.rows), "selected row")
     if found.thinned:
@@ -125,9 +125,11 @@ def _kept(found: Trails, whole: Dataset) -> None:
             "kept": found.kept[most],
         }
     )
-    for name, labels in list(whole.label_columns.items())[:1]:
-        title = shortened(name, 24) if shortened(name, 24) not in frame else "label"
-        cells = labels[found.place[rows]]
+    named = whole.label_columns
+    first = look.title if look is not None and look.title in named else next(iter(named), None)
+    if first is not None:
+        title = shortened(first, 24) if shortened(first, 24) not in frame else "label"
+        cells = named[first][found.place[rows]]
         told = ["(missing)" if cell is None else shortened(cell, 24) for cell in cells]
         frame.insert(1, title, told)
     st.dataframe(
