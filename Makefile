@@ -6,11 +6,12 @@
 #   make lint        ruff and mypy
 #   make format      put the source into the house's format
 #   make bench       the papers' tables, the speed figures and the page timings
+#   make pictures    the README's pictures, into assets
 #   make clean       remove .venv and everything that the tools left behind
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help app test test-slow lint format bench clean
+.PHONY: help app test test-slow lint format bench pictures clean
 
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
@@ -84,6 +85,10 @@ bench: $(VENV)/.dev
 	@$(PYTHON) -m tests.e2e.browser
 	@$(PYTHON) -m lvmcore.cli bench all
 	@$(PYTHON) -m tests.e2e.timings
+
+pictures: $(VENV)/.dev
+	@$(PYTHON) -m tests.e2e.browser
+	@$(PYTHON) -m tests.e2e.pictures
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -8,10 +8,12 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from app import chart, comparing, figures, making, navigation, services, state
-from app.colouring import Colouring, part_of
+from app import comparing, making, navigation, repeated, services, state
+from app.colouring import Colouring
 from app.comparing import COLUMNS, Side
 from app.opened import Opened
+from app.repeated import Named, by_seed
+from app.small import MOST_MAPS, Small, small_maps
 from app.words import count, markdown, number, shortened
 from lvmcore.data import Dataset
 from lvmcore.errors import LatentboardError
@@ -20,10 +22,6 @@ from lvmcore.runs.sweep import swept
 
 __all__ = ["show"]
 
-#: Maps drawn at once, how many beside each other, their height, and the size of their markers.
-MOST_MAPS, ACROSS, HEIGHT, MARKER = 12, 4, 210, 4
-#: Rows drawn on each at most.
-MOST_ROWS = 1500
 _EVERY_SECONDS = 1.5
 _BOUND = "bound"
 
@@ -61,8 +59,12 @@ def show(jobs: Sequence[Job], whole: Dataset, look: Colouring) -> None:
         )
         navigation.link("Open its map", "latent", key="sweep-best", run=best.id)
     _table(order, values)
-    _maps(order[:MOST_MAPS], names, values, whole, look)
-    if len(order) > MOST_MAPS:
+    if by_seed(done):
+        repeats = [Named(job, names[job.id], _said(values[job.id])) for job in order]
+        repeated.seeds(repeats, whole, look, key=_key)
+    else:
+        _maps(order[:MOST_MAPS], names, values, whole, look)
+    if len(order) > MOST_MAPS and not by_seed(done):
         st.caption(f"The best {MOST_MAPS} of {count(len(order), 'map')}.")
 
 
@@ -158,38 +160,26 @@ def _maps(
             st.error(f"{markdown(names[job.id])}: {markdown(error)}")
     sides = {side.opened.run: side for side in comparing.sides(opened, whole)}
     there = [job for job in order if job.id in sides]
-    for first in range(0, len(there), ACROSS):
-        row = there[first : first + ACROSS]
-        for job, column in zip(row, st.columns(ACROSS, gap="small"), strict=False):
-            with column:
-                _map(sides[job.id], names[job.id], values[job.id], whole, look)
+    maps = [_small(sides[job.id], names[job.id], values[job.id]) for job in there]
+    small_maps(maps, whole, look)
 
 
-def _map(side: Side, name: str, value: Metric, whole: Dataset, look: Colouring) -> None:
-    shown = figures.evenly(len(side.points), MOST_ROWS)
-    place = side.place[shown]
-    rows = figures.Rows(
-        points=side.points[shown],
-        number=place,
-        hover=chart.hover(whole, look, place),
-        colouring=part_of(look, place),
-    )
-    st.markdown(f":small[**{markdown(shortened(name, 60))}**]")
-    st.plotly_chart(
-        figures.side_figure(
-            rows,
-            equal=side.axes[1] is not None,
-            dark=state.dark(),
-            height=HEIGHT,
-            size=MARKER,
-        ),
-        theme=None,
+def _small(side: Side, name: str, value: Metric) -> Small:
+    return Small(
         key=_key("map", side.opened.run),
-        config={"displayModeBar": False},
-        alt=f"Map of the fit with {name}",
+        name=name,
+        said=_said(value),
+        alt=f"Map of the fit with {shortened(name, 60)}",
+        place=side.place,
+        points=side.points,
+        equal=side.axes[1] is not None,
     )
+
+
+def _said(value: Metric) -> str:
+    """A figure below a map, as Markdown."""
     said = "not measured" if value.value is None else number(value.value)
-    st.caption(f"{markdown(value.label)} {said}")
+    return f"{markdown(value.label)} {said}"
 
 
 def _wait(runs: Sequence[str], drawn: int) -> None:

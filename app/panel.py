@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app import live, navigation, rising, services, state
-from app.colouring import Categories
+from app import by_label, live, navigation, rising, services, state
 from app.making import refused, stop, stopping
 from app.services import Progress
 from app.words import duration, markdown, number, size
@@ -267,7 +266,7 @@ def _snapshot(job: Job, snapshot: Snapshot, key: str, dark: bool) -> None:
 def _forming(job: Job, snapshot: Snapshot, key: str, dark: bool) -> None:
     st.markdown("**Map**" if job.finished else "**Map forming**")
     st.echarts_chart(
-        live.map_chart(snapshot, _classes(job), dark=dark),
+        live.map_chart(snapshot, by_label.classes(job.id, key=f"{key}:label"), dark=dark),
         height=_HEIGHT + 60,
         key=f"{key}:map",
         alt="Latent means of the rows on the two most relevant dimensions",
@@ -291,11 +290,3 @@ def _window(job: Job, seen: Progress) -> tuple[int, int] | None:
         persist_state="session",
     )
     return low, high
-
-
-def _classes(job: Job) -> Categories | None:
-    """Classes of the rows of the fit, to colour the map with."""
-    try:
-        return services.classes(job.id)
-    except LatentboardError:
-        return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app import live, services, state
+from app import by_label, live, services, state
 from app.axes import MARGIN
 from app.opened import Opened
 from app.services import Film
@@ -53,7 +53,7 @@ def _scrub(run: str, film: Film) -> None:
     left, right = st.columns([1.2, 1], gap="medium")
     with left:
         st.echarts_chart(
-            scene(film, step, services.classes(run), dark=dark),
+            scene(film, step, by_label.classes(run, key=f"{key}:label"), dark=dark),
             height=_HEIGHT,
             key=f"{key}:map",
             alt="The map at the chosen step of the fit",

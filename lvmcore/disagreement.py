@@ -13,7 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 from lvmcore.errors import DataError
 from lvmcore.metrics import procrustes
 
-__all__ = ["NEIGHBOURS", "Stability", "stability"]
+__all__ = ["NEIGHBOURS", "Stability", "shared_neighbours", "stability"]
 
 FloatArray = NDArray[np.float64]
 
@@ -80,8 +80,9 @@ def stability(maps: Sequence[ArrayLike], relevance: Sequence[ArrayLike] | None =
     pairs = list(itertools.combinations(range(len(weighed)), 2))
     shapes = [_standard(points) for points in weighed]
     squares = np.mean([_squared_distances(shapes[a], shapes[b]) for a, b in pairs], axis=0)
-    count, candidates = _candidates(len(weighed[0]))
-    nearest = [_nearest(points, candidates, count) for points in weighed]
+    count, candidates = _candidates(len(weighed[0]), NEIGHBOURS)
+    every = np.arange(len(weighed[0]))
+    nearest = [_nearest(points, candidates, count, every) for points in weighed]
     shared = np.mean([_shared(nearest[a], nearest[b]) for a, b in pairs], axis=0)
     return Stability(
         disagreement=np.sqrt(squares),
@@ -91,6 +92,47 @@ def stability(maps: Sequence[ArrayLike], relevance: Sequence[ArrayLike] | None =
         neighbours=count,
         chance=count / (len(candidates) - 1),
     )
+
+
+def shared_neighbours(
+    one: ArrayLike,
+    two: ArrayLike,
+    *,
+    rows: NDArray[np.intp] | None = None,
+    n_neighbors: int = 10,
+) -> tuple[FloatArray, float]:
+    """The share of a row's nearest rows on one map that are its nearest rows on another too.
+
+    Its mean over all rows less what chance gives is the local continuity meta-criterion (Chen and
+    Buja 2009). Each map's own distances count, so neither has to be aligned to the other. Of more
+    than 5000 rows every so manieth can be a neighbour.
+
+    Args:
+        one: positions of the rows on one map, [N, Q].
+        two: positions of the same rows on another map, which may have other dimensions, [N, P].
+        rows: positions of the rows to look at, [n]; None for all.
+        n_neighbors: how many nearest rows are compared; fewer where there are not as many.
+
+    Returns:
+        The share for each of the rows, [n], and what it would be if neighbours were drawn at
+        random.
+
+    Raises:
+        DataError: the maps are not of the same rows, or of two rows at least.
+    """
+    A, B = np.asarray(one, dtype=np.float64), np.asarray(two, dtype=np.float64)
+    if len(A) != len(B) or len(A) < 2:
+        raise DataError(
+            f"Neighbours are compared on two maps of the same rows: expected two rows at least, "
+            f"got {len(A)} and {len(B)}."
+        )
+    looked_at = np.arange(len(A)) if rows is None else np.asarray(rows, dtype=np.intp)
+    count, candidates = _candidates(len(A), n_neighbors)
+    chance = count / (len(candidates) - 1)
+    if not len(looked_at):
+        return np.empty(0), chance
+    first, second = (_nearest(points, candidates, count, looked_at) for points in (A, B))
+    return _shared(first, second), chance
 
 
 def _standard(points: FloatArray) -> FloatArray:
@@ -105,19 +147,21 @@ def _squared_distances(one: FloatArray, two: FloatArray) -> FloatArray:
     return np.asarray(np.square(one - two @ procrustes(one, two).rotation).sum(axis=1))
 
 
-def _candidates(n_rows: int) -> tuple[int, NDArray[np.intp]]:
+def _candidates(n_rows: int, most: int) -> tuple[int, NDArray[np.intp]]:
     """How many neighbours are compared, and which rows can be neighbours."""
     candidates = np.arange(0, n_rows, max(1, -(-n_rows // MOST_CANDIDATES)))
-    return min(NEIGHBOURS, len(candidates) - 1), candidates
+    return min(most, len(candidates) - 1), candidates
 
 
-def _nearest(points: FloatArray, candidates: NDArray[np.intp], count: int) -> NDArray[np.intp]:
-    """The nearest candidates of every row but itself, [N, count]."""
+def _nearest(
+    points: FloatArray, candidates: NDArray[np.intp], count: int, rows: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """The nearest candidates of some rows but the row itself, [n, count]."""
     index = NearestNeighbors(n_neighbors=count + 1).fit(points[candidates])
-    found = candidates[index.kneighbors(points, return_distance=False)]
-    itself = found == np.arange(len(points))[:, None]
+    found = candidates[index.kneighbors(points[rows], return_distance=False)]
+    itself = found == rows[:, None]
     itself[~itself.any(axis=1), -1] = True  # not among them: the furthest goes
-    return np.asarray(found[~itself].reshape(len(points), count))
+    return np.asarray(found[~itself].reshape(len(rows), count))
 
 
 def _shared(one: NDArray[np.intp], two: NDArray[np.intp]) -> FloatArray:

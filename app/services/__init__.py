@@ -70,6 +70,7 @@ from app.services.placings import (
     placed_parquet,
     start_placing,
 )
+from app.services.repeats import apart
 from app.services.replays import Film, film
 from app.services.rows import (
     Saved,
@@ -114,6 +115,7 @@ __all__ = [
     "Saved",
     "add_method",
     "agreement",
+    "apart",
     "cancel",
     "cards",
     "cell_range",

@@ -13,7 +13,7 @@ import streamlit as st
 from app import comparing
 from app.cards import ModelCard, card_of, recommend
 from app.comparing import Measured
-from app.services import fillings, generated, maps, placings, replays, rows, server
+from app.services import fillings, generated, maps, placings, repeats, replays, rows, server
 from app.services.tables import sample_dataset, shape
 from lvmcore.data import Dataset
 from lvmcore.errors import LatentboardError
@@ -353,3 +353,4 @@ def _forget() -> None:
     generated.forget()
     rows.forget()
     replays.forget()
+    repeats.forget()

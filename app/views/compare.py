@@ -16,7 +16,9 @@ from app import (
     chart,
     comparing,
     figures,
+    moving,
     multiples,
+    repeated,
     selecting,
     services,
     standing,
@@ -61,6 +63,8 @@ def page() -> None:
         st.header("The selection")
         clear = partial(state.set_compared_region, "", None)
         selecting.selected_rows(whole, chosen, drawn_on, key=_key, clear=clear)
+    moving.show(jobs, maps, whole, look, chosen)
+    repeated.show(jobs, maps, whole, look)
     standing.show([job for job in jobs if job.id in maps])
 
 

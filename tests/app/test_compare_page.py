@@ -185,7 +185,7 @@ def test_a_selection_shows_on_all_maps_and_in_the_table(
         assert {str(row + 1) for row in strong} == expected
     assert [len(shown.data["outlines"]) for shown in maps] == [0, 1]
     button(page, "Clear the selection").click().run()
-    assert not page.main.dataframe
+    assert not [one for one in page.main.dataframe if "row_id" in one.value]
 
 
 def test_a_lasso_is_kept_in_the_units_of_its_own_map(

@@ -301,3 +301,55 @@ def test_new_rows_are_looked_at_by_one_label_at_a_time(
     assert job is not None
     right = np.mean(table["predicted"] == table["label"])
     assert job.metrics["accuracy: sex"].value == pytest.approx(right)
+
+
+# ---- which label colours -----------------------------------------------------------------------
+
+
+def _coloured(page: AppTest) -> set[str]:
+    """Names in the legend of the map on the Fit page."""
+    charts = [json.loads(element.proto.spec) for element in page.get("echarts_chart")]
+    (found,) = [
+        one
+        for one in charts
+        if "latent dimension" in one["xAxis"].get("name", "")
+        and one["series"][0]["type"] == "scatter"
+    ]
+    return {series["name"] for series in found["series"]}
+
+
+def test_the_label_that_colours_the_map_on_the_fit_page_is_chosen(
+    open_page: OpenPage, run: str
+) -> None:
+    page = open_page("fit", run=run)
+    assert not page.exception
+    assert _coloured(page) == {"a", "b", "c"}
+    asked = choice(page, "selectbox", "Colour of the map")
+    assert asked.options == ["species", "sex"]
+    asked.select_index(1).run()
+    assert not page.exception
+    assert _coloured(page) == {"f", "m"}
+
+
+def test_one_label_is_no_choice(open_page: OpenPage, wait: Wait) -> None:
+    table = Table.from_frame(frame(), name="birds of one label")
+    dataset = table.dataset(features=["length", "width", "mass", "depth"], label="sex")
+    settings = {"n_components": 2, "n_inducing": 5, "max_iter": 3}
+    alone = services.start_fit(dataset, "ldgd", settings)
+    wait(alone)
+    page = open_page("fit", run=alone)
+    assert not page.exception
+    assert _coloured(page) == {"f", "m"}
+    assert "Colour of the map" not in [one.label for one in page.selectbox]
+
+
+def test_compare_colours_by_the_label_that_is_chosen(open_page: OpenPage, run: str) -> None:
+    page = open_page("compare", run=run)
+    colour = choice(page, "selectbox", "Colour")
+    assert colour.options[:2] == ["label: species", "label: sex"]
+    colour.select_index(1).run()
+    assert not page.exception
+    (legend,) = [one.proto.body for one in page.get("html") if 'class="legend"' in one.proto.body]
+    assert "sex" in legend
+    assert "</i>f<" in legend
+    assert "species" not in legend

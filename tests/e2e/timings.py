@@ -6,6 +6,7 @@ measured in the same run, and its load is printed: on a busy machine the seconds
 
 import argparse
 import os
+import re
 import statistics
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from app.tour import STEPS
 from lvmcore.bench.machine import matrix_product_seconds
 from lvmcore.bench.report import Report, Row
 from lvmcore.errors import DataError
@@ -26,7 +28,7 @@ from tests.e2e.server import running
 
 __all__ = ["main"]
 
-FIRST_PAGE, START, CANCEL, REFRESH = 2.0, 3.0, 1.0, 2.0
+FIRST_PAGE, START, CANCEL, REFRESH, TOUR = 2.0, 3.0, 1.0, 2.0, 60.0
 COLD_TRIALS = 3
 FIT_TRIALS = 3
 #: More steps than a fit comes to before it is cancelled.
@@ -94,6 +96,7 @@ class Trials:
             )
             for trial in range(COLD_TRIALS):
                 self._pages(browser, Path(folder, f"server {trial}"))
+                self._tour(browser, Path(folder, f"tour {trial}"))
             self._fits(browser, Path(folder, "fits"))
             browser.close()
         self.seconds["yardstick"].append(matrix_product_seconds())
@@ -107,6 +110,30 @@ class Trials:
             self.seconds["command to first page"].append(time.perf_counter() - began)
             time.sleep(SETTLING_SECONDS)
             self.seconds["first page, warm"].append(_interactive(page, server.url))
+
+    def _tour(self, browser: Browser, folder: Path) -> None:
+        """The first-run tour on a new server, by somebody who reads nothing on the way."""
+        with running(folder) as server, browser.new_context() as context:
+            dashboard = Dashboard(context.new_page(), server)
+            began = time.perf_counter()
+            dashboard.open()
+            dashboard.button("Take the tour").click()
+            for place, step in enumerate(STEPS):
+                dashboard.says(re.compile(f"^Tour, {place + 1} of"))
+                if step.page == "fit":
+                    dashboard.says("done in")
+                dashboard.settled()
+                if step.page == "compare":
+                    dashboard.button("PCA").click()
+                    dashboard.says("From one map to another")
+                    dashboard.settled()
+                onward = dashboard.button(step.onward)
+                if onward.count():
+                    onward.click()
+                else:
+                    dashboard.follow(step.onward)
+            dashboard.button(STEPS[-1].onward).wait_for(state="detached")
+            self.seconds["first-run tour"].append(time.perf_counter() - began)
 
     def _fits(self, browser: Browser, folder: Path) -> None:
         data = os.environ.get("LVMCORE_DATA")
@@ -169,6 +196,7 @@ def _rows(trials: Trials) -> Iterator[Callable[[], Row]]:
     yield partial(trials.row, "first page, cold", FIRST_PAGE)
     yield partial(trials.row, "first page, warm", FIRST_PAGE)
     yield partial(trials.row, "command to first page", None)
+    yield partial(trials.row, "first-run tour", TOUR)
     for name in ("oil flow", "digits"):
         yield partial(trials.row, f"start to first point, {name}", START)
         yield partial(trials.row, f"refresh to live again, {name}", REFRESH)

@@ -118,3 +118,42 @@ def test_what_cannot_be_compared_is_said(X: np.ndarray) -> None:
         stability([X, X[:50]])
     with pytest.raises(DataError, match="all lie in one place"):
         stability([X, np.zeros_like(X)])
+
+
+# ---- neighbours in common --------------------------------------------------------------------
+
+
+def test_shared_neighbours_are_those_counted_one_by_one(rng: np.random.Generator) -> None:
+    A, B = rng.normal(size=(90, 2)), rng.normal(size=(90, 3))
+    B[:, :2] += 2 * A
+    near = []
+    for points in (A, B):
+        distance = cdist(points, points)
+        np.fill_diagonal(distance, np.inf)
+        near.append(np.argsort(distance, axis=1)[:, :10])
+    expected = np.array([len(set(a) & set(b)) / 10 for a, b in zip(*near, strict=True)])
+    found, chance = disagreement.shared_neighbours(A, B)
+    np.testing.assert_allclose(found, expected)
+    assert chance == pytest.approx(10 / 89)
+    some = np.array([5, 88, 2])
+    np.testing.assert_allclose(disagreement.shared_neighbours(A, B, rows=some)[0], expected[some])
+
+
+def test_shared_neighbours_by_chance_and_of_the_same_map(rng: np.random.Generator) -> None:
+    A = rng.normal(size=(6000, 2))
+    found, chance = disagreement.shared_neighbours(A, rng.normal(size=(6000, 2)))
+    assert found.mean() == pytest.approx(chance, rel=0.3)
+    np.testing.assert_array_equal(disagreement.shared_neighbours(A, moved(A, 4))[0], 1.0)
+
+
+def test_shared_neighbours_of_few_rows_or_none(rng: np.random.Generator) -> None:
+    A = rng.normal(size=(4, 2))
+    found, chance = disagreement.shared_neighbours(A, A[::-1])
+    np.testing.assert_array_equal(found, 1.0)  # all others are neighbours on both
+    assert chance == 1.0
+    none = np.empty(0, dtype=np.intp)
+    assert disagreement.shared_neighbours(A, A, rows=none)[0].shape == (0,)
+    with pytest.raises(DataError, match="got 4 and 3"):
+        disagreement.shared_neighbours(A, A[:3])
+    with pytest.raises(DataError, match="two rows at least"):
+        disagreement.shared_neighbours(A[:1], A[:1])
