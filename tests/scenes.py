@@ -70,4 +70,5 @@ def scenes(page: AppTest) -> list[Drawn]:
     return [
         Drawn(json.loads(json.loads(element.proto.json)["scene"]))
         for element in page.get("bidi_component")
+        if element.proto.component_name == "latentboard.map"
     ]

@@ -65,10 +65,10 @@ def small(page: AppTest) -> list[np.ndarray]:
     for chart in charts(page):
         if chart["layout"]["height"] == 210:
             place = {
-                entry[0]: (x, y)
+                int(text.removeprefix("<b>row ").partition("<")[0]): (x, y)
                 for trace in chart["data"]
-                for entry, x, y in zip(
-                    trace["customdata"], numbers(trace["x"]), numbers(trace["y"]), strict=True
+                for text, x, y in zip(
+                    trace["hovertext"], numbers(trace["x"]), numbers(trace["y"]), strict=True
                 )
             }
             found.append(np.array([place[row] for row in sorted(place)]))
