@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from typing import TYPE_CHECKING
@@ -102,8 +103,19 @@ def _warm_up(home: str | None) -> threading.Timer:
 
 
 def _load(home: str | None) -> None:
+    """Import what pages need, and spare the collector of garbage from going through all of it.
+
+    Streamlit collects garbage after every run of a page, with the interpreter's lock held: with
+    torch and plotly in memory that is a quarter of a second in which nobody is served. What is
+    there now stays, so it is set apart.
+    """
     _launcher(home)
+    import app.exploring
+    import app.figures  # noqa: F401
     import lvmcore.models  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
 
 
 def estimator() -> Estimator:
