@@ -99,8 +99,10 @@ def _map(
 ) -> None:
     """One map, drawn with the shared colours and the shared selection."""
     run, dark = side.opened.run, state.dark()
-    shown = chart.picked(len(side.points), among)
-    place, ranges = side.place[shown], extent(side.points)
+    key, turn, ranges = _key("map", run), f"{run} {side.about}", extent(side.points)
+    seen = canvas.closer(key, turn) or ranges
+    shown = chart.picked(side.points, seen, among)
+    place = side.place[shown]
     rows = figures.Rows(
         points=side.points[shown],
         number=place,
@@ -111,9 +113,10 @@ def _map(
     density = None
     if len(shown) < len(side.points):
         own = None if chosen is None else chosen[side.place]
-        density = figures.density_picture(
-            side.points, part_of(look, side.place), ranges, selected=own, dark=dark
+        picture = figures.density_picture(
+            side.points, part_of(look, side.place), seen, selected=own, dark=dark
         )
+        density = picture, seen
     drawn = state.compared_region()
     canvas.draw(
         Scene(
@@ -121,7 +124,7 @@ def _map(
             ranges=ranges,
             titles=None,
             alt=f"Map of {side.opened.model.title}",
-            turn=f"{run} {side.about}",
+            turn=turn,
             density=density,
             outlines=side.outlines(drawn[1]) if drawn is not None and drawn[0] == run else (),
             marked=_marked(side),
@@ -129,7 +132,7 @@ def _map(
             legend=False,
             height=height,
         ),
-        key=_key("map", run),
+        key=key,
         dark=dark,
         take=partial(_take, side),
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 import streamlit as st
 
 from app import state
-from app.figures.scene import Scene, scene_data
+from app.figures.scene import Ranges, Scene, scene_data
 
 __all__ = [
     "At",
@@ -26,6 +26,7 @@ __all__ = [
     "Outline",
     "Picked",
     "Row",
+    "closer",
     "cursor",
     "draw",
     "heard",
@@ -95,7 +96,30 @@ def draw(scene: Scene, *, key: str, dark: bool, take: Callable[[Picked], None]) 
         dark: whether the page is dark.
         take: called with what somebody did, before the page is drawn again.
     """
-    _map(key=key, data=_sent(scene, dark), on_pick_change=partial(_take, key, scene.turn, take))
+    _map(
+        key=key,
+        data=_sent(scene, dark),
+        default={"view": None},
+        on_view_change=lambda: None,
+        on_pick_change=partial(_take, key, scene.turn, take),
+    )
+
+
+def closer(key: str, turn: str) -> Ranges | None:
+    """The ranges that a map is zoomed into; None where all of it is seen, or all can be drawn.
+
+    Only a scene with a picture of density asks the server for what lies where it is zoomed into.
+
+    Args:
+        key: of the map.
+        turn: of the scene that is to be shown.
+    """
+    said = state.value(key)
+    where = None if said is None else said.get("view")
+    if not isinstance(where, Mapping) or where.get("turn") != turn:
+        return None
+    (left, right), (low, high) = ((float(v) for v in where[axis]) for axis in "xy")
+    return (left, right), (low, high)
 
 
 def _take(key: str, turn: str, take: Callable[[Picked], None]) -> None:

@@ -36,22 +36,25 @@ def draw(opened: Opened, choices: Choices) -> None:
     """Draw the map."""
     grid = None if choices.ask is None else services.heatmap(opened.run, choices.ask)
     looks = appearance(opened.dataset, choices.size, choices.shape)
-    rows = _rows(opened, choices, looks)
+    key, turn = opened.key("map"), f"{opened.run} {choices.axes}"
     points = positions(opened.mean, choices.axes)
+    ranges = extent(points)
+    seen = canvas.closer(key, turn) or ranges
+    rows = _rows(opened, choices, looks, picked(points, seen))
     canvas.draw(
         Scene(
             rows=rows,
-            ranges=extent(points),
+            ranges=ranges,
             titles=axis_titles(choices.axes),
             alt="Map of the rows in two latent dimensions",
-            turn=f"{opened.run} {choices.axes}",
+            turn=turn,
             grid=grid,
-            density=_density(opened, choices, points),
+            density=_density(opened, choices, points, seen),
             inducing=_inducing(opened, choices),
             outlines=_outlines(choices),
             marked=_marked(opened, choices.axes, state.point(opened.run)),
         ),
-        key=opened.key("map"),
+        key=key,
         dark=choices.dark,
         take=partial(_take, opened, choices),
     )
@@ -81,9 +84,10 @@ def _take(opened: Opened, choices: Choices, what: canvas.Picked) -> None:
 # ---- what is drawn ---------------------------------------------------------------------------
 
 
-def _rows(opened: Opened, choices: Choices, looks: Appearance) -> figures.Rows:
-    """The rows to draw: all, or some picked at random."""
-    chosen = picked(len(opened.mean))
+def _rows(
+    opened: Opened, choices: Choices, looks: Appearance, chosen: NDArray[np.intp]
+) -> figures.Rows:
+    """The rows that are drawn one by one."""
     measured = _measured(opened, choices.colour)
     look = _look(opened, choices)
     more = [name for name in (choices.size, choices.shape) if name is not None]
@@ -115,26 +119,35 @@ def _rows(opened: Opened, choices: Choices, looks: Appearance) -> figures.Rows:
     )
 
 
-def picked(n: int, among: int = 1) -> NDArray[np.intp]:
-    """The rows of n that are drawn one by one, on each of so many maps side by side."""
-    return np.arange(n) if n <= MOST_DRAWN // among else figures.sampled(n, PICKED // among, SEED)
+def picked(points: NDArray[np.float64], seen: figures.Ranges, among: int = 1) -> NDArray[np.intp]:
+    """The rows that are drawn one by one: all, or some of those that lie where somebody looks.
+
+    Args:
+        points: of all rows, [N, 2].
+        seen: the ranges that are looked at.
+        among: how many maps there are side by side.
+    """
+    if len(points) <= MOST_DRAWN // among:
+        return np.arange(len(points))
+    inside = np.ones(len(points), dtype=np.bool_)
+    for axis, (low, high) in enumerate(seen):
+        inside &= (points[:, axis] >= low) & (points[:, axis] <= high)
+    there = np.flatnonzero(inside)
+    return there[figures.sampled(len(there), PICKED // among, SEED)]
 
 
 def _look(opened: Opened, choices: Choices) -> Colouring:
     return _measured(opened, choices.colour) or look_of(opened.dataset, choices.colour)
 
 
-def _density(opened: Opened, choices: Choices, points: NDArray[np.float64]) -> str | None:
+def _density(
+    opened: Opened, choices: Choices, points: NDArray[np.float64], seen: figures.Ranges
+) -> tuple[str, figures.Ranges] | None:
     """How many of all rows lie where, for a map that cannot draw them all."""
     if len(points) <= MOST_DRAWN:
         return None
-    return figures.density_picture(
-        points,
-        _look(opened, choices),
-        extent(points),
-        selected=opened.selected(),
-        dark=choices.dark,
-    )
+    look, selected = _look(opened, choices), opened.selected()
+    return figures.density_picture(points, look, seen, selected=selected, dark=choices.dark), seen
 
 
 def _measured(opened: Opened, colour: str | None) -> Numbers | None:
@@ -225,9 +238,10 @@ def _caption(
         )
     if len(rows.points) < len(opened.mean):
         said.append(
-            f"Every row is in the picture behind, which is denser where more of them lie; "
-            f"{count(len(rows.points), 'row')} of {count(len(opened.mean), 'row')}, picked at "
-            f"random (seed {SEED}), are drawn one by one. Selections are taken from all rows."
+            "Every row is in the picture behind, which is denser where more of them lie; of "
+            f"{count(len(opened.mean), 'row')} {count(len(rows.points), 'row')}, picked at random "
+            f"(seed {SEED}) among those in sight, are drawn one by one. Selections are taken from "
+            "all rows."
         )
     said += map(markdown, looks.said)
     if choices.colour == fitting.BY_RESIDUAL:

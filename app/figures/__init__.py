@@ -11,7 +11,7 @@ from app.figures.pairs import pairs_figure
 from app.figures.panels import image_figure, reconstruction_figure, relevance_figure
 from app.figures.placed import NewLayer, placed_figure
 from app.figures.rows import Rows
-from app.figures.scene import ELLIPSE_SD, Scene
+from app.figures.scene import ELLIPSE_SD, Ranges, Scene
 from app.figures.scores import scores_figure
 from app.figures.sequence import curves_figure, strip_figure
 from app.figures.theme import escape, ink, template, veil
@@ -20,6 +20,7 @@ __all__ = [
     "ELLIPSE_SD",
     "Hidden",
     "NewLayer",
+    "Ranges",
     "Rows",
     "Scene",
     "axis_title",

@@ -35,7 +35,8 @@ def density_picture(
     """The picture, as a data address.
 
     A cell has the mean colour of its rows and grows more opaque with the logarithm of their
-    number. With a selection, cells that hold selected rows show these alone; the others are faint.
+    number; rows outside the ranges are left out. With a selection, cells that hold selected rows
+    show these alone; the others are faint.
 
     Args:
         points: of all rows, [N, 2].
@@ -47,6 +48,10 @@ def density_picture(
     looks, codes = palette.of_rows(look, len(points), dark=dark)
     colours = palette.rgb([colour for colour, _ in looks])
     cell = _cells(points, ranges)
+    inside = cell >= 0
+    if not inside.all():
+        cell, codes = cell[inside], codes[inside]
+        selected = None if selected is None else selected[inside]
     number, colour = _mean(cell, colours[codes])
     opacity = _opacity(number)
     if selected is not None:
@@ -64,12 +69,15 @@ def density_picture(
 def _cells(
     points: FloatArray, ranges: tuple[tuple[float, float], tuple[float, float]]
 ) -> NDArray[np.intp]:
-    """The cell of each point, counted line by line from the lower left, [N]."""
+    """The cell of each point, counted line by line from the lower left; −1 outside, [N]."""
     parts = []
+    outside = np.zeros(len(points), dtype=np.bool_)
     for place, ((low, high), size) in enumerate(zip(ranges, SIZE, strict=True)):
         share = (points[:, place] - low) * (size / (high - low))
-        parts.append(share.astype(np.intp).clip(0, size - 1))
-    found: NDArray[np.intp] = parts[1] * SIZE[0] + parts[0]
+        outside |= (share < 0) | (share > size)
+        parts.append(share.clip(0, size - 1).astype(np.intp))
+    found = parts[1] * SIZE[0] + parts[0]
+    found[outside] = -1
     return found
 
 

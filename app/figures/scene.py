@@ -18,7 +18,7 @@ from app.figures.rows import Rows
 from app.figures.theme import accent, category, ink, ramp
 from app.words import number, shortened
 
-__all__ = ["ELLIPSE_SD", "HEIGHT", "Scene", "scene_data"]
+__all__ = ["ELLIPSE_SD", "HEIGHT", "Ranges", "Scene", "scene_data"]
 
 FloatArray = NDArray[np.float64]
 Ranges = tuple[tuple[float, float], tuple[float, float]]
@@ -43,7 +43,8 @@ class Scene:
         alt: what it shows, for a screen reader.
         turn: a scene of another turn begins anew: whole, nothing hidden, the cursor at ``start``.
         grid: the heatmap behind.
-        density: a picture of how many rows lie where, as a data address.
+        density: a picture of how many rows lie where, as a data address, and the ranges that it
+            fills.
         inducing: inducing inputs per path on the two axes, each [M, 2].
         outlines: corners of the regions that were drawn.
         marked: the place that is marked.
@@ -62,7 +63,7 @@ class Scene:
     alt: str
     turn: str = ""
     grid: Grid | None = None
-    density: str | None = None
+    density: tuple[str, Ranges] | None = None
     inducing: Mapping[str, FloatArray] = field(default_factory=dict)
     outlines: Sequence[Sequence[tuple[float, float]]] = ()
     marked: tuple[float, float] | None = None
@@ -108,7 +109,9 @@ def scene_data(scene: Scene, *, dark: bool) -> dict[str, Any]:
         "marked": None if scene.marked is None else list(scene.marked),
         "path": None if scene.path is None else _curve(scene.path),
         "heat": None if grid is None else _heat(grid, dark),
-        "density": scene.density,
+        "density": None
+        if scene.density is None
+        else {"picture": scene.density[0], "ranges": scene.density[1]},
         "at": None if scene.start is None else list(scene.start),
         "ink": {**vars(ink(dark)), "accent": accent(dark)},
         "legend": _legend(scene, grid, dark) if scene.legend else [],

@@ -1,5 +1,5 @@
 // What the map is drawn with: numbers from the server, scales, ticks, markers. See app/canvas.py.
-const MARGIN = { left: 46, right: 10, top: 10, bottom: 40 };
+const MARGIN = { left: 30, right: 10, top: 10, bottom: 40 }; // on the left, besides the numbers
 const BARE = { left: 6, right: 6, top: 6, bottom: 6 };
 const SURE = 0.95, FAINT = 0.18; // opacity of rows, and of those outside a selection
 const GROWN = 15; // diameter of the marked row, in pixels
@@ -194,10 +194,16 @@ function ticks([low, high]) {
   const rough = (high - low) / 7, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
   const found = [];
-  for (let v = Math.ceil(low / step) * step; v <= high + 1e-9 * step; v += step) {
-    found.push(Number(v.toPrecision(12)));
+  for (let i = Math.ceil(low / step - 1e-9); i <= high / step + 1e-9; i++) {
+    found.push(Number((i * step).toPrecision(12)));
   }
   return found;
+}
+
+// How much room the numbers of the upright axis take.
+function widest(ink, range) {
+  ink.font = "12px Inter, sans-serif";
+  return Math.ceil(Math.max(...ticks(range).map((v) => ink.measureText(written(v)).width)));
 }
 
 const middle = ([low, high]) => (low + high) / 2;

@@ -1,5 +1,6 @@
 // A map of rows that is looked at, clicked and drawn on: see app/canvas.py for what goes in and out.
 const SEND_EVERY_MS = 80; // a cursor that follows the mouse: the server needs about as long
+const LOOK_AFTER_MS = 200; // of stillness after a zoom
 const STEP = 1 / 60; // of the map's width, for an arrow key
 const NEAR = 9; // pixels from a row that still mean the row
 const MOVED = 4; // pixels that make a click a drag
@@ -33,6 +34,7 @@ export default function (component) {
   }
   map.follow = (at) => setStateValue("at", at);
   map.pick = (what) => setTriggerValue("pick", what);
+  map.look = (where) => setStateValue("view", where);
   map.show(data);
   return () => {
     map.close();
@@ -59,14 +61,15 @@ function create(parent) {
   const hidden = new Set();
   let scene = null, width = 0, view = null, at = null, held = false, mode = "point", drag = null;
   let near = null, density = null, behind = null, sent = 0, timer = 0, frame = 0, moved = false;
+  let room = 24;
 
   // ---- where things are ----------------------------------------------------------------------
 
   function plot() {
-    const margin = scene.titles ? MARGIN : BARE;
+    const margin = scene.titles ? MARGIN : BARE, left = margin.left + (scene.titles ? room : 0);
     return {
-      x: margin.left, y: margin.top,
-      w: width - margin.left - margin.right, h: scene.height - margin.top - margin.bottom,
+      x: left, y: margin.top,
+      w: width - left - margin.right, h: scene.height - margin.top - margin.bottom,
     };
   }
   const scale = () => {
@@ -123,11 +126,13 @@ function create(parent) {
 
   function draw() {
     if (!scene || !width) return;
-    const [ink, ratio] = pen(base), { box, across, up } = scale();
-    const over = (picture, inset) => {
-      const [x, y] = [across(scene.x[0]), up(scene.y[1])];
+    const [ink, ratio] = pen(base);
+    if (scene.titles) room = widest(ink, view.y);
+    const { box, across, up } = scale();
+    const over = (picture, inset, [[x0, x1], [y0, y1]]) => {
+      const [x, y] = [across(x0), up(y1)];
       const [w, h] = [picture.width - 2 * inset, picture.height - 2 * inset];
-      ink.drawImage(picture, inset, inset, w, h, x, y, across(scene.x[1]) - x, up(scene.y[0]) - y);
+      ink.drawImage(picture, inset, inset, w, h, x, y, across(x1) - x, up(y0) - y);
     };
     ink.fillStyle = scene.ink.panel;
     ink.fillRect(box.x, box.y, box.w, box.h);
@@ -135,8 +140,8 @@ function create(parent) {
     ink.beginPath();
     ink.rect(box.x, box.y, box.w, box.h);
     ink.clip();
-    if (behind) over(behind, 0.5);
-    if (density) over(density, 0);
+    if (behind) over(behind, 0.5, [scene.x, scene.y]);
+    if (density) over(density, 0, scene.density.ranges);
     drawEllipses(ink, scene, across, up, hidden);
     drawRows(ink, scene, across, up, hidden, ratio, box);
     for (const path of scene.inducing) {
@@ -203,8 +208,14 @@ function create(parent) {
     ink.stroke();
   }
 
+  // Where somebody looks more closely, the server draws what lies there.
   const soon = () => {
     if (!frame) frame = requestAnimationFrame(() => { frame = 0; draw(); });
+    if (!scene.density) return;
+    window.clearTimeout(timer);
+    timer = window.setTimeout(() => {
+      map.look(moved ? { x: view.x, y: view.y, turn: scene.turn } : null);
+    }, LOOK_AFTER_MS);
   };
 
   // ---- what is said --------------------------------------------------------------------------
@@ -471,11 +482,15 @@ function create(parent) {
     for (const [name, value] of Object.entries(scene.ink)) root.style.setProperty(`--${name}`, value);
     if (other) [at, held] = [scene.at, false];
     if (width && (other || !moved)) [view, moved] = [whole(), false];
+    if (other && scene.density && String(scene.density.ranges) !== String([scene.x, scene.y])) {
+      const [x, y] = scene.density.ranges; // it was zoomed into before it was drawn anew
+      [view, moved] = [{ x: [...x], y: [...y] }, true];
+    }
     density = null;
     if (scene.density) {
       const picture = new Image(), mine = scene;
       picture.onload = () => { if (scene === mine) { density = picture; draw(); } };
-      picture.src = scene.density;
+      picture.src = scene.density.picture;
     }
     tip.hidden = true;
     drawLegend();
@@ -493,6 +508,7 @@ function create(parent) {
   const map = {
     follow: () => {},
     pick: () => {},
+    look: () => {},
     digest: "",
     show(data) {
       if (data.digest === map.digest) return;

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app import canvas, figures
+from app import canvas, chart, figures, state
 from app.colouring import MISSING, OTHER, Categories, Numbers, part_of
 from app.exploring import Grid
 from app.figures import density
@@ -186,6 +186,31 @@ def test_rows_outside_a_selection_are_faint() -> None:
     assert right == pytest.approx(0.2 * left, rel=0.02)
     none = picture(points, None, selected=np.zeros(10, dtype=bool))
     assert none[..., 3].max() == pytest.approx(0.2 * left, rel=0.02)
+
+
+def test_a_closer_look_draws_what_lies_there() -> None:
+    points = np.array([[0.0, 0.0], [0.4, 0.4], [2.0, 2.0]])
+    whole = figures.density_picture(points[:2], None, ((-0.5, 0.5), (-0.5, 0.5)), dark=False)
+    near = figures.density_picture(points, None, ((-0.5, 0.5), (-0.5, 0.5)), dark=False)
+    assert near == whole
+    shown = drawn(scene(density=(near, ((-0.5, 0.5), (-0.5, 0.5)))))
+    assert shown.data["density"] == {"picture": near, "ranges": [[-0.5, 0.5], [-0.5, 0.5]]}
+
+
+def test_of_very_many_rows_those_in_sight_are_picked(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = np.random.default_rng(0).uniform(-1, 1, size=(40_000, 2))
+    far = chart.picked(points, ((-1, 1), (-1, 1)))
+    assert len(far) == chart.PICKED
+    close = chart.picked(points, ((0, 0.2), (0, 0.2)))
+    inside = ((points >= 0) & (points <= 0.2)).all(axis=1)
+    assert close.tolist() == np.flatnonzero(inside).tolist()
+    assert len(chart.picked(points[:20_000], ((0, 0.2), (0, 0.2)))) == 20_000
+    said = {"view": {"x": [0, 1], "y": [2.0, 3], "turn": "now"}}
+    monkeypatch.setattr(state, "value", lambda key: said)
+    assert canvas.closer("key", "now") == ((0.0, 1.0), (2.0, 3.0))
+    assert canvas.closer("key", "before") is None
+    monkeypatch.setattr(state, "value", lambda key: None)
+    assert canvas.closer("key", "now") is None
 
 
 def test_rows_are_picked_once_and_by_the_seed() -> None:
