@@ -123,7 +123,8 @@ def closer(key: str, turn: str) -> Ranges | None:
 
 
 def _take(key: str, turn: str, take: Callable[[Picked], None]) -> None:
-    found = picked(state.value(key).pick, turn)
+    said = state.value(key)
+    found = None if said is None else picked(said.get("pick"), turn)
     if found is not None:
         take(found)
 
