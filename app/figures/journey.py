@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.axes import extent
-from app.colouring import Categories, Colouring
+from app.colouring import Colouring, part_of
 from app.figures import palette
 from app.figures.latent_map import evenly
 from app.figures.theme import accent, ink
@@ -52,7 +51,8 @@ def journey(
     start, end, behind = found.start[drawn], found.end[drawn], found.end[others]
     x, y = extent(np.concatenate([start, end, behind]))
     names = [shortened(name, 40) for name in ends]
-    looks, codes = _colours(look, found.place[np.concatenate([drawn, others])], dark)
+    place = found.place[np.concatenate([drawn, others])]
+    looks, codes = palette.of_rows(part_of(look, place), len(place), dark=dark)
     return {
         "x": list(x),
         "y": list(y),
@@ -62,14 +62,14 @@ def journey(
         "others": {
             "x": _short(behind[:, 0]),
             "y": _short(behind[:, 1]),
-            "c": codes[len(drawn) :],
+            "c": codes[len(drawn) :].tolist(),
         },
         "trails": {
             "x0": _short(start[:, 0]),
             "y0": _short(start[:, 1]),
             "x1": _short(end[:, 0]),
             "y1": _short(end[:, 1]),
-            "c": codes[: len(drawn)],
+            "c": codes[: len(drawn)].tolist(),
             "name": [[shortened(line, _LINE) for line in lines] for lines in hover],
         },
         "ends": names,
@@ -78,18 +78,6 @@ def journey(
         "turn": turn,
         "ink": {**vars(ink(dark)), "accent": accent(dark)},
     }
-
-
-def _colours(
-    look: Colouring, place: NDArray[np.intp], dark: bool
-) -> tuple[list[tuple[str, str]], list[int]]:
-    """Colours, and which of them each of some rows takes; numbers on the ramp of all rows."""
-    if isinstance(look, Categories):
-        return palette.of_rows(replace(look, codes=look.codes[place]), len(place), dark=dark)
-    if look is None:
-        return palette.of_rows(None, len(place), dark=dark)
-    looks, codes = palette.of_rows(look, len(look.values), dark=dark)
-    return looks, [codes[row] for row in place]
 
 
 def _short(values: NDArray[np.float64]) -> list[float]:
