@@ -270,8 +270,9 @@ def table(rows: Sequence[tuple[str, Measured]]) -> str:
         for name, one in rows
     )
     return (
+        '<div class="comparison-box" role="region" aria-label="How well the maps do" tabindex="0">'
         '<table class="comparison"><thead><tr><th scope="col">map</th>'
-        f"{head}</tr></thead><tbody>{body}</tbody></table>"
+        f"{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.axes import extent
-from app.colouring import Colouring
+from app.colouring import Colouring, part_of
 from app.figures import palette
 from app.figures.latent_map import evenly
 from app.figures.theme import accent, ink
@@ -51,8 +51,8 @@ def journey(
     start, end, behind = found.start[drawn], found.end[drawn], found.end[others]
     x, y = extent(np.concatenate([start, end, behind]))
     names = [shortened(name, 40) for name in ends]
-    looks, codes = palette.of_rows(look, int(found.place.max()) + 1, dark=dark)
-    coded = np.array(codes)
+    place = found.place[np.concatenate([drawn, others])]
+    looks, codes = palette.of_rows(part_of(look, place), len(place), dark=dark)
     return {
         "x": list(x),
         "y": list(y),
@@ -62,14 +62,14 @@ def journey(
         "others": {
             "x": _short(behind[:, 0]),
             "y": _short(behind[:, 1]),
-            "c": coded[found.place[others]].tolist(),
+            "c": codes[len(drawn) :].tolist(),
         },
         "trails": {
             "x0": _short(start[:, 0]),
             "y0": _short(start[:, 1]),
             "x1": _short(end[:, 0]),
             "y1": _short(end[:, 1]),
-            "c": coded[found.place[drawn]].tolist(),
+            "c": codes[: len(drawn)].tolist(),
             "name": [[shortened(line, _LINE) for line in lines] for lines in hover],
         },
         "ends": names,

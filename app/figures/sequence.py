@@ -67,7 +67,11 @@ def curves_figure(
             **place,
         )
         if i + across >= len(columns):
-            figure.update_xaxes(title_text=escape(title), showticklabels=True, **place)
+            # Beside one another three titles would run into each other on a narrow page.
+            named = across < _ACROSS or place["col"] == (across + 1) // 2
+            figure.update_xaxes(
+                title_text=escape(title) if named else None, showticklabels=True, **place
+            )
     figure.update_layout(
         template=template(dark),
         height=60 + _LINE_PX * lines,

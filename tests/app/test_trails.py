@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import navigation, services
-from app.colouring import Categories
+from app.colouring import Categories, Colouring, Numbers
 from app.comparing import Side
 from app.figures.journey import journey
 from app.regions import Region
@@ -129,6 +129,20 @@ def test_the_figure_holds_the_trails_and_the_other_rows_behind() -> None:
         assert data[axis][0] < values.min()
         assert data[axis][1] > values.max()
     assert json.loads(json.dumps(data)) == data
+
+
+@pytest.mark.parametrize("look", [None, Numbers("height", np.arange(20.0))])
+def test_colours_are_those_of_all_rows(look: Colouring) -> None:
+    A = np.random.default_rng(8).normal(size=(12, 2))
+    chosen = np.arange(20) >= 18
+    found = trails(side(A, list(range(8, 20))), side(A, list(range(8, 20))), chosen)
+    assert found is not None
+    data = journey(found, look, [["a"], ["b"]], ("A", "B"), turn="t", dark=False)
+    if look is None:
+        assert set(data["trails"]["c"] + data["others"]["c"]) == {0}
+    else:
+        assert data["trails"]["c"] == [60, 63]  # of 64 steps from 0 to 19
+        assert min(data["others"]["c"]) == 27  # the row 8
 
 
 def test_names_in_the_figure_are_cut_short() -> None:

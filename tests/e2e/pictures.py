@@ -119,7 +119,7 @@ class Pictures:
         slider.focus()
         for _ in range(3):
             page.keyboard.press("PageUp")
-        self.take("compare", 1320)
+        self.take("compare", 1500)
 
     def report(self, run: str, browser: Browser) -> None:
         """The report of a run, opened from its file."""
@@ -153,7 +153,7 @@ class Pictures:
         """A path from one class to another, as images."""
         self.dashboard.open("generate", run=run)
         self.dashboard.settled()
-        self.take("generate", 1300)
+        self.take("generate", 1400)
 
     def _choose(self, label: str, option: str) -> None:
         """Choose in a list, by its label."""
