@@ -1,7 +1,7 @@
 // What the map is drawn with: numbers from the server, scales, ticks, markers. See app/canvas.py.
 const MARGIN = { left: 30, right: 10, top: 10, bottom: 40 }; // on the left, besides the numbers
 const BARE = { left: 6, right: 6, top: 6, bottom: 6 };
-const SURE = 0.95, FAINT = 0.18; // opacity of rows, and of those outside a selection
+const SURE = 0.95, FAINT = 0.25; // opacity of rows, and of those outside a selection
 const GROWN = 15; // diameter of the marked row, in pixels
 
 // Arrays come as base64 of their bytes: a third of what they are as text, and no parsing.
@@ -102,16 +102,19 @@ function drawEllipses(ink, scene, across, up, hidden) {
   const wide = across(1) - across(0), high = up(0) - up(1);
   ink.strokeStyle = scene.ink.text;
   ink.lineWidth = 0.7;
-  ink.globalAlpha = 0.3;
-  ink.beginPath();
-  for (let i = 0; i < scene.n; i++) {
-    if (Number.isNaN(scene.sx[i]) || hidden.has(scene.code[i])) continue;
-    const x = across(scene.px[i]), y = up(scene.py[i]);
-    const a = scene.ellipse * scene.sx[i] * wide, b = scene.ellipse * scene.sy[i] * high;
-    ink.moveTo(x + a, y);
-    ink.ellipse(x, y, a, b, 0, 0, 2 * Math.PI);
+  for (const [pass, opacity] of scene.selected ? [[0, 0.08], [1, 0.45]] : [[null, 0.3]]) {
+    ink.globalAlpha = opacity;
+    ink.beginPath();
+    for (let i = 0; i < scene.n; i++) {
+      if (Number.isNaN(scene.sx[i]) || hidden.has(scene.code[i])) continue;
+      if (pass !== null && scene.selected[i] !== pass) continue;
+      const x = across(scene.px[i]), y = up(scene.py[i]);
+      const a = scene.ellipse * scene.sx[i] * wide, b = scene.ellipse * scene.sy[i] * high;
+      ink.moveTo(x + a, y);
+      ink.ellipse(x, y, a, b, 0, 0, 2 * Math.PI);
+    }
+    ink.stroke();
   }
-  ink.stroke();
   ink.globalAlpha = 1;
 }
 
