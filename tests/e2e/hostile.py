@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Request
 
-__all__ = ["EVIL", "PAYLOADS", "Watch", "formulas", "frame"]
+__all__ = ["EVERYWHERE", "EVIL", "PAYLOADS", "Watch", "formulas", "frame"]
 
 #: The host that none of them may reach.
 EVIL = "evil.example"
@@ -72,6 +72,14 @@ def frame(times: int = 3) -> pd.DataFrame:
     return found
 
 
+#: The elements that a selector finds, those inside components with a tree of their own included.
+EVERYWHERE = """(selector) => {
+  const within = (root) => [...root.querySelectorAll("*")].flatMap((one) =>
+    [...(one.matches(selector) ? [one] : []), ...(one.shadowRoot ? within(one.shadowRoot) : [])]);
+  return within(document);
+}"""
+
+
 @dataclass
 class Watch:
     """What a page did that a name or a cell must never make it do.
@@ -127,7 +135,7 @@ class Watch:
 def _ways_out(page: Page) -> list[str]:
     """Addresses in the page that a click or the browser itself would follow elsewhere."""
     found: list[str] = page.evaluate(
-        """() => [...document.querySelectorAll("[href], [src], [srcset], [action]")]
+        f"""() => ({EVERYWHERE})("[href], [src], [srcset], [action]")
           .flatMap((one) => ["href", "src", "srcset", "action"]
             .map((name) => one.getAttribute(name)).filter(Boolean))"""
     )

@@ -11,14 +11,13 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.dashboard import PATIENCE_MS, Dashboard
-from tests.e2e.hostile import EVIL, PAYLOADS, Watch, formulas, frame
+from tests.e2e.hostile import EVERYWHERE, EVIL, PAYLOADS, Watch, formulas, frame
 
 pytestmark = pytest.mark.timeout(900)
 
 TITLE = f"<img src=x onerror=canary(0)>![0](http_{EVIL})"
-# The middle of each chart that is in sight or below, and what is around it.
-_CHARTS = """() => [...document.querySelectorAll(
-    '[data-testid="stMain"] canvas, [data-testid="stMain"] .js-plotly-plot, main .js-plotly-plot')]
+# Where each chart is on the page.
+_CHARTS = f"""() => ({EVERYWHERE})("canvas, .js-plotly-plot")
   .map((one) => one.getBoundingClientRect())
   .filter((box) => box.width > 60 && box.height > 60)
   .map((box) => [box.x, box.y, box.width, box.height])"""
