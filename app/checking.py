@@ -12,7 +12,7 @@ import streamlit as st
 from app import intake, services, state
 from app.opened import Opened
 from app.state import NewTable, Reading, Upload
-from app.words import count, listed, markdown, shortened, told_apart
+from app.words import count, grouped, listed, markdown, shortened, told_apart
 from lvmcore.data import Matching, Table
 from lvmcore.errors import LatentboardError
 
@@ -122,8 +122,8 @@ def _ready(opened: Opened, rows: NewRows) -> None:
     there, wanted = len(rows.matching.columns), len(rows.matching.missing)
     with text:
         st.markdown(
-            f"**{markdown(rows.dataset.name)}: {count(n, 'row')}, {there} of "
-            f"{count(there + wanted, 'column')} found**"
+            f"**{markdown(rows.dataset.name)}: {count(n, 'row')}, "
+            f"{grouped(f'{there:,}')} of {count(there + wanted, 'column')} found**"
         )
     with button:
         if st.button(
