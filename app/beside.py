@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from app import canvas, chart, comparing, figures, services, state
+from app import canvas, chart, comparing, figures, making, services, state
 from app.axes import extent
 from app.colouring import Categories, Colouring, part_of
 from app.comparing import Side
@@ -22,7 +22,6 @@ from lvmcore.runs import Job
 __all__ = ["illustration", "panels"]
 
 _EVERY_SECONDS = 1.0
-_CANCEL_SECONDS = 1.0
 
 _key = partial(state.widget, "compare")
 
@@ -188,10 +187,12 @@ def _absent(run: str, drawn: str) -> None:
             st.caption(f"Step {last.iteration} of at most {last.total}.")
         else:
             st.caption(f"Under way for {duration(job.seconds)}.")
-    cancel = partial(services.cancel, run, patience=_CANCEL_SECONDS)
+    problem = _key("cancel problem", run)
     st.button(
         "Cancel",
         key=_key("cancel", run),
-        on_click=cancel,
+        on_click=making.stop,
+        args=([run], problem),
         help="Stops this fit at its next step; what was fitted until then is kept.",
     )
+    making.refused(problem)

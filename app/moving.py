@@ -50,7 +50,7 @@ def show(
     flat = [job for job in jobs if job.id in maps and maps[job.id].axes[1] is not None]
     if len(flat) < 2:
         return
-    st.subheader("From one map to another")
+    st.header("From one map to another")
     titles = comparing.names(flat)
     told = told_apart(shortened(titles[job.id], 60) for job in flat)
     named = {job.id: name for job, name in zip(flat, told, strict=True)}

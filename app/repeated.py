@@ -107,7 +107,7 @@ def show(jobs: Sequence[Job], maps: Mapping[str, Side], whole: Dataset, look: Co
             offered[f"seeds of {shortened(group[0].name, 60)}"] = group
     if not offered:
         return
-    st.subheader("Starts and their disagreement")
+    st.header("Starts and their disagreement")
     chosen = _which(list(offered))
     group = offered[chosen]
     if len(group) > 1:

@@ -220,4 +220,4 @@ def test_runs_with_one_start_show_nothing_of_it(shared_home: Path) -> None:
     page = compare(ran(data(5)))
     assert not page.exception
     assert small(page) == []
-    assert "Starts and their disagreement" not in [one.value for one in page.subheader]
+    assert "Starts and their disagreement" not in [one.value for one in page.header]
