@@ -8,6 +8,7 @@ import argparse
 import os
 import socket
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ __all__ = ["first_free_port", "main"]
 HOST = "127.0.0.1"
 DEFAULT_PORT = 8501
 PORTS_TRIED = 100
+_IDLE_SECONDS = 3.0
 SCRIPT = Path(__file__).with_name("main.py")
 
 
@@ -101,6 +103,13 @@ def _import_first_page() -> None:
     load_sample(state.DEFAULT_SAMPLE)  # what reads a table imports more as it goes
 
 
+def _warm_up() -> None:
+    """Load what the models need, where nobody has opened a page that has begun to."""
+    from app import services
+
+    services.warm_up()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the dashboard until it is interrupted (Ctrl-C).
 
@@ -124,6 +133,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     _import_first_page()
     from streamlit.web import cli
+
+    idle = threading.Timer(_IDLE_SECONDS, _warm_up)
+    idle.daemon = True
+    idle.start()
 
     flags = [f"--server.port={port}", "--logger.hideWelcomeMessage=true"]
     if arguments.no_browser:

@@ -109,13 +109,15 @@ def fitted_dataset(run: str) -> Dataset:
 
 @st.cache_resource(show_spinner=False, max_entries=8)
 def _fitted(home: str | None, run: str) -> Dataset:
+    server.import_models_ahead()  # which takes seconds, and so does a large dataset
+    store = server.store_at(home)
+    spec = store.get(run).spec
+    whole = _stored(home, spec.dataset)
     from lvmcore.models import MODELS
     from lvmcore.runs.artifacts import rows_on_map
     from lvmcore.runs.execute import rows_to_fit
 
-    store = server.store_at(home)
-    spec = store.get(run).spec
-    rows, _ = rows_to_fit(_stored(home, spec.dataset), MODELS[spec.model])
+    rows, _ = rows_to_fit(whole, MODELS[spec.model])
     on_map = rows_on_map(store.folder(run) / "embedding.parquet")
     # A run from before its model took missing cells was fitted to the complete rows.
     return rows if on_map in (None, len(rows)) else rows.complete_rows()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -18,6 +20,7 @@ __all__ = [
     "close",
     "estimator",
     "home",
+    "import_models_ahead",
     "launcher",
     "start_once",
     "store",
@@ -100,6 +103,12 @@ def _warm_up(home: str | None) -> threading.Timer:
     timer.daemon = True
     timer.start()
     return timer
+
+
+def import_models_ahead() -> None:
+    """Begin to import the models, and torch with them, beside what the caller does next."""
+    if "lvmcore.models" not in sys.modules:
+        threading.Thread(target=import_module, args=["lvmcore.models"], daemon=True).start()
 
 
 def _load(home: str | None) -> None:

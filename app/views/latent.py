@@ -44,7 +44,8 @@ def page() -> None:
 
 def _explore(job: Job) -> None:
     try:
-        opened = Opened(job.id, services.model(job.id), services.fitted_dataset(job.id))
+        dataset = services.fitted_dataset(job.id)
+        opened = Opened(job.id, services.model(job.id), dataset)
     except LatentboardError as error:
         st.error(markdown(error))
         return

@@ -250,3 +250,15 @@ def test_retyping(table: Table) -> None:
         table.with_types({"tissue": "binary"})
     with pytest.raises(DataError, match="no column type 'colour'"):
         table.with_types({"tissue": "colour"})
+
+
+def test_the_digest_is_that_of_all_cells_however_they_lie_in_memory() -> None:
+    X = np.random.default_rng(0).normal(size=(9001, 3))
+    X[4100, 1], X[8999, 0] = np.nan, -0.0
+    other = X.copy()
+    other[8999, 0] = 0.0
+    assert Dataset.from_arrays(np.asfortranarray(other)).digest == Dataset.from_arrays(X).digest
+    for row in (0, 4095, 4096, 9000):
+        changed = X.copy()
+        changed[row, 2] += 1e-12
+        assert Dataset.from_arrays(changed).digest != Dataset.from_arrays(X).digest
