@@ -26,6 +26,8 @@ WIDTH = 1280
 MOST_BYTES = 250_000
 #: Colours of a picture whose file is too large with all of them, the most first.
 COLOURS = (256, 128, 64)
+#: How often something is typed until it has been heard.
+TRIES = 10
 #: A page is still once so many looks at it in a row are alike.
 ALIKE, EVERY_MS, PATIENCE_SECONDS = 3, 400, 30.0
 #: Steps of the fit to the digits, and where it is caught.
@@ -97,10 +99,14 @@ class Pictures:
         self.dashboard.settled()
         self.dashboard.button("Find rows").click()
         self._choose("Look in", "cultivar")
-        field = page.get_by_role("textbox", name="Text")
-        field.fill("class_2")
-        field.press("Enter")
-        self.dashboard.button("Select 48 rows").click()
+        field, found = page.get_by_role("textbox", name="Text"), "Select 48 rows"
+        for _ in range(TRIES):  # what is typed while the page is drawn anew is lost
+            field.fill("class_2")
+            field.press("Enter")
+            page.wait_for_timeout(EVERY_MS)
+            if self.dashboard.button(found).count():
+                break
+        self.dashboard.button(found).click()
         self.dashboard.says("What sets them apart")
         page.keyboard.press("Escape")
         self._choose("Row", "100")
