@@ -38,7 +38,7 @@ def show(
     look: Colouring,
     chosen: NDArray[np.bool_] | None,
 ) -> None:
-    """Draw the trails between two of the maps; nothing where there are not two.
+    """Draw the trails between two of the maps; nothing where no two lie over one another.
 
     Args:
         jobs: the runs side by side.
@@ -47,7 +47,7 @@ def show(
         look: how its rows are coloured.
         chosen: which of them are selected, [N]; None without a selection.
     """
-    flat = [job for job in jobs if job.id in maps and maps[job.id].axes[1] is not None]
+    flat = [job for job in jobs if job.id in maps and _laid_over(maps[job.id], maps)]
     if len(flat) < 2:
         return
     st.header("From one map to another")
@@ -71,6 +71,12 @@ def show(
     with right:
         _kept(found, whole, look)
     st.caption(_about(found))
+
+
+def _laid_over(side: Side, maps: Mapping[str, Side]) -> bool:
+    """Whether a map lies over the first one: of others the units are their own."""
+    first = next(iter(maps.values()))
+    return side.axes[1] is not None and (side is first or side.alignment is not None)
 
 
 def _ends(named: Mapping[str, str]) -> tuple[str, str]:

@@ -215,6 +215,13 @@ def test_two_maps_have_trails_and_one_has_none(three: tuple[str, str, str]) -> N
     assert not ways(alone)
 
 
+def test_maps_that_do_not_lie_over_one_another_have_no_trails(three: tuple[str, str, str]) -> None:
+    """Beside a first map of one dimension every map is in units of its own."""
+    page = compare(three[2], *three[:2])
+    assert not page.exception
+    assert not ways(page)
+
+
 def test_a_selection_is_followed_the_other_way_round(three: tuple[str, str, str]) -> None:
     page = compare(*three[:2])
     corners = ((-99.0, -99.0), (0.0, -99.0), (0.0, 99.0), (-99.0, 99.0))
