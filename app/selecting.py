@@ -107,8 +107,11 @@ def selected_rows(
 
 def _cut(frame: pd.DataFrame) -> pd.DataFrame:
     """The same rows, with long texts cut short."""
-    words = {str(name) for name, dtype in frame.dtypes.items() if dtype.kind == "O"}
-    return frame.assign(**{name: frame[name].map(_short) for name in words})
+    found = frame.copy()
+    for name, dtype in frame.dtypes.items():
+        if dtype.kind == "O":
+            found[name] = frame[name].map(_short)
+    return found
 
 
 def _short(cell: object) -> object:

@@ -200,6 +200,11 @@ def test_a_long_cell_is_cut_on_the_page_and_numbers_stay() -> None:
     assert len(frame["words"][0]) == 10_000
 
 
+def test_columns_of_any_name_can_be_cut() -> None:
+    frame = pd.DataFrame({"self": ["w" * 300], "kwargs": ["short"]})
+    assert selecting._cut(frame)["self"].tolist() == ["w" * 199 + "…"]
+
+
 # ---- the page --------------------------------------------------------------------------------
 
 
