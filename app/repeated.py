@@ -60,7 +60,8 @@ class _Maps:
         key: of their charts.
         names: of each.
         said: of each, as Markdown.
-        means: latent means, [N, Q] each.
+        means: latent means of those that can be drawn, [N, Q] each.
+        n: how many maps there are.
         axes: the dimensions of the first that are drawn.
         place: position of each row in the whole dataset, [N].
         disagreement: on each row, [N]; None where the maps cannot be compared.
@@ -71,6 +72,7 @@ class _Maps:
     names: Sequence[str]
     said: Sequence[str]
     means: Sequence[FloatArray]
+    n: int
     axes: Axes
     place: NDArray[np.intp]
     disagreement: FloatArray | None
@@ -94,43 +96,43 @@ def show(jobs: Sequence[Job], maps: Mapping[str, Side], whole: Dataset, look: Co
     """
     there = [job for job in jobs if job.id in maps]
     titles = comparing.names(there)
-    offered: dict[str, list[Job]] = {}
+    offered: list[tuple[str, list[Job]]] = []
     for job in there:
         if getattr(maps[job.id].opened.model, "restarts_", None) is not None:
-            offered[f"starts of {shortened(titles[job.id], 60)}"] = [job]
+            offered.append((f"starts of {shortened(titles[job.id], 60)}", [job]))
     alike: dict[str, list[Job]] = {}
     for job in there:
         rest = {name: value for name, value in job.spec.parameters.items() if name != _SEED}
         alike.setdefault(f"{job.spec.model} {sorted(rest.items())!r}", []).append(job)
     for group in alike.values():
         if len(group) > 1 and by_seed(group):
-            offered[f"seeds of {shortened(group[0].name, 60)}"] = group
+            offered.append((f"seeds of {shortened(group[0].name, 60)}", group))
     if not offered:
         return
     st.header("Starts and their disagreement")
-    chosen = _which(list(offered))
-    group = offered[chosen]
+    group = offered[_which([title for title, _ in offered])][1]
     if len(group) > 1:
         named = [
-            Named(job, f"seed {job.spec.parameters.get(_SEED)}", _bound(job.elbo)) for job in group
+            Named(job, f"seed {job.spec.parameters.get(_SEED, 0)}", _bound(job.elbo))
+            for job in group
         ]
         seeds(named, whole, look)
     else:
         _draw(_of_starts(group[0], maps[group[0].id]), whole, look, _key)
 
 
-def _which(options: list[str]) -> str:
-    """Ask of which fit, where there are several; they are told apart by what they are called."""
-    if len(options) == 1:
-        return options[0]
-    told = dict(zip(options, told_apart(options), strict=True))
+def _which(titles: list[str]) -> int:
+    """Ask of which fit, where there are several; two may be called the same."""
+    if len(titles) == 1:
+        return 0
+    told = told_apart(titles)
     left, _ = st.columns([1, 1])
-    return str(
+    return int(
         left.selectbox(
             "Show the",
-            options,
+            range(len(titles)),
             format_func=told.__getitem__,
-            key=_key("which", *options),
+            key=_key("which", *titles),
             help="Starts of one fit, or fits that differ by their seed alone.",
         )
     )
@@ -152,7 +154,7 @@ def seeds(
         key: makes the keys of the widgets from their parts.
     """
     there: list[tuple[Named, Any]] = []
-    for one in runs:
+    for one in runs[:MOST_MAPS]:  # the server keeps few models at a time
         try:
             there.append((one, services.model(one.job.id)))
         except LatentboardError as error:
@@ -166,18 +168,31 @@ def seeds(
         st.error(markdown(error))
         return
     order = {name: i for i, name in enumerate(whole.row_ids.tolist())}
-    ids_of_runs = [one.job.id for one, _ in there]
+    drawn = [one.job.id for one, _ in there]
+    compared = [*drawn, *(one.job.id for one in runs[MOST_MAPS:])]
     found = _Maps(
-        key=f"seeds {' '.join(ids_of_runs)}",
+        key=f"seeds {' '.join(drawn)}",
         names=[one.name for one, _ in there],
         said=[one.said for one, _ in there],
         means=[model.embedding_.mean for _, model in there],
+        n=len(compared),
         axes=leading_dimensions(model.relevance_),
         place=np.array([order[name] for name in ids], dtype=np.intp),
-        disagreement=services.apart(ids_of_runs) if len(there) > 1 else None,
+        disagreement=_apart(compared),
         what="fits",
     )
     _draw(found, whole, look, key)
+
+
+def _apart(runs: Sequence[str]) -> FloatArray | None:
+    """How far the maps of runs disagree on each row; None where that cannot be told."""
+    if len(runs) < 2:
+        return None
+    try:
+        return services.apart(runs)
+    except LatentboardError as error:
+        st.error(markdown(error))
+        return None
 
 
 def _of_starts(job: Job, side: Side) -> _Maps:
@@ -190,6 +205,7 @@ def _of_starts(job: Job, side: Side) -> _Maps:
         names=[f"start {starts.starts[r]}{', kept' if r == starts.kept else ''}" for r in order],
         said=[_bound(float(starts.bounds[r])) for r in order],
         means=[starts.means[r] for r in order],
+        n=len(order),
         axes=side.axes,
         place=side.place,
         disagreement=None if stored is None else stored["disagreement"].to_numpy(np.float64),
@@ -205,7 +221,7 @@ def _draw(found: _Maps, whole: Dataset, look: Colouring, key: Callable[..., str]
     """What is known of the disagreement, and the small maps."""
     shown, colours = look, None
     if found.disagreement is not None and np.isfinite(found.disagreement).any():
-        st.markdown(_figure(found.disagreement, found.what, len(found.means)))
+        st.markdown(_figure(found.disagreement, found.what, found.n))
         left, right = st.columns([1, 2], vertical_alignment="bottom")
         colours = left.segmented_control(
             "Colour of the small maps",
@@ -222,7 +238,10 @@ def _draw(found: _Maps, whole: Dataset, look: Colouring, key: Callable[..., str]
             with right:
                 st.html(figures.legend(shown, dark=state.dark()))
     else:
-        st.caption("How far they agree cannot be told: all rows of one map lie in one place.")
+        st.caption(
+            "How far they agree is not known. It takes two maps or more, none with all rows in one "
+            "place, and of starts it is measured after the fit."
+        )
     points = laid_over(found.means[:MOST_MAPS], found.axes)
     maps = [
         Small(
@@ -256,8 +275,9 @@ def _about(found: _Maps) -> str:
         "distance between its places on two maps; a radius is that of the rows from the middle of "
         "the map. 0 is the same place on all, 1.41 nothing in common."
     )
-    if len(found.means) > MOST_MAPS:
-        said += f" {MOST_MAPS} of {count(len(found.means), 'map')} are drawn."
+    drawn = min(len(found.means), MOST_MAPS)
+    if drawn < found.n:
+        said += f" {drawn} of {count(found.n, 'map')} are drawn."
     known = 0 if found.disagreement is None else int(np.isfinite(found.disagreement).sum())
     if 0 < known < len(found.place):
         said += f" Compared were {count(known, 'row')}, evenly spaced: {MOST_ROWS} at most."

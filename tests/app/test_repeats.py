@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import ortho_group
 from streamlit.testing.v1 import AppTest
 
-from app import repeats, services
+from app import repeated, repeats, services
 from app.repeated import by_seed
 from app.words import number
 from lvmcore.data import Dataset
@@ -214,6 +214,41 @@ def test_two_groups_can_be_chosen_between(shared_home: Path) -> None:
     asked.select_index(2).run()
     assert not page.exception
     assert "Disagreement of these 2 fits" in texts(page)
+
+
+def test_groups_of_one_name_are_all_offered(shared_home: Path) -> None:
+    names = []
+    for n_inducing in (6, 7):
+        names += [ran(data(6), n_inducing=n_inducing, random_state=seed) for seed in (1, 2)]
+    page = compare(*names)
+    assert not page.exception
+    asked = box(page, "Show the")
+    assert asked.options == ["seeds of GP", "seeds of GP (2)"]
+    drawn = []
+    for place in range(2):
+        box(page, "Show the").select_index(place).run()
+        assert not page.exception
+        drawn.append(small(page)[0])
+    assert not np.allclose(*drawn)
+
+
+def test_of_many_seeds_only_the_maps_that_are_drawn_are_loaded(
+    open_page: OpenPage, swept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [job.id for job in services.sweeps_with(swept)[swept]]
+    services.apart(runs)  # once for all
+    loaded: list[str] = []
+    load = services.model
+    monkeypatch.setattr(repeated, "MOST_MAPS", 2)
+    monkeypatch.setattr(services, "model", lambda run: (loaded.append(run), load(run))[1])
+    page = open_page("compare")
+    page.query_params["sweep"] = swept
+    page.run()
+    assert not page.exception
+    assert len(small(page)) == 2
+    assert len(set(loaded) & set(runs)) == 2
+    assert "Disagreement of these 3 fits" in texts(page)
+    assert "2 of 3 maps are drawn" in texts(page)
 
 
 def test_runs_with_one_start_show_nothing_of_it(shared_home: Path) -> None:
