@@ -121,6 +121,15 @@ def _look_around(
     opened: Opened, axes: Axes, look: Colouring, unsure: bool, drawn: lines.Drawn
 ) -> None:
     """The map with its cursor, and the row that is there: drawn anew as the cursor moves."""
+    try:
+        _map_and_row(opened, axes, look, unsure, drawn)
+    except LatentboardError as error:  # the run went, and what draws the page does not hear of it
+        absent.cut_short(error)
+
+
+def _map_and_row(
+    opened: Opened, axes: Axes, look: Colouring, unsure: bool, drawn: lines.Drawn
+) -> None:
     left, right = st.columns([1.75, 1], gap="large")
     with left:
         grid = services.heatmap(opened.run, Ask("sd", axes, _zero(opened))) if unsure else None

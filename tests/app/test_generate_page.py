@@ -15,6 +15,7 @@ from app.opened import Opened
 from app.regions import Region
 from app.services import generated
 from lvmcore.data import Dataset
+from lvmcore.errors import DataError
 from tests.app.conftest import OpenPage, ways
 from tests.app.test_latent_page import box, charts, texts
 from tests.app.test_new_rows_page import numbers
@@ -246,6 +247,20 @@ def test_the_row_at_the_middle_is_decoded_before_the_cursor_has_moved(
     latent[axes] = np.median(model.embedding_.mean[:, axes], axis=0)
     values = page.dataframe[0].value
     np.testing.assert_allclose(values["reconstruction"], model.decode([latent]).mean[0])
+
+
+def test_a_run_that_goes_while_the_cursor_moves_is_said_in_a_sentence(
+    open_page: OpenPage, run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What follows the cursor is drawn by itself, and what goes wrong there is heard there."""
+
+    def gone(*_: object) -> None:
+        raise DataError("There is no such run.")
+
+    monkeypatch.setattr(services, "reconstruction", gone)
+    page = open_page("generate", run=run)
+    assert not page.exception
+    assert [one.value for one in page.error] == [r"There is no such run\."]
 
 
 def test_a_kept_place_is_an_end(open_page: OpenPage, run: str) -> None:
