@@ -126,29 +126,31 @@ def _map(
             turn=turn,
             density=density,
             outlines=side.outlines(drawn[1]) if drawn is not None and drawn[0] == run else (),
-            marked=_marked(side),
+            marked=_marked(side, whole),
             equal=side.axes[1] is not None,
+            places=False,
             legend=False,
             height=height,
         ),
         key=key,
         dark=dark,
-        take=partial(_take, side),
+        take=partial(_take, side, whole.digest),
     )
     st.caption(_about(side, shown, chosen))
 
 
-def _take(side: Side, what: canvas.Picked) -> None:
+def _take(side: Side, dataset: str, what: canvas.Picked) -> None:
     """A box or a lasso selects rows, a click on a row marks it, on all maps."""
     if isinstance(what, canvas.Outline):
         state.set_compared_region(side.opened.run, side.own(Region(side.axes, (what.corners,))))
     else:
-        state.set_compared_row(what.number if isinstance(what, canvas.Row) else None)
+        state.set_compared_row(dataset, what.number if isinstance(what, canvas.Row) else None)
 
 
-def _marked(side: Side) -> tuple[float, float] | None:
+def _marked(side: Side, whole: Dataset) -> tuple[float, float] | None:
     """Where the row that is looked at lies on this map, if it is there."""
-    found = np.flatnonzero(side.place == state.compared_row())
+    row = state.compared_row(whole.digest)
+    found = np.flatnonzero(side.place == (-1 if row is None else row))
     if not len(found):
         return None
     x, y = side.points[found[0]].tolist()

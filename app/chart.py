@@ -249,8 +249,10 @@ def _caption(
     if choices.ask is not None and choices.ask.kind == "magnification":
         said.append(_magnified(opened, choices.ask))
     if choices.ellipses:
-        several = min(len(rows.points), MOST_ELLIPSES)
-        what = "each row" if several == len(rows.points) else f"{several} rows, evenly spaced"
+        several = len(figures.evenly(len(rows.points), MOST_ELLIPSES))
+        what = f"{count(several, 'row')}, evenly spaced"
+        if several == len(rows.points):
+            what = "each row"
         said.append(f"Ellipses: posterior of {what}, {ELLIPSE_SD:g} sd.")
     if opened.model.capabilities.labels != "none":
         said.append(

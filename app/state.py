@@ -494,14 +494,15 @@ def set_compared_region(run: str, region: Region | None) -> None:
     st.session_state[_COMPARED_REGION] = None if region is None else (run, region)
 
 
-def compared_row() -> int | None:
-    """The row that is looked at on all compared maps, by its position in the whole dataset."""
-    return cast("int | None", _get(_COMPARED_ROW))
+def compared_row(dataset: str) -> int | None:
+    """The row that is looked at on all maps of a dataset, by its position in all of that."""
+    memory: dict[str, int | None] = _get(_COMPARED_ROW) or {}
+    return memory.get(dataset)
 
 
-def set_compared_row(row: int | None) -> None:
-    """Look at a row on all compared maps; None looks at none."""
-    st.session_state[_COMPARED_ROW] = row
+def set_compared_row(dataset: str, row: int | None) -> None:
+    """Look at a row of the dataset with this digest on all its maps; None looks at none."""
+    st.session_state[_COMPARED_ROW] = {dataset: row}
 
 
 # ---- the tour --------------------------------------------------------------------------------

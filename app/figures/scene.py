@@ -53,6 +53,7 @@ class Scene:
         follow: whether a cursor follows the mouse; else rows and places are clicked and encircled.
         start: where such a cursor is put; None shows none.
         equal: whether both axes have the same unit.
+        places: whether a place without a row can be chosen.
         legend: whether the colours are explained below the map.
         height: in pixels.
     """
@@ -72,6 +73,7 @@ class Scene:
     follow: bool = False
     start: tuple[float, float] | None = None
     equal: bool = False
+    places: bool = True
     legend: bool = True
     height: int = HEIGHT
 
@@ -94,6 +96,7 @@ def scene_data(scene: Scene, *, dark: bool) -> dict[str, Any]:
         "turn": scene.turn,
         "height": scene.height,
         "equal": scene.equal,
+        "places": scene.places,
         "follow": scene.follow,
         "radius": _diameter(len(scene.rows.points)) / 2,
         "ellipse": ELLIPSE_SD,
@@ -214,7 +217,7 @@ def _colours(look: Colouring, dark: bool) -> dict[str, Any]:
         if look.ends is not None:
             low, high = map(number, look.ends)
             line |= {"low": low, "high": high, "ramp": list(palette.numbers(8))}
-        if np.isnan(look.values).any():
+        if not np.isfinite(look.values).all():
             line["entries"] = [_entry("(missing)", grey, "circle-open", palette.LEVELS)]
         return line
     assert isinstance(look, Categories)

@@ -141,7 +141,7 @@ function create(parent) {
     ink.rect(box.x, box.y, box.w, box.h);
     ink.clip();
     if (behind) over(behind, 0.5, [scene.x, scene.y]);
-    if (density) over(density, 0, scene.density.ranges);
+    if (density && !hidden.size) over(density, 0, scene.density.ranges); // it holds hidden rows too
     drawEllipses(ink, scene, across, up, hidden);
     drawRows(ink, scene, across, up, hidden, ratio, box);
     for (const path of scene.inducing) {
@@ -275,7 +275,8 @@ function create(parent) {
 
   function choose(x, y) {
     const row = rowAt(x, y), [a, b] = scale().place(x, y), turn = scene.turn;
-    scene.marked = row === null ? [a, b] : [scene.px[row], scene.py[row]];
+    if (row !== null) scene.marked = [scene.px[row], scene.py[row]];
+    else scene.marked = scene.places ? [a, b] : null;
     drawTop();
     map.pick(row === null ? { kind: "place", x: a, y: b, turn } : { kind: "row", row: scene.number[row], turn });
   }
@@ -314,7 +315,7 @@ function create(parent) {
       link.href = URL.createObjectURL(blob);
       link.download = "map.png";
       link.click();
-      URL.revokeObjectURL(link.href);
+      window.setTimeout(() => URL.revokeObjectURL(link.href), 60000); // Safari reads it later
     });
   }
 
@@ -343,13 +344,14 @@ function create(parent) {
 
   top.addEventListener("pointerdown", (event) => {
     const spot = inside(event);
-    if (!spot || scene.follow || event.button) return;
+    if (!spot || scene.follow || event.button || !event.isPrimary) return;
     const kind = event.shiftKey ? "lasso" : mode;
     drag = { kind, from: spot, view: { x: [...view.x], y: [...view.y] }, corners: [], far: false };
     if (kind !== "point") drag.corners = [scale().place(...spot)];
     top.setPointerCapture(event.pointerId);
   });
   top.addEventListener("pointermove", (event) => {
+    if (!event.isPrimary) return; // another finger
     const spot = inside(event);
     top.style.cursor = spot ? (scene.follow || mode !== "point" ? "crosshair" : "pointer") : "default";
     if (scene.follow) {
@@ -377,7 +379,8 @@ function create(parent) {
       drawTop();
     }
   });
-  top.addEventListener("pointerup", () => {
+  top.addEventListener("pointerup", (event) => {
+    if (!event.isPrimary) return;
     const done = drag;
     drag = null;
     if (!done) return;
@@ -409,6 +412,7 @@ function create(parent) {
     zoom(event.deltaY < 0 ? 1.25 : 0.8, scale().place(...spot));
   }, { passive: false });
   top.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return; // the browser's own
     const ways = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
     const way = ways[event.key], { across, up } = scale();
     if (way) {
@@ -460,7 +464,7 @@ function create(parent) {
     element("span", made).textContent = entry.text;
     if (!toggles) return;
     made.type = "button";
-    made.title = "Show or hide these rows";
+    made.title = "Show or hide these rows. A box or a lasso takes hidden ones too.";
     made.setAttribute("aria-pressed", String(!hidden.has(entry.code)));
     made.addEventListener("click", () => {
       if (!hidden.delete(entry.code)) hidden.add(entry.code);
@@ -480,7 +484,7 @@ function create(parent) {
     stage.style.height = `${scene.height}px`;
     bar.hidden = scene.follow;
     for (const [name, value] of Object.entries(scene.ink)) root.style.setProperty(`--${name}`, value);
-    if (other) [at, held] = [scene.at, false];
+    if (other) [at, held, drag] = [scene.at, false, null];
     if (width && (other || !moved)) [view, moved] = [whole(), false];
     if (other && scene.density && String(scene.density.ranges) !== String([scene.x, scene.y])) {
       const [x, y] = scene.density.ranges; // it was zoomed into before it was drawn anew

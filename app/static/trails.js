@@ -181,6 +181,7 @@ function create(parent) {
     show(next) {
       const another = !data || next.turn !== data.turn;
       data = next;
+      at = null; // other rows may have trails now
       canvas.setAttribute("aria-label", data.alt);
       canvas.style.cssText =
         `display:block;width:100%;height:${data.height}px;box-sizing:border-box;` +
@@ -197,7 +198,6 @@ function create(parent) {
         `background:${data.ink.panel};color:${data.ink.text};font:inherit;cursor:pointer`;
       if (another) {
         stop();
-        at = null;
         slider.value = 0;
       }
       said();

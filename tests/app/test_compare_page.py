@@ -199,7 +199,7 @@ def test_a_lasso_is_kept_in_the_units_of_its_own_map(
     inside = ((side.points >= low) & (side.points <= high)).all(axis=1)
     kept: list[tuple[str, Region]] = []
     monkeypatch.setattr(state, "set_compared_region", lambda *drawn: kept.append(drawn))
-    beside._take(side, canvas.Outline(corners))
+    beside._take(side, holed.digest, canvas.Outline(corners))
     ((run, region),) = kept
     assert run == two[1]
     selected = side.selected(region, len(holed))
@@ -214,25 +214,26 @@ def test_a_lasso_is_kept_in_the_units_of_its_own_map(
 def test_a_row_is_marked_on_every_map_that_has_it(two: tuple[str, str], holed: Dataset) -> None:
     page = open_compare(*two)
     assert [shown.data["marked"] for shown in scenes(page)] == [None, None]
-    page.session_state["compare.row"] = 7
+    assert not any(shown.data["places"] for shown in scenes(page))  # no place is marked
+    page.session_state["compare.row"] = {holed.digest: 7}
     page.run()
     for side, shown in zip(
         comparing.sides([opened(run) for run in two], holed), scenes(page), strict=True
     ):
         (place,) = np.flatnonzero(side.place == 7)
         np.testing.assert_allclose(shown.data["marked"], side.points[place])
-    page.session_state["compare.row"] = 10_000  # of another dataset
+    page.session_state["compare.row"] = {"another dataset": 7}
     page.run()
     assert [shown.data["marked"] for shown in scenes(page)] == [None, None]
 
 
 def test_a_click_marks_a_row_and_selects_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "set_compared_region", lambda *drawn: pytest.fail("selected"))
-    marked: list[int | None] = []
-    monkeypatch.setattr(state, "set_compared_row", marked.append)
+    marked: list[tuple[str, int | None]] = []
+    monkeypatch.setattr(state, "set_compared_row", lambda *row: marked.append(row))
     for what in (canvas.Row(1), canvas.Ground(0.0, 0.0), canvas.Nothing()):
-        beside._take(SimpleNamespace(axes=(0, 1)), what)  # type: ignore[arg-type]
-    assert marked == [1, None, None]
+        beside._take(SimpleNamespace(axes=(0, 1)), "wine", what)  # type: ignore[arg-type]
+    assert marked == [("wine", 1), ("wine", None), ("wine", None)]
 
 
 def test_held_out_rows_are_scored_when_asked(two: tuple[str, str]) -> None:

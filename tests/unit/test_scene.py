@@ -74,6 +74,14 @@ def test_categories_keep_their_looks_and_the_legend_names_what_is_there() -> Non
         }
 
 
+def test_numbers_that_have_no_colour_are_in_the_legend() -> None:
+    values = np.arange(float(N))
+    values[2] = np.inf
+    shown = drawn(scene(rows(colouring=Numbers("n", values))))
+    assert shown.looks[2][1] == "circle-open"
+    assert shown.legend == ["n", "0.000", "11.00", "(missing)"]
+
+
 def test_some_of_the_rows_have_the_colours_that_they_have_among_all() -> None:
     look = Numbers("n", np.linspace(0.0, 10.0, N))
     some = np.array([4, 5, 6])
