@@ -15,7 +15,7 @@ from app import state
 from app.exploring import Point
 from app.opened import Opened
 
-__all__ = ["clicked", "look_at", "row_table"]
+__all__ = ["clicked", "keep_up", "look_at", "row_table"]
 
 #: Width of the names in a table of rows.
 _NAME_PX = 130
@@ -24,6 +24,20 @@ _NAME_PX = 130
 def look_at(opened: Opened, row: int) -> None:
     """Look at a row that was not clicked on the map."""
     state.set_point(opened.run, Point(tuple(opened.mean[row].tolist()), row))
+
+
+def keep_up(opened: Opened) -> None:
+    """See to it that the row that is looked at is where the map has it now.
+
+    A run that was resumed has another map, on which the place of before belongs to no row.
+    """
+    point = state.point(opened.run)
+    if point is None or point.row is None:
+        return
+    if point.row >= len(opened.mean):
+        state.set_point(opened.run, None)
+    elif point.latent != tuple(opened.mean[point.row].tolist()):
+        look_at(opened, point.row)
 
 
 def row_table(

@@ -14,6 +14,7 @@ from app import (
     chart,
     downloads,
     finding,
+    looking,
     misfits,
     navigation,
     near,
@@ -49,6 +50,7 @@ def _explore(job: Job) -> None:
     except LatentboardError as error:
         st.error(markdown(error))
         return
+    looking.keep_up(opened)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(_facts(job, opened))
         if job.still_rising:

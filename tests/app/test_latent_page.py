@@ -195,6 +195,20 @@ def test_rows_are_coloured_by_any_column(open_page: OpenPage, fitted: str) -> No
     assert codes.max() > 50
 
 
+def test_a_row_of_an_earlier_map_is_looked_at_where_it_is_now(
+    open_page: OpenPage, labelled: str
+) -> None:
+    """A run that was resumed has another map than when its row was clicked."""
+    page = open_page("latent", run=labelled)
+    mean = services.model(labelled).embedding_.mean
+    elsewhere = tuple((mean[4] + 1.0).tolist())
+    for row, expected in ((4, Point(tuple(mean[4].tolist()), 4)), (len(mean), None)):
+        page.session_state["latent.point"] = {labelled: Point(elsewhere, row)}
+        page.run()
+        assert not page.exception
+        assert page.session_state["latent.point"] == {labelled: expected}
+
+
 def test_a_row_found_by_its_name_is_marked_and_decoded(open_page: OpenPage, labelled: str) -> None:
     page = open_page("latent", run=labelled)
     box(page, "Row").set_value(4).run()
