@@ -109,6 +109,9 @@ def fitted_dataset(run: str) -> Dataset:
 
 @st.cache_resource(show_spinner=False, max_entries=8)
 def _fitted(home: str | None, run: str) -> Dataset:
+    # What reads the dataset is there before: two threads that import the same could meet halfway.
+    import lvmcore.data.storage  # noqa: F401
+
     server.import_models_ahead()  # which takes seconds, and so does a large dataset
     store = server.store_at(home)
     spec = store.get(run).spec
