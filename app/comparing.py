@@ -82,14 +82,21 @@ def sides(maps: Sequence[Opened], whole: Dataset) -> list[Side]:
         maps: runs of one dataset.
         whole: that dataset, all rows.
     """
-    order = {name: i for i, name in enumerate(whole.row_ids.tolist())}
     found: list[Side] = []
     for opened in maps:
         axes = leading_dimensions(opened.model.relevance_)
-        place = np.array([order[name] for name in opened.dataset.row_ids.tolist()], dtype=np.intp)
+        place = _among(opened.dataset.row_ids, whole.row_ids)
         side = Side(opened, axes, place, positions(opened.mean, axes), None, _dimensions(axes))
         found.append(_aligned(found[0], side) if found else side)
     return found
+
+
+def _among(names: NDArray[np.str_], everything: NDArray[np.str_]) -> NDArray[np.intp]:
+    """The position of each row in the whole dataset, [n]: by far the most often all of them."""
+    if np.array_equal(names, everything):
+        return np.arange(len(names))
+    order = {name: i for i, name in enumerate(everything.tolist())}
+    return np.array([order[name] for name in names.tolist()], dtype=np.intp)
 
 
 def _aligned(first: Side, side: Side) -> Side:

@@ -11,9 +11,10 @@ import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
-from app import state
+from app import services, state
 from app.exploring import Point
 from app.opened import Opened
+from app.regions import Region
 
 __all__ = ["clicked", "keep_up", "look_at", "row_table"]
 
@@ -27,10 +28,13 @@ def look_at(opened: Opened, row: int) -> None:
 
 
 def keep_up(opened: Opened) -> None:
-    """See to it that the row that is looked at is where the map has it now.
+    """See to it that what is looked at is where the map has it now.
 
-    A run that was resumed has another map, on which the place of before belongs to no row.
+    A run that was resumed has another map, on which the place of before belongs to no row, and what
+    was drawn encircles others.
     """
+    if state.map_changed(opened.run, services.attempt(opened.run)):
+        state.drop_selections(opened.run, lambda one: isinstance(one, Region))
     point = state.point(opened.run)
     if point is None or point.row is None:
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -32,9 +33,11 @@ __all__ = [
     "compared_region",
     "compared_row",
     "dark",
+    "drop_selections",
     "failed",
     "keep_source",
     "leave_tour",
+    "map_changed",
     "model_key",
     "new_table",
     "open_run",
@@ -92,6 +95,7 @@ _PROBLEM = "problem"
 _POINT = "latent.point"
 _SELECTION = "latent.selection"
 _BEFORE = "latent.selections_before"
+_ATTEMPT = "latent.attempt"
 _NEW_TABLE = "new_rows.table"
 _PLACING = "new_rows.placing"
 _SPOTS = "generate.spots"
@@ -387,6 +391,21 @@ def set_selection(run: str, selected: Selection | None) -> None:
     if selected != before:
         st.session_state[_BEFORE] = {run: (*_before(run), before)[-_MOST_BEFORE:]}
         st.session_state[_SELECTION] = {run: selected}
+
+
+def drop_selections(run: str, which: Callable[[Selection], bool]) -> None:
+    """Let go of selections that hold no more, those of before among them."""
+    now = selection(run)
+    kept = (one for one in _before(run) if one is None or not which(one))
+    st.session_state[_BEFORE] = {run: tuple(kept)}
+    st.session_state[_SELECTION] = {run: None if now is not None and which(now) else now}
+
+
+def map_changed(run: str, attempt: int) -> bool:
+    """Whether a run's map is another than the one that was looked at last."""
+    memory: dict[str, int] = _get(_ATTEMPT) or {}
+    st.session_state[_ATTEMPT] = {run: attempt}
+    return memory.get(run, attempt) != attempt
 
 
 def can_undo_selection(run: str) -> bool:

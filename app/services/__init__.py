@@ -49,6 +49,7 @@ from app.services.generated import (
 )
 from app.services.maps import (
     agreement,
+    attempt,
     classes,
     embedding_csv,
     embedding_parquet,
@@ -116,6 +117,7 @@ __all__ = [
     "add_method",
     "agreement",
     "apart",
+    "attempt",
     "cancel",
     "cards",
     "cell_range",

@@ -62,7 +62,7 @@ def model(run: str) -> LatentVariableModel:
     return _model(server.home(), run, attempt(run))
 
 
-@st.cache_resource(show_spinner="Loading the model", max_entries=8)
+@st.cache_resource(show_spinner="Loading the model", max_entries=16)
 def _model(home: str | None, run: str, attempt: int) -> LatentVariableModel:
     del attempt  # the cache's key: a run that was resumed ends with another model
     return server.store_at(home).load_model(run)

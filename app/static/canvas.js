@@ -79,7 +79,8 @@ function stamps(panel, ratio) {
 }
 
 function drawRows(ink, scene, across, up, hidden, ratio, box) {
-  const stamp = stamps(scene.ink.panel, ratio), { px, py, code, selected } = scene;
+  if (scene.stampsFor !== ratio) [scene.stamp, scene.stampsFor] = [stamps(scene.ink.panel, ratio), ratio];
+  const { stamp, px, py, code, selected } = scene;
   const passes = selected ? [0, 1] : [null];
   for (const pass of passes) {
     ink.globalAlpha = pass === 0 ? FAINT : SURE;

@@ -23,6 +23,8 @@ const TOOLS = [
   ["whole", "The whole map"],
   ["picture", "Save the picture"],
 ];
+const KEYS_OF_CURSOR = "The arrow keys move the cursor, with Shift in larger steps.";
+const KEYS = `${KEYS_OF_CURSOR} Enter looks at what is there. Plus and minus zoom, 0 shows all.`;
 const maps = new WeakMap();
 
 export default function (component) {
@@ -481,6 +483,7 @@ function create(parent) {
     scene = unpacked(next);
     [near, behind] = [null, scene.heat ? heatPicture(scene) : null];
     top.setAttribute("aria-label", scene.alt);
+    top.setAttribute("aria-description", scene.follow ? KEYS_OF_CURSOR : KEYS);
     stage.style.height = `${scene.height}px`;
     bar.hidden = scene.follow;
     for (const [name, value] of Object.entries(scene.ink)) root.style.setProperty(`--${name}`, value);
@@ -508,6 +511,7 @@ function create(parent) {
     draw();
   });
   sizes.observe(stage);
+  window.addEventListener("resize", draw); // the pixels may be others: another screen, a zoom
 
   const map = {
     follow: () => {},
@@ -525,6 +529,7 @@ function create(parent) {
       window.clearTimeout(timer);
       cancelAnimationFrame(frame);
       sizes.disconnect();
+      window.removeEventListener("resize", draw);
       root.remove();
     },
   };

@@ -18,8 +18,10 @@ SHAPES = ("circle", "diamond", "square", "triangle-up")
 #: Codes of rows that have no category of their own.
 MISSING, OTHER = -1, -2
 
-#: The most categories with a look of their own: eight colours in two shapes.
+#: The most categories that can all have a look of their own: eight colours in two shapes.
 MOST = 16
+#: Of more than that so many have one, the most frequent.
+KEPT = 10
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Categories:
 def categories(column: pd.Series, title: str) -> Categories:
     """Rows by category, in the order of names (numbers by size).
 
-    Where there are too many categories, the most frequent ones keep a look of their own and the
+    Where there are too many categories, the ten most frequent ones keep a look of their own and the
     rest are one group.
 
     Args:
@@ -54,7 +56,7 @@ def categories(column: pd.Series, title: str) -> Categories:
     names, counts = np.unique(texts.astype(str), return_counts=True)
     shown = list(names)
     if len(names) > MOST:
-        shown = list(names[np.argsort(-counts, kind="stable")[: MOST - 1]])
+        shown = list(names[np.argsort(-counts, kind="stable")[:KEPT]])
     shown.sort(key=_order)
     place = {str(name): code for code, name in enumerate(shown)}
     codes = np.full(len(column), MISSING, dtype=np.intp)

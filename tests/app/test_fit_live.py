@@ -10,7 +10,7 @@ import pytest
 from app import live
 from app.colouring import Categories, categories
 from lvmcore.results import FitStep, Snapshot
-from lvmcore.runs.looks import MOST
+from lvmcore.runs.looks import KEPT
 
 
 def _steps(values: np.ndarray) -> list[FitStep]:
@@ -94,11 +94,11 @@ def test_a_class_keeps_its_colour_when_a_snapshot_lacks_another() -> None:
 def test_classes_beyond_the_palette_share_grey() -> None:
     labels = _classes([f"c{i:02d}" for i in range(30)])
     series = live.map_chart(_snapshot(), labels)["series"]
-    assert len(series) == MOST
+    assert len(series) == KEPT + 1
     assert series[-1]["name"] == "other"
     assert sum(len(s["data"]) for s in series) == 30
     looks = {(s["itemStyle"]["color"], s["symbol"]) for s in series[:-1]}
-    assert len(looks) == MOST - 1
+    assert len(looks) == KEPT
 
 
 def test_without_labels_every_row_is_in_one_series() -> None:

@@ -16,7 +16,7 @@ from lvmcore import LDGD, BayesianGPLVM, ProbabilisticPCA
 from lvmcore.base import LatentVariableModel
 from lvmcore.data import Dataset, Table
 from lvmcore.errors import UnsupportedError
-from lvmcore.runs.looks import MOST
+from lvmcore.runs.looks import KEPT, MOST
 
 Fitted = tuple[LatentVariableModel, Dataset]
 
@@ -250,9 +250,11 @@ def test_classes_that_are_numbers_are_in_order_of_size() -> None:
 def test_too_many_categories_keep_the_most_frequent() -> None:
     cells = [f"c{i:02d}" for i in range(MOST + 5) for _ in range(1 + (i == MOST + 4))]
     found = categories(pd.Series(cells), "kind")
-    assert len(found.names) == MOST - 1
+    assert len(found.names) == KEPT
     assert f"c{MOST + 4:02d}" in found.names
-    assert (found.codes == OTHER).sum() == found.others == 6
+    assert (found.codes == OTHER).sum() == found.others == MOST + 5 - KEPT
+    all_of_them = categories(pd.Series(cells[:MOST]), "kind")
+    assert (len(all_of_them.names), all_of_them.others) == (MOST, 0)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from app.axes import positions
 from app.exploring import Choices, Point
 from app.opened import Opened
 from app.regions import Region
+from app.selections import Found
 from app.words import number
 from lvmcore.data import Dataset, Table
 from tests.app.conftest import PATIENCE_SECONDS, OpenPage, Wait
@@ -207,6 +208,22 @@ def test_a_row_of_an_earlier_map_is_looked_at_where_it_is_now(
         page.run()
         assert not page.exception
         assert page.session_state["latent.point"] == {labelled: expected}
+
+
+def test_what_was_drawn_on_an_earlier_map_is_let_go_of(open_page: OpenPage, labelled: str) -> None:
+    """A run was resumed: what was drawn encircles other rows, what was found is found again."""
+    page = open_page("latent", run=labelled)
+    drawn = Region((0, 1), (((0.0, 0.0), (1.0, 0.0), (1.0, 1.0)),))
+    found = Found(None, "contains", "1")
+    page.session_state["latent.selection"] = {labelled: drawn}
+    page.session_state["latent.selections_before"] = {labelled: (None, found, drawn)}
+    page.run()
+    assert page.session_state["latent.selection"] == {labelled: drawn}
+    page.session_state["latent.attempt"] = {labelled: services.attempt(labelled) - 1}
+    page.run()
+    assert not page.exception
+    assert page.session_state["latent.selection"] == {labelled: None}
+    assert page.session_state["latent.selections_before"] == {labelled: (None, found)}
 
 
 def test_a_row_found_by_its_name_is_marked_and_decoded(open_page: OpenPage, labelled: str) -> None:
