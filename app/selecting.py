@@ -187,16 +187,12 @@ def _apart(dataset: Dataset, chosen: NDArray[np.bool_], key: Callable[[str], str
     st.caption(_reading(ranking, len(dataset)))
     asked = key("pairs")
     shown = ranking.columns[: state.value(asked) or FIRST_PAIRS]
-    st.plotly_chart(
-        figures.pairs_figure(
+    st.html(
+        figures.pairs_html(
             services.pairs(dataset, chosen, tuple(column.name for column in shown)),
             [column.distance for column in shown],
             dark=state.dark(),
-        ),
-        theme=None,
-        key=key("pairs figure"),
-        config={"displayModeBar": False},
-        alt="How the columns that set the selection apart are spread, selected rows and others",
+        )
     )
     left = min(MOST_PAIRS, len(ranking.columns)) - len(shown)
     if left > 0:

@@ -7,7 +7,7 @@ from app.figures.density import density_picture
 from app.figures.hidden import Hidden, hidden_figure
 from app.figures.latent_map import axis_title, evenly, map_figure, sampled
 from app.figures.legend import legend
-from app.figures.pairs import pairs_figure
+from app.figures.pairs import pairs_html
 from app.figures.panels import image_figure, reconstruction_figure, relevance_figure
 from app.figures.placed import NewLayer, placed_figure
 from app.figures.rows import Rows
@@ -35,7 +35,7 @@ __all__ = [
     "legend",
     "map_figure",
     "missing_figure",
-    "pairs_figure",
+    "pairs_html",
     "placed_figure",
     "profile_figure",
     "reconstruction_figure",
