@@ -1,7 +1,7 @@
-"""Paired histograms as SVG: how columns are spread among the selected rows and the others.
+"""Paired histograms as HTML: how columns are spread among the selected rows and the others.
 
 They change with every selection, and are there at once: a plotly figure would take longer to be
-made and drawn than all that the page works out for it.
+made and drawn than all that the page works out for it. (Streamlit lets no SVG through.)
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["pairs_html"]
 
 FloatArray = NDArray[np.float64]
 
-_WIDTH, _HEIGHT = 260, 176
-_LEFT, _RIGHT, _TOP, _BOTTOM = 38, 252, 26, 146
 #: Steps of the upright axis that are whole per cents.
 _STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
 _DAY = 86_400.0
+#: Letters that a level's name has room for, over all of them.
+_LETTERS = 40
 
 
 def pairs_html(pairs: Sequence[Pair], distances: Sequence[float], *, dark: bool) -> str:
@@ -36,7 +36,8 @@ def pairs_html(pairs: Sequence[Pair], distances: Sequence[float], *, dark: bool)
         dark: whether the page is dark.
 
     Returns:
-        HTML: a legend, and one picture a column. Pointing at a bar tells its shares.
+        HTML for the classes of the page's style sheet: a legend, and one picture a column.
+        Pointing at a bar tells its shares.
     """
     looks = (("the others", ink(dark).muted), ("selected", accent(dark)))
     legend = "".join(
@@ -50,103 +51,60 @@ def pairs_html(pairs: Sequence[Pair], distances: Sequence[float], *, dark: bool)
 
 
 def _picture(pair: Pair, distance: float, dark: bool) -> str:
-    colours = ink(dark)
     most = max(float(pair.inside.max()), float(pair.outside.max()), 1e-9)
     step = next((step for step in _STEPS if step * 4 >= most), _STEPS[-1])
-    top = step * np.ceil(most / step)
+    top = step * float(np.ceil(most / step))
     title = f"{escape(shortened(pair.name, 26))} · {distance:.2f}"
-    parts = [
-        f'<text x="{(_LEFT + _RIGHT) / 2}" y="14" text-anchor="middle" fill="{colours.text}" '
-        f'font-size="12">{title}</text>'
-    ]
-    for tick in np.arange(0.0, top + step / 2, step):
-        y = _up(tick, top)
-        parts.append(
-            f'<path d="M{_LEFT} {y}H{_RIGHT}" stroke="{colours.hairline}"/>'
-            f'<text x="{_LEFT - 4}" y="{y + 3.5:.1f}" text-anchor="end" fill="{colours.muted}" '
-            f'font-size="10.5">{100 * tick:.3g}%</text>'
-        )
-    drawn = _steps(pair, top, dark) if pair.edges is not None else _bars(pair, top, dark)
-    parts += drawn
-    parts += _ticks(pair, colours.muted)
-    alt = f"{title}: shares of the selected rows and of the others"
-    return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{alt.replace(chr(34), "")}" '
-        f'font-family="Inter, sans-serif">{"".join(parts)}</svg>'
+    lines = "".join(
+        f'<div class="line" style="bottom:{100 * tick / top:.2f}%"><span>{100 * tick:.3g}%</span>'
+        "</div>"
+        for tick in np.arange(0.0, top + step / 2, step)
     )
-
-
-def _up(share: float, top: float) -> float:
-    return round(_BOTTOM - (_BOTTOM - _TOP) * share / top, 2)
-
-
-def _along(edges: FloatArray) -> FloatArray:
-    low, high = edges[0], edges[-1]
-    share = (edges - low) / (high - low if high > low else 1.0)
-    found: FloatArray = np.round(_LEFT + (_RIGHT - _LEFT) * share, 2)
-    return found
-
-
-def _steps(pair: Pair, top: float, dark: bool) -> Iterator[str]:
-    """Both histograms as filled steps, then what pointing at a bar tells."""
-    assert pair.edges is not None
-    x = _along(pair.edges)
-    for share, colour in ((pair.outside, ink(dark).muted), (pair.inside, accent(dark))):
-        path = f"M{x[0]} {_BOTTOM}" + "".join(
-            f"V{_up(one, top)}H{right}" for one, right in zip(share, x[1:], strict=True)
-        )
-        yield (
-            f'<path d="{path}V{_BOTTOM}Z" fill="{colour}" fill-opacity="0.45" stroke="{colour}" '
-            'stroke-width="1.4"/>'
-        )
-    names = [_written(edge, pair) for edge in pair.edges]
-    for i, (left, wide) in enumerate(zip(x[:-1], np.diff(x), strict=True)):
-        yield _told(pair, i, f"{names[i]} to {names[i + 1]}", left, wide)
+    bars = "".join(_bars(pair, top, dark))
+    below = "".join(f"<span>{text}</span>" for text in _below(pair))
+    kind = "levels" if pair.edges is None else "ends"
+    return (
+        f'<div class="pair"><div class="name">{title}</div><div class="plot">{lines}{bars}</div>'
+        f'<div class="{kind}">{below}</div></div>'
+    )
 
 
 def _bars(pair: Pair, top: float, dark: bool) -> Iterator[str]:
-    """A bar for the others and one for the selected rows at each level."""
-    x = _along(np.arange(len(pair.levels) + 1.0))
-    for i, (left, wide) in enumerate(zip(x[:-1], np.diff(x), strict=True)):
-        for share, at, colour in (
-            (pair.outside[i], left + 0.1 * wide, ink(dark).muted),
-            (pair.inside[i], left + 0.5 * wide, accent(dark)),
-        ):
-            y = _up(float(share), top)
+    """Bars of both kinds of rows, one over the other or, of levels, side by side."""
+    edges = np.arange(len(pair.inside) + 1.0) if pair.edges is None else pair.edges
+    wide = np.diff(edges) / (edges[-1] - edges[0] if edges[-1] > edges[0] else 1.0)
+    left = np.concatenate([[0.0], np.cumsum(wide)[:-1]])
+    beside = pair.edges is None
+    for i, (at, w) in enumerate(zip(100 * left, 100 * wide, strict=True)):
+        places = ((at + 0.1 * w, 0.4 * w), (at + 0.5 * w, 0.4 * w)) if beside else ((at, w),) * 2
+        shares = (pair.outside[i], ink(dark).muted), (pair.inside[i], accent(dark))
+        for (share, colour), (x, room) in zip(shares, places, strict=True):
             yield (
-                f'<rect x="{at:.2f}" y="{y}" width="{0.4 * wide:.2f}" height="{_BOTTOM - y:.2f}" '
-                f'fill="{colour}"/>'
+                f'<div class="bar" style="left:{x:.2f}%;width:{room:.2f}%;'
+                f"height:{100 * share / top:.2f}%;background:{colour}"
+                f'{"" if beside else ";opacity:0.55"}"></div>'
             )
-        yield _told(pair, i, escape(shortened(pair.levels[i], 60)), left, wide)
+        said = f"{pair.inside[i]:.1%} of the selected, {pair.outside[i]:.1%} of the others"
+        yield (
+            f'<div class="bar told" style="left:{at:.2f}%;width:{w:.2f}%" '
+            f'title="{_named(pair, i)}: {said}"></div>'
+        )
 
 
-def _told(pair: Pair, i: int, what: str, left: float, wide: float) -> str:
-    """An area that tells the shares of its bar when it is pointed at."""
-    said = f"{what}: {pair.inside[i]:.1%} of the selected, {pair.outside[i]:.1%} of the others"
-    return (
-        f'<rect x="{left:.2f}" y="{_TOP}" width="{wide:.2f}" height="{_BOTTOM - _TOP}" '
-        f'fill="transparent"><title>{said}</title></rect>'
-    )
-
-
-def _ticks(pair: Pair, colour: str) -> Iterator[str]:
-    """What stands below: levels, or numbers or dates at round places."""
+def _named(pair: Pair, i: int) -> str:
+    """What a bar stands for, as an attribute's text."""
     if pair.edges is None:
-        x = _along(np.arange(len(pair.levels) + 1.0))
-        room = max(3, int((x[1] - x[0]) / 6))
-        for level, left in zip(pair.levels, x[:-1], strict=True):
-            yield _below(left + (x[1] - x[0]) / 2, escape(shortened(level, room)), colour)
-        return
-    places = np.linspace(pair.edges[0], pair.edges[-1], 3)
-    for value, x, anchor in zip(places, _along(places), ("start", "middle", "end"), strict=True):
-        yield _below(x, _written(value, pair), colour, anchor)
+        return escape(shortened(pair.levels[i], 60)).replace('"', "&quot;")
+    return f"{_written(pair.edges[i], pair)} to {_written(pair.edges[i + 1], pair)}"
 
 
-def _below(x: float, text: str, colour: str, anchor: str = "middle") -> str:
-    return (
-        f'<text x="{x:.2f}" y="{_BOTTOM + 15}" text-anchor="{anchor}" fill="{colour}" '
-        f'font-size="10.5">{text}</text>'
-    )
+def _below(pair: Pair) -> list[str]:
+    """What stands below: the levels, or the ends and the middle of the axis."""
+    if pair.edges is None:
+        room = max(3, _LETTERS // len(pair.levels))
+        return [escape(shortened(level, room)) for level in pair.levels]
+    middle = (pair.edges[0] + pair.edges[-1]) / 2
+    return [_written(value, pair) for value in (pair.edges[0], middle, pair.edges[-1])]
 
 
 def _written(value: float, pair: Pair) -> str:
