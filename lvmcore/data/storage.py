@@ -102,14 +102,17 @@ def _assemble(meta: dict[str, Any], table: Any) -> Dataset:
     if "held_out" in table.column_names:
         held_out = table.column("held_out").to_numpy()
         table = table.drop_columns(["held_out"])
-    everything = table.to_pandas()
     features = [_FEATURE + name for name in meta["feature_names"]]
+    X = np.empty((table.num_rows, len(features)), order="F")
+    for d, name in enumerate(features):
+        X[:, d] = table.column(name).to_numpy()
+    everything = table.drop_columns(features).to_pandas()
     of_frame = [name for name in everything.columns if name.startswith(_FRAME)]
     shape = meta["image_shape"]
     log1p = np.zeros(len(features), dtype=bool)
     log1p[meta.get("log1p", [])] = True  # files of earlier versions have none
     return Dataset(
-        X=everything[features].to_numpy(dtype=np.float64),
+        X=X,
         feature_names=tuple(meta["feature_names"]),
         row_ids=np.array(everything["row_id"].tolist(), dtype=np.str_),
         rows=everything["row"].to_numpy(dtype=np.intp),
