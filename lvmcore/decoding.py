@@ -50,6 +50,11 @@ class DataDecoder:
     noise: Tensor
     groups: Tensor | None = None
 
+    def __post_init__(self) -> None:
+        """Lay the numbers out as a file would: in some processors' sums the layout shows."""
+        for name in ("Z", "basis", "weights", "shrinkage", "noise"):
+            object.__setattr__(self, name, getattr(self, name).contiguous())
+
     def predict(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of f(x) (noise not included) at points X [N, Q], each [N, D]."""
         K = self.kernel(X, self.Z)

@@ -222,6 +222,11 @@ class LabelDecoder:
     weights: Tensor
     reduction: Tensor
 
+    def __post_init__(self) -> None:
+        """Lay the numbers out as a file would: in some processors' sums the layout shows."""
+        for name in ("Z", "weights", "reduction"):
+            object.__setattr__(self, name, getattr(self, name).contiguous())
+
     def predict(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of f_c(x), each [N, C]."""
         K = self.kernel(X, self.Z)
