@@ -145,7 +145,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
         data = self._check_rows(X, reset=True)
         labels = self._check_labels(y, len(data))
         self.notes_ = ()
-        self._standardiser = Standardiser.fit(data, self._column_names())
+        self._measure(Standardiser.fit(data, self._column_names()))
         if self._standardiser.constant.any():
             self._note(self._standardiser.describe_constant())
         if labels:
@@ -209,9 +209,9 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
 
     @property
     def standardiser_(self) -> Standardiser:
-        """Means and sds of the columns that the fit was standardised by, in the data's units."""
+        """Means and sds of the columns of the fit, in the data's units."""
         check_is_fitted(self)
-        return self._standardiser
+        return self._measured
 
     def decode(self, latent: ArrayLike) -> Predictive:
         """Predict the columns at points of the latent space.
@@ -399,10 +399,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
             raise ConfigError(
                 "label and rows cannot both be given: they are two places to draw from."
             )
-        predicted = self.decode(latent)
-        return predicted.mean + np.sqrt(predicted.variance) * rng.standard_normal(
-            predicted.mean.shape
-        )
+        return self._sample_rows(latent, rng)
 
     @available_if(_has_density)  # type: ignore[untyped-decorator]
     def score_samples(self, X: ArrayLike) -> FloatArray:
@@ -438,7 +435,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
         given = {name: np.asarray(value) for name, value in settings.items() if is_array(value)}
         arrays = {
             **arrays,
-            **self._standardiser.arrays(),
+            **self._measured.arrays(),
             **persistence.history_arrays(self.history_),
             "embedding.mean": self.embedding_.mean,
             "embedding.variance": self.embedding_.variance,
@@ -478,7 +475,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
             stored = meta["classes"]
             columns = stored if isinstance(stored, list) else [stored]
             self._know(tuple(ClassLabels.from_json(column) for column in columns))
-        self._standardiser = Standardiser.from_arrays(arrays, self._column_names())
+        self._measure(Standardiser.from_arrays(arrays, self._column_names()))
         self.embedding_ = Posterior(arrays["embedding.mean"], arrays["embedding.variance"])
         self.relevance_ = self._by_path(persistence.with_prefix(arrays, "relevance."))
         self.inducing_inputs_ = self._by_path(persistence.with_prefix(arrays, "inducing."))
@@ -535,6 +532,12 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
         Each row is placed by those of its cells that are not NaN.
         """
         raise NotImplementedError
+
+    def _sample_rows(self, latent: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Rows in the data's units at latent points [n, Q]: normal ones by default, [n, D]."""
+        predicted = self.decode(latent)
+        noise = rng.standard_normal(predicted.mean.shape)
+        return np.asarray(predicted.mean + np.sqrt(predicted.variance) * noise)
 
     def _sample_latent(self, n: int, label: Any, rng: np.random.Generator) -> FloatArray:
         """Latent points to decode into a sample, [n, Q]: by default from the prior N(0, I)."""

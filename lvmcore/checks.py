@@ -88,6 +88,9 @@ class CheckedEstimator(BaseEstimator):
     classes_: Any  # the classes, [C]; a list of them, one a label column, where there are several
 
     _labels: tuple[ClassLabels, ...]
+    # What the columns measure, and what brings them to the model's scale: the same, but for a model
+    # of counts.
+    _measured: Standardiser
     _standardiser: Standardiser
 
     # ---- checks --------------------------------------------------------------------------------
@@ -125,6 +128,7 @@ class CheckedEstimator(BaseEstimator):
         except ValueError as error:
             raise DataError(str(error)) from error
         self._check_cells(data)
+        self._check_values(np.asarray(data))
         return np.asarray(data)
 
     def _check_map(self, X: np.memmap[Any, Any], *, reset: bool, fewest: int) -> NDArray[Any]:
@@ -149,6 +153,18 @@ class CheckedEstimator(BaseEstimator):
                 f"column {self._column_names()[found.column]}. {type(self).__name__} needs every "
                 "cell: leave such rows or columns out, or fill them first."
             )
+
+    def _check_values(self, data: NDArray[Any]) -> None:
+        """Refuse values [N, D] that the model has no use for, such as fractions for counts."""
+
+    def _in_units(self) -> bool:
+        """Whether the model takes the columns in their own units: counts, and what is 0 or 1."""
+        return False
+
+    def _measure(self, measured: Standardiser) -> None:
+        """Take over what the columns of the fit measure."""
+        self._measured = measured
+        self._standardiser = measured.unscaled() if self._in_units() else measured
 
     def _table(self, data: NDArray[Any], *, stays: bool) -> TableRows:
         """Rows as a fit takes them: held in memory, or read on demand if they may stay on disk."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -70,6 +70,14 @@ class Standardiser:
                 "column whose values differ."
             )
         return cls(sums.first + shift, np.where(constant, 1.0, sd), constant, tuple(names))
+
+    def unscaled(self) -> Self:
+        """One that leaves the columns in their units, and sets the same ones aside."""
+        return replace(
+            self,
+            mean=np.where(self.constant, self.mean, 0.0),
+            scale=np.ones_like(self.scale),
+        )
 
     def transform(self, data: FloatArray) -> FloatArray:
         """Standardised columns that vary, [N, D'], of ``data`` [N, D]."""

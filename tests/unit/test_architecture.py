@@ -16,6 +16,7 @@ BRICKS = frozenset(
         "bilinear",
         "blocks",
         "cells",
+        "counts",
         "decoding",
         "features",
         "geometry",
