@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lvmcore.models.ldgd import LDGD
     from lvmcore.models.neighbours import TSNE, UMAP, Isomap
     from lvmcore.models.pca import PCA, ProbabilisticPCA
+    from lvmcore.models.srflvm import SRFLVM
     from lvmcore.models.vae import VAE, SupervisedVAE
     from lvmcore.results import FitStep, LabelPredictive, Posterior, Predictive, Snapshot
 
@@ -33,6 +34,7 @@ __all__ = [
     "LDGD",
     "MODELS",
     "PCA",
+    "SRFLVM",
     "TSNE",
     "UMAP",
     "VAE",

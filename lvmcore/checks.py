@@ -88,8 +88,7 @@ class CheckedEstimator(BaseEstimator):
     classes_: Any  # the classes, [C]; a list of them, one a label column, where there are several
 
     _labels: tuple[ClassLabels, ...]
-    # What the columns measure, and what brings them to the model's scale: the same, but for a model
-    # of counts.
+    # What the columns measure, and what brings them to the model's scale: by default the same.
     _measured: Standardiser
     _standardiser: Standardiser
 
@@ -157,14 +156,13 @@ class CheckedEstimator(BaseEstimator):
     def _check_values(self, data: NDArray[Any]) -> None:
         """Refuse values [N, D] that the model has no use for, such as fractions for counts."""
 
-    def _in_units(self) -> bool:
-        """Whether the model takes the columns in their own units: counts, and what is 0 or 1."""
-        return False
+    def _scaling(self, measured: Standardiser) -> Standardiser:
+        """What brings the columns to the model's scale: by default mean 0 and sd 1 for each."""
+        return measured
 
     def _measure(self, measured: Standardiser) -> None:
         """Take over what the columns of the fit measure."""
-        self._measured = measured
-        self._standardiser = measured.unscaled() if self._in_units() else measured
+        self._measured, self._standardiser = measured, self._scaling(measured)
 
     def _table(self, data: NDArray[Any], *, stays: bool) -> TableRows:
         """Rows as a fit takes them: held in memory, or read on demand if they may stay on disk."""

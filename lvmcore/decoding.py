@@ -119,14 +119,39 @@ class DataDecoder:
                 moments[block] = pair_weights(W[:, :, None] * W[:, None, :] - spread)
         return moments
 
-    def moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance of f(x) for x ~ N(mean, diag variance), closed form, each [N, D].
+    def moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """``decode`` for x ~ N(mean, diag variance), closed form, each [N, D].
 
         E f_d = psi1 w_d and E f_d² = k + tr[psi2 S_d], so a row's own uncertainty is in it.
         """
         first = psi1(self.kernel, mean, variance, self.Z) @ self.weights
         second = psi2_products(self.kernel, mean, variance, self.Z, self._second_moments)
-        return first, (self.kernel.variance + second - first.square()).clamp_min(0)
+        spread = (self.kernel.variance + second - first.square()).clamp_min(0)
+        noise = self.noise.expand_as(first)
+        return first, spread + noise, noise
+
+    @property
+    def gap_numbers(self) -> int:
+        """See ``inference.RowDecoder``."""
+        return len(self.Z) ** 2
+
+    def reconstruct(self, X: Tensor) -> Tensor:
+        """Means of the columns at points X [N, Q], [N, D]."""
+        return self.predict(X)[0]
+
+    def comparable(self, Y: Tensor) -> Tensor:
+        """Standardised rows as they are."""
+        return Y
+
+    def decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean, variance with noise and noise variance of y at points X [N, Q], each [N, D]."""
+        mean, variance = self.predict(X)
+        noise = self.noise.expand_as(mean)
+        return mean, variance + noise, noise
+
+    def whole(self, Y: Tensor) -> WholeRows:
+        """Complete rows Y [B, D] as functions of their places."""
+        return WholeRows(self, Y)
 
     def observe(self, Y: Tensor) -> ObservedRows:
         """What the observed cells of rows Y [B, D], NaN where missing, say of their places."""
@@ -198,6 +223,18 @@ class DataDecoder:
             noise=get("noise"),
             groups=groups,
         )
+
+
+@dataclass(frozen=True)
+class WholeRows:
+    """Complete rows, as a function of where they lie on the map."""
+
+    decoder: DataDecoder
+    Y: Tensor
+
+    def expected_log_density(self, rows: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """See ``DataDecoder.expected_log_density``, of some of the rows."""
+        return self.decoder.expected_log_density(self.Y[rows], mean, variance)
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import norm, qmc
 from sklearn.cluster import kmeans_plusplus
 from torch import Tensor
 
@@ -18,9 +18,10 @@ from lvmcore.base import LatentVariableModel, Problem
 from lvmcore.cells import ObservedCells
 from lvmcore.checks import to_numpy
 from lvmcore.decoding import DataDecoder
+from lvmcore.draws import standard_draws
 from lvmcore.errors import NumericalError
 from lvmcore.inference import infer_rows
-from lvmcore.intervals import Settled, fill_rows, held_out, interval_scale
+from lvmcore.intervals import FillingDecoder, Settled, fill_rows, held_out, interval_scale
 from lvmcore.layers import DataPath, LatentRows
 from lvmcore.parameters import Advised
 from lvmcore.relevance import leading_dimensions, shares
@@ -33,6 +34,7 @@ __all__ = [
     "LONG_TABLE",
     "DataTerm",
     "GPLatentVariableModel",
+    "SparseGPModel",
     "advised_components",
     "advised_inducing",
     "advised_noise",
@@ -41,7 +43,6 @@ __all__ = [
     "long_table_steps",
     "snapshot_of",
     "spread_points",
-    "standard_draws",
     "thinned",
 ]
 
@@ -61,30 +62,30 @@ DENSITY_DRAWS = (128, 64, 64)
 CELLS_AT_A_TIME = 1 << 23
 
 
-class GPLatentVariableModel(LatentVariableModel):
-    """Base of the models whose data path is a set of sparse Gaussian processes."""
+class PathDecoder(FillingDecoder, Protocol):
+    """A fitted data path: what is left of it once the fit is over."""
 
-    n_inducing: int
-    noise: str
+    def decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean, variance with noise and noise variance of y at points X [N, Q], each [N, D]."""
+
+    def doubt(self, X: Tensor) -> Tensor:
+        """The share of the prior's variance that is left at points X [N, Q], [N]."""
+
+    def log_density(self, Y: Tensor, X: Tensor) -> Tensor:
+        """log p(y_n | x_sn) of the cells that are not NaN, at points X [S, N, Q], [S, N]."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All of it, for a file."""
+
+
+class GPLatentVariableModel(LatentVariableModel):
+    """Base of the models whose data path is a set of Gaussian processes."""
+
     learning_rate: float
     max_iter: int
 
-    _decoder: DataDecoder
+    _decoder: PathDecoder
     _interval_scale: Tensor | None = None
-
-    def _inducing_count(self, n_rows: int) -> int:
-        """M, at most one inducing input a row."""
-        if self.n_inducing > n_rows:
-            self._note(
-                f"n_inducing reduced from {self.n_inducing} to {n_rows}: the table has "
-                f"{n_rows} rows."
-            )
-        return min(self.n_inducing, n_rows)
-
-    @property
-    def noise_variance_(self) -> NDArray[np.float64]:
-        """σ_d² of the columns that vary, standardised units, [D]."""
-        return to_numpy(self._decoder.noise)
 
     @property
     def interval_scale_(self) -> NDArray[np.float64]:
@@ -93,12 +94,8 @@ class GPLatentVariableModel(LatentVariableModel):
         1 where the fit had no cell to fill.
         """
         if self._interval_scale is None:
-            return np.ones(len(self._decoder.noise))
+            return np.ones(int((~self._standardiser.constant).sum()))
         return to_numpy(self._interval_scale)
-
-    def _start_noise(self, problem: Problem) -> Tensor:
-        columns = problem.table.n_columns if self.noise == "column" else 1
-        return problem.table.like.new_full((columns,), START_NOISE)
 
     def _keep_rows(self, rows: LatentRows) -> None:
         self.embedding_ = Posterior(to_numpy(rows.mean), to_numpy(rows.variance))
@@ -112,12 +109,7 @@ class GPLatentVariableModel(LatentVariableModel):
 
     def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         with torch.no_grad():
-            mean, variance = self._decoder.predict(X)
-            noise = self._decoder.noise.expand_as(mean)
-            return mean, variance + noise, noise
-
-    def _metric(self, X: Tensor) -> Tensor:
-        return self._decoder.metric(X)
+            return self._decoder.decode(X)
 
     def _doubt(self, X: Tensor) -> Tensor:
         return self._decoder.doubt(X)
@@ -125,10 +117,10 @@ class GPLatentVariableModel(LatentVariableModel):
     def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Moments of y = f(x) + ε, the sd widened by ``interval_scale_``."""
         with torch.no_grad():
-            mean, variance = fill_rows(self._decoder, Y, *self._fitted_rows())
+            mean, variance, noise = fill_rows(self._decoder, Y, *self._fitted_rows())
             if self._interval_scale is not None:
                 variance = variance * self._interval_scale.square()
-            return mean, variance, self._decoder.noise.expand_as(mean)
+            return mean, variance, noise
 
     def _calibrate(
         self, problem: Problem, outcome: Outcome, measure: Callable[[torch.Generator], Tensor]
@@ -197,11 +189,48 @@ class GPLatentVariableModel(LatentVariableModel):
         del facts
         self._restore_data(arrays, self._to_tensor(np.zeros(1)))
 
+    @abstractmethod
+    def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> PathDecoder:
+        """The data path of a file, in the dtype and on the device of ``like``."""
+
     def _restore_data(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> None:
         """Take over the data path, in the dtype and on the device of ``like``."""
-        self._decoder = DataDecoder.from_arrays(arrays, like)
+        self._decoder = self._read_decoder(arrays, like)
         scale = arrays.get("intervals.scale")
         self._interval_scale = None if scale is None else torch.as_tensor(scale.copy()).to(like)
+
+
+class SparseGPModel(GPLatentVariableModel):
+    """Base of the models whose data path has inducing inputs."""
+
+    n_inducing: int
+    noise: str
+
+    _decoder: DataDecoder
+
+    def _inducing_count(self, n_rows: int) -> int:
+        """M, at most one inducing input a row."""
+        if self.n_inducing > n_rows:
+            self._note(
+                f"n_inducing reduced from {self.n_inducing} to {n_rows}: the table has "
+                f"{n_rows} rows."
+            )
+        return min(self.n_inducing, n_rows)
+
+    @property
+    def noise_variance_(self) -> NDArray[np.float64]:
+        """σ_d² of the columns that vary, standardised units, [D]."""
+        return to_numpy(self._decoder.noise)
+
+    def _start_noise(self, problem: Problem) -> Tensor:
+        columns = problem.table.n_columns if self.noise == "column" else 1
+        return problem.table.like.new_full((columns,), START_NOISE)
+
+    def _metric(self, X: Tensor) -> Tensor:
+        return self._decoder.metric(X)
+
+    def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> DataDecoder:
+        return DataDecoder.from_arrays(arrays, like)
 
 
 def log_marginal(
@@ -317,12 +346,6 @@ def spread_points(X: Tensor, count: int, generator: torch.Generator) -> Tensor:
     seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
     chosen, _ = kmeans_plusplus(to_numpy(X), count, random_state=seed)
     return torch.as_tensor(chosen).to(X)
-
-
-def standard_draws(n: int, Q: int, like: Tensor) -> Tensor:
-    """Fixed quasi-random (scrambled Sobol) draws from N(0, I), [n, Q]; the same at every call."""
-    uniform = qmc.Sobol(Q, seed=0).random(n)
-    return torch.as_tensor(norm.ppf(uniform.clip(1e-12, 1 - 1e-12))).to(like)
 
 
 def thinned(n_rows: int) -> NDArray[np.intp]:

@@ -10,19 +10,55 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from lvmcore.decoding import DataDecoder
 from lvmcore.variational import kl_standard_normal
 
-__all__ = ["infer_modes", "infer_rows", "minimise_rows", "polish_rows", "refine_rows"]
+__all__ = [
+    "Placed",
+    "RowDecoder",
+    "infer_modes",
+    "infer_rows",
+    "minimise_rows",
+    "polish_rows",
+    "refine_rows",
+]
 
 #: (values [n, P], positions [n]) → values [n].
 Objective = Callable[[Tensor, Tensor], Tensor]
 #: (positions [n], means [n, Q], variances [n, Q]) → E log p(row | x), [n].
 Fit = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+class Placed(Protocol):
+    """Rows as a function of where they lie."""
+
+    def expected_log_density(self, rows: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """E log p(observed cells | x) of ``rows`` for x ~ N(mean, diag variance), [n]."""
+
+
+class RowDecoder(Protocol):
+    """A fitted data path, as far as it places rows."""
+
+    @property
+    def gap_numbers(self) -> int:
+        """How many numbers a row with missing cells takes; bounds memory."""
+
+    def reconstruct(self, X: Tensor) -> Tensor:
+        """Rows at points X [N, Q], on the scale of ``comparable``, [N, D]."""
+
+    def comparable(self, Y: Tensor) -> Tensor:
+        """Rows [B, D] on a scale on which distances mean something; NaN stays."""
+
+    def whole(self, Y: Tensor) -> Placed:
+        """Complete rows Y [B, D] as functions of their places."""
+
+    def observe(self, Y: Tensor) -> Placed:
+        """The same of rows with missing cells, NaN."""
+
 
 # log variances of q(x*) stay in this range.
 LOG_VARIANCE = (-18.0, 3.0)
@@ -35,7 +71,7 @@ SAME_OPTIMUM = 1.0
 
 
 def infer_rows(
-    decoder: DataDecoder,
+    decoder: RowDecoder,
     Y: Tensor,
     mean: Tensor,
     variance: Tensor,
@@ -59,25 +95,25 @@ def infer_rows(
     Returns:
         Means and variances, [B, Q] each.
     """
-    fitted = _Fitted(mean, variance, decoder.predict(mean)[0], min(starts, len(mean)), max_iter)
+    fitted = _Fitted(mean, variance, decoder.reconstruct(mean), min(starts, len(mean)), max_iter)
     gaps = torch.isnan(Y)
     complete = ~gaps.any(1)
     x = Y.new_zeros(len(Y), 2 * mean.shape[1])  # mean 0 and log variance 0: the prior
     if bool(complete.any()):
         whole = Y[complete]
-        x[complete] = fitted.place(
-            lambda rows, *q: decoder.expected_log_density(whole[rows], *q), fitted.nearest(whole)
-        )
+        nearest = fitted.nearest(decoder.comparable(whole))
+        x[complete] = fitted.place(decoder.whole(whole).expected_log_density, nearest)
     some = torch.nonzero(~complete & ~gaps.all(1))[:, 0]
     for block in torch.split(some, _rows_with_gaps(decoder)):
         observed = decoder.observe(Y[block])
-        x[block] = fitted.place(observed.expected_log_density, fitted.nearest(Y[block]))
+        nearest = fitted.nearest(decoder.comparable(Y[block]))
+        x[block] = fitted.place(observed.expected_log_density, nearest)
     Q = mean.shape[1]
     return x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE).exp()
 
 
 def infer_modes(
-    decoder: DataDecoder,
+    decoder: RowDecoder,
     Y: Tensor,
     mean: Tensor,
     variance: Tensor,
@@ -101,20 +137,21 @@ def infer_modes(
         Means and variances, [B, k, Q] each, and weights, [B, k]: 0 where an optimum was reached
         before.
     """
-    fitted = _Fitted(mean, variance, decoder.predict(mean)[0], min(starts, len(mean)), max_iter)
+    fitted = _Fitted(mean, variance, decoder.reconstruct(mean), min(starts, len(mean)), max_iter)
     Q, k = mean.shape[1], fitted.starts
     x, weights = Y.new_zeros(len(Y), k, 2 * Q), Y.new_zeros(len(Y), k)
     weights[:, 0] = 1  # a row without any cell has the prior
     some = torch.nonzero(~torch.isnan(Y).all(1))[:, 0]
     for block in torch.split(some, _rows_with_gaps(decoder)) if len(some) else ():
-        observed, nearest = decoder.observe(Y[block]), fitted.nearest(Y[block])
+        observed = decoder.observe(Y[block])
+        nearest = fitted.nearest(decoder.comparable(Y[block]))
         x[block], weights[block] = fitted.modes(observed.expected_log_density, nearest)
     return x[:, :, :Q], x[:, :, Q:].clamp(*LOG_VARIANCE).exp(), weights
 
 
-def _rows_with_gaps(decoder: DataDecoder) -> int:
+def _rows_with_gaps(decoder: RowDecoder) -> int:
     """How many rows with missing cells are placed at a time."""
-    return max(1, MASKED_CELLS // decoder.Z.shape[0] ** 2)
+    return max(1, MASKED_CELLS // decoder.gap_numbers)
 
 
 def _distances(Y: Tensor, reconstruction: Tensor) -> Tensor:
@@ -208,7 +245,7 @@ class _Fitted:
 
 
 def refine_rows(
-    decoder: DataDecoder, Y: Tensor, mean: Tensor, variance: Tensor, *, max_iter: int
+    decoder: RowDecoder, Y: Tensor, mean: Tensor, variance: Tensor, *, max_iter: int
 ) -> tuple[Tensor, Tensor]:
     """Improve q(x*) of rows on a first answer, such as a network's; no row loses by it.
 
@@ -235,7 +272,7 @@ def refine_rows(
             x[rows], _ = minimise_rows(objective, x[rows], max_iter=max_iter)
 
     whole = torch.nonzero(~gaps)[:, 0]
-    improve(whole, lambda rows, *q: decoder.expected_log_density(target[whole[rows]], *q))
+    improve(whole, decoder.whole(target[whole]).expected_log_density)
     for block in torch.split(torch.nonzero(gaps)[:, 0], _rows_with_gaps(decoder)):
         improve(block, decoder.observe(target[block]).expected_log_density)
     return x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE).exp()

@@ -9,13 +9,12 @@ what is left, and how far off the hidden cells are filled shows how wide the int
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor
 
-from lvmcore.decoding import DataDecoder
-from lvmcore.inference import infer_modes
+from lvmcore.inference import RowDecoder, infer_modes
 from lvmcore.layers import LatentRows
 
 __all__ = ["HELD_ROWS", "Settled", "fill_rows", "held_out", "interval_scale"]
@@ -31,10 +30,17 @@ POOLED_CELLS = 50
 NORMAL_CELLS = 20
 
 
+class FillingDecoder(RowDecoder, Protocol):
+    """A fitted data path, as far as it fills cells."""
+
+    def moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean, variance with noise and noise variance of y for x ~ N(mean, diag variance)."""
+
+
 def fill_rows(
-    decoder: DataDecoder, Y: Tensor, mean: Tensor, variance: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Mean and variance of y = f(x) + ε under all places that the cells of a row leave open.
+    decoder: FillingDecoder, Y: Tensor, mean: Tensor, variance: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Moments of y under all places that the cells of a row leave open.
 
     Args:
         decoder: the fitted data path.
@@ -43,15 +49,17 @@ def fill_rows(
         variance: their variances, [N, Q].
 
     Returns:
-        Mean and variance (noise included) of every cell, [B, D] each.
+        Mean, variance (noise included) and noise variance of every cell, [B, D] each.
     """
     means, variances, weights = infer_modes(decoder, Y, mean, variance)
-    first = second = torch.zeros_like(Y)
+    first = second = noise = torch.zeros_like(Y)
     for k in range(weights.shape[1]):
-        centre, spread = decoder.moments(means[:, k], variances[:, k])
-        first = first + weights[:, k : k + 1] * centre
-        second = second + weights[:, k : k + 1] * (spread + centre.square())
-    return first, (second - first.square()).clamp_min(0) + decoder.noise
+        centre, spread, own = decoder.moments(means[:, k], variances[:, k])
+        weight = weights[:, k : k + 1]
+        first = first + weight * centre
+        second = second + weight * (spread + centre.square())
+        noise = noise + weight * own
+    return first, torch.maximum(second - first.square(), noise), noise
 
 
 @dataclass(frozen=True)
@@ -64,12 +72,12 @@ class Settled:
         variance: their variances, [N, Q].
     """
 
-    decoder: DataDecoder
+    decoder: FillingDecoder
     mean: Tensor
     variance: Tensor
 
     @classmethod
-    def of(cls, decoder: DataDecoder, rows: LatentRows) -> Self:
+    def of(cls, decoder: FillingDecoder, rows: LatentRows) -> Self:
         """A data path and the rows that it was fitted with."""
         return cls(decoder, rows.mean.detach(), rows.variance.detach())
 
@@ -100,7 +108,7 @@ def interval_scale(settled: Settled, Y: Tensor, observed: Tensor, held: Tensor) 
     if not len(rows):
         return torch.ones_like(Y[0])
     known = torch.where((observed & ~held)[rows], Y[rows], torch.nan)
-    filled, spread = fill_rows(settled.decoder, known, settled.mean, settled.variance)
+    filled, spread, _ = fill_rows(settled.decoder, known, settled.mean, settled.variance)
     row, column = torch.nonzero(held[rows], as_tuple=True)
     away = (Y[rows] - filled)[row, column].abs() / spread[row, column].sqrt()
     return _scales(away.double(), column, Y.shape[1]).to(Y)

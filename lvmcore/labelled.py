@@ -12,8 +12,9 @@ from sklearn.base import ClassifierMixin
 from torch import Tensor
 
 from lvmcore.checks import to_numpy
+from lvmcore.draws import standard_draws
 from lvmcore.errors import ConfigError, DataError
-from lvmcore.gplvm import GPLatentVariableModel, standard_draws
+from lvmcore.gplvm import SparseGPModel
 from lvmcore.labels import ClassLabels, Weighting, names_of_columns
 from lvmcore.layers import DataPath, KernelPath, LabelDecoder, LabelPath
 from lvmcore.likelihoods import Link, label_probability, label_probability_variance
@@ -26,7 +27,7 @@ __all__ = ["LabelledMap", "draw_of_class", "named_paths"]
 LABEL_CELLS_AT_A_TIME = 1 << 21
 
 
-class LabelledMap(ClassifierMixin, GPLatentVariableModel):
+class LabelledMap(ClassifierMixin, SparseGPModel):
     """What the models share that have Gaussian processes from the map to the class labels too.
 
     P(class k) of a row is E_{q(x)} E P(k | f(x)), q(x) inferred from the columns alone; for the

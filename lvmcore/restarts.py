@@ -67,8 +67,13 @@ class Restarting(GPLatentVariableModel):
     def _fit(self, problem: Problem) -> Outcome:
         self.restarts_ = None
         if self.n_restarts == 1:
-            return self._fit_start(problem, start_map(problem, self.start, self._note))
+            X = start_map(self._start_problem(problem), self.start, self._note)
+            return self._fit_start(problem, X)
         return _Course(self, problem).run()
+
+    def _start_problem(self, problem: Problem) -> Problem:
+        """The table as a start looks at it: by default as the fit does."""
+        return problem
 
     def _decide_components(self, shape: tuple[int, ...]) -> int:
         """As many dimensions as the given start has, where neither was said."""
@@ -145,7 +150,7 @@ class _Course:
         found = None if problem.checkpoint is None else problem.checkpoint.beside()
         if found is not None:
             self._restore(*found)
-        self.base: Tensor = start_map(problem, model.start, model._note)
+        self.base: Tensor = start_map(model._start_problem(problem), model.start, model._note)
 
     def run(self) -> Outcome:
         """Fit from the starts that are left, and let the model be the best."""

@@ -79,6 +79,16 @@ class Standardiser:
             scale=np.ones_like(self.scale),
         )
 
+    def shared(self) -> Self:
+        """One that centres the columns and divides all by the root mean square of their sds.
+
+        For columns of one unit, such as pixels, whose sds say how much they matter.
+        """
+        scale = self.scale.copy()
+        varying = ~self.constant
+        scale[varying] = np.sqrt(np.mean(np.square(scale[varying])))
+        return replace(self, scale=scale)
+
     def transform(self, data: FloatArray) -> FloatArray:
         """Standardised columns that vary, [N, D'], of ``data`` [N, D]."""
         keep = ~self.constant

@@ -15,6 +15,7 @@ from lvmcore.gplvm import (
     LONG_TABLE,
     START_VARIANCE,
     DataTerm,
+    SparseGPModel,
     advised_inducing,
     advised_steps,
     snapshot_of,
@@ -42,7 +43,7 @@ from lvmcore.training import Outcome, Schedule, train
 __all__ = ["BayesianGPLVM"]
 
 
-class BayesianGPLVM(Restarting):
+class BayesianGPLVM(Restarting, SparseGPModel):
     """Nonlinear map with uncertainty: x_n ~ N(0, I), y_nd = f_d(x_n) + ε, f_d ~ GP(0, RBF-ARD).
 
     Maximises the collapsed bound F(q(X)) − KL(q(X) ‖ N(0, I)), q(X) = ∏_n N(mean_n, diag var_n),

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from lvmcore.base import Capabilities, LatentVariableModel, Problem
 from lvmcore.checks import to_numpy
+from lvmcore.draws import standard_draws
 from lvmcore.gplvm import (
     START_NOISE,
     log_marginal,
     snapshot_of,
-    standard_draws,
     thinned,
 )
 from lvmcore.labelled import draw_of_class

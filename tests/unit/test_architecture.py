@@ -18,12 +18,14 @@ BRICKS = frozenset(
         "cells",
         "counts",
         "decoding",
+        "draws",
         "features",
         "geometry",
         "kernels",
         "labels",
         "layers",
         "likelihoods",
+        "logistic",
         "masked",
         "networks",
         "optim",
@@ -32,16 +34,27 @@ BRICKS = frozenset(
         "qexponential",
         "relevance",
         "rows",
+        "spectral",
         "standardise",
         "stochastic",
         "stochastic_columns",
         "stochastic_masked",
         "streamed",
         "variational",
+        "weighted",
     }
 )
 LOOPS = frozenset(
-    {"checkpoint", "disagreement", "inference", "intervals", "metrics", "persistence", "training"}
+    {
+        "checkpoint",
+        "disagreement",
+        "feature_decoding",
+        "inference",
+        "intervals",
+        "metrics",
+        "persistence",
+        "training",
+    }
 )
 # Where each module of lvmcore stands; a package stands as one.
 LAYER = dict.fromkeys(BRICKS, "bricks") | dict.fromkeys(LOOPS, "loops")
@@ -55,6 +68,7 @@ LAYER |= {
         "cli",
         "data",
         "errors",
+        "feature_fit",
         "gplvm",
         "labelled",
         "linalg",
@@ -68,7 +82,7 @@ LAYER |= {
 }
 _BELOW_BASE = frozenset({"errors", "linalg", "results", "bricks", "loops"})
 _BELOW_MODELS = _BELOW_BASE | {"parameters", "checks", "base", "starts", "gplvm", "labelled"}
-_MODELS = _BELOW_MODELS | {"restarts", "batchfit"}
+_MODELS = _BELOW_MODELS | {"restarts", "batchfit", "feature_fit"}
 _ENGINE = _MODELS | {"models", "data"}
 # What each layer may import, itself included where its modules may import one another.
 MAY_IMPORT = {
@@ -85,6 +99,7 @@ MAY_IMPORT = {
     "labelled": _BELOW_BASE | {"parameters", "checks", "base", "gplvm"},
     "restarts": _BELOW_BASE | {"parameters", "checks", "base", "starts", "gplvm"},
     "batchfit": _BELOW_MODELS,
+    "feature_fit": _BELOW_MODELS,
     "models": _MODELS,
     "data": frozenset({"errors", "data"}),
     "runs": _ENGINE | {"runs"},

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from lvmcore import BayesianGPLVM, gplvm
 from lvmcore.base import Problem
-from lvmcore.gplvm import snapshot_of, spread_points, standard_draws, thinned
+from lvmcore.draws import standard_draws
+from lvmcore.gplvm import snapshot_of, spread_points, thinned
 from lvmcore.rows import HeldRows
 from lvmcore.starts import pca_start
 

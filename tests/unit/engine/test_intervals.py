@@ -118,7 +118,7 @@ def test_filling_weighs_the_places_that_cells_leave_open() -> None:
     )
     row = torch.tensor([[1.44, torch.nan]], dtype=torch.float64)
     with torch.no_grad():
-        mean, variance = fill_rows(decoder, row, x, torch.full_like(x, 1e-4))
+        mean, variance, _ = fill_rows(decoder, row, x, torch.full_like(x, 1e-4))
     # y = x² leaves ±1.2 open: the mean is between them, and the spread is from it to either.
     assert mean[0, 1].item() == pytest.approx(0.0, abs=0.15)
     assert variance[0, 1].item() == pytest.approx(1.44, rel=0.1)

@@ -1,0 +1,56 @@
+"""Random Fourier features: a kernel as the inner product of sines and cosines of the inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+__all__ = ["Features"]
+
+
+@dataclass(frozen=True)
+class Features:
+    """φ(x) = s √(2/R) [sin(w_1ᵀx), …, cos(w_1ᵀx), …], R features of R/2 spectral points.
+
+    φ(x)ᵀφ(x') = (2s²/R) Σ_l cos(w_lᵀ(x − x')) estimates the kernel s² k(x − x') whose spectral
+    density the points w_l are drawn from (Rahimi and Recht 2007), with an error of R^−½. An offset
+    adds one more feature, the same at every x, whose weight is a column's own level.
+
+    Attributes:
+        points: w, the spectral points, [R/2, Q].
+        scale: s, [].
+        offset: the last feature; 0 for none.
+    """
+
+    points: Tensor
+    scale: Tensor
+    offset: float = 0.0
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """φ at X [..., Q], [..., R], or [..., R + 1] with an offset."""
+        angle = X @ self.points.T
+        size = self.scale / len(self.points) ** 0.5
+        found = [size * angle.sin(), size * angle.cos()]
+        if self.offset:
+            found.append(torch.full_like(angle[..., :1], self.offset))
+        return torch.cat(found, -1)
+
+    def slopes(self, X: Tensor) -> Tensor:
+        """∂φ/∂x at X [N, Q], [N, Q, R] or [N, Q, R + 1]."""
+        angle = (X @ self.points.T)[:, None, :]
+        turned = self.scale / len(self.points) ** 0.5 * self.points.T
+        found = [turned * angle.cos(), -turned * angle.sin()]
+        if self.offset:
+            found.append(torch.zeros_like(found[0][..., :1]))
+        return torch.cat(found, -1)
+
+    @property
+    def variance(self) -> Tensor:
+        """φ(x)ᵀφ(x), the same at every x: the prior's variance of a function, []."""
+        return self.scale.square() + self.offset**2
+
+    def to(self, like: Tensor) -> Features:
+        """In the dtype and on the device of a tensor, without gradients."""
+        return Features(self.points.detach().to(like), self.scale.detach().to(like), self.offset)

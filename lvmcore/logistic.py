@@ -1,0 +1,155 @@
+"""The logistic family of likelihoods, and its Pólya–gamma bound.
+
+p(y | ψ) = coefficient · exp(ψ)^a / (1 + exp ψ)^b. With ω ~ PG(b, 0) the logarithm becomes quadratic
+in ψ (Polson, Scott and Windle 2013): under q(ω) = PG(b, c), whatever c is,
+log p(y | ψ) ≥ log coefficient + κψ − ½ E ω ψ² − b log 2 − KL, κ = a − b/2,
+E ω = b tanh(c/2)/(2c), KL = b [log cosh(c/2) − (c/4) tanh(c/2)], an equality where c = |ψ|.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["Family", "LogisticFamily", "expected_precision", "log_two_cosh", "polya_gamma_rest"]
+
+Family = Literal["bernoulli", "binomial", "negative_binomial"]
+
+# Nodes of Gauss–Hermite quadrature for what has no closed form.
+NODES = 20
+# Largest logarithm of a mean count: beyond it nothing but the figure grows.
+LARGEST_LOG_MEAN = 50.0
+
+
+def expected_precision(c: Tensor) -> Tensor:
+    """E ω / b of PG(b, c): tanh(c/2)/(2c), 1/4 at 0."""
+    small = c.abs() < 1e-4
+    safe = torch.where(small, 1.0, c)
+    return torch.where(small, 0.25 - c.square() / 48, torch.tanh(0.5 * safe) / (2 * safe))
+
+
+def log_two_cosh(c: Tensor) -> Tensor:
+    """log(2 cosh(c/2)), without overflow."""
+    size = c.abs()
+    return 0.5 * size + torch.log1p(torch.exp(-size))
+
+
+def polya_gamma_rest(c: Tensor) -> Tensor:
+    """−(log 2 + KL/b) of q(ω) = PG(b, c) against PG(b, 0): what a cell's bound holds b times."""
+    return 0.25 * c * torch.tanh(0.5 * c) - log_two_cosh(c)
+
+
+@dataclass(frozen=True)
+class LogisticFamily:
+    """One likelihood of the family, with a number of its own for each column.
+
+    Attributes:
+        kind: "bernoulli" (y is 0 or 1), "binomial" (y of so many trials), or "negative_binomial"
+            (counts of mean r exp ψ and variance r exp ψ (1 + exp ψ)).
+        size: trials of the binomial, or r of the negative binomial, [D]; 1 for Bernoulli.
+    """
+
+    kind: Family
+    size: Tensor
+
+    def __post_init__(self) -> None:
+        """Refuse a name that is none of the family."""
+        assert self.kind in get_args(Family)
+
+    def total(self, Y: Tensor) -> Tensor:
+        """b of cells Y [..., D]."""
+        if self.kind == "negative_binomial":
+            return Y + self.size
+        return self.size.expand_as(Y)
+
+    def kappa(self, Y: Tensor) -> Tensor:
+        """κ = a − b/2 of cells Y [..., D]."""
+        return Y - 0.5 * self.total(Y)
+
+    def log_coefficient(self, Y: Tensor) -> Tensor:
+        """Logarithm of the coefficient of cells Y [..., D]."""
+        if self.kind == "bernoulli":
+            return torch.zeros_like(Y)
+        if self.kind == "binomial":
+            n = self.size
+            return torch.lgamma(n + 1) - torch.lgamma(Y + 1) - torch.lgamma(n - Y + 1)
+        r = self.size
+        return torch.lgamma(Y + r) - torch.lgamma(r) - torch.lgamma(Y + 1)
+
+    def log_probability(self, Y: Tensor, psi: Tensor) -> Tensor:
+        """log p(y | ψ) of cells, the shape of ψ."""
+        return self.log_coefficient(Y) + self.kappa(Y) * psi - self.total(Y) * log_two_cosh(psi)
+
+    def log_predictive(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """log E p(y | ψ), ψ ~ N(mean, variance), by quadrature; the shape of ``mean``."""
+        nodes, log_weights = _nodes(mean)
+        sd = variance.sqrt()
+        kappa, total = self.kappa(Y), self.total(Y)
+        highest: Tensor | None = None
+        for node, log_weight in zip(nodes, log_weights, strict=True):
+            psi = mean + sd * node
+            value = kappa * psi - total * log_two_cosh(psi) + log_weight
+            highest = value if highest is None else torch.logaddexp(highest, value)
+        assert highest is not None
+        return highest + self.log_coefficient(Y)
+
+    def expected_log(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """The Pólya–gamma bound on E log p(y | ψ) at its best c; the shape of ``mean``."""
+        c = (mean.square() + variance).clamp_min(1e-12).sqrt()
+        return self.log_coefficient(Y) + self.kappa(Y) * mean - self.total(Y) * log_two_cosh(c)
+
+    def moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean, variance and noise variance E Var(y | ψ) of y, for ψ ~ N(mean, variance)."""
+        if self.kind == "negative_binomial":
+            first = (mean + 0.5 * variance).clamp_max(LARGEST_LOG_MEAN).exp()
+            second = (2 * mean + 2 * variance).clamp_max(2 * LARGEST_LOG_MEAN).exp()
+            noise = self.size * (first + second)
+            spread = self.size.square() * (second - first.square()).clamp_min(0)
+            return self.size * first, noise + spread, noise
+        p, p_squared = self._probability_moments(mean, variance)
+        noise = self.size * (p - p_squared)
+        spread = self.size.square() * (p_squared - p.square()).clamp_min(0)
+        return self.size * p, noise + spread, noise
+
+    def mean_slope(self, psi: Tensor) -> Tensor:
+        """∂E(y | ψ)/∂ψ."""
+        if self.kind == "negative_binomial":
+            return self.size * psi.clamp_max(LARGEST_LOG_MEAN).exp()
+        p = psi.sigmoid()
+        return self.size * p * (1 - p)
+
+    def draw(self, psi: Tensor, rng: np.random.Generator) -> np.ndarray:
+        """y ~ p(y | ψ), the shape of ψ."""
+        size = np.broadcast_to(self.size.detach().cpu().double().numpy(), psi.shape)
+        value = psi.detach().cpu().double()
+        if self.kind == "negative_binomial":
+            p = (-value).sigmoid().clamp(1e-15, 1.0).numpy()
+            return np.asarray(rng.negative_binomial(size, p), dtype=np.float64)
+        drawn = rng.binomial(np.round(size).astype(np.int64), value.sigmoid().numpy())
+        return np.asarray(drawn, dtype=np.float64)
+
+    def to(self, like: Tensor) -> LogisticFamily:
+        """In the dtype and on the device of a tensor, without gradients."""
+        return replace(self, size=self.size.detach().to(like))
+
+    def _probability_moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """E σ(ψ) and E σ(ψ)²."""
+        nodes, log_weights = _nodes(mean)
+        sd = variance.sqrt()
+        first, second = torch.zeros_like(mean), torch.zeros_like(mean)
+        for node, log_weight in zip(nodes, log_weights, strict=True):
+            p = (mean + sd * node).sigmoid()
+            first, second = first + log_weight.exp() * p, second + log_weight.exp() * p.square()
+        return first, second
+
+
+def _nodes(like: Tensor) -> tuple[Tensor, Tensor]:
+    """Nodes of a standard normal and the logarithms of their weights, [NODES] each."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    weights = weights / math.sqrt(2 * math.pi)
+    return torch.as_tensor(nodes).to(like), torch.as_tensor(weights).log().to(like)

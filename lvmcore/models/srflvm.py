@@ -1,0 +1,374 @@
+"""Scalable random-feature latent variable model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from lvmcore import persistence
+from lvmcore.base import Capabilities, Problem
+from lvmcore.checks import to_numpy
+from lvmcore.counts import check_binary, check_counts
+from lvmcore.errors import ConfigError
+from lvmcore.feature_decoding import FeatureDecoder, GaussianFeatures, LogisticFeatures
+from lvmcore.feature_fit import ColumnTerm, FeatureFit, FullRows, GaussianTerm, LogisticTerm
+from lvmcore.gplvm import WIDE_TABLE, log_marginal
+from lvmcore.intervals import Settled
+from lvmcore.layers import LatentRows
+from lvmcore.logistic import Family
+from lvmcore.parameters import (
+    Advanced,
+    Components,
+    Device,
+    Doc,
+    Dtype,
+    LearningRate,
+    MaxIter,
+    Noise,
+    Range,
+    Restarts,
+    Seed,
+    Start,
+    is_array,
+)
+from lvmcore.restarts import Restarting
+from lvmcore.rows import HeldRows
+from lvmcore.spectral import FreeSpectrum, MixedSpectrum, Spectrum
+from lvmcore.standardise import Standardiser
+from lvmcore.training import Outcome, Schedule, train
+
+__all__ = ["SRFLVM", "SpectralDensity"]
+
+FINAL_DRAWS = 16
+# Of q(X) at the start: of a larger one the map does not unfold as far.
+START_VARIANCE = 0.01
+# Columns share a scale where none spreads so many times as much as the median one.
+MOST_SPREAD = 10.0
+
+
+@dataclass(frozen=True)
+class SpectralDensity:
+    """The spectral density of a learned kernel.
+
+    Attributes:
+        points: the spectral points of the fit, [R/2, Q].
+        weights: of the mixture's components, expected, [K].
+        means: μ of the components, [K, Q].
+        covariances: Σ of the components, [K, Q, Q].
+        shares: how much of each point is each component's, [R/2, K].
+    """
+
+    points: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    means: NDArray[np.float64]
+    covariances: NDArray[np.float64]
+    shares: NDArray[np.float64]
+
+
+class SRFLVM(Restarting):
+    """Curved map whose kernel is learned through its spectrum, for numbers and for counts.
+
+    x_n ~ N(0, I), f_d = φ(x)ᵀh_d, h_d ~ N(0, I), φ the sines and cosines of R/2 spectral points
+    w_l, which follow a Dirichlet-process mixture of Gaussians (Li et al. 2024). It maximises
+    E log p(Y | X, W) − KL(q(X) ‖ N(0, I)) − the divergences of W, z, v and α, with h integrated
+    out: in closed form for Gaussian columns, by Pólya–gamma mean field for counts and 0/1, its
+    divergence kept. ``spectral="free"`` gives every w_l a Gaussian of its own, where the paper
+    draws it from the mixture (``"mixture"``) or from one Gaussian with its moments (``"moment"``,
+    with the spread between components that the paper's eq. 26 lacks; its own divergence is missing,
+    so what it reports is no bound). A missing cell leaves the bound and nothing else.
+
+    Attributes:
+        relevance_: ``data`` holds the mean of w_lq², which is 1/ℓ_q² of an RBF kernel, [Q].
+        spectral_: the learned spectral density.
+        noise_variance_: σ_d² of the columns that vary, standardised units, [D] (Gaussian).
+        dispersion_: r of the columns that vary, [D] (negative binomial).
+        interval_scale_: factor of the standard deviation of filled cells, [D].
+        restarts_: bounds, seeds and latent means of the starts; None after a single one.
+    """
+
+    key: ClassVar[str] = "srflvm"
+    title: ClassVar[str] = "SRFLVM"
+    summary: ClassVar[str] = (
+        "A curved map that learns its own kernel from random features: for numbers, counts and 0/1."
+    )
+    paper: ClassVar[str] = "Li et al. 2024"
+    order: ClassVar[int] = 15
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        missing_cells=True, sampling=True, uncertainty=True, bound=True
+    )
+
+    likelihood: Literal["gaussian"] | Family
+    spectral: Literal["free", "mixture", "moment"]
+    spectral_: SpectralDensity
+
+    _decoder: FeatureDecoder
+
+    def __init__(
+        self,
+        *,
+        n_components: Components = None,
+        likelihood: Annotated[
+            Literal["gaussian", "bernoulli", "binomial", "negative_binomial"],
+            Doc(
+                "What the columns hold: numbers (gaussian), 0 and 1 (bernoulli), counts out of so "
+                "many trials (binomial), or counts without a limit (negative_binomial)."
+            ),
+        ] = "gaussian",
+        n_features: Annotated[
+            int,
+            Range(4, 2000),
+            Doc("Sines and cosines that make up a column: more follow finer detail.", "features"),
+        ] = 100,
+        max_iter: MaxIter = 500,
+        n_mixture: Annotated[
+            int,
+            Range(2, 100),
+            Doc("Most Gaussians in the mixture that the kernel's spectrum is.", "mixture"),
+            Advanced(),
+        ] = 10,
+        spectral: Annotated[
+            Literal["free", "mixture", "moment"],
+            Doc(
+                "Each spectral point with a Gaussian of its own (free), drawn from the mixture, or "
+                "from one Gaussian with the mixture's moments."
+            ),
+            Advanced(),
+        ] = "free",
+        spectral_noise: Annotated[
+            Literal["auto", "frozen", "fresh"],
+            Doc(
+                "Whether every step uses the same draws of the spectrum (frozen) or new ones; auto "
+                "freezes them where they come from the mixture.",
+                "draws of the spectrum",
+            ),
+            Advanced(),
+        ] = "auto",
+        covariance: Annotated[
+            Literal["diagonal", "full"],
+            Doc("Whether a row's uncertainty may be tilted against the map's axes (full)."),
+            Advanced(),
+        ] = "diagonal",
+        n_trials: Annotated[
+            int | None,
+            Range(1, 10**9),
+            Doc("Trials of the binomial; auto is each column's largest count.", "trials"),
+            Advanced(),
+        ] = None,
+        scaling: Annotated[
+            Literal["auto", "column", "shared"],
+            Doc(
+                "Each column in units of its own spread, or all by one scale, as for pixels; auto "
+                "takes one scale for many columns of much the same spread.",
+                "scale of the columns",
+            ),
+            Advanced(),
+        ] = "auto",
+        noise: Noise = "shared",
+        learning_rate: LearningRate = 0.05,
+        start: Start = "pca",
+        n_restarts: Restarts = 1,
+        device: Device = "auto",
+        dtype: Dtype = "float64",
+        random_state: Seed = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.likelihood = likelihood
+        self.n_features = n_features
+        self.max_iter = max_iter
+        self.n_mixture = n_mixture
+        self.spectral = spectral
+        self.spectral_noise = spectral_noise
+        self.covariance = covariance
+        self.n_trials = n_trials
+        self.scaling = scaling
+        self.noise = noise
+        self.learning_rate = learning_rate
+        self.start = start
+        self.n_restarts = n_restarts
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+
+    # ---- checks --------------------------------------------------------------------------------
+
+    def _scaling(self, measured: Standardiser) -> Standardiser:
+        if self.likelihood != "gaussian":
+            return measured.unscaled()
+        return measured.shared() if self._shares_a_scale(measured) else measured
+
+    def _shares_a_scale(self, measured: Standardiser) -> bool:
+        """Whether the columns are divided by one number, as they seem to be of one unit."""
+        if self.scaling != "auto":
+            return self.scaling == "shared"
+        sd = measured.scale[~measured.constant]
+        return len(sd) > WIDE_TABLE and bool(sd.max() < MOST_SPREAD * np.median(sd))
+
+    def _check_values(self, data: NDArray[Any]) -> None:
+        if self.likelihood == "gaussian":
+            return
+        check = check_binary if self.likelihood == "bernoulli" else check_counts
+        check(data, self._column_names(), f"Likelihood {self.likelihood}")
+
+    def _decide_components(self, shape: tuple[int, ...]) -> int:
+        """Two dimensions where nothing else was said."""
+        given = is_array(self.start) and np.ndim(self.start) == 2
+        if self.n_components is None and not given:
+            return min(2, super()._decide_components(shape))
+        return super()._decide_components(shape)
+
+    # ---- fitting -------------------------------------------------------------------------------
+
+    def _start_problem(self, problem: Problem) -> Problem:
+        """Counts start from log(1 + count), standardised."""
+        if self.likelihood == "gaussian":
+            return problem
+        Y, observed = problem.Y, problem.observed
+        Y = Y if self.likelihood == "bernoulli" else torch.log1p(Y)
+        known = torch.ones_like(Y) if observed is None else observed.to(Y)
+        Y = Y - (Y * known).sum(0) / known.sum(0)
+        sd = ((Y.square() * known).sum(0) / known.sum(0)).sqrt().clamp_min(1e-12)
+        return replace(problem, table=HeldRows(Y / sd * known, observed))
+
+    def _fit_start(self, problem: Problem, X: Tensor) -> Outcome:
+        rows = (FullRows if self.covariance == "full" else LatentRows)(X, START_VARIANCE)
+        spectrum = self._spectrum(problem)
+        fit = FeatureFit(rows, spectrum, self._columns(problem), problem.generator)
+        schedule = Schedule(self.max_iter, self.learning_rate, fit.columns.count)
+        outcome = train(
+            fit, schedule, problem.callback, draws=FINAL_DRAWS, checkpoint=problem.checkpoint
+        )
+        if isinstance(spectrum, MixedSpectrum) and spectrum.frozen:
+            outcome = replace(outcome, objective=fit.fresh_bound(FINAL_DRAWS))
+        self._decoder = fit.decoder()
+        self._keep_rows(rows)
+        self.relevance_ = {"data": to_numpy(fit.relevance)}
+        self.inducing_inputs_ = {}
+        self.spectral_ = _density(spectrum)
+        if self.likelihood == "gaussian":
+            self._calibrate_by_steps(problem, outcome, lambda *fewer: self._go_on(fit, *fewer))
+        return outcome
+
+    def _spectrum(self, problem: Problem) -> Spectrum:
+        L, like = self.n_features // 2, problem.table.like
+        K = min(self.n_mixture, L)
+        if self.spectral == "free":
+            return FreeSpectrum(L, problem.n_components, K, like, problem.generator)
+        return MixedSpectrum(
+            self.spectral,
+            self.spectral_noise != "fresh",
+            L,
+            problem.n_components,
+            K,
+            like,
+            problem.generator,
+        )
+
+    def _columns(self, problem: Problem) -> ColumnTerm:
+        if self.likelihood == "gaussian":
+            return GaussianTerm(problem, shared=self.noise == "shared")
+        if self.likelihood != "binomial":
+            return LogisticTerm(problem, self.likelihood)
+        most = problem.Y.amax(0)
+        if self.n_trials is None:
+            return LogisticTerm(problem, "binomial", most)
+        if self.n_trials < float(most.max()):
+            column = int(most.argmax())
+            name = np.array(self._column_names())[~self._standardiser.constant][column]
+            raise ConfigError(
+                f"n_trials={self.n_trials} cannot be used: column {name} holds a count of "
+                f"{float(most.max()):g}. Choose at least that."
+            )
+        return LogisticTerm(problem, "binomial", torch.full_like(most, float(self.n_trials)))
+
+    def _go_on(self, fit: FeatureFit, fewer: Problem, steps: int) -> Settled:
+        """The fit gone on with fewer cells, for some steps."""
+        columns = GaussianTerm(fewer, shared=self.noise == "shared")
+        columns.load_state_dict(fit.columns.state_dict())
+        spectrum = deepcopy(fit.spectrum)
+        on = FeatureFit(deepcopy(fit.rows), spectrum, columns, fewer.generator)
+        train(on, Schedule.to_settle(steps, self.learning_rate, columns.count), None)
+        return Settled.of(on.decoder(), on.rows)
+
+    # ---- what was learned ----------------------------------------------------------------------
+
+    @property
+    def noise_variance_(self) -> NDArray[np.float64]:
+        """σ_d² of the columns that vary, standardised units, [D]."""
+        if not isinstance(self._decoder, GaussianFeatures):
+            raise AttributeError("Counts have no noise variance: theirs depends on the place.")
+        return to_numpy(self._decoder.noise)
+
+    @property
+    def dispersion_(self) -> NDArray[np.float64]:
+        """r of the columns that vary, variance = mean + mean²/r, [D]."""
+        if self.likelihood != "negative_binomial" or not isinstance(
+            self._decoder, LogisticFeatures
+        ):
+            raise AttributeError("Only the negative binomial has a dispersion.")
+        return to_numpy(self._decoder.family.size)
+
+    def latent_kernel(self, distances: ArrayLike) -> NDArray[np.float64]:
+        """The learned kernel along each latent dimension, 1 at distance 0.
+
+        k(δ e_q)/k(0) = (2/R) Σ_l cos(w_lq δ).
+
+        Args:
+            distances: δ, [n].
+
+        Returns:
+            [Q, n].
+        """
+        check_is_fitted(self)
+        angle = self.spectral_.points.T[:, None, :] * np.ravel(distances)[:, None]
+        return np.asarray(np.cos(angle).mean(axis=2))
+
+    # ---- decoding ------------------------------------------------------------------------------
+
+    def _metric(self, X: Tensor) -> Tensor:
+        scale = self._decoder.weights.share.new_ones(())
+        if self._measured is not self._standardiser:
+            varying = ~self._measured.constant
+            scale = self._to_tensor((self._measured.scale / self._standardiser.scale)[varying])
+        return self._decoder.metric(X, scale.expand_as(self._decoder.weights.share))
+
+    def _log_density(self, Y: Tensor) -> Tensor:
+        mean, variance = self._posterior(Y)
+        with torch.no_grad():
+            return log_marginal(self._decoder.log_density, Y, mean, variance)
+
+    def _sample_rows(self, latent: NDArray[np.float64], rng: np.random.Generator) -> Any:
+        with torch.no_grad():
+            drawn = self._decoder.sample(self._to_tensor(latent), rng)
+        return self._standardiser.inverse(drawn)
+
+    # ---- storage -------------------------------------------------------------------------------
+
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = super()._get_state()
+        parts = ("points", "weights", "means", "covariances", "shares")
+        density = {f"spectral.{name}": getattr(self.spectral_, name) for name in parts}
+        return {**arrays, **density}, facts
+
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        super()._set_state(arrays, facts)
+        self.spectral_ = SpectralDensity(**persistence.with_prefix(arrays, "spectral."))
+
+    def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> FeatureDecoder:
+        if self.likelihood == "gaussian":
+            return GaussianFeatures.from_arrays(arrays, like)
+        return LogisticFeatures.from_arrays(arrays, like, self.likelihood)
+
+
+def _density(spectrum: Spectrum) -> SpectralDensity:
+    with torch.no_grad():
+        found, points = spectrum.mixture(), to_numpy(spectrum.points())
+    parts = (found.weights, found.means, found.covariances, found.shares)
+    return SpectralDensity(points, *map(to_numpy, parts))

@@ -1,0 +1,121 @@
+"""Linear functions of features under terms that are quadratic in them, integrated out.
+
+Where every cell has a precision of its own - cells are missing, or a Pólya–gamma variable stands
+for a count - every column has a matrix of its own. Notation: lvmcore/README.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from lvmcore.linalg import cholesky_batch
+
+__all__ = ["column_posteriors", "weighted_evidence"]
+
+# Numbers held at a time in the products of some columns: bounds memory.
+CHUNK_CELLS = 1 << 22
+_A = "The features of a column's rows"
+
+
+def weighted_evidence(Phi: Tensor, omega: Tensor, kappa: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Σ_d log ∫ exp Σ_n [κ_nd ψ_nd − ½ω_nd ψ_nd²] dN(h_d | 0, I) with ψ_nd = φ_nᵀh_d.
+
+    It is Σ_d ½ b_dᵀA_d⁻¹b_d − ½ log|A_d| with A_d = I + Φᵀdiag(ω_d)Φ and b_d = Φᵀκ_d. Under
+    N(A_d⁻¹b_d, A_d⁻¹), the distribution of h_d, ψ has the mean and variance that come with it. The
+    gradient is in closed form, made together with the value some columns at a time:
+    dΦ = Σ_d κ_d m_dᵀ − diag(ω_d)Φ(A_d⁻¹ + m_d m_dᵀ), dω = −½E ψ², dκ = E ψ.
+
+    Args:
+        Phi: features of the rows, [N, R]; the large products are in its dtype.
+        omega: ω, not below 0, [N, D].
+        kappa: κ, [N, D].
+
+    Returns:
+        The value, float64, [], and mean and variance of ψ, detached, [N, D] each.
+
+    Raises:
+        NumericalError: a matrix could not be factorised.
+    """
+    value, mean, variance = _Evidence.apply(Phi, omega, kappa)  # type: ignore[no-untyped-call]
+    return value, mean, variance
+
+
+@torch.no_grad()
+def column_posteriors(parts: list[Tensor], omega: Tensor, kappa: Tensor) -> tuple[Tensor, Tensor]:
+    """What ``weighted_evidence`` integrates over: N(m_d, F_d F_dᵀ), A_d⁻¹ = F_d F_dᵀ.
+
+    Args:
+        parts: features of the rows at several draws of their places, [N, R] each; averaged over.
+        omega: [N, D].
+        kappa: [N, D].
+
+    Returns:
+        m, [R, D], and F, [D, R, R], both float64.
+    """
+    R, D = parts[0].shape[1], omega.shape[1]
+    b = sum((Phi.T @ kappa for Phi in parts), parts[0].new_zeros(R, D)).double() / len(parts)
+    means, factors = b.new_empty(R, D), b.new_empty(D, R, R)
+    for columns in _blocks(parts[0], D):
+        some = omega[:, columns]
+        total = sum((_products(Phi, some) for Phi in parts), parts[0].new_zeros(()))
+        L = _factor(total / len(parts))
+        means[:, columns] = torch.cholesky_solve(b.T[columns][:, :, None], L)[:, :, 0].T
+        eye = torch.eye(R).to(L).expand_as(L)
+        factors[columns] = torch.linalg.solve_triangular(L, eye, upper=False).mT
+    return means, factors
+
+
+def _blocks(Phi: Tensor, n_columns: int) -> Iterator[slice]:
+    size = max(1, CHUNK_CELLS // max(Phi.numel(), Phi.shape[1] ** 2))
+    for begin in range(0, n_columns, size):
+        yield slice(begin, begin + size)
+
+
+def _products(Phi: Tensor, omega: Tensor) -> Tensor:
+    """Φᵀ diag(ω_d) Φ of some columns, [D, R, R]."""
+    return (Phi.T * omega.T[:, None, :]) @ Phi
+
+
+def _factor(products: Tensor) -> Tensor:
+    """Cholesky factors of I + them, float64."""
+    A = products.double()
+    return cholesky_batch(A + torch.eye(A.shape[-1]).to(A), _A)
+
+
+class _Evidence(torch.autograd.Function):
+    """See ``weighted_evidence``."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, Phi: Tensor, omega: Tensor, kappa: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        value = Phi.new_zeros((), dtype=torch.float64)
+        mean, variance, d_Phi = (torch.empty_like(t) for t in (omega, omega, Phi))
+        M = Phi.new_empty(Phi.shape[1], omega.shape[1])
+        d_Phi.zero_()
+        b = (Phi.T @ kappa).double().T
+        for columns in _blocks(Phi, omega.shape[1]):
+            L = _factor(_products(Phi, omega[:, columns]))
+            m = torch.cholesky_solve(b[columns][:, :, None], L)[:, :, 0]
+            value += 0.5 * (m * b[columns]).sum() - L.diagonal(dim1=1, dim2=2).log().sum()
+            M[:, columns] = m.T.to(Phi)
+            spread = Phi @ torch.cholesky_inverse(L).to(Phi)  # [d, N, R]
+            variance[:, columns] = (spread * Phi).sum(-1).T
+            d_Phi -= torch.einsum("dnr,nd->nr", spread, omega[:, columns])
+        torch.matmul(Phi, M, out=mean)
+        d_Phi += (kappa - omega * mean) @ M.T
+        ctx.save_for_backward(d_Phi, -0.5 * (variance + mean.square()), mean)
+        ctx.mark_non_differentiable(mean, variance)
+        return value, mean, variance
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
+        d_Phi, d_omega, d_kappa = ctx.saved_tensors
+        g = cotangents[0].to(d_Phi)
+        return g * d_Phi, g * d_omega, g * d_kappa
