@@ -8,7 +8,6 @@ import argparse
 import os
 import socket
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -103,13 +102,6 @@ def _import_first_page() -> None:
     load_sample(state.DEFAULT_SAMPLE)  # what reads a table imports more as it goes
 
 
-def _warm_up() -> None:
-    """Load what the models need, where nobody has opened a page that has begun to."""
-    from app import services
-
-    services.warm_up()
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the dashboard until it is interrupted (Ctrl-C).
 
@@ -134,14 +126,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     _import_first_page()
     from streamlit.web import cli
 
-    idle = threading.Timer(_IDLE_SECONDS, _warm_up)
-    idle.daemon = True
-    idle.start()
+    from app import ahead
 
     flags = [f"--server.port={port}", "--logger.hideWelcomeMessage=true"]
     if arguments.no_browser:
         flags.append("--server.headless=true")
-    cli.main(["run", str(SCRIPT), *flags], prog_name="latentboard", standalone_mode=False)
+    with ahead.reading(_IDLE_SECONDS):
+        cli.main(["run", str(SCRIPT), *flags], prog_name="latentboard", standalone_mode=False)
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import get_args
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import reporting, services, state
+from app import downloads, reporting, services, state
 from app.axes import Axes
 from app.words import markdown
 from lvmcore.errors import LatentboardError
@@ -18,7 +18,7 @@ from lvmcore.runs.picture import PictureFormat
 
 __all__ = ["menu"]
 
-_BINARY, _PARQUET = "application/octet-stream", "application/vnd.apache.parquet"
+_BINARY = "application/octet-stream"
 _CURVES = "One number a row: run, step, seconds, term of the bound, value."
 _ROWS = "Row id, label, latent means and sds."
 _PRINT = "The two dimensions chosen above, light, for a paper or a talk."
@@ -52,16 +52,15 @@ def menu(job: Job) -> None:
 
 
 def _embedding(job: Job) -> None:
-    csv, parquet = services.embedding_csv, services.embedding_parquet
     with st.container(horizontal=True):
-        _file(job, "Embedding as CSV", partial(csv, job.id), "embedding.csv", "text/csv", _ROWS)
-        _file(
-            job,
-            "Embedding as Parquet",
-            partial(parquet, job.id),
-            "embedding.parquet",
-            _PARQUET,
-            _ROWS,
+        downloads.offer(
+            "Embedding",
+            "embedding",
+            csv=partial(services.embedding_csv, job.id),
+            parquet=partial(services.embedding_parquet, job.id),
+            about=_ROWS,
+            key=lambda ending: _key(job, f"embedding.{ending}"),
+            h5ad=partial(services.embedding_h5ad, job.id),
         )
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import streamlit as st
 
-from app import services, state, working
+from app import matrices, services, state, working
 from app.state import Failed, Reading, Upload
 from app.words import shortened
 from lvmcore.data import Table
@@ -30,11 +30,14 @@ __all__ = [
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "spaces"}
 #: What can be uploaded, in words and by the endings of files.
-FORMATS = "Table: CSV, TSV, JSON lines (gzipped or not), XLSX, NPZ or Parquet"
+FORMATS = "Table: CSV, TSV, JSON lines (gzipped or not), XLSX, NPZ, Parquet or H5AD"
 DECIMALS = {".": "point", ",": "comma"}
 _DETECTED = "detected"
 THOUSANDS = {"": "none", ",": "comma", ".": "point", " ": "space", "'": "apostrophe"}
-TYPES = ["csv", "tsv", "txt", "gz", "xlsx", "xlsm", "jsonl", "ndjson", "json", "npz", "parquet"]
+TYPES = [
+    *("csv", "tsv", "txt", "gz", "xlsx", "xlsm"),
+    *("jsonl", "ndjson", "json", "npz", "parquet", "h5ad"),
+]
 _UPLOAD = state.widget("data", "upload")
 _SAMPLE = state.widget("data", "sample")
 _WIDTH = 128
@@ -48,7 +51,7 @@ HEADERS: dict[str, int | bool] = {
     **{f"row {number}": number - 1 for number in range(1, _LAST_HEADER + 1)},
 }
 _WORKBOOKS = (".xlsx", ".xlsm")
-_FIXED = (".parquet", ".pq", ".npz")
+_FIXED = (".parquet", ".pq", ".npz", ".h5ad", ".h5ad.gz")
 #: Formats whose cells are all there is to choose: they hold no header and no delimiters.
 _RECORDS = ("jsonl", "json")
 
@@ -122,7 +125,7 @@ def found(table: Table) -> None:
     detected = table.detected
     rows: dict[str, str | None] = {
         "Format": detected.format,
-        "Sheet": _sheet(table),
+        "Matrix" if matrices.holds_matrices(table) else "Sheet": _sheet(table),
         "Delimiter": _named(detected.delimiter, DELIMITERS),
         "Encoding": detected.encoding,
         "Decimal mark": _named(detected.decimal, DECIMALS),
@@ -165,6 +168,8 @@ def has_choices(upload: Upload, table: Table | None) -> bool:
     """
     if table is None:
         return not upload.name.lower().endswith(_FIXED)
+    if matrices.holds_matrices(table):
+        return len(table.detected.sheets) > 1
     return _has_header(table.detected.format) or table.detected.format.startswith(_RECORDS)
 
 
@@ -184,6 +189,9 @@ def form(
         take: told of the way that was chosen.
     """
     current = (current or state.reading()) if table is not None else Reading()
+    if table is not None and matrices.holds_matrices(table):
+        matrices.form(upload, table, current, take)
+        return
     ending = upload.name.lower()
     kind = table.detected.format if table is not None else ""
     workbook = kind == "xlsx" if kind else ending.endswith(_WORKBOOKS)

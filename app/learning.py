@@ -198,5 +198,6 @@ def left_out(table: Table, roles: Roles) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for column in table.columns:
         if column.name not in used:
-            found.setdefault(_UNUSED.get(column.type, "not ticked"), []).append(column.name)
+            other = "about the row, not ticked" if column.about_row else "not ticked"
+            found.setdefault(_UNUSED.get(column.type, other), []).append(column.name)
     return found

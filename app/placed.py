@@ -383,6 +383,7 @@ def _files(placed: _Placed) -> None:
         about="Row id, own label, latent means and sds, predicted class, whether it is decided, "
         "all probabilities, and how unusual each row is.",
         key=lambda ending: placed.key(f"file {ending}"),
+        h5ad=partial(services.placed_h5ad, placed.id, placed.least),
     )
 
 

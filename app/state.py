@@ -149,7 +149,7 @@ class Reading:
         header: whether the first row holds the names, or the number of the row that does, from 0.
         missing: what marks a missing cell.
         thousands: the mark between groups of three digits; "" where there is none.
-        sheet: the sheet of a workbook.
+        sheet: the sheet of a workbook, or the matrix of an H5AD file.
     """
 
     delimiter: str | None = None

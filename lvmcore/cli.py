@@ -82,7 +82,10 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     fit.set_defaults(command=_fit)
     add = fit.add_argument
-    add("data", help="a file (CSV, TSV, JSON lines, XLSX, NPZ, Parquet), sample:NAME or paper:NAME")
+    add(
+        "data",
+        help="a file (CSV, TSV, JSON lines, XLSX, NPZ, Parquet, H5AD), sample:NAME or paper:NAME",
+    )
     add("--model", default="auto", metavar="KEY",
         help="see `lvmcore models`; auto proposes one for the table (default)")  # fmt: skip
     add(
@@ -107,6 +110,8 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     add("--name", default="", help="what to call the run")
     add("--out", type=Path, metavar="DIR",
         help="new folder for the run (default: in the dashboard's store)")  # fmt: skip
+    add("--embedding", type=Path, metavar="FILE",
+        help="also write the map here: .csv, .parquet or .h5ad (AnnData)")  # fmt: skip
     _add_reading(fit)
 
 
@@ -115,7 +120,9 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
     reading.add_argument("--delimiter", help="character between the cells")
     reading.add_argument("--decimal", choices=[".", ","], help="decimal mark")
     reading.add_argument("--thousands", help="mark between groups of three digits, '' for none")
-    reading.add_argument("--sheet", help="sheet of a workbook")
+    reading.add_argument(
+        "--sheet", help="sheet of a workbook, or matrix of an H5AD file (X, layers/NAME, raw/X)"
+    )
     reading.add_argument("--encoding", help="text encoding, such as utf-8 or latin-1")
     reading.add_argument(
         "--header",
@@ -142,8 +149,9 @@ def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     parser.set_defaults(command=_transform)
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="a model file, or the folder of a run")
-    add("data", help="a file (CSV, TSV, their gzip, Parquet), sample:NAME or paper:NAME")
-    add("--out", type=Path, required=True, metavar="FILE", help="what to write: .csv or .parquet")
+    add("data", help="a file of any kind that fit takes, sample:NAME or paper:NAME")
+    add("--out", type=Path, required=True, metavar="FILE",
+        help="what to write: .csv, .parquet or .h5ad (AnnData)")  # fmt: skip
     add("--label", action="append", metavar="COLUMN",
         help="column of classes to compare with (default: that of the fit's label); more than once "
         "for a model that learned from several")  # fmt: skip
@@ -171,7 +179,7 @@ def _add_impute(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.set_defaults(command=_impute)
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="a model file, or the folder of a run")
-    add("data", help="a file (CSV, TSV, their gzip, Parquet), sample:NAME or paper:NAME")
+    add("data", help="a file of any kind that fit takes, sample:NAME or paper:NAME")
     add("--out", type=Path, required=True, metavar="FILE", help="what to write: .csv or .parquet")
     add("--row-id", metavar="COLUMN",
         help="column that names the rows (default: the one that looks like it)")  # fmt: skip

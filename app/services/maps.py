@@ -10,7 +10,13 @@ from app.colouring import Categories, categories
 from app.services import server
 from lvmcore.data import Dataset
 from lvmcore.errors import DataError
-from lvmcore.runs import embedding_frame, map_picture, to_csv_bytes, to_parquet_bytes
+from lvmcore.runs import (
+    embedding_frame,
+    embedding_to_h5ad,
+    map_picture,
+    to_csv_bytes,
+    to_parquet_bytes,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +31,7 @@ __all__ = [
     "attempt",
     "classes",
     "embedding_csv",
+    "embedding_h5ad",
     "embedding_parquet",
     "far_away",
     "fitted_dataset",
@@ -239,6 +246,15 @@ def embedding_parquet(run: str) -> bytes:
         DataError: the run has no model, or its dataset is gone.
     """
     return to_parquet_bytes(_embedding(run))
+
+
+def embedding_h5ad(run: str) -> bytes:
+    """A run's map as an AnnData file, with the rows that it is of.
+
+    Raises:
+        DataError: the run has no model, or its dataset is gone.
+    """
+    return embedding_to_h5ad(model(run), fitted_dataset(run), server.store().get(run).spec)
 
 
 def _embedding(run: str) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.services import maps, server
 from lvmcore.data import Dataset, Matching, Table
-from lvmcore.runs import to_csv_bytes, to_parquet_bytes
+from lvmcore.runs import places_to_h5ad, to_csv_bytes, to_parquet_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +22,7 @@ __all__ = [
     "new_rows",
     "placed",
     "placed_csv",
+    "placed_h5ad",
     "placed_parquet",
     "start_placing",
 ]
@@ -96,6 +97,17 @@ def placed_csv(placing: str, least: float) -> bytes:
 def placed_parquet(placing: str, least: float) -> bytes:
     """Placed rows as Parquet, with a column that says which are decided."""
     return to_parquet_bytes(_decided(placing, least))
+
+
+def placed_h5ad(placing: str, least: float) -> bytes:
+    """Placed rows as an AnnData file, their columns in it.
+
+    Raises:
+        DataError: they are not placed, or their dataset or the fitted run is gone.
+    """
+    spec = server.store().get(placing).spec
+    rows = maps.stored_dataset(spec.dataset)
+    return places_to_h5ad(_decided(placing, least), maps.model(spec.run), rows, spec)
 
 
 def _decided(placing: str, least: float) -> pd.DataFrame:

@@ -21,6 +21,7 @@ from lvmcore.data import (
     propose_row_id,
     read_table_limited,
     samples,
+    why_left_out,
 )
 from lvmcore.runs.proposal import Shape, shape_of
 
@@ -87,7 +88,7 @@ def proposed_roles(table: Table) -> Roles:
     features = tuple(
         column.name
         for column in table.columns
-        if column.type in FEATURE_TYPES and column.name not in (label, row_id)
+        if why_left_out(column) is None and column.name not in (label, row_id)
     )
     categories = tuple(column.name for column in table.columns if column.type == "category")
     return Roles(features, label, row_id, one_hot=categories)

@@ -102,6 +102,7 @@ def _export(opened: Opened) -> None:
             parquet=partial(services.embedding_parquet, opened.run),
             about="Row id, label, latent means and sds.",
             key=lambda ending: opened.key(f"embedding {ending}"),
+            h5ad=partial(services.embedding_h5ad, opened.run),
         )
         reporting.offer(services.store().get(opened.run), key=opened.key("report"))
         if opened.model.capabilities.new_rows:

@@ -52,7 +52,8 @@ class Choice:
 
 def why_left_out(column: Column) -> str | None:
     """Why a column is no feature unless somebody says so; None where it is one."""
-    return _REASONS.get(column.type)
+    about_row = "it tells of the row beside what was measured" if column.about_row else None
+    return _REASONS.get(column.type, about_row)
 
 
 def build_dataset(table: "Table", choice: Choice, *, name: str | None) -> Dataset:
@@ -126,7 +127,7 @@ def _chosen(table: "Table", choice: Choice, notes: list[str]) -> list[Column]:
         unasked = [
             column
             for column in candidates
-            if column.type in _REASONS and column.name not in choice.one_hot
+            if why_left_out(column) is not None and column.name not in choice.one_hot
         ]
         unasked_names = {column.name for column in unasked}
         wanted = [column for column in candidates if column.name not in unasked_names]

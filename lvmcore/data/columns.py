@@ -52,6 +52,8 @@ class Column:
         why: One sentence: why this type was proposed.
         unparsed: Number of cells that were text among numbers; they count as missing.
         examples: The first few different ones of these.
+        about_row: Whether it tells of the row beside what was measured (obs of an H5AD file): a
+            colour, a label, and no feature unless asked for.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Column:
     why: str
     unparsed: int = 0
     examples: tuple[str, ...] = ()
+    about_row: bool = False
 
 
 def label_like_names(names: Sequence[str]) -> frozenset[str]:
@@ -88,6 +91,7 @@ def describe(
     hint: str = "",
     unparsed: int = 0,
     examples: tuple[str, ...] = (),
+    about_row: bool = False,
 ) -> Column:
     """Propose a type for a column.
 
@@ -100,6 +104,7 @@ def describe(
         hint: What the conversion of the cells found out about them.
         unparsed: See `Column`.
         examples: See `Column`.
+        about_row: See `Column`.
     """
     known = values.dropna() if values.hasnans else values
     distinct = len(pd.unique(known))
@@ -125,7 +130,10 @@ def describe(
         shown = ", ".join(repr(example) for example in examples)
         cells = "cell is" if unparsed == 1 else "cells are"
         why += f" {unparsed} {cells} text and count{'s' * (unparsed == 1)} as missing: {shown}."
-    return Column(name, kind, len(values) - len(known), distinct, why, unparsed, examples)
+    if about_row:
+        why += " It tells of the row, so it is no feature unless it is chosen as one."
+    absent = len(values) - len(known)
+    return Column(name, kind, absent, distinct, why, unparsed, examples, about_row)
 
 
 def _sentence(text: str) -> str:

@@ -7,10 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from lvmcore.data.archive import is_archive, open_archive
+from lvmcore.data.h5ad import h5ad_size
+from lvmcore.data.hdf5 import is_hdf5, packs_hdf5
 from lvmcore.data.limited import Limits
 from lvmcore.data.parquet import is_parquet, parquet_size
 from lvmcore.data.reading import read_table
-from lvmcore.data.source import FORMATS, MAX_COLUMNS, SAMPLE_BYTES, unpacked_size
+from lvmcore.data.source import FORMATS, MAX_COLUMNS, SAMPLE_BYTES, open_source, unpacked_size
 from lvmcore.data.transport import (
     CONTENT,
     MEASURED,
@@ -66,7 +68,9 @@ def content_size(raw: bytes, name: str, max_bytes: int) -> int:
     if is_archive(raw):
         with open_archive(raw, name) as archive:
             return sum(member.file_size for member in archive.infolist())
-    return unpacked_size(raw, name, max_bytes)
+    size = unpacked_size(raw, name, max_bytes)
+    data = open_source(raw, max_bytes=max_bytes, name=name).data if packs_hdf5(raw) else raw
+    return max(size, h5ad_size(data, name)) if is_hdf5(data) else size
 
 
 def _too_large(name: str, memory: int) -> DataError:

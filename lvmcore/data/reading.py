@@ -11,6 +11,8 @@ from lvmcore.data.assembly import Asked, Assembly
 from lvmcore.data.csvtext import parse_text
 from lvmcore.data.dialect import NO_DELIMITER, Dialect
 from lvmcore.data.encoding import to_utf8
+from lvmcore.data.h5ad import read_h5ad
+from lvmcore.data.hdf5 import is_hdf5
 from lvmcore.data.jsonlines import is_json, parse_json
 from lvmcore.data.npz import read_npz
 from lvmcore.data.parquet import is_parquet, read_parquet
@@ -34,7 +36,7 @@ def read_table(
     name: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Table:
-    """Read a table from CSV, TSV, JSON lines, the gzip of any, XLSX, NPZ or Parquet.
+    """Read a table from CSV, TSV, JSON lines, the gzip of any, XLSX, NPZ, Parquet or H5AD.
 
     Delimiter, quotation mark, encoding, decimal mark, thousands separator, header and missing
     markers are detected from the content and reported in `Table.detected`; what the caller gives
@@ -56,7 +58,9 @@ def read_table(
             anything besides delimiters and spaces (what stands above it is left out); False when
             there is none; True when there is one, to be found below any title lines.
         sheet: The name of a workbook's sheet; None for the first that holds something and is not
-            hidden.
+            hidden. Of an H5AD file the matrix: "X", "layers/NAME", "raw/X", each also with
+            ", highly variable" where var marks columns so; None for the first of X, layers/counts
+            and raw/X that holds whole counts, else the first of them, its marked columns alone.
         missing: Further strings and numbers that mean missing, beside the detected ones.
         name: What to call the table; by default the file's name without its ending.
         max_bytes: Largest content, after decompression, in bytes.
@@ -67,7 +71,8 @@ def read_table(
     Raises:
         DataError: The source is not one table; the message says what was found and what to do.
         ConfigError: A setting is out of its range.
-        UnsupportedError: It is a workbook, and the package that reads them is not installed.
+        UnsupportedError: It is a workbook or an H5AD file, and the package that reads them is not
+            installed.
     """
     content = open_source(source, max_bytes=max_bytes, name=name)
     title = content.name
@@ -83,6 +88,16 @@ def read_table(
     digest = content_digest(content.raw, overrides)
     if is_parquet(content.data):
         return _ready("parquet", content, read_parquet(content.data, title, max_bytes), digest)
+    if is_hdf5(content.data):
+        found = read_h5ad(content.data, sheet, title, max_bytes)
+        return Table.from_frame(
+            found.frame,
+            name=title,
+            notes=found.notes,
+            detected=Detected(_format("h5ad", content), sheet=found.matrix, sheets=found.matrices),
+            digest=digest,
+            about_rows=found.about_rows,
+        )
     asked = Asked(
         decimal,
         thousands,
@@ -93,9 +108,9 @@ def read_table(
         with open_archive(content.data, title) as archive:
             if kind_of_archive(archive, title) == "npz":
                 return _ready("npz", content, read_npz(archive, title), digest)
-            found = read_sheet(content.data, archive, sheet, title)
+            chosen = read_sheet(content.data, archive, sheet, title)
         text = parse_text(
-            found.text,
+            chosen.text,
             name=title,
             delimiter=None,
             decimal=decimal,
@@ -103,8 +118,8 @@ def read_table(
             thousands=thousands,
             dialect=Dialect(NO_DELIMITER),
         )
-        known = Detected(_format("xlsx", content), sheet=found.name, sheets=found.names)
-        return Assembly(title, text, asked).table(known, found.notes, digest)
+        known = Detected(_format("xlsx", content), sheet=chosen.name, sheets=chosen.names)
+        return Assembly(title, text, asked).table(known, chosen.notes, digest)
     data, encoding, notes = to_utf8(content.data, encoding, title)
     if is_json(data) and delimiter is None:
         text, kind = parse_json(data, title)

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 #: What is read, for messages.
-FORMATS = "CSV, TSV, JSON lines (or the gzip of one), XLSX, NPZ or Parquet"
+FORMATS = "CSV, TSV, JSON lines (or the gzip of one), XLSX, NPZ, Parquet or H5AD"
 
 #: The largest table that is read, after decompression, unless the caller says otherwise.
 MAX_BYTES = 2 * 1024**3
@@ -59,7 +59,6 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"MM\x00*", "a TIFF image. Load a table instead"),
     (b"%PDF", "a PDF document. Copy its table into a spreadsheet and save it as CSV"),
     (b"{\\rtf", "a rich-text document. Save the table as CSV"),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file (H5, H5AD, MAT). Export the matrix as CSV or Parquet"),
     (b"MATLAB 5.0", "a MATLAB file. Export the matrix as CSV or Parquet"),
     (b"\x93NUMPY", "a NumPy array. Save it with numpy.savez(file, X=array)"),
     (b"ARROW1", "an Arrow (Feather) file. Save it as Parquet or CSV"),
@@ -73,7 +72,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 )
 _ENDINGS = (
     *(".gz", ".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".parquet", ".pq"),
-    *(".xlsx", ".xlsm", ".jsonl", ".ndjson", ".json", ".npz"),
+    *(".xlsx", ".xlsm", ".jsonl", ".ndjson", ".json", ".npz", ".h5ad"),
 )
 _MARKUP: tuple[tuple[str, str], ...] = (
     ("<!doctype html", "a web page. Download the data file itself rather than the page about it"),

@@ -23,8 +23,8 @@ class Detected:
     """What was detected about a file, or asked for.
 
     Attributes:
-        format: "csv", "tsv", "text", "jsonl", "json", "xlsx", "npz", "parquet" or "frame", with
-            " (gzip)" when it was packed.
+        format: "csv", "tsv", "text", "jsonl", "json", "xlsx", "npz", "parquet", "h5ad" or "frame",
+            with " (gzip)" when it was packed.
         delimiter: The character between cells; " " for runs of spaces; None where there is none.
         encoding: Python's name of the text encoding; None where the format has none of its own.
         decimal: The decimal mark; None where no numbers are written as text.
@@ -33,8 +33,10 @@ class Detected:
         missing: What stood for a missing cell; "" is an empty cell.
         second_header: Whether the first row of the frame is a second header row (units, or
             sub-headings). It is kept in the frame and left out of datasets.
-        sheet: The sheet of the workbook that was read; None where there are no sheets.
-        sheets: The names of all its sheets that hold something, in the workbook's order.
+        sheet: The sheet of the workbook, or the matrix of the H5AD file, that was read; None where
+            there are none to choose from.
+        sheets: The names of all its sheets that hold something, in the workbook's order; of all
+            its matrices.
     """
 
     format: str
@@ -79,6 +81,7 @@ class Table:
         notes: Sequence[str] = (),
         detected: Detected | None = None,
         digest: str | None = None,
+        about_rows: Sequence[int] = (),
     ) -> "Table":
         """Make a table of a data frame; its index is dropped.
 
@@ -88,11 +91,12 @@ class Table:
             notes: Notes from whoever read the frame.
             detected: How it was read.
             digest: Digest of the content; computed from the frame when not given.
+            about_rows: Positions of columns that tell of the rows beside what was measured.
         """
         unnamed = [not str(column).strip() for column in frame.columns]
         names, renamed = unique_names([str(column) for column in frame.columns])
         clean = frame.reset_index(drop=True).set_axis(names, axis="columns")
-        likely = label_like_names(names)
+        likely, beside = label_like_names(names), set(about_rows)
         columns = tuple(
             describe(
                 label,
@@ -100,6 +104,7 @@ class Table:
                 position=position,
                 named=not unnamed[position],
                 label_like=label in likely,
+                about_row=position in beside,
             )
             for position, label in enumerate(names)
         )

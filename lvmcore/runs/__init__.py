@@ -3,6 +3,7 @@
 Importing this package loads neither torch nor the models.
 """
 
+from lvmcore.runs.annotated import embedding_to_h5ad, places_to_h5ad, writes_h5ad
 from lvmcore.runs.artifacts import embedding_frame, to_csv_bytes, to_parquet_bytes
 from lvmcore.runs.curves import curves_frame
 from lvmcore.runs.estimate import Estimate, Estimator
@@ -23,8 +24,11 @@ __all__ = [
     "Store",
     "curves_frame",
     "embedding_frame",
+    "embedding_to_h5ad",
     "map_picture",
+    "places_to_h5ad",
     "snippet",
     "to_csv_bytes",
     "to_parquet_bytes",
+    "writes_h5ad",
 ]

@@ -21,9 +21,11 @@ from lvmcore.data import (
     propose_row_id,
     read_table,
 )
-from lvmcore.models import MODELS
+from lvmcore.models import MODELS, load
 from lvmcore.parameters import parse_settings
+from lvmcore.runs.artifacts import embedding_frame
 from lvmcore.runs.execute import execute, model_class, rows_to_fit
+from lvmcore.runs.exports import check_places, keep_places
 from lvmcore.runs.folder import JobFolder, State
 from lvmcore.runs.progress import meter_for
 from lvmcore.runs.proposal import advised, propose, shape_of, suggested
@@ -50,10 +52,12 @@ def fit(arguments: argparse.Namespace) -> int:
         LatentboardError: data or settings cannot be used.
     """
     console = Console(highlight=False)
+    if arguments.embedding is not None:
+        check_places(arguments.embedding, "--embedding")
     table = read_source(arguments)
     dataset = _dataset(arguments, table, console)
     model = _model(arguments, dataset, console)
-    _, left_out = rows_to_fit(dataset, type(model))
+    rows, left_out = rows_to_fit(dataset, type(model))
     _say(console, f"{model.title}: {_settings(model)}")
     for note in left_out:
         _say(console, f"  {note}")
@@ -68,7 +72,12 @@ def fit(arguments: argparse.Namespace) -> int:
             lambda: "cancelled" if pressed() or folder.cancel_requested() else None,
             on_step=meter.show,
         )
-    return _report(console, folder, state)
+    status = _report(console, folder, state)
+    if arguments.embedding is not None and folder.model_path.is_file():
+        fitted = load(folder.model_path)
+        keep_places(arguments.embedding, embedding_frame(fitted, rows), fitted, rows, folder.spec())
+        _say(console, f"Map kept in {arguments.embedding}")
+    return status
 
 
 def read_source(arguments: argparse.Namespace) -> Table:

@@ -15,7 +15,18 @@ from lvmcore.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from lvmcore.results import FitStep
 
-__all__ = ["FINISHED", "Event", "Job", "JobSpec", "Kind", "Metric", "Stage", "Status", "now"]
+__all__ = [
+    "FINISHED",
+    "Event",
+    "Job",
+    "JobSpec",
+    "Kind",
+    "Metric",
+    "Stage",
+    "Status",
+    "installed_version",
+    "now",
+]
 
 #: What a run does: fit a model that is kept, score one on rows that it has not seen, place other
 #: rows on the map of a fitted one, or fill the missing cells of its table.
@@ -46,11 +57,18 @@ def now() -> datetime:
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in _VERSIONED:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
+        installed = installed_version(name)
+        if installed is not None:
+            found[name] = installed
     return found
+
+
+def installed_version(name: str) -> str | None:
+    """The version of a package; None where it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 @dataclass(frozen=True)

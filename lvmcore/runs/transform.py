@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
 from lvmcore.base import LatentVariableModel
 from lvmcore.data import Dataset, Table, dataset_like, read_table
-from lvmcore.errors import ConfigError, DataError
+from lvmcore.errors import DataError
 from lvmcore.models import load
-from lvmcore.persistence import write_atomically
-from lvmcore.runs.artifacts import to_csv_bytes, to_parquet_bytes
 from lvmcore.runs.command import read_source
 from lvmcore.runs.execute import rows_to_fit
+from lvmcore.runs.exports import check_places, keep, keep_places, writer
 from lvmcore.runs.filling import completed, refuse_complete_models
 from lvmcore.runs.folder import JobFolder
 from lvmcore.runs.newrows import Roles, features_known_to, new_rows, propose_roles
@@ -41,19 +38,20 @@ def transform(arguments: argparse.Namespace) -> int:
         LatentboardError: the model, the table or the two together cannot be used.
     """
     console = Console(highlight=False)
-    write = _writer(arguments.out)
+    check_places(arguments.out, "--out")
     model = load(_model_path(arguments.model))
     table = read_source(arguments)
     fitted = _fitted(arguments, model)
     rows = new_rows(model, table, fitted, _roles(arguments, model, table, fitted, console))
     placement = place(model, rows.dataset, fitted)
-    _keep(arguments.out, write(decided(placement.frame, arguments.abstain)))
+    placed = decided(placement.frame, arguments.abstain)
+    keep_places(arguments.out, placed, model, rows.dataset)
     notes = (note for note in rows.dataset.notes if note not in table.notes)
     for note in (*table.notes, *notes, *placement.notes):
         _say(console, f"  {note}")
     n, dimensions = len(placement.frame), model.embedding_.mean.shape[1]
-    placed = "1 row" if n == 1 else f"{n:,} rows"
-    _say(console, f"{placed} placed in {dimensions} dimensions by {model.title}.")
+    counted = "1 row" if n == 1 else f"{n:,} rows"
+    _say(console, f"{counted} placed in {dimensions} dimensions by {model.title}.")
     for metric in placement.metrics.values():
         value = "not measured" if metric.value is None else f"{metric.value:g}"
         _say(console, f"  {metric.label}: {value}. {metric.protocol}")
@@ -74,7 +72,7 @@ def impute(arguments: argparse.Namespace) -> int:
         LatentboardError: the model, the table or the two together cannot be used.
     """
     console = Console(highlight=False)
-    write = _writer(arguments.out)
+    write = writer(arguments.out)
     model = load(_model_path(arguments.model))
     refuse_complete_models(model)
     table = read_source(arguments)
@@ -85,7 +83,7 @@ def impute(arguments: argparse.Namespace) -> int:
         _say(console, f"Row id: {roles.row_id}, by its looks (--row-id or --no-row-id decide).")
     rows = new_rows(model, table, None, roles).dataset
     frame = completed(model, rows)
-    _keep(arguments.out, write(frame))
+    keep(arguments.out, write(frame))
     for note in (*table.notes, *(note for note in rows.notes if note not in table.notes)):
         _say(console, f"  {note}")
     gaps = int(np.isnan(rows.X).sum())
@@ -93,13 +91,6 @@ def impute(arguments: argparse.Namespace) -> int:
     _say(console, f"{cells} of {rows.X.size:,} filled by {model.title}.")
     _say(console, f"Kept in {arguments.out}")
     return 0
-
-
-def _keep(path: Path, content: bytes) -> None:
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
 
 
 def _roles(
@@ -150,13 +141,6 @@ def _model_path(path: Path) -> Path:
             "model.safetensors in it."
         )
     return inside
-
-
-def _writer(path: Path) -> Callable[[pd.DataFrame], bytes]:
-    writers = {".csv": to_csv_bytes, ".parquet": to_parquet_bytes}
-    if path.suffix.lower() not in writers:
-        raise ConfigError(f"--out {path} ends in no known way: expected .csv or .parquet.")
-    return writers[path.suffix.lower()]
 
 
 def _say(console: Console, text: str) -> None:

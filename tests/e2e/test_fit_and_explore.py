@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -171,6 +172,9 @@ def _exports_the_embedding(dashboard: Dashboard, run: str) -> None:
         np.testing.assert_array_equal(frame[means], posterior.mean)
         sd = frame[[f"{name}_sd" for name in means]]
         np.testing.assert_array_equal(sd, np.sqrt(posterior.variance))
+    with h5py.File(io.BytesIO(dashboard.download("Embedding as H5AD"))) as file:
+        np.testing.assert_array_equal(file[f"obsm/X_{job.spec.model}"][:], posterior.mean)
+        np.testing.assert_array_equal(file["X"][:], dataset.X)
 
 
 def _selects_exactly_the_encircled_rows(dashboard: Dashboard, run: str) -> None:

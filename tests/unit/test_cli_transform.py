@@ -277,7 +277,10 @@ def test_a_model_that_cannot_place_new_rows_says_so(
     [
         (["nowhere.safetensors", "sample:iris", "--out", "x.csv"], "no model file at nowhere"),
         ([".", "sample:iris", "--out", "x.csv"], "holds no fitted model"),
-        (["nowhere.safetensors", "sample:iris", "--out", "x.doc"], "expected .csv or .parquet"),
+        (
+            ["nowhere.safetensors", "sample:iris", "--out", "x.doc"],
+            "expected .csv, .parquet or .h5ad",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_said_plainly(
