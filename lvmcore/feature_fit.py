@@ -107,7 +107,7 @@ class GaussianTerm(ColumnTerm):
         del step
         if self.observed is None:
             G, first = Phi.T @ Phi, Phi.T @ self.outer
-            bound = self._collapsed(G, first, self.squares)[0]
+            bound: Tensor = self._collapsed(G, first, self.squares)[0]
             left_out = self.Y.shape[1] - self.outer.shape[1]
             if left_out:  # each of them as a column of zeros
                 none = self.squares.new_zeros(1)
