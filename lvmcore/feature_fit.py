@@ -129,7 +129,8 @@ class GaussianTerm(ColumnTerm):
         if self.observed is not None or self.Y.shape[1] <= len(self.Y):
             return self.Y
         values, vectors = torch.linalg.eigh(self.Y.double() @ self.Y.double().T)
-        return (vectors * values.clamp_min(0).sqrt()).to(self.Y)
+        root: Tensor = vectors * values.clamp_min(0).sqrt()
+        return root.to(self.Y)
 
     def _collapsed(
         self, G: Tensor, first: Tensor, squares: Tensor

