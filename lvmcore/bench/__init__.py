@@ -42,12 +42,19 @@ def _psi(options: Options) -> Iterator[Callable[[], Row]]:
     return psi.rows(options)
 
 
+def _srflvm(options: Options) -> Iterator[Callable[[], Row]]:
+    from lvmcore.bench import srflvm
+
+    return srflvm.rows(options)
+
+
 BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], Row]]]] = {
     "classify": _classify,
     "impute": _impute,
     "ldgd": _ldgd,
     "mnist": _mnist,
     "psi": _psi,
+    "srflvm": _srflvm,
 }
 
 
