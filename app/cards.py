@@ -26,6 +26,13 @@ _REFUSALS: dict[Obstacle, str] = {
         "Needs at least two rows with every cell filled in. Leave out the columns that lack most "
         "cells on the Data page."
     ),
+    "below 0": (
+        "Needs cells of 0 and more, and some are below 0. Leave out such columns on the Data page."
+    ),
+    "no counts": (
+        "Needs counts, and some cells are fractions or above 1,000,000,000. Leave out such "
+        "columns, or their log(1 + x), on the Data page."
+    ),
 }
 
 

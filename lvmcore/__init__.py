@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lvmcore.models import MODELS, load
     from lvmcore.models.bayesian_gplvm import BayesianGPLVM
     from lvmcore.models.classical import FactorAnalysis, LinearDiscriminantAnalysis
+    from lvmcore.models.factors import NMF
     from lvmcore.models.fast_ldgd import FastLDGD
     from lvmcore.models.ldgd import LDGD
     from lvmcore.models.neighbours import TSNE, UMAP, Isomap
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LDGD",
     "MODELS",
+    "NMF",
     "PCA",
     "SRFLVM",
     "TSNE",

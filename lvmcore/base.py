@@ -548,6 +548,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.capabilities.missing_cells
+        tags.input_tags.positive_only = self.capabilities.cells != "any"
         tags.target_tags.multi_output = self.capabilities.several_labels
         return tags
 

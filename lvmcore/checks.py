@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
 from lvmcore.blocks import blocks, find_cells
+from lvmcore.counts import Cells, check_counts, check_positive
 from lvmcore.errors import ConfigError, DataError, UnsupportedError
 from lvmcore.labels import ClassLabels, encode_columns, names_of_columns
 from lvmcore.parameters import is_array
@@ -55,6 +56,7 @@ class Capabilities:
         amortised: a network places rows by their columns alone, those of the fit too.
         streams: the fit reads a memory-mapped table some rows at a time and never holds all of it;
             other models load it.
+        cells: what the cells have to be: any number, nothing below 0, or counts.
     """
 
     labels: Literal["none", "required"] = "none"
@@ -69,6 +71,7 @@ class Capabilities:
     steps: bool = True
     amortised: bool = False
     streams: bool = False
+    cells: Cells = "any"
 
 
 class CheckedEstimator(BaseEstimator):
@@ -154,7 +157,12 @@ class CheckedEstimator(BaseEstimator):
             )
 
     def _check_values(self, data: NDArray[Any]) -> None:
-        """Refuse values [N, D] that the model has no use for, such as fractions for counts."""
+        """Refuse values [N, D] that the model has no use for: by default those it does not take."""
+        who, names = type(self).__name__, self._column_names()
+        if self.capabilities.cells == "positive":
+            check_positive(data, names, who)
+        elif self.capabilities.cells == "counts":
+            check_counts(data, names, who, "choose a model of continuous columns")
 
     def _scaling(self, measured: Standardiser) -> Standardiser:
         """What brings the columns to the model's scale: by default mean 0 and sd 1 for each."""

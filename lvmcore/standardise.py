@@ -79,6 +79,10 @@ class Standardiser:
             scale=np.ones_like(self.scale),
         )
 
+    def uncentred(self) -> Self:
+        """One that divides each column by its sd and leaves 0 where it is."""
+        return replace(self, mean=np.where(self.constant, self.mean, 0.0))
+
     def shared(self) -> Self:
         """One that centres the columns and divides all by the root mean square of their sds.
 

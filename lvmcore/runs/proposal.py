@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from lvmcore.counts import Cells, cells_of
+
 if TYPE_CHECKING:
     from lvmcore.base import Capabilities, LatentVariableModel
     from lvmcore.data import Dataset
@@ -37,7 +39,9 @@ FEW_COLUMNS = 3
 WHOLE_TABLE_ROWS = 50_000
 
 #: What stands between a model and a table.
-Obstacle = Literal["no label", "one class", "one class further", "few whole rows"]
+Obstacle = Literal[
+    "no label", "one class", "one class further", "few whole rows", "below 0", "no counts"
+]
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class Shape:
         unlabelled: rows without a label, where there is a label column.
         incomplete: rows that lack a cell.
         further: different labels in each of the further label columns.
+        cells: the narrowest kind that all cells are of.
     """
 
     rows: int
@@ -59,6 +64,7 @@ class Shape:
     unlabelled: int
     incomplete: int
     further: tuple[int, ...] = ()
+    cells: Cells = "any"
 
     @property
     def all_rows(self) -> int:
@@ -100,6 +106,7 @@ def shape_of(dataset: Dataset) -> Shape:
         unlabelled=labels.count(None),
         incomplete=len(fitted) - complete,
         further=tuple(len(fitted.classes_of(name)) for name in further),
+        cells=cells_of(fitted.X),
     )
 
 
@@ -136,6 +143,10 @@ def obstacle(can: Capabilities, shape: Shape) -> Obstacle | None:
             return "one class further"
     if not can.missing_cells and shape.rows < 2:
         return "few whole rows"
+    if can.cells != "any" and shape.cells == "any":
+        return "below 0"
+    if can.cells == "counts" and shape.cells != "counts":
+        return "no counts"
     return None
 
 

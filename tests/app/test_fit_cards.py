@@ -32,6 +32,12 @@ def test_a_model_that_learns_from_labels_needs_two_classes() -> None:
     assert "two classes" in (refusal(card, replace(TABLE, classes=1)) or "")
 
 
+def test_a_model_of_amounts_says_why_it_takes_no_cells_below_0() -> None:
+    card = next(card for card in CARDS if card.key == "nmf")
+    assert refusal(card, replace(TABLE, cells="positive")) is None
+    assert "some are below 0" in (refusal(card, TABLE) or "")
+
+
 def test_settings_suit_the_rows_that_the_model_can_use() -> None:
     card = next(card for card in CARDS if card.key == "bayesian_gplvm")
     assert card.suggest(replace(TABLE, rows=900)) == {}
@@ -42,7 +48,7 @@ def test_settings_suit_the_rows_that_the_model_can_use() -> None:
 
 def test_a_table_without_complete_rows_is_refused_where_cells_may_not_be_missing() -> None:
     for card in CARDS:
-        refused = refusal(card, replace(TABLE, rows=0, incomplete=200))
+        refused = refusal(card, replace(TABLE, rows=0, incomplete=200, cells="counts"))
         assert (refused is None) == card.missing_cells
 
 

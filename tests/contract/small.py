@@ -21,6 +21,7 @@ __all__ = [
     "make",
     "most_components",
     "table",
+    "table_for",
 ]
 
 N_ROWS, N_COLUMNS, N_COMPONENTS = 30, 5, 2
@@ -58,10 +59,27 @@ def table(seed: int = 0) -> tuple[pd.DataFrame, list[str]]:
     return frame, [f"class {code}" for code in codes]
 
 
+def counts(seed: int = 0) -> tuple[pd.DataFrame, list[str]]:
+    """Counts of three classes on the way from one profile to another, and their classes."""
+    rng = np.random.default_rng(seed)
+    codes = np.arange(N_ROWS) % 3
+    share = 0.5 * codes + 0.02 * rng.normal(size=N_ROWS)
+    profiles = np.array([[60.0, 5.0, 200.0, 30.0, 400.0], [10.0, 90.0, 20.0, 150.0, 40.0]])
+    rates = profiles[0] + share[:, None].clip(0, 1) * (profiles[1] - profiles[0])
+    columns = [f"column {name}" for name in "abcde"]
+    drawn = pd.DataFrame(rng.poisson(rates).astype(float), columns=columns)
+    return drawn, [f"class {code}" for code in codes]
+
+
+def table_for(key: str, seed: int = 0) -> tuple[pd.DataFrame, list[str]]:
+    """``table()``, or ``counts()`` for a model that takes nothing below 0."""
+    return table(seed) if MODELS[key].capabilities.cells == "any" else counts(seed)
+
+
 @cache
 def fitted(key: str) -> LatentVariableModel:
-    """The model fitted to ``table()``; shared, so leave it as it is."""
-    return fit(key, *table())
+    """The model fitted to ``table_for(key)``; shared, so leave it as it is."""
+    return fit(key, *table_for(key))
 
 
 def most_components(model: type[LatentVariableModel]) -> float:

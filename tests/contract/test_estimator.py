@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from lvmcore import ConfigError
 from lvmcore.models import MODELS
 from tests.contract.expected import EXPECTED_FAILURES
-from tests.contract.small import N_COMPONENTS, N_ROWS, fit, fitted, for_models, make, table
+from tests.contract.small import N_COMPONENTS, N_ROWS, fit, fitted, for_models, make, table_for
 
 
 @for_models()
@@ -51,7 +51,7 @@ def test_defaults_are_those_declared(key: str) -> None:
 
 @for_models()
 def test_a_wrong_setting_is_named_before_anything_is_computed(key: str) -> None:
-    frame, labels = table()
+    frame, labels = table_for(key)
     with pytest.raises(ConfigError, match=r"device='tpu' cannot be used: expected one of auto"):
         make(key, device="tpu").fit(frame, labels)
     with pytest.raises(ConfigError, match=r"n_components=0 cannot be used: expected a whole"):
@@ -60,7 +60,7 @@ def test_a_wrong_setting_is_named_before_anything_is_computed(key: str) -> None:
 
 @for_models(lambda model: model.capabilities.new_rows)
 def test_fit_transform_is_fit_then_transform(key: str) -> None:
-    frame, labels = table()
+    frame, labels = table_for(key)
     together = make(key).fit_transform(frame, labels)
     apart = make(key).fit(frame, labels).transform(frame)
     np.testing.assert_array_equal(together, apart)
@@ -69,7 +69,7 @@ def test_fit_transform_is_fit_then_transform(key: str) -> None:
 
 @for_models(lambda model: model.capabilities.new_rows)
 def test_not_fitted_is_said(key: str) -> None:
-    frame, _ = table()
+    frame, _ = table_for(key)
     with pytest.raises(NotFittedError):
         make(key).transform(frame)
 
@@ -82,14 +82,16 @@ def test_not_fitted_is_said_when_decoding(key: str) -> None:
 
 @for_models(lambda model: model.capabilities.new_rows)
 def test_in_a_pipeline(key: str) -> None:
-    frame, labels = table()
-    pipeline = make_pipeline(MinMaxScaler(), make(key), KNeighborsClassifier(3))
+    frame, labels = table_for(key)
+    counts = MODELS[key].capabilities.cells == "counts"
+    scaler = "passthrough" if counts else MinMaxScaler()
+    pipeline = make_pipeline(scaler, make(key), KNeighborsClassifier(3))
     assert pipeline.fit(frame, labels).score(frame, labels) > 0.9
 
 
 @for_models()
 def test_column_names_are_kept_and_minded(key: str) -> None:
-    frame, labels = table()
+    frame, labels = table_for(key)
     model = fitted(key)
     assert model.feature_names_in_.tolist() == list(frame.columns)
     if not model.capabilities.new_rows:
@@ -106,7 +108,7 @@ def test_column_names_are_kept_and_minded(key: str) -> None:
 
 @for_models(lambda model: model.capabilities.new_rows)
 def test_output_can_be_a_frame_with_names(key: str) -> None:
-    frame, labels = table()
+    frame, labels = table_for(key)
     model = fit(key, frame, labels).set_output(transform="pandas")
     latent = model.transform(frame)
     assert isinstance(latent, pd.DataFrame)
@@ -117,7 +119,7 @@ def test_output_can_be_a_frame_with_names(key: str) -> None:
 
 @for_models(lambda model: model.capabilities.labels != "none")
 def test_grid_search_by_accuracy(key: str) -> None:
-    frame, labels = table()
+    frame, labels = table_for(key)
     grid = {"n_components": [1, 2]}
     if hasattr(make(key), "max_iter"):
         grid["max_iter"] = [1, 40]
@@ -128,7 +130,7 @@ def test_grid_search_by_accuracy(key: str) -> None:
 
 @for_models(lambda model: model.capabilities.labels == "none" and model.capabilities.bound)
 def test_grid_search_by_density(key: str) -> None:
-    frame, _ = table()
+    frame, _ = table_for(key)
     search = GridSearchCV(make(key), {"n_components": [1, 2]}, cv=3, error_score="raise").fit(frame)
     scores = search.cv_results_["mean_test_score"]
     assert np.isfinite(scores).all()

@@ -5,16 +5,16 @@ import pytest
 
 from lvmcore.errors import ConfigError, DataError, UnsupportedError
 from lvmcore.models import MODELS
-from tests.contract.small import fitted, for_models, table
+from tests.contract.small import fitted, for_models, table_for
 
 DECODING = [key for key, model in MODELS.items() if model.capabilities.decoding]
 #: Models whose columns are functions without a variance of their own.
-CERTAIN = {"pca", "ppca", "factor_analysis", "vae", "supervised_vae"}
+CERTAIN = {"pca", "ppca", "factor_analysis", "nmf", "vae", "supervised_vae"}
 
 
 @pytest.mark.parametrize("key", DECODING)
 def test_the_metric_holds_the_slopes_of_what_is_decoded(key: str) -> None:
-    model, scale = fitted(key), table()[0].to_numpy().std(axis=0)
+    model, scale = fitted(key), table_for(key)[0].to_numpy().std(axis=0)
     Q, h = model.embedding_.mean.shape[1], 1e-5
     places = model.embedding_.mean[:4]
     G = model.latent_metric(places)

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from lvmcore import DataError, load
 from lvmcore.base import LatentVariableModel
-from tests.contract.small import N_ROWS, fit, fitted, for_models, make, table
+from tests.contract.small import N_ROWS, fit, fitted, for_models, make, table_for
 
 
 def saved(model: LatentVariableModel, folder: Path) -> LatentVariableModel:
@@ -21,7 +21,7 @@ def saved(model: LatentVariableModel, folder: Path) -> LatentVariableModel:
 
 @for_models()
 def test_round_trip(key: str, tmp_path: Path) -> None:
-    frame, _ = table()
+    frame, _ = table_for(key)
     model = fitted(key)
     again = saved(model, tmp_path)
     assert type(again) is type(model)
@@ -47,7 +47,7 @@ def test_round_trip(key: str, tmp_path: Path) -> None:
 
 @for_models()
 def test_a_loaded_model_does_all_that_the_fitted_one_does(key: str, tmp_path: Path) -> None:
-    frame, labels = table(seed=1)
+    frame, labels = table_for(key, seed=1)
     model, can = fitted(key), fitted(key).capabilities
     again = saved(model, tmp_path)
     if can.new_rows:
@@ -75,7 +75,7 @@ def test_a_loaded_model_does_all_that_the_fitted_one_does(key: str, tmp_path: Pa
 
 @for_models()
 def test_a_loaded_model_can_be_fitted_and_saved_again(key: str, tmp_path: Path) -> None:
-    frame, labels = table()
+    frame, labels = table_for(key)
     again = saved(saved(fitted(key), tmp_path), tmp_path)
     again.fit(frame, labels)
     np.testing.assert_array_equal(again.embedding_.mean, fitted(key).embedding_.mean)
@@ -83,7 +83,7 @@ def test_a_loaded_model_can_be_fitted_and_saved_again(key: str, tmp_path: Path) 
 
 @for_models()
 def test_without_column_names_and_with_notes(key: str, tmp_path: Path) -> None:
-    frame, labels = table()
+    frame, labels = table_for(key)
     X = np.column_stack([frame, np.ones(N_ROWS)])
     model = fit(key, X, labels)
     again = saved(model, tmp_path)
@@ -96,7 +96,7 @@ def test_without_column_names_and_with_notes(key: str, tmp_path: Path) -> None:
 @for_models()
 def test_settings_given_as_numpy_numbers(key: str, tmp_path: Path) -> None:
     """As a grid over ``np.arange`` gives them."""
-    frame, labels = table()
+    frame, labels = table_for(key)
     settings: dict[str, Any] = {"n_components": np.int64(2), "random_state": np.int32(3)}
     names = {p.name for p in make(key).parameters()}
     if "learning_rate" in names:
@@ -107,7 +107,7 @@ def test_settings_given_as_numpy_numbers(key: str, tmp_path: Path) -> None:
 
 @for_models()
 def test_single_precision(key: str, tmp_path: Path) -> None:
-    frame, labels = table()
+    frame, labels = table_for(key)
     model = fit(key, frame, labels, dtype="float32")
     again = saved(model, tmp_path)
     if model.capabilities.new_rows:

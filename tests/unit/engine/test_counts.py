@@ -44,3 +44,10 @@ def test_unscaled_leaves_units_and_sets_the_same_columns_aside() -> None:
     np.testing.assert_array_equal(plain.transform(data), data[:, [0, 2]])
     np.testing.assert_array_equal(plain.inverse(data[:, [0, 2]]), data)
     np.testing.assert_array_equal(plain.log_scale, [0.0, 0.0])
+
+
+def test_uncentred_leaves_0_where_it_is() -> None:
+    data = np.array([[3.0, 7.0, 0.0], [5.0, 7.0, 4.0]])
+    plain = Standardiser.fit(data, ["a", "b", "c"]).uncentred()
+    np.testing.assert_array_equal(plain.transform(data), [[3.0, 0.0], [5.0, 2.0]])
+    np.testing.assert_array_equal(plain.inverse(plain.transform(data)), data)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lvmcore.base import Capabilities
+from lvmcore.counts import Cells
 from lvmcore.data import Dataset
 from lvmcore.models import MODELS
 from lvmcore.models.fast_ldgd import FastLDGD
@@ -108,6 +109,46 @@ def test_what_stands_between_a_model_and_a_table(shape: Shape, found: str | None
     assert obstacle(Capabilities(missing_cells=True), shape) is None
 
 
+@pytest.mark.parametrize(
+    ("needed", "cells", "found"),
+    [
+        ("positive", "any", "below 0"),
+        ("positive", "positive", None),
+        ("positive", "counts", None),
+        ("counts", "any", "below 0"),
+        ("counts", "positive", "no counts"),
+        ("counts", "counts", None),
+        ("any", "any", None),
+    ],
+)
+def test_a_model_is_not_given_cells_that_it_does_not_take(
+    needed: Cells, cells: Cells, found: str | None
+) -> None:
+    assert obstacle(Capabilities(cells=needed), replace(TABLE, cells=cells)) == found
+
+
+@pytest.mark.parametrize(
+    ("value", "cells"),
+    [
+        (0.0, "counts"),
+        (np.nan, "counts"),
+        (1e9, "counts"),
+        (1e9 + 1, "positive"),
+        (0.5, "positive"),
+        (-1.0, "any"),
+        (-0.5, "any"),
+    ],
+)
+def test_the_shape_says_what_the_cells_are(value: float, cells: Cells) -> None:
+    X = np.arange(30.0).reshape(10, 3)
+    X[4, 1] = value
+    assert shape_of(Dataset.from_arrays(X, name="ten")).cells == cells
+    # Of rows that are held out nothing is asked.
+    held_out = np.arange(10) == 4
+    held = replace(Dataset.from_arrays(X, name="ten"), held_out=held_out)
+    assert shape_of(held).cells == "counts"
+
+
 def test_a_step_of_ldgd_uses_all_rows_and_says_so() -> None:
     said = route(MODELS, "ldgd", TABLE, None)
     assert said is not None
@@ -156,7 +197,8 @@ def test_the_shape_is_of_the_rows_that_are_not_held_out() -> None:
     held_out[[2, 9]] = True
     labels = ["a", "b", None, None, "a", "b", "a", "b", "a", "c"]
     data = replace(Dataset.from_arrays(X, labels, name="ten"), held_out=held_out)
-    assert shape_of(data) == Shape(rows=6, columns=3, classes=2, unlabelled=1, incomplete=2)
+    expected = Shape(rows=6, columns=3, classes=2, unlabelled=1, incomplete=2, cells="counts")
+    assert shape_of(data) == expected
 
 
 def test_settings_suit_the_rows_and_labels_that_a_model_can_use() -> None:
