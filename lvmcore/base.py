@@ -26,6 +26,7 @@ from lvmcore import persistence
 from lvmcore.blocks import blocks
 from lvmcore.checkpoint import Checkpoint
 from lvmcore.checks import Capabilities, CheckedEstimator, package_version, to_numpy
+from lvmcore.counts import Cells
 from lvmcore.errors import ConfigError, UnsupportedError
 from lvmcore.geometry import LatentPath, shortest, straight
 from lvmcore.labels import ClassLabels
@@ -97,15 +98,19 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
         return parameters_of(cls)
 
     @classmethod
-    def suggest(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Any]:
+    def suggest(
+        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+    ) -> dict[str, Any]:
         """Settings that suit a table of this size, where they differ from the defaults."""
-        found = cls.advise(n_rows=n_rows, n_columns=n_columns, n_classes=n_classes)
+        found = cls.advise(n_rows=n_rows, n_columns=n_columns, n_classes=n_classes, cells=cells)
         return {name: advised.value for name, advised in found.items()}
 
     @classmethod
-    def advise(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Advised]:
+    def advise(
+        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+    ) -> dict[str, Advised]:
         """What ``suggest`` gives, each setting with the reason for it."""
-        del n_rows, n_columns, n_classes
+        del n_rows, n_columns, n_classes, cells
         return {}
 
     # ---- fitting -------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from lvmcore.errors import DataError
 __all__ = ["MOST", "Cells", "cells_of", "check_binary", "check_counts", "check_positive"]
 
 #: What the cells of a table are, or what a model needs them to be, the widest kind first.
-Cells = Literal["any", "positive", "counts"]
+Cells = Literal["any", "positive", "counts", "binary"]
 
 #: Beyond this a cell is hardly a count, and the digits of a log-gamma function drown.
 MOST = 10**9
@@ -21,10 +21,14 @@ MOST = 10**9
 
 def cells_of(data: NDArray[Any]) -> Cells:
     """The narrowest kind that all cells of a table [N, D] are of; missing ones are of any."""
-    below, others = find_cells(data, lambda block: block < 0, _is_no_count)
+    below, others, large = find_cells(
+        data, lambda block: block < 0, _is_no_count, lambda block: block > 1
+    )
     if below.count:
         return "any"
-    return "positive" if others.count else "counts"
+    if others.count:
+        return "positive"
+    return "counts" if large.count else "binary"
 
 
 def check_positive(data: NDArray[Any], names: list[str], who: str) -> None:

@@ -13,12 +13,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lvmcore.linalg import cholesky_batch
 
-__all__ = ["FreeSpectrum", "MixedSpectrum", "Mixture", "Spectrum", "Sticks"]
+__all__ = ["FreeSpectrum", "MixedSpectrum", "SpectralDensity", "Spectrum", "Sticks"]
 
 # Shape and rate of the prior of α.
 ALPHA_SHAPE, ALPHA_RATE = 1.0, 1.0
@@ -98,20 +100,22 @@ class Sticks:
 
 
 @dataclass(frozen=True)
-class Mixture:
-    """The learned spectral density, for a figure.
+class SpectralDensity:
+    """The spectral density of a learned kernel.
 
     Attributes:
-        weights: expected under q(v), [K].
-        means: μ, [K, Q].
-        covariances: Σ, [K, Q, Q].
-        shares: q(z), [L, K].
+        points: the spectral points of the fit, [R/2, Q].
+        weights: of the mixture's components, expected, [K].
+        means: μ of the components, [K, Q].
+        covariances: Σ of the components, [K, Q, Q].
+        shares: how much of each point is each component's, [R/2, K].
     """
 
-    weights: Tensor
-    means: Tensor
-    covariances: Tensor
-    shares: Tensor
+    points: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    means: NDArray[np.float64]
+    covariances: NDArray[np.float64]
+    shares: NDArray[np.float64]
 
 
 class Spectrum(nn.Module, ABC):
@@ -162,9 +166,16 @@ class Spectrum(nn.Module, ABC):
     def update(self) -> None:
         """Bring what has an optimum in closed form there."""
 
+    @property
     @abstractmethod
-    def mixture(self) -> Mixture:
-        """The density learned."""
+    def components(self) -> tuple[Tensor, Tensor, Tensor]:
+        """μ [K, Q], Σ [K, Q, Q] and q(z) [L, K]."""
+
+    @torch.no_grad()
+    def density(self) -> SpectralDensity:
+        """What was learned."""
+        parts = (self.points(), self.sticks.weights(), *self.components)
+        return SpectralDensity(*(part.detach().double().cpu().numpy() for part in parts))
 
     @abstractmethod
     def tensors(self) -> Iterable[Tensor]:
@@ -259,9 +270,10 @@ class FreeSpectrum(Spectrum):
         self.centres.copy_(torch.where(held[:, None], centres, self.centres))
         self.covariances.copy_(torch.where(held[:, None, None], spread + own, self.covariances))
 
-    def mixture(self) -> Mixture:
-        """See ``Spectrum.mixture``."""
-        return Mixture(self.sticks.weights(), self.centres, self.covariances, self.shares)
+    @property
+    def components(self) -> tuple[Tensor, Tensor, Tensor]:
+        """See ``Spectrum.components``."""
+        return self.centres, self.covariances, self.shares
 
     def tensors(self) -> Iterable[Tensor]:
         """See ``Spectrum.tensors``."""
@@ -338,9 +350,10 @@ class MixedSpectrum(Spectrum):
         """q(v) and q(α); the rest follows the gradient."""
         self.sticks.update(self.shares.detach())
 
-    def mixture(self) -> Mixture:
-        """See ``Spectrum.mixture``."""
-        return Mixture(self.sticks.weights(), self.centres, self.covariances, self.shares)
+    @property
+    def components(self) -> tuple[Tensor, Tensor, Tensor]:
+        """See ``Spectrum.components``."""
+        return self.centres, self.covariances, self.shares
 
     def tensors(self) -> Iterable[Tensor]:
         """See ``Spectrum.tensors``."""

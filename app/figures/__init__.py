@@ -5,6 +5,7 @@ from app.figures.comparison import side_figure
 from app.figures.course import course_figure
 from app.figures.density import density_picture
 from app.figures.hidden import Hidden, hidden_figure
+from app.figures.kernel import kernel_figure, spectrum_figure
 from app.figures.latent_map import axis_title, evenly, map_figure, sampled
 from app.figures.legend import legend
 from app.figures.pairs import pairs_html
@@ -32,6 +33,7 @@ __all__ = [
     "hidden_figure",
     "image_figure",
     "ink",
+    "kernel_figure",
     "legend",
     "map_figure",
     "missing_figure",
@@ -43,6 +45,7 @@ __all__ = [
     "sampled",
     "scores_figure",
     "side_figure",
+    "spectrum_figure",
     "strip_figure",
     "template",
     "veil",

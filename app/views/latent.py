@@ -22,6 +22,7 @@ from app import (
     reporting,
     selecting,
     services,
+    spectrum,
     standing,
     state,
 )
@@ -66,6 +67,7 @@ def _explore(job: Job) -> None:
         near.neighbours(opened)
         misfits.outliers(opened)
         replay.replay(opened)
+        spectrum.learned_kernel(opened, choices)
     with right:
         aside.relevance(opened, choices)
         aside.point(opened, choices)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lvmcore.base import Capabilities, Problem
 from lvmcore.checks import to_numpy
+from lvmcore.counts import Cells
 from lvmcore.gplvm import (
     LONG_TABLE,
     START_VARIANCE,
@@ -98,9 +99,11 @@ class BayesianGPLVM(Restarting, SparseGPModel):
         self.random_state = random_state
 
     @classmethod
-    def advise(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Advised]:
+    def advise(
+        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+    ) -> dict[str, Advised]:
         """More inducing inputs for longer tables; for very long ones fewer steps instead."""
-        del n_columns
+        del n_columns, cells
         if n_rows > LONG_TABLE:
             return {"max_iter": advised_steps(n_rows)}
         return {"n_inducing": advised_inducing(50, n_rows, n_classes)} if n_rows > 1000 else {}

@@ -13,6 +13,7 @@ from torch import Tensor
 from lvmcore.base import Capabilities, Problem
 from lvmcore.batchfit import BatchFit
 from lvmcore.checks import to_numpy
+from lvmcore.counts import Cells
 from lvmcore.gplvm import (
     WIDE_TABLE,
     advised_components,
@@ -146,7 +147,9 @@ class FastLDGD(LabelledMap):
         self.random_state = random_state
 
     @classmethod
-    def advise(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Advised]:
+    def advise(
+        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+    ) -> dict[str, Advised]:
         """More inducing inputs, steps and hidden units for longer tables.
 
         The labels weigh up to four times, in a wide table as much as the columns, or the network
@@ -154,6 +157,7 @@ class FastLDGD(LabelledMap):
         columns share one noise (see ``LDGD.suggest``); where such a table is short, the network
         learns its few rows by heart: fewer steps place new rows better.
         """
+        del cells
         found: dict[str, Advised] = {}
         most = MOST_WEIGHT if n_columns > WIDE_TABLE else NARROW_WEIGHT
         weight = min(n_columns // max(1, n_classes), most)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore.base import Capabilities, Problem
+from lvmcore.counts import Cells
 from lvmcore.gplvm import (
     LONG_TABLE,
     START_VARIANCE,
@@ -151,7 +152,9 @@ class LDGD(Restarting, LabelledMap):
         self.random_state = random_state
 
     @classmethod
-    def advise(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Advised]:
+    def advise(
+        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+    ) -> dict[str, Advised]:
         """Settings for a table of this size, where they differ from the defaults.
 
         More inducing inputs for longer tables and for many classes; more dimensions, and all
@@ -159,6 +162,7 @@ class LDGD(Restarting, LabelledMap):
         wide table some columns hardly vary: with a noise of its own, a rare spike in one would
         outweigh all other columns of its row, so the columns share one.
         """
+        del cells
         wide = n_columns > WIDE_TABLE
         found = {"noise": advised_noise(n_columns)} if wide else {}
         if n_rows > LONG_TABLE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -16,16 +16,17 @@ from torch import Tensor
 from lvmcore import persistence
 from lvmcore.base import Capabilities, Problem
 from lvmcore.checks import to_numpy
-from lvmcore.counts import check_binary, check_counts
+from lvmcore.counts import Cells, check_binary, check_counts
 from lvmcore.errors import ConfigError
 from lvmcore.feature_decoding import FeatureDecoder, GaussianFeatures, LogisticFeatures
 from lvmcore.feature_fit import ColumnTerm, FeatureFit, FullRows, GaussianTerm, LogisticTerm
-from lvmcore.gplvm import WIDE_TABLE, log_marginal
+from lvmcore.gplvm import LONG_TABLE, WIDE_TABLE, advised_steps, log_marginal
 from lvmcore.intervals import Settled
 from lvmcore.layers import LatentRows
 from lvmcore.logistic import Family
 from lvmcore.parameters import (
     Advanced,
+    Advised,
     Components,
     Device,
     Doc,
@@ -41,36 +42,19 @@ from lvmcore.parameters import (
 )
 from lvmcore.restarts import Restarting
 from lvmcore.rows import HeldRows
-from lvmcore.spectral import FreeSpectrum, MixedSpectrum, Spectrum
+from lvmcore.spectral import FreeSpectrum, MixedSpectrum, SpectralDensity, Spectrum
 from lvmcore.standardise import Standardiser
 from lvmcore.training import Outcome, Schedule, train
 
-__all__ = ["SRFLVM", "SpectralDensity"]
+__all__ = ["SRFLVM"]
 
 FINAL_DRAWS = 16
+# From so many counts on, fewer features are advised.
+MANY_COUNTS = 200_000
 # Of q(X) at the start: of a larger one the map does not unfold as far.
 START_VARIANCE = 0.01
 # Columns share a scale where none spreads so many times as much as the median one.
 MOST_SPREAD = 10.0
-
-
-@dataclass(frozen=True)
-class SpectralDensity:
-    """The spectral density of a learned kernel.
-
-    Attributes:
-        points: the spectral points of the fit, [R/2, Q].
-        weights: of the mixture's components, expected, [K].
-        means: μ of the components, [K, Q].
-        covariances: Σ of the components, [K, Q, Q].
-        shares: how much of each point is each component's, [R/2, K].
-    """
-
-    points: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    means: NDArray[np.float64]
-    covariances: NDArray[np.float64]
-    shares: NDArray[np.float64]
 
 
 class SRFLVM(Restarting):
@@ -197,6 +181,28 @@ class SRFLVM(Restarting):
         self.dtype = dtype
         self.random_state = random_state
 
+    @classmethod
+    def advise(
+        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+    ) -> dict[str, Advised]:
+        """The likelihood that the cells ask for; fewer features where every cell costs one more.
+
+        A table of counts has a precision for each cell, so its steps cost N × D × R² where those of
+        numbers cost N × R (R + D).
+        """
+        del n_classes
+        found: dict[str, Advised] = {}
+        if cells == "counts":
+            found["likelihood"] = Advised("negative_binomial", "every cell is a count")
+        if cells == "binary":
+            found["likelihood"] = Advised("bernoulli", "every cell is 0 or 1")
+        if found and n_rows * n_columns > MANY_COUNTS:
+            reason = f"each of {n_rows * n_columns:,} counts weighs by itself, which takes time"
+            found["n_features"] = Advised(50, f"{reason} with the square of the features")
+        elif n_rows > LONG_TABLE:
+            found["max_iter"] = advised_steps(n_rows)
+        return found
+
     # ---- checks --------------------------------------------------------------------------------
 
     def _scaling(self, measured: Standardiser) -> Standardiser:
@@ -251,7 +257,7 @@ class SRFLVM(Restarting):
         self._keep_rows(rows)
         self.relevance_ = {"data": to_numpy(fit.relevance)}
         self.inducing_inputs_ = {}
-        self.spectral_ = _density(spectrum)
+        self.spectral_ = spectrum.density()
         if self.likelihood == "gaussian":
             self._calibrate_by_steps(problem, outcome, lambda *fewer: self._go_on(fit, *fewer))
         return outcome
@@ -365,10 +371,3 @@ class SRFLVM(Restarting):
         if self.likelihood == "gaussian":
             return GaussianFeatures.from_arrays(arrays, like)
         return LogisticFeatures.from_arrays(arrays, like, self.likelihood)
-
-
-def _density(spectrum: Spectrum) -> SpectralDensity:
-    with torch.no_grad():
-        found, points = spectrum.mixture(), to_numpy(spectrum.points())
-    parts = (found.weights, found.means, found.covariances, found.shares)
-    return SpectralDensity(points, *map(to_numpy, parts))

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lvmcore.base import Capabilities, LatentVariableModel, Problem
 from lvmcore.checks import to_numpy
+from lvmcore.counts import Cells
 from lvmcore.draws import standard_draws
 from lvmcore.gplvm import (
     START_NOISE,
@@ -113,9 +114,11 @@ class VAE(LatentVariableModel):
         self.random_state = random_state
 
     @classmethod
-    def advise(cls, *, n_rows: int, n_columns: int, n_classes: int = 0) -> dict[str, Advised]:
+    def advise(
+        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+    ) -> dict[str, Advised]:
         """More steps and hidden units for longer tables."""
-        del n_columns, n_classes
+        del n_columns, n_classes, cells
         if n_rows <= 5000:
             return {}
         return {

@@ -56,6 +56,7 @@ class Shape:
         incomplete: rows that lack a cell.
         further: different labels in each of the further label columns.
         cells: the narrowest kind that all cells are of.
+        image: a row is an image, whose whole numbers are no counts.
     """
 
     rows: int
@@ -65,6 +66,12 @@ class Shape:
     incomplete: int
     further: tuple[int, ...] = ()
     cells: Cells = "any"
+    image: bool = False
+
+    @property
+    def counted(self) -> Cells:
+        """What the cells are, for a choice of likelihood."""
+        return "any" if self.image else self.cells
 
     @property
     def all_rows(self) -> int:
@@ -107,6 +114,7 @@ def shape_of(dataset: Dataset) -> Shape:
         incomplete=len(fitted) - complete,
         further=tuple(len(fitted.classes_of(name)) for name in further),
         cells=cells_of(fitted.X),
+        image=fitted.image_shape is not None,
     )
 
 
@@ -117,6 +125,7 @@ def suggested(model: type[LatentVariableModel], shape: Shape) -> dict[str, Any]:
         n_rows=shape.rows_for(can),
         n_columns=shape.columns,
         n_classes=max(shape.classes_for(can)),
+        cells=shape.counted,
     )
 
 
@@ -127,6 +136,7 @@ def advised(model: type[LatentVariableModel], shape: Shape) -> dict[str, Advised
         n_rows=shape.rows_for(can),
         n_columns=shape.columns,
         n_classes=max(shape.classes_for(can)),
+        cells=shape.counted,
     )
     usual = {parameter.name: parameter.default for parameter in model.parameters()}
     return {name: one for name, one in found.items() if one.value != usual[name]}
@@ -145,7 +155,7 @@ def obstacle(can: Capabilities, shape: Shape) -> Obstacle | None:
         return "few whole rows"
     if can.cells != "any" and shape.cells == "any":
         return "below 0"
-    if can.cells == "counts" and shape.cells != "counts":
+    if can.cells == "counts" and shape.cells not in ("counts", "binary"):
         return "no counts"
     return None
 

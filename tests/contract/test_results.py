@@ -1,5 +1,7 @@
 """What every fitted model offers, by its declared capabilities."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -71,10 +73,12 @@ def test_every_parameter_is_documented_and_allows_its_default(key: str) -> None:
 @pytest.mark.parametrize("n_columns", [20, 61, 20_000])
 def test_suggestions_are_settings(key: str, n_rows: int, n_classes: int, n_columns: int) -> None:
     model = MODELS[key]
-    settings = model.suggest(n_rows=n_rows, n_columns=n_columns, n_classes=n_classes)
+    cells: Any = {2: "any", 100: "counts", 100_000: "binary"}[n_rows]
+    size = {"n_rows": n_rows, "n_columns": n_columns, "n_classes": n_classes}
+    settings = model.suggest(**size, cells=cells)
     assert check_settings(model, settings) == settings
     assert (settings.get("n_components") or 0) <= min(n_rows, n_columns)
-    advised = model.advise(n_rows=n_rows, n_columns=n_columns, n_classes=n_classes)
+    advised = model.advise(**size, cells=cells)
     assert {name: one.value for name, one in advised.items()} == settings
     for one in advised.values():
         assert 20 <= len(one.reason) <= 140

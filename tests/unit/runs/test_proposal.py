@@ -11,6 +11,7 @@ from lvmcore.data import Dataset
 from lvmcore.models import MODELS
 from lvmcore.models.fast_ldgd import FastLDGD
 from lvmcore.models.ldgd import LDGD
+from lvmcore.models.srflvm import SRFLVM
 from lvmcore.runs import proposal
 from lvmcore.runs.proposal import Shape, advised, obstacle, propose, route, shape_of, suggested
 
@@ -147,6 +148,20 @@ def test_the_shape_says_what_the_cells_are(value: float, cells: Cells) -> None:
     held_out = np.arange(10) == 4
     held = replace(Dataset.from_arrays(X, name="ten"), held_out=held_out)
     assert shape_of(held).cells == "counts"
+
+
+def test_what_the_cells_are_steers_the_likelihood() -> None:
+    X = np.arange(30.0).reshape(10, 3)
+    for values, wanted in (
+        (X, {"likelihood": "negative_binomial"}),
+        (X % 2, {"likelihood": "bernoulli"}),
+        (X + 0.5, {}),
+    ):
+        shape = shape_of(Dataset.from_arrays(values, name="ten"))
+        assert suggested(SRFLVM, shape) == wanted
+        assert suggested(SRFLVM, replace(shape, image=True)) == {}
+    many = Shape(rows=3000, columns=100, classes=0, unlabelled=0, incomplete=0, cells="counts")
+    assert suggested(SRFLVM, many)["n_features"] < 100
 
 
 def test_a_step_of_ldgd_uses_all_rows_and_says_so() -> None:
