@@ -15,6 +15,7 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+import torch
 import umap
 from numpy.typing import NDArray
 from sklearn.manifold import TSNE as SklearnTSNE
@@ -102,10 +103,14 @@ def _others(data: str) -> dict[str, float]:
         "t-SNE": SklearnTSNE(random_state=0),
         "UMAP": umap.UMAP(random_state=0, n_jobs=1),
     }
-    return {
-        name: knn_accuracy(library.fit_transform(scaled), y, k=1)
-        for name, library in libraries.items()
-    }
+    threads = torch.get_num_threads()
+    try:
+        return {
+            name: knn_accuracy(library.fit_transform(scaled), y, k=1)
+            for name, library in libraries.items()
+        }
+    finally:
+        torch.set_num_threads(threads)  # numba's first loop sets those of all OpenMP code
 
 
 def _settings(data: str) -> dict[str, object]:
