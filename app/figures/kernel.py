@@ -54,7 +54,10 @@ def kernel_figure(
         margin={"t": 24},
         showlegend=True,
         xaxis={"title": {"text": "distance on the map"}, "rangemode": "tozero"},
-        yaxis={"title": {"text": "kernel, 1 at no distance"}, "range": [-1.05, 1.05]},
+        yaxis={
+            "title": {"text": "kernel, 1 at no distance"},
+            "range": [min(float(kernel.min()), 0.0) - 0.05, 1.05],
+        },
     )
     return figure
 
@@ -91,9 +94,11 @@ def spectrum_figure(density: SpectralDensity, axes: tuple[int, int], *, dark: bo
         )
         figure.add_scatter(
             x=mean[pair[:1]],
-            y=mean[pair[1:]],
+            y=[ring[1].max()],
             mode="text",
             text=[f"{weight:.0%}"],
+            textposition="top center",
+            cliponaxis=False,
             textfont={"color": ink(dark).text, "size": 12},
             showlegend=False,
             hoverinfo="skip",
