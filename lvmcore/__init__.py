@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lvmcore.models.classical import FactorAnalysis, LinearDiscriminantAnalysis
     from lvmcore.models.fast_ldgd import FastLDGD
     from lvmcore.models.ldgd import LDGD
+    from lvmcore.models.nbvae import NBVAE
     from lvmcore.models.neighbours import TSNE, UMAP, Isomap
     from lvmcore.models.nmf import NMF
     from lvmcore.models.pca import PCA, ProbabilisticPCA
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LDGD",
     "MODELS",
+    "NBVAE",
     "NMF",
     "PCA",
     "SRFLVM",
