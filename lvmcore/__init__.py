@@ -22,18 +22,21 @@ if TYPE_CHECKING:
     from lvmcore.models import MODELS, load
     from lvmcore.models.bayesian_gplvm import BayesianGPLVM
     from lvmcore.models.classical import FactorAnalysis, LinearDiscriminantAnalysis
-    from lvmcore.models.factors import NMF
     from lvmcore.models.fast_ldgd import FastLDGD
     from lvmcore.models.ldgd import LDGD
+    from lvmcore.models.nbvae import NBVAE
     from lvmcore.models.neighbours import TSNE, UMAP, Isomap
+    from lvmcore.models.nmf import NMF
     from lvmcore.models.pca import PCA, ProbabilisticPCA
     from lvmcore.models.srflvm import SRFLVM
+    from lvmcore.models.topics import LatentDirichletAllocation
     from lvmcore.models.vae import VAE, SupervisedVAE
     from lvmcore.results import FitStep, LabelPredictive, Posterior, Predictive, Snapshot
 
 __all__ = [
     "LDGD",
     "MODELS",
+    "NBVAE",
     "NMF",
     "PCA",
     "SRFLVM",
@@ -49,6 +52,7 @@ __all__ = [
     "FitStep",
     "Isomap",
     "LabelPredictive",
+    "LatentDirichletAllocation",
     "LatentboardError",
     "LinearDiscriminantAnalysis",
     "NumericalError",

@@ -14,7 +14,13 @@ from lvmcore.feature_decoding import FeatureDecoder, GaussianFeatures, LogisticF
 from lvmcore.features import Features
 from lvmcore.gplvm import START_NOISE, snapshot_of
 from lvmcore.layers import NOISE_FLOOR, LatentRows
-from lvmcore.logistic import Family, LogisticFamily, expected_precision, polya_gamma_rest
+from lvmcore.logistic import (
+    Family,
+    LogisticFamily,
+    below_largest,
+    expected_precision,
+    polya_gamma_rest,
+)
 from lvmcore.psi import PsiSums
 from lvmcore.results import Snapshot
 from lvmcore.spectral import Spectrum
@@ -25,8 +31,6 @@ __all__ = ["ColumnTerm", "FeatureFit", "FullRows", "GaussianTerm", "LogisticTerm
 
 # Prior sd of a count column's own level.
 OFFSET = 5.0
-# The dispersion r of a negative binomial stays below this: beyond it the counts are Poisson.
-LARGEST_SIZE = 1000.0
 # Rounds in which the Pólya–gamma variables settle for draws that are not a step's own.
 SETTLING = 3
 # Draws of the rows' places that the final q(h) is the optimum for.
@@ -183,11 +187,9 @@ class LogisticTerm(ColumnTerm):
     @property
     def family(self) -> LogisticFamily:
         """The likelihood at the current dispersion."""
-        limit = math.log(LARGEST_SIZE)
         if self.kind != "negative_binomial":
             return LogisticFamily(self.kind, self.log_size.exp().round())
-        log_size = limit - nn.functional.softplus(limit - self.log_size)
-        return LogisticFamily(self.kind, log_size.exp())
+        return LogisticFamily(self.kind, below_largest(self.log_size))
 
     def held(self) -> list[nn.Parameter]:
         """The dispersion, where it is learned."""

@@ -16,7 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Family", "LogisticFamily", "expected_precision", "log_two_cosh", "polya_gamma_rest"]
+__all__ = [
+    "LARGEST_LOG_MEAN",
+    "Family",
+    "LogisticFamily",
+    "below_largest",
+    "expected_precision",
+    "log_two_cosh",
+    "polya_gamma_rest",
+]
 
 Family = Literal["bernoulli", "binomial", "negative_binomial"]
 
@@ -24,6 +32,8 @@ Family = Literal["bernoulli", "binomial", "negative_binomial"]
 NODES = 20
 # Largest logarithm of a mean count: beyond it nothing but the figure grows.
 LARGEST_LOG_MEAN = 50.0
+# Largest r of a negative binomial that is learned: beyond it the counts are as good as Poisson.
+LARGEST_SIZE = 1000.0
 
 
 def expected_precision(c: Tensor) -> Tensor:
@@ -42,6 +52,12 @@ def log_two_cosh(c: Tensor) -> Tensor:
 def polya_gamma_rest(c: Tensor) -> Tensor:
     """−(log 2 + KL/b) of q(ω) = PG(b, c) against PG(b, 0): what a cell's bound holds b times."""
     return 0.25 * c * torch.tanh(0.5 * c) - log_two_cosh(c)
+
+
+def below_largest(log_size: Tensor) -> Tensor:
+    """r below ``LARGEST_SIZE``, and close to exp(log_size) well below it."""
+    limit = math.log(LARGEST_SIZE)
+    return (limit - torch.nn.functional.softplus(limit - log_size)).exp()
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def counts(seed: int = 0) -> tuple[pd.DataFrame, list[str]]:
     rng = np.random.default_rng(seed)
     codes = np.arange(N_ROWS) % 3
     share = 0.5 * codes + 0.02 * rng.normal(size=N_ROWS)
-    profiles = np.array([[60.0, 5.0, 200.0, 30.0, 400.0], [10.0, 90.0, 20.0, 150.0, 40.0]])
+    profiles = np.array([[60.0, 60.0, 200.0, 75.0, 300.0], [20.0, 190.0, 70.0, 330.0, 85.0]])
     rates = profiles[0] + share[:, None].clip(0, 1) * (profiles[1] - profiles[0])
     columns = [f"column {name}" for name in "abcde"]
     drawn = pd.DataFrame(rng.poisson(rates).astype(float), columns=columns)

@@ -24,6 +24,8 @@ from tests.contract.small import (
 FEWEST_ROWS = {"umap": 3, "lda": 4}
 # Dimensions that a model takes where none are given, if not ten.
 MOST_CHOSEN = {"srflvm": 2, "rflvm": 2}
+# Models that learn of a row the shares of its cells, not how large they are.
+SHARES_ONLY = {"topics"}
 
 
 def altered(key: str, row: int, column: int, value: float) -> pd.DataFrame:
@@ -236,7 +238,7 @@ def test_columns_that_repeat(key: str) -> None:
     copies = pd.DataFrame({f"c{i}": (i + 1) * column + i for i in range(4)})
     model = fit(key, copies, labels)
     assert np.isfinite(model.embedding_.mean).all()
-    if model.capabilities.decoding:
+    if model.capabilities.decoding and key not in SHARES_ONLY:
         back = model.inverse_transform(model.embedding_.mean)
         assert np.corrcoef(back[:, 3], column)[0, 1] > 0.9
 

@@ -9,7 +9,7 @@ from tests.contract.small import fitted, for_models, table_for
 
 DECODING = [key for key, model in MODELS.items() if model.capabilities.decoding]
 #: Models whose columns are functions without a variance of their own.
-CERTAIN = {"pca", "ppca", "factor_analysis", "nmf", "vae", "supervised_vae"}
+CERTAIN = {"pca", "ppca", "factor_analysis", "nmf", "topics", "vae", "supervised_vae", "nbvae"}
 
 
 @pytest.mark.parametrize("key", DECODING)

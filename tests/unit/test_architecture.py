@@ -61,6 +61,7 @@ LAYER = dict.fromkeys(BRICKS, "bricks") | dict.fromkeys(LOOPS, "loops")
 LAYER |= {
     name: name
     for name in (
+        "autoencoder",
         "base",
         "batchfit",
         "bench",
@@ -82,7 +83,7 @@ LAYER |= {
 }
 _BELOW_BASE = frozenset({"errors", "linalg", "results", "bricks", "loops"})
 _BELOW_MODELS = _BELOW_BASE | {"parameters", "checks", "base", "starts", "gplvm", "labelled"}
-_MODELS = _BELOW_MODELS | {"restarts", "batchfit", "feature_fit"}
+_MODELS = _BELOW_MODELS | {"restarts", "batchfit", "feature_fit", "autoencoder"}
 _ENGINE = _MODELS | {"models", "data"}
 # What each layer may import, itself included where its modules may import one another.
 MAY_IMPORT = {
@@ -100,6 +101,7 @@ MAY_IMPORT = {
     "restarts": _BELOW_BASE | {"parameters", "checks", "base", "starts", "gplvm"},
     "batchfit": _BELOW_MODELS,
     "feature_fit": _BELOW_MODELS,
+    "autoencoder": _BELOW_MODELS,
     "models": _MODELS,
     "data": frozenset({"errors", "data"}),
     "runs": _ENGINE | {"runs"},

@@ -1,8 +1,7 @@
-"""Parts that add up: non-negative matrix factorisation, and topics (latent Dirichlet)."""
+"""Non-negative matrix factorisation: rows as sums of parts."""
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections.abc import Mapping
@@ -17,9 +16,9 @@ from lvmcore.base import Capabilities, LatentVariableModel, Problem
 from lvmcore.checks import to_numpy
 from lvmcore.geometry import constant_metric
 from lvmcore.parameters import Advanced, Components, Device, Doc, Dtype, Range, Seed
-from lvmcore.results import FitStep, Posterior
+from lvmcore.results import Posterior
 from lvmcore.standardise import Standardiser
-from lvmcore.training import Outcome
+from lvmcore.training import Outcome, report_last
 
 __all__ = ["NMF"]
 
@@ -116,7 +115,8 @@ class NMF(LatentVariableModel):
         self.relevance_ = {"data": (squares / squares.sum()).clip(np.finfo(np.float64).tiny)}
         self.inducing_inputs_ = {}
         left = {"squared residual": float(residual.square().sum())}
-        return _tell_at_the_end(problem, library.n_iter_, self.max_iter, began, left, not caught)
+        steps = (int(library.n_iter_), self.max_iter)
+        return report_last(problem.callback, began, steps, left, converged=not caught)
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
         # ‖y − W w‖² = ‖Bᵀy − R w‖² + what no w changes, with W = B R: small, however many columns.
@@ -142,18 +142,3 @@ class NMF(LatentVariableModel):
         del facts
         self._weights = self._to_tensor(arrays["weights"])
         self._noise = self._to_tensor(arrays["noise"])
-
-
-def _tell_at_the_end(
-    problem: Problem,
-    steps: int,
-    most: int,
-    began: float,
-    terms: dict[str, float],
-    converged: bool,
-) -> Outcome:
-    """The last step of a fit without a bound, all that is told of it."""
-    step = FitStep(steps, most, time.perf_counter() - began, math.nan, terms)
-    if problem.callback is not None:
-        problem.callback(step)
-    return Outcome(math.nan, (step,), converged=converged)

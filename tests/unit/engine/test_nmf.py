@@ -1,4 +1,4 @@
-"""Non-negative factors and topics: the library's numbers, optima, and what was planted."""
+"""Non-negative factors: the library's numbers, the optimum, and what was planted."""
 
 import numpy as np
 import pytest
