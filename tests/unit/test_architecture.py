@@ -34,6 +34,12 @@ BRICKS = frozenset(
         "qexponential",
         "relevance",
         "rows",
+        "sampling_chain",
+        "sampling_diagnostics",
+        "sampling_draws",
+        "sampling_positions",
+        "sampling_spectral",
+        "sampling_weights",
         "spectral",
         "standardise",
         "stochastic",
@@ -53,6 +59,7 @@ LOOPS = frozenset(
         "intervals",
         "metrics",
         "persistence",
+        "sampling_run",
         "training",
     }
 )
