@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lvmcore.models.neighbours import TSNE, UMAP, Isomap
     from lvmcore.models.nmf import NMF
     from lvmcore.models.pca import PCA, ProbabilisticPCA
+    from lvmcore.models.rflvm import RFLVM
     from lvmcore.models.srflvm import SRFLVM
     from lvmcore.models.topics import LatentDirichletAllocation
     from lvmcore.models.vae import VAE, SupervisedVAE
@@ -39,6 +40,7 @@ __all__ = [
     "NBVAE",
     "NMF",
     "PCA",
+    "RFLVM",
     "SRFLVM",
     "TSNE",
     "UMAP",

@@ -74,7 +74,7 @@ class Problem:
 
 
 def _has_density(model: Any) -> bool:
-    return bool(model.capabilities.bound)
+    return bool(model.capabilities.density)
 
 
 class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CheckedEstimator, ABC):

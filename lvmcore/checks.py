@@ -57,6 +57,8 @@ class Capabilities:
         streams: the fit reads a memory-mapped table some rows at a time and never holds all of it;
             other models load it.
         cells: what the cells have to be: any number, nothing below 0, or counts.
+        chains: the fit draws from the posterior by Markov chains: it has a density, and no bound
+            that rises.
     """
 
     labels: Literal["none", "required"] = "none"
@@ -72,6 +74,12 @@ class Capabilities:
     amortised: bool = False
     streams: bool = False
     cells: Cells = "any"
+    chains: bool = False
+
+    @property
+    def density(self) -> bool:
+        """Whether rows have a predictive density, so that ``score_samples`` is there."""
+        return self.bound or self.chains
 
 
 class CheckedEstimator(BaseEstimator):

@@ -216,7 +216,7 @@ def start_chain(
     Y: FloatArray,
     X: FloatArray,
     n_frequencies: int,
-    n_clusters: int,
+    n_mixture: int,
     rng: np.random.Generator,
 ) -> Chain:
     """A chain at its start.
@@ -226,12 +226,12 @@ def start_chain(
         Y: data, [N, D].
         X: where the map begins, pushed at random from there, [N, Q].
         n_frequencies: L, half as many as there are features.
-        n_clusters: K, components of the mixture of the frequencies at most.
+        n_mixture: K, components of the mixture of the frequencies at most.
         rng: the chain's own source of randomness.
     """
     Q, D = X.shape[1], Y.shape[1]
     X = X + START_SPREAD * rng.standard_normal(X.shape)
-    mixture = draw_mixture(n_clusters, n_frequencies, Q, rng)
+    mixture = draw_mixture(n_mixture, n_frequencies, Q, rng)
     W = rng.standard_normal((n_frequencies, Q))
     H = np.zeros((2 * n_frequencies + (likelihood != "gaussian"), D))
     spread = {"gaussian": np.ones(1), "bernoulli": np.ones(0), "negative_binomial": np.ones(D)}

@@ -53,12 +53,12 @@ def measure_held_out(
         The figures that are defined for this model; without a value where no row can be used.
     """
     can = model.capabilities
-    if not can.new_rows and not can.bound:
+    if not can.new_rows and not can.density:
         return {}
     keys = [
         key
         for key, defined in (
-            ("held_out_nlpd", can.bound),
+            ("held_out_nlpd", can.density),
             ("held_out_accuracy", can.labels != "none" and can.new_rows),
             ("held_out_ece", can.labels != "none" and can.new_rows),
             ("held_out_rmse", can.new_rows and can.decoding),

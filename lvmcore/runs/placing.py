@@ -91,7 +91,7 @@ def place(
         UnsupportedError: the model cannot place new rows.
     """
     rows, notes = _usable(model, rows)
-    density = model.capabilities.bound
+    density = model.capabilities.density
     compared = _compared(fitted) if density and fitted is not None else None
     total = len(rows) + (0 if compared is None else len(compared))
     count = _Count(tell, total)
@@ -254,7 +254,7 @@ def _part(model: Any, X: Any) -> dict[str, NDArray[Any]]:
                 named(f"{_PROBABILITY_OF}{name}"): probability[:, k]
                 for k, name in enumerate(column.classes)
             }
-    if model.capabilities.bound:
+    if model.capabilities.density:
         columns["surprise"] = _surprise(model, X)
     return columns
 

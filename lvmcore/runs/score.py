@@ -27,7 +27,7 @@ SHARE = 0.2
 
 def can_be_scored(can: Capabilities) -> bool:
     """Whether held-out rows tell something about a model: it knows labels, or has a density."""
-    return can.new_rows and (can.labels != "none" or can.bound)
+    return can.new_rows and (can.labels != "none" or can.density)
 
 
 def split(dataset: Dataset, model: type[LatentVariableModel]) -> tuple[Dataset, Dataset]:

@@ -169,7 +169,7 @@ def test_constant_columns_are_set_aside_and_returned(key: str) -> None:
     frame["never"] = 0.0
     model = fit(key, frame, labels)
     assert "2 constant columns set aside: always, never." in model.notes_
-    assert plain.notes_ == ()
+    assert not any("constant" in note for note in plain.notes_)
     predicted = model.decode(model.embedding_.mean)
     np.testing.assert_array_equal(predicted.mean[:, [1, 6]], np.tile([7.0, 0.0], (N_ROWS, 1)))
     assert predicted.variance[:, [1, 6]].max() == 0
@@ -248,7 +248,9 @@ def test_columns_that_repeat(key: str) -> None:
 def test_units_do_not_matter(key: str, scale: float, offset: float) -> None:
     frame, labels = table_for(key)
     frame = frame.round(3)
-    plain, model = fit(key, frame, labels), fit(key, frame * scale + offset, labels)
+    # A chain does not settle: what rounding changes grows from sweep to sweep.
+    few = {"max_iter": 6} if MODELS[key].capabilities.chains else {}
+    plain, model = (fit(key, X, labels, **few) for X in (frame, frame * scale + offset))
     np.testing.assert_allclose(model.embedding_.mean, plain.embedding_.mean, atol=1e-3)
     expected = plain.decode(plain.embedding_.mean)
     got = model.decode(plain.embedding_.mean)
@@ -288,6 +290,6 @@ def test_a_second_fit_forgets_the_first(key: str) -> None:
     model = fit(key, spoilt, labels)
     assert model.notes_
     model.fit(frame, labels)
-    assert model.notes_ == ()
+    assert model.notes_ == fitted(key).notes_
     assert model.n_features_in_ == N_COLUMNS
     np.testing.assert_array_equal(model.embedding_.mean, fitted(key).embedding_.mean)

@@ -149,7 +149,7 @@ def test_grid_search_by_accuracy(key: str) -> None:
     assert np.mean(search.predict(frame) == labels) > 0.9
 
 
-@for_models(lambda model: model.capabilities.labels == "none" and model.capabilities.bound)
+@for_models(lambda model: model.capabilities.labels == "none" and model.capabilities.density)
 def test_grid_search_by_density(key: str) -> None:
     frame, _ = table_for(key)
     search = GridSearchCV(make(key), {"n_components": [1, 2]}, cv=3, error_score="raise").fit(frame)

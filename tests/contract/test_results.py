@@ -128,24 +128,28 @@ def test_bound_is_finite_and_told_term_by_term(key: str) -> None:
 def test_without_a_bound_there_is_none(key: str) -> None:
     model = fitted(key)
     assert np.isnan(model.elbo_)
-    assert not hasattr(model, "score") or model.capabilities.labels != "none"
+    if not model.capabilities.density:
+        assert not hasattr(model, "score") or model.capabilities.labels != "none"
 
 
 @for_models(
     lambda model: (
         model.capabilities.labels == "none"
-        and model.capabilities.bound
+        and model.capabilities.density
         and model.capabilities.cells == "any"
     )
 )
 def test_score_is_a_density_in_the_units_of_the_data(key: str) -> None:
     frame, _ = table_for(key)
-    before = fitted(key).score(frame)
+    # A chain does not settle: what rounding changes grows from sweep to sweep.
+    few = short(key) if MODELS[key].capabilities.chains else {}
+    model = fit(key, frame, **few)
+    before = model.score(frame)
     # A column in other units, ten times the numbers: log 10 nats less a row.
     scaled = frame * np.array([1, 1, 10, 1, 1])
-    assert fit(key, scaled).score(scaled) == pytest.approx(before - np.log(10), abs=1e-4)
+    assert fit(key, scaled, **few).score(scaled) == pytest.approx(before - np.log(10), abs=1e-4)
     # Rows unlike those of the fit are less likely.
-    assert fitted(key).score(frame[::-1].reset_index(drop=True) * 1.5) < before
+    assert model.score(frame[::-1].reset_index(drop=True) * 1.5) < before
 
 
 @for_models(lambda model: model.capabilities.decoding)

@@ -115,6 +115,17 @@ def test_a_sampler_with_a_fault_would_be_found(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_small_moves_keep_the_energy(likelihood: Likelihood) -> None:
+    """As they do where the slope is that of the density: the error is of the step's square."""
+    chain, accepted = from_prior(likelihood, np.random.default_rng(6)), []
+    for _ in range(40):
+        chain.leap.log_step = np.log(0.005)
+        chain.sweep()
+        accepted.append(chain.leap.accepted)
+    assert min(accepted) > 0.998
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_log_likelihood_is_that_of_scipy(likelihood: Likelihood) -> None:
     chain = from_prior(likelihood, np.random.default_rng(0))
     psi = chain.features() @ chain.H
