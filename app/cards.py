@@ -52,6 +52,7 @@ class ModelCard:
         missing_cells: whether cells may be missing.
         has_bound: whether there is a curve to watch.
         tells_steps: whether its fit reports its steps while it runs.
+        draws: whether those steps are draws from the posterior.
         parameters: metadata of its settings.
         model: its class.
     """
@@ -67,6 +68,7 @@ class ModelCard:
     missing_cells: bool
     has_bound: bool
     tells_steps: bool
+    draws: bool
     parameters: tuple[Parameter, ...]
     model: type[LatentVariableModel]
 
@@ -115,6 +117,7 @@ def card_of(model: type[LatentVariableModel]) -> ModelCard:
         missing_cells=can.missing_cells,
         has_bound=can.bound,
         tells_steps=can.steps,
+        draws=can.chains,
         parameters=model.parameters(),
         model=model,
     )

@@ -25,11 +25,11 @@ __all__ = [
     "MAX_POINTS",
     "bound_chart",
     "decimate",
-    "divergence_chart",
     "map_chart",
     "overlay_chart",
     "relevance_chart",
     "steps_shown",
+    "term_chart",
     "terms_chart",
 ]
 
@@ -156,8 +156,8 @@ def overlay_chart(
     return options
 
 
-def divergence_chart(steps: Sequence[FitStep], *, dark: bool = False) -> Options:
-    """What a method without a bound makes small, at each step.
+def term_chart(steps: Sequence[FitStep], *, dark: bool = False) -> Options:
+    """What a method without a bound tells of each step.
 
     Args:
         steps: in order, each with that one term.

@@ -233,16 +233,21 @@ def _tells_steps(job: Job) -> bool:
     return all(card.tells_steps for card in services.cards() if card.key == job.spec.model)
 
 
+def _draws(job: Job) -> bool:
+    return any(card.draws for card in services.cards() if card.key == job.spec.model)
+
+
 def _without_bound(job: Job, seen: Progress, steps: list[FitStep], key: str, dark: bool) -> None:
-    """A method without a bound: what it makes small, and the map forming beside it."""
+    """A method without a bound: what it makes small, or draws, and the map forming beside it."""
+    shown = "How likely the draws make the data" if _draws(job) else "What the fit makes small"
     left, right = st.columns(2, gap="medium")
     with left:
-        st.markdown("**What the fit makes small**")
+        st.markdown(f"**{shown}**")
         st.echarts_chart(
-            live.divergence_chart(steps, dark=dark),
+            live.term_chart(steps, dark=dark),
             height=_HEIGHT + 60,
             key=f"{key}:divergence",
-            alt="What the fit makes small, at each step",
+            alt=f"{shown}, at each step",
         )
     if seen.snapshot is not None:
         with right:

@@ -132,6 +132,6 @@ def test_user_text_is_in_no_tooltip_and_options_are_strict_json() -> None:
 def test_steps_without_a_bound_are_shown_by_what_they_make_small() -> None:
     steps = [FitStep(i, 4, 0.1 * i, float("nan"), {"KL divergence": 4.0 - i}) for i in (1, 2, 3)]
     assert live.steps_shown(steps, (2, 4)) == steps[1:]
-    chart = live.divergence_chart(steps)
+    chart = live.term_chart(steps)
     assert chart["series"][0]["data"] == [[1, 3.0], [2, 2.0], [3, 1.0]]
     assert chart["yAxis"]["name"] == "KL divergence, nats"

@@ -147,6 +147,29 @@ def test_a_fit_with_a_curve_shows_it_with_its_terms_and_the_map(
     assert charts(page) == 4
 
 
+@pytest.mark.parametrize(
+    ("key", "settings", "words"),
+    [
+        ("rflvm", {"max_iter": 20, "n_features": 8}, "How likely the draws make the data"),
+        ("tsne", {"max_iter": 100}, "What the fit makes small"),
+    ],
+)
+def test_a_curve_that_is_no_bound_is_called_what_it_is(
+    open_page: OpenPage, wait: Wait, key: str, settings: dict[str, int], words: str
+) -> None:
+    run = services.start_fit(dataset_with_labels(), key, settings)
+    job = wait(run)
+    assert job.status == "done", job.message
+    page = open_page("fit", run=run)
+    assert not page.exception
+    assert charts(page) == 2
+    said = texts(page.markdown)
+    assert words in said
+    assert ("makes small" in said) == (key == "tsne")
+    for name in ("latent", "generate", "new_rows"):
+        assert not open_page(name, run=run).exception
+
+
 def test_a_run_in_the_address_brings_its_own_data(open_page: OpenPage, wait: Wait) -> None:
     run = services.start_fit(dataset_with_labels(), "ppca", {})
     wait(run)
