@@ -31,6 +31,8 @@ __all__ = ["FeatureDecoder", "GaussianFeatures", "LogisticFeatures", "Weights", 
 PLACES, FILLED_PLACES = 8, 32
 # Points × columns × features held at a time: bounds memory, changes no result.
 NUMBERS_AT_A_TIME = 1 << 24
+# Numbers in the second moments of all columns, at most; beyond it cells are looked at one by one.
+MOST_NUMBERS = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -229,14 +231,53 @@ class GaussianFeatures(FeatureDecoder):
         q = self.weights
         return (q.mean / self.noise) @ q.mean.T + q.shared * (1 / self.noise).sum()
 
+    @cached_property
+    def seconds(self) -> Tensor | None:
+        """E h_d h_dᵀ of every column, [D, R²]; None where that would take too much room."""
+        q = self.weights
+        R, D = q.mean.shape
+        if D * R**2 > MOST_NUMBERS:
+            return None
+        V = (q.basis * q.spread.T[:, None, :]) @ q.basis.mT
+        means = q.mean.T
+        return (V + means[:, :, None] * means[:, None, :]).reshape(D, R * R)
+
+    @property
+    def gap_numbers(self) -> int:
+        """See ``inference.RowDecoder``."""
+        return len(self.weights.mean) ** 2
+
+    def moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """See ``FeatureDecoder.moments``: E y and E y² by the averages of φ and φφᵀ."""
+        seconds = self.seconds
+        if seconds is None:
+            return super().moments(mean, variance)
+        Phi = self.features(self.places(mean, variance, FILLED_PLACES))
+        first = Phi.mean(0) @ self.weights.mean
+        outer = torch.einsum("snr,snq->nrq", Phi, Phi) / len(Phi)
+        second = outer.reshape(len(mean), -1) @ seconds.T
+        noise = self.noise.expand_as(first)
+        return first, (second - first.square()).clamp_min(0) + noise, noise
+
     def whole(self, Y: Tensor) -> Placed:
         """See ``FeatureDecoder.whole``."""
         constant = (LOG_2PI + self.noise.log()).sum() + (Y.square() / self.noise).sum(1)
-        return _WholeRows(self, (Y / self.noise) @ self.weights.mean.T, constant)
+        return _QuadraticRows(self, (Y / self.noise) @ self.weights.mean.T, self.second, constant)
 
     def observe(self, Y: Tensor) -> Placed:
         """See ``FeatureDecoder.observe``."""
-        return _GappedRows(self, Y)
+        seconds = self.seconds
+        if seconds is None:
+            return _GappedRows(self, Y)
+        precision = ~torch.isnan(Y) / self.noise
+        known = torch.nan_to_num(Y, nan=0.0)
+        R = len(self.weights.mean)
+        return _QuadraticRows(
+            self,
+            (known * precision) @ self.weights.mean.T,
+            (precision @ seconds).reshape(-1, R, R),
+            (~torch.isnan(Y) * (LOG_2PI + self.noise.log()) + known.square() * precision).sum(1),
+        )
 
     def log_density(self, Y: Tensor, X: Tensor) -> Tensor:
         """See ``FeatureDecoder.log_density``."""
@@ -277,16 +318,28 @@ class GaussianFeatures(FeatureDecoder):
 
 
 @dataclass(frozen=True)
-class _WholeRows:
-    """Complete rows under Gaussian noise: −½[constant − 2 firstᵀφ + φᵀ second φ]."""
+class _QuadraticRows:
+    """Rows under Gaussian noise: −½[constant − 2 firstᵀφ + φᵀ second φ].
+
+    Attributes:
+        decoder: what they are rows of.
+        first: Σ_d y_d E h_d/σ_d² over a row's cells, [B, R].
+        second: Σ_d E h_d h_dᵀ/σ_d² over them, [R, R]; or [B, R, R] where cells are missing.
+        constant: Σ_d log 2πσ_d² + y_d²/σ_d² over them, [B].
+    """
 
     decoder: GaussianFeatures
     first: Tensor
+    second: Tensor
     constant: Tensor
 
     def expected_log_density(self, rows: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         Phi = self.decoder.features(self.decoder.places(mean, variance, PLACES))
-        square = ((Phi @ self.decoder.second) * Phi).sum(-1) - 2 * (Phi * self.first[rows]).sum(-1)
+        if self.second.dim() == 2:
+            turned = Phi @ self.second
+        else:
+            turned = (Phi.transpose(0, 1) @ self.second[rows]).transpose(0, 1)
+        square = (turned * Phi).sum(-1) - 2 * (Phi * self.first[rows]).sum(-1)
         return -0.5 * (self.constant[rows] + square.mean(0))
 
 

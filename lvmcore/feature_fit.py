@@ -14,6 +14,7 @@ from lvmcore.feature_decoding import FeatureDecoder, GaussianFeatures, LogisticF
 from lvmcore.features import Features
 from lvmcore.gplvm import START_NOISE, snapshot_of
 from lvmcore.layers import NOISE_FLOOR, LatentRows
+from lvmcore.linalg import cholesky, solve_lower
 from lvmcore.logistic import (
     Family,
     LogisticFamily,
@@ -33,8 +34,10 @@ __all__ = ["ColumnTerm", "FeatureFit", "FullRows", "GaussianTerm", "LogisticTerm
 OFFSET = 5.0
 # Rounds in which the Pólya–gamma variables settle for draws that are not a step's own.
 SETTLING = 3
-# Draws of the rows' places that the final q(h) is the optimum for.
+# Draws of the rows' places that the final q(h) averages over.
 FINAL_PLACES = 16
+# Products N × D × R² in a step beyond which missing cells are filled.
+MOST_PRODUCTS = 2e8
 
 
 class ColumnTerm(nn.Module, ABC):
@@ -64,6 +67,11 @@ class ColumnTerm(nn.Module, ABC):
         """What a step changes in place."""
         return []
 
+    @property
+    def places(self) -> int:
+        """Draws of the rows' places that the final q(h) is the optimum for."""
+        return FINAL_PLACES
+
     @abstractmethod
     def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
         """The bound on log p(Y | X, W), [].
@@ -85,15 +93,25 @@ class ColumnTerm(nn.Module, ABC):
 class GaussianTerm(ColumnTerm):
     """log N(y_d | 0, ΦΦᵀ + σ_d² I), cells that are missing left out.
 
+    Left out exactly they cost an R × R matrix for every column. Where that is too much, and the
+    columns share a noise, they are filled: under q(y_nd) = N(μ_nd, τ_n²), with K = ΦΦᵀ + σ²I, the
+    bound is log N(y_d | 0, K) at the filled columns, and ½ log 2π − ½ log (K⁻¹)_nn more for every
+    missing cell, at the best τ_n², 1/(K⁻¹)_nn. μ follows every step to φ(x_n)ᵀE h_d, which raises
+    the bound.
+
     Args:
         problem: what is fitted.
+        n_features: R, which decides whether missing cells are filled.
         shared: one σ² for all columns.
     """
 
-    def __init__(self, problem: Problem, *, shared: bool) -> None:
+    def __init__(self, problem: Problem, *, n_features: int, shared: bool) -> None:
         super().__init__(problem, 0.0)
         self.outer = self._outer() if shared else self.Y
         self.squares = self.outer.double().square().sum(0)
+        cost = self.Y.numel() * n_features**2
+        fills = self.observed is not None and shared and cost > MOST_PRODUCTS
+        self.filled = self.Y.clone() if fills else None
         columns = 1 if shared else self.Y.shape[1]
         self.log_noise = nn.Parameter(self.Y.new_full((columns,), math.log(START_NOISE)))
 
@@ -107,8 +125,9 @@ class GaussianTerm(ColumnTerm):
         return [self.log_noise]
 
     def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
-        """See ``ColumnTerm.bound``: −½[D N log 2π + …], by the R × R form."""
-        del step
+        """See ``ColumnTerm.bound``, by the R × R form."""
+        if self.filled is not None:
+            return self._filled_bound(Phi, self.filled, step=step)
         if self.observed is None:
             G, first = Phi.T @ Phi, Phi.T @ self.outer
             bound: Tensor = self._collapsed(G, first, self.squares)[0]
@@ -121,6 +140,38 @@ class GaussianTerm(ColumnTerm):
         value, _, _ = weighted_evidence(Phi, omega, kappa)
         rest = self.observed * (LOG_2PI + self.noise.log()) + kappa * self.Y
         return value - 0.5 * rest.double().sum()
+
+    def _filled_bound(self, Phi: Tensor, filled: Tensor, *, step: bool) -> Tensor:
+        """The bound with missing cells filled; a step moves what they are filled with."""
+        assert self.observed is not None
+        used = filled.clone() if step else filled  # kept for the gradient
+        G, first = Phi.T @ Phi, Phi.T @ used
+        value, q = self._collapsed(G, first, used.double().square().sum(0))
+        noise = self.noise[0].double()
+        A = G.double() + noise * torch.eye(len(G)).to(noise)
+        L, _ = cholesky(A, "The features of the rows", exact=True)
+        leverage = solve_lower(L, Phi.double().T).square().sum(0)
+        missing = (~self.observed).sum(1)
+        rest = LOG_2PI - (((1 - leverage).clamp_min(1e-12)) / noise).log()
+        if step:
+            with torch.no_grad():
+                filled.copy_(torch.where(self.observed, self.Y, Phi @ q.weights.to(Phi)))
+        return value + 0.5 * (missing * rest).sum()
+
+    @property
+    def places(self) -> int:
+        """Fewer where every column has a matrix of its own."""
+        return FINAL_PLACES if self.filled is None else FINAL_PLACES // 4
+
+    def fill_from(self, other: GaussianTerm) -> None:
+        """Begin with what another fit's missing cells are filled with; its others are forgotten."""
+        if self.filled is not None and other.filled is not None and other.observed is not None:
+            both = torch.where(other.observed, self.Y, other.filled)
+            self.filled.copy_(both)
+
+    def state(self) -> list[Tensor]:
+        """What missing cells are filled with."""
+        return [] if self.filled is None else [self.filled]
 
     def _weights(self) -> tuple[Tensor, Tensor]:
         """1/σ_d² and y/σ_d² of the cells that are observed, 0 elsewhere."""
@@ -160,7 +211,7 @@ class GaussianTerm(ColumnTerm):
             mean, basis = column_posteriors(parts, *self._weights())
             spread = torch.ones_like(mean)
         weights = pooled(mean, basis, spread, 1 / noise, second)
-        return GaussianFeatures(features.to(self.Y), weights.to(self.Y), noise.to(self.Y))
+        return GaussianFeatures(features.to(noise), weights.to(noise), noise)
 
 
 class LogisticTerm(ColumnTerm):
@@ -240,8 +291,7 @@ class LogisticTerm(ColumnTerm):
         second = sum((P.T @ P for P in parts), self.Y.new_zeros(())).double()
         second = second / (len(parts) * len(self.Y))
         weights = pooled(mean, basis, torch.ones_like(mean), mean.new_ones(mean.shape[1]), second)
-        family = self.family.to(self.Y)
-        return LogisticFeatures(features.to(self.Y), weights.to(self.Y), family)
+        return LogisticFeatures(features.to(mean), weights.to(mean), self.family.to(mean))
 
     def _means(self) -> Tensor:
         """Of the observed cells of each column, [D]."""
@@ -375,5 +425,5 @@ class FeatureFit:
     def decoder(self) -> FeatureDecoder:
         """The columns at the fit's own spectral points, q(h) at its optimum under q(X)."""
         features = self.columns.features(self.spectrum.points())
-        X = self.rows.draw(FINAL_PLACES, self.all, self.generator)
+        X = self.rows.draw(self.columns.places, self.all, self.generator)
         return self.columns.decoder(features, list(features(X)))

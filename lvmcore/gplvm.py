@@ -170,7 +170,7 @@ class GPLatentVariableModel(LatentVariableModel):
                 checkpoint=None,
             )
             settled = go_on(fewer, min(SETTLING_STEPS, len(outcome.history) // 10))
-            return interval_scale(settled, Y, observed, held)
+            return interval_scale(settled, Y.to(settled.mean), observed, held)
 
         self._calibrate(problem, outcome, measure)
 

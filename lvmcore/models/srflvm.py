@@ -20,7 +20,7 @@ from lvmcore.counts import Cells, check_binary, check_counts
 from lvmcore.errors import ConfigError
 from lvmcore.feature_decoding import FeatureDecoder, GaussianFeatures, LogisticFeatures
 from lvmcore.feature_fit import ColumnTerm, FeatureFit, FullRows, GaussianTerm, LogisticTerm
-from lvmcore.gplvm import LONG_TABLE, WIDE_TABLE, advised_steps, log_marginal
+from lvmcore.gplvm import LONG_TABLE, WIDE_TABLE, advised_steps
 from lvmcore.intervals import Settled
 from lvmcore.layers import LatentRows
 from lvmcore.logistic import Family
@@ -279,7 +279,7 @@ class SRFLVM(Restarting):
 
     def _columns(self, problem: Problem) -> ColumnTerm:
         if self.likelihood == "gaussian":
-            return GaussianTerm(problem, shared=self.noise == "shared")
+            return GaussianTerm(problem, n_features=self.n_features, shared=self.noise == "shared")
         if self.likelihood != "binomial":
             return LogisticTerm(problem, self.likelihood)
         most = problem.Y.amax(0)
@@ -296,12 +296,15 @@ class SRFLVM(Restarting):
 
     def _go_on(self, fit: FeatureFit, fewer: Problem, steps: int) -> Settled:
         """The fit gone on with fewer cells, for some steps."""
-        columns = GaussianTerm(fewer, shared=self.noise == "shared")
+        columns = GaussianTerm(fewer, n_features=self.n_features, shared=self.noise == "shared")
         columns.load_state_dict(fit.columns.state_dict())
+        assert isinstance(fit.columns, GaussianTerm)
+        columns.fill_from(fit.columns)
         spectrum = deepcopy(fit.spectrum)
         on = FeatureFit(deepcopy(fit.rows), spectrum, columns, fewer.generator)
         train(on, Schedule.to_settle(steps, self.learning_rate, columns.count), None)
-        return Settled.of(on.decoder(), on.rows)
+        mean, variance = on.rows.mean.detach(), on.rows.variance.detach()
+        return Settled(on.decoder(), mean.double(), variance.double())
 
     # ---- what was learned ----------------------------------------------------------------------
 
@@ -336,23 +339,39 @@ class SRFLVM(Restarting):
         angle = self.spectral_.points.T[:, None, :] * np.ravel(distances)[:, None]
         return np.asarray(np.cos(angle).mean(axis=2))
 
-    # ---- decoding ------------------------------------------------------------------------------
+    # ---- rows and places: in double precision, or the optima drown in rounding ------------------
+
+    def _fitted_rows(self) -> tuple[Tensor, Tensor]:
+        mean, variance = super()._fitted_rows()
+        return mean.double(), variance.double()
+
+    def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        return super()._posterior(Y.double())
+
+    def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return super()._impute(Y.double())
+
+    def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return super()._decode(X.double())
+
+    def _doubt(self, X: Tensor) -> Tensor:
+        return super()._doubt(X.double())
+
+    def _log_density(self, Y: Tensor) -> Tensor:
+        return super()._log_density(Y.double())
 
     def _metric(self, X: Tensor) -> Tensor:
         scale = self._decoder.weights.share.new_ones(())
         if self._measured is not self._standardiser:
             varying = ~self._measured.constant
-            scale = self._to_tensor((self._measured.scale / self._standardiser.scale)[varying])
-        return self._decoder.metric(X, scale.expand_as(self._decoder.weights.share))
-
-    def _log_density(self, Y: Tensor) -> Tensor:
-        mean, variance = self._posterior(Y)
-        with torch.no_grad():
-            return log_marginal(self._decoder.log_density, Y, mean, variance)
+            ratio = (self._measured.scale / self._standardiser.scale)[varying]
+            scale = self._to_tensor(ratio).to(scale)
+        shape = self._decoder.weights.share
+        return self._decoder.metric(X.double(), scale.expand_as(shape))
 
     def _sample_rows(self, latent: NDArray[np.float64], rng: np.random.Generator) -> Any:
         with torch.no_grad():
-            drawn = self._decoder.sample(self._to_tensor(latent), rng)
+            drawn = self._decoder.sample(self._to_tensor(latent).double(), rng)
         return self._standardiser.inverse(drawn)
 
     # ---- storage -------------------------------------------------------------------------------
@@ -369,5 +388,5 @@ class SRFLVM(Restarting):
 
     def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> FeatureDecoder:
         if self.likelihood == "gaussian":
-            return GaussianFeatures.from_arrays(arrays, like)
-        return LogisticFeatures.from_arrays(arrays, like, self.likelihood)
+            return GaussianFeatures.from_arrays(arrays, like.double())
+        return LogisticFeatures.from_arrays(arrays, like.double(), self.likelihood)

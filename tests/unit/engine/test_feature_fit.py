@@ -42,7 +42,7 @@ def test_the_marginal_likelihood_is_the_dense_formula(
     Y, Phi = normal(N, columns, seed=1), normal(N, 6, seed=2)
     seen = torch.as_tensor(np.random.default_rng(3).random((N, columns)) < 0.7)
     seen = seen if gaps else torch.ones_like(seen)
-    term = GaussianTerm(problem(Y * seen, seen if gaps else None), shared=shared)
+    term = GaussianTerm(problem(Y * seen, seen if gaps else None), n_features=6, shared=shared)
     with torch.no_grad():
         term.log_noise += 0.5 * normal(len(term.log_noise), seed=4)
         value = float(term.bound(Phi, step=True))
@@ -55,7 +55,7 @@ def test_the_decoder_predicts_as_the_dense_formula(gaps: bool) -> None:
     Y, X = normal(N, D, seed=1), normal(N, 2, seed=2)
     seen = torch.as_tensor(np.random.default_rng(3).random((N, D)) < 0.7)
     seen = seen if gaps else torch.ones_like(seen)
-    term = GaussianTerm(problem(Y * seen, seen if gaps else None), shared=False)
+    term = GaussianTerm(problem(Y * seen, seen if gaps else None), n_features=6, shared=False)
     features = term.features(normal(4, 2, seed=5))
     decoder: Any = term.decoder(features, [features(X)])
     new = normal(5, 2, seed=6)
@@ -69,6 +69,48 @@ def test_the_decoder_predicts_as_the_dense_formula(gaps: bool) -> None:
             torch.testing.assert_close(mean[:, d], gain @ y, rtol=1e-5, atol=1e-6)
             left = (Q * Q).sum(1) - (gain * (Q @ P.T)).sum(1)
             torch.testing.assert_close(variance[:, d], left, rtol=1e-5, atol=1e-6)
+
+
+def test_filled_cells_give_a_bound_that_each_step_raises_below_the_exact_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Y, Phi = normal(14, 5, seed=1), normal(14, 4, seed=2)
+    seen = torch.as_tensor(np.random.default_rng(3).random((14, 5)) < 0.7)
+    exact = GaussianTerm(problem(Y * seen, seen), n_features=4, shared=True)
+    monkeypatch.setattr("lvmcore.feature_fit.MOST_PRODUCTS", 0)
+    term = GaussianTerm(problem(Y * seen, seen), n_features=4, shared=True)
+    with torch.no_grad():
+        bounds = [float(term.bound(Phi, step=True)) for _ in range(200)]
+        highest = float(exact.bound(Phi, step=True))
+        assert np.all(np.diff(bounds) > -1e-9)
+        assert highest - 3 < bounds[-1] < highest
+        # They end as the exact weights fill them.
+        P = exact.features(normal(2, 2, seed=0))
+        assert term.filled is not None
+        q: Any = exact.decoder(P, [Phi])
+        expected = torch.where(seen, Y, Phi @ q.weights.mean)
+        torch.testing.assert_close(term.filled, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_one_missing_cell_a_column_is_filled_without_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Y, Phi = normal(8, 3, seed=1), normal(8, 4, seed=2)
+    seen = torch.ones(8, 3, dtype=torch.bool)
+    seen[[0, 3, 3], [0, 1, 2]] = False
+    exact = GaussianTerm(problem(Y * seen, seen), n_features=4, shared=True)
+    monkeypatch.setattr("lvmcore.feature_fit.MOST_PRODUCTS", 0)
+    term = GaussianTerm(problem(Y * seen, seen), n_features=4, shared=True)
+    with torch.no_grad():
+        for _ in range(300):
+            bound = float(term.bound(Phi, step=True))
+        assert bound == pytest.approx(float(exact.bound(Phi, step=True)), rel=1e-7)
+    # The gradient at the optimum of what is filled is the exact one's.
+    P = [Phi.clone().requires_grad_() for _ in range(2)]
+    for one, features in zip((term, exact), P, strict=True):
+        one.bound(features, step=True).backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(P[0].grad, P[1].grad, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(term.log_noise.grad, exact.log_noise.grad, atol=1e-6, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["bernoulli", "binomial", "negative_binomial"])
