@@ -155,7 +155,7 @@ def test_a_fit_with_a_curve_shows_it_with_its_terms_and_the_map(
     ("key", "settings", "words"),
     [
         ("rflvm", {"max_iter": 20, "n_features": 8}, "How likely the draws make the data"),
-        ("tsne", {"max_iter": 100}, "What the fit makes small"),
+        ("tsne", {"max_iter": 100}, "What the fit goes by"),
     ],
 )
 def test_a_curve_that_is_no_bound_is_called_what_it_is(
@@ -169,7 +169,7 @@ def test_a_curve_that_is_no_bound_is_called_what_it_is(
     assert charts(page) == 2
     said = texts(page.markdown)
     assert words in said
-    assert ("makes small" in said) == (key == "tsne")
+    assert ("fit goes by" in said) == (key == "tsne")
     for name in ("latent", "generate", "new_rows"):
         assert not open_page(name, run=run).exception
 
