@@ -238,8 +238,8 @@ def _draws(job: Job) -> bool:
 
 
 def _without_bound(job: Job, seen: Progress, steps: list[FitStep], key: str, dark: bool) -> None:
-    """A method without a bound: what it makes small, or draws, and the map forming beside it."""
-    shown = "How likely the draws make the data" if _draws(job) else "What the fit makes small"
+    """A method without a bound: what it goes by, or draws, and the map forming beside it."""
+    shown = "How likely the draws make the data" if _draws(job) else "What the fit goes by"
     left, right = st.columns(2, gap="medium")
     with left:
         st.markdown(f"**{shown}**")

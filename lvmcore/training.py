@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,7 +18,7 @@ from lvmcore.checkpoint import Checkpoint, restore_tensors, tensor_arrays
 from lvmcore.errors import NumericalError
 from lvmcore.results import Callback, FitStep, Snapshot
 
-__all__ = ["InBatches", "Objective", "Outcome", "Schedule", "report_last", "report_once", "train"]
+__all__ = ["InBatches", "Objective", "Outcome", "Schedule", "report_once", "train"]
 
 SECONDS_BETWEEN_SNAPSHOTS = 0.05
 # Snapshots take at most this share of a fit's time: where one is dear, they are rarer.
@@ -61,29 +61,6 @@ def report_once(callback: Callback | None, began: float, objective: float = math
     if callback is not None:
         callback(step)
     return Outcome(objective, (step,), converged=True)
-
-
-def report_last(
-    callback: Callback | None,
-    began: float,
-    steps: tuple[int, int],
-    terms: Mapping[str, float],
-    *,
-    converged: bool,
-) -> Outcome:
-    """The outcome of a fit without a bound, whose library tells of its last step alone.
-
-    Args:
-        callback: told of the step; it comes too late to stop anything.
-        began: when the fit began, by ``time.perf_counter``.
-        steps: how many were taken, and the most there could be.
-        terms: what the library tells.
-        converged: whether the fit ended before its steps did.
-    """
-    step = FitStep(*steps, time.perf_counter() - began, math.nan, terms)
-    if callback is not None:
-        callback(step)
-    return Outcome(math.nan, (step,), converged=converged)
 
 
 class Objective(Protocol):

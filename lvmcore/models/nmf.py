@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from lvmcore.geometry import constant_metric
 from lvmcore.parameters import Advanced, Components, Device, Doc, Dtype, Range, Seed
 from lvmcore.results import Posterior
 from lvmcore.standardise import Standardiser
-from lvmcore.training import Outcome, report_last
+from lvmcore.training import Outcome, report_once
 
 __all__ = ["NMF"]
 
@@ -40,11 +41,12 @@ class NMF(LatentVariableModel):
     column's mean squared residual is its noise variance in ``decode``. There is no density, so no
     bound: ``elbo_`` is NaN and positions have variance 0.
 
-    The library reports its steps only after the fit, so a callback cannot stop it.
+    The library reports no steps, so a callback cannot stop it.
 
     Attributes:
         relevance_: ``data`` holds each component's share of Σ_q ‖w_q‖² ‖h_q‖², [Q].
         profiles_: H of the columns that vary, in units of their sd, [Q, D].
+        noise_variance_: mean squared residual of the columns that vary, in units of their sd², [D].
     """
 
     key: ClassVar[str] = "nmf"
@@ -85,6 +87,11 @@ class NMF(LatentVariableModel):
         """H of the columns that vary, in units of their sd, [Q, D]."""
         return to_numpy(self._weights).T
 
+    @property
+    def noise_variance_(self) -> FloatArray:
+        """Mean squared residual of the columns that vary, in units of their sd², [D]."""
+        return to_numpy(self._noise)
+
     def _scaling(self, measured: Standardiser) -> Standardiser:
         return measured.uncentred()
 
@@ -114,9 +121,7 @@ class NMF(LatentVariableModel):
         squares = np.square(self.embedding_.mean).sum(axis=0)
         self.relevance_ = {"data": (squares / squares.sum()).clip(np.finfo(np.float64).tiny)}
         self.inducing_inputs_ = {}
-        left = {"squared residual": float(residual.square().sum())}
-        steps = (int(library.n_iter_), self.max_iter)
-        return report_last(problem.callback, began, steps, left, converged=not caught)
+        return replace(report_once(problem.callback, began), converged=not caught)
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
         # ‖y − W w‖² = ‖Bᵀy − R w‖² + what no w changes, with W = B R: small, however many columns.

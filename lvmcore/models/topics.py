@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -13,42 +15,43 @@ from torch import Tensor
 
 from lvmcore.base import Capabilities, LatentVariableModel, Problem
 from lvmcore.checks import to_numpy
+from lvmcore.dirichlet import TopicPosterior
+from lvmcore.gplvm import snapshot_of
 from lvmcore.parameters import Advanced, Components, Device, Doc, Dtype, Range, Seed
-from lvmcore.results import Posterior
+from lvmcore.results import FitStep, Posterior
 from lvmcore.standardise import Standardiser
-from lvmcore.training import Outcome, report_last
+from lvmcore.training import SECONDS_BETWEEN_SNAPSHOTS, Outcome
 
 __all__ = ["LatentDirichletAllocation"]
 
 FloatArray = NDArray[np.float64]
 
 # A row's place is settled when no concentration changes by more than this share of their sum.
-SETTLED = 1e-9
-MOST_ROUNDS = 2000
-# The library looks whether it has converged every so many steps.
-STEPS_BETWEEN_LOOKS = 5
-# Added to what is divided by, as by the library.
-TINY = np.finfo(np.float64).eps
+SETTLED, MOST_ROUNDS = 1e-9, 2000
+# In a step of the fit rows go on from where they were, a little: topics that are still vague would
+# else draw them where they stay.
+SETTLED_FOR_NOW, ROUNDS_A_STEP = 1e-5, 5
+# Shape of the gamma draws, of mean 1, that the topics start as.
+START_SHAPE = 100.0
 
 
 class LatentDirichletAllocation(LatentVariableModel):
     """Latent Dirichlet allocation: each row a mixture of topics, each topic a profile of counts.
 
     θ_n ~ Dirichlet(α), β_k ~ Dirichlet(η), and each of row n's counts falls into column d with
-    probability Σ_k θ_nk β_kd (Blei, Ng and Jordan 2003). scikit-learn's
-    ``LatentDirichletAllocation`` finds q(β_k) = Dirichlet(λ_k) by variational steps over the whole
-    table. A row's place, one of the fit or a new one, is q(θ_n) = Dirichlet(γ_n) at its optimum
-    for these topics: the position is its mean, the row's topic proportions, which add up to 1, and
-    the variance is that of each proportion. The topics with the largest share of all counts come
-    first, so the map shows the two leading ones; of two topics alone the map is a line.
+    probability Σ_k θ_nk β_kd (Blei, Ng and Jordan 2003). The fit finds q(β_k) = Dirichlet(λ_k) by
+    variational steps over the whole table, those of scikit-learn's model of this name but for all
+    rows at once and from where they were, which tells its steps and is faster. A row's place, one
+    of the fit or a new one, is q(θ_n) = Dirichlet(γ_n) at its optimum for these topics: the
+    position is its mean, the row's topic proportions, which add up to 1, and the variance is that
+    of each proportion. The topics with the largest share of all counts come first, so the map
+    shows the two leading ones; of two topics alone the map is a line.
 
     A point of the map is read as proportions: what is below 0 counts as 0, and their sum as 1. It
     decodes to a row of the mean total T of the fit's rows, whose counts are Poisson of mean and
     noise variance T Σ_k θ_k E β_kd, as Blei, Ng and Jordan take a row's total to be Poisson. Totals
     of real rows spread further, so there is no density to compare with other models' and ``elbo_``
-    is NaN; the library's bound, of the counts given the totals, is told with the last step.
-
-    The library reports no steps, so a callback cannot stop it.
+    is NaN: the bound that rises, a term of each step, is of the counts given the totals.
 
     Attributes:
         relevance_: ``data`` holds each topic's share of all counts, [Q].
@@ -64,7 +67,7 @@ class LatentDirichletAllocation(LatentVariableModel):
     paper: ClassVar[str] = "Blei, Ng and Jordan 2003"
     order: ClassVar[int] = 44
     capabilities: ClassVar[Capabilities] = Capabilities(
-        sampling=True, uncertainty=True, steps=False, cells="counts"
+        sampling=True, uncertainty=True, cells="counts"
     )
 
     row_total_: float
@@ -75,13 +78,13 @@ class LatentDirichletAllocation(LatentVariableModel):
         n_components: Components = None,
         max_iter: Annotated[
             int, Range(1, 100_000), Doc("Most steps of the fit.", "steps at most")
-        ] = 200,
+        ] = 1000,
         tol: Annotated[
             float,
-            Range(1e-6, 10.0, log=True),
-            Doc("Stop when five steps lower the perplexity by less than this.", "tolerance"),
+            Range(1e-10, 1.0, log=True),
+            Doc("Stop when a step gains fewer nats a count than this.", "tolerance"),
             Advanced(),
-        ] = 0.01,
+        ] = 1e-6,
         topic_prior: Annotated[
             float | None,
             Range(1e-3, 100.0, log=True),
@@ -126,34 +129,36 @@ class LatentDirichletAllocation(LatentVariableModel):
     # ---- fitting -------------------------------------------------------------------------------
 
     def _fit(self, problem: Problem) -> Outcome:
-        from sklearn.decomposition import LatentDirichletAllocation as Library
-
-        began = time.perf_counter()
-        counts = to_numpy(problem.Y)
-        library = Library(
-            problem.n_components,
-            doc_topic_prior=self.topic_prior,
-            topic_word_prior=self.column_prior,
-            learning_method="batch",
-            max_iter=self.max_iter,
-            evaluate_every=STEPS_BETWEEN_LOOKS,
-            perp_tol=self.tol,
-            random_state=problem.generator.initial_seed(),
-        ).fit(counts)
-        self._note_empty(counts)
-        self.row_total_ = float(counts.sum(axis=1).mean())
-        self._take_topics(library.components_, float(library.doc_topic_prior_))
-        shares = self._shares(problem.Y)
-        order = np.argsort(-shares, kind="stable")
-        self._take_topics(library.components_[order], self._prior)
+        Y = problem.Y.double()
+        self._note_empty(to_numpy(Y))
+        self.row_total_ = float(Y.sum(1).mean())
+        course = _Course(problem, self.max_iter)
+        topics = self._start(problem)
+        gamma, before, converged = None, -math.inf, False
+        for iteration in range(1, self.max_iter + 1):
+            gamma = topics.place(Y, gamma, rounds=ROUNDS_A_STEP, settled=SETTLED_FOR_NOW)
+            reached = topics.bound(Y, gamma)
+            converged = reached - before < self.tol * float(Y.sum())
+            if course.tell(iteration, reached, gamma, converged) or converged:
+                break
+            topics, before = topics.follow(Y, gamma), reached
+        self._take(topics)
+        order = np.argsort(-_shares(Y, self._concentrations(Y)), kind="stable")
+        self._take(replace(topics, concentration=topics.concentration[order.copy()]))
         mean, variance = self._posterior(problem.Y)
         self.embedding_ = Posterior(to_numpy(mean), to_numpy(variance))
-        self.relevance_ = {"data": shares[order]}
+        self.relevance_ = {"data": _shares(Y, self._concentrations(Y))}
         self.inducing_inputs_ = {}
-        steps = (int(library.n_iter_), self.max_iter)
-        bound = {"bound given the totals": float(library.score(counts))}
-        converged = steps[0] < steps[1]
-        return report_last(problem.callback, began, steps, bound, converged=converged)
+        return Outcome(math.nan, tuple(course.history), converged=converged)
+
+    def _start(self, problem: Problem) -> TopicPosterior:
+        Q, rng = problem.n_components, np.random.default_rng(problem.generator.initial_seed())
+        drawn = rng.gamma(START_SHAPE, 1 / START_SHAPE, (Q, problem.Y.shape[1]))
+        alpha, eta = (
+            1 / Q if given is None else float(given)
+            for given in (self.topic_prior, self.column_prior)
+        )
+        return TopicPosterior(torch.as_tensor(drawn).to(problem.Y.device), alpha, eta)
 
     def _note_empty(self, counts: FloatArray) -> None:
         empty = int((counts.sum(axis=1) == 0).sum())
@@ -161,18 +166,8 @@ class LatentDirichletAllocation(LatentVariableModel):
             rows = "1 row holds" if empty == 1 else f"{empty:,} rows hold"
             self._note(f"{rows} no count in a column that varies: equal shares, the prior.")
 
-    def _shares(self, Y: Tensor) -> FloatArray:
-        """Each topic's share of all counts, [Q]."""
-        weights = Y.sum(1).double()
-        return to_numpy(weights @ self._posterior(Y)[0].double() / weights.sum())
-
-    def _take_topics(self, concentration: FloatArray, prior: float) -> None:
-        """Take over λ [Q, D] and α."""
-        self._concentration, self._prior = concentration, prior
-        found = torch.as_tensor(concentration, device=self._torch_device())
-        total = found.sum(1, keepdim=True)
-        self._topics = (found / total).to(getattr(torch, self.dtype))
-        self._weights = (found.digamma() - total.digamma()).exp()
+    def _take(self, topics: TopicPosterior) -> None:
+        self._found, self._topics = topics, topics.mean.to(getattr(torch, self.dtype))
 
     # ---- inference and decoding ----------------------------------------------------------------
 
@@ -183,24 +178,8 @@ class LatentDirichletAllocation(LatentVariableModel):
         return mean.to(Y), (mean * (1 - mean) / (total + 1)).to(Y)
 
     def _concentrations(self, Y: Tensor) -> Tensor:
-        """γ of rows of counts, each at its own optimum, [N, Q].
-
-        γ_nk = α + Σ_d y_nd φ_ndk with φ_ndk ∝ exp(E log θ_nk + E log β_kd), over and over.
-        """
-        weights = self._weights
-        gamma = Y.new_ones(len(Y), len(weights))
-        moving = torch.arange(len(Y), device=Y.device)
-        for _ in range(MOST_ROUNDS):
-            before = gamma[moving]
-            share = (before.digamma() - before.sum(1, keepdim=True).digamma()).exp()
-            expected = share @ weights + TINY
-            after = self._prior + share * ((Y[moving] / expected) @ weights.T)
-            gamma[moving] = after
-            change = (after - before).abs().amax(1)
-            moving = moving[change > SETTLED * after.sum(1)]
-            if not len(moving):
-                break
-        return gamma
+        """γ of rows of counts, wherever they were in the fit, [N, Q]."""
+        return self._found.place(Y, rounds=MOST_ROUNDS, settled=SETTLED)
 
     def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         mean = self.row_total_ * _proportions(X)[0] @ self._topics
@@ -219,7 +198,7 @@ class LatentDirichletAllocation(LatentVariableModel):
         """From the prior, Dirichlet(α), [n, Q]."""
         if label is not None:
             self._require_labels()
-        return rng.dirichlet(np.full(len(self._topics), self._prior), n)
+        return rng.dirichlet(np.full(len(self._topics), self._found.topic_prior), n)
 
     def _sample_rows(self, latent: FloatArray, rng: np.random.Generator) -> FloatArray:
         mean = to_numpy(self._decode(self._to_tensor(latent))[0])
@@ -228,12 +207,50 @@ class LatentDirichletAllocation(LatentVariableModel):
     # ---- storage -------------------------------------------------------------------------------
 
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        facts = {"prior": self._prior, "row_total": self.row_total_}
-        return {"concentration": self._concentration}, facts
+        found = self._found
+        facts = {
+            "topic_prior": found.topic_prior,
+            "column_prior": found.column_prior,
+            "row_total": self.row_total_,
+        }
+        return {"concentration": to_numpy(found.concentration)}, facts
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         self.row_total_ = float(facts["row_total"])
-        self._take_topics(np.asarray(arrays["concentration"]), float(facts["prior"]))
+        found = torch.as_tensor(arrays["concentration"].copy(), device=self._torch_device())
+        self._take(TopicPosterior(found, float(facts["topic_prior"]), float(facts["column_prior"])))
+
+
+class _Course:
+    """The steps of a fit, each told as it ends, with the map now and then."""
+
+    def __init__(self, problem: Problem, total: int) -> None:
+        self.history: list[FitStep] = []
+        self._counts = problem.Y.double()
+        self._callback, self._total = problem.callback, total
+        self._began, self._last_snapshot = time.perf_counter(), -math.inf
+
+    def tell(self, iteration: int, bound: float, gamma: Tensor, ends: bool) -> bool:
+        """Report a step; whether the fit is to stop."""
+        seconds = time.perf_counter() - self._began
+        terms = {"bound given the totals": bound}
+        step = FitStep(iteration, self._total, seconds, math.nan, terms)
+        self.history.append(step)
+        if self._callback is None:
+            return False
+        ends = ends or iteration == self._total
+        if ends or seconds - self._last_snapshot >= SECONDS_BETWEEN_SNAPSHOTS:
+            self._last_snapshot = seconds
+            mean = gamma / gamma.sum(1, keepdim=True)
+            shares = torch.as_tensor(_shares(self._counts, gamma))
+            step = replace(step, snapshot=snapshot_of(mean, {"data": shares}), ends=ends)
+        return bool(self._callback(step))
+
+
+def _shares(Y: Tensor, gamma: Tensor) -> FloatArray:
+    """Each topic's share of all counts, [Q]."""
+    weights = Y.sum(1)
+    return to_numpy(weights @ (gamma / gamma.sum(1, keepdim=True)) / weights.sum())
 
 
 def _proportions(X: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,7 @@
 """The Fit page: cards, form, a fit from Start to its outcome, and what can go wrong."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -65,17 +66,20 @@ def test_a_label_without_ticks_stays_without_one(open_page: OpenPage) -> None:
 
 @pytest.mark.parametrize("card", services.cards(), ids=lambda card: card.key)
 def test_the_form_offers_every_parameter_at_its_suggested_value(
-    open_page: OpenPage, card: object
+    open_page: OpenPage, card: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = next(found for found in services.cards() if found is card)
+    table = services.table(state.Sample(state.DEFAULT_SAMPLE), state.Reading())
+    shape = services.shape(services.dataset_of(table, services.proposed_roles(table)))
+    if model.model.capabilities.cells == "counts":
+        shape = replace(shape, cells="counts")  # as if the sample held counts
+        monkeypatch.setattr(services, "shape", lambda dataset: shape)
     page = open_page("fit")
     if model.key != "ldgd":
         choose(page, model.key)
     assert not page.exception
     fields = [*page.number_input, *page.selectbox, *page.checkbox, *page.text_input]
     named = {field.key.rsplit(":", 1)[-1]: field.value for field in fields if field.key}
-    table = services.table(state.Sample(state.DEFAULT_SAMPLE), state.Reading())
-    shape = services.shape(services.dataset_of(table, services.proposed_roles(table)))
     suggested = model.suggest(shape)
     for parameter in model.parameters:
         expected = suggested.get(parameter.name, parameter.default)
@@ -151,7 +155,7 @@ def test_a_fit_with_a_curve_shows_it_with_its_terms_and_the_map(
     ("key", "settings", "words"),
     [
         ("rflvm", {"max_iter": 20, "n_features": 8}, "How likely the draws make the data"),
-        ("tsne", {"max_iter": 100}, "What the fit makes small"),
+        ("tsne", {"max_iter": 100}, "What the fit goes by"),
     ],
 )
 def test_a_curve_that_is_no_bound_is_called_what_it_is(
@@ -165,7 +169,7 @@ def test_a_curve_that_is_no_bound_is_called_what_it_is(
     assert charts(page) == 2
     said = texts(page.markdown)
     assert words in said
-    assert ("makes small" in said) == (key == "tsne")
+    assert ("fit goes by" in said) == (key == "tsne")
     for name in ("latent", "generate", "new_rows"):
         assert not open_page(name, run=run).exception
 

@@ -18,6 +18,7 @@ BRICKS = frozenset(
         "cells",
         "counts",
         "decoding",
+        "dirichlet",
         "draws",
         "features",
         "geometry",

