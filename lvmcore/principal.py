@@ -57,6 +57,10 @@ class LinearGaussian:
     offset: Tensor
     noise: Tensor
 
+    def __post_init__(self) -> None:
+        """Lay the numbers out as a file would: in some processors' sums the layout shows."""
+        object.__setattr__(self, "weights", self.weights.contiguous())
+
     def infer(self, Y: Tensor, observed: Tensor) -> LinearRows:
         """Place rows by their observed cells.
 

@@ -94,7 +94,7 @@ class PCA(_Components):
         began = time.perf_counter()
         values, vectors = self._eigen(problem)
         Q = problem.n_components
-        self._weights = vectors[:, :Q]
+        self._weights = vectors[:, :Q].contiguous()  # as a file has them
         residual = problem.Y - problem.Y @ self._weights @ self._weights.T
         self._noise = residual.square().mean(0)
         self.relevance_ = {"data": to_numpy(values[:Q])}
