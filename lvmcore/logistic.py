@@ -9,6 +9,7 @@ E ω = b tanh(c/2)/(2c), KL = b [log cosh(c/2) − (c/4) tanh(c/2)], an equality
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -20,6 +21,7 @@ __all__ = [
     "LARGEST_LOG_MEAN",
     "Family",
     "LogisticFamily",
+    "average_density",
     "below_largest",
     "expected_precision",
     "log_two_cosh",
@@ -103,16 +105,9 @@ class LogisticFamily:
 
     def log_predictive(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """log E p(y | ψ), ψ ~ N(mean, variance), by quadrature; the shape of ``mean``."""
-        nodes, log_weights = _nodes(mean)
-        sd = variance.sqrt()
         kappa, total = self.kappa(Y), self.total(Y)
-        highest: Tensor | None = None
-        for node, log_weight in zip(nodes, log_weights, strict=True):
-            psi = mean + sd * node
-            value = kappa * psi - total * log_two_cosh(psi) + log_weight
-            highest = value if highest is None else torch.logaddexp(highest, value)
-        assert highest is not None
-        return highest + self.log_coefficient(Y)
+        found = average_density(lambda psi: kappa * psi - total * log_two_cosh(psi), mean, variance)
+        return found + self.log_coefficient(Y)
 
     def expected_log(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """The Pólya–gamma bound on E log p(y | ψ) at its best c; the shape of ``mean``."""
@@ -162,6 +157,17 @@ class LogisticFamily:
             p = (mean + sd * node).sigmoid()
             first, second = first + log_weight.exp() * p, second + log_weight.exp() * p.square()
         return first, second
+
+
+def average_density(
+    log_density: Callable[[Tensor], Tensor], mean: Tensor, variance: Tensor
+) -> Tensor:
+    """log E exp log_density(ψ) for ψ ~ N(mean, variance), by quadrature; the shape of ``mean``."""
+    nodes, log_weights = _nodes(mean)
+    sd, found = variance.sqrt(), torch.full_like(mean, -torch.inf)
+    for node, log_weight in zip(nodes, log_weights, strict=True):
+        found = torch.logaddexp(found, log_density(mean + sd * node) + log_weight)
+    return found
 
 
 def _nodes(like: Tensor) -> tuple[Tensor, Tensor]:

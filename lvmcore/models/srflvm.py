@@ -17,13 +17,16 @@ from lvmcore import persistence
 from lvmcore.base import Capabilities, Problem
 from lvmcore.checks import to_numpy
 from lvmcore.counts import Cells, check_binary, check_counts
-from lvmcore.errors import ConfigError
-from lvmcore.feature_decoding import FeatureDecoder, GaussianFeatures, LogisticFeatures
-from lvmcore.feature_fit import ColumnTerm, FeatureFit, FullRows, GaussianTerm, LogisticTerm
+from lvmcore.decoding_counts import CountFeatures, CountKind
+from lvmcore.decoding_numbers import GaussianFeatures
+from lvmcore.errors import ConfigError, DataError
+from lvmcore.feature_columns import ColumnTerm, GaussianTerm
+from lvmcore.feature_counts import LogisticTerm, PoissonTerm
+from lvmcore.feature_decoding import FeatureDecoder
+from lvmcore.feature_fit import FeatureFit, FullRows
 from lvmcore.gplvm import LONG_TABLE, WIDE_TABLE, advised_steps
 from lvmcore.intervals import Settled
 from lvmcore.layers import LatentRows
-from lvmcore.logistic import Family
 from lvmcore.parameters import (
     Advanced,
     Advised,
@@ -89,7 +92,7 @@ class SRFLVM(Restarting):
         missing_cells=True, sampling=True, uncertainty=True, bound=True
     )
 
-    likelihood: Literal["gaussian"] | Family
+    likelihood: Literal["gaussian"] | CountKind
     spectral: Literal["free", "mixture", "moment"]
     spectral_: SpectralDensity
 
@@ -100,10 +103,11 @@ class SRFLVM(Restarting):
         *,
         n_components: Components = None,
         likelihood: Annotated[
-            Literal["gaussian", "bernoulli", "binomial", "negative_binomial"],
+            Literal["gaussian", "bernoulli", "binomial", "negative_binomial", "poisson"],
             Doc(
                 "What the columns hold: numbers (gaussian), 0 and 1 (bernoulli), counts out of so "
-                "many trials (binomial), or counts without a limit (negative_binomial)."
+                "many trials (binomial), or counts without a limit, that scatter more than by "
+                "chance (negative_binomial) or just so (poisson)."
             ),
         ] = "gaussian",
         n_features: Annotated[
@@ -280,6 +284,8 @@ class SRFLVM(Restarting):
     def _columns(self, problem: Problem) -> ColumnTerm:
         if self.likelihood == "gaussian":
             return GaussianTerm(problem, n_features=self.n_features, shared=self.noise == "shared")
+        if self.likelihood == "poisson":
+            return PoissonTerm(problem)
         if self.likelihood != "binomial":
             return LogisticTerm(problem, self.likelihood)
         most = problem.Y.amax(0)
@@ -287,10 +293,9 @@ class SRFLVM(Restarting):
             return LogisticTerm(problem, "binomial", most)
         if self.n_trials < float(most.max()):
             column = int(most.argmax())
-            name = np.array(self._column_names())[~self._standardiser.constant][column]
             raise ConfigError(
-                f"n_trials={self.n_trials} cannot be used: column {name} holds a count of "
-                f"{float(most.max()):g}. Choose at least that."
+                f"n_trials={self.n_trials} cannot be used: column {self._name_of(column)} holds a "
+                f"count of {float(most.max()):g}. Choose at least that."
             )
         return LogisticTerm(problem, "binomial", torch.full_like(most, float(self.n_trials)))
 
@@ -318,9 +323,7 @@ class SRFLVM(Restarting):
     @property
     def dispersion_(self) -> NDArray[np.float64]:
         """r of the columns that vary, variance = mean + mean²/r, [D]."""
-        if self.likelihood != "negative_binomial" or not isinstance(
-            self._decoder, LogisticFeatures
-        ):
+        if self.likelihood != "negative_binomial" or not isinstance(self._decoder, CountFeatures):
             raise AttributeError("Only the negative binomial has a dispersion.")
         return to_numpy(self._decoder.family.size)
 
@@ -346,10 +349,30 @@ class SRFLVM(Restarting):
         return mean.double(), variance.double()
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        self._check_trials(Y)
         return super()._posterior(Y.double())
 
     def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        self._check_trials(Y)
         return super()._impute(Y.double())
+
+    def _check_trials(self, Y: Tensor) -> None:
+        """Refuse counts of new rows that are more than their trials."""
+        if self.likelihood != "binomial" or not isinstance(self._decoder, CountFeatures):
+            return
+        trials = self._decoder.family.size
+        over = (trials < Y).any(0)
+        if bool(over.any()):
+            column = int(over.nonzero()[0])
+            raise DataError(
+                f"A count of {float(Y[:, column].nan_to_num(0).max()):g} in column "
+                f"{self._name_of(column)} is more than the {float(trials[column]):g} trials that "
+                "the model was fitted with. Leave such rows out, or fit with n_trials set."
+            )
+
+    def _name_of(self, column: int) -> str:
+        """A column that varies, by its name."""
+        return str(np.array(self._column_names())[~self._standardiser.constant][column])
 
     def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return super()._decode(X.double())
@@ -389,4 +412,4 @@ class SRFLVM(Restarting):
     def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> FeatureDecoder:
         if self.likelihood == "gaussian":
             return GaussianFeatures.from_arrays(arrays, like.double())
-        return LogisticFeatures.from_arrays(arrays, like.double(), self.likelihood)
+        return CountFeatures.from_arrays(arrays, like.double(), self.likelihood)

@@ -114,7 +114,7 @@ def test_counts_with_gaps_are_filled() -> None:
     assert (filled.variance[hidden] > filled.noise_variance[hidden]).all()
 
 
-@pytest.mark.parametrize("likelihood", ["bernoulli", "binomial", "negative_binomial"])
+@pytest.mark.parametrize("likelihood", ["bernoulli", "binomial", "negative_binomial", "poisson"])
 def test_every_likelihood_fits_saves_and_draws_its_own_kind(likelihood: Any, tmp_path: Any) -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((60, 1))
@@ -123,12 +123,13 @@ def test_every_likelihood_fits_saves_and_draws_its_own_kind(likelihood: Any, tmp
         "bernoulli": (rng.random(p.shape) < p).astype(float),
         "binomial": rng.binomial(9, p).astype(float),
         "negative_binomial": rng.poisson(10 * p).astype(float),
+        "poisson": rng.poisson(10 * p).astype(float),
     }[likelihood]
     model = SRFLVM(likelihood=likelihood, max_iter=80).fit(Y)
     drawn = model.sample(300, random_state=0)
     np.testing.assert_array_equal(drawn, np.round(drawn))
     assert drawn.min() >= 0
-    if likelihood != "negative_binomial":
+    if likelihood in ("bernoulli", "binomial"):
         assert drawn.max() <= Y.max()
     model.save(tmp_path / "model.safetensors")
     again = lvmcore.load(tmp_path / "model.safetensors")
@@ -185,3 +186,7 @@ def test_too_few_trials_are_refused() -> None:
     Y = np.random.default_rng(0).integers(0, 5, (20, 3)).astype(float)
     with pytest.raises(ConfigError, match="n_trials=2 cannot be used: column"):
         SRFLVM(likelihood="binomial", n_trials=2, max_iter=5).fit(Y)
+    model = SRFLVM(likelihood="binomial", max_iter=5).fit(Y)
+    Y[3, 1] = 9
+    with pytest.raises(DataError, match=r"count of 9 in column 2 is more than the \d trials"):
+        model.transform(Y)

@@ -27,6 +27,7 @@ BRICKS = frozenset(
         "layers",
         "likelihoods",
         "logistic",
+        "poisson",
         "masked",
         "networks",
         "optim",
@@ -66,6 +67,7 @@ LOOPS = frozenset(
 )
 # Where each module of lvmcore stands; a package stands as one.
 LAYER = dict.fromkeys(BRICKS, "bricks") | dict.fromkeys(LOOPS, "loops")
+LAYER |= dict.fromkeys(("feature_columns", "feature_counts"), "feature_fit")
 LAYER |= {
     name: name
     for name in (
@@ -108,7 +110,7 @@ MAY_IMPORT = {
     "labelled": _BELOW_BASE | {"parameters", "checks", "base", "gplvm"},
     "restarts": _BELOW_BASE | {"parameters", "checks", "base", "starts", "gplvm"},
     "batchfit": _BELOW_MODELS,
-    "feature_fit": _BELOW_MODELS,
+    "feature_fit": _BELOW_MODELS | {"feature_fit"},
     "autoencoder": _BELOW_MODELS,
     "models": _MODELS,
     "data": frozenset({"errors", "data"}),

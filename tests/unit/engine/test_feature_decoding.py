@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from lvmcore.decoding_counts import CountFeatures
+from lvmcore.decoding_numbers import GaussianFeatures
 from lvmcore.draws import mirrored_draws
-from lvmcore.feature_decoding import FeatureDecoder, GaussianFeatures, LogisticFeatures, pooled
+from lvmcore.feature_decoding import FeatureDecoder, pooled
 from lvmcore.features import Features
 from lvmcore.logistic import LogisticFamily
 
@@ -46,7 +48,7 @@ def decoder(kind: str, *, each: bool) -> tuple[FeatureDecoder, torch.Tensor]:
     if kind == "gaussian":
         return GaussianFeatures(features, weights, noise), V
     family = LogisticFamily("negative_binomial", torch.tensor([1.0, 3.0, 9.0]).double())
-    return LogisticFeatures(features, weights, family), V
+    return CountFeatures(features, weights, family), V
 
 
 @pytest.mark.parametrize("each", [False, True])
@@ -139,7 +141,7 @@ def test_the_metric_is_that_of_drawn_functions(kind: str) -> None:
     got = found.metric(x, scale)[0]
     J = found.features.slopes(x)[0]
     slope = torch.ones(D).double()
-    if isinstance(found, LogisticFeatures):
+    if isinstance(found, CountFeatures):
         slope = found.family.mean_slope(found.features(x) @ found.weights.mean)[0]
     slope = slope / scale
     mean = J @ found.weights.mean * slope
@@ -159,7 +161,7 @@ def test_arrays_bring_it_back(kind: str) -> None:
     again: Any = (
         GaussianFeatures.from_arrays(arrays, like)
         if kind == "gaussian"
-        else LogisticFeatures.from_arrays(arrays, like, "negative_binomial")
+        else CountFeatures.from_arrays(arrays, like, "negative_binomial")
     )
     X = normal(4, Q, seed=5)
     for one, other in zip(again.decode(X), found.decode(X), strict=True):

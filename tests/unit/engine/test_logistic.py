@@ -12,6 +12,7 @@ from lvmcore.logistic import (
     log_two_cosh,
     polya_gamma_rest,
 )
+from lvmcore.poisson import PoissonFamily, poisson_sites
 from lvmcore.weighted import weighted_evidence
 
 SIZE = {"bernoulli": 1.0, "binomial": 7.0, "negative_binomial": 2.5}
@@ -88,6 +89,43 @@ def test_moments_and_predictive_by_monte_carlo(kind: Family) -> None:
         )
         expected = likelihood.log_probability(cell, psi).mean()
         assert float(likelihood.expected_log(cell, mean, variance)) <= float(expected) + 1e-3
+
+
+def test_poisson_by_scipy_and_monte_carlo() -> None:
+    rng, likelihood = np.random.default_rng(0), PoissonFamily(torch.ones(1).double())
+    y = torch.as_tensor(rng.integers(0, 20, (50, 1)).astype(float))
+    psi = torch.as_tensor(rng.normal(1, 1, (50, 1)))
+    expected = stats.poisson.logpmf(y.numpy(), np.exp(psi.numpy()))
+    np.testing.assert_allclose(likelihood.log_probability(y, psi), expected, atol=1e-9)
+    mean, variance = torch.tensor([[0.4]]).double(), torch.tensor([[0.3]]).double()
+    psi = torch.as_tensor(rng.normal(0.4, np.sqrt(0.3), (400_000, 1)))
+    drawn = likelihood.draw(psi, rng)
+    got, spread, noise = (float(part) for part in likelihood.moments(mean, variance))
+    assert got == noise == pytest.approx(drawn.mean(), rel=0.01)
+    assert spread == pytest.approx(drawn.var(), rel=0.02)
+    cell = torch.full((1, 1), 2.0).double()
+    share = float((drawn == 2).mean())
+    found = float(likelihood.log_predictive(cell, mean, variance).exp())
+    assert found == pytest.approx(share, rel=0.02)
+    log = likelihood.log_probability(cell, psi)
+    assert float(likelihood.expected_log(cell, mean, variance)) == pytest.approx(
+        float(log.mean()), abs=0.01
+    )
+    free = mean.clone().requires_grad_()
+    likelihood.moments(free, torch.zeros_like(free))[0].sum().backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(likelihood.mean_slope(mean), free.grad)
+
+
+def test_poisson_sites_are_the_slopes_of_the_expected_log() -> None:
+    likelihood, y = PoissonFamily(torch.ones(1).double()), torch.tensor([[3.0]]).double()
+    mean = torch.tensor([[0.7]], dtype=torch.float64, requires_grad=True)
+    variance = torch.tensor([[0.2]], dtype=torch.float64, requires_grad=True)
+    by_mean, by_variance = torch.autograd.grad(
+        likelihood.expected_log(y, mean, variance).sum(), (mean, variance)
+    )
+    omega, kappa = poisson_sites(y, mean.detach(), variance.detach())
+    torch.testing.assert_close(omega, -2 * by_variance)
+    torch.testing.assert_close(kappa, by_mean + omega * mean.detach())
 
 
 @pytest.mark.parametrize("kind", KINDS)

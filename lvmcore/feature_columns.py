@@ -1,0 +1,201 @@
+"""The columns' part in a fit by random features: numbers, and what every kind of column shares."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from lvmcore.base import Problem
+from lvmcore.decoding_numbers import GaussianFeatures
+from lvmcore.feature_decoding import FeatureDecoder, pooled
+from lvmcore.features import Features
+from lvmcore.gplvm import START_NOISE
+from lvmcore.layers import NOISE_FLOOR
+from lvmcore.linalg import cholesky, solve_lower
+from lvmcore.psi import PsiSums
+from lvmcore.variational import LOG_2PI, OptimalInducing, collapsed_bound
+from lvmcore.weighted import column_posteriors, weighted_evidence
+
+__all__ = ["ColumnTerm", "GaussianTerm"]
+
+# Draws of the rows' places that the final q(h) averages over.
+FINAL_PLACES = 16
+# Products N × D × R² in a step beyond which missing cells are filled.
+MOST_PRODUCTS = 2e8
+
+
+class ColumnTerm(nn.Module, ABC):
+    """What the columns add to the bound, h integrated out.
+
+    Args:
+        problem: what is fitted.
+        offset: the last feature; 0 for none.
+    """
+
+    def __init__(self, problem: Problem, offset: float) -> None:
+        super().__init__()
+        self.Y, self.observed = problem.Y, problem.observed
+        self.offset = offset
+        self.log_scale = nn.Parameter(self.Y.new_zeros(()))
+
+    def features(self, points: Tensor) -> Features:
+        """φ at the current scale."""
+        return Features(points, self.log_scale.exp(), self.offset)
+
+    @property
+    def count(self) -> int:
+        """How many cells the bound sums over."""
+        return self.Y.numel() if self.observed is None else int(self.observed.sum())
+
+    def state(self) -> list[Tensor]:
+        """What a step changes in place."""
+        return []
+
+    @property
+    def places(self) -> int:
+        """Draws of the rows' places that the final q(h) is the optimum for."""
+        return FINAL_PLACES
+
+    @abstractmethod
+    def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
+        """The bound on log p(Y | X, W), [].
+
+        Args:
+            Phi: features of the rows, [N, R].
+            step: one of the fit's, which the state follows.
+        """
+
+    @abstractmethod
+    def decoder(self, features: Features, parts: list[Tensor]) -> FeatureDecoder:
+        """What is left once q(h) is at its optimum for several draws of φ(X), [N, R] each."""
+
+    @abstractmethod
+    def held(self) -> list[nn.Parameter]:
+        """What stays as it is for the first steps."""
+
+
+class GaussianTerm(ColumnTerm):
+    """log N(y_d | 0, ΦΦᵀ + σ_d² I), cells that are missing left out.
+
+    Left out exactly they cost an R × R matrix for every column. Where that is too much, and the
+    columns share a noise, they are filled: under q(y_nd) = N(μ_nd, τ_n²), with K = ΦΦᵀ + σ²I, the
+    bound is log N(y_d | 0, K) at the filled columns, and ½ log 2π − ½ log (K⁻¹)_nn more for every
+    missing cell, at the best τ_n², 1/(K⁻¹)_nn. μ follows every step to φ(x_n)ᵀE h_d, which raises
+    the bound.
+
+    Args:
+        problem: what is fitted.
+        n_features: R, which decides whether missing cells are filled.
+        shared: one σ² for all columns.
+    """
+
+    def __init__(self, problem: Problem, *, n_features: int, shared: bool) -> None:
+        super().__init__(problem, 0.0)
+        self.outer = self._outer() if shared else self.Y
+        self.squares = self.outer.double().square().sum(0)
+        cost = self.Y.numel() * n_features**2
+        fills = self.observed is not None and shared and cost > MOST_PRODUCTS
+        self.filled = self.Y.clone() if fills else None
+        columns = 1 if shared else self.Y.shape[1]
+        self.log_noise = nn.Parameter(self.Y.new_full((columns,), math.log(START_NOISE)))
+
+    @property
+    def noise(self) -> Tensor:
+        """σ² of every column, [D]."""
+        return (self.log_noise.exp() + NOISE_FLOOR).expand(self.Y.shape[1])
+
+    def held(self) -> list[nn.Parameter]:
+        """The noise."""
+        return [self.log_noise]
+
+    def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
+        """See ``ColumnTerm.bound``, by the R × R form."""
+        if self.filled is not None:
+            return self._filled_bound(Phi, self.filled, step=step)
+        if self.observed is None:
+            G, first = Phi.T @ Phi, Phi.T @ self.outer
+            bound: Tensor = self._collapsed(G, first, self.squares)[0]
+            left_out = self.Y.shape[1] - self.outer.shape[1]
+            if left_out:  # each of them as a column of zeros
+                none = self.squares.new_zeros(1)
+                bound = bound + left_out * self._collapsed(G, first[:, :1] * 0, none)[0]
+            return bound
+        omega, kappa = self._weights()
+        value, _, _ = weighted_evidence(Phi, omega, kappa)
+        rest = self.observed * (LOG_2PI + self.noise.log()) + kappa * self.Y
+        return value - 0.5 * rest.double().sum()
+
+    def _filled_bound(self, Phi: Tensor, filled: Tensor, *, step: bool) -> Tensor:
+        """The bound with missing cells filled; a step moves what they are filled with."""
+        assert self.observed is not None
+        used = filled.clone() if step else filled  # kept for the gradient
+        G, first = Phi.T @ Phi, Phi.T @ used
+        value, q = self._collapsed(G, first, used.double().square().sum(0))
+        noise = self.noise[0].double()
+        A = G.double() + noise * torch.eye(len(G)).to(noise)
+        L, _ = cholesky(A, "The features of the rows", exact=True)
+        leverage = solve_lower(L, Phi.double().T).square().sum(0)
+        missing = (~self.observed).sum(1)
+        rest = LOG_2PI - (((1 - leverage).clamp_min(1e-12)) / noise).log()
+        if step:
+            with torch.no_grad():
+                filled.copy_(torch.where(self.observed, self.Y, Phi @ q.weights.to(Phi)))
+        return value + 0.5 * (missing * rest).sum()
+
+    @property
+    def places(self) -> int:
+        """Fewer where every column has a matrix of its own."""
+        return FINAL_PLACES if self.filled is None else FINAL_PLACES // 4
+
+    def fill_from(self, other: GaussianTerm) -> None:
+        """Begin with what another fit's missing cells are filled with; its others are forgotten."""
+        if self.filled is not None and other.filled is not None and other.observed is not None:
+            both = torch.where(other.observed, self.Y, other.filled)
+            self.filled.copy_(both)
+
+    def state(self) -> list[Tensor]:
+        """What missing cells are filled with."""
+        return [] if self.filled is None else [self.filled]
+
+    def _weights(self) -> tuple[Tensor, Tensor]:
+        """1/σ_d² and y/σ_d² of the cells that are observed, 0 elsewhere."""
+        assert self.observed is not None
+        omega = self.observed / self.noise
+        return omega, omega * self.Y
+
+    def _outer(self) -> Tensor:
+        """Z with Z Zᵀ = Y Yᵀ and no more columns than rows: one noise for all sees no more of Y."""
+        if self.observed is not None or self.Y.shape[1] <= len(self.Y):
+            return self.Y
+        values, vectors = torch.linalg.eigh(self.Y.double() @ self.Y.double().T)
+        root: Tensor = vectors * values.clamp_min(0).sqrt()
+        return root.to(self.Y)
+
+    def _collapsed(
+        self, G: Tensor, first: Tensor, squares: Tensor
+    ) -> tuple[Tensor, OptimalInducing]:
+        """The bound of columns with Φᵀy = ``first`` and ‖y‖² = ``squares``, and q(h) of each."""
+        sums = PsiSums(G.diagonal().sum(), first, G)
+        eye = torch.eye(len(G), dtype=torch.float64, device=G.device)
+        noise = self.noise[:1].expand(len(squares)) if len(self.log_noise) == 1 else self.noise
+        return collapsed_bound(sums, eye, noise, squares, len(self.Y))
+
+    @torch.no_grad()
+    def decoder(self, features: Features, parts: list[Tensor]) -> FeatureDecoder:
+        """See ``ColumnTerm.decoder``."""
+        second = sum((P.T @ P for P in parts), self.Y.new_zeros(())).double()
+        second = second / (len(parts) * len(self.Y))
+        noise = self.noise.double()
+        if self.observed is None:
+            G = sum((P.T @ P for P in parts), self.Y.new_zeros(())) / len(parts)
+            first = sum((P.T @ self.Y for P in parts), self.Y.new_zeros(())) / len(parts)
+            q = self._collapsed(G, first, self.Y.double().square().sum(0))[1]
+            mean, basis, spread = q.weights, q.basis, 1 - q.shrinkage
+        else:
+            mean, basis = column_posteriors(parts, *self._weights())
+            spread = torch.ones_like(mean)
+        weights = pooled(mean, basis, spread, 1 / noise, second)
+        return GaussianFeatures(features.to(noise), weights.to(noise), noise)

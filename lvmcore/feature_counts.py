@@ -1,0 +1,215 @@
+"""The counts' part in a fit by random features: the logistic family, and Poisson."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from lvmcore.base import Problem
+from lvmcore.decoding_counts import CountFamily, CountFeatures
+from lvmcore.feature_columns import ColumnTerm
+from lvmcore.feature_decoding import FeatureDecoder, pooled
+from lvmcore.features import Features
+from lvmcore.logistic import (
+    Family,
+    LogisticFamily,
+    below_largest,
+    expected_precision,
+    polya_gamma_rest,
+)
+from lvmcore.poisson import PoissonFamily, poisson_sites
+from lvmcore.weighted import column_posteriors, weighted_evidence
+
+__all__ = ["CountTerm", "LogisticTerm", "PoissonTerm"]
+
+# Prior sd of a column's own level.
+OFFSET = 5.0
+# Rounds in which what stands for the counts settles for draws that are not a step's own.
+SETTLING = 3
+# How far Poisson's sites go to where they would be best.
+SITE_STEP = 0.5
+
+
+class CountTerm(ColumnTerm):
+    """What counts share: a level of their own, and the q(h) that they end with.
+
+    Args:
+        problem: what is fitted; the columns in their own units.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem, OFFSET)
+
+    def masked(self, cells: Tensor) -> Tensor:
+        """Cells [N, D], 0 where missing."""
+        return cells if self.observed is None else cells * self.observed
+
+    def means(self) -> Tensor:
+        """Of the observed cells of each column, [D]."""
+        if self.observed is None:
+            return self.Y.mean(0)
+        return self.masked(self.Y).sum(0) / self.observed.sum(0)
+
+    @abstractmethod
+    def sites(self, parts: list[Tensor]) -> tuple[Tensor, Tensor]:
+        """ω and κ of every cell, settled for some draws of φ(X), [N, R] each."""
+
+    @property
+    @abstractmethod
+    def family(self) -> CountFamily:
+        """The likelihood."""
+
+    @torch.no_grad()
+    def decoder(self, features: Features, parts: list[Tensor]) -> FeatureDecoder:
+        """See ``ColumnTerm.decoder``."""
+        mean, basis = column_posteriors(parts, *self.sites(parts[:SETTLING]))
+        second = sum((P.T @ P for P in parts), self.Y.new_zeros(())).double()
+        second = second / (len(parts) * len(self.Y))
+        weights = pooled(mean, basis, torch.ones_like(mean), mean.new_ones(mean.shape[1]), second)
+        return CountFeatures(features.to(mean), weights.to(mean), self.family.to(mean))
+
+
+class LogisticTerm(CountTerm):
+    """The Pólya–gamma bound of a likelihood of the logistic family, q(h) at its optimum.
+
+    Args:
+        problem: what is fitted; the columns in their own units.
+        kind: the likelihood.
+        trials: of the binomial, [D].
+    """
+
+    def __init__(self, problem: Problem, kind: Family, trials: Tensor | None = None) -> None:
+        super().__init__(problem)
+        self.kind: Family = kind
+        # Trials, which no step changes; the negative binomial learns its r instead.
+        self.trials = self.Y.new_ones(self.Y.shape[1]) if trials is None else trials
+        size, mean = self.trials, self.means()
+        if kind == "negative_binomial":
+            size = self._start_size(mean)
+        self.log_size = nn.Parameter(size.log(), requires_grad=kind == "negative_binomial")
+        # c of every cell, at first that of the column's own level.
+        odds = (mean + 0.1) / (size if kind == "negative_binomial" else size + 0.2 - mean)
+        self.c = odds.log().abs().expand_as(self.Y).clone()
+
+    @property
+    def family(self) -> LogisticFamily:
+        """The likelihood at the current dispersion."""
+        if self.kind != "negative_binomial":
+            return LogisticFamily(self.kind, self.trials)
+        return LogisticFamily(self.kind, below_largest(self.log_size))
+
+    def held(self) -> list[nn.Parameter]:
+        """The dispersion, where it is learned."""
+        return [self.log_size] if self.log_size.requires_grad else []
+
+    def state(self) -> list[Tensor]:
+        """The Pólya–gamma variables' c."""
+        return [self.c]
+
+    def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
+        """See ``ColumnTerm.bound``; c is held in the gradient, and follows every step."""
+        c = self.c
+        for _ in range(0 if step else SETTLING):
+            c = self._settled(Phi, c)
+        value, mean, variance = weighted_evidence(Phi, *self._weights(c))
+        family = self.family
+        rest = family.log_coefficient(self.Y) + family.total(self.Y) * polya_gamma_rest(c)
+        if step:
+            self.c.copy_((mean.square() + variance).sqrt())
+        return value + self.masked(rest).double().sum()
+
+    def _settled(self, Phi: Tensor, c: Tensor) -> Tensor:
+        with torch.no_grad():
+            _, mean, variance = weighted_evidence(Phi, *self._weights(c))
+            return (mean.square() + variance).sqrt()
+
+    def _weights(self, c: Tensor) -> tuple[Tensor, Tensor]:
+        """E ω and κ of the cells that are observed, 0 elsewhere."""
+        family = self.family
+        omega, kappa = family.total(self.Y) * expected_precision(c), family.kappa(self.Y)
+        return self.masked(omega), self.masked(kappa)
+
+    def sites(self, parts: list[Tensor]) -> tuple[Tensor, Tensor]:
+        """See ``CountTerm.sites``."""
+        c = self.c
+        for _ in range(SETTLING):
+            squares = torch.zeros_like(c)
+            for Phi in parts:
+                squares += self._settled(Phi, c).square() / len(parts)
+            c = squares.sqrt()
+        return self._weights(c)
+
+    def _start_size(self, mean: Tensor) -> Tensor:
+        """r by the columns' moments: mean²/(variance − mean)."""
+        away = self.masked((self.Y - mean).square())
+        counts = len(away) if self.observed is None else self.observed.sum(0)
+        more = (away.sum(0) / counts - mean).clamp_min(1e-3)
+        # Ten times as large: the noise starts small, as that of numbers does.
+        return (10 * mean.square() / more).clamp(0.1, 500.0)
+
+
+class PoissonTerm(CountTerm):
+    """Poisson counts under an explicit q(h), cell by cell exp(κψ − ½ωψ²) times the prior.
+
+    With log Z the normaliser of q(h), the bound is
+    Σ_nd [E log p(y | ψ) − κ E ψ + ½ω E ψ²] + log Z, whatever ω and κ are; they are held in the
+    gradient, which is exact where they are at their best, and follow every step half the way.
+
+    Args:
+        problem: what is fitted; the columns in their own units.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        mean = (self.means() + 0.1).expand_as(self.Y)
+        omega, kappa = poisson_sites(self.Y, mean.log(), torch.zeros_like(mean))
+        self.omega, self.kappa = self.masked(omega).clone(), self.masked(kappa).clone()
+
+    @property
+    def family(self) -> PoissonFamily:
+        """The likelihood."""
+        return PoissonFamily(self.Y.new_ones(self.Y.shape[1]))
+
+    def held(self) -> list[nn.Parameter]:
+        """Nothing."""
+        return []
+
+    def state(self) -> list[Tensor]:
+        """ω and κ."""
+        return [self.omega, self.kappa]
+
+    def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
+        """See ``ColumnTerm.bound``."""
+        omega, kappa = self.omega.clone(), self.kappa.clone()
+        for _ in range(0 if step else SETTLING):
+            omega, kappa = self._settled([Phi], omega, kappa)
+        value, mean, variance = weighted_evidence(Phi, omega, kappa)
+        expected = self.family.expected_log(self.Y, mean, variance)
+        second = mean.square() + variance
+        cells = self.masked(expected) - kappa * mean + 0.5 * omega * second
+        if step:
+            new = poisson_sites(self.Y, mean, variance)
+            for old, wanted in zip((self.omega, self.kappa), new, strict=True):
+                old.lerp_(self.masked(wanted), SITE_STEP)
+        return value + cells.double().sum()
+
+    def sites(self, parts: list[Tensor]) -> tuple[Tensor, Tensor]:
+        """See ``CountTerm.sites``."""
+        omega, kappa = self.omega, self.kappa
+        for _ in range(SETTLING):
+            omega, kappa = self._settled(parts, omega, kappa)
+        return omega, kappa
+
+    @torch.no_grad()
+    def _settled(self, parts: list[Tensor], omega: Tensor, kappa: Tensor) -> tuple[Tensor, Tensor]:
+        """A step of ω and κ for some draws together."""
+        best = torch.zeros_like(torch.stack([omega, kappa]))
+        for Phi in parts:
+            _, mean, variance = weighted_evidence(Phi, omega, kappa)
+            best += torch.stack(poisson_sites(self.Y, mean, variance)) / len(parts)
+        return (
+            omega.lerp(self.masked(best[0]), SITE_STEP),
+            kappa.lerp(self.masked(best[1]), SITE_STEP),
+        )
