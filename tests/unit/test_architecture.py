@@ -56,6 +56,8 @@ LOOPS = frozenset(
     {
         "checkpoint",
         "disagreement",
+        "decoding_counts",
+        "decoding_numbers",
         "feature_decoding",
         "inference",
         "intervals",
