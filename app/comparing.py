@@ -204,7 +204,7 @@ def measured(job: Job, score: Job | None, can: Capabilities) -> Measured:
     """
     wanted = set(_FROM_LABELS) if can.labels != "none" else set()
     defined = {
-        "held_out_nlpd": can.bound and can.new_rows,
+        "held_out_nlpd": can.density and can.new_rows,
         "cells_coverage_90": can.missing_cells and can.new_rows,
         "held_out_ece": can.labels != "none" and can.new_rows,
     }

@@ -333,10 +333,14 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
         if along not in ("data", "line"):
             raise ConfigError(f'along={along!r} cannot be used: choose "data" or "line".')
         a, b = (self._to_tensor(self._check_latent([np.ravel(x)])[0]) for x in (start, end))
+
+        def metric(X: Tensor) -> Tensor:
+            return self._metric(X).to(X)  # that of a model that decodes in double precision too
+
         if along == "line":
-            return straight(self._metric, a, b, points)
+            return straight(metric, a, b, points)
         rows = self._to_tensor(self.embedding_.mean)
-        return shortest(self._metric, a, b, rows, points=points, doubt=self._doubt)
+        return shortest(metric, a, b, rows, points=points, doubt=lambda X: self._doubt(X).to(X))
 
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
         """Mean of ``decode`` at latent points X [N, Q], in the data's units, [N, D]."""

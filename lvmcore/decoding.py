@@ -131,6 +131,11 @@ class DataDecoder:
         return first, spread + noise, noise
 
     @property
+    def row_numbers(self) -> int:
+        """See ``inference.RowDecoder``: small enough for any block of rows."""
+        return 1
+
+    @property
     def gap_numbers(self) -> int:
         """See ``inference.RowDecoder``."""
         return len(self.Z) ** 2

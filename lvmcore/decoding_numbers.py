@@ -12,7 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lvmcore.feature_decoding import FILLED_PLACES, PLACES, CellRows, FeatureDecoder, Weights
+from lvmcore.feature_decoding import (
+    FILLED_PLACES,
+    NUMBERS_AT_A_TIME,
+    PLACES,
+    CellRows,
+    FeatureDecoder,
+    Weights,
+)
 from lvmcore.features import Features
 from lvmcore.inference import Placed
 from lvmcore.variational import LOG_2PI
@@ -70,17 +77,25 @@ class GaussianFeatures(FeatureDecoder):
     @property
     def gap_numbers(self) -> int:
         """See ``inference.RowDecoder``."""
-        return len(self.weights.mean) ** 2
+        return super().gap_numbers if self.seconds is None else len(self.weights.mean) ** 2
+
+    @property
+    def row_numbers(self) -> int:
+        """See ``inference.RowDecoder``."""
+        return PLACES * len(self.weights.mean)
 
     def moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """See ``FeatureDecoder.moments``: E y and E y² by the averages of φ and φφᵀ."""
         seconds = self.seconds
         if seconds is None:
             return super().moments(mean, variance)
-        Phi = self.features(self.places(mean, variance, FILLED_PLACES))
-        first = Phi.mean(0) @ self.weights.mean
-        outer = torch.einsum("snr,snq->nrq", Phi, Phi) / len(Phi)
-        second = outer.reshape(len(mean), -1) @ seconds.T
+        R = len(self.weights.mean)
+        first, second = (mean.new_empty(len(mean), len(seconds)) for _ in range(2))
+        for rows in torch.split(torch.arange(len(mean)), max(1, NUMBERS_AT_A_TIME // R**2)):
+            Phi = self.features(self.places(mean[rows], variance[rows], FILLED_PLACES))
+            outer = torch.einsum("snr,snq->nrq", Phi, Phi) / len(Phi)
+            first[rows] = Phi.mean(0) @ self.weights.mean
+            second[rows] = outer.reshape(len(rows), -1) @ seconds.T
         noise = self.noise.expand_as(first)
         return first, (second - first.square()).clamp_min(0) + noise, noise
 
@@ -120,7 +135,7 @@ class GaussianFeatures(FeatureDecoder):
         return -0.5 * torch.where(gaps, 0.0, cells).sum(-1)
 
     def metric(self, X: Tensor, scale: Tensor) -> Tensor:
-        """See ``FeatureDecoder.metric``; exact where one basis serves all columns."""
+        """See ``FeatureDecoder.metric``; exact where the columns share a noise and every cell."""
         J, q = self.features.slopes(X), self.weights
         weighted = q.mean / scale
         total = weighted @ weighted.T + q.shared * (q.share / scale.square()).sum()

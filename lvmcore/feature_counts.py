@@ -142,11 +142,11 @@ class LogisticTerm(CountTerm):
         return self._weights(c)
 
     def _start_size(self, mean: Tensor) -> Tensor:
-        """r by the columns' moments: mean²/(variance − mean)."""
+        """Ten times r by the columns' moments, mean²/(variance − mean)."""
         away = self.masked((self.Y - mean).square())
         counts = len(away) if self.observed is None else self.observed.sum(0)
         more = (away.sum(0) / counts - mean).clamp_min(1e-3)
-        # Ten times as large: the noise starts small, as that of numbers does.
+        # So large that the noise starts small, as that of numbers does.
         return (10 * mean.square() / more).clamp(0.1, 500.0)
 
 

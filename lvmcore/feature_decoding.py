@@ -22,7 +22,15 @@ from lvmcore.draws import mirrored_draws
 from lvmcore.features import Features
 from lvmcore.inference import Placed
 
-__all__ = ["FILLED_PLACES", "PLACES", "CellRows", "FeatureDecoder", "Weights", "pooled"]
+__all__ = [
+    "FILLED_PLACES",
+    "NUMBERS_AT_A_TIME",
+    "PLACES",
+    "CellRows",
+    "FeatureDecoder",
+    "Weights",
+    "pooled",
+]
 
 # Draws of a row's place that its expected density averages, and those of a cell to be filled.
 PLACES, FILLED_PLACES = 8, 32
@@ -115,6 +123,11 @@ class FeatureDecoder(ABC):
         return (left / self.features.variance).clamp(0, 1)
 
     # ---- of rows -------------------------------------------------------------------------------
+
+    @property
+    def row_numbers(self) -> int:
+        """See ``inference.RowDecoder``."""
+        return self.gap_numbers
 
     @property
     def gap_numbers(self) -> int:

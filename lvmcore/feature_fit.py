@@ -17,6 +17,9 @@ from lvmcore.spectral import Spectrum
 
 __all__ = ["FeatureFit", "FullRows"]
 
+# Features of all rows held at once for the final q(h): of a long table fewer draws are averaged.
+MOST_NUMBERS = 1 << 25
+
 
 class FullRows(LatentRows):
     """q(X) = ∏_n N(mean_n, L_n L_nᵀ): a full covariance a row, L_n lower-triangular.
@@ -133,5 +136,6 @@ class FeatureFit:
     def decoder(self) -> FeatureDecoder:
         """The columns at the fit's own spectral points, q(h) at its optimum under q(X)."""
         features = self.columns.features(self.spectrum.points())
-        X = self.rows.draw(self.columns.places, self.all, self.generator)
+        draws = min(self.columns.places, max(1, MOST_NUMBERS // (len(self.all) * features.width)))
+        X = self.rows.draw(draws, self.all, self.generator)
         return self.columns.decoder(features, list(features(X)))

@@ -47,6 +47,11 @@ class Features:
         return torch.cat(found, -1)
 
     @property
+    def width(self) -> int:
+        """How many features there are."""
+        return 2 * len(self.points) + bool(self.offset)
+
+    @property
     def variance(self) -> Tensor:
         """φ(x)ᵀφ(x), the same at every x: the prior's variance of a function, []."""
         return self.scale.square() + self.offset**2

@@ -44,6 +44,10 @@ class RowDecoder(Protocol):
     """A fitted data path, as far as it places rows."""
 
     @property
+    def row_numbers(self) -> int:
+        """How many numbers a complete row takes in an evaluation; bounds memory."""
+
+    @property
     def gap_numbers(self) -> int:
         """How many numbers a row with missing cells takes; bounds memory."""
 
@@ -64,6 +68,8 @@ class RowDecoder(Protocol):
 LOG_VARIANCE = (-18.0, 3.0)
 # Numbers in the matrices of rows with missing cells, which each have one; bounds memory.
 MASKED_CELLS = 1 << 23
+# Numbers in an evaluation of complete rows; likewise.
+WHOLE_CELLS = 1 << 24
 # Distances from new rows to those of the fit that are held at a time; bounds memory.
 DISTANCES = 1 << 24
 # Optima nearer to one another than this, squared and in their own sd, are one.
@@ -100,9 +106,11 @@ def infer_rows(
     complete = ~gaps.any(1)
     x = Y.new_zeros(len(Y), 2 * mean.shape[1])  # mean 0 and log variance 0: the prior
     if bool(complete.any()):
-        whole = Y[complete]
-        nearest = fitted.nearest(decoder.comparable(whole))
-        x[complete] = fitted.place(decoder.whole(whole).expected_log_density, nearest)
+        for block in torch.split(
+            torch.nonzero(complete)[:, 0], _whole_rows(decoder, fitted.starts)
+        ):
+            nearest = fitted.nearest(decoder.comparable(Y[block]))
+            x[block] = fitted.place(decoder.whole(Y[block]).expected_log_density, nearest)
     some = torch.nonzero(~complete & ~gaps.all(1))[:, 0]
     for block in torch.split(some, _rows_with_gaps(decoder)):
         observed = decoder.observe(Y[block])
@@ -152,6 +160,11 @@ def infer_modes(
 def _rows_with_gaps(decoder: RowDecoder) -> int:
     """How many rows with missing cells are placed at a time."""
     return max(1, MASKED_CELLS // decoder.gap_numbers)
+
+
+def _whole_rows(decoder: RowDecoder, starts: int) -> int:
+    """How many complete rows are placed at a time, from so many starts each."""
+    return max(1, WHOLE_CELLS // (starts * decoder.row_numbers))
 
 
 def _distances(Y: Tensor, reconstruction: Tensor) -> Tensor:
@@ -272,7 +285,8 @@ def refine_rows(
             x[rows], _ = minimise_rows(objective, x[rows], max_iter=max_iter)
 
     whole = torch.nonzero(~gaps)[:, 0]
-    improve(whole, decoder.whole(target[whole]).expected_log_density)
+    for block in torch.split(whole, _whole_rows(decoder, 1)):
+        improve(block, decoder.whole(target[block]).expected_log_density)
     for block in torch.split(torch.nonzero(gaps)[:, 0], _rows_with_gaps(decoder)):
         improve(block, decoder.observe(target[block]).expected_log_density)
     return x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE).exp()

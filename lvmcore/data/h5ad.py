@@ -157,6 +157,8 @@ def _matrices(file: Any, size: int, name: str) -> list[Matrix]:
 
 def _length(frame: Any, name: str) -> int:
     index = child(frame, _index(frame), name) if hasattr(frame, "keys") else None
+    if hasattr(index, "keys"):  # strings that may be missing: their values
+        index = child(index, "values", name)
     if index is None or len(index.shape) != 1:
         raise unreadable(name)
     return int(index.shape[0])

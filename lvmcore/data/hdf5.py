@@ -69,7 +69,15 @@ def open_hdf5(data: bytes, name: str) -> Iterator[Any]:
             yield file
     except LatentboardError:
         raise
-    except (OSError, LookupError, RuntimeError, ValueError, TypeError) as error:
+    except (
+        AttributeError,
+        LookupError,
+        OSError,
+        OverflowError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise unreadable(name) from error
 
 

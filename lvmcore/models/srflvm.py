@@ -70,12 +70,13 @@ class SRFLVM(Restarting):
     divergence kept. ``spectral="free"`` gives every w_l a Gaussian of its own, where the paper
     draws it from the mixture (``"mixture"``) or from one Gaussian with its moments (``"moment"``,
     with the spread between components that the paper's eq. 26 lacks; its own divergence is missing,
-    so what it reports is no bound). A missing cell leaves the bound and nothing else.
+    so what it reports is no bound). A missing cell leaves the bound; in a large table of numbers it
+    is filled by a Gaussian of its own instead: still a bound, at the cost of a complete table's.
 
     Attributes:
         relevance_: ``data`` holds the mean of w_lq², which is 1/ℓ_q² of an RBF kernel, [Q].
         spectral_: the learned spectral density.
-        noise_variance_: σ_d² of the columns that vary, standardised units, [D] (Gaussian).
+        noise_variance_: σ_d² of the columns that vary, in units of the fit's scale, [D] (Gaussian).
         dispersion_: r of the columns that vary, [D] (negative binomial).
         interval_scale_: factor of the standard deviation of filled cells, [D].
         restarts_: bounds, seeds and latent means of the starts; None after a single one.
@@ -248,6 +249,7 @@ class SRFLVM(Restarting):
         return replace(problem, table=HeldRows(Y / sd * known, observed))
 
     def _fit_start(self, problem: Problem, X: Tensor) -> Outcome:
+        self._interval_scale = None
         rows = (FullRows if self.covariance == "full" else LatentRows)(X, START_VARIANCE)
         spectrum = self._spectrum(problem)
         fit = FeatureFit(rows, spectrum, self._columns(problem), problem.generator)
@@ -407,6 +409,8 @@ class SRFLVM(Restarting):
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         super()._set_state(arrays, facts)
+        if self._interval_scale is not None:
+            self._interval_scale = self._interval_scale.double()
         self.spectral_ = SpectralDensity(**persistence.with_prefix(arrays, "spectral."))
 
     def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> FeatureDecoder:

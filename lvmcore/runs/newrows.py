@@ -220,7 +220,7 @@ def _labels(model: LatentVariableModel, table: Table, roles: Roles) -> str | dic
 
 def _typical(model: LatentVariableModel, matching: Matching) -> Typical:
     """The columns of the fit as far as the model itself tells: means and sds for the medians."""
-    known = model._standardiser
+    known = model.standardiser_
     plain = np.array([source.kind == "plain" for source in matching.sources])
     return Typical(np.where(plain & ~known.constant, known.mean, np.nan), known.scale)
 

@@ -5,7 +5,7 @@ import pytest
 
 from lvmcore.errors import ConfigError, DataError, UnsupportedError
 from lvmcore.models import MODELS
-from tests.contract.small import fitted, for_models, table_for
+from tests.contract.small import fit, fitted, for_models, table_for
 
 DECODING = [key for key, model in MODELS.items() if model.capabilities.decoding]
 #: Models whose columns are functions without a variance of their own.
@@ -56,3 +56,12 @@ def test_what_has_no_geometry_says_so(key: str) -> None:
         model.latent_path(np.zeros(Q), np.ones(Q), points=1)
     with pytest.raises(ConfigError, match="along='sea'"):
         model.latent_path(np.zeros(Q), np.ones(Q), along="sea")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("key", DECODING)
+def test_a_path_in_single_precision(key: str) -> None:
+    frame, labels = table_for(key)
+    model = fit(key, frame, labels, dtype="float32")
+    ends = model.embedding_.mean[:2]
+    for along in ("data", "line"):
+        assert np.isfinite(model.latent_path(*ends, along=along, points=5).points).all()

@@ -190,3 +190,14 @@ def test_too_few_trials_are_refused() -> None:
     Y[3, 1] = 9
     with pytest.raises(DataError, match=r"count of 9 in column 2 is more than the \d trials"):
         model.transform(Y)
+
+
+def test_a_fit_to_counts_forgets_the_intervals_of_one_before() -> None:
+    rng = np.random.default_rng(0)
+    Y = rng.poisson(5.0, (40, 5)).astype(float)
+    Y[rng.random(Y.shape) < 0.1] = np.nan
+    model = SRFLVM(max_iter=30).fit(Y)
+    assert (model.interval_scale_ >= 1).all()
+    model.set_params(likelihood="poisson").fit(Y[:, :3])
+    np.testing.assert_array_equal(model.interval_scale_, np.ones(3))
+    assert np.isfinite(model.impute(Y[:, :3]).variance).all()

@@ -29,8 +29,17 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+OTHERS: set[int] = set()
+
+
+@pytest.fixture(autouse=True)
+def others() -> None:
+    """Children that other tests left are none of these."""
+    OTHERS.update(process.pid for process in psutil.Process().children())
+
+
 def children() -> list[psutil.Process]:
-    return psutil.Process().children()
+    return [process for process in psutil.Process().children() if process.pid not in OTHERS]
 
 
 def wait_for_a_child() -> psutil.Process:
