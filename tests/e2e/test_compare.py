@@ -53,7 +53,7 @@ def test_one_selection_on_two_maps(dashboard: Dashboard) -> None:
     ratio = (
         np.linalg.norm(places - places[0], axis=1)[1:] / np.linalg.norm(own - own[0], axis=1)[1:]
     )
-    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-6)
+    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-5)  # places come in single precision
 
     inside = Outline(dashboard.lasso(CORNERS, TSNE)).contains_points(places)
     assert 5 < inside.sum() < 173
