@@ -131,7 +131,7 @@ def detect_dialect(lines: Sequence[str], delimiter: str | None = None) -> Dialec
     best = ranked[0]
     if scores[best] < _POOR or _is_one_column_of_decimals(sample, best):
         best = _fallback(sample)
-    elif scores[best] - scores[ranked[1]] < _CLOSE:
+    elif scores[best] - scores[ranked[1]] < _CLOSE and not _is_spaced_numbers(sample, best):
         best = _second_opinion(sample, ranked[:2])
     return Dialect(best, _quote(sample, best))
 
@@ -188,7 +188,9 @@ def _mostly_numbers(cells: Sequence[str]) -> bool:
 
 
 def _cell_quality(cell: str) -> float:
-    if cell == "" or looks_numeric(cell) or _DATE.fullmatch(cell) or _TIME.fullmatch(cell):
+    if cell == "" or is_marker(cell) or looks_numeric(cell):
+        return 1.0
+    if _DATE.fullmatch(cell) or _TIME.fullmatch(cell):
         return 1.0
     return 0.2 if any(mark in cell for mark in ";\t|,") else 0.85
 
@@ -201,6 +203,15 @@ def _is_one_column_of_decimals(lines: Sequence[str], best: str) -> bool:
     return all(_DECIMAL_COMMA.fullmatch(line) for line in rows[1:-1]) and (
         _DECIMAL_COMMA.fullmatch(rows[1]) is not None
     )
+
+
+def _is_spaced_numbers(lines: Sequence[str], best: str) -> bool:
+    """Whether spaces leave nothing but numbers and markers: "0,5 NA" is no "0" and "5 NA"."""
+    if best != " ":
+        return False
+    rows = split_rows(lines, Dialect(best, None), limit=_MAX_ROWS)
+    cells = [cell for row in rows for cell in row.cells if cell]
+    return all(looks_numeric(cell) or is_marker(cell) for cell in cells)
 
 
 def _fallback(lines: Sequence[str]) -> str:

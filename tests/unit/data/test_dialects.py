@@ -126,3 +126,10 @@ def test_any_table_in_any_dialect_is_read_back(written: Written) -> None:
     for found, name in zip(table.frame.columns, names, strict=True):
         cells = [None if pd.isna(cell) else cell for cell in table.frame[found].tolist()]
         assert cells == written.columns[name]
+
+
+def test_a_marker_beside_a_decimal_comma_is_a_cell_of_its_own() -> None:
+    table = read_table(b"0,5 0\n" + 4 * b"0,5 NA\n")
+    assert table.detected.decimal == ","
+    assert table.frame.shape == (5, 2)
+    assert table.frame.iloc[:, 0].tolist() == [0.5] * 5
