@@ -119,7 +119,9 @@ def _chosen(jobs: Sequence[Job]) -> str:
 
 def _figure(job: Job, key: str) -> Metric:
     if key == _BOUND:
-        return Metric("bound (ELBO)", job.elbo, "Total nats, on the standardised data.")
+        return Metric(
+            "bound (ELBO)", job.elbo, "Total nats: of numbers standardised, of counts as they are."
+        )
     return services.measured(job).figures[key]
 
 

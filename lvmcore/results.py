@@ -94,7 +94,7 @@ class FitStep:
         iteration: evaluations or optimiser steps done, from 1; counted over all starts.
         total: the most there can be (``max_iter``, times the starts).
         seconds: since the fit began.
-        objective: the bound (ELBO), total nats on the standardised data.
+        objective: the bound (ELBO), total nats: of numbers standardised, of counts plain.
         terms: the named parts of the bound; they add up to ``objective``.
         snapshot: the map forming, now and then; None otherwise.
         start: which start of the fit this step belongs to, from 1.

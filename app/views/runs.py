@@ -79,7 +79,7 @@ _COLUMNS = {
     ),
     history.PROGRESS: st.column_config.ProgressColumn(min_value=0.0, max_value=1.0, width=90),
     "Bound": st.column_config.NumberColumn(
-        format="%.1f", help="ELBO, total nats on the standardised data"
+        format="%.1f", help="ELBO, total nats: of numbers standardised, of counts as they are"
     ),
     "1-NN": st.column_config.NumberColumn(
         format="%.3f",

@@ -43,7 +43,9 @@ def measure(
     found: dict[str, Metric] = {}
     if model.capabilities.bound and np.isfinite(model.elbo_):
         found["elbo"] = Metric(
-            "bound (ELBO)", float(model.elbo_), "Total nats, on the standardised data."
+            "bound (ELBO)",
+            float(model.elbo_),
+            "Total nats: of numbers standardised, of counts as they are.",
         )
     found |= _neighbourhoods(model, dataset)
     if model.capabilities.labels == "none" and dataset.labels is not None:
