@@ -22,6 +22,7 @@ from lvmcore.feature_decoding import (
 )
 from lvmcore.features import Features
 from lvmcore.inference import Placed
+from lvmcore.quadratic import quadratics
 from lvmcore.variational import LOG_2PI
 
 __all__ = ["GaussianFeatures"]
@@ -176,8 +177,8 @@ class _QuadraticRows:
     def expected_log_density(self, rows: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         Phi = self.decoder.features(self.decoder.places(mean, variance, PLACES))
         if self.second.dim() == 2:
-            turned = Phi @ self.second
+            square = ((Phi @ self.second) * Phi).sum((0, 2))
         else:
-            turned = (Phi.transpose(0, 1) @ self.second[rows]).transpose(0, 1)
-        square = (turned * Phi).sum(-1) - 2 * (Phi * self.first[rows]).sum(-1)
-        return -0.5 * (self.constant[rows] + square.mean(0))
+            square = quadratics(Phi.transpose(0, 1), self.second, rows)
+        linear = (Phi.mean(0) * self.first[rows]).sum(1)
+        return linear - 0.5 * (self.constant[rows] + square / len(Phi))

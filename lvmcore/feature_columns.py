@@ -142,7 +142,8 @@ class GaussianTerm(ColumnTerm):
         rest = LOG_2PI - (((1 - leverage).clamp_min(1e-12)) / noise).log()
         if step:
             with torch.no_grad():
-                filled.copy_(torch.where(self.observed, self.Y, Phi @ q.weights.to(Phi)))
+                torch.matmul(Phi, q.weights.to(Phi), out=filled)
+                torch.where(self.observed, self.Y, filled, out=filled)
         return value + 0.5 * (missing * rest).sum()
 
     @property

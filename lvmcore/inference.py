@@ -112,7 +112,7 @@ def infer_rows(
             nearest = fitted.nearest(decoder.comparable(Y[block]))
             x[block] = fitted.place(decoder.whole(Y[block]).expected_log_density, nearest)
     some = torch.nonzero(~complete & ~gaps.all(1))[:, 0]
-    for block in torch.split(some, _rows_with_gaps(decoder)):
+    for block in torch.split(some, _rows_with_gaps(decoder)) if len(some) else ():
         observed = decoder.observe(Y[block])
         nearest = fitted.nearest(decoder.comparable(Y[block]))
         x[block] = fitted.place(observed.expected_log_density, nearest)
@@ -253,7 +253,9 @@ class _Fitted:
 
         logs = self.variance[nearest].log().clamp(*LOG_VARIANCE)
         start = torch.cat([self.mean[nearest], logs], 1)
-        ends = minimise_rows(objective, start, max_iter=self.max_iter, tolerance=tolerance)
+        ends = minimise_rows(
+            objective, start, scale=_scale(logs), max_iter=self.max_iter, tolerance=tolerance
+        )
         return objective, *ends
 
 
@@ -282,7 +284,8 @@ def refine_rows(
             return kl_standard_normal(mu, spread) - fit(rows, mu, spread)
 
         if len(rows):
-            x[rows], _ = minimise_rows(objective, x[rows], max_iter=max_iter)
+            scale = _scale(x[rows, Q:])
+            x[rows], _ = minimise_rows(objective, x[rows], scale=scale, max_iter=max_iter)
 
     whole = torch.nonzero(~gaps)[:, 0]
     for block in torch.split(whole, _whole_rows(decoder, 1)):
@@ -292,12 +295,21 @@ def refine_rows(
     return x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE).exp()
 
 
+def _scale(logs: Tensor) -> Tensor:
+    """How far means and log variances are likely to be off, given the latter, [n, Q] → [n, 2Q].
+
+    At an optimum the mean's curvature is one over the variance, and that of its logarithm ½.
+    """
+    return torch.cat([(0.5 * logs).exp(), torch.full_like(logs, 2**0.5)], 1)
+
+
 def minimise_rows(
     objective: Objective,
     start: Tensor,
     *,
     max_iter: int,
     tolerance: float = 1e-3,
+    scale: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Minimise many independent functions of few variables: BFGS, one batch an evaluation.
 
@@ -309,17 +321,26 @@ def minimise_rows(
         objective: (x [n, P], positions [n]) → values [n]; row i may depend on x_i alone.
         start: [N, P].
         max_iter: evaluations a row at most.
-        tolerance: on the largest entry of a row's gradient.
+        tolerance: on the largest entry of a row's gradient, times ``scale``.
+        scale: one over the root of the curvature that is expected, [N, P]; 1 where None.
 
     Returns:
         The minimisers [N, P] and their values [N].
     """
+    if scale is not None:
+
+        def scaled(z: Tensor, rows: Tensor) -> Tensor:
+            return objective(start[rows] + scale[rows] * z, rows)
+
+        z, values = minimise_rows(
+            scaled, torch.zeros_like(start), max_iter=max_iter, tolerance=tolerance
+        )
+        return start + scale * z, values
     best, values = start.clone(), start.new_empty(len(start))
     rows = torch.arange(len(start), device=start.device)
     x = start.clone()
     value, gradient = _evaluate(objective, x, rows)
-    eye = torch.eye(x.shape[1]).to(x)
-    H = eye.repeat(len(x), 1, 1)
+    H = torch.eye(x.shape[1]).to(x).repeat(len(x), 1, 1)
     fresh = torch.ones(len(x), dtype=torch.bool, device=x.device)
     step = 1 / gradient.norm(dim=1).clamp_min(1)
     for _ in range(max_iter):
@@ -332,7 +353,7 @@ def minimise_rows(
         trial_value, trial_gradient = _evaluate(objective, trial, rows)
         taken = trial_value <= value + 1e-4 * step * slope
         s, change = trial - x, trial_gradient - gradient
-        H = torch.where(taken[:, None, None], _bfgs_update(H, s, change, fresh, eye), H)
+        _bfgs_update(H, s, change, taken, fresh)
         fresh &= ~taken
         stuck = ~taken & (step * direction.abs().amax(1) < 1e-10)
         x = torch.where(taken[:, None], trial, x)
@@ -407,15 +428,19 @@ def _evaluate(objective: Objective, x: Tensor, rows: Tensor) -> tuple[Tensor, Te
     return value, gradient.masked_fill(broken[:, None], 0.0)
 
 
-def _bfgs_update(H: Tensor, s: Tensor, change: Tensor, fresh: Tensor, eye: Tensor) -> Tensor:
-    """Inverse Hessians [n, P, P] after steps s with gradient changes; skipped where not convex."""
+def _bfgs_update(H: Tensor, s: Tensor, change: Tensor, taken: Tensor, fresh: Tensor) -> None:
+    """Update inverse Hessians [n, P, P] in place after steps s with gradient changes [n, P].
+
+    Rows whose step was not taken keep theirs, and those whose function is not convex there.
+    """
     curvature = (s * change).sum(1)
-    convex = curvature > 1e-12 * s.norm(dim=1) * change.norm(dim=1)
-    rho = torch.where(convex, 1 / curvature.clamp_min(1e-300), 0.0)[:, None, None]
-    # A first update rescales the identity to the curvature just seen.
-    scale = curvature / change.square().sum(1).clamp_min(1e-300)
-    H = torch.where((fresh & convex)[:, None, None], scale[:, None, None] * eye, H)
-    s, change = s[:, :, None], change[:, :, None]
-    Hy = H @ change
-    yHy = change.mT @ Hy
-    return H + rho * ((1 + rho * yHy) * (s @ s.mT) - Hy @ s.mT - s @ Hy.mT)
+    convex = taken & (curvature > 1e-12 * s.norm(dim=1) * change.norm(dim=1))
+    first = torch.nonzero(fresh & convex)[:, 0]
+    if len(first):  # still the identity: rescaled to the curvature just seen
+        H[first] *= (curvature / change.square().sum(1))[first, None, None]
+    rho = torch.where(convex, 1 / curvature.clamp_min(1e-300), 0.0)[:, None]
+    Hy = (H @ change[:, :, None])[:, :, 0]
+    yHy = (change * Hy).sum(1, keepdim=True)
+    left = torch.stack([s, Hy], 2)
+    right = torch.stack([rho * ((1 + rho * yHy) * s - Hy), -rho * s], 1)
+    H.baddbmm_(left, right)

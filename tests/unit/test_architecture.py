@@ -60,6 +60,7 @@ LOOPS = frozenset(
         "decoding_numbers",
         "feature_decoding",
         "inference",
+        "quadratic",
         "intervals",
         "metrics",
         "persistence",
