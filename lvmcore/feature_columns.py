@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -117,7 +118,7 @@ class GaussianTerm(ColumnTerm):
             return self._filled_bound(Phi, self.filled, step=step)
         if self.observed is None:
             G, first = Phi.T @ Phi, Phi.T @ self.outer
-            bound: Tensor = self._collapsed(G, first, self.squares)[0]
+            bound = self._collapsed(G, first, self.squares)[0]
             left_out = self.Y.shape[1] - self.outer.shape[1]
             if left_out:  # each of them as a column of zeros
                 none = self.squares.new_zeros(1)
@@ -127,6 +128,20 @@ class GaussianTerm(ColumnTerm):
         value, _, _ = weighted_evidence(Phi, omega, kappa)
         rest = self.observed * (LOG_2PI + self.noise.log()) + kappa * self.Y
         return value - 0.5 * rest.double().sum()
+
+    @cached_property
+    def all_squares(self) -> Tensor:
+        """‖y_d‖² of the columns themselves, [D]."""
+        return self.Y.square().sum(0, dtype=torch.float64)
+
+    def summed_bound(self, G: Tensor, first: Tensor) -> Tensor:
+        """The same of a complete table from ΦᵀΦ [R, R] and ΦᵀY [R, D] of its rows, []."""
+        return self._collapsed(G, first, self.all_squares)[0]
+
+    def summed_decoder(self, features: Features, G: Tensor, first: Tensor) -> FeatureDecoder:
+        """``decoder`` of a complete table from the same."""
+        q = self._collapsed(G, first, self.all_squares)[1]
+        return self._decoder(features, q.weights, q.basis, 1 - q.shrinkage, G.double())
 
     def _filled_bound(self, Phi: Tensor, filled: Tensor, *, step: bool) -> Tensor:
         """The bound with missing cells filled; a step moves what they are filled with."""
@@ -187,16 +202,16 @@ class GaussianTerm(ColumnTerm):
     @torch.no_grad()
     def decoder(self, features: Features, parts: list[Tensor]) -> FeatureDecoder:
         """See ``ColumnTerm.decoder``."""
-        second = sum((P.T @ P for P in parts), self.Y.new_zeros(())).double()
-        second = second / (len(parts) * len(self.Y))
-        noise = self.noise.double()
+        G = sum((P.T @ P for P in parts), self.Y.new_zeros(())) / len(parts)
         if self.observed is None:
-            G = sum((P.T @ P for P in parts), self.Y.new_zeros(())) / len(parts)
             first = sum((P.T @ self.Y for P in parts), self.Y.new_zeros(())) / len(parts)
-            q = self._collapsed(G, first, self.Y.double().square().sum(0))[1]
-            mean, basis, spread = q.weights, q.basis, 1 - q.shrinkage
-        else:
-            mean, basis = column_posteriors(parts, *self._weights())
-            spread = torch.ones_like(mean)
-        weights = pooled(mean, basis, spread, 1 / noise, second)
+            return self.summed_decoder(features, G, first)
+        mean, basis = column_posteriors(parts, *self._weights())
+        return self._decoder(features, mean, basis, torch.ones_like(mean), G.double())
+
+    def _decoder(
+        self, features: Features, mean: Tensor, basis: Tensor, spread: Tensor, G: Tensor
+    ) -> FeatureDecoder:
+        noise = self.noise.double()
+        weights = pooled(mean, basis, spread, 1 / noise, G / len(self.Y))
         return GaussianFeatures(features.to(noise), weights.to(noise), noise)

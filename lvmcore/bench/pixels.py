@@ -1,4 +1,4 @@
-"""Pixels hidden and filled by SRFLVM: the paper's table beside column means, linear maps, neighbours.
+"""Pixels filled by SRFLVM: the paper's table beside column means, a linear map and neighbours.
 
 A share of the cells is hidden at random; every method sees the others alone, each pixel in [0, 1],
 and what it fills in is compared by the mean square error. With no cell hidden the error is that of

@@ -20,11 +20,12 @@ from lvmcore.counts import Cells, check_binary, check_counts
 from lvmcore.decoding_counts import CountFeatures, CountKind
 from lvmcore.decoding_numbers import GaussianFeatures
 from lvmcore.errors import ConfigError, DataError
+from lvmcore.feature_batches import BatchedFeatureFit
 from lvmcore.feature_columns import ColumnTerm, GaussianTerm
 from lvmcore.feature_counts import LogisticTerm, PoissonTerm
 from lvmcore.feature_decoding import FeatureDecoder
 from lvmcore.feature_fit import FeatureFit, FullRows
-from lvmcore.gplvm import LONG_TABLE, WIDE_TABLE, advised_steps
+from lvmcore.gplvm import LONG_TABLE, WIDE_TABLE, advised_steps, thinned
 from lvmcore.intervals import Settled
 from lvmcore.layers import LatentRows
 from lvmcore.parameters import (
@@ -58,6 +59,10 @@ MANY_COUNTS = 200_000
 START_VARIANCE = 0.01
 # Columns share a scale where none spreads so many times as much as the median one.
 MOST_SPREAD = 10.0
+# Rows of a step where there are more than so many.
+BATCH, MOST_AT_ONCE = 4000, 10_000
+# How often a row is to be seen, and the most steps that are advised for it.
+PASSES, MOST_STEPS = 20, 3000
 
 
 class SRFLVM(Restarting):
@@ -161,6 +166,16 @@ class SRFLVM(Restarting):
             Advanced(),
         ] = "auto",
         noise: Noise = "shared",
+        batch_size: Annotated[
+            int | None,
+            Range(10, 100_000),
+            Doc(
+                f"Rows looked at in one step, for complete tables of numbers with one noise; auto "
+                f"takes all, or {BATCH:,} of more than {MOST_AT_ONCE:,}.",
+                "rows a step",
+            ),
+            Advanced(),
+        ] = None,
         learning_rate: LearningRate = 0.05,
         start: Start = "pca",
         n_restarts: Restarts = 1,
@@ -179,6 +194,7 @@ class SRFLVM(Restarting):
         self.n_trials = n_trials
         self.scaling = scaling
         self.noise = noise
+        self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.start = start
         self.n_restarts = n_restarts
@@ -204,8 +220,12 @@ class SRFLVM(Restarting):
         if found and n_rows * n_columns > MANY_COUNTS:
             reason = f"each of {n_rows * n_columns:,} counts weighs by itself, which takes time"
             found["n_features"] = Advised(50, f"{reason} with the square of the features")
-        elif n_rows > LONG_TABLE:
+        elif found and n_rows > LONG_TABLE:
             found["max_iter"] = advised_steps(n_rows)
+        elif PASSES * n_rows > 500 * BATCH:
+            steps = min(MOST_STEPS, PASSES * n_rows // BATCH)
+            why = f"a step sees {BATCH:,} of {n_rows:,} rows, and each is to be seen {PASSES} times"
+            found["max_iter"] = Advised(steps, why)
         return found
 
     # ---- checks --------------------------------------------------------------------------------
@@ -252,8 +272,14 @@ class SRFLVM(Restarting):
         self._interval_scale = None
         rows = (FullRows if self.covariance == "full" else LatentRows)(X, START_VARIANCE)
         spectrum = self._spectrum(problem)
-        fit = FeatureFit(rows, spectrum, self._columns(problem), problem.generator)
-        schedule = Schedule(self.max_iter, self.learning_rate, fit.columns.count)
+        fit = self._objective(rows, spectrum, self._columns(problem), problem)
+        schedule = Schedule.for_batches(
+            self.max_iter,
+            self.learning_rate,
+            fit.columns.count,
+            n_rows=len(X),
+            size=fit.batches.size if isinstance(fit, BatchedFeatureFit) else len(X),
+        )
         outcome = train(
             fit, schedule, problem.callback, draws=FINAL_DRAWS, checkpoint=problem.checkpoint
         )
@@ -267,6 +293,16 @@ class SRFLVM(Restarting):
         if self.likelihood == "gaussian":
             self._calibrate_by_steps(problem, outcome, lambda *fewer: self._go_on(fit, *fewer))
         return outcome
+
+    def _objective(
+        self, rows: LatentRows, spectrum: Spectrum, columns: ColumnTerm, problem: Problem
+    ) -> FeatureFit:
+        N, generator = len(rows.mean), problem.generator
+        size = self.batch_size or (BATCH if N > MOST_AT_ONCE else N)
+        plain = self.noise == "shared" and self.covariance == "diagonal"
+        if size < N and plain and isinstance(columns, GaussianTerm) and columns.observed is None:
+            return BatchedFeatureFit(rows, spectrum, columns, generator, size)
+        return FeatureFit(rows, spectrum, columns, generator)
 
     def _spectrum(self, problem: Problem) -> Spectrum:
         L, like = self.n_features // 2, problem.table.like
@@ -347,7 +383,11 @@ class SRFLVM(Restarting):
     # ---- rows and places: in double precision, or the optima drown in rounding ------------------
 
     def _fitted_rows(self) -> tuple[Tensor, Tensor]:
+        """Those of the fit, or some of very many, from which rows to be placed start."""
         mean, variance = super()._fitted_rows()
+        if len(mean) > MOST_AT_ONCE:
+            some = thinned(len(mean))
+            mean, variance = mean[some], variance[some]
         return mean.double(), variance.double()
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:

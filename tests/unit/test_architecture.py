@@ -70,7 +70,7 @@ LOOPS = frozenset(
 )
 # Where each module of lvmcore stands; a package stands as one.
 LAYER = dict.fromkeys(BRICKS, "bricks") | dict.fromkeys(LOOPS, "loops")
-LAYER |= dict.fromkeys(("feature_columns", "feature_counts"), "feature_fit")
+LAYER |= dict.fromkeys(("feature_batches", "feature_columns", "feature_counts"), "feature_fit")
 LAYER |= {
     name: name
     for name in (
