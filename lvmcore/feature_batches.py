@@ -58,6 +58,11 @@ class BatchedFeatureFit(FeatureFit):
         super().__init__(rows, spectrum, columns, generator)
         self.batches = Batches(len(self.all), batch_size, generator)
 
+    @property
+    def portion(self) -> tuple[int, int]:
+        """How many rows there are, and how many of them a step looks at."""
+        return len(self.all), self.batches.size
+
     def parameters(self) -> Iterable[nn.Parameter]:
         """What the gradient moves: all but q(X)."""
         modules = (self.spectrum, self.columns)

@@ -56,6 +56,11 @@ class ColumnTerm(nn.Module, ABC):
         return []
 
     @property
+    def at_a_time(self) -> int:
+        """Columns that a step takes."""
+        return self.Y.shape[1]
+
+    @property
     def places(self) -> int:
         """Draws of the rows' places that the final q(h) is the optimum for."""
         return FINAL_PLACES

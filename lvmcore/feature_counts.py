@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from lvmcore.base import Problem
 from lvmcore.decoding_counts import CountFamily, CountFeatures
-from lvmcore.feature_columns import ColumnTerm
+from lvmcore.feature_columns import FINAL_PLACES, ColumnTerm
 from lvmcore.feature_decoding import FeatureDecoder, pooled
 from lvmcore.features import Features
 from lvmcore.logistic import (
@@ -20,6 +21,7 @@ from lvmcore.logistic import (
     polya_gamma_rest,
 )
 from lvmcore.poisson import PoissonFamily, poisson_sites
+from lvmcore.stochastic import Batches
 from lvmcore.weighted import column_posteriors, weighted_evidence
 
 __all__ = ["CountTerm", "LogisticTerm", "PoissonTerm"]
@@ -30,21 +32,66 @@ OFFSET = 5.0
 SETTLING = 3
 # How far Poisson's sites go to where they would be best.
 SITE_STEP = 0.5
+# Products N × D × R² that a step takes at most, and columns that it takes at least.
+MOST_PRODUCTS = 5e8
+FEWEST_COLUMNS = 16
+
+#: Some columns: their positions, or all.
+Columns = Tensor | slice
+ALL = slice(None)
 
 
 class CountTerm(ColumnTerm):
     """What counts share: a level of their own, and the q(h) that they end with.
 
+    Given X and W the bound is a sum over columns, each with an R × R matrix of its own. Where all
+    of them cost too much, a step takes B columns, scaled by D/B: an unbiased estimate of the bound
+    and of its gradient. What stands for the counts of the others stays as it was.
+
     Args:
         problem: what is fitted; the columns in their own units.
+        n_features: R, which decides how many columns a step takes.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, n_features: int) -> None:
         super().__init__(problem, OFFSET)
+        D = self.Y.shape[1]
+        share = MOST_PRODUCTS / (self.Y.numel() * n_features**2)
+        size = D if share >= 1 else max(FEWEST_COLUMNS, math.ceil(share * D))
+        self.batches = Batches(D, size, problem.generator)
 
-    def masked(self, cells: Tensor) -> Tensor:
-        """Cells [N, D], 0 where missing."""
-        return cells if self.observed is None else cells * self.observed
+    @property
+    def at_a_time(self) -> int:
+        """See ``ColumnTerm.at_a_time``."""
+        return self.batches.size
+
+    @property
+    def places(self) -> int:
+        """Fewer where a step does not take all columns."""
+        return FINAL_PLACES if self.batches.whole else FINAL_PLACES // 4
+
+    def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
+        """See ``ColumnTerm.bound``; of a step, by some of the columns where all cost too much."""
+        if not step or self.batches.whole:
+            return self.bound_of(ALL, Phi, step=step)
+        columns = self.batches.next().to(Phi.device)
+        return self.Y.shape[1] / len(columns) * self.bound_of(columns, Phi, step=True)
+
+    def state(self) -> list[Tensor]:
+        """What stands for the counts, and where the order of the columns is."""
+        return [*self.sites_state(), *self.batches.buffers()]
+
+    @abstractmethod
+    def bound_of(self, columns: Columns, Phi: Tensor, *, step: bool) -> Tensor:
+        """What some columns add to ``bound``."""
+
+    @abstractmethod
+    def sites_state(self) -> list[Tensor]:
+        """What stands for the counts and follows the steps, [N, D] each."""
+
+    def masked(self, cells: Tensor, columns: Columns = ALL) -> Tensor:
+        """Cells [N, B] of some columns, 0 where missing."""
+        return cells if self.observed is None else cells * self.observed[:, columns]
 
     def means(self) -> Tensor:
         """Of the observed cells of each column, [D]."""
@@ -76,12 +123,15 @@ class LogisticTerm(CountTerm):
 
     Args:
         problem: what is fitted; the columns in their own units.
+        n_features: R.
         kind: the likelihood.
         trials: of the binomial, [D].
     """
 
-    def __init__(self, problem: Problem, kind: Family, trials: Tensor | None = None) -> None:
-        super().__init__(problem)
+    def __init__(
+        self, problem: Problem, n_features: int, kind: Family, trials: Tensor | None = None
+    ) -> None:
+        super().__init__(problem, n_features)
         self.kind: Family = kind
         # Trials, which no step changes; the negative binomial learns its r instead.
         self.trials = self.Y.new_ones(self.Y.shape[1]) if trials is None else trials
@@ -104,32 +154,32 @@ class LogisticTerm(CountTerm):
         """The dispersion, where it is learned."""
         return [self.log_size] if self.log_size.requires_grad else []
 
-    def state(self) -> list[Tensor]:
+    def sites_state(self) -> list[Tensor]:
         """The Pólya–gamma variables' c."""
         return [self.c]
 
-    def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
-        """See ``ColumnTerm.bound``; c is held in the gradient, and follows every step."""
-        c = self.c
+    def bound_of(self, columns: Columns, Phi: Tensor, *, step: bool) -> Tensor:
+        """See ``CountTerm.bound_of``; c is held in the gradient, and follows every step."""
+        c, family = self.c[:, columns], self.family.columns(columns)
         for _ in range(0 if step else SETTLING):
-            c = self._settled(Phi, c)
-        value, mean, variance = weighted_evidence(Phi, *self._weights(c))
-        family = self.family
-        rest = family.log_coefficient(self.Y) + family.total(self.Y) * polya_gamma_rest(c)
+            c = self._settled(Phi, c, columns)
+        value, mean, variance = weighted_evidence(Phi, *self._weights(c, columns))
+        Y = self.Y[:, columns]
+        rest = family.log_coefficient(Y) + family.total(Y) * polya_gamma_rest(c)
         if step:
-            self.c.copy_((mean.square() + variance).sqrt())
-        return value + self.masked(rest).double().sum()
+            self.c[:, columns] = (mean.square() + variance).sqrt()
+        return value + self.masked(rest, columns).double().sum()
 
-    def _settled(self, Phi: Tensor, c: Tensor) -> Tensor:
+    def _settled(self, Phi: Tensor, c: Tensor, columns: Columns = ALL) -> Tensor:
         with torch.no_grad():
-            _, mean, variance = weighted_evidence(Phi, *self._weights(c))
+            _, mean, variance = weighted_evidence(Phi, *self._weights(c, columns))
             return (mean.square() + variance).sqrt()
 
-    def _weights(self, c: Tensor) -> tuple[Tensor, Tensor]:
+    def _weights(self, c: Tensor, columns: Columns = ALL) -> tuple[Tensor, Tensor]:
         """E ω and κ of the cells that are observed, 0 elsewhere."""
-        family = self.family
-        omega, kappa = family.total(self.Y) * expected_precision(c), family.kappa(self.Y)
-        return self.masked(omega), self.masked(kappa)
+        family, Y = self.family.columns(columns), self.Y[:, columns]
+        omega, kappa = family.total(Y) * expected_precision(c), family.kappa(Y)
+        return self.masked(omega, columns), self.masked(kappa, columns)
 
     def sites(self, parts: list[Tensor]) -> tuple[Tensor, Tensor]:
         """See ``CountTerm.sites``."""
@@ -159,10 +209,11 @@ class PoissonTerm(CountTerm):
 
     Args:
         problem: what is fitted; the columns in their own units.
+        n_features: R.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
+    def __init__(self, problem: Problem, n_features: int) -> None:
+        super().__init__(problem, n_features)
         mean = (self.means() + 0.1).expand_as(self.Y)
         omega, kappa = poisson_sites(self.Y, mean.log(), torch.zeros_like(mean))
         self.omega, self.kappa = self.masked(omega).clone(), self.masked(kappa).clone()
@@ -176,23 +227,25 @@ class PoissonTerm(CountTerm):
         """Nothing."""
         return []
 
-    def state(self) -> list[Tensor]:
+    def sites_state(self) -> list[Tensor]:
         """ω and κ."""
         return [self.omega, self.kappa]
 
-    def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
-        """See ``ColumnTerm.bound``."""
-        omega, kappa = self.omega.clone(), self.kappa.clone()
+    def bound_of(self, columns: Columns, Phi: Tensor, *, step: bool) -> Tensor:
+        """See ``CountTerm.bound_of``."""
+        omega, kappa = self.omega[:, columns].clone(), self.kappa[:, columns].clone()
         for _ in range(0 if step else SETTLING):
             omega, kappa = self._settled([Phi], omega, kappa)
         value, mean, variance = weighted_evidence(Phi, omega, kappa)
-        expected = self.family.expected_log(self.Y, mean, variance)
+        Y = self.Y[:, columns]
+        expected = self.family.columns(columns).expected_log(Y, mean, variance)
         second = mean.square() + variance
-        cells = self.masked(expected) - kappa * mean + 0.5 * omega * second
+        cells = self.masked(expected, columns) - kappa * mean + 0.5 * omega * second
         if step:
-            new = poisson_sites(self.Y, mean, variance)
-            for old, wanted in zip((self.omega, self.kappa), new, strict=True):
-                old.lerp_(self.masked(wanted), SITE_STEP)
+            for old, wanted in zip(
+                (self.omega, self.kappa), poisson_sites(Y, mean, variance), strict=True
+            ):
+                old[:, columns] = old[:, columns].lerp(self.masked(wanted, columns), SITE_STEP)
         return value + cells.double().sum()
 
     def sites(self, parts: list[Tensor]) -> tuple[Tensor, Tensor]:

@@ -84,6 +84,11 @@ class FeatureFit:
         self.generator = generator
         self.all = torch.arange(len(rows.mean))
 
+    @property
+    def portion(self) -> tuple[int, int]:
+        """How many columns there are, and how many of them a step looks at."""
+        return self.columns.Y.shape[1], self.columns.at_a_time
+
     def parameters(self) -> Iterable[nn.Parameter]:
         """All that the gradient moves."""
         modules = (self.rows, self.spectrum, self.columns)

@@ -144,6 +144,10 @@ class LogisticFamily:
         drawn = rng.binomial(np.round(size).astype(np.int64), value.sigmoid().numpy())
         return np.asarray(drawn, dtype=np.float64)
 
+    def columns(self, some: Tensor | slice) -> LogisticFamily:
+        """That of some of the columns."""
+        return replace(self, size=self.size[some])
+
     def to(self, like: Tensor) -> LogisticFamily:
         """In the dtype and on the device of a tensor, without gradients."""
         return replace(self, size=self.size.detach().to(like))

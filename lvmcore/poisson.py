@@ -56,6 +56,10 @@ class PoissonFamily:
         rate = psi.detach().cpu().double().clamp_max(LARGEST_LOG_MEAN).exp().numpy()
         return np.asarray(rng.poisson(np.minimum(rate, 1e18)), dtype=np.float64)
 
+    def columns(self, some: Tensor | slice) -> PoissonFamily:
+        """That of some of the columns."""
+        return PoissonFamily(self.size[some])
+
     def to(self, like: Tensor) -> PoissonFamily:
         """In the dtype and on the device of a tensor."""
         return PoissonFamily(self.size.detach().to(like))

@@ -19,6 +19,9 @@ __all__ = ["column_posteriors", "weighted_evidence"]
 
 # Numbers held at a time in the products of some columns: bounds memory.
 CHUNK_CELLS = 1 << 22
+# Products N × D × R² beyond which those of the features are made once for all columns: half the
+# arithmetic, all of it in products of large matrices.
+MOST_BY_COLUMN = 2e8
 _A = "The features of a column's rows"
 
 
@@ -60,9 +63,11 @@ def column_posteriors(parts: list[Tensor], omega: Tensor, kappa: Tensor) -> tupl
     R, D = parts[0].shape[1], omega.shape[1]
     b = sum((Phi.T @ kappa for Phi in parts), parts[0].new_zeros(R, D)).double() / len(parts)
     means, factors = b.new_empty(R, D), b.new_empty(D, R, R)
+    pairs = _in_pairs(parts[0], D)
     for columns in _blocks(parts[0], D):
         some = omega[:, columns]
-        total = sum((_products(Phi, some) for Phi in parts), parts[0].new_zeros(()))
+        products = (_products(Phi, some, pairs=pairs) for Phi in parts)
+        total = sum(products, parts[0].new_zeros(()))
         L = _factor(total / len(parts))
         means[:, columns] = torch.cholesky_solve(b.T[columns][:, :, None], L)[:, :, 0].T
         eye = torch.eye(R).to(L).expand_as(L)
@@ -71,14 +76,69 @@ def column_posteriors(parts: list[Tensor], omega: Tensor, kappa: Tensor) -> tupl
 
 
 def _blocks(Phi: Tensor, n_columns: int) -> Iterator[slice]:
-    size = max(1, CHUNK_CELLS // max(Phi.numel(), Phi.shape[1] ** 2))
-    for begin in range(0, n_columns, size):
+    """Columns that are dealt with at a time."""
+    N, R = Phi.shape
+    return _slices(n_columns, R * R if _in_pairs(Phi, n_columns) else max(N * R, R * R))
+
+
+def _slices(count: int, numbers: int) -> Iterator[slice]:
+    """Slices of 0 … count − 1 whose entries take so many numbers each."""
+    size = max(1, CHUNK_CELLS // numbers)
+    for begin in range(0, count, size):
         yield slice(begin, begin + size)
 
 
-def _products(Phi: Tensor, omega: Tensor) -> Tensor:
+def _in_pairs(Phi: Tensor, n_columns: int) -> bool:
+    """Whether products of features are made once for all columns."""
+    return n_columns * Phi.numel() * Phi.shape[1] > MOST_BY_COLUMN
+
+
+def _products(Phi: Tensor, omega: Tensor, *, pairs: bool) -> Tensor:
     """Φᵀ diag(ω_d) Φ of some columns, [D, R, R]."""
-    return (Phi.T * omega.T[:, None, :]) @ Phi
+    if not pairs:
+        return (Phi.T * omega.T[:, None, :]) @ Phi
+    R = Phi.shape[1]
+    packed = Phi.new_zeros(omega.shape[1], R * (R + 1) // 2)
+    for rows in _slices(len(Phi), R * R):
+        packed.addmm_(omega[rows].T, _pairs(Phi[rows]))
+    return packed[:, _unpacked(R)].reshape(-1, R, R)
+
+
+def _quadratic(
+    Phi: Tensor, inverse: Tensor, omega: Tensor, *, pairs: bool, slope: bool
+) -> tuple[Tensor, Tensor]:
+    """φ_nᵀA_d⁻¹φ_n of some columns, [N, D], and Σ_d ω_nd A_d⁻¹φ_n, [N, R]; 0 without ``slope``."""
+    variance, d_Phi = torch.empty_like(omega), torch.zeros_like(Phi)
+    if not pairs:
+        spread = Phi @ inverse  # [D, N, R]
+        variance = (spread * Phi).sum(-1).T
+        if slope:
+            d_Phi = torch.einsum("dnr,nd->nr", spread, omega)
+        return variance, d_Phi
+    R = Phi.shape[1]
+    i, j = torch.triu_indices(R, R, device=Phi.device)
+    packed = inverse[:, i, j]
+    twice = packed * torch.where(i == j, 1.0, 2.0).to(Phi)
+    for rows in _slices(len(Phi), R * R):
+        torch.matmul(_pairs(Phi[rows]), twice.T, out=variance[rows])
+        if slope:
+            total = (omega[rows] @ packed)[:, _unpacked(R)].reshape(-1, R, R)
+            d_Phi[rows] = (total @ Phi[rows][:, :, None])[:, :, 0]
+    return variance, d_Phi
+
+
+def _pairs(Phi: Tensor) -> Tensor:
+    """φ_ni φ_nj of all i ≤ j, [N, R(R + 1)/2]."""
+    R = Phi.shape[1]
+    return torch.cat([Phi[:, i : i + 1] * Phi[:, i:] for i in range(R)], 1)
+
+
+def _unpacked(R: int) -> Tensor:
+    """Where the entries of a symmetric matrix, row by row, are among its pairs, [R²]."""
+    i, j = torch.triu_indices(R, R)
+    where = torch.empty(R, R, dtype=torch.int64)
+    where[i, j] = where[j, i] = torch.arange(len(i))
+    return where.reshape(-1)
 
 
 def _factor(products: Tensor) -> Tensor:
@@ -99,14 +159,18 @@ class _Evidence(torch.autograd.Function):
         M = Phi.new_empty(Phi.shape[1], omega.shape[1])
         d_Phi.zero_()
         b = (Phi.T @ kappa).double().T
+        pairs = _in_pairs(Phi, omega.shape[1])
         for columns in _blocks(Phi, omega.shape[1]):
-            L = _factor(_products(Phi, omega[:, columns]))
+            some = omega[:, columns]
+            L = _factor(_products(Phi, some, pairs=pairs))
             m = torch.cholesky_solve(b[columns][:, :, None], L)[:, :, 0]
             value += 0.5 * (m * b[columns]).sum() - L.diagonal(dim1=1, dim2=2).log().sum()
             M[:, columns] = m.T.to(Phi)
-            spread = Phi @ torch.cholesky_inverse(L).to(Phi)  # [d, N, R]
-            variance[:, columns] = (spread * Phi).sum(-1).T
-            d_Phi -= torch.einsum("dnr,nd->nr", spread, omega[:, columns])
+            inverse = torch.cholesky_inverse(L).to(Phi)
+            variance[:, columns], some_slope = _quadratic(
+                Phi, inverse, some, pairs=pairs, slope=ctx.needs_input_grad[0]
+            )
+            d_Phi -= some_slope
         torch.matmul(Phi, M, out=mean)
         d_Phi += (kappa - omega * mean) @ M.T
         ctx.save_for_backward(d_Phi, -0.5 * (variance + mean.square()), mean)

@@ -76,7 +76,8 @@ class SRFLVM(Restarting):
     draws it from the mixture (``"mixture"``) or from one Gaussian with its moments (``"moment"``,
     with the spread between components that the paper's eq. 26 lacks; its own divergence is missing,
     so what it reports is no bound). A missing cell leaves the bound; in a large table of numbers it
-    is filled by a Gaussian of its own instead: still a bound, at the cost of a complete table's.
+    is filled by a Gaussian of its own instead: still a bound, at the cost of a complete table's. In
+    a large table of counts a step takes some of the columns, scaled up; the bound in the end, all.
 
     Attributes:
         relevance_: ``data`` holds the mean of w_lq², which is 1/ℓ_q² of an RBF kernel, [Q].
@@ -220,6 +221,7 @@ class SRFLVM(Restarting):
         if found and n_rows * n_columns > MANY_COUNTS:
             reason = f"each of {n_rows * n_columns:,} counts weighs by itself, which takes time"
             found["n_features"] = Advised(50, f"{reason} with the square of the features")
+            found["dtype"] = Advised("float32", f"{reason}, half of it in single precision")
         elif found and n_rows > LONG_TABLE:
             found["max_iter"] = advised_steps(n_rows)
         elif PASSES * n_rows > 500 * BATCH:
@@ -273,18 +275,14 @@ class SRFLVM(Restarting):
         rows = (FullRows if self.covariance == "full" else LatentRows)(X, START_VARIANCE)
         spectrum = self._spectrum(problem)
         fit = self._objective(rows, spectrum, self._columns(problem), problem)
+        whole, part = fit.portion
         schedule = Schedule.for_batches(
-            self.max_iter,
-            self.learning_rate,
-            fit.columns.count,
-            n_rows=len(X),
-            size=fit.batches.size if isinstance(fit, BatchedFeatureFit) else len(X),
+            self.max_iter, self.learning_rate, fit.columns.count, n_rows=whole, size=part
         )
-        outcome = train(
-            fit, schedule, problem.callback, draws=FINAL_DRAWS, checkpoint=problem.checkpoint
-        )
+        draws = FINAL_DRAWS if part == whole else FINAL_DRAWS // 4
+        outcome = train(fit, schedule, problem.callback, draws=draws, checkpoint=problem.checkpoint)
         if isinstance(spectrum, MixedSpectrum) and spectrum.frozen:
-            outcome = replace(outcome, objective=fit.fresh_bound(FINAL_DRAWS))
+            outcome = replace(outcome, objective=fit.fresh_bound(draws))
         self._decoder = fit.decoder()
         self._keep_rows(rows)
         self.relevance_ = {"data": to_numpy(fit.relevance)}
@@ -323,19 +321,21 @@ class SRFLVM(Restarting):
         if self.likelihood == "gaussian":
             return GaussianTerm(problem, n_features=self.n_features, shared=self.noise == "shared")
         if self.likelihood == "poisson":
-            return PoissonTerm(problem)
+            return PoissonTerm(problem, self.n_features)
         if self.likelihood != "binomial":
-            return LogisticTerm(problem, self.likelihood)
+            return LogisticTerm(problem, self.n_features, self.likelihood)
         most = problem.Y.amax(0)
         if self.n_trials is None:
-            return LogisticTerm(problem, "binomial", most)
+            return LogisticTerm(problem, self.n_features, "binomial", most)
         if self.n_trials < float(most.max()):
             column = int(most.argmax())
             raise ConfigError(
                 f"n_trials={self.n_trials} cannot be used: column {self._name_of(column)} holds a "
                 f"count of {float(most.max()):g}. Choose at least that."
             )
-        return LogisticTerm(problem, "binomial", torch.full_like(most, float(self.n_trials)))
+        return LogisticTerm(
+            problem, self.n_features, "binomial", torch.full_like(most, float(self.n_trials))
+        )
 
     def _go_on(self, fit: FeatureFit, fewer: Problem, steps: int) -> Settled:
         """The fit gone on with fewer cells, for some steps."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from lvmcore import persistence, training
 from lvmcore.base import LatentVariableModel
@@ -16,6 +17,8 @@ from lvmcore.errors import NumericalError
 from lvmcore.models import MODELS
 from lvmcore.persistence import checkpoint_place
 from lvmcore.results import FitStep
+
+FloatArray = NDArray[np.float64]
 
 KEYS = ["bayesian_gplvm", "ldgd", "fast_ldgd", "srflvm", "supervised_vae"]
 STEPS = 100
@@ -63,7 +66,7 @@ def untimed(history: tuple[FitStep, ...]) -> list[FitStep]:
     return [dataclasses.replace(step, seconds=0.0) for step in history]
 
 
-def same(one: LatentVariableModel, two: LatentVariableModel) -> None:
+def same(one: LatentVariableModel, two: LatentVariableModel, X: FloatArray = X) -> None:
     assert two.elbo_ == pytest.approx(one.elbo_, abs=1e-8, rel=0)
     assert untimed(two.history_) == untimed(one.history_)
     assert [list(step.terms) for step in two.history_] == [
@@ -129,6 +132,24 @@ def test_an_early_end_is_the_same_after_a_stop_in_the_cooling(key: str, tmp_path
         X, Y, callback=stop_after(cooling), checkpoint=Checkpoint(path)
     )
     same(whole, model(key, **settings)._fit_from(X, Y, checkpoint=Checkpoint(path)))
+
+
+def test_a_fit_by_some_columns_at_a_time_goes_on_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lvmcore.feature_counts.MOST_PRODUCTS", 0)
+    monkeypatch.setattr("lvmcore.feature_counts.FEWEST_COLUMNS", 3)
+    counts = rng.poisson(np.exp(0.2 + X.repeat(2, axis=1))).astype(float)
+    settings = {"likelihood": "negative_binomial", "n_features": 10}
+    whole = model("srflvm", **settings).fit(counts)
+    assert model("srflvm", **settings).fit(counts).elbo_ == whole.elbo_
+    path = tmp_path / "checkpoint.safetensors"
+    for stop in (1, 42, 71):
+        model("srflvm", **settings)._fit_from(
+            counts, None, callback=stop_after(stop), checkpoint=Checkpoint(path)
+        )
+    last = model("srflvm", **settings)._fit_from(counts, None, checkpoint=Checkpoint(path))
+    same(whole, last, counts)
 
 
 def test_a_fit_without_a_seed_goes_on_with_its_own_draws(tmp_path: Path) -> None:

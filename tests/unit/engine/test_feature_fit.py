@@ -1,6 +1,7 @@
 """The objective of a fit by random features, term by term."""
 
 import math
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 
 from lvmcore.base import Problem
 from lvmcore.feature_columns import GaussianTerm
-from lvmcore.feature_counts import LogisticTerm, PoissonTerm
+from lvmcore.feature_counts import CountTerm, LogisticTerm, PoissonTerm
 from lvmcore.feature_fit import FullRows
 from lvmcore.logistic import Family, expected_precision, polya_gamma_rest
 from lvmcore.rows import HeldRows
@@ -120,7 +121,7 @@ def test_a_step_raises_the_bound_of_counts_and_the_gradient_is_right(kind: Famil
     rng = np.random.default_rng(0)
     most = {"bernoulli": 1, "binomial": 5, "negative_binomial": 20}[kind]
     Y = torch.as_tensor(rng.integers(0, most + 1, (12, 3)).astype(float))
-    term = LogisticTerm(problem(Y), kind, Y.amax(0) if kind == "binomial" else None)
+    term = LogisticTerm(problem(Y), 4, kind, Y.amax(0) if kind == "binomial" else None)
     Phi = normal(12, 4, seed=1)
     with torch.no_grad():
         bounds = [float(term.bound(Phi, step=True)) for _ in range(20)]
@@ -132,7 +133,7 @@ def test_a_step_raises_the_bound_of_counts_and_the_gradient_is_right(kind: Famil
     A = torch.eye(4).double() + Phi.T @ (omega[:, 0, None] * Phi)
     b = Phi.T @ family.kappa(Y)[:, 0]
     first = 0.5 * b @ torch.linalg.solve(A, b) - 0.5 * torch.logdet(A) + rest[:, 0].sum()
-    one = LogisticTerm(problem(Y[:, :1]), kind, Y.amax(0)[:1] if kind == "binomial" else None)
+    one = LogisticTerm(problem(Y[:, :1]), 4, kind, Y.amax(0)[:1] if kind == "binomial" else None)
     with torch.no_grad():
         one.log_size.copy_(term.log_size[:1])
     one.c.copy_(c[:, :1])
@@ -147,7 +148,7 @@ def counted(seed: int = 0) -> torch.Tensor:
 def test_the_bound_of_poisson_counts_rises_to_below_the_evidence() -> None:
     """Evidence by importance sampling from q(h), widened."""
     Y, Phi = counted(), torch.cat([0.3 * normal(12, 2, seed=1), torch.ones(12, 1).double()], 1)
-    term = PoissonTerm(problem(Y))
+    term = PoissonTerm(problem(Y), 3)
     with torch.no_grad():
         bounds = [float(term.bound(Phi, step=True)) for _ in range(60)]
     assert bounds[-1] >= max(bounds) - 1e-6
@@ -169,7 +170,7 @@ def test_the_bound_of_poisson_counts_rises_to_below_the_evidence() -> None:
 
 def test_the_gradient_of_poisson_counts_is_right_where_the_sites_are_best() -> None:
     Y, Phi = counted(), torch.cat([0.3 * normal(12, 2, seed=1), torch.ones(12, 1).double()], 1)
-    term = PoissonTerm(problem(Y))
+    term = PoissonTerm(problem(Y), 3)
 
     def settled(features: torch.Tensor) -> float:
         with torch.no_grad():
@@ -190,7 +191,7 @@ def test_the_gradient_of_poisson_counts_is_right_where_the_sites_are_best() -> N
 
 def test_the_gradient_reaches_the_dispersion() -> None:
     Y = torch.as_tensor(np.random.default_rng(0).poisson(4.0, (30, 2)).astype(float))
-    term, Phi = LogisticTerm(problem(Y), "negative_binomial"), 0.1 * normal(30, 3, seed=1)
+    term, Phi = LogisticTerm(problem(Y), 4, "negative_binomial"), 0.1 * normal(30, 3, seed=1)
     kept = term.c.clone()
     term.bound(Phi, step=True).backward()  # type: ignore[no-untyped-call]
     assert term.log_size.grad is not None
@@ -212,10 +213,79 @@ def test_gaps_leave_the_sum_of_counts() -> None:
     seen = torch.ones(14, 2, dtype=torch.bool)
     seen[10:] = False
     Phi = normal(14, 3, seed=1)
-    gapped = LogisticTerm(problem(Y * seen, seen), "negative_binomial")
-    fewer = LogisticTerm(problem(Y[:10]), "negative_binomial")
+    gapped = LogisticTerm(problem(Y * seen, seen), 4, "negative_binomial")
+    fewer = LogisticTerm(problem(Y[:10]), 4, "negative_binomial")
     with torch.no_grad():
         torch.testing.assert_close(gapped.bound(Phi, step=False), fewer.bound(Phi[:10], step=False))
+
+
+@pytest.fixture
+def two_columns_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lvmcore.feature_counts.MOST_PRODUCTS", 0)
+    monkeypatch.setattr("lvmcore.feature_counts.FEWEST_COLUMNS", 2)
+
+
+def kinds_of(Y: torch.Tensor, seen: torch.Tensor) -> list[CountTerm]:
+    cells = problem(Y * seen, seen)
+    return [
+        LogisticTerm(cells, 3, "negative_binomial"),
+        LogisticTerm(cells, 3, "binomial", Y.amax(0) + 1),
+        PoissonTerm(cells, 3),
+    ]
+
+
+@pytest.mark.usefixtures("two_columns_a_step")
+@pytest.mark.parametrize("kind", range(3))
+def test_the_average_over_all_subsets_of_columns_is_the_bound_and_its_gradient(
+    kind: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    Y = torch.as_tensor(rng.poisson(3.0, (12, 4)).astype(float))
+    seen = torch.as_tensor(rng.random((12, 4)) < 0.8)
+    whole, term = kinds_of(Y, seen)[kind], kinds_of(Y, seen)[kind]
+    free = [normal(12, 3, seed=1).requires_grad_() for _ in range(2)]
+    value = whole.bound_of(slice(None), free[0], step=True)
+    value.backward()  # type: ignore[no-untyped-call]
+    began = [sites.clone() for sites in term.sites_state()]
+    subsets = [torch.tensor(pair) for pair in combinations(range(4), 2)]
+    total = torch.zeros(()).double()
+    for subset in subsets:
+        for sites, start in zip(term.sites_state(), began, strict=True):
+            sites.copy_(start)
+        monkeypatch.setattr(term.batches, "next", lambda subset=subset: subset)
+        total = total + term.bound(free[1], step=True) / len(subsets)
+        others = [d for d in range(4) if d not in subset]
+        for sites, start, moved in zip(
+            term.sites_state(), began, whole.sites_state(), strict=True
+        ):  # the columns of a step end as they would among all; the others stay
+            assert torch.equal(sites[:, others], start[:, others])
+            torch.testing.assert_close(sites[:, subset], moved[:, subset])
+    total.backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(total.detach(), value.detach())
+    torch.testing.assert_close(free[1].grad, free[0].grad)
+    for held, other in zip(term.held(), whole.held(), strict=True):
+        torch.testing.assert_close(held.grad, other.grad)
+
+
+@pytest.mark.usefixtures("two_columns_a_step")
+def test_every_column_has_its_turn_and_the_final_bound_is_that_of_all() -> None:
+    Y = torch.as_tensor(np.random.default_rng(0).poisson(3.0, (12, 6)).astype(float))
+    term = LogisticTerm(problem(Y), 3, "negative_binomial")
+    Phi, began = normal(12, 3, seed=1), term.c.clone()
+    assert term.at_a_time == 2
+    for step in range(1, 4):
+        with torch.no_grad():
+            term.bound(Phi, step=True)
+        assert int((term.c != began).any(0).sum()) == 2 * step
+    whole = term.bound_of(slice(None), Phi, step=False)
+    torch.testing.assert_close(term.bound(Phi, step=False), whole)
+
+
+def test_a_table_that_is_not_large_takes_all_columns_a_step() -> None:
+    Y = torch.as_tensor(np.random.default_rng(0).poisson(3.0, (300, 10)).astype(float))
+    term = LogisticTerm(problem(Y), 100, "negative_binomial")
+    assert term.at_a_time == 10
+    assert len(term.state()) == 1
 
 
 def test_full_rows_draw_what_they_say() -> None:

@@ -61,8 +61,27 @@ def test_gradients() -> None:
     assert torch.autograd.gradcheck(lambda *t: weighted_evidence(*t)[0], tensors)
 
 
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most_by_column", [0, 1e9])
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, most_by_column: float) -> None:
     whole = weighted_evidence(*problem())
     monkeypatch.setattr("lvmcore.weighted.CHUNK_CELLS", 1)
+    monkeypatch.setattr("lvmcore.weighted.MOST_BY_COLUMN", most_by_column)
     for one, other in zip(weighted_evidence(*problem()), whole, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_products_made_once_for_all_columns_change_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def all_of_it() -> list[torch.Tensor]:
+        tensors = [t.clone().requires_grad_() for t in problem()]
+        found = weighted_evidence(*tensors)
+        found[0].backward()  # type: ignore[no-untyped-call]
+        slopes = [t.grad for t in tensors]
+        posteriors = column_posteriors([problem()[0], problem(5)[0]], *problem()[1:])
+        return [*found, *slopes, *posteriors]  # type: ignore[list-item]
+
+    by_column = all_of_it()
+    monkeypatch.setattr("lvmcore.weighted.MOST_BY_COLUMN", 0)
+    for one, other in zip(all_of_it(), by_column, strict=True):
         torch.testing.assert_close(one, other)
