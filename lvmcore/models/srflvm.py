@@ -21,10 +21,10 @@ from lvmcore.decoding_counts import CountFeatures, CountKind
 from lvmcore.decoding_numbers import GaussianFeatures
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.feature_columns import ColumnTerm, GaussianTerm
-from lvmcore.feature_counts import LogisticTerm, PoissonTerm
+from lvmcore.feature_counts import LARGE_COUNTS, LargeCountTerm, LogisticTerm, PoissonTerm
 from lvmcore.feature_decoding import FeatureDecoder
 from lvmcore.feature_fit import FeatureFit, FullRows
-from lvmcore.gplvm import LONG_TABLE, WIDE_TABLE, advised_steps
+from lvmcore.gplvm import LONG_TABLE, WIDE_TABLE, advised_likelihood, advised_steps
 from lvmcore.intervals import Settled
 from lvmcore.layers import LatentRows
 from lvmcore.parameters import (
@@ -67,7 +67,7 @@ class SRFLVM(Restarting):
     w_l, which follow a Dirichlet-process mixture of Gaussians (Li et al. 2024). It maximises
     E log p(Y | X, W) − KL(q(X) ‖ N(0, I)) − the divergences of W, z, v and α, with h integrated
     out: in closed form for Gaussian columns, by Pólya–gamma mean field for counts and 0/1, its
-    divergence kept. ``spectral="free"`` gives every w_l a Gaussian of its own, where the paper
+    divergence kept, by Gaussian sites for Poisson and for large counts. ``spectral="free"`` gives every w_l a Gaussian of its own, where the paper
     draws it from the mixture (``"mixture"``) or from one Gaussian with its moments (``"moment"``,
     with the spread between components that the paper's eq. 26 lacks; its own divergence is missing,
     so what it reports is no bound). A missing cell leaves the bound; in a large table of numbers it
@@ -196,11 +196,7 @@ class SRFLVM(Restarting):
         numbers cost N × R (R + D).
         """
         del n_classes
-        found: dict[str, Advised] = {}
-        if cells == "counts":
-            found["likelihood"] = Advised("negative_binomial", "every cell is a count")
-        if cells == "binary":
-            found["likelihood"] = Advised("bernoulli", "every cell is 0 or 1")
+        found = advised_likelihood(cells)
         if found and n_rows * n_columns > MANY_COUNTS:
             reason = f"each of {n_rows * n_columns:,} counts weighs by itself, which takes time"
             found["n_features"] = Advised(50, f"{reason} with the square of the features")
@@ -288,6 +284,8 @@ class SRFLVM(Restarting):
             return GaussianTerm(problem, n_features=self.n_features, shared=self.noise == "shared")
         if self.likelihood == "poisson":
             return PoissonTerm(problem)
+        if self.likelihood == "negative_binomial" and _mean(problem) > LARGE_COUNTS:
+            return LargeCountTerm(problem)
         if self.likelihood != "binomial":
             return LogisticTerm(problem, self.likelihood)
         most = problem.Y.amax(0)
@@ -417,3 +415,9 @@ class SRFLVM(Restarting):
         if self.likelihood == "gaussian":
             return GaussianFeatures.from_arrays(arrays, like.double())
         return CountFeatures.from_arrays(arrays, like.double(), self.likelihood)
+
+
+def _mean(problem: Problem) -> float:
+    """Mean of the observed cells."""
+    Y, observed = problem.Y, problem.observed
+    return float(Y.mean() if observed is None else Y.sum() / observed.sum())
