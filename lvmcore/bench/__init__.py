@@ -43,9 +43,9 @@ def _psi(options: Options) -> Iterator[Callable[[], Row]]:
 
 
 def _srflvm(options: Options) -> Iterator[Callable[[], Row]]:
-    from lvmcore.bench import srflvm
+    from lvmcore.bench import held_out, srflvm
 
-    return srflvm.rows(options)
+    return chain(srflvm.rows(options), held_out.rows(options))
 
 
 BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], Row]]]] = {
