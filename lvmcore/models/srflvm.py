@@ -67,11 +67,12 @@ class SRFLVM(Restarting):
     w_l, which follow a Dirichlet-process mixture of Gaussians (Li et al. 2024). It maximises
     E log p(Y | X, W) − KL(q(X) ‖ N(0, I)) − the divergences of W, z, v and α, with h integrated
     out: in closed form for Gaussian columns, by Pólya–gamma mean field for counts and 0/1, its
-    divergence kept, by Gaussian sites for Poisson and for large counts. ``spectral="free"`` gives every w_l a Gaussian of its own, where the paper
-    draws it from the mixture (``"mixture"``) or from one Gaussian with its moments (``"moment"``,
-    with the spread between components that the paper's eq. 26 lacks; its own divergence is missing,
-    so what it reports is no bound). A missing cell leaves the bound; in a large table of numbers it
-    is filled by a Gaussian of its own instead: still a bound, at the cost of a complete table's.
+    divergence kept, by Gaussian sites for Poisson and for large counts. ``spectral="free"`` gives
+    every w_l a Gaussian of its own, where the paper draws it from the mixture (``"mixture"``) or
+    from one Gaussian with its moments (``"moment"``, with the spread between components that the
+    paper's eq. 26 lacks; its own divergence is missing, so what it reports is no bound). A missing
+    cell leaves the bound; in a large table of numbers it is filled by a Gaussian of its own
+    instead: still a bound, at the cost of a complete table's.
 
     Attributes:
         relevance_: ``data`` holds the mean of w_lq², which is 1/ℓ_q² of an RBF kernel, [Q].
