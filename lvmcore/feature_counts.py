@@ -24,13 +24,15 @@ from lvmcore.poisson import PoissonFamily, poisson_sites
 from lvmcore.stochastic import Batches
 from lvmcore.weighted import column_posteriors, weighted_evidence
 
-__all__ = ["CountTerm", "LogisticTerm", "PoissonTerm"]
+__all__ = ["LARGE_COUNTS", "CountTerm", "LargeCountTerm", "LogisticTerm", "PoissonTerm"]
 
 # Prior sd of a column's own level.
 OFFSET = 5.0
 # Rounds in which what stands for the counts settles for draws that are not a step's own.
 SETTLING = 3
-# How far Poisson's sites go to where they would be best.
+# Mean count from which on a negative binomial goes by sites.
+LARGE_COUNTS = 50.0
+# How far sites go to where they would be best.
 SITE_STEP = 0.5
 # Products N × D × R² that a step takes at most, and columns that it takes at least.
 MOST_PRODUCTS = 5e8
@@ -99,6 +101,14 @@ class CountTerm(ColumnTerm):
             return self.Y.mean(0)
         return self.masked(self.Y).sum(0) / self.observed.sum(0)
 
+    def start_size(self, mean: Tensor) -> Tensor:
+        """Ten times r by the columns' moments, mean²/(variance − mean), [D]."""
+        away = self.masked((self.Y - mean).square())
+        counts = len(away) if self.observed is None else self.observed.sum(0)
+        more = (away.sum(0) / counts - mean).clamp_min(1e-3)
+        # So large that the noise starts small, as that of numbers does.
+        return (10 * mean.square() / more).clamp(0.1, 500.0)
+
     @abstractmethod
     def sites(self, parts: list[Tensor]) -> tuple[Tensor, Tensor]:
         """ω and κ of every cell, settled for some draws of φ(X), [N, R] each."""
@@ -137,7 +147,7 @@ class LogisticTerm(CountTerm):
         self.trials = self.Y.new_ones(self.Y.shape[1]) if trials is None else trials
         size, mean = self.trials, self.means()
         if kind == "negative_binomial":
-            size = self._start_size(mean)
+            size = self.start_size(mean)
         self.log_size = nn.Parameter(size.log(), requires_grad=kind == "negative_binomial")
         # c of every cell, at first that of the column's own level.
         odds = (mean + 0.1) / (size if kind == "negative_binomial" else size + 0.2 - mean)
@@ -191,17 +201,9 @@ class LogisticTerm(CountTerm):
             c = squares.sqrt()
         return self._weights(c)
 
-    def _start_size(self, mean: Tensor) -> Tensor:
-        """Ten times r by the columns' moments, mean²/(variance − mean)."""
-        away = self.masked((self.Y - mean).square())
-        counts = len(away) if self.observed is None else self.observed.sum(0)
-        more = (away.sum(0) / counts - mean).clamp_min(1e-3)
-        # So large that the noise starts small, as that of numbers does.
-        return (10 * mean.square() / more).clamp(0.1, 500.0)
 
-
-class PoissonTerm(CountTerm):
-    """Poisson counts under an explicit q(h), cell by cell exp(κψ − ½ωψ²) times the prior.
+class SiteTerm(CountTerm):
+    """Counts under an explicit q(h), cell by cell exp(κψ − ½ωψ²) times the prior.
 
     With log Z the normaliser of q(h), the bound is
     Σ_nd [E log p(y | ψ) − κ E ψ + ½ω E ψ²] + log Z, whatever ω and κ are; they are held in the
@@ -212,20 +214,22 @@ class PoissonTerm(CountTerm):
         n_features: R.
     """
 
-    def __init__(self, problem: Problem, n_features: int) -> None:
-        super().__init__(problem, n_features)
-        mean = (self.means() + 0.1).expand_as(self.Y)
-        omega, kappa = poisson_sites(self.Y, mean.log(), torch.zeros_like(mean))
+    omega: Tensor
+    kappa: Tensor
+
+    @abstractmethod
+    def best_sites(self, columns: Columns, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """ω and κ of some columns that are best where ψ ~ N(mean, variance), [N, B] each."""
+
+    @abstractmethod
+    def expected(self, columns: Columns, mean: Tensor, variance: Tensor) -> Tensor:
+        """E log p(y | ψ) of every cell of some columns, [N, B]."""
+
+    def _start_sites(self, psi: Tensor) -> None:
+        """Begin with the best ones at ψ [N, D]."""
+        with torch.no_grad():
+            omega, kappa = self.best_sites(ALL, psi, torch.zeros_like(psi))
         self.omega, self.kappa = self.masked(omega).clone(), self.masked(kappa).clone()
-
-    @property
-    def family(self) -> PoissonFamily:
-        """The likelihood."""
-        return PoissonFamily(self.Y.new_ones(self.Y.shape[1]))
-
-    def held(self) -> list[nn.Parameter]:
-        """Nothing."""
-        return []
 
     def sites_state(self) -> list[Tensor]:
         """ω and κ."""
@@ -237,15 +241,15 @@ class PoissonTerm(CountTerm):
         for _ in range(0 if step else SETTLING):
             omega, kappa = self._settled([Phi], omega, kappa)
         value, mean, variance = weighted_evidence(Phi, omega, kappa)
-        Y = self.Y[:, columns]
-        expected = self.family.columns(columns).expected_log(Y, mean, variance)
         second = mean.square() + variance
-        cells = self.masked(expected, columns) - kappa * mean + 0.5 * omega * second
+        expected = self.masked(self.expected(columns, mean, variance), columns)
+        cells = expected - kappa * mean + 0.5 * omega * second
         if step:
-            for old, wanted in zip(
-                (self.omega, self.kappa), poisson_sites(Y, mean, variance), strict=True
-            ):
-                old[:, columns] = old[:, columns].lerp(self.masked(wanted, columns), SITE_STEP)
+            with torch.no_grad():
+                best = self.best_sites(columns, mean, variance)
+                for old, wanted in zip((self.omega, self.kappa), best, strict=True):
+                    new = old[:, columns].lerp(self.masked(wanted, columns), SITE_STEP)
+                    old[:, columns] = new
         return value + cells.double().sum()
 
     def sites(self, parts: list[Tensor]) -> tuple[Tensor, Tensor]:
@@ -261,8 +265,73 @@ class PoissonTerm(CountTerm):
         best = torch.zeros_like(torch.stack([omega, kappa]))
         for Phi in parts:
             _, mean, variance = weighted_evidence(Phi, omega, kappa)
-            best += torch.stack(poisson_sites(self.Y, mean, variance)) / len(parts)
+            best += torch.stack(self.best_sites(ALL, mean, variance)) / len(parts)
         return (
             omega.lerp(self.masked(best[0]), SITE_STEP),
             kappa.lerp(self.masked(best[1]), SITE_STEP),
         )
+
+
+class PoissonTerm(SiteTerm):
+    """Poisson counts.
+
+    Args:
+        problem: what is fitted; the columns in their own units.
+        n_features: R.
+    """
+
+    def __init__(self, problem: Problem, n_features: int) -> None:
+        super().__init__(problem, n_features)
+        self._start_sites((self.means() + 0.1).log().expand_as(self.Y))
+
+    @property
+    def family(self) -> PoissonFamily:
+        """The likelihood."""
+        return PoissonFamily(self.Y.new_ones(self.Y.shape[1]))
+
+    def held(self) -> list[nn.Parameter]:
+        """Nothing."""
+        return []
+
+    def best_sites(self, columns: Columns, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``SiteTerm.best_sites``."""
+        return poisson_sites(self.Y[:, columns], mean, variance)
+
+    def expected(self, columns: Columns, mean: Tensor, variance: Tensor) -> Tensor:
+        """See ``SiteTerm.expected``."""
+        return self.family.columns(columns).expected_log(self.Y[:, columns], mean, variance)
+
+
+class LargeCountTerm(SiteTerm):
+    """Negative binomial counts so large that Pólya–gamma variables hold ψ in place.
+
+    A count tells of ψ with a precision below r, E ω is about (y + r)/(2ψ): under the mean-field
+    bound q(X) and q(h) get far narrower than the posterior, and r small. Sites have the precision
+    of the count.
+
+    Args:
+        problem: what is fitted; the columns in their own units.
+        n_features: R.
+    """
+
+    def __init__(self, problem: Problem, n_features: int) -> None:
+        super().__init__(problem, n_features)
+        self.log_size = nn.Parameter(self.start_size(self.means()).log())
+        self._start_sites((self.Y + 0.5).log() - self.log_size.detach())
+
+    @property
+    def family(self) -> LogisticFamily:
+        """The likelihood at the current dispersion."""
+        return LogisticFamily("negative_binomial", below_largest(self.log_size))
+
+    def held(self) -> list[nn.Parameter]:
+        """The dispersion."""
+        return [self.log_size]
+
+    def best_sites(self, columns: Columns, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``SiteTerm.best_sites``."""
+        return self.family.columns(columns).sites(self.Y[:, columns], mean, variance)
+
+    def expected(self, columns: Columns, mean: Tensor, variance: Tensor) -> Tensor:
+        """See ``SiteTerm.expected``."""
+        return self.family.columns(columns).average_log(self.Y[:, columns], mean, variance)

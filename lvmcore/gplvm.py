@@ -17,6 +17,7 @@ from torch import Tensor
 from lvmcore.base import LatentVariableModel, Problem
 from lvmcore.cells import ObservedCells
 from lvmcore.checks import to_numpy
+from lvmcore.counts import Cells
 from lvmcore.decoding import DataDecoder
 from lvmcore.draws import standard_draws
 from lvmcore.errors import NumericalError
@@ -37,6 +38,7 @@ __all__ = [
     "SparseGPModel",
     "advised_components",
     "advised_inducing",
+    "advised_likelihood",
     "advised_noise",
     "advised_steps",
     "log_marginal",
@@ -285,6 +287,15 @@ def advised_steps(n_rows: int) -> Advised:
         long_table_steps(n_rows),
         f"each step uses all {n_rows:,} rows, and so many end in about two minutes on two cores",
     )
+
+
+def advised_likelihood(cells: Cells) -> dict[str, Advised]:
+    """The likelihood that the cells of a table ask for, where it is none of numbers, and why."""
+    if cells == "counts":
+        return {"likelihood": Advised("negative_binomial", "every cell is a count")}
+    if cells == "binary":
+        return {"likelihood": Advised("bernoulli", "every cell is 0 or 1")}
+    return {}
 
 
 def advised_inducing(count: int, n_rows: int, n_classes: int) -> Advised:

@@ -34,6 +34,8 @@ Family = Literal["bernoulli", "binomial", "negative_binomial"]
 NODES = 20
 # Largest logarithm of a mean count: beyond it nothing but the figure grows.
 LARGEST_LOG_MEAN = 50.0
+# Share of a count's own curvature that its site keeps at least.
+LEAST_CURVED = 0.5
 # Largest r of a negative binomial that is learned: beyond it the counts are as good as Poisson.
 LARGEST_SIZE = 1000.0
 
@@ -113,6 +115,27 @@ class LogisticFamily:
         """The Pólya–gamma bound on E log p(y | ψ) at its best c; the shape of ``mean``."""
         c = (mean.square() + variance).clamp_min(1e-12).sqrt()
         return self.log_coefficient(Y) + self.kappa(Y) * mean - self.total(Y) * log_two_cosh(c)
+
+    def average_log(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """E log p(y | ψ), ψ ~ N(mean, variance), by quadrature; the shape of ``mean``."""
+        sd, soft = variance.sqrt(), torch.zeros_like(mean)
+        for node, log_weight in zip(*_nodes(mean), strict=True):
+            soft = soft + log_weight.exp() * log_two_cosh(mean + sd * node)
+        return self.log_coefficient(Y) + self.kappa(Y) * mean - self.total(Y) * soft
+
+    def sites(self, Y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """ω and κ with which exp(κψ − ½ωψ²) bends and slopes as the likelihood does on average.
+
+        ω = b E σ(1 − σ) and κ = a − b E σ + ω E ψ, σ = 1/(1 + e^−ψ), ψ ~ N(mean, variance). Far
+        above its count a negative binomial is a straight line in ψ, from which no step would come
+        back: ω is at least half of what the count tells at its own best ψ, ry/(r + y).
+        """
+        p, p_squared = self._probability_moments(mean, variance)
+        total = self.total(Y)
+        omega = total * (p - p_squared)
+        if self.kind == "negative_binomial":
+            omega = torch.maximum(omega, LEAST_CURVED * self.size * Y / (self.size + Y))
+        return omega, Y - total * p + omega * mean
 
     def moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Mean, variance and noise variance E Var(y | ψ) of y, for ψ ~ N(mean, variance)."""

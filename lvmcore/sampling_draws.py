@@ -152,11 +152,16 @@ class Draws:
         under which the row is most probable, with the inverse of the expected curvature there
         (Laplace). A draw counts as much as any other.
         """
-        parts = [self._place(some) for some in self._some(Y)]
-        mean, variance = (torch.cat(part) for part in zip(*parts, strict=True))
-        return mean, variance
+        modes, own = self.modes(Y)
+        return modes.mean(0), own.mean(0) + modes.var(0, correction=0)
 
-    def _place(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+    def modes(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        """The components of ``place``: where each draw places rows, and how surely, [S, n, Q]."""
+        parts = [self._modes(some) for some in self._some(Y)]
+        means, variances = (torch.cat(part, 1) for part in zip(*parts, strict=True))
+        return means, variances
+
+    def _modes(self, Y: Tensor) -> tuple[Tensor, Tensor]:
         X = self._nearest_anchors(Y)
         damping = X.new_full(X.shape[:2], 1e-3)
         value = self._log_joint(Y, X)
@@ -174,8 +179,7 @@ class Draws:
             if float(step.abs().max()) < ARRIVED:
                 break
         _, curvature = self._expansion(Y, X)
-        own = torch.linalg.inv(curvature).diagonal(dim1=2, dim2=3)
-        return X.mean(0), own.mean(0) + X.var(0, correction=0)
+        return X, torch.linalg.inv(curvature).diagonal(dim1=2, dim2=3)
 
     def _log_joint(self, Y: Tensor, X: Tensor) -> Tensor:
         return self.given_psi(Y, self.psi(X)) - 0.5 * X.square().sum(-1)

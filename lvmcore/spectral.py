@@ -24,8 +24,8 @@ __all__ = ["FreeSpectrum", "MixedSpectrum", "SpectralDensity", "Spectrum", "Stic
 
 # Shape and rate of the prior of α.
 ALPHA_SHAPE, ALPHA_RATE = 1.0, 1.0
-# Variances of the components at the start, and sd of a free spectral point.
-START_VARIANCE, START_SD = 1.0, 0.1
+# Sd of wᵀx at the start, where x ~ N(0, I), and of a free spectral point.
+START_REACH, START_SD = math.sqrt(2), 0.1
 # Added to a component's covariance, so that it can be factorised.
 SMALLEST_VARIANCE = 1e-6
 TEMPERATURE = 0.5
@@ -140,6 +140,8 @@ class Spectrum(nn.Module, ABC):
         super().__init__()
         self.like, self.generator = like, generator
         self.size = (n_points, n_dimensions)
+        # Sd of a spectral point: rows are neighbours in a map of many dimensions as in one of few.
+        self.reach = START_REACH / math.sqrt(n_dimensions)
         self.sticks = Sticks(n_components, like.device)
 
     def normal(self, *shape: int) -> Tensor:
@@ -203,13 +205,13 @@ class FreeSpectrum(Spectrum):
         generator: torch.Generator,
     ) -> None:
         super().__init__(n_points, n_dimensions, n_components, like, generator)
-        self.mean = nn.Parameter(self.normal(n_points, n_dimensions))
+        self.mean = nn.Parameter(self.reach * self.normal(n_points, n_dimensions))
         self.log_sd = nn.Parameter(torch.full_like(self.mean, math.log(START_SD)))
         chosen = torch.randperm(n_points, generator=generator)[:n_components]
         chosen = chosen[torch.arange(n_components) % len(chosen)]
         self.centres = self.mean.detach()[chosen].double()
         eye = torch.eye(n_dimensions, dtype=torch.float64, device=like.device)
-        self.covariances = (START_VARIANCE * eye).repeat(n_components, 1, 1)
+        self.covariances = (self.reach**2 * eye).repeat(n_components, 1, 1)
         self.shares = torch.full(
             (n_points, n_components), 1 / n_components, dtype=torch.float64, device=like.device
         )
@@ -312,8 +314,8 @@ class MixedSpectrum(Spectrum):
         super().__init__(n_points, n_dimensions, n_components, like, generator)
         self.kind, self.frozen = kind, frozen
         self.logits = nn.Parameter(0.1 * self.normal(n_points, n_components))
-        self.centres = nn.Parameter(self.normal(n_components, n_dimensions))
-        root = math.sqrt(START_VARIANCE) * torch.eye(n_dimensions).to(like)
+        self.centres = nn.Parameter(self.reach * self.normal(n_components, n_dimensions))
+        root = self.reach * torch.eye(n_dimensions).to(like)
         self.roots = nn.Parameter(root.repeat(n_components, 1, 1))
         self.noise = self.normal(n_points, n_dimensions)
         self.gumbel = self._gumbel()

@@ -43,9 +43,10 @@ def _psi(options: Options) -> Iterator[Callable[[], Row]]:
 
 
 def _srflvm(options: Options) -> Iterator[Callable[[], Row]]:
-    from lvmcore.bench import counts, srflvm
+    from lvmcore.bench import counts, held_out, pixels, srflvm
 
-    return chain(srflvm.rows(options), counts.rows(options))
+    parts = (srflvm, pixels, counts, held_out)
+    return chain.from_iterable(part.rows(options) for part in parts)
 
 
 BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], Row]]]] = {

@@ -14,10 +14,18 @@ from torch import Tensor
 
 from lvmcore.base import Capabilities, LatentVariableModel, Problem
 from lvmcore.checks import to_numpy
-from lvmcore.counts import check_binary, check_counts
+from lvmcore.counts import Cells, check_binary, check_counts
 from lvmcore.errors import ConfigError
-from lvmcore.gplvm import log_marginal, snapshot_of, thinned
-from lvmcore.parameters import Advanced, Device, Doc, Dtype, Range, Seed
+from lvmcore.gplvm import advised_likelihood, log_marginal, snapshot_of, thinned
+from lvmcore.parameters import (
+    Advanced,
+    Advised,
+    Device,
+    Doc,
+    Dtype,
+    Range,
+    Seed,
+)
 from lvmcore.results import Posterior, Snapshot
 from lvmcore.rows import HeldRows
 from lvmcore.sampling_chain import Chain, start_chain
@@ -129,6 +137,14 @@ class RFLVM(LatentVariableModel):
         self.dtype = dtype
         self.random_state = random_state
 
+    @classmethod
+    def advise(
+        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+    ) -> dict[str, Advised]:
+        """The likelihood that the cells ask for."""
+        del n_rows, n_columns, n_classes
+        return advised_likelihood(cells)
+
     # ---- the door ------------------------------------------------------------------------------
 
     def _scaling(self, measured: Standardiser) -> Standardiser:
@@ -232,21 +248,25 @@ class RFLVM(LatentVariableModel):
 
     def _note_diagnoses(self, run: ChainsRun) -> None:
         if run.cut_short:
+            when = "in" if len(run.history) <= run.warm_up else "just after"
             self._note(
-                "Stopped in the warm-up: what was kept is where the chains stood, one draw each, "
-                "so variances mean little."
+                f"Stopped {when} the warm-up: what was kept is where the chains stood, one draw "
+                "each, so variances mean little."
             )
             return
         apart = {name: one.r_hat for name, one in run.diagnoses.items() if one.r_hat > AGREED}
         if apart:
             worst = max(apart, key=lambda name: apart[name])
+            alone = self.n_chains == 1
+            who = "The first and second half of the chain" if alone else "The chains"
             self._note(
-                f"The chains do not agree: R-hat is above {AGREED} for {len(apart)} of "
+                f"{who} do not agree: R-hat is above {AGREED} for {len(apart)} of "
                 f"{len(run.diagnoses)} quantities, the most for the {worst} ({apart[worst]:.2f}). "
                 "Give it more sweeps, and take means and variances with care."
             )
         elif all(math.isnan(one.r_hat) for one in run.diagnoses.values()):
-            self._note("Too few sweeps to tell whether the chains agree: give it at least 16.")
+            whether = "it has settled" if self.n_chains == 1 else "the chains agree"
+            self._note(f"Too few sweeps to tell whether {whether}: give it at least 16.")
 
     # ---- inference and decoding ----------------------------------------------------------------
 
@@ -268,8 +288,11 @@ class RFLVM(LatentVariableModel):
         return self._draws.doubt(self._double(X)).to(X)
 
     def _log_density(self, Y: Tensor) -> Tensor:
+        """Log of the mean of p(y) over the draws, each by the places that it gives the row."""
         Y = self._double(Y)
-        return log_marginal(self._draws.log_density, Y, *self._posterior(Y))
+        ways = zip(self._draws, *self._draws.modes(Y), strict=True)
+        found = [log_marginal(one.log_density, Y, mode, own) for one, mode, own in ways]
+        return torch.stack(found).logsumexp(0) - math.log(len(found))
 
     def _sample_rows(self, latent: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Each row by one of the draws."""

@@ -22,10 +22,10 @@ from lvmcore.decoding_numbers import GaussianFeatures
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.feature_batches import BatchedFeatureFit
 from lvmcore.feature_columns import ColumnTerm, GaussianTerm
-from lvmcore.feature_counts import LogisticTerm, PoissonTerm
+from lvmcore.feature_counts import LARGE_COUNTS, LargeCountTerm, LogisticTerm, PoissonTerm
 from lvmcore.feature_decoding import FeatureDecoder
 from lvmcore.feature_fit import FeatureFit, FullRows
-from lvmcore.gplvm import LONG_TABLE, WIDE_TABLE, advised_steps, thinned
+from lvmcore.gplvm import LONG_TABLE, WIDE_TABLE, advised_likelihood, advised_steps, thinned
 from lvmcore.intervals import Settled
 from lvmcore.layers import LatentRows
 from lvmcore.parameters import (
@@ -72,12 +72,13 @@ class SRFLVM(Restarting):
     w_l, which follow a Dirichlet-process mixture of Gaussians (Li et al. 2024). It maximises
     E log p(Y | X, W) − KL(q(X) ‖ N(0, I)) − the divergences of W, z, v and α, with h integrated
     out: in closed form for Gaussian columns, by Pólya–gamma mean field for counts and 0/1, its
-    divergence kept. ``spectral="free"`` gives every w_l a Gaussian of its own, where the paper
-    draws it from the mixture (``"mixture"``) or from one Gaussian with its moments (``"moment"``,
-    with the spread between components that the paper's eq. 26 lacks; its own divergence is missing,
-    so what it reports is no bound). A missing cell leaves the bound; in a large table of numbers it
-    is filled by a Gaussian of its own instead: still a bound, at the cost of a complete table's. In
-    a large table of counts a step takes some of the columns, scaled up; the bound in the end, all.
+    divergence kept, by Gaussian sites for Poisson and for large counts. ``spectral="free"`` gives
+    every w_l a Gaussian of its own, where the paper draws it from the mixture (``"mixture"``) or
+    from one Gaussian with its moments (``"moment"``, with the spread between components that the
+    paper's eq. 26 lacks; its own divergence is missing, so what it reports is no bound). A missing
+    cell leaves the bound; in a large table of numbers it is filled by a Gaussian of its own
+    instead: still a bound, at the cost of a complete table's. In a large table of counts a step
+    takes some of the columns, scaled up; the bound in the end, all.
 
     Attributes:
         relevance_: ``data`` holds the mean of w_lq², which is 1/ℓ_q² of an RBF kernel, [Q].
@@ -213,11 +214,7 @@ class SRFLVM(Restarting):
         numbers cost N × R (R + D).
         """
         del n_classes
-        found: dict[str, Advised] = {}
-        if cells == "counts":
-            found["likelihood"] = Advised("negative_binomial", "every cell is a count")
-        if cells == "binary":
-            found["likelihood"] = Advised("bernoulli", "every cell is 0 or 1")
+        found = advised_likelihood(cells)
         if found and n_rows * n_columns > MANY_COUNTS:
             reason = f"each of {n_rows * n_columns:,} counts weighs by itself, which takes time"
             found["n_features"] = Advised(50, f"{reason} with the square of the features")
@@ -322,6 +319,8 @@ class SRFLVM(Restarting):
             return GaussianTerm(problem, n_features=self.n_features, shared=self.noise == "shared")
         if self.likelihood == "poisson":
             return PoissonTerm(problem, self.n_features)
+        if self.likelihood == "negative_binomial" and _mean(problem) > LARGE_COUNTS:
+            return LargeCountTerm(problem, self.n_features)
         if self.likelihood != "binomial":
             return LogisticTerm(problem, self.n_features, self.likelihood)
         most = problem.Y.amax(0)
@@ -457,3 +456,9 @@ class SRFLVM(Restarting):
         if self.likelihood == "gaussian":
             return GaussianFeatures.from_arrays(arrays, like.double())
         return CountFeatures.from_arrays(arrays, like.double(), self.likelihood)
+
+
+def _mean(problem: Problem) -> float:
+    """Mean of the observed cells."""
+    Y, observed = problem.Y, problem.observed
+    return float(Y.mean() if observed is None else Y.sum() / observed.sum())

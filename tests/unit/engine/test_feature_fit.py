@@ -1,6 +1,7 @@
 """The objective of a fit by random features, term by term."""
 
 import math
+from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 
 from lvmcore.base import Problem
 from lvmcore.feature_columns import GaussianTerm
-from lvmcore.feature_counts import CountTerm, LogisticTerm, PoissonTerm
+from lvmcore.feature_counts import CountTerm, LargeCountTerm, LogisticTerm, PoissonTerm
 from lvmcore.feature_fit import FullRows
 from lvmcore.logistic import Family, expected_precision, polya_gamma_rest
 from lvmcore.rows import HeldRows
@@ -145,10 +146,23 @@ def counted(seed: int = 0) -> torch.Tensor:
     return torch.as_tensor(np.random.default_rng(seed).poisson(5.0, (12, 2)).astype(float))
 
 
-def test_the_bound_of_poisson_counts_rises_to_below_the_evidence() -> None:
+def large(seed: int = 0) -> torch.Tensor:
+    rng = np.random.default_rng(seed)
+    return torch.as_tensor(rng.negative_binomial(20.0, 0.05, (12, 2)).astype(float))
+
+
+for_sites = pytest.mark.parametrize(
+    ("term_of", "table"), [(PoissonTerm, counted), (LargeCountTerm, large)]
+)
+
+
+@for_sites
+def test_the_bound_of_sites_rises_to_below_the_evidence(
+    term_of: type[PoissonTerm | LargeCountTerm], table: Callable[[], torch.Tensor]
+) -> None:
     """Evidence by importance sampling from q(h), widened."""
-    Y, Phi = counted(), torch.cat([0.3 * normal(12, 2, seed=1), torch.ones(12, 1).double()], 1)
-    term = PoissonTerm(problem(Y), 3)
+    Y, Phi = table(), torch.cat([0.3 * normal(12, 2, seed=1), torch.ones(12, 1).double()], 1)
+    term = term_of(problem(Y), 3)
     with torch.no_grad():
         bounds = [float(term.bound(Phi, step=True)) for _ in range(60)]
     assert bounds[-1] >= max(bounds) - 1e-6
@@ -162,15 +176,19 @@ def test_the_bound_of_poisson_counts_rises_to_below_the_evidence() -> None:
             torch.linalg.solve(A, Phi.T @ kappa[:, d]), 1.5 * torch.linalg.inv(A)
         )
         h = q.sample((50_000,))
-        joint = term.family.log_probability(Y[:, d], h @ Phi.T).sum(1)
+        psi = (h @ Phi.T)[:, :, None].expand(-1, -1, 2)
+        joint = term.family.to(Y).log_probability(Y, psi)[:, :, d].sum(1)
         joint = joint + torch.distributions.Normal(0, 1).log_prob(h).sum(1) - q.log_prob(h)
         evidence += float(joint.logsumexp(0)) - math.log(len(h))
     assert evidence - 0.3 < bounds[-1] < evidence + 0.02
 
 
-def test_the_gradient_of_poisson_counts_is_right_where_the_sites_are_best() -> None:
-    Y, Phi = counted(), torch.cat([0.3 * normal(12, 2, seed=1), torch.ones(12, 1).double()], 1)
-    term = PoissonTerm(problem(Y), 3)
+@for_sites
+def test_the_gradient_is_right_where_the_sites_are_best(
+    term_of: type[PoissonTerm | LargeCountTerm], table: Callable[[], torch.Tensor]
+) -> None:
+    Y, Phi = table(), torch.cat([0.3 * normal(12, 2, seed=1), torch.ones(12, 1).double()], 1)
+    term = term_of(problem(Y), 3)
 
     def settled(features: torch.Tensor) -> float:
         with torch.no_grad():
@@ -187,6 +205,37 @@ def test_the_gradient_of_poisson_counts_is_right_where_the_sites_are_best() -> N
         step[n, r] = 1e-5
         slope = (settled(Phi + step) - settled(Phi - step)) / 2e-5
         assert float(free.grad[n, r]) == pytest.approx(slope, rel=1e-3, abs=1e-4)
+
+
+def test_the_bound_of_large_counts_is_above_that_of_polya_gamma_variables() -> None:
+    Y, Phi = large(), torch.cat([0.3 * normal(12, 2, seed=1), torch.ones(12, 1).double()], 1)
+    sites, drawn = LargeCountTerm(problem(Y), 3), LogisticTerm(problem(Y), 3, "negative_binomial")
+    torch.testing.assert_close(sites.family.size, drawn.family.size)
+    with torch.no_grad():
+        for _ in range(400):
+            found = [float(term.bound(Phi, step=True)) for term in (sites, drawn)]
+    assert found[0] > found[1] + 0.2
+
+
+def test_the_gradient_of_large_counts_reaches_the_dispersion() -> None:
+    Y, Phi = large(), torch.cat([0.3 * normal(12, 2, seed=1), torch.ones(12, 1).double()], 1)
+    term = LargeCountTerm(problem(Y), 3)
+    with torch.no_grad():
+        for _ in range(80):
+            term.bound(Phi, step=True)
+    kept = [part.clone() for part in term.state()]
+    term.bound(Phi, step=True).backward()  # type: ignore[no-untyped-call]
+    assert term.log_size.grad is not None
+    values = []
+    for step in (-1e-5, 1e-5):
+        for part, old in zip(term.state(), kept, strict=True):
+            part.copy_(old)
+        with torch.no_grad():
+            term.log_size[0] += step
+            values.append(float(term.bound(Phi, step=True)))
+            term.log_size[0] -= step
+    slope = (values[1] - values[0]) / 2e-5
+    assert float(term.log_size.grad[0]) == pytest.approx(slope, rel=1e-4)
 
 
 def test_the_gradient_reaches_the_dispersion() -> None:
@@ -231,11 +280,12 @@ def kinds_of(Y: torch.Tensor, seen: torch.Tensor) -> list[CountTerm]:
         LogisticTerm(cells, 3, "negative_binomial"),
         LogisticTerm(cells, 3, "binomial", Y.amax(0) + 1),
         PoissonTerm(cells, 3),
+        LargeCountTerm(cells, 3),
     ]
 
 
 @pytest.mark.usefixtures("two_columns_a_step")
-@pytest.mark.parametrize("kind", range(3))
+@pytest.mark.parametrize("kind", range(4))
 def test_the_average_over_all_subsets_of_columns_is_the_bound_and_its_gradient(
     kind: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,6 +129,31 @@ def test_poisson_sites_are_the_slopes_of_the_expected_log() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_sites_are_the_slopes_of_the_average_log(kind: Family) -> None:
+    likelihood, rng = family(kind), np.random.default_rng(0)
+    y = torch.ones(1, len(likelihood.size)).double()
+    mean, variance = (torch.full_like(y, value, requires_grad=True) for value in (-0.4, 0.3))
+    value = likelihood.average_log(y, mean, variance)
+    by_mean, by_variance = torch.autograd.grad(value.sum(), (mean, variance))
+    omega, kappa = likelihood.sites(y, mean.detach(), variance.detach())
+    torch.testing.assert_close(omega, -2 * by_variance, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(kappa, by_mean + omega * mean.detach(), rtol=1e-6, atol=1e-8)
+    psi = torch.as_tensor(-0.4 + np.sqrt(0.3) * rng.normal(size=(200_000, 1))).expand(-1, y.numel())
+    drawn = likelihood.log_probability(y, psi)
+    error = 5 * drawn.std(0) / 200_000**0.5
+    assert bool(((value[0] - drawn.mean(0)).abs() < error).all())
+
+
+def test_a_site_far_above_its_count_still_bends() -> None:
+    likelihood, y = (
+        LogisticFamily("negative_binomial", torch.full((1,), 9.0)),
+        torch.full((1, 1), 90.0),
+    )
+    omega, _ = likelihood.sites(y, torch.full((1, 1), 40.0), torch.zeros(1, 1))
+    assert float(omega) == pytest.approx(0.5 * 9 * 90 / 99)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_slopes_of_the_mean(kind: Family) -> None:
     likelihood = family(kind)
     psi = torch.tensor([[-1.0], [0.5]], dtype=torch.float64, requires_grad=True)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import expit
-from scipy.stats import nbinom
+import torch
+from scipy.special import expit, logsumexp
+from scipy.stats import nbinom, norm
 
 from lvmcore import RFLVM, ConfigError, DataError, load
 from lvmcore.checkpoint import Checkpoint
@@ -74,6 +75,8 @@ def test_other_settings_do_not_go_on_from_it(tmp_path: Path) -> None:
 def test_a_stop_in_the_warm_up_keeps_where_the_chains_stood() -> None:
     stopped = model(n_chains=3).fit(TABLES["gaussian"], callback=stop_after(5))
     assert any(note.startswith("Stopped in the warm-up") for note in stopped.notes_)
+    later = model(max_iter=600).fit(TABLES["gaussian"][:12], callback=stop_after(301))
+    assert any(note.startswith("Stopped just after the warm-up") for note in later.notes_)
     assert stopped.diagnostics_ == {}
     assert len(stopped._draws.W) == 3
     assert (stopped.embedding_.variance > 0).all()
@@ -85,7 +88,7 @@ def test_a_single_draw_has_the_variance_of_its_curvature() -> None:
     np.testing.assert_array_equal(
         one.embedding_.variance, one.posterior(TABLES["gaussian"]).variance
     )
-    assert any("Too few sweeps" in note for note in one.notes_)
+    assert any("whether it has settled" in note for note in one.notes_)
 
 
 @pytest.mark.parametrize(("max_iter", "n_chains"), [(1, 1), (7, 1), (40, 2), (90, 3), (64, 2)])
@@ -198,6 +201,35 @@ def test_chains_that_do_not_agree_are_said_not_to(monkeypatch: pytest.MonkeyPatc
     assert "the most for the log likelihood" in note
     assert fitted.diagnostics_["log likelihood"].r_hat > 1.5
     assert not fitted.converged_
+
+
+def test_a_chain_alone_is_not_called_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    def drifting(run: ChainsRun, chain: Any) -> list[float]:
+        return [float(len(run._traces))] * len(run._names())
+
+    monkeypatch.setattr(ChainsRun, "_quantities", drifting)
+    (note,) = model(n_chains=1, max_iter=60).fit(TABLES["gaussian"]).notes_
+    assert note.startswith("The first and second half of the chain do not agree")
+
+
+def test_the_likelihood_that_cells_ask_for_is_advised() -> None:
+    for cells, wanted in (("counts", "negative_binomial"), ("binary", "bernoulli")):
+        found = RFLVM.suggest(n_rows=9, n_columns=4, cells=cells)  # type: ignore[arg-type]
+        assert found == {"likelihood": wanted}
+    assert RFLVM.suggest(n_rows=9, n_columns=4) == {}
+
+
+def test_the_density_of_a_row_is_that_of_a_grid_over_the_map() -> None:
+    X = TABLES["negative_binomial"]
+    fitted = model("negative_binomial", max_iter=80, n_components=1).fit(X)
+    grid = np.linspace(-7, 7, 6001)[:, None, None]
+    points = torch.as_tensor(np.broadcast_to(grid, (6001, N, 1)).copy())
+    joint = fitted._draws.log_density(torch.as_tensor(X), points).numpy() + norm.logpdf(
+        grid[..., 0]
+    )
+    expected = logsumexp(joint, axis=0) + np.log(14 / 6000)
+    np.testing.assert_allclose(fitted.score_samples(X), expected, atol=0.2)
+    assert fitted.score(X) == pytest.approx(expected.mean(), abs=0.02)
 
 
 def test_chains_that_agree_have_converged(monkeypatch: pytest.MonkeyPatch) -> None:
