@@ -43,9 +43,9 @@ def _psi(options: Options) -> Iterator[Callable[[], Row]]:
 
 
 def _srflvm(options: Options) -> Iterator[Callable[[], Row]]:
-    from lvmcore.bench import counts, held_out, pixels, srflvm
+    from lvmcore.bench import counts, held_out, long_tables, pixels, srflvm
 
-    parts = (srflvm, pixels, counts, held_out)
+    parts = (srflvm, long_tables, pixels, counts, held_out)
     return chain.from_iterable(part.rows(options) for part in parts)
 
 

@@ -1,4 +1,4 @@
-"""SRFLVM's maps beside the paper's, t-SNE's and UMAP's; cells of images hidden and filled.
+"""SRFLVM's maps beside the paper's, t-SNE's and UMAP's.
 
 Maps: 1-nearest-neighbour accuracy of the two-dimensional ``transform``, stratified 5-fold, at the
 default settings from a PCA start, five seeds; no label is seen by any map. t-SNE and UMAP are

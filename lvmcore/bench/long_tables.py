@@ -1,0 +1,148 @@
+"""SRFLVM on long tables: the whole of MNIST, and how a step's cost grows with rows and columns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lvmcore.bench.report import Options, Row
+from lvmcore.data import load_paper_images
+from lvmcore.metrics import knn_accuracy
+from lvmcore.models.srflvm import SRFLVM
+
+__all__ = ["growth", "rows"]
+
+FloatArray = NDArray[np.float64]
+
+SEED = 0
+#: Accuracy by so many neighbours: the paper's SRFLVM, and its VAE.
+PAPER = {
+    2: (0.672, 0.728),
+    3: (0.705, 0.756),
+    4: (0.718, 0.766),
+    5: (0.726, 0.774),
+    6: (0.731, 0.775),
+    7: (0.734, 0.778),
+    8: (0.736, 0.782),
+    9: (0.739, 0.782),
+    10: (0.740, 0.783),
+}
+#: Tables whose steps are timed, all their rows at once; the fixed size of the other side.
+LENGTHS, COLUMNS = (1000, 3000, 10_000, 30_000, 100_000), 20
+WIDTHS, ROWS = (100, 300, 1000, 3000, 10_000), 3000
+STEPS = 40
+#: Largest power of rows or columns that counts as linear cost.
+LINEAR = 1.1
+
+
+def rows(options: Options) -> Iterator[Callable[[], Row]]:
+    """The rows of the benchmark."""
+    del options
+    for k in PAPER:
+        yield partial(_accuracy, k)
+    yield partial(_fit_seconds)
+    yield partial(_growth_in_rows)
+    yield partial(_growth_in_columns)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A fit to all of MNIST.
+
+    Attributes:
+        places: of the rows, by ``transform``, [N, 2].
+        classes: [N].
+        fit: seconds.
+        transform: seconds.
+    """
+
+    places: FloatArray
+    classes: NDArray[np.generic]
+    fit: float
+    transform: float
+
+
+def _model(n_rows: int, n_columns: int) -> SRFLVM:
+    advised = SRFLVM.suggest(n_rows=n_rows, n_columns=n_columns)
+    return SRFLVM(n_components=2, dtype="float32", random_state=SEED, **advised)
+
+
+@cache
+def _mnist() -> _Found:
+    images, classes = load_paper_images("mnist")
+    assert classes is not None
+    X = images.reshape(len(images), -1).astype(np.float32)
+    began = time.perf_counter()
+    model = _model(*X.shape).fit(X)
+    fitted = time.perf_counter()
+    places = model.transform(X)
+    return _Found(places, classes, fitted - began, time.perf_counter() - fitted)
+
+
+def _settings() -> dict[str, object]:
+    return {"data": "mnist", "rows": 70_000, "folds": 5, **_model(70_000, 784).get_params()}
+
+
+def _accuracy(k: int) -> Row:
+    found, (ours, vae) = _mnist(), PAPER[k]
+    return Row(
+        f"MNIST, 70 000 rows: accuracy of {k} neighbours in the 2-D map, 5-fold",
+        knn_accuracy(found.places, found.classes, k=k),
+        floor=ours,
+        reference=f"paper {ours:.3f}, its VAE {vae:.3f}",
+        settings=_settings(),
+    )
+
+
+def _fit_seconds() -> Row:
+    found = _mnist()
+    return Row(
+        "MNIST, 70 000 rows: seconds of the fit",
+        found.fit,
+        "s",
+        reference=f"placing all rows took {found.transform:.1f} s more",
+        settings=_settings(),
+    )
+
+
+def growth(sizes: tuple[int, ...], seconds: list[float]) -> float:
+    """The power of the size that seconds grow with: the slope of their logarithms."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def _step_seconds(n_rows: int, n_columns: int) -> float:
+    """Median seconds of a step that takes all rows."""
+    rng = np.random.default_rng(SEED)
+    waves = np.sin(rng.standard_normal((n_rows, 2)) @ rng.standard_normal((2, n_columns)))
+    X = waves + 0.1 * rng.standard_normal(waves.shape)
+    settings: dict[str, Any] = {"max_iter": STEPS, "batch_size": max(LENGTHS), "random_state": SEED}
+    model = SRFLVM(**settings).fit(X)
+    ended = [step.seconds for step in model.history_]
+    return float(np.median(np.diff(ended)))
+
+
+def _growth(name: str, shapes: tuple[tuple[int, int], ...], sizes: tuple[int, ...]) -> Row:
+    seconds = [_step_seconds(*shape) for shape in shapes]
+    told = ", ".join(f"{1000 * s:.0f} ms at {n:,}" for n, s in zip(sizes, seconds, strict=True))
+    return Row(
+        f"SRFLVM: power of the number of {name} that a step's seconds grow with",
+        growth(sizes, seconds),
+        "",
+        ceiling=LINEAR,
+        reference=f"1 is linear; {told}",
+        settings={"shapes": [list(shape) for shape in shapes], "steps": STEPS},
+    )
+
+
+def _growth_in_rows() -> Row:
+    return _growth("rows", tuple((n, COLUMNS) for n in LENGTHS), LENGTHS)
+
+
+def _growth_in_columns() -> Row:
+    return _growth("columns", tuple((ROWS, d) for d in WIDTHS), WIDTHS)
