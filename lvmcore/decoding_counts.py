@@ -35,6 +35,9 @@ class CountFamily(Protocol):
     def expected_log(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """E log p(y | ψ), or a bound on it; the shape of ``mean``."""
 
+    def average_log(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """E log p(y | ψ) itself; the shape of ``mean``."""
+
     def moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Mean, variance and noise variance of y, for ψ ~ N(mean, variance)."""
 
@@ -55,11 +58,14 @@ class CountFeatures(FeatureDecoder):
         features: φ.
         weights: q(h).
         family: the likelihood.
+        exactly: place rows by E log p(y | ψ) itself, where a bound on it would mislead.
     """
 
-    def __init__(self, features: Features, weights: Weights, family: CountFamily) -> None:
+    def __init__(
+        self, features: Features, weights: Weights, family: CountFamily, *, exactly: bool = False
+    ) -> None:
         super().__init__(features, weights)
-        self.family = family
+        self.family, self.exactly = family, exactly
 
     def decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """See ``FeatureDecoder.decode``."""
@@ -83,11 +89,13 @@ class CountFeatures(FeatureDecoder):
         return CellRows(self, Y)
 
     def expected(self, Y: Tensor, X: Tensor) -> Tensor:
-        """The bound on E log p(y | x) over q(h) at points X [S, n, Q], [S, n]."""
+        """E log p(y | x) over q(h), or its bound, at points X [S, n, Q], [S, n]."""
         mean, pool = self.roughly(X)
         gaps = torch.isnan(Y)
         known = torch.where(gaps, 0.0, Y)
-        cells = self.family.expected_log(known, mean, pool * self.weights.share)
+        family = self.family
+        expected = family.average_log if self.exactly else family.expected_log
+        cells = expected(known, mean, pool * self.weights.share)
         return torch.where(gaps, 0.0, cells).sum(-1)
 
     def log_density(self, Y: Tensor, X: Tensor) -> Tensor:
@@ -114,11 +122,13 @@ class CountFeatures(FeatureDecoder):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """See ``FeatureDecoder.arrays``."""
-        return {**super().arrays(), "features.size": self.family.size.cpu().numpy()}
+        own = {"size": self.family.size.cpu().numpy(), "exactly": np.asarray(self.exactly)}
+        return {**super().arrays(), **{f"features.{name}": part for name, part in own.items()}}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], like: Tensor, kind: CountKind) -> Self:
         """Rebuild from ``arrays()``, on the device and in the dtype of ``like``."""
         size = torch.as_tensor(arrays["features.size"].copy()).to(like)
         family = PoissonFamily(size) if kind == "poisson" else LogisticFamily(kind, size)
-        return cls(*cls._parts(arrays, like), family)
+        exactly = bool(arrays.get("features.exactly", False))
+        return cls(*cls._parts(arrays, like), family, exactly=exactly)

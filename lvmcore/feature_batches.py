@@ -101,8 +101,9 @@ class BatchedFeatureFit(FeatureFit):
         scale, Y = len(self.all) / len(rows), self.columns.Y[rows]
         mean, logs = self.rows.mean[rows].detach(), self.rows.log_variance[rows].detach()
         Phi = features(self._drawn(mean, logs)[0])
+        exact = Phi.double()  # times N/B, rounding would outgrow a small noise
         return _Sums(
-            scale * (Phi.T @ Phi).double(),
+            scale * (exact.T @ exact),
             scale * (Phi.T @ Y).double(),
             scale * Y.square().sum(dtype=torch.float64),
         )
@@ -175,7 +176,8 @@ class BatchedFeatureFit(FeatureFit):
             move = torch.linalg.solve(precision, slope[:, :, None])[:, :, 0]
             mean = mean + (PLACE_STEP * move).clamp(-FARTHEST, FARTHEST)
             kept = (1 - PLACE_STEP) * (-logs).exp()
-            logs = -(kept + PLACE_STEP * precision.diagonal(dim1=1, dim2=2)).log()
+            own = precision.diagonal(dim1=1, dim2=2).clamp_min(1)  # above 1 but for rounding
+            logs = -(kept + PLACE_STEP * own).log()
         self.rows.mean[batch], self.rows.log_variance[batch] = mean, logs
 
 

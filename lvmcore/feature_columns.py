@@ -100,8 +100,7 @@ class GaussianTerm(ColumnTerm):
 
     def __init__(self, problem: Problem, *, n_features: int, shared: bool) -> None:
         super().__init__(problem, 0.0)
-        self.outer = self._outer() if shared else self.Y
-        self.squares = self.outer.double().square().sum(0)
+        self.shared = shared
         cost = self.Y.numel() * n_features**2
         fills = self.observed is not None and shared and cost > MOST_PRODUCTS
         self.filled = self.Y.clone() if fills else None
@@ -123,10 +122,11 @@ class GaussianTerm(ColumnTerm):
             return self._filled_bound(Phi, self.filled, step=step)
         if self.observed is None:
             G, first = Phi.T @ Phi, Phi.T @ self.outer
-            bound = self._collapsed(G, first, self.squares)[0]
+            squares = self.all_squares if self.outer is self.Y else self._squares(self.outer)
+            bound = self._collapsed(G, first, squares)[0]
             left_out = self.Y.shape[1] - self.outer.shape[1]
             if left_out:  # each of them as a column of zeros
-                none = self.squares.new_zeros(1)
+                none = squares.new_zeros(1)
                 bound = bound + left_out * self._collapsed(G, first[:, :1] * 0, none)[0]
             return bound
         omega, kappa = self._weights()
@@ -137,7 +137,11 @@ class GaussianTerm(ColumnTerm):
     @cached_property
     def all_squares(self) -> Tensor:
         """‖y_d‖² of the columns themselves, [D]."""
-        return self.Y.square().sum(0, dtype=torch.float64)
+        return self._squares(self.Y)
+
+    @staticmethod
+    def _squares(Y: Tensor) -> Tensor:
+        return Y.square().sum(0, dtype=torch.float64)
 
     def summed_bound(self, G: Tensor, first: Tensor) -> Tensor:
         """The same of a complete table from ΦᵀΦ [R, R] and ΦᵀY [R, D] of its rows, []."""
@@ -187,9 +191,10 @@ class GaussianTerm(ColumnTerm):
         omega = self.observed / self.noise
         return omega, omega * self.Y
 
-    def _outer(self) -> Tensor:
+    @cached_property
+    def outer(self) -> Tensor:
         """Z with Z Zᵀ = Y Yᵀ and no more columns than rows: one noise for all sees no more of Y."""
-        if self.observed is not None or self.Y.shape[1] <= len(self.Y):
+        if not self.shared or self.observed is not None or self.Y.shape[1] <= len(self.Y):
             return self.Y
         values, vectors = torch.linalg.eigh(self.Y.double() @ self.Y.double().T)
         root: Tensor = vectors * values.clamp_min(0).sqrt()

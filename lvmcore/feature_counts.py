@@ -62,6 +62,9 @@ class CountTerm(ColumnTerm):
         size = D if share >= 1 else max(FEWEST_COLUMNS, math.ceil(share * D))
         self.batches = Batches(D, size, problem.generator)
 
+    # Whether rows are placed by the likelihood's own average, not by a bound on it.
+    exactly = False
+
     @property
     def at_a_time(self) -> int:
         """See ``ColumnTerm.at_a_time``."""
@@ -125,7 +128,8 @@ class CountTerm(ColumnTerm):
         second = sum((P.T @ P for P in parts), self.Y.new_zeros(())).double()
         second = second / (len(parts) * len(self.Y))
         weights = pooled(mean, basis, torch.ones_like(mean), mean.new_ones(mean.shape[1]), second)
-        return CountFeatures(features.to(mean), weights.to(mean), self.family.to(mean))
+        family = self.family.to(mean)
+        return CountFeatures(features.to(mean), weights.to(mean), family, exactly=self.exactly)
 
 
 class LogisticTerm(CountTerm):
@@ -239,7 +243,7 @@ class SiteTerm(CountTerm):
         """See ``CountTerm.bound_of``."""
         omega, kappa = self.omega[:, columns].clone(), self.kappa[:, columns].clone()
         for _ in range(0 if step else SETTLING):
-            omega, kappa = self._settled([Phi], omega, kappa)
+            omega, kappa = self._settled([Phi], omega, kappa, columns)
         value, mean, variance = weighted_evidence(Phi, omega, kappa)
         second = mean.square() + variance
         expected = self.masked(self.expected(columns, mean, variance), columns)
@@ -260,15 +264,17 @@ class SiteTerm(CountTerm):
         return omega, kappa
 
     @torch.no_grad()
-    def _settled(self, parts: list[Tensor], omega: Tensor, kappa: Tensor) -> tuple[Tensor, Tensor]:
+    def _settled(
+        self, parts: list[Tensor], omega: Tensor, kappa: Tensor, columns: Columns = ALL
+    ) -> tuple[Tensor, Tensor]:
         """A step of ω and κ for some draws together."""
         best = torch.zeros_like(torch.stack([omega, kappa]))
         for Phi in parts:
             _, mean, variance = weighted_evidence(Phi, omega, kappa)
-            best += torch.stack(self.best_sites(ALL, mean, variance)) / len(parts)
+            best += torch.stack(self.best_sites(columns, mean, variance)) / len(parts)
         return (
-            omega.lerp(self.masked(best[0]), SITE_STEP),
-            kappa.lerp(self.masked(best[1]), SITE_STEP),
+            omega.lerp(self.masked(best[0], columns), SITE_STEP),
+            kappa.lerp(self.masked(best[1], columns), SITE_STEP),
         )
 
 
@@ -314,6 +320,8 @@ class LargeCountTerm(SiteTerm):
         n_features: R.
     """
 
+    exactly = True
+
     def __init__(self, problem: Problem, n_features: int) -> None:
         super().__init__(problem, n_features)
         self.log_size = nn.Parameter(self.start_size(self.means()).log())
@@ -334,4 +342,5 @@ class LargeCountTerm(SiteTerm):
 
     def expected(self, columns: Columns, mean: Tensor, variance: Tensor) -> Tensor:
         """See ``SiteTerm.expected``."""
-        return self.family.columns(columns).average_log(self.Y[:, columns], mean, variance)
+        Y, family = self.Y[:, columns].double(), self.family.columns(columns)
+        return family.average_log(Y, mean.double(), variance.double())

@@ -284,8 +284,7 @@ def refine_rows(
             return kl_standard_normal(mu, spread) - fit(rows, mu, spread)
 
         if len(rows):
-            scale = _scale(x[rows, Q:])
-            x[rows], _ = minimise_rows(objective, x[rows], scale=scale, max_iter=max_iter)
+            x[rows], _ = minimise_rows(objective, x[rows], max_iter=max_iter)
 
     whole = torch.nonzero(~gaps)[:, 0]
     for block in torch.split(whole, _whole_rows(decoder, 1)):

@@ -41,6 +41,10 @@ class PoissonFamily:
         rate = (mean + 0.5 * variance).clamp_max(LARGEST_LOG_MEAN).exp()
         return Y * mean - rate - torch.lgamma(Y + 1)
 
+    def average_log(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """``expected_log``, which is no bound here."""
+        return self.expected_log(Y, mean, variance)
+
     def moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Mean, variance and noise variance E Var(y | ψ) of y, for ψ ~ N(mean, variance)."""
         first = (mean + 0.5 * variance).clamp_max(LARGEST_LOG_MEAN).exp()

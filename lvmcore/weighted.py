@@ -19,9 +19,9 @@ __all__ = ["column_posteriors", "weighted_evidence"]
 
 # Numbers held at a time in the products of some columns: bounds memory.
 CHUNK_CELLS = 1 << 22
-# Products N × D × R² beyond which those of the features are made once for all columns: half the
-# arithmetic, all of it in products of large matrices.
-MOST_BY_COLUMN = 2e8
+# Products N × D × R² beyond which those of the features are made once for many columns: half the
+# arithmetic, all of it in products of large matrices. How many columns, at least.
+MOST_BY_COLUMN, FEWEST_IN_PAIRS = 2e8, 32
 _A = "The features of a column's rows"
 
 
@@ -89,8 +89,13 @@ def _slices(count: int, numbers: int) -> Iterator[slice]:
 
 
 def _in_pairs(Phi: Tensor, n_columns: int) -> bool:
-    """Whether products of features are made once for all columns."""
-    return n_columns * Phi.numel() * Phi.shape[1] > MOST_BY_COLUMN
+    """Whether products of features are made once for many columns.
+
+    Few features let a block hold tens of columns, and of rows.
+    """
+    R = Phi.shape[1]
+    wide = n_columns >= FEWEST_IN_PAIRS and R * R * FEWEST_IN_PAIRS <= CHUNK_CELLS
+    return wide and n_columns * Phi.numel() * R > MOST_BY_COLUMN
 
 
 def _products(Phi: Tensor, omega: Tensor, *, pairs: bool) -> Tensor:

@@ -247,8 +247,16 @@ def _held_out(data: str, seed: int) -> dict[str, float]:
     held, hidden = hide_cells(X.shape)
     varying = X[~held].std(axis=0) > 0
     fit, new = X[~held][:, varying], torch.as_tensor(X[held][:, varying])
-    cells, settings = torch.as_tensor(hidden[:, varying]), _settings_of(fit.shape, seed)
-    return {name: nats_a_cell(*fitted_model(name, fit, settings), new, cells) for name in MODELS}
+    cells = torch.as_tensor(hidden[:, varying])
+    network = NBVAE.suggest(n_rows=fit.shape[0], n_columns=fit.shape[1], cells="counts")
+    settings = {
+        "negative binomial": _settings_of(fit.shape, seed),
+        "Gaussian": _settings_of(fit.shape, seed, "any"),
+        "NBVAE": {"n_components": COMPONENTS, "random_state": seed, **network},
+    }
+    return {
+        name: nats_a_cell(*fitted_model(name, fit, settings[name]), new, cells) for name in MODELS
+    }
 
 
 def _likelihood(data: str) -> Row:

@@ -62,7 +62,8 @@ def grid_log_marginal(log_density: LogDensity, Y: Tensor) -> Tensor:
     points = torch.cartesian_prod(side, side)
     log_area = 2 * math.log(2 * REACH / (SIDE - 1))
     prior = log_area - 0.5 * points.square().sum(1) - math.log(2 * math.pi)
-    found = torch.full((len(Y),), -math.inf, dtype=torch.float64)
+    points, prior = points.to(Y), prior.to(Y)
+    found = torch.full((len(Y),), -math.inf).to(Y)
     for X, weight in zip(torch.split(points, TOGETHER), torch.split(prior, TOGETHER), strict=True):
         cells = log_density(Y, X[:, None].expand(-1, len(Y), -1))
         found = torch.logaddexp(found, (cells + weight[:, None]).logsumexp(0))

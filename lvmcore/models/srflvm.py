@@ -61,6 +61,10 @@ START_VARIANCE = 0.01
 MOST_SPREAD = 10.0
 # Rows of a step where there are more than so many.
 BATCH, MOST_AT_ONCE = 4000, 10_000
+# Rows of a step for each feature, at least: half of them give the weights of all.
+ROWS_PER_FEATURE = 4
+# Nats a cell below its best from which on a bound by some of the columns has collapsed.
+FARTHEST_BELOW = 10.0
 # How often a row is to be seen, and the most steps that are advised for it.
 PASSES, MOST_STEPS = 20, 3000
 
@@ -172,8 +176,8 @@ class SRFLVM(Restarting):
             int | None,
             Range(10, 100_000),
             Doc(
-                f"Rows looked at in one step, for complete tables of numbers with one noise; auto "
-                f"takes all, or {BATCH:,} of more than {MOST_AT_ONCE:,}.",
+                "Rows looked at in one step, for complete tables of numbers with one noise and a "
+                f"diagonal covariance; auto takes all, or {BATCH:,} of more than {MOST_AT_ONCE:,}.",
                 "rows a step",
             ),
             Advanced(),
@@ -223,7 +227,8 @@ class SRFLVM(Restarting):
             found["max_iter"] = advised_steps(n_rows)
         elif PASSES * n_rows > 500 * BATCH:
             steps = min(MOST_STEPS, PASSES * n_rows // BATCH)
-            why = f"a step sees {BATCH:,} of {n_rows:,} rows, and each is to be seen {PASSES} times"
+            seen = f"a step sees {BATCH:,} of {n_rows:,} rows, if they are complete"
+            why = f"{seen}, and each is to be seen {PASSES} times"
             found["max_iter"] = Advised(steps, why)
         return found
 
@@ -276,6 +281,8 @@ class SRFLVM(Restarting):
         schedule = Schedule.for_batches(
             self.max_iter, self.learning_rate, fit.columns.count, n_rows=whole, size=part
         )
+        if fit.columns.at_a_time < fit.columns.Y.shape[1]:  # some columns lie far below others
+            schedule = replace(schedule, collapse=FARTHEST_BELOW)
         draws = FINAL_DRAWS if part == whole else FINAL_DRAWS // 4
         outcome = train(fit, schedule, problem.callback, draws=draws, checkpoint=problem.checkpoint)
         if isinstance(spectrum, MixedSpectrum) and spectrum.frozen:
@@ -293,10 +300,16 @@ class SRFLVM(Restarting):
         self, rows: LatentRows, spectrum: Spectrum, columns: ColumnTerm, problem: Problem
     ) -> FeatureFit:
         N, generator = len(rows.mean), problem.generator
-        size = self.batch_size or (BATCH if N > MOST_AT_ONCE else N)
+        size = max(self.batch_size or BATCH, ROWS_PER_FEATURE * self.n_features)
+        if size >= N or (self.batch_size is None and N <= MOST_AT_ONCE):
+            return FeatureFit(rows, spectrum, columns, generator)
         plain = self.noise == "shared" and self.covariance == "diagonal"
-        if size < N and plain and isinstance(columns, GaussianTerm) and columns.observed is None:
+        if plain and isinstance(columns, GaussianTerm) and columns.observed is None:
             return BatchedFeatureFit(rows, spectrum, columns, generator, size)
+        self._note(
+            f"Each step takes all {N:,} rows: only complete tables of numbers, with one noise for "
+            "all columns and a diagonal covariance, go some rows at a time."
+        )
         return FeatureFit(rows, spectrum, columns, generator)
 
     def _spectrum(self, problem: Problem) -> Spectrum:

@@ -1,5 +1,6 @@
 """A fit by random features in batches: what a step estimates, and where it puts its rows."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -115,11 +116,14 @@ def test_steps_bring_rows_to_the_optimum_that_placing_them_finds() -> None:
 
     with torch.no_grad():
         here = bound(batched.rows.mean, batched.rows.variance)
-        for q_shift in (0.1, -0.1):
+        mean, variance = batched.rows.mean, batched.rows.variance
+        for step in (0.5, -0.5):
             for dim in range(2):
-                away = batched.rows.mean.clone()
-                away[:, dim] += q_shift * batched.rows.variance[:, dim].sqrt() * 10
-                assert float((here - bound(away, batched.rows.variance)).mean()) > 0
+                away, wider = mean.clone(), variance.clone()
+                away[:, dim] += step * variance[:, dim].sqrt()
+                wider[:, dim] *= math.exp(step)
+                assert float((here - bound(away, variance)).mean()) > 0
+                assert float((here - bound(mean, wider)).mean()) > 0
 
 
 def test_a_map_by_batches_is_as_good_as_one_by_all_rows() -> None:
@@ -135,7 +139,7 @@ def test_a_map_by_batches_is_as_good_as_one_by_all_rows() -> None:
         return float(np.square(model.decode(model.transform(Y)).mean - waves).mean())
 
     assert left(batched) < 1.3 * left(whole) + 1e-3
-    assert batched.elbo_ < whole.elbo_ + 0.02 * Y.size
+    assert abs(batched.elbo_ - whole.elbo_) < 0.05 * Y.size
 
 
 def test_a_fit_that_goes_on_ends_as_one_never_stopped(tmp_path: Any) -> None:
@@ -156,6 +160,7 @@ def test_a_fit_that_goes_on_ends_as_one_never_stopped(tmp_path: Any) -> None:
 @pytest.mark.parametrize("settings", [{"noise": "column"}, {"covariance": "full"}])
 def test_what_cannot_go_by_batches_takes_all_rows(settings: dict[str, Any]) -> None:
     Y = problem(60).table.take(slice(None))[0].numpy()
-    one = SRFLVM(n_features=R, max_iter=5, batch_size=20, **settings).fit(Y)
+    one = SRFLVM(n_features=R, max_iter=5, batch_size=40, **settings).fit(Y)
+    assert any("all 60 rows" in note for note in one.notes_)
     other = SRFLVM(n_features=R, max_iter=5, **settings).fit(Y)
     assert one.elbo_ == other.elbo_
