@@ -173,3 +173,23 @@ def test_mirrored_draws_have_the_moments_of_a_normal() -> None:
     torch.testing.assert_close(draws.mean(0), torch.zeros(3).double())
     torch.testing.assert_close(draws.square().mean(0), torch.ones(3).double())
     torch.testing.assert_close(draws.pow(3).mean(0), torch.zeros(3).double())
+
+
+def test_counts_placed_exactly_go_by_the_average_of_their_own_likelihood() -> None:
+    found, _ = decoder("counts", each=False)
+    assert isinstance(found, CountFeatures)
+    exact = CountFeatures(found.features, found.weights, found.family, exactly=True)
+    Y = torch.as_tensor(np.random.default_rng(6).poisson(40.0, (4, D)).astype(float))
+    X = normal(1, 4, Q, seed=7)
+    with_gap = Y.clone()
+    with_gap[0, 1] = torch.nan
+    mean, pool = exact.roughly(X)
+    sd = (pool * exact.weights.share).sqrt()
+    psi = mean + sd * normal(20_000, 1, 1, 1, seed=8)
+    cells = exact.family.log_predictive(Y, psi, torch.zeros_like(psi)).mean(0)
+    cells[0, 0, 1] = 0.0
+    torch.testing.assert_close(exact.expected(with_gap, X), cells.sum(-1), rtol=5e-3, atol=0.05)
+    assert bool((found.expected(with_gap, X) < exact.expected(with_gap, X)).all())
+    again = CountFeatures.from_arrays(exact.arrays(), X, "negative_binomial")
+    assert again.exactly
+    torch.testing.assert_close(again.expected(with_gap, X), exact.expected(with_gap, X))

@@ -66,6 +66,7 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, most_by_column: 
     whole = weighted_evidence(*problem())
     monkeypatch.setattr("lvmcore.weighted.CHUNK_CELLS", 1)
     monkeypatch.setattr("lvmcore.weighted.MOST_BY_COLUMN", most_by_column)
+    monkeypatch.setattr("lvmcore.weighted.FEWEST_IN_PAIRS", 0)
     for one, other in zip(weighted_evidence(*problem()), whole, strict=True):
         torch.testing.assert_close(one, other)
 
@@ -83,5 +84,6 @@ def test_products_made_once_for_all_columns_change_nothing(
 
     by_column = all_of_it()
     monkeypatch.setattr("lvmcore.weighted.MOST_BY_COLUMN", 0)
+    monkeypatch.setattr("lvmcore.weighted.FEWEST_IN_PAIRS", 0)
     for one, other in zip(all_of_it(), by_column, strict=True):
         torch.testing.assert_close(one, other)
