@@ -145,15 +145,18 @@ class SRFLVM(Restarting):
         spectral_noise: Annotated[
             Literal["auto", "frozen", "fresh"],
             Doc(
-                "Whether every step uses the same draws of the spectrum (frozen) or new ones; auto "
-                "freezes them where they come from the mixture.",
+                "Whether every step uses the same draws from the mixture (frozen, as auto does) or "
+                "new ones; a free spectrum is drawn anew whatever is said here.",
                 "draws of the spectrum",
             ),
             Advanced(),
         ] = "auto",
         covariance: Annotated[
             Literal["diagonal", "full"],
-            Doc("Whether a row's uncertainty may be tilted against the map's axes (full)."),
+            Doc(
+                "Whether a row's uncertainty may be tilted against the map's axes while it is "
+                "fitted (full); what is kept of it is its size along each axis."
+            ),
             Advanced(),
         ] = "diagonal",
         n_trials: Annotated[
