@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from lvmcore.base import Problem
 from lvmcore.decoding_numbers import GaussianFeatures
 from lvmcore.feature_decoding import FeatureDecoder, pooled
+from lvmcore.feature_sums import feature_sums
 from lvmcore.features import Features
 from lvmcore.gplvm import START_NOISE
 from lvmcore.layers import NOISE_FLOOR
@@ -65,6 +66,10 @@ class ColumnTerm(nn.Module, ABC):
         """Draws of the rows' places that the final q(h) is the optimum for."""
         return FINAL_PLACES
 
+    def bound_at(self, points: Tensor, X: Tensor, *, step: bool) -> Tensor:
+        """``bound`` at spectral points [L, Q] and places [N, Q]."""
+        return self.bound(self.features(points)(X), step=step)
+
     @abstractmethod
     def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
         """The bound on log p(Y | X, W), [].
@@ -116,23 +121,32 @@ class GaussianTerm(ColumnTerm):
         """The noise."""
         return [self.log_noise]
 
+    def bound_at(self, points: Tensor, X: Tensor, *, step: bool) -> Tensor:
+        """See ``ColumnTerm.bound_at``; of a complete table some rows at a time."""
+        if self.observed is not None:
+            return super().bound_at(points, X, step=step)
+        return self._complete_bound(*feature_sums(self.features(points), X, self.outer))
+
     def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
         """See ``ColumnTerm.bound``, by the R × R form."""
         if self.filled is not None:
             return self._filled_bound(Phi, self.filled, step=step)
         if self.observed is None:
-            G, first = Phi.T @ Phi, Phi.T @ self.outer
-            squares = self.all_squares if self.outer is self.Y else self._squares(self.outer)
-            bound = self._collapsed(G, first, squares)[0]
-            left_out = self.Y.shape[1] - self.outer.shape[1]
-            if left_out:  # each of them as a column of zeros
-                none = squares.new_zeros(1)
-                bound = bound + left_out * self._collapsed(G, first[:, :1] * 0, none)[0]
-            return bound
+            return self._complete_bound(Phi.T @ Phi, Phi.T @ self.outer)
         omega, kappa = self._weights()
         value, _, _ = weighted_evidence(Phi, omega, kappa)
         rest = self.observed * (LOG_2PI + self.noise.log()) + kappa * self.Y
         return value - 0.5 * rest.double().sum()
+
+    def _complete_bound(self, G: Tensor, first: Tensor) -> Tensor:
+        """The bound of a complete table from ΦᵀΦ and ΦᵀZ, see ``outer``."""
+        squares = self.all_squares if self.outer is self.Y else self._squares(self.outer)
+        bound = self._collapsed(G, first, squares)[0]
+        left_out = self.Y.shape[1] - self.outer.shape[1]
+        if left_out:  # each of them as a column of zeros
+            none = squares.new_zeros(1)
+            bound = bound + left_out * self._collapsed(G, first[:, :1] * 0, none)[0]
+        return bound
 
     @cached_property
     def all_squares(self) -> Tensor:

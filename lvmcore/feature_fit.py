@@ -120,9 +120,8 @@ class FeatureFit:
 
     def _terms(self, points: Tensor, *, step: bool) -> dict[str, Tensor]:
         X = self.rows.draw(1, self.all, self.generator)[0]
-        Phi = self.columns.features(points)(X)
         return {
-            "data fit": self.columns.bound(Phi, step=step),
+            "data fit": self.columns.bound_at(points, X, step=step),
             "KL of the map": -self.rows.kl(),
             "KL of the spectrum": -self.spectrum.kl(),
         }

@@ -9,8 +9,9 @@ E ω = b tanh(c/2)/(2c), KL = b [log cosh(c/2) − (c/4) tanh(c/2)], an equality
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal, get_args
 
 import numpy as np
@@ -30,8 +31,8 @@ __all__ = [
 
 Family = Literal["bernoulli", "binomial", "negative_binomial"]
 
-# Nodes of Gauss–Hermite quadrature for what has no closed form.
-NODES = 20
+# Nodes of Gauss–Hermite quadrature for what has no closed form, and the numbers held at a time.
+NODES, NUMBERS_AT_A_TIME = 20, 1 << 18
 # Largest logarithm of a mean count: beyond it nothing but the figure grows.
 LARGEST_LOG_MEAN = 50.0
 # Share of a count's own curvature that its site keeps at least.
@@ -51,6 +52,11 @@ def log_two_cosh(c: Tensor) -> Tensor:
     """log(2 cosh(c/2)), without overflow."""
     size = c.abs()
     return 0.5 * size + torch.log1p(torch.exp(-size))
+
+
+def _softplus(psi: Tensor) -> Tensor:
+    """log(1 + exp ψ), so that log p(y | ψ) = log coefficient + aψ − b log(1 + exp ψ)."""
+    return torch.nn.functional.softplus(psi, threshold=36)
 
 
 def polya_gamma_rest(c: Tensor) -> Tensor:
@@ -103,12 +109,12 @@ class LogisticFamily:
 
     def log_probability(self, Y: Tensor, psi: Tensor) -> Tensor:
         """log p(y | ψ) of cells, the shape of ψ."""
-        return self.log_coefficient(Y) + self.kappa(Y) * psi - self.total(Y) * log_two_cosh(psi)
+        return self.log_coefficient(Y) + Y * psi - self.total(Y) * _softplus(psi)
 
     def log_predictive(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """log E p(y | ψ), ψ ~ N(mean, variance), by quadrature; the shape of ``mean``."""
-        kappa, total = self.kappa(Y), self.total(Y)
-        found = average_density(lambda psi: kappa * psi - total * log_two_cosh(psi), mean, variance)
+        total = self.total(Y)
+        found = average_density(lambda psi: Y * psi - total * _softplus(psi), mean, variance)
         return found + self.log_coefficient(Y)
 
     def expected_log(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
@@ -118,10 +124,10 @@ class LogisticFamily:
 
     def average_log(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """E log p(y | ψ), ψ ~ N(mean, variance), by quadrature; the shape of ``mean``."""
-        sd, soft = variance.sqrt(), torch.zeros_like(mean)
-        for node, log_weight in zip(*_nodes(mean), strict=True):
-            soft = soft + log_weight.exp() * log_two_cosh(mean + sd * node)
-        return self.log_coefficient(Y) + self.kappa(Y) * mean - self.total(Y) * soft
+        soft = torch.zeros_like(mean)
+        for psi, log_weight in _at_nodes(mean, variance):
+            soft = soft + (log_weight.exp() * _softplus(psi)).sum(0)
+        return self.log_coefficient(Y) + Y * mean - self.total(Y) * soft
 
     def sites(self, Y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """ω and κ with which exp(κψ − ½ωψ²) bends and slopes as the likelihood does on average.
@@ -177,12 +183,11 @@ class LogisticFamily:
 
     def _probability_moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """E σ(ψ) and E σ(ψ)²."""
-        nodes, log_weights = _nodes(mean)
-        sd = variance.sqrt()
         first, second = torch.zeros_like(mean), torch.zeros_like(mean)
-        for node, log_weight in zip(nodes, log_weights, strict=True):
-            p = (mean + sd * node).sigmoid()
-            first, second = first + log_weight.exp() * p, second + log_weight.exp() * p.square()
+        for psi, log_weight in _at_nodes(mean, variance):
+            p = psi.sigmoid()
+            part = log_weight.exp() * p
+            first, second = first + part.sum(0), second + (part * p).sum(0)
         return first, second
 
 
@@ -190,15 +195,22 @@ def average_density(
     log_density: Callable[[Tensor], Tensor], mean: Tensor, variance: Tensor
 ) -> Tensor:
     """log E exp log_density(ψ) for ψ ~ N(mean, variance), by quadrature; the shape of ``mean``."""
-    nodes, log_weights = _nodes(mean)
-    sd, found = variance.sqrt(), torch.full_like(mean, -torch.inf)
-    for node, log_weight in zip(nodes, log_weights, strict=True):
-        found = torch.logaddexp(found, log_density(mean + sd * node) + log_weight)
+    found = torch.full_like(mean, -torch.inf)
+    for psi, log_weight in _at_nodes(mean, variance):
+        found = torch.logaddexp(found, (log_density(psi) + log_weight).logsumexp(0))
     return found
 
 
-def _nodes(like: Tensor) -> tuple[Tensor, Tensor]:
+def _at_nodes(mean: Tensor, variance: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Some nodes of N(mean, variance) at a time, [k, ...], and the logarithms of their weights."""
+    nodes, log_weights = (part.to(mean).reshape(-1, *[1] * mean.dim()) for part in _hermite())
+    sd, size = variance.sqrt(), max(1, NUMBERS_AT_A_TIME // max(1, mean.numel()))
+    for begin in range(0, NODES, size):
+        yield mean + sd * nodes[begin : begin + size], log_weights[begin : begin + size]
+
+
+@cache
+def _hermite() -> tuple[Tensor, Tensor]:
     """Nodes of a standard normal and the logarithms of their weights, [NODES] each."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-    weights = weights / math.sqrt(2 * math.pi)
-    return torch.as_tensor(nodes).to(like), torch.as_tensor(weights).log().to(like)
+    return torch.as_tensor(nodes), torch.as_tensor(weights / math.sqrt(2 * math.pi)).log()

@@ -193,7 +193,9 @@ class FreeSpectrum(Spectrum):
     """q(w_l) = N(m_l, diag s_l²), a Gaussian of its own for every spectral point.
 
     Its cost is Σ_lk q(z_l = k) KL(q(w_l) ‖ N(μ_k, Σ_k)) beside those of z, v and α, so the whole is
-    a lower bound; q(z), μ_k and Σ_k have closed forms.
+    a lower bound; q(z), μ_k and Σ_k have closed forms. Where the columns need few spectral points,
+    q(w_l) of the others is a component's own Gaussian: their means coincide, as one feature, so the
+    fitted model uses a draw from q(w) rather than its mean.
     """
 
     def __init__(
@@ -215,31 +217,37 @@ class FreeSpectrum(Spectrum):
         self.shares = torch.full(
             (n_points, n_components), 1 / n_components, dtype=torch.float64, device=like.device
         )
+        self.noise = self.normal(n_points, n_dimensions)
         self.update()
 
     def draw(self) -> Tensor:
         """One draw from q(w), [L, Q]."""
-        return self.mean + self.log_sd.exp() * self.normal(*self.size)
+        return self._made(self.normal(*self.size))
 
     def fresh(self) -> Tensor:
         """Likewise: every draw is a new one."""
         return self.draw()
 
     def points(self) -> Tensor:
-        """The means of q(w), [L, Q]."""
-        return self.mean
+        """A draw from q(w) by the noise that was drawn first, [L, Q]."""
+        return self._made(self.noise)
+
+    def _made(self, noise: Tensor) -> Tensor:
+        return self.mean + self.log_sd.exp() * noise
 
     def costs(self) -> Tensor:
         """KL(q(w_l) ‖ N(μ_k, Σ_k)), float64, [L, K]."""
         mean, variance = self.mean.double(), (2 * self.log_sd.double()).exp()
         L = cholesky_batch(self.covariances, "A spectral component's covariance")
-        inverse = torch.cholesky_inverse(L)
-        away = mean[:, None, :] - self.centres  # [L, K, Q]
-        square = torch.einsum("lkq,kqr,lkr->lk", away, inverse, away)
-        trace = variance @ inverse.diagonal(dim1=1, dim2=2).T
+        eye = torch.eye(mean.shape[1]).to(L).expand_as(L)
+        root = torch.linalg.solve_triangular(L, eye, upper=False).mT  # root rootᵀ = Σ_k⁻¹
+        away = mean - self.centres[:, None, :]  # [K, L, Q]
+        square = (away @ root).square().sum(-1).T
+        trace = variance @ root.square().sum(-1).T
         log_det = 2 * L.diagonal(dim1=1, dim2=2).log().sum(1)
         own = variance.log().sum(1, keepdim=True) + mean.shape[1]
-        return 0.5 * (square + trace + log_det - own)
+        found: Tensor = 0.5 * (square + trace + log_det - own)
+        return found
 
     def kl(self) -> Tensor:
         """See ``Spectrum.kl``."""
@@ -279,7 +287,8 @@ class FreeSpectrum(Spectrum):
 
     def tensors(self) -> Iterable[Tensor]:
         """See ``Spectrum.tensors``."""
-        return [*self.sticks.tensors(), self.centres, self.covariances, self.shares]
+        changed = [self.centres, self.covariances, self.shares]
+        return [*self.sticks.tensors(), *changed, self.noise]
 
 
 class MixedSpectrum(Spectrum):

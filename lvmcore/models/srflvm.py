@@ -53,7 +53,7 @@ from lvmcore.training import Outcome, Schedule, train
 __all__ = ["SRFLVM"]
 
 FINAL_DRAWS = 16
-# From so many counts on, fewer features are advised.
+# From so many counts on, single precision is advised.
 MANY_COUNTS = 200_000
 # Of q(X) at the start: of a larger one the map does not unfold as far.
 START_VARIANCE = 0.01
@@ -215,16 +215,17 @@ class SRFLVM(Restarting):
     def advise(
         cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
     ) -> dict[str, Advised]:
-        """The likelihood that the cells ask for; fewer features where every cell costs one more.
+        """The likelihood that the cells ask for; for counts fewer features, as each costs more.
 
         A table of counts has a precision for each cell, so its steps cost N × D × R² where those of
         numbers cost N × R (R + D).
         """
         del n_classes
         found = advised_likelihood(cells)
-        if found and n_rows * n_columns > MANY_COUNTS:
+        if found:
             reason = f"each of {n_rows * n_columns:,} counts weighs by itself, which takes time"
             found["n_features"] = Advised(50, f"{reason} with the square of the features")
+        if found and n_rows * n_columns > MANY_COUNTS:
             found["dtype"] = Advised("float32", f"{reason}, half of it in single precision")
         elif found and n_rows > LONG_TABLE:
             found["max_iter"] = advised_steps(n_rows)

@@ -20,6 +20,7 @@ BRICKS = frozenset(
         "decoding",
         "dirichlet",
         "draws",
+        "feature_sums",
         "features",
         "geometry",
         "kernels",

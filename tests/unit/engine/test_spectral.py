@@ -1,10 +1,13 @@
 """The learned spectrum: stick breaking by samples, updates that raise the bound, draws."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
+from lvmcore.features import Features
 from lvmcore.spectral import ALPHA_RATE, ALPHA_SHAPE, FreeSpectrum, MixedSpectrum, Spectrum, Sticks
 
 LIKE = torch.zeros(0, dtype=torch.float64)
@@ -118,6 +121,22 @@ def test_frozen_noise_repeats_and_fresh_noise_does_not() -> None:
         )
         assert torch.equal(spectrum.draw(), spectrum.draw()) is frozen
         assert not torch.equal(spectrum.fresh(), spectrum.points())
+
+
+def test_a_fit_uses_a_draw_whose_points_differ_where_their_means_coincide() -> None:
+    spectrum = free()
+    with torch.no_grad():
+        spectrum.mean.zero_()
+        spectrum.log_sd.fill_(math.log(0.5))
+        X = torch.as_tensor(np.random.default_rng(0).normal(scale=3.0, size=(200, 2)))
+        ranks = {
+            name: int(torch.linalg.matrix_rank(Features(points, LIKE.new_ones(()))(X)))
+            for name, points in (("means", spectrum.mean), ("points", spectrum.points()))
+        }
+        away = (spectrum.points() - spectrum.mean).std()
+    assert ranks == {"means": 1, "points": 2 * len(spectrum.mean)}
+    assert torch.equal(spectrum.points(), spectrum.points())
+    assert float(away) == pytest.approx(0.5, rel=0.5)
 
 
 def test_a_hard_draw_carries_gradients_to_the_shares() -> None:
