@@ -288,7 +288,7 @@ class PoissonTerm(SiteTerm):
 
     def __init__(self, problem: Problem, n_features: int) -> None:
         super().__init__(problem, n_features)
-        self._start_sites((self.means() + 0.1).log().expand_as(self.Y))
+        self._start_sites((self.Y + 0.5).log())
 
     @property
     def family(self) -> PoissonFamily:

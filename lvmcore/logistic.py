@@ -20,6 +20,7 @@ from torch import Tensor
 
 __all__ = [
     "LARGEST_LOG_MEAN",
+    "LEAST_CURVED",
     "Family",
     "LogisticFamily",
     "average_density",

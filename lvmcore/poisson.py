@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lvmcore.logistic import LARGEST_LOG_MEAN, average_density
+from lvmcore.logistic import LARGEST_LOG_MEAN, LEAST_CURVED, average_density
 
 __all__ = ["PoissonFamily", "poisson_sites"]
 
@@ -70,6 +70,11 @@ class PoissonFamily:
 
 
 def poisson_sites(Y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-    """ω and κ of cells Y where ψ ~ N(mean, variance), the shape of ``mean`` each."""
+    """ω and κ of cells Y where ψ ~ N(mean, variance), the shape of ``mean`` each.
+
+    Far below its count a Poisson hardly bends in ψ, and a step would go far beyond: ω is at least
+    half of what the count tells at its own best ψ, y.
+    """
     rate = (mean + 0.5 * variance).clamp_max(LARGEST_LOG_MEAN).exp()
-    return rate, Y - rate + rate * mean
+    omega = torch.maximum(rate, LEAST_CURVED * Y)
+    return omega, Y - rate + omega * mean

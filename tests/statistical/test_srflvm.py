@@ -182,6 +182,20 @@ def test_odd_counts_are_taken() -> None:
     np.testing.assert_array_equal(decoded.mean[:, 1], 0.0)
 
 
+@pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial"])
+def test_a_count_far_above_all_others_costs_the_others_nothing(likelihood: Any) -> None:
+    rng = np.random.default_rng(0)
+    rates = np.exp(rng.normal(size=(60, 2)) @ rng.normal(0, 0.6, size=(2, 6)) + 1)
+    Y = rng.poisson(rates).astype(float)
+    Y[7, 2] = 1e9
+    model = SRFLVM(likelihood=likelihood, n_features=50, max_iter=200).fit(Y)
+    assert model.elbo_ > -1500
+    decoded = model.decode(model.embedding_.mean).mean
+    assert 2e8 < decoded[7, 2] < 5e9
+    others = np.delete(np.arange(6), 2)
+    assert np.median(np.abs(decoded - Y)[:, others]) < 1.5
+
+
 def test_too_few_trials_are_refused() -> None:
     Y = np.random.default_rng(0).integers(0, 5, (20, 3)).astype(float)
     with pytest.raises(ConfigError, match="n_trials=2 cannot be used: column"):
