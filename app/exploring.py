@@ -45,6 +45,8 @@ MOST_DECODED, COARSEST = 6_000_000, 24
 INTERVAL_SD = 2.0
 #: Cells decoded at a time: bounds memory for tables with thousands of columns.
 CELLS = 4_000_000
+#: A variance that is more than the noise's by less than this share of it is the noise's.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -296,7 +298,8 @@ def _sd(model: LatentVariableModel, dataset: Dataset, latent: FloatArray, ask: A
         predicted = model.decode(latent[start : start + step])
         variance = predicted.variance[:, columns]
         if not ask.noise:
-            variance = (variance - predicted.noise_variance[:, columns]).clip(min=0.0)
+            noise = predicted.noise_variance[:, columns]
+            variance = np.where(variance > (1 + ROUNDING) * noise, variance - noise, 0.0)
         parts.append((np.sqrt(variance) / scale).mean(axis=1))
     return np.concatenate(parts)
 

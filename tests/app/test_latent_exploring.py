@@ -12,7 +12,7 @@ from app import exploring
 from app.axes import axes_after_click, extent, place, positions
 from app.colouring import MISSING, OTHER, Categories, Numbers, categories, colouring
 from app.exploring import Ask, Point, heatmap, reconstruct
-from lvmcore import LDGD, BayesianGPLVM, ProbabilisticPCA
+from lvmcore import LDGD, NBVAE, BayesianGPLVM, ProbabilisticPCA
 from lvmcore.base import LatentVariableModel
 from lvmcore.data import Dataset, Table
 from lvmcore.errors import UnsupportedError
@@ -173,6 +173,15 @@ def test_a_class_heatmap_without_a_class_is_refused(ldgd: Fitted) -> None:
 def test_a_model_without_labels_has_no_class_heatmap(ppca: Fitted) -> None:
     with pytest.raises(UnsupportedError):
         heatmap(*ppca, Ask("entropy", (0, 1), (0.0,) * 3, size=4))
+
+
+def test_rounding_is_no_uncertainty() -> None:
+    counts = np.random.default_rng(0).poisson(80.0, (40, 3)).astype(float)
+    dataset = Dataset.from_arrays(counts)
+    model = NBVAE(n_components=2, max_iter=5).fit(counts)
+    grid = heatmap(model, dataset, Ask("sd", (0, 1), (0.0, 0.0), size=6, noise=False))
+    assert grid.flat
+    assert not grid.value.any()
 
 
 def test_a_linear_models_sd_is_flat_and_a_gps_is_not(ppca: Fitted, gplvm: Fitted) -> None:
