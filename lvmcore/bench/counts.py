@@ -1,9 +1,9 @@
 """SRFLVM on wide tables of counts (single cells), beside Gaussian columns, an autoencoder and PCA.
 
-Held out: a fifth of the rows. Of each of them half of the cells are hidden, at random, the same for
-every model. Every model is fitted to the other rows and places these by the same search; the figure
-is that of ``hidden_counts``. Columns that are constant in the rows of the fit are left out for
-every model.
+Held out: a fifth of the rows, 140 at most. Of each of them half of the cells are hidden, at random,
+the same for every model. Every model is fitted to the other rows and places these by the same
+search; the figure is that of ``hidden_counts``. Columns that are constant in the rows of the fit
+are left out for every model.
 
 Maps: 1-nearest-neighbour accuracy of the rows of the fit where it has put them (``embedding_``), as
 the other methods' are, two dimensions, stratified 5-fold; PCA, t-SNE and UMAP see log(1 + count).

@@ -19,6 +19,7 @@ def test_a_fifth_of_the_rows_and_half_of_their_cells() -> None:
     assert hidden.shape == (100, 40)
     assert hidden.mean() == pytest.approx(0.5, abs=0.03)
     np.testing.assert_array_equal(held, hidden_counts.hide_cells((500, 40))[0])
+    assert hidden_counts.hide_cells((5000, 3))[0].sum() == hidden_counts.MOST_HELD_OUT
     assert (held != hidden_counts.hide_cells((500, 40), seed=1)[0]).any()
 
 
