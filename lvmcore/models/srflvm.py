@@ -223,7 +223,7 @@ class SRFLVM(Restarting):
         del n_classes
         found = advised_likelihood(cells)
         if found:
-            reason = f"each of {n_rows * n_columns:,} counts weighs by itself, which takes time"
+            reason = f"each of {n_rows * n_columns:,} cells weighs by itself, which takes time"
             found["n_features"] = Advised(50, f"{reason} with the square of the features")
         if found and n_rows * n_columns > MANY_COUNTS:
             found["dtype"] = Advised("float32", f"{reason}, half of it in single precision")
