@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ __all__ = ["growth", "rows"]
 
 FloatArray = NDArray[np.float64]
 
-SEED = 0
+SEEDS = range(5)
 #: Accuracy by so many neighbours: the paper's SRFLVM, and its VAE.
 PAPER = {
     2: (0.672, 0.728),
@@ -58,44 +59,46 @@ class _Found:
     """A fit to all of MNIST.
 
     Attributes:
-        places: of the rows, by ``transform``, [N, 2].
-        classes: [N].
+        accuracy: of so many neighbours on the map of the rows by ``transform``.
         fit: seconds.
         transform: seconds.
     """
 
-    places: FloatArray
-    classes: NDArray[np.generic]
+    accuracy: dict[int, float]
     fit: float
     transform: float
 
 
-def _model(n_rows: int, n_columns: int) -> SRFLVM:
+def _model(n_rows: int, n_columns: int, seed: int) -> SRFLVM:
     advised = SRFLVM.suggest(n_rows=n_rows, n_columns=n_columns)
-    return SRFLVM(n_components=2, dtype="float32", random_state=SEED, **advised)
+    return SRFLVM(n_components=2, dtype="float32", random_state=seed, **advised)
 
 
 @cache
-def _mnist() -> _Found:
+def _mnist(seed: int) -> _Found:
     images, classes = load_paper_images("mnist")
     assert classes is not None
     X = images.reshape(len(images), -1).astype(np.float32)
     began = time.perf_counter()
-    model = _model(*X.shape).fit(X)
+    model = _model(*X.shape, seed).fit(X)
     fitted = time.perf_counter()
     places = model.transform(X)
-    return _Found(places, classes, fitted - began, time.perf_counter() - fitted)
+    placed = time.perf_counter()
+    accuracy = {k: knn_accuracy(places, classes, k=k) for k in PAPER}
+    return _Found(accuracy, fitted - began, placed - fitted)
 
 
 def _settings() -> dict[str, object]:
-    return {"data": "mnist", "rows": 70_000, "folds": 5, **_model(70_000, 784).get_params()}
+    own = _model(70_000, 784, SEEDS[0]).get_params()
+    return {"data": "mnist", "rows": 70_000, "folds": 5, "seeds": len(SEEDS), **own}
 
 
 def _accuracy(k: int) -> Row:
-    found, (ours, vae) = _mnist(), PAPER[k]
+    (ours, vae), found = PAPER[k], [_mnist(seed).accuracy[k] for seed in SEEDS]
     return Row(
         f"MNIST, 70 000 rows: accuracy of {k} neighbours in the 2-D map, 5-fold",
-        knn_accuracy(found.places, found.classes, k=k),
+        statistics.fmean(found),
+        spread=statistics.pstdev(found),
         floor=ours,
         reference=f"paper {ours:.3f}, its VAE {vae:.3f}",
         settings=_settings(),
@@ -103,12 +106,13 @@ def _accuracy(k: int) -> Row:
 
 
 def _fit_seconds() -> Row:
-    found = _mnist()
+    found = [_mnist(seed) for seed in SEEDS]
+    placing = statistics.median(one.transform for one in found)
     return Row(
-        "MNIST, 70 000 rows: seconds of the fit",
-        found.fit,
+        "MNIST, 70 000 rows: median seconds of a fit",
+        statistics.median(one.fit for one in found),
         "s",
-        reference=f"placing all rows took {found.transform:.1f} s more",
+        reference=f"placing all rows took {placing:.1f} s more",
         settings=_settings(),
     )
 
@@ -120,10 +124,10 @@ def growth(sizes: tuple[int, ...], seconds: list[float]) -> float:
 
 def _step_seconds(n_rows: int, n_columns: int) -> float:
     """Median seconds of a step that takes all rows."""
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(0)
     waves = np.sin(rng.standard_normal((n_rows, 2)) @ rng.standard_normal((2, n_columns)))
     X = waves + 0.1 * rng.standard_normal(waves.shape)
-    settings: dict[str, Any] = {"max_iter": STEPS, "batch_size": max(LENGTHS), "random_state": SEED}
+    settings: dict[str, Any] = {"max_iter": STEPS, "batch_size": max(LENGTHS), "random_state": 0}
     model = SRFLVM(**settings).fit(X)
     ended = [step.seconds for step in model.history_]
     return float(np.median(np.diff(ended)))

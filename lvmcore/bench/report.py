@@ -60,9 +60,10 @@ class Row:
 
     def shown(self) -> str:
         """The figure as text."""
-        text = f"{self.value:.3f}" if self.unit in ("", "s") else f"{self.value:.3g}"
+        decimals = self.unit in ("", "s")
+        text = f"{self.value:.3f}" if decimals else f"{self.value:.3g}"
         if self.spread is not None:
-            text += f" ± {self.spread:.3f}"
+            text += f" ± {self.spread:.3f}" if decimals else f" ± {self.spread:.1g}"
         return f"{text} {self.unit}".rstrip()
 
     def asked(self) -> str:
