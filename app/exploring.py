@@ -45,8 +45,6 @@ MOST_DECODED, COARSEST = 6_000_000, 24
 INTERVAL_SD = 2.0
 #: Cells decoded at a time: bounds memory for tables with thousands of columns.
 CELLS = 4_000_000
-#: A variance that is more than the noise's by less than this share of it is the noise's.
-ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -299,7 +297,7 @@ def _sd(model: LatentVariableModel, dataset: Dataset, latent: FloatArray, ask: A
         variance = predicted.variance[:, columns]
         if not ask.noise:
             noise = predicted.noise_variance[:, columns]
-            variance = np.where(variance > (1 + ROUNDING) * noise, variance - noise, 0.0)
+            variance = np.clip(variance - noise, 0.0, None)
         parts.append((np.sqrt(variance) / scale).mean(axis=1))
     return np.concatenate(parts)
 

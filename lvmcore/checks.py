@@ -34,6 +34,8 @@ __all__ = ["Capabilities", "CheckedEstimator", "package_version", "to_numpy"]
 
 FloatArray = NDArray[np.float64]
 
+# Raised where what a fit keeps in its checkpoint changes: one of an earlier layout is not read.
+STATE = 2
 # Share of missing cells from which on a fit says how little it went by.
 MOST_MISSING = 0.8
 
@@ -313,7 +315,7 @@ class CheckedEstimator(BaseEstimator):
         """Of everything that decides the course of a fit but for how many steps it has."""
         settings = self.get_params(deep=False)
         settings.pop("max_iter", None)
-        facts = [self.key, package_version(), settings, data.shape]
+        facts = [self.key, package_version(), STATE, settings, data.shape]
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_told).encode())
         for rows in blocks(data):
             digest.update(np.ascontiguousarray(rows, dtype=np.float64).tobytes())

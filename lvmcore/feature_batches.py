@@ -11,16 +11,16 @@ S = Σ_d E h_d h_dᵀ; spectrum, scale and noise follow the gradient.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from lvmcore.blocks import ROWS_AT_A_TIME
 from lvmcore.feature_columns import GaussianTerm
 from lvmcore.feature_decoding import FeatureDecoder
 from lvmcore.feature_fit import FeatureFit
+from lvmcore.feature_sums import average_sums
 from lvmcore.features import Features
 from lvmcore.layers import LatentRows
 from lvmcore.linalg import cholesky
@@ -137,19 +137,8 @@ class BatchedFeatureFit(FeatureFit):
 
     def _sums(self, features: Features, draws: int) -> tuple[Tensor, Tensor]:
         """ΦᵀΦ and ΦᵀY of all rows, averaged over draws of their places."""
-        Y, R = self.columns.Y, features.width
-        G, P = (Y.new_zeros(R, n, dtype=torch.float64) for n in (R, Y.shape[1]))
-        for rows in self._blocks():
-            places = self._drawn(self.rows.mean[rows], self.rows.log_variance[rows])
-            for X in places[:draws]:
-                Phi = features(X)
-                G += (Phi.T @ Phi).double() / draws
-                P += (Phi.T @ Y[rows]).double() / draws
-        return G, P
-
-    def _blocks(self) -> Iterator[slice]:
-        for begin in range(0, len(self.all), ROWS_AT_A_TIME):
-            yield slice(begin, begin + ROWS_AT_A_TIME)
+        X = self._drawn(self.rows.mean, self.rows.log_variance)[:draws]
+        return average_sums(features, X, self.columns.Y)
 
     def _drawn(self, mean: Tensor, logs: Tensor) -> Tensor:
         """A draw from q(x) and its mirror image, [2, n, Q]."""

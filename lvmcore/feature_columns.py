@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from lvmcore.base import Problem
 from lvmcore.decoding_numbers import GaussianFeatures
 from lvmcore.feature_decoding import FeatureDecoder, pooled
-from lvmcore.feature_sums import feature_sums
+from lvmcore.feature_sums import average_sums, feature_sums
 from lvmcore.features import Features
 from lvmcore.gplvm import START_NOISE
 from lvmcore.layers import NOISE_FLOOR
@@ -80,8 +80,8 @@ class ColumnTerm(nn.Module, ABC):
         """
 
     @abstractmethod
-    def decoder(self, features: Features, parts: list[Tensor]) -> FeatureDecoder:
-        """What is left once q(h) is at its optimum for several draws of φ(X), [N, R] each."""
+    def decoder(self, features: Features, X: Tensor) -> FeatureDecoder:
+        """What is left once q(h) is at its optimum for several draws of the places, [S, N, Q]."""
 
     @abstractmethod
     def held(self) -> list[nn.Parameter]:
@@ -224,12 +224,12 @@ class GaussianTerm(ColumnTerm):
         return collapsed_bound(sums, eye, noise, squares, len(self.Y))
 
     @torch.no_grad()
-    def decoder(self, features: Features, parts: list[Tensor]) -> FeatureDecoder:
-        """See ``ColumnTerm.decoder``."""
-        G = sum((P.T @ P for P in parts), self.Y.new_zeros(())) / len(parts)
+    def decoder(self, features: Features, X: Tensor) -> FeatureDecoder:
+        """See ``ColumnTerm.decoder``; of a complete table some rows at a time."""
         if self.observed is None:
-            first = sum((P.T @ self.Y for P in parts), self.Y.new_zeros(())) / len(parts)
-            return self.summed_decoder(features, G, first)
+            return self.summed_decoder(features, *average_sums(features, X, self.Y))
+        parts = list(features(X))
+        G = sum((P.T @ P for P in parts), self.Y.new_zeros(())) / len(parts)
         mean, basis = column_posteriors(parts, *self._weights())
         return self._decoder(features, mean, basis, torch.ones_like(mean), G.double())
 

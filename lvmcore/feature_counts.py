@@ -122,8 +122,9 @@ class CountTerm(ColumnTerm):
         """The likelihood."""
 
     @torch.no_grad()
-    def decoder(self, features: Features, parts: list[Tensor]) -> FeatureDecoder:
+    def decoder(self, features: Features, X: Tensor) -> FeatureDecoder:
         """See ``ColumnTerm.decoder``."""
+        parts = list(features(X))
         mean, basis = column_posteriors(parts, *self.sites(parts[:SETTLING]))
         second = sum((P.T @ P for P in parts), self.Y.new_zeros(())).double()
         second = second / (len(parts) * len(self.Y))
@@ -211,7 +212,8 @@ class SiteTerm(CountTerm):
 
     With log Z the normaliser of q(h), the bound is
     Σ_nd [E log p(y | ψ) − κ E ψ + ½ω E ψ²] + log Z, whatever ω and κ are; they are held in the
-    gradient, which is exact where they are at their best, and follow every step half the way.
+    gradient, which is exact where they are at their best, and follow every step half the way,
+    damped. The final bound and the decoder go by those that are best.
 
     Args:
         problem: what is fitted; the columns in their own units.
@@ -222,8 +224,13 @@ class SiteTerm(CountTerm):
     kappa: Tensor
 
     @abstractmethod
-    def best_sites(self, columns: Columns, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """ω and κ of some columns that are best where ψ ~ N(mean, variance), [N, B] each."""
+    def best_sites(
+        self, columns: Columns, mean: Tensor, variance: Tensor, *, damped: bool
+    ) -> tuple[Tensor, Tensor]:
+        """ω and κ of some columns that are best where ψ ~ N(mean, variance), [N, B] each.
+
+        ``damped`` ones bend more where a cell is far from its count, for steps that begin there.
+        """
 
     @abstractmethod
     def expected(self, columns: Columns, mean: Tensor, variance: Tensor) -> Tensor:
@@ -232,7 +239,7 @@ class SiteTerm(CountTerm):
     def _start_sites(self, psi: Tensor) -> None:
         """Begin with the best ones at ψ [N, D]."""
         with torch.no_grad():
-            omega, kappa = self.best_sites(ALL, psi, torch.zeros_like(psi))
+            omega, kappa = self.best_sites(ALL, psi, torch.zeros_like(psi), damped=True)
         self.omega, self.kappa = self.masked(omega).clone(), self.masked(kappa).clone()
 
     def sites_state(self) -> list[Tensor]:
@@ -250,7 +257,7 @@ class SiteTerm(CountTerm):
         cells = expected - kappa * mean + 0.5 * omega * second
         if step:
             with torch.no_grad():
-                best = self.best_sites(columns, mean, variance)
+                best = self.best_sites(columns, mean, variance, damped=True)
                 for old, wanted in zip((self.omega, self.kappa), best, strict=True):
                     new = old[:, columns].lerp(self.masked(wanted, columns), SITE_STEP)
                     old[:, columns] = new
@@ -271,7 +278,8 @@ class SiteTerm(CountTerm):
         best = torch.zeros_like(torch.stack([omega, kappa]))
         for Phi in parts:
             _, mean, variance = weighted_evidence(Phi, omega, kappa)
-            best += torch.stack(self.best_sites(columns, mean, variance)) / len(parts)
+            found = self.best_sites(columns, mean, variance, damped=False)
+            best += torch.stack(found) / len(parts)
         return (
             omega.lerp(self.masked(best[0], columns), SITE_STEP),
             kappa.lerp(self.masked(best[1], columns), SITE_STEP),
@@ -299,9 +307,11 @@ class PoissonTerm(SiteTerm):
         """Nothing."""
         return []
 
-    def best_sites(self, columns: Columns, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    def best_sites(
+        self, columns: Columns, mean: Tensor, variance: Tensor, *, damped: bool
+    ) -> tuple[Tensor, Tensor]:
         """See ``SiteTerm.best_sites``."""
-        return poisson_sites(self.Y[:, columns], mean, variance)
+        return poisson_sites(self.Y[:, columns], mean, variance, damped=damped)
 
     def expected(self, columns: Columns, mean: Tensor, variance: Tensor) -> Tensor:
         """See ``SiteTerm.expected``."""
@@ -336,9 +346,12 @@ class LargeCountTerm(SiteTerm):
         """The dispersion."""
         return [self.log_size]
 
-    def best_sites(self, columns: Columns, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    def best_sites(
+        self, columns: Columns, mean: Tensor, variance: Tensor, *, damped: bool
+    ) -> tuple[Tensor, Tensor]:
         """See ``SiteTerm.best_sites``."""
-        return self.family.columns(columns).sites(self.Y[:, columns], mean, variance)
+        family = self.family.columns(columns)
+        return family.sites(self.Y[:, columns], mean, variance, damped=damped)
 
     def expected(self, columns: Columns, mean: Tensor, variance: Tensor) -> Tensor:
         """See ``SiteTerm.expected``."""

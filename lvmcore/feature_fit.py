@@ -142,4 +142,4 @@ class FeatureFit:
         features = self.columns.features(self.spectrum.points())
         draws = min(self.columns.places, max(1, MOST_NUMBERS // (len(self.all) * features.width)))
         X = self.rows.draw(draws, self.all, self.generator)
-        return self.columns.decoder(features, list(features(X)))
+        return self.columns.decoder(features, X)

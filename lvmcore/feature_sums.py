@@ -11,13 +11,13 @@ from torch.autograd.function import once_differentiable
 from lvmcore.blocks import ROWS_AT_A_TIME
 from lvmcore.features import Features
 
-__all__ = ["feature_sums"]
+__all__ = ["average_sums", "feature_sums"]
 
 
 def feature_sums(features: Features, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
-    """ΦᵀΦ and ΦᵀY, whose cost and memory grow with the rows and with nothing else.
+    """ΦᵀΦ and ΦᵀY in N R(R + D) operations, with the features of some rows in memory at a time.
 
-    Features are made anew for the gradient rather than kept: with A = XWᵀ, Φ = [Φ_s, Φ_c] and
+    Features are made anew for the gradient: with A = XWᵀ, Φ = [Φ_s, Φ_c] and
     dΦ = Φ(dG + dGᵀ) + Y dPᵀ it is dA = dΦ_s ∘ Φ_c − dΦ_c ∘ Φ_s, dX = dA W, dW = dAᵀX and
     ds = Σ dΦ ∘ Φ / s.
 
@@ -31,6 +31,14 @@ def feature_sums(features: Features, X: Tensor, Y: Tensor) -> tuple[Tensor, Tens
     """
     assert not features.offset
     G, P = _Sums.apply(features.points, features.scale, X, Y)  # type: ignore[no-untyped-call]
+    return G, P
+
+
+@torch.no_grad()
+def average_sums(features: Features, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
+    """``feature_sums`` averaged over draws of the places, X [S, N, Q]."""
+    parts = [feature_sums(features, places, Y) for places in X]
+    G, P = (torch.stack(part).mean(0) for part in zip(*parts, strict=True))
     return G, P
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "average_density",
     "below_largest",
     "expected_precision",
+    "log_normal_moments",
     "log_two_cosh",
     "polya_gamma_rest",
 ]
@@ -130,28 +131,28 @@ class LogisticFamily:
             soft = soft + (log_weight.exp() * _softplus(psi)).sum(0)
         return self.log_coefficient(Y) + Y * mean - self.total(Y) * soft
 
-    def sites(self, Y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    def sites(
+        self, Y: Tensor, mean: Tensor, variance: Tensor, *, damped: bool
+    ) -> tuple[Tensor, Tensor]:
         """ω and κ with which exp(κψ − ½ωψ²) bends and slopes as the likelihood does on average.
 
         ω = b E σ(1 − σ) and κ = a − b E σ + ω E ψ, σ = 1/(1 + e^−ψ), ψ ~ N(mean, variance). Far
         above its count a negative binomial is a straight line in ψ, from which no step would come
-        back: ω is at least half of what the count tells at its own best ψ, ry/(r + y).
+        back: ``damped``, ω is at least half of what the count tells at its own best ψ, ry/(r + y).
         """
         p, p_squared = self._probability_moments(mean, variance)
         total = self.total(Y)
         omega = total * (p - p_squared)
-        if self.kind == "negative_binomial":
+        if damped and self.kind == "negative_binomial":
             omega = torch.maximum(omega, LEAST_CURVED * self.size * Y / (self.size + Y))
         return omega, Y - total * p + omega * mean
 
     def moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Mean, variance and noise variance E Var(y | ψ) of y, for ψ ~ N(mean, variance)."""
         if self.kind == "negative_binomial":
-            first = (mean + 0.5 * variance).clamp_max(LARGEST_LOG_MEAN).exp()
-            second = (2 * mean + 2 * variance).clamp_max(2 * LARGEST_LOG_MEAN).exp()
-            noise = self.size * (first + second)
-            spread = self.size.square() * (second - first.square()).clamp_min(0)
-            return self.size * first, noise + spread, noise
+            first, spread = log_normal_moments(mean, variance)
+            noise = self.size * (first + first.square() + spread)
+            return self.size * first, noise + self.size.square() * spread, noise
         p, p_squared = self._probability_moments(mean, variance)
         noise = self.size * (p - p_squared)
         spread = self.size.square() * (p_squared - p.square()).clamp_min(0)
@@ -190,6 +191,13 @@ class LogisticFamily:
             part = log_weight.exp() * p
             first, second = first + part.sum(0), second + (part * p).sum(0)
         return first, second
+
+
+def log_normal_moments(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    """E exp ψ and Var exp ψ = (E exp ψ)² (e^v − 1), ψ ~ N(mean, v), without cancellation."""
+    first = (mean + 0.5 * variance).clamp_max(LARGEST_LOG_MEAN).exp()
+    share = torch.expm1(variance.clamp_max(LARGEST_LOG_MEAN))
+    return first, first * share * first
 
 
 def average_density(

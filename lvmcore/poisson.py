@@ -13,7 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lvmcore.logistic import LARGEST_LOG_MEAN, LEAST_CURVED, average_density
+from lvmcore.logistic import (
+    LARGEST_LOG_MEAN,
+    LEAST_CURVED,
+    average_density,
+    log_normal_moments,
+)
 
 __all__ = ["PoissonFamily", "poisson_sites"]
 
@@ -47,9 +52,8 @@ class PoissonFamily:
 
     def moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Mean, variance and noise variance E Var(y | ψ) of y, for ψ ~ N(mean, variance)."""
-        first = (mean + 0.5 * variance).clamp_max(LARGEST_LOG_MEAN).exp()
-        second = (2 * mean + 2 * variance).clamp_max(2 * LARGEST_LOG_MEAN).exp()
-        return first, first + (second - first.square()).clamp_min(0), first
+        first, spread = log_normal_moments(mean, variance)
+        return first, first + spread, first
 
     def mean_slope(self, psi: Tensor) -> Tensor:
         """∂E(y | ψ)/∂ψ."""
@@ -69,12 +73,14 @@ class PoissonFamily:
         return PoissonFamily(self.size.detach().to(like))
 
 
-def poisson_sites(Y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+def poisson_sites(
+    Y: Tensor, mean: Tensor, variance: Tensor, *, damped: bool
+) -> tuple[Tensor, Tensor]:
     """ω and κ of cells Y where ψ ~ N(mean, variance), the shape of ``mean`` each.
 
-    Far below its count a Poisson hardly bends in ψ, and a step would go far beyond: ω is at least
-    half of what the count tells at its own best ψ, y.
+    Far below its count a Poisson hardly bends in ψ, and a step would go far beyond: ``damped``, ω
+    is at least half of what the count tells at its own best ψ, y.
     """
     rate = (mean + 0.5 * variance).clamp_max(LARGEST_LOG_MEAN).exp()
-    omega = torch.maximum(rate, LEAST_CURVED * Y)
+    omega = torch.maximum(rate, LEAST_CURVED * Y) if damped else rate
     return omega, Y - rate + omega * mean

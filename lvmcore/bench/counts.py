@@ -25,7 +25,6 @@ from sklearn.decomposition import PCA as SklearnPCA
 from sklearn.manifold import TSNE as SklearnTSNE
 
 from lvmcore.bench.hidden_counts import (
-    HELD_OUT,
     HIDDEN,
     SCORED,
     fitted_model,
@@ -97,6 +96,7 @@ def _likelihood(data: str) -> Row:
     found = [_held_out(data, seed) for seed in SEEDS]
     ours = [each["negative binomial"] for each in found]
     others = {name: statistics.fmean(each[name] for each in found) for name in SCORED[1:]}
+    rows = int(hide_cells(_load(data)[0].shape)[0].sum())
     return Row(
         f"{data}: log likelihood of the hidden half of held-out rows, a cell, three seeds",
         statistics.fmean(ours),
@@ -104,7 +104,7 @@ def _likelihood(data: str) -> Row:
         spread=statistics.pstdev(ours),
         floor=round(max(others.values()), 4),
         reference=", ".join(f"{name} {value:.3f}" for name, value in others.items()),
-        settings={"data": data, "held out": HELD_OUT, "hidden": HIDDEN, **_whole_settings(data)},
+        settings={"data": data, "rows held out": rows, "hidden": HIDDEN, **_whole_settings(data)},
     )
 
 

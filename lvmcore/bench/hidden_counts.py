@@ -158,13 +158,14 @@ def _gaussian(model: SRFLVM) -> Scored:
 def fitted_model(
     name: str, Y: FloatArray, settings: dict[str, Any]
 ) -> tuple[LatentVariableModel, Scored]:
-    """A model of counts that all vary, [N, D], and how it is scored.
+    """A model of counts that all vary, [N, D], fitted on the CPU, and how it is scored.
 
     Args:
         name: one of ``SCORED``.
         Y: the rows of the fit.
         settings: its own.
     """
+    settings = {**settings, "device": "cpu"}
     if name == "NBVAE":
         network = NBVAE(**settings).fit(Y)
         rows = _NetworkRows(network)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -60,11 +63,14 @@ class Row:
 
     def shown(self) -> str:
         """The figure as text."""
-        decimals = self.unit in ("", "s")
-        text = f"{self.value:.3f}" if decimals else f"{self.value:.3g}"
-        if self.spread is not None:
-            text += f" ± {self.spread:.3f}" if decimals else f" ± {self.spread:.1g}"
-        return f"{text} {self.unit}".rstrip()
+        if self.unit in ("", "s"):
+            decimals = 3
+        elif self.spread:  # two digits of it, and the value to the same place
+            decimals = max(0, 1 - math.floor(math.log10(self.spread)))
+        else:
+            return f"{self.value:.3g} {self.unit}"
+        spread = "" if self.spread is None else f" ± {self.spread:.{decimals}f}"
+        return f"{self.value:.{decimals}f}{spread} {self.unit}".rstrip()
 
     def asked(self) -> str:
         """What is asked of it, as text."""
@@ -94,14 +100,15 @@ class Report:
         """
         for maker in makers:
             key = _key(maker)
-            known = self.kept.get(f"{bench}: {key}")
-            if known is None:
+            known, protocol = self.kept.get(f"{bench}: {key}"), _protocol(maker)
+            if known is None or known.get("protocol") != protocol:
                 try:
                     row = maker()
                 except DataError as error:  # the data are not on this machine
                     self.console.print(f"{bench}: {key}: left out. {error}")
                     continue
-                self.kept[f"{bench}: {key}"] = {"bench": bench, "key": key, **asdict(row)}
+                own = {"bench": bench, "key": key, "protocol": protocol}
+                self.kept[f"{bench}: {key}"] = {**own, **asdict(row)}
             else:
                 row = Row(**{name: known[name] for name in Row.__dataclass_fields__})
             self.rows.append((bench, row))
@@ -138,6 +145,13 @@ def markdown(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
     ]
     told = ", ".join(f"{name} {value}" for name, value in facts.items())
     return "\n".join([*lines, "", f"Machine and versions: {told}.", ""])
+
+
+def _protocol(maker: Callable[[], Row]) -> str:
+    """Digest of the module that a row is measured by: a row of an earlier one is measured anew."""
+    module = inspect.getmodule(getattr(maker, "func", maker))
+    assert module is not None
+    return hashlib.sha256(inspect.getsource(module).encode()).hexdigest()[:16]
 
 
 def _key(maker: Callable[[], Row]) -> str:

@@ -175,10 +175,11 @@ def test_a_model_without_labels_has_no_class_heatmap(ppca: Fitted) -> None:
         heatmap(*ppca, Ask("entropy", (0, 1), (0.0,) * 3, size=4))
 
 
-def test_rounding_is_no_uncertainty() -> None:
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_rounding_is_no_uncertainty(dtype: str) -> None:
     counts = np.random.default_rng(0).poisson(80.0, (40, 3)).astype(float)
     dataset = Dataset.from_arrays(counts)
-    model = NBVAE(n_components=2, max_iter=5).fit(counts)
+    model = NBVAE(n_components=2, max_iter=5, dtype=dtype).fit(counts)
     grid = heatmap(model, dataset, Ask("sd", (0, 1), (0.0, 0.0), size=6, noise=False))
     assert grid.flat
     assert not grid.value.any()

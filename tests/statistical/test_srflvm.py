@@ -189,7 +189,7 @@ def test_a_count_far_above_all_others_costs_the_others_nothing(likelihood: Any) 
     Y = rng.poisson(rates).astype(float)
     Y[7, 2] = 1e9
     model = SRFLVM(likelihood=likelihood, n_features=50, max_iter=200).fit(Y)
-    assert model.elbo_ > -1500
+    assert model.elbo_ > -1050
     decoded = model.decode(model.embedding_.mean).mean
     assert 2e8 < decoded[7, 2] < 5e9
     others = np.delete(np.arange(6), 2)

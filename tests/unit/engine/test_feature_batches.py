@@ -89,7 +89,7 @@ def test_the_estimate_is_the_bound_at_the_weights_of_the_other_half(
 def test_all_rows_give_the_same_bound_and_decoder_in_blocks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lvmcore.feature_batches.ROWS_AT_A_TIME", 50)
+    monkeypatch.setattr("lvmcore.feature_sums.ROWS_AT_A_TIME", 50)
     batched, whole = fits(60)
     assert float(batched.terms()["data fit"]) == pytest.approx(
         float(whole.terms()["data fit"].detach()), rel=1e-6

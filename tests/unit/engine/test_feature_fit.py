@@ -15,6 +15,7 @@ from lvmcore.feature_counts import CountTerm, LargeCountTerm, LogisticTerm, Pois
 from lvmcore.feature_fit import FullRows
 from lvmcore.logistic import Family, expected_precision, polya_gamma_rest
 from lvmcore.rows import HeldRows
+from lvmcore.weighted import weighted_evidence
 
 
 def normal(*shape: int, seed: int) -> torch.Tensor:
@@ -61,7 +62,7 @@ def test_the_decoder_predicts_as_the_dense_formula(gaps: bool) -> None:
     seen = seen if gaps else torch.ones_like(seen)
     term = GaussianTerm(problem(Y * seen, seen if gaps else None), n_features=6, shared=False)
     features = term.features(normal(4, 2, seed=5))
-    decoder: Any = term.decoder(features, [features(X)])
+    decoder: Any = term.decoder(features, X[None])
     new = normal(5, 2, seed=6)
     mean, variance = decoder.functions(new)
     noise = term.noise.detach()
@@ -78,9 +79,11 @@ def test_the_decoder_predicts_as_the_dense_formula(gaps: bool) -> None:
 def test_filled_cells_give_a_bound_that_each_step_raises_below_the_exact_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    Y, Phi = normal(14, 5, seed=1), normal(14, 4, seed=2)
+    Y, X = normal(14, 5, seed=1), normal(14, 2, seed=2)
     seen = torch.as_tensor(np.random.default_rng(3).random((14, 5)) < 0.7)
     exact = GaussianTerm(problem(Y * seen, seen), n_features=4, shared=True)
+    features = exact.features(normal(2, 2, seed=0))
+    Phi = features(X).detach()
     monkeypatch.setattr("lvmcore.feature_columns.MOST_PRODUCTS", 0)
     term = GaussianTerm(problem(Y * seen, seen), n_features=4, shared=True)
     with torch.no_grad():
@@ -89,9 +92,8 @@ def test_filled_cells_give_a_bound_that_each_step_raises_below_the_exact_one(
         assert np.all(np.diff(bounds) > -1e-9)
         assert highest - 3 < bounds[-1] < highest
         # They end as the exact weights fill them.
-        P = exact.features(normal(2, 2, seed=0))
         assert term.filled is not None
-        q: Any = exact.decoder(P, [Phi])
+        q: Any = exact.decoder(features, X[None])
         expected = torch.where(seen, Y, Phi @ q.weights.mean)
         torch.testing.assert_close(term.filled, expected, atol=1e-5, rtol=1e-5)
 
@@ -168,6 +170,9 @@ def test_the_bound_of_sites_rises_to_below_the_evidence(
     assert bounds[-1] >= max(bounds) - 1e-6
     assert abs(bounds[-1] - bounds[-5]) < 1e-6
     omega, kappa = term.sites([Phi])
+    _, mean, variance = weighted_evidence(Phi, omega, kappa)
+    best = term.best_sites(slice(None), mean, variance, damped=False)
+    torch.testing.assert_close((omega, kappa), best, rtol=0.02, atol=0.02)
     evidence = 0.0
     torch.manual_seed(0)
     for d in range(2):

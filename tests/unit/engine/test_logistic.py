@@ -1,5 +1,8 @@
 """The logistic family against scipy, Monte Carlo and importance sampling."""
 
+import math
+from decimal import Decimal
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +12,7 @@ from lvmcore.logistic import (
     Family,
     LogisticFamily,
     expected_precision,
+    log_normal_moments,
     log_two_cosh,
     polya_gamma_rest,
 )
@@ -123,7 +127,7 @@ def test_poisson_sites_are_the_slopes_of_the_expected_log() -> None:
     by_mean, by_variance = torch.autograd.grad(
         likelihood.expected_log(y, mean, variance).sum(), (mean, variance)
     )
-    omega, kappa = poisson_sites(y, mean.detach(), variance.detach())
+    omega, kappa = poisson_sites(y, mean.detach(), variance.detach(), damped=False)
     torch.testing.assert_close(omega, -2 * by_variance)
     torch.testing.assert_close(kappa, by_mean + omega * mean.detach())
 
@@ -135,7 +139,7 @@ def test_sites_are_the_slopes_of_the_average_log(kind: Family) -> None:
     mean, variance = (torch.full_like(y, value, requires_grad=True) for value in (-0.4, 0.3))
     value = likelihood.average_log(y, mean, variance)
     by_mean, by_variance = torch.autograd.grad(value.sum(), (mean, variance))
-    omega, kappa = likelihood.sites(y, mean.detach(), variance.detach())
+    omega, kappa = likelihood.sites(y, mean.detach(), variance.detach(), damped=False)
     torch.testing.assert_close(omega, -2 * by_variance, rtol=1e-6, atol=1e-8)
     torch.testing.assert_close(kappa, by_mean + omega * mean.detach(), rtol=1e-6, atol=1e-8)
     psi = torch.as_tensor(-0.4 + np.sqrt(0.3) * rng.normal(size=(200_000, 1))).expand(-1, y.numel())
@@ -149,8 +153,33 @@ def test_a_site_far_above_its_count_still_bends() -> None:
         LogisticFamily("negative_binomial", torch.full((1,), 9.0)),
         torch.full((1, 1), 90.0),
     )
-    omega, _ = likelihood.sites(y, torch.full((1, 1), 40.0), torch.zeros(1, 1))
-    assert float(omega) == pytest.approx(0.5 * 9 * 90 / 99)
+    far = torch.full((1, 1), 40.0), torch.zeros(1, 1)
+    assert float(likelihood.sites(y, *far, damped=True)[0]) == pytest.approx(0.5 * 9 * 90 / 99)
+    assert float(likelihood.sites(y, *far, damped=False)[0]) < 1e-12
+
+
+def test_a_poisson_site_far_below_its_count_still_bends() -> None:
+    y, far = torch.full((1, 1), 90.0), (torch.full((1, 1), -5.0), torch.zeros(1, 1))
+    assert float(poisson_sites(y, *far, damped=True)[0]) == 45.0
+    assert float(poisson_sites(y, *far, damped=False)[0]) == pytest.approx(math.exp(-5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("variance", [0.0, 1e-8, 0.3])
+def test_the_variance_of_a_rate_does_not_cancel(dtype: torch.dtype, variance: float) -> None:
+    """Against E e^2ψ − (E e^ψ)² in fifty digits."""
+    v = Decimal(str(variance))
+    exact = float((6 + 2 * v).exp() - (6 + v).exp())
+    mean, around = torch.tensor([[3.0]], dtype=dtype), torch.tensor([[variance]], dtype=dtype)
+    first, spread = log_normal_moments(mean, around)
+    assert float(first) == pytest.approx(math.exp(3 + variance / 2), rel=1e-6)
+    assert float(spread) == pytest.approx(exact, rel=1e-5)
+
+
+def test_a_point_without_variance_adds_none() -> None:
+    for likelihood in (PoissonFamily(torch.ones(1)), family("negative_binomial").to(torch.ones(1))):
+        _, total, noise = likelihood.moments(torch.linspace(-20, 60, 9)[:, None], torch.zeros(9, 1))
+        assert torch.equal(total, noise)
 
 
 @pytest.mark.parametrize("kind", KINDS)
