@@ -6,6 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -218,7 +219,9 @@ class UMAP(_MapOnly):
     Rows and their nearest neighbours make a weighted graph, and the map minimises the cross-entropy
     between it and the graph of the map (McInnes, Healy and Melville 2018). umap-learn does the fit,
     on the standardised columns, with its defaults and one thread, so that a seed decides the map.
-    The library reports no steps, so a callback cannot stop it.
+    The library reports no steps, so a callback cannot stop it. What numba compiles of it is kept on
+    disk, where numba finds a folder that it may write to: every process would compile it anew, for
+    longer than a small table takes.
 
     Attributes:
         relevance_: ``data`` holds the variance of each coordinate, [Q].
@@ -279,6 +282,7 @@ class UMAP(_MapOnly):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Tensorflow not installed", ImportWarning)
             import umap
+        _keep_compiled()
         library = umap.UMAP(
             n_components=problem.n_components,
             n_neighbors=self._neighbours(self.n_neighbors, rows),
@@ -296,6 +300,24 @@ class UMAP(_MapOnly):
         finally:
             torch.set_num_threads(threads)  # numba's first loop sets those of all OpenMP code
         return report_once(problem.callback, began)
+
+
+def _keep_compiled() -> None:
+    """Have numba keep on disk what it compiles of umap-learn, as it does of the library beneath.
+
+    Only functions that are called with arrays and numbers: one that takes a function has a type of
+    its own in every process, and would be kept once more each time.
+    """
+    from umap import umap_, utils
+
+    for function in (
+        umap_.smooth_knn_dist,
+        umap_.compute_membership_strengths,
+        utils.fast_knn_indices,
+    ):
+        # No folder to write to; or numba has been told not to compile.
+        with suppress(RuntimeError, AttributeError):
+            function.enable_caching()
 
 
 class Isomap(_MapOnly):

@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -61,6 +62,16 @@ def test_umap_is_the_librarys(neighbours: int, gap: float, seed: int) -> None:
     )
     theirs = library.fit_transform(standardised())
     close(ours, theirs, atol=0.0)
+
+
+def test_what_umap_compiles_is_kept() -> None:
+    """Most of it; every process would compile it anew, for longer than all of this file takes."""
+    UMAP().fit(np.random.default_rng(0).normal(size=(20, 3)))
+    from umap import umap_, utils
+
+    kept = umap_.smooth_knn_dist, umap_.compute_membership_strengths, utils.fast_knn_indices
+    for function in kept:
+        assert list(Path(function.stats.cache_path).glob(f"*.{function.__name__}-*.nbi"))
 
 
 def test_umap_leaves_the_threads_of_torch_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
