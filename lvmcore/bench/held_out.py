@@ -36,7 +36,7 @@ FloatArray = NDArray[np.float64]
 LogDensity = Callable[[Tensor, Tensor], Tensor]
 
 #: Fits of SRFLVM whose densities are averaged.
-STARTS = {"bridges": 1, "montreal": 2}
+STARTS = {"bridges": 1, "montreal": 4}
 MODELS: dict[str, type[RFLVM] | type[SRFLVM]] = {"RFLVM": RFLVM, "SRFLVM": SRFLVM}
 SEEDS = range(20, 23)
 HELD_SHARE = 0.2

@@ -140,11 +140,16 @@ def markdown(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
     """A Markdown table of rows, and the machine they were measured on, as the README shows them."""
     lines = ["| figure | ours | asked | reference |", "|---|---|---|---|"]
     lines += [
-        f"| {row.name} | {row.shown()} | {row.asked() or '–'} | {row.reference or '–'} |"
+        f"| {row.name} | {row.shown()} | {_judged(row)} | {row.reference or '–'} |"
         for row in rows
     ]
     told = ", ".join(f"{name} {value}" for name, value in facts.items())
     return "\n".join([*lines, "", f"Machine and versions: {told}.", ""])
+
+
+def _judged(row: Row) -> str:
+    """What is asked of a row, and that it is not met where it is not."""
+    return f"{row.asked() or '–'}{', **not met**' if row.holds is False else ''}"
 
 
 def _protocol(maker: Callable[[], Row]) -> str:

@@ -73,7 +73,8 @@ def test_measured_figures_are_those_on_file() -> None:
     section = re.search(r"<!-- measured: begin -->\n(.*?)<!-- measured: end -->", README, re.DOTALL)
     assert section is not None
     assert section[1] == markdown(rows, stored["machine"])
-    assert all(row.holds is not False for row in rows)
+    for row in rows:
+        assert row.holds is not False or f"`{row.name}`" in README.split("Not met: ")[1]
 
 
 def test_the_pictures_are_there() -> None:
