@@ -140,8 +140,7 @@ def markdown(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
     """A Markdown table of rows, and the machine they were measured on, as the README shows them."""
     lines = ["| figure | ours | asked | reference |", "|---|---|---|---|"]
     lines += [
-        f"| {row.name} | {row.shown()} | {_judged(row)} | {row.reference or '–'} |"
-        for row in rows
+        f"| {row.name} | {row.shown()} | {_judged(row)} | {row.reference or '–'} |" for row in rows
     ]
     told = ", ".join(f"{name} {value}" for name, value in facts.items())
     return "\n".join([*lines, "", f"Machine and versions: {told}.", ""])

@@ -55,6 +55,8 @@ __all__ = ["SRFLVM"]
 FINAL_DRAWS = 16
 # From so many counts on, single precision is advised.
 MANY_COUNTS = 200_000
+# Steps advised for them: from 500 to so many, bounds rise by 0.02 nats a cell and more.
+STEPS_OF_COUNTS = 1000
 # Of q(X) at the start: of a larger one the map does not unfold as far.
 START_VARIANCE = 0.01
 # Columns share a scale where none spreads so many times as much as the median one.
@@ -215,7 +217,7 @@ class SRFLVM(Restarting):
     def advise(
         cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
     ) -> dict[str, Advised]:
-        """The likelihood that the cells ask for; for counts fewer features, as each costs more.
+        """The likelihood that the cells ask for; for counts fewer features and more steps.
 
         A table of counts has a precision for each cell, so its steps cost N × D × R² where those of
         numbers cost N × R (R + D).
@@ -225,6 +227,9 @@ class SRFLVM(Restarting):
         if found:
             reason = f"each of {n_rows * n_columns:,} cells weighs by itself, which takes time"
             found["n_features"] = Advised(50, f"{reason} with the square of the features")
+        if cells == "counts":
+            why = "after 500 steps the bound of a table of counts often still rises"
+            found["max_iter"] = Advised(STEPS_OF_COUNTS, why)
         if found and n_rows * n_columns > MANY_COUNTS:
             found["dtype"] = Advised("float32", f"{reason}, half of it in single precision")
         elif found and n_rows > LONG_TABLE:

@@ -153,7 +153,7 @@ def test_the_shape_says_what_the_cells_are(value: float, cells: Cells) -> None:
 def test_what_the_cells_are_steers_the_likelihood() -> None:
     X = np.arange(30.0).reshape(10, 3)
     for values, wanted in (
-        (X, {"likelihood": "negative_binomial", "n_features": 50}),
+        (X, {"likelihood": "negative_binomial", "n_features": 50, "max_iter": 1000}),
         (X % 2, {"likelihood": "bernoulli", "n_features": 50}),
         (X + 0.5, {}),
     ):
