@@ -56,12 +56,13 @@ def cholesky_batch(A: Tensor, name: str) -> Tensor:
     L: Tensor
     L, info = torch.linalg.cholesky_ex(A)
     failed = info > 0
+    added = A.new_zeros(len(A))
     for jitter in JITTERS:
         if not bool(failed.any()):
             break
-        diagonal = jitter * A[failed].diagonal(dim1=-2, dim2=-1).mean(-1)
-        raised = A[failed] + diagonal[:, None, None] * torch.eye(A.shape[-1]).to(A)
-        L[failed], info[failed] = torch.linalg.cholesky_ex(raised)
+        # All are factorised again: a factor that was written into would have lost its gradient.
+        added = torch.where(failed, jitter * A.diagonal(dim1=-2, dim2=-1).mean(-1), added)
+        L, info = torch.linalg.cholesky_ex(A + added[:, None, None] * torch.eye(A.shape[-1]).to(A))
         failed = info > 0
     if bool(failed.any()) or not bool(torch.isfinite(L).all()):
         raise NumericalError(

@@ -18,6 +18,10 @@ BRICKS = frozenset(
         "cells",
         "counts",
         "decoding",
+        "deep_layers",
+        "deep_outputs",
+        "deep_paths",
+        "deep_subset",
         "dirichlet",
         "draws",
         "feature_sums",
@@ -49,6 +53,7 @@ BRICKS = frozenset(
         "stochastic_columns",
         "stochastic_masked",
         "streamed",
+        "subsets",
         "variational",
         "weighted",
     }
@@ -72,6 +77,7 @@ LOOPS = frozenset(
 # Where each module of lvmcore stands; a package stands as one.
 LAYER = dict.fromkeys(BRICKS, "bricks") | dict.fromkeys(LOOPS, "loops")
 LAYER |= dict.fromkeys(("feature_batches", "feature_columns", "feature_counts"), "feature_fit")
+LAYER["deep_fit"] = "batchfit"
 LAYER |= {
     name: name
     for name in (

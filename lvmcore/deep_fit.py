@@ -1,0 +1,134 @@
+"""The objective of a deep Gaussian process: its bound, from all rows or from a batch.
+
+Notation: lvmcore/README.md and lvmcore/deep_layers.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from lvmcore.deep_outputs import Gaussian, Rows, Sites
+from lvmcore.deep_paths import DeepGP, Draw
+from lvmcore.gplvm import snapshot_of, thinned
+from lvmcore.results import Snapshot
+from lvmcore.stochastic import Batches
+
+__all__ = ["DeepFit"]
+
+# Draws that a snapshot averages.
+SNAPSHOT_DRAWS = 4
+
+
+class DeepFit:
+    """The bound's terms by name: fit of the rows, of the subset, and each layer's divergence.
+
+    One draw of the functions serves the likelihood and the divergences. Where the last layer's q is
+    kept as sites, they follow the rows; those of a Gaussian likelihood, when a step sees all rows,
+    before the step's bound is taken, which without hidden layers is then the collapsed one.
+
+    Args:
+        model: what is fitted, in place.
+        X: inputs, standardised, [N, H].
+        Y: targets: standardised numbers, or signs of classes, [N, P].
+        n_samples: S, draws a step; one is enough without hidden layers.
+        batch_size: B.
+        generator: draws the functions and the batches.
+    """
+
+    def __init__(
+        self,
+        model: DeepGP,
+        X: Tensor,
+        Y: Tensor,
+        *,
+        n_samples: int,
+        batch_size: int,
+        generator: torch.Generator,
+    ) -> None:
+        self.model, self.X, self.Y, self.generator = model, X, Y, generator
+        self.n_samples = n_samples if len(model.hidden) else 1
+        self.rows = model.others(len(X))
+        self.batches = Batches(len(self.rows), batch_size, generator)
+
+    def parameters(self) -> Iterable[nn.Parameter]:
+        """What Adam moves."""
+        return [p for p in self.model.parameters() if p.requires_grad]
+
+    def held(self) -> Iterable[nn.Parameter]:
+        """What the warm-up leaves as it is: the noise."""
+        likelihood = self.model.last.likelihood
+        return [likelihood.log_noise] if isinstance(likelihood, Gaussian) else []
+
+    def state(self) -> Iterable[Tensor]:
+        """The last layer's sites, and where the batches stand."""
+        q = self.model.last.q
+        return [*(q.buffers() if isinstance(q, Sites) else ()), *self.batches.buffers()]
+
+    def batch_terms(self) -> dict[str, Tensor]:
+        """Unbiased estimates of the terms from the next batch, which the sites then follow."""
+        model, last = self.model, self.model.last
+        draw = model.draw(self.n_samples, self.generator)
+        batch = self.rows[self.batches.next()]
+        scale = len(self.rows) / max(1, len(batch))
+        rows, own = self._rows(draw, batch, scale), self._own_rows(draw)
+        sites = last.q if isinstance(last.q, Sites) else None
+        closed = sites is not None and last.absorbs
+        if sites is not None and closed and self.batches.whole:
+            sites.follow(*last.gaussian_sums(rows))
+        posterior = model.posterior(draw)
+        fits = {"data fit": last.fit(posterior, rows)}
+        if own is not None:
+            fits["subset fit"] = last.fit(posterior, own)
+        terms = {name: fit for name, (fit, _, _) in fits.items()}
+        if sites is not None and closed and not self.batches.whole:
+            sites.follow(*last.gaussian_sums(rows))
+        elif sites is not None and not closed and torch.is_grad_enabled():
+            parts = (rows,) if own is None else (rows, own)
+            sums = [last.label_sums(r, *f) for r, f in zip(parts, fits.values(), strict=True)]
+            sites.follow(*(torch.stack(part).sum(0) for part in zip(*sums, strict=True)))
+        return terms | model.kl_terms(draw, posterior)
+
+    @torch.no_grad()
+    def terms(self, draws: int = 1) -> dict[str, Tensor]:
+        """The terms from all rows, ``draws`` times S draws of the functions; q stays as it is."""
+        model, S = self.model, self.n_samples * draws if len(self.model.hidden) else 1
+        draw = model.draw(S, self.generator)
+        posterior = model.posterior(draw)
+        fit = self.X.new_zeros(())
+        for some in model.blocks(self.rows, S):
+            fit = fit + model.last.fit(posterior, self._rows(draw, some, 1.0))[0]
+        terms = {"data fit": fit}
+        own = self._own_rows(draw)
+        if own is not None:
+            terms["subset fit"] = model.last.fit(posterior, own)[0]
+        return terms | model.kl_terms(draw, posterior)
+
+    def _rows(self, draw: Draw, rows: Tensor, weight: float) -> Rows:
+        """Rows at the last layer, under a draw."""
+        model = self.model
+        noise = model.row_noise(draw.samples, len(rows), self.generator)
+        a, left = draw.last.project(model.inputs(draw, self.X[rows], noise))
+        return Rows(a, left, self.Y[rows], weight)
+
+    def _own_rows(self, draw: Draw) -> Rows | None:
+        """The subset's rows, whose a = C⁻¹K is Cᵀ; None where inducing inputs are no rows."""
+        targets = self.model.targets
+        if targets is None:
+            return None
+        a = draw.last.C.mT
+        return Rows(a, a.new_zeros(a.shape[:-1]), targets)
+
+    def snapshot(self) -> Snapshot:
+        """The last layer's inputs as they stand, of at most 2000 rows."""
+        model, rows = self.model, thinned(len(self.X))
+        shown = self.X[torch.as_tensor(rows)]
+        layers = [*model.hidden, model.last]
+        relevance = {f"layer{n}": layer.relevance for n, layer in enumerate(layers, start=1)}
+        if len(model.hidden):
+            generator = torch.Generator().manual_seed(0)
+            shown = model.hidden_means(shown, len(model.hidden), SNAPSHOT_DRAWS, generator)
+        last = f"layer{len(layers)}"
+        return snapshot_of(shown, {last: relevance[last]}, rows)

@@ -1,0 +1,282 @@
+"""A hidden layer of a deep Gaussian process: its kernel, and q of its values at inducing inputs.
+
+The inducing inputs Z are a parameter, or the rows of a subset as the layer before drew them; then
+they differ from draw to draw, and everything here has a leading dimension S. With C Cᵀ = K(Z) and
+whitened values v = C⁻¹(f(Z) − mean(Z)), a row has a = C⁻¹ k(Z, x) and, given v, the mean
+mean(x) + aᵀv and the variance k(x, x) − aᵀa: rows are independent given v, so one draw of v serves
+any number of rows, and no covariance among rows is ever made.
+
+Notation: lvmcore/README.md; H inputs and D outputs of a layer, B rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from lvmcore.layers import LARGEST_VARIANCE
+from lvmcore.linalg import cholesky_batch
+from lvmcore.variational import kl_whitened
+
+__all__ = ["Free", "HiddenLayer", "KernelLayer", "Layout", "Values", "Whitened", "standard_normal"]
+
+# Relative to the kernel's variance, on the diagonal of K(Z).
+JITTER = {torch.float64: 1e-8, torch.float32: 1e-5}
+_KUU = "The kernel matrix of a layer's inducing inputs"
+
+
+def standard_normal(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:
+    """Independent draws from N(0, 1), in the dtype and on the device of ``like``."""
+    drawn = torch.randn(shape, generator=generator, dtype=like.dtype, device=generator.device)
+    return drawn.to(like)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A layer's kernel at its inducing inputs, which differ from draw to draw or not.
+
+    Attributes:
+        centre: what is taken off inputs before they are multiplied, [..., 1, H].
+        lengthscales: ℓ, [H].
+        features: of Z, so that log k(z, x) = features(z)ᵀ features(x), [..., M, H + 2].
+        variance: v = k(x, x), [].
+        C: lower factor of K(Z), [..., M, M].
+        inverse: C⁻¹, [..., M, M].
+        offset: mean(Z), [..., M, D]; None where the mean is zero.
+    """
+
+    centre: Tensor
+    lengthscales: Tensor
+    features: Tensor
+    variance: Tensor
+    C: Tensor
+    inverse: Tensor
+    offset: Tensor | None = None
+
+    @classmethod
+    def of(
+        cls, variance: Tensor, lengthscales: Tensor, Z: Tensor, offset: Tensor | None = None
+    ) -> Layout:
+        """v exp(−½ Σ_h (z_h − x_h)²/ℓ_h²) at inducing inputs Z, [..., M, H].
+
+        Raises:
+            NumericalError: K(Z) could not be factorised.
+        """
+        centre = Z.detach().mean(-2, keepdim=True)
+        rows = _features(Z, centre, lengthscales)
+        # The row's features with log v in the place that meets the other's 1.
+        features = torch.cat(
+            [rows[..., :-2], rows[..., -1:] + variance.log(), rows[..., -2:-1]], -1
+        )
+        eye = torch.eye(Z.shape[-2]).to(Z)
+        K = (features @ rows.mT).exp() + JITTER[Z.dtype] * variance * eye
+        C = cholesky_batch(K.reshape(-1, *K.shape[-2:]), _KUU).reshape(K.shape)
+        inverse = torch.linalg.solve_triangular(C, eye, upper=False)
+        return cls(centre, lengthscales, features, variance, C, inverse, offset)
+
+    def project(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """a = C⁻¹ k(Z, x) [..., M, B] and k(x, x) − aᵀa [..., B] of rows X [..., B, H]."""
+        rows = _features(X, self.centre, self.lengthscales)
+        a = self.inverse @ (self.features @ rows.mT).exp_()
+        return a, (self.variance - a.square().sum(-2)).clamp_min(0)
+
+    def values(self, v: Tensor) -> Tensor:
+        """f(Z) = mean(Z) + C v, [S, M, D], of whitened values v [S, M, D]."""
+        f = self.C @ v
+        return f if self.offset is None else f + self.offset
+
+    def whiten(self, f: Tensor) -> Tensor:
+        """v = C⁻¹(f(Z) − mean(Z)), [S, M, D], of values f [S, M, D]."""
+        return self.inverse @ (f if self.offset is None else f - self.offset)
+
+
+def _features(X: Tensor, centre: Tensor, lengthscales: Tensor) -> Tensor:
+    """(x/ℓ, 1, −½‖x/ℓ‖²) of centred rows, [..., B, H + 2]."""
+    scaled = (X - centre) / lengthscales
+    half = -0.5 * scaled.square().sum(-1, keepdim=True)
+    return torch.cat([scaled, torch.ones_like(half), half], -1)
+
+
+class Values(nn.Module):
+    """A Gaussian with one mean and one covariance a column, N(mean_d, factor_d factor_dᵀ).
+
+    factor_d = diag(s_d)(I + B_d), B_d strictly lower triangular, so that a step of the optimiser
+    changes a narrow covariance by a share of itself.
+
+    Args:
+        mean: to start from, [D, M].
+        variance: to start from, of every value.
+        diagonal: keep B_d at 0.
+    """
+
+    def __init__(self, mean: Tensor, variance: float, *, diagonal: bool = False) -> None:
+        super().__init__()
+        D, M = mean.shape
+        self.mean = nn.Parameter(mean.detach().clone())
+        self.log_scale = nn.Parameter(mean.new_full((D, M), 0.5 * math.log(variance)))
+        self.lower = None if diagonal else nn.Parameter(mean.new_zeros(D, M, M))
+
+    @property
+    def factor(self) -> Tensor:
+        """[D, M, M]."""
+        scale = self.log_scale.exp()
+        if self.lower is None:
+            return scale.diag_embed()
+        return scale[:, :, None] * self.lower.tril(-1) + scale.diag_embed()
+
+    def _drawn(self, noise: Tensor) -> Tensor:
+        """mean + factor noise, [S, M, D], of noise [S, D, M]."""
+        if self.lower is None:
+            spread = self.log_scale.exp() * noise
+        else:
+            spread = (self.factor @ noise.permute(1, 2, 0)).permute(2, 0, 1)
+        return (self.mean + spread).mT
+
+    def draw(self, layout: Layout, noise: Tensor) -> Tensor:
+        """Whitened values at the inducing inputs, [S, M, D], of noise [S, D, M]."""
+        raise NotImplementedError
+
+    def kl(self, layout: Layout) -> Tensor:
+        """Σ_d KL(q ‖ p(f_d(Z) | Z)), averaged over the draws of Z, []."""
+        raise NotImplementedError
+
+    def naturals(self, layout: Layout) -> tuple[Tensor, Tensor]:
+        """Precision [..., D, M, M] and precision times mean [..., D, M] of the whitened values."""
+        raise NotImplementedError
+
+
+class Whitened(Values):
+    """q(v_d) = N(m_d, V_d): what the values are follows Z, q(f(Z)) = N(mean(Z) + C m, C V Cᵀ)."""
+
+    def draw(self, _layout: Layout, noise: Tensor) -> Tensor:
+        """See ``Values``."""
+        return self._drawn(noise)
+
+    def kl(self, _layout: Layout) -> Tensor:
+        """KL(N(m, V) ‖ N(0, I)), whatever Z is."""
+        return kl_whitened(self.mean, self.factor)
+
+    def naturals(self, _layout: Layout) -> tuple[Tensor, Tensor]:
+        """V⁻¹ and V⁻¹ m."""
+        factor = self.factor
+        eye = torch.eye(factor.shape[-1]).to(factor)
+        inverse = torch.linalg.solve_triangular(factor, eye, upper=False)
+        precision = inverse.mT @ inverse
+        return precision, (precision @ self.mean[:, :, None])[:, :, 0]
+
+
+class Free(Values):
+    """q(f_d(Z)) = N(μ_d, Σ_d) whatever Z is (Jain and others 2021).
+
+    The bound holds, and tr(K(Z)⁻¹ Σ) has heavy tails where layers are narrow, as rows of Z come
+    close to each other: Σ has to stay small.
+    """
+
+    def draw(self, layout: Layout, noise: Tensor) -> Tensor:
+        """See ``Values``."""
+        return layout.whiten(self._drawn(noise))
+
+    def kl(self, layout: Layout) -> Tensor:
+        """½ Σ_d [tr(K⁻¹Σ_d) + ‖C⁻¹(μ_d − mean_d(Z))‖² − M + log|K| − log|Σ_d|]."""
+        D, M = self.mean.shape
+        factor = self.factor
+        precision = layout.inverse.mT @ layout.inverse
+        trace = (precision * (factor @ factor.mT).sum(0)).sum((-1, -2))
+        square = layout.whiten(self.mean.mT).square().sum((-1, -2))
+        log_K = 2 * layout.C.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        return 0.5 * (trace + square + D * log_K - D * M).mean() - self.log_scale.sum()
+
+    def naturals(self, layout: Layout) -> tuple[Tensor, Tensor]:
+        """CᵀΣ⁻¹C and CᵀΣ⁻¹(μ − mean(Z))."""
+        inverse = torch.linalg.solve_triangular(
+            self.factor, torch.eye(self.mean.shape[1]).to(self.mean), upper=False
+        )
+        half = inverse @ layout.C.unsqueeze(-3)
+        mean = self.mean if layout.offset is None else self.mean - layout.offset.mT
+        return half.mT @ half, (half.mT @ (inverse @ mean[..., None]))[..., 0]
+
+
+class KernelLayer(nn.Module):
+    """An RBF kernel with one lengthscale an input, and a linear mean or none.
+
+    Args:
+        n_inputs: H; the lengthscales start at √H, at which rows of unit variance are about as
+            alike in many columns as in one.
+        like: dtype and device.
+        variance: v to start from.
+        linear: W of the mean function x ↦ x W, [H, D], which stays as it is; None for no mean.
+    """
+
+    linear: Tensor | None
+
+    def __init__(
+        self, n_inputs: int, like: Tensor, *, variance: float = 1.0, linear: Tensor | None = None
+    ) -> None:
+        super().__init__()
+        self.log_lengthscales = nn.Parameter(like.new_full((n_inputs,), 0.5 * math.log(n_inputs)))
+        self.log_variance = nn.Parameter(like.new_tensor(math.log(variance)))
+        self.register_buffer("linear", linear)
+
+    @property
+    def variance(self) -> Tensor:
+        """v, which approaches ``LARGEST_VARIANCE`` and no further, []."""
+        limit = math.log(LARGEST_VARIANCE)
+        return (limit - nn.functional.softplus(limit - self.log_variance)).exp()
+
+    @property
+    def relevance(self) -> Tensor:
+        """α_h = 1/ℓ_h², [H]."""
+        return (-2 * self.log_lengthscales).exp()
+
+    def mean(self, X: Tensor) -> Tensor | None:
+        """The mean function at rows X [..., B, H], [..., B, D]; None where it is zero."""
+        return None if self.linear is None else X @ self.linear
+
+    def at(self, Z: Tensor) -> Layout:
+        """The layer at inducing inputs Z, [..., M, H]."""
+        return Layout.of(self.variance, self.log_lengthscales.exp(), Z, self.mean(Z))
+
+
+class HiddenLayer(KernelLayer):
+    """D Gaussian processes with one kernel, and the noise that what leaves the layer carries.
+
+    Args:
+        n_inputs: H.
+        values: q at the inducing inputs.
+        variance: v to start from.
+        noise: σ_l² to start from.
+        linear: see ``KernelLayer``.
+    """
+
+    def __init__(
+        self,
+        n_inputs: int,
+        values: Values,
+        *,
+        variance: float = 1.0,
+        noise: float = 1e-5,
+        linear: Tensor | None = None,
+    ) -> None:
+        super().__init__(n_inputs, values.mean, variance=variance, linear=linear)
+        self.q = values
+        self.log_noise = nn.Parameter(values.mean.new_tensor(math.log(noise)))
+
+    @property
+    def width(self) -> int:
+        """D."""
+        return len(self.q.mean)
+
+    @property
+    def noise(self) -> Tensor:
+        """σ_l², []."""
+        return self.log_noise.exp() + JITTER[self.log_noise.dtype]
+
+    def rows(self, layout: Layout, v: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Means [S, B, D] and variances [S, B, 1] of f(x), given the values v [S, M, D]."""
+        a, left = layout.project(X)
+        mean = (v.mT @ a).mT
+        offset = self.mean(X)
+        return mean if offset is None else mean + offset, left[..., None]

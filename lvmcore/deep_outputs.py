@@ -1,0 +1,273 @@
+"""The last layer of a deep Gaussian process: its likelihood, and q of its whitened values.
+
+Every q here is held by its natural parameters in whitened coordinates, the precision Λ and the
+shift h = Λ m: a row whose likelihood has slope g and curvature β at its mean μ adds β a aᵀ and
+a (g + β μ) to them, whether the row is one of a batch (`Sites` follow those by natural gradients)
+or one of a subset that brings its target along (`LastLayer.posterior`).
+
+Notation: lvmcore/README.md and lvmcore/deep_layers.py; P outputs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from lvmcore.deep_layers import KernelLayer, Layout, Values
+from lvmcore.layers import NOISE_FLOOR
+from lvmcore.likelihoods import Link, label_expectation
+from lvmcore.linalg import cholesky_batch
+from lvmcore.variational import LOG_2PI
+
+__all__ = ["Classes", "Gaussian", "LastLayer", "Likelihood", "Posterior", "Rows", "Sites"]
+
+
+class Likelihood(Protocol):
+    """What the last layer's values f say of a target."""
+
+    def expectation(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """E log p(y | f), [..., B], for f_p ~ N(mean_p, variance_p), [..., B, P]; Y [B, P]."""
+
+    @property
+    def unit(self) -> Tensor:
+        """σ² by which curvatures and shifts are kept multiplied: that of a Gaussian, or 1."""
+
+
+class Gaussian(nn.Module):
+    """y_p = f_p + N(0, σ²).
+
+    Args:
+        noise: σ² to start from, of standardised targets.
+        like: dtype and device.
+    """
+
+    def __init__(self, noise: float, like: Tensor) -> None:
+        super().__init__()
+        self.log_noise = nn.Parameter(like.new_tensor(math.log(noise)))
+
+    @property
+    def noise(self) -> Tensor:
+        """σ², []."""
+        return self.log_noise.exp() + NOISE_FLOOR
+
+    @property
+    def unit(self) -> Tensor:
+        """σ², []: sums over rows know nothing of it, so that they need not follow it."""
+        return self.noise
+
+    def expectation(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """See ``Likelihood``."""
+        noise = self.noise
+        error = ((Y - mean).square() + variance).sum(-1)
+        return -0.5 * (Y.shape[-1] * (LOG_2PI + noise.log()) + error / noise)
+
+    def log_density(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """log of the average over S of N(y | mean, variance + σ²), [n]; mean [S, n, P]."""
+        total = variance + self.noise
+        logs = -0.5 * (LOG_2PI + total.log() + (Y - mean).square() / total).sum(-1)
+        return logs.logsumexp(0) - math.log(len(mean))
+
+
+class Classes(nn.Module):
+    """Class labels, given as signs: +1 for a row's class, −1 otherwise, [n, P].
+
+    Args:
+        link: ``softmax`` of all classes; ``probit`` of each class against the rest, or of the one
+            column that two classes need.
+        like: dtype and device.
+    """
+
+    def __init__(self, link: Link, like: Tensor) -> None:
+        super().__init__()
+        self.link: Link = link
+        self.unit = like.new_ones(())
+
+    def expectation(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """See ``Likelihood``."""
+        P, shape = Y.shape[-1], mean.shape[:-1]
+        signs = Y.expand(mean.shape).reshape(-1, P)
+        flat = mean.reshape(-1, P), variance.expand(mean.shape).reshape(-1, P)
+        return label_expectation(self.link, signs, *flat).reshape(shape)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows at the last layer, for each draw of their inputs.
+
+    Attributes:
+        a: C⁻¹ k(Z, x), [..., M, B].
+        left: k(x, x) − aᵀa, [..., B].
+        Y: targets, [B, P].
+        weight: how many rows each stands for.
+    """
+
+    a: Tensor
+    left: Tensor
+    Y: Tensor
+    weight: float = 1.0
+
+    @property
+    def share(self) -> float:
+        """The weight of a row in one draw."""
+        return self.weight / math.prod(self.a.shape[:-2])
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """N(m_p, V_p) of the whitened values, V = RᵀR, for each draw or for all of them.
+
+    Attributes:
+        mean: m, [..., P, M].
+        root: R, lower triangular, [..., G, M, M]; G is P, or 1 where the outputs share V.
+    """
+
+    mean: Tensor
+    root: Tensor
+
+    @classmethod
+    def of(cls, precision: Tensor, shift: Tensor) -> Posterior:
+        """From Λ [..., G, M, M] and h = Λ m [..., P, M]."""
+        flat = precision.reshape(-1, *precision.shape[-2:])
+        factor = cholesky_batch(flat, "The precision of a layer's values").reshape(precision.shape)
+        eye = torch.eye(precision.shape[-1]).to(precision)
+        root = torch.linalg.solve_triangular(factor, eye, upper=False)
+        mean = root.mT @ (root @ shift[..., None])
+        return cls(mean[..., 0], root)
+
+    def moments(self, a: Tensor, left: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean [..., B, P] and variance [..., B, G] of f(x) for rows ``a`` [..., M, B]."""
+        spread = (self.root @ a.unsqueeze(-3)).square().sum(-2)
+        return (self.mean @ a).mT, (left.unsqueeze(-2) + spread).mT.clamp_min(1e-12)
+
+    def kl(self) -> Tensor:
+        """Σ_p KL(N(m_p, V_p) ‖ N(0, I)), averaged over the draws, []."""
+        outputs, M = self.mean.shape[-2:]
+        per_root = outputs / self.root.shape[-3]
+        log_det = self.root.diagonal(dim1=-2, dim2=-1).log().sum((-1, -2))
+        square = self.root.square().sum((-1, -2, -3))
+        divergence = 0.5 * (per_root * square + self.mean.square().sum((-1, -2)) - outputs * M)
+        return (divergence - per_root * log_det).mean()
+
+
+class Sites(nn.Module):
+    """Natural parameters that follow the rows: Λ = I + Σ β a aᵀ, h = Σ a (g + β μ).
+
+    Args:
+        n_inducing: M.
+        n_outputs: P.
+        like: dtype and device.
+        shared: the outputs share Λ, as those with one Gaussian noise do.
+        step: ρ, the length of a natural-gradient step; the first steps are as long as an average
+            of all that was seen would make them.
+    """
+
+    curvature: Tensor
+    shift: Tensor
+    steps: Tensor
+
+    def __init__(
+        self, n_inducing: int, n_outputs: int, like: Tensor, *, shared: bool, step: float
+    ) -> None:
+        super().__init__()
+        groups = 1 if shared else n_outputs
+        self.step = step
+        self.register_buffer("curvature", like.new_zeros(groups, n_inducing, n_inducing))
+        self.register_buffer("shift", like.new_zeros(n_outputs, n_inducing))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+    def naturals(self, unit: Tensor) -> tuple[Tensor, Tensor]:
+        """Λ [G, M, M] and h [P, M]."""
+        eye = torch.eye(self.curvature.shape[-1]).to(self.curvature)
+        # Copies: a step of the sites must not change what a gradient yet needs.
+        return eye + self.curvature.clone() / unit, self.shift.clone() / unit
+
+    @torch.no_grad()
+    def follow(self, curvature: Tensor, shift: Tensor) -> None:
+        """A step towards sums over rows, [G, M, M] and [P, M]."""
+        rho = max(self.step, 1.0 / (1 + int(self.steps)))
+        self.curvature.lerp_(0.5 * (curvature + curvature.mT), rho)
+        self.shift.lerp_(shift, rho)
+        self.steps += 1
+
+
+class LastLayer(KernelLayer):
+    """P Gaussian processes with one kernel, zero mean, and the likelihood of the targets.
+
+    Args:
+        n_inputs: H.
+        likelihood: of the targets.
+        q: of the values: ``Sites``, or ``Values`` that the optimiser moves.
+        variance: v to start from.
+    """
+
+    def __init__(
+        self,
+        n_inputs: int,
+        likelihood: Gaussian | Classes,
+        q: Sites | Values,
+        *,
+        variance: float = 1.0,
+    ) -> None:
+        super().__init__(n_inputs, q.shift if isinstance(q, Sites) else q.mean, variance=variance)
+        self.likelihood, self.q = likelihood, q
+
+    @property
+    def absorbs(self) -> bool:
+        """Whether q takes the targets of a subset in closed form."""
+        return isinstance(self.likelihood, Gaussian)
+
+    def posterior(self, layout: Layout, targets: Tensor | None = None) -> Posterior:
+        """q of the whitened values, for each draw of the inducing inputs where these differ.
+
+        With targets y_S of the inducing inputs themselves q̂ ∝ q(v) N(y_S | C v, σ²I):
+        Λ̂ = Λ + CᵀC/σ², ĥ = h + Cᵀy_S/σ².
+
+        Args:
+            layout: of this layer.
+            targets: y_S, [M, P]; only of a Gaussian likelihood.
+        """
+        unit = self.likelihood.unit
+        if isinstance(self.q, Sites):
+            precision, shift = self.q.naturals(unit)
+        else:
+            precision, shift = self.q.naturals(layout)
+        if targets is not None:
+            precision = precision + (layout.C.mT @ layout.C / unit).unsqueeze(-3)
+            shift = shift + (layout.C.mT @ targets).mT / unit
+        return Posterior.of(precision, shift)
+
+    def fit(self, posterior: Posterior, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
+        """Σ_n E log p(y_n | f(x_n)) averaged over draws, []; the moments it was made of."""
+        mean, variance = posterior.moments(rows.a, rows.left)
+        return (
+            rows.share * self.likelihood.expectation(rows.Y, mean, variance).sum(),
+            mean,
+            variance,
+        )
+
+    @torch.no_grad()
+    def gaussian_sums(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Σ a aᵀ [1, M, M] and Σ a y [P, M], averaged over draws: σ² times what rows add."""
+        a, P = rows.a.detach(), rows.Y.shape[1]
+        curvature, shift = a @ a.mT, a @ rows.Y
+        M = a.shape[-2]
+        curvature, shift = curvature.reshape(-1, *curvature.shape[-2:]), shift.reshape(-1, M, P)
+        return rows.share * curvature.sum(0, keepdim=True), rows.share * shift.sum(0).mT
+
+    def label_sums(
+        self, rows: Rows, fit: Tensor, mean: Tensor, variance: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Σ β a aᵀ [P, M, M] and Σ a (g + β μ) [P, M], averaged over draws, of a ``fit``."""
+        slope, by_variance = torch.autograd.grad(fit, (mean, variance), retain_graph=True)
+        with torch.no_grad():
+            beta = (-2 * by_variance).clamp_min(0)
+            a = rows.a.detach().unsqueeze(-3)  # [..., 1, M, B]
+            curvature = (a * beta.mT.unsqueeze(-2)) @ a.mT
+            shift = rows.a.detach() @ (slope + beta * mean)
+            M = a.shape[-2]
+            P = mean.shape[-1]
+            return curvature.reshape(-1, P, M, M).sum(0), shift.reshape(-1, M, P).sum(0).mT

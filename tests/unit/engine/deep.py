@@ -1,0 +1,60 @@
+"""Small deep Gaussian processes for the tests, and dense algebra to hold them against."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lvmcore.deep_fit import DeepFit
+from lvmcore.deep_outputs import Gaussian
+from lvmcore.deep_subset import SubsetDeepGP, SubsetSettings, subset_deep_gp
+
+__all__ = ["evidence", "generator", "kernel", "sod", "sod_fit", "table"]
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def table(n: int = 24, H: int = 3, P: int = 1, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Inputs [n, H] and targets [n, P] that depend on them."""
+    g = generator(seed)
+    X = torch.randn(n, H, generator=g, dtype=torch.float64)
+    noise = torch.randn(n, P, generator=g, dtype=torch.float64)
+    return X, torch.sin(X[:, :1] + torch.arange(P)) + 0.3 * X[:, 1:2] + 0.1 * noise
+
+
+def kernel(layer: Any, A: Tensor, B: Tensor) -> Tensor:
+    """v exp(−½ Σ_h (a_h − b_h)²/ℓ_h²), differences first, [..., n, m]."""
+    scaled = (A[..., :, None, :] - B[..., None, :, :]) / layer.log_lengthscales.exp()
+    return layer.variance * (-0.5 * scaled.square().sum(-1)).exp()
+
+
+def evidence(layer: Any, X: Tensor, Y: Tensor) -> float:
+    """log N(y | 0, K + σ²I) with the layer's kernel and noise, all columns."""
+    S = kernel(layer, X, X) + layer.likelihood.noise * torch.eye(len(X))
+    total = torch.logdet(S) * Y.shape[1] + (Y * torch.linalg.solve(S, Y)).sum()
+    return float(-0.5 * (total + Y.numel() * math.log(2 * math.pi)).detach())
+
+
+def sod(X: Tensor, Y: Tensor, M: int = 8, *, roughen: bool = True, **settings: Any) -> SubsetDeepGP:
+    """A model on the first M rows; ``roughen`` moves its parameters off their special start."""
+    chosen = SubsetSettings(**{"n_hidden": 2, **settings})
+    model = subset_deep_gp(chosen, X, Y, torch.arange(M), Gaussian(0.1, X))
+    if roughen:
+        g = generator(5)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                moved = torch.randn(parameter.shape, generator=g, dtype=torch.float64)
+                parameter.add_(0.1 * moved)
+    return model
+
+
+def sod_fit(model: SubsetDeepGP, X: Tensor, Y: Tensor, **settings: Any) -> DeepFit:
+    return DeepFit(
+        model,
+        X,
+        Y,
+        **{"n_samples": 4, "batch_size": 1000, "generator": generator(3), **settings},
+    )

@@ -1,0 +1,169 @@
+"""Layers of a deep Gaussian process against dense algebra."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.distributions import MultivariateNormal, kl_divergence
+
+from lvmcore.deep_layers import JITTER, Free, HiddenLayer, Values, Whitened, standard_normal
+from tests.unit.engine.deep import generator, kernel
+
+FORMS = [Whitened, Free]
+
+
+def drawn(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=generator(seed), dtype=torch.float64)
+
+
+def layer_of(form: type[Values], *, linear: bool = False, diagonal: bool = False) -> HiddenLayer:
+    """Three inputs, two outputs, five inducing inputs; no parameter at a special value."""
+    values = form(drawn(2, 5), 0.1, diagonal=diagonal)
+    W = drawn(3, 2, seed=1) if linear else None
+    layer = HiddenLayer(3, values, variance=0.7, noise=1e-2, linear=W)
+    with torch.no_grad():
+        layer.log_lengthscales.copy_(0.3 * drawn(3, seed=2))
+        values.log_scale.add_(0.3 * drawn(2, 5, seed=3))
+        if values.lower is not None:
+            values.lower.copy_(0.5 * drawn(2, 5, 5, seed=4))
+    return layer
+
+
+def covariance(layer: HiddenLayer, Z: Tensor) -> Tensor:
+    return kernel(layer, Z, Z) + JITTER[torch.float64] * layer.variance * torch.eye(5)
+
+
+@torch.no_grad()
+def test_a_layout_is_the_kernel_at_every_draw_of_the_inducing_inputs() -> None:
+    layer, Z, X = layer_of(Whitened), drawn(4, 5, 3), drawn(4, 6, 3, seed=1)
+    layout = layer.at(Z)
+    torch.testing.assert_close(layout.C @ layout.C.mT, covariance(layer, Z))
+    a, left = layout.project(X)
+    Kzx = kernel(layer, Z, X)
+    torch.testing.assert_close(layout.C @ a, Kzx)
+    explained = Kzx.mT @ torch.linalg.solve(covariance(layer, Z), Kzx)
+    wanted = layer.variance - explained.diagonal(dim1=-2, dim2=-1)
+    torch.testing.assert_close(left, wanted)
+    assert bool((left >= 0).all())
+
+
+@torch.no_grad()
+def test_single_precision_is_near_double_precision() -> None:
+    layer, Z, X = layer_of(Whitened), drawn(4, 5, 3), drawn(6, 3, seed=1)
+    exact = layer.at(Z).project(X)
+    rough = layer.float().at(Z.float()).project(X.float())
+    for one, other in zip(exact, rough, strict=True):
+        torch.testing.assert_close(one, other.double(), rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("linear", [False, True])
+@torch.no_grad()
+def test_draws_have_the_moments_of_q(form: type[Values], linear: bool) -> None:
+    """f(Z) jointly, and f(x) of another row given them and then marginally."""
+    layer, Z, X = layer_of(form, linear=linear), drawn(5, 3), drawn(4, 3, seed=1)
+    S, layout, q = 100_000, layer.at(Z), layer.q
+    v = q.draw(layout, standard_normal((S, 2, 5), Z, generator(7)))
+    f = layout.values(v)
+    q_covariance = q.factor @ q.factor.mT
+    offset = torch.zeros(5, 2) if layout.offset is None else layout.offset
+    if form is Whitened:
+        q_mean = offset.mT + q.mean @ layout.C.mT
+        q_covariance = layout.C @ q_covariance @ layout.C.mT
+    else:
+        q_mean = q.mean
+    for d in range(2):
+        torch.testing.assert_close(f[..., d].mean(0), q_mean[d], rtol=0, atol=0.01)
+        torch.testing.assert_close(f[..., d].T.cov(), q_covariance[d], rtol=0.02, atol=0.01)
+
+    mean, variance = layer.rows(layout, v, X)
+    z = mean + variance.sqrt() * standard_normal((S, 4, 2), Z, generator(8))
+    # k_nZ K⁻¹: a row's mean is its own offset and this times what f(Z) is beyond its offset.
+    weights = torch.linalg.solve(covariance(layer, Z), kernel(layer, Z, X)).mT
+    own = torch.zeros(4, 2) if layer.linear is None else X @ layer.linear
+    left = layer.variance - (weights * kernel(layer, Z, X).mT).sum(1)
+    for d in range(2):
+        wanted = own[:, d] + weights @ (q_mean[d] - offset[:, d])
+        spread = left + (weights @ q_covariance[d] * weights).sum(1)
+        torch.testing.assert_close(z[..., d].mean(0), wanted, rtol=0, atol=0.02)
+        torch.testing.assert_close(z[..., d].var(0), spread, rtol=0.02, atol=0.01)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("linear", [False, True])
+@torch.no_grad()
+def test_the_divergence_is_that_of_the_values(form: type[Values], linear: bool) -> None:
+    layer, Z = layer_of(form, linear=linear), drawn(3, 5, 3)
+    layout, q = layer.at(Z), layer.q
+    wanted = []
+    for s in range(3):
+        K, C = covariance(layer, Z[s]), layout.C[s]
+        offset = torch.zeros(5, 2) if layout.offset is None else layout.offset[s]
+        for d in range(2):
+            mean, factor = q.mean[d], q.factor[d]
+            if form is Whitened:
+                mean, factor = offset[:, d] + C @ mean, C @ factor
+            prior = MultivariateNormal(offset[:, d], K)
+            wanted.append(kl_divergence(MultivariateNormal(mean, factor @ factor.T), prior))
+    torch.testing.assert_close(q.kl(layout), torch.stack(wanted).sum() / 3)
+    assert float(q.kl(layout)) >= 0
+
+
+@pytest.mark.parametrize("form", FORMS)
+@torch.no_grad()
+def test_natural_parameters_are_those_of_the_whitened_values(form: type[Values]) -> None:
+    layer, Z = layer_of(form, linear=True), drawn(5, 3)
+    layout, q = layer.at(Z), layer.q
+    precision, shift = q.naturals(layout)
+    v = q.draw(layout, standard_normal((100_000, 2, 5), Z, generator(7)))
+    for d in range(2):
+        mean = torch.linalg.solve(precision[d], shift[d])
+        torch.testing.assert_close(v[..., d].mean(0), mean, rtol=0.02, atol=0.02)
+        ones = v[..., d].T.cov() @ precision[d]
+        torch.testing.assert_close(ones, torch.eye(5).double(), rtol=0, atol=0.1)
+
+
+@torch.no_grad()
+def test_a_diagonal_q_has_no_covariances() -> None:
+    layer = layer_of(Whitened, diagonal=True)
+    factor = layer.q.factor
+    assert not bool((factor - factor.diagonal(dim1=1, dim2=2).diag_embed()).any())
+    full = layer_of(Whitened)
+    assert full.q.lower is not None
+    full.q.lower.zero_()
+    layout, noise = layer.at(drawn(5, 3)), drawn(6, 2, 5)
+    torch.testing.assert_close(layer.q.draw(layout, noise), full.q.draw(layout, noise))
+    torch.testing.assert_close(layer.q.kl(layout), full.q.kl(layout))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_gradients(form: type[Values]) -> None:
+    layer, Z, X = layer_of(form, linear=True), drawn(2, 5, 3), drawn(2, 4, 3, seed=1)
+    noise = drawn(2, 2, 5, seed=9)
+    names = [name for name, _ in layer.named_parameters() if name != "log_noise"]
+
+    def outcome(Z: Tensor, X: Tensor, *parameters: Tensor) -> Tensor:
+        given = dict(zip(names, parameters, strict=True))
+        return torch.func.functional_call(_Outcome(layer, noise), _named(given), (Z, X))
+
+    values = [dict(layer.named_parameters())[name].detach().clone() for name in names]
+    arguments = [value.requires_grad_() for value in (Z, X, *values)]
+    assert torch.autograd.gradcheck(outcome, arguments, atol=1e-5)
+
+
+def _named(parameters: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {f"layer.{name}": value for name, value in parameters.items()}
+
+
+class _Outcome(torch.nn.Module):
+    """Moments of rows and the divergence, as one vector."""
+
+    def __init__(self, layer: HiddenLayer, noise: Tensor) -> None:
+        super().__init__()
+        self.layer, self.noise = layer, noise
+
+    def forward(self, Z: Tensor, X: Tensor) -> Tensor:
+        layout = self.layer.at(Z)
+        v = self.layer.q.draw(layout, self.noise)
+        mean, variance = self.layer.rows(layout, v, X)
+        parts = mean, variance, layout.values(v), self.layer.q.kl(layout)
+        return torch.cat([part.flatten() for part in parts])
