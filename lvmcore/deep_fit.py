@@ -73,21 +73,23 @@ class DeepFit:
         draw = model.draw(self.n_samples, self.generator)
         batch = self.rows[self.batches.next()]
         scale = len(self.rows) / max(1, len(batch))
-        rows, own = self._rows(draw, batch, scale), self._own_rows(draw)
+        rows, own = self._rows(draw, batch, scale), self._own_rows()
         sites = last.q if isinstance(last.q, Sites) else None
         closed = sites is not None and last.absorbs
         if sites is not None and closed and self.batches.whole:
-            sites.follow(*last.gaussian_sums(rows))
+            sites.follow(*last.gaussian_sums(draw.last, rows))
         posterior = model.posterior(draw)
-        fits = {"data fit": last.fit(posterior, rows)}
+        fits = {"data fit": last.fit(draw.last, posterior, rows)}
         if own is not None:
-            fits["subset fit"] = last.fit(posterior, own)
+            fits["subset fit"] = last.fit(draw.last, posterior, own)
         terms = {name: fit for name, (fit, _, _) in fits.items()}
         if sites is not None and closed and not self.batches.whole:
-            sites.follow(*last.gaussian_sums(rows))
+            sites.follow(*last.gaussian_sums(draw.last, rows))
         elif sites is not None and not closed and torch.is_grad_enabled():
             parts = (rows,) if own is None else (rows, own)
-            sums = [last.label_sums(r, *f) for r, f in zip(parts, fits.values(), strict=True)]
+            sums = [
+                last.label_sums(draw.last, r, *f) for r, f in zip(parts, fits.values(), strict=True)
+            ]
             sites.follow(*(torch.stack(part).sum(0) for part in zip(*sums, strict=True)))
         return terms | model.kl_terms(draw, posterior)
 
@@ -99,27 +101,23 @@ class DeepFit:
         posterior = model.posterior(draw)
         fit = self.X.new_zeros(())
         for some in model.blocks(self.rows, S):
-            fit = fit + model.last.fit(posterior, self._rows(draw, some, 1.0))[0]
+            fit = fit + model.last.fit(draw.last, posterior, self._rows(draw, some, 1.0))[0]
         terms = {"data fit": fit}
-        own = self._own_rows(draw)
+        own = self._own_rows()
         if own is not None:
-            terms["subset fit"] = model.last.fit(posterior, own)[0]
+            terms["subset fit"] = model.last.fit(draw.last, posterior, own)[0]
         return terms | model.kl_terms(draw, posterior)
 
     def _rows(self, draw: Draw, rows: Tensor, weight: float) -> Rows:
         """Rows at the last layer, under a draw."""
         model = self.model
         noise = model.row_noise(draw.samples, len(rows), self.generator)
-        a, left = draw.last.project(model.inputs(draw, self.X[rows], noise))
-        return Rows(a, left, self.Y[rows], weight)
+        return Rows(draw.last.cross(model.inputs(draw, self.X[rows], noise)), self.Y[rows], weight)
 
-    def _own_rows(self, draw: Draw) -> Rows | None:
-        """The subset's rows, whose a = C⁻¹K is Cᵀ; None where inducing inputs are no rows."""
+    def _own_rows(self) -> Rows | None:
+        """The subset's rows; None where inducing inputs are no rows."""
         targets = self.model.targets
-        if targets is None:
-            return None
-        a = draw.last.C.mT
-        return Rows(a, a.new_zeros(a.shape[:-1]), targets)
+        return None if targets is None else Rows(None, targets)
 
     def snapshot(self) -> Snapshot:
         """The last layer's inputs as they stand, of at most 2000 rows."""

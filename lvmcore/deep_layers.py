@@ -2,9 +2,10 @@
 
 The inducing inputs Z are a parameter, or the rows of a subset as the layer before drew them; then
 they differ from draw to draw, and everything here has a leading dimension S. With C Cᵀ = K(Z) and
-whitened values v = C⁻¹(f(Z) − mean(Z)), a row has a = C⁻¹ k(Z, x) and, given v, the mean
-mean(x) + aᵀv and the variance k(x, x) − aᵀa: rows are independent given v, so one draw of v serves
-any number of rows, and no covariance among rows is ever made.
+whitened values v = C⁻¹(f(Z) − mean(Z)), a row has k = k(Z, x) and, given v, the mean
+mean(x) + kᵀC⁻ᵀv and the variance k(x, x) − kᵀK⁻¹k: rows are independent given v, so one draw of v
+serves any number of rows, and no covariance among rows is ever made. A step's time is that of the
+quadratic forms kᵀGk (`row_moments`): one product of matrices forwards and one backwards.
 
 Notation: lvmcore/README.md; H inputs and D outputs of a layer, B rows.
 """
@@ -13,18 +14,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from lvmcore.layers import LARGEST_VARIANCE
 from lvmcore.linalg import cholesky_batch
 from lvmcore.variational import kl_whitened
 
-__all__ = ["Free", "HiddenLayer", "KernelLayer", "Layout", "Values", "Whitened", "standard_normal"]
+__all__ = [
+    "Free",
+    "HiddenLayer",
+    "KernelLayer",
+    "Layout",
+    "Values",
+    "Whitened",
+    "row_moments",
+    "standard_normal",
+]
 
 # Relative to the kernel's variance, on the diagonal of K(Z).
-JITTER = {torch.float64: 1e-8, torch.float32: 1e-5}
+JITTER = {torch.float64: 1e-7, torch.float32: 1e-4}
 _KUU = "The kernel matrix of a layer's inducing inputs"
 
 
@@ -77,11 +89,15 @@ class Layout:
         inverse = torch.linalg.solve_triangular(C, eye, upper=False)
         return cls(centre, lengthscales, features, variance, C, inverse, offset)
 
-    def project(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """a = C⁻¹ k(Z, x) [..., M, B] and k(x, x) − aᵀa [..., B] of rows X [..., B, H]."""
+    def cross(self, X: Tensor) -> Tensor:
+        """k(Z, x) of rows X [..., B, H], [..., M, B]."""
         rows = _features(X, self.centre, self.lengthscales)
-        a = self.inverse @ (self.features @ rows.mT).exp_()
-        return a, (self.variance - a.square().sum(-2)).clamp_min(0)
+        return (self.features @ rows.mT).exp_()
+
+    @property
+    def precision(self) -> Tensor:
+        """K⁻¹, [..., M, M]."""
+        return self.inverse.mT @ self.inverse
 
     def values(self, v: Tensor) -> Tensor:
         """f(Z) = mean(Z) + C v, [S, M, D], of whitened values v [S, M, D]."""
@@ -91,6 +107,48 @@ class Layout:
     def whiten(self, f: Tensor) -> Tensor:
         """v = C⁻¹(f(Z) − mean(Z)), [S, M, D], of values f [S, M, D]."""
         return self.inverse @ (f if self.offset is None else f - self.offset)
+
+
+def row_moments(k: Tensor, weights: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
+    """weights k [..., P, B] and kᵀ G_g k [..., g, B] of each row.
+
+    Args:
+        k: [M, B], or for each draw [S, M, B].
+        weights: [P, M] or [S, P, M].
+        G: symmetric, [g, M, M] or [S, g, M, M].
+    """
+    mean, square = _RowMoments.apply(k, weights, G)  # type: ignore[no-untyped-call]
+    return mean, square
+
+
+class _RowMoments(torch.autograd.Function):
+    """With T = G k: d kᵀGk/dk = 2 T, so that the gradient by k costs no further product with G."""
+
+    @staticmethod
+    def forward(ctx: Any, k: Tensor, weights: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
+        g, M = G.shape[-3:-1]
+        T = (G.flatten(-3, -2) @ k).unflatten(-2, (g, M))
+        ctx.save_for_backward(k, weights, G, T)
+        return weights @ k, (T * k.unsqueeze(-3)).sum(-2)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, by_mean: Tensor, by_square: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        k, weights, G, T = ctx.saved_tensors
+        by_row = by_square.unsqueeze(-2)
+        by_G = ((k.unsqueeze(-3) * by_row).flatten(-3, -2) @ k.mT).unflatten(-2, G.shape[-3:-1])
+        by_weights = by_mean @ k.mT
+        by_k = _to_shape(weights.mT @ by_mean, k)
+        if G.shape[-3] == 1 and T.shape[:-3] == k.shape[:-2]:
+            by_k = by_k.addcmul_(T.squeeze(-3), by_row.squeeze(-3), value=2)
+        else:
+            by_k = by_k + _to_shape((2 * T * by_row).sum(-3), k)
+        return by_k, _to_shape(by_weights, weights), _to_shape(by_G, G)
+
+
+def _to_shape(gradient: Tensor, like: Tensor) -> Tensor:
+    """Summed over the draws that the argument was shared by."""
+    return gradient if gradient.shape == like.shape else gradient.sum_to_size(like.shape)
 
 
 def _features(X: Tensor, centre: Tensor, lengthscales: Tensor) -> Tensor:
@@ -276,7 +334,8 @@ class HiddenLayer(KernelLayer):
 
     def rows(self, layout: Layout, v: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
         """Means [S, B, D] and variances [S, B, 1] of f(x), given the values v [S, M, D]."""
-        a, left = layout.project(X)
-        mean = (v.mT @ a).mT
+        weights = v.mT @ layout.inverse
+        beyond, explained = row_moments(layout.cross(X), weights, layout.precision.unsqueeze(-3))
+        mean, left = beyond.mT, (layout.variance - explained).clamp_min(0).mT
         offset = self.mean(X)
-        return mean if offset is None else mean + offset, left[..., None]
+        return mean if offset is None else mean + offset, left

@@ -17,7 +17,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from lvmcore.deep_layers import KernelLayer, Layout, Values
+from lvmcore.deep_layers import KernelLayer, Layout, Values, row_moments
 from lvmcore.layers import NOISE_FLOOR
 from lvmcore.likelihoods import Link, label_expectation
 from lvmcore.linalg import cholesky_batch
@@ -99,21 +99,19 @@ class Rows:
     """Rows at the last layer, for each draw of their inputs.
 
     Attributes:
-        a: C⁻¹ k(Z, x), [..., M, B].
-        left: k(x, x) − aᵀa, [..., B].
+        k: k(Z, x), [..., M, B]; None for the inducing inputs themselves.
         Y: targets, [B, P].
         weight: how many rows each stands for.
     """
 
-    a: Tensor
-    left: Tensor
+    k: Tensor | None
     Y: Tensor
     weight: float = 1.0
 
-    @property
-    def share(self) -> float:
-        """The weight of a row in one draw."""
-        return self.weight / math.prod(self.a.shape[:-2])
+    def whitened(self, layout: Layout) -> Tensor:
+        """a = C⁻¹ k(Z, x), [..., M, B]; carries no gradient."""
+        with torch.no_grad():
+            return layout.C.mT if self.k is None else layout.inverse @ self.k
 
 
 @dataclass(frozen=True)
@@ -138,10 +136,18 @@ class Posterior:
         mean = root.mT @ (root @ shift[..., None])
         return cls(mean[..., 0], root)
 
-    def moments(self, a: Tensor, left: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean [..., B, P] and variance [..., B, G] of f(x) for rows ``a`` [..., M, B]."""
-        spread = (self.root @ a.unsqueeze(-3)).square().sum(-2)
-        return (self.mean @ a).mT, (left.unsqueeze(-2) + spread).mT.clamp_min(1e-12)
+    def moments(self, layout: Layout, k: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Mean [..., B, P] and variance [..., B, G] of f(x), k [..., M, B] as in ``Rows``.
+
+        With a = C⁻¹k: aᵀm_p and k(x, x) − aᵀ(I − V_g)a.
+        """
+        if k is None:
+            spread = (self.root @ layout.C.mT.unsqueeze(-3)).square().sum(-2)
+            return layout.C @ self.mean.mT, spread.mT.clamp_min(1e-12)
+        half = self.root @ layout.inverse.unsqueeze(-3)
+        G = layout.precision.unsqueeze(-3) - half.mT @ half
+        mean, reduction = row_moments(k, self.mean @ layout.inverse, G)
+        return mean.mT, (layout.variance - reduction).mT.clamp_min(1e-12)
 
     def kl(self) -> Tensor:
         """Σ_p KL(N(m_p, V_p) ‖ N(0, I)), averaged over the draws, []."""
@@ -240,34 +246,33 @@ class LastLayer(KernelLayer):
             shift = shift + (layout.C.mT @ targets).mT / unit
         return Posterior.of(precision, shift)
 
-    def fit(self, posterior: Posterior, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
+    def fit(self, layout: Layout, posterior: Posterior, rows: Rows) -> tuple[Tensor, ...]:
         """Σ_n E log p(y_n | f(x_n)) averaged over draws, []; the moments it was made of."""
-        mean, variance = posterior.moments(rows.a, rows.left)
-        return (
-            rows.share * self.likelihood.expectation(rows.Y, mean, variance).sum(),
-            mean,
-            variance,
-        )
+        mean, variance = posterior.moments(layout, rows.k)
+        logs = self.likelihood.expectation(rows.Y, mean, variance)
+        return rows.weight * logs.sum() / math.prod(mean.shape[:-2]), mean, variance
 
     @torch.no_grad()
-    def gaussian_sums(self, rows: Rows) -> tuple[Tensor, Tensor]:
+    def gaussian_sums(self, layout: Layout, rows: Rows) -> tuple[Tensor, Tensor]:
         """Σ a aᵀ [1, M, M] and Σ a y [P, M], averaged over draws: σ² times what rows add."""
-        a, P = rows.a.detach(), rows.Y.shape[1]
-        curvature, shift = a @ a.mT, a @ rows.Y
-        M = a.shape[-2]
-        curvature, shift = curvature.reshape(-1, *curvature.shape[-2:]), shift.reshape(-1, M, P)
-        return rows.share * curvature.sum(0, keepdim=True), rows.share * shift.sum(0).mT
+        a = rows.whitened(layout)
+        curvature, shift = (a @ a.mT).unsqueeze(-3), (a @ rows.Y).mT
+        return rows.weight * _average(curvature, 3), rows.weight * _average(shift, 2)
 
     def label_sums(
-        self, rows: Rows, fit: Tensor, mean: Tensor, variance: Tensor
+        self, layout: Layout, rows: Rows, fit: Tensor, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Σ β a aᵀ [P, M, M] and Σ a (g + β μ) [P, M], averaged over draws, of a ``fit``."""
         slope, by_variance = torch.autograd.grad(fit, (mean, variance), retain_graph=True)
         with torch.no_grad():
-            beta = (-2 * by_variance).clamp_min(0)
-            a = rows.a.detach().unsqueeze(-3)  # [..., 1, M, B]
-            curvature = (a * beta.mT.unsqueeze(-2)) @ a.mT
-            shift = rows.a.detach() @ (slope + beta * mean)
-            M = a.shape[-2]
-            P = mean.shape[-1]
-            return curvature.reshape(-1, P, M, M).sum(0), shift.reshape(-1, M, P).sum(0).mT
+            draws = math.prod(mean.shape[:-2])
+            beta = (-2 * draws * by_variance).clamp_min(0)
+            a = rows.whitened(layout)
+            curvature = (a.unsqueeze(-3) * beta.mT.unsqueeze(-2)) @ a.mT.unsqueeze(-3)
+            shift = (a @ (draws * slope + beta * mean)).mT
+            return _average(curvature, 3), _average(shift, 2)
+
+
+def _average(sums: Tensor, n_dimensions: int) -> Tensor:
+    """Over the draws, where there is a dimension of them."""
+    return sums.mean(0) if sums.dim() > n_dimensions else sums

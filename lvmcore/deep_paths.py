@@ -118,8 +118,8 @@ class DeepGP(nn.Module):
         posterior = self.posterior(draw)
         means, variances = [], []
         for some in self.blocks(X, n_samples):
-            a, left = draw.last.project(self.inputs(draw, some, noise))
-            mean, variance = posterior.moments(a, left)
+            k = draw.last.cross(self.inputs(draw, some, noise))
+            mean, variance = posterior.moments(draw.last, k)
             shape = (n_samples, *mean.shape[-2:])
             means.append(mean.expand(shape))
             variances.append(variance.expand(shape))

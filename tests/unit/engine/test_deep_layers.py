@@ -5,7 +5,15 @@ import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from lvmcore.deep_layers import JITTER, Free, HiddenLayer, Values, Whitened, standard_normal
+from lvmcore.deep_layers import (
+    JITTER,
+    Free,
+    HiddenLayer,
+    Values,
+    Whitened,
+    row_moments,
+    standard_normal,
+)
 from tests.unit.engine.deep import generator, kernel
 
 FORMS = [Whitened, Free]
@@ -37,9 +45,10 @@ def test_a_layout_is_the_kernel_at_every_draw_of_the_inducing_inputs() -> None:
     layer, Z, X = layer_of(Whitened), drawn(4, 5, 3), drawn(4, 6, 3, seed=1)
     layout = layer.at(Z)
     torch.testing.assert_close(layout.C @ layout.C.mT, covariance(layer, Z))
-    a, left = layout.project(X)
     Kzx = kernel(layer, Z, X)
-    torch.testing.assert_close(layout.C @ a, Kzx)
+    torch.testing.assert_close(layout.cross(X), Kzx)
+    torch.testing.assert_close(layout.inverse @ layout.C, torch.eye(5).double().expand(4, 5, 5))
+    left = layer.rows(layout, drawn(4, 5, 2), X)[1][..., 0]
     explained = Kzx.mT @ torch.linalg.solve(covariance(layer, Z), Kzx)
     wanted = layer.variance - explained.diagonal(dim1=-2, dim2=-1)
     torch.testing.assert_close(left, wanted)
@@ -49,8 +58,10 @@ def test_a_layout_is_the_kernel_at_every_draw_of_the_inducing_inputs() -> None:
 @torch.no_grad()
 def test_single_precision_is_near_double_precision() -> None:
     layer, Z, X = layer_of(Whitened), drawn(4, 5, 3), drawn(6, 3, seed=1)
-    exact = layer.at(Z).project(X)
-    rough = layer.float().at(Z.float()).project(X.float())
+    v = drawn(4, 5, 2, seed=6)
+    exact = layer.rows(layer.at(Z), v, X)
+    layer = layer.float()
+    rough = layer.rows(layer.at(Z.float()), v.float(), X.float())
     for one, other in zip(exact, rough, strict=True):
         torch.testing.assert_close(one, other.double(), rtol=0, atol=2e-3)
 
@@ -133,6 +144,26 @@ def test_a_diagonal_q_has_no_covariances() -> None:
     layout, noise = layer.at(drawn(5, 3)), drawn(6, 2, 5)
     torch.testing.assert_close(layer.q.draw(layout, noise), full.q.draw(layout, noise))
     torch.testing.assert_close(layer.q.kl(layout), full.q.kl(layout))
+
+
+@pytest.mark.parametrize("k_draws", [(), (3,)])
+@pytest.mark.parametrize("draws", [(), (3,)])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_moments_of_rows_and_their_gradients(
+    k_draws: tuple[int, ...], draws: tuple[int, ...], groups: int
+) -> None:
+    k, weights = drawn(*k_draws, 4, 6), drawn(*draws, 2, 4, seed=1)
+    half = drawn(*draws, groups, 4, 4, seed=2)
+
+    def moments(k: Tensor, weights: Tensor, half: Tensor) -> tuple[Tensor, Tensor]:
+        return row_moments(k, weights, half @ half.mT)
+
+    mean, square = moments(k, weights, half)
+    torch.testing.assert_close(mean, weights @ k)
+    wanted = (half.mT @ k.unsqueeze(-3)).square().sum(-2)
+    torch.testing.assert_close(square, wanted)
+    arguments = tuple(value.requires_grad_() for value in (k, weights, half))
+    assert torch.autograd.gradcheck(moments, arguments)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -17,7 +17,7 @@ from lvmcore.deep_outputs import Gaussian, LastLayer, Sites
 from lvmcore.deep_subset import SubsetDeepGP, SubsetSettings, subset_deep_gp
 from lvmcore.subsets import choose_subset
 from lvmcore.training import Schedule, train
-from tests.unit.engine.deep import evidence, generator, sod, sod_fit, table
+from tests.unit.engine.deep import evidence, generator, kernel, sod, sod_fit, table
 
 FORMS = ["whitened", "free"]
 
@@ -151,14 +151,21 @@ def test_the_optimum_is_the_collapsed_bound() -> None:
     X, Y = table(P=1)
     model = sod(X, Y, n_hidden=0)
     found = total(sod_fit(model, X, Y).batch_terms())
-    a, left = model.draw(1, generator()).last.project(X)
-    noise = model.last.likelihood.unit
+    layout, noise = model.draw(1, generator()).last, model.last.likelihood.unit
+    a = layout.inverse @ kernel(model.last, X[:8], X)
+    left = model.last.variance - a.square().sum(0)
     low_rank = MultivariateNormal(torch.zeros(len(X)).double(), a.T @ a + noise * torch.eye(len(X)))
     wanted = low_rank.log_prob(Y[:, 0]) - left.sum() / (2 * noise)
     assert found == pytest.approx(float(wanted), abs=1e-4)
 
 
 # ---- the bound -------------------------------------------------------------------------
+
+
+def last_inputs(model: SubsetDeepGP, draw: Any) -> Tensor:
+    """Z of the last layer, found back from its features."""
+    scaled = draw.last.features[..., :-2]
+    return scaled * model.last.log_lengthscales.exp() + draw.last.centre
 
 
 def by_hand(model: SubsetDeepGP, draw: Any, X: Tensor, Y: Tensor, inputs: Tensor) -> Tensor:
@@ -171,7 +178,7 @@ def by_hand(model: SubsetDeepGP, draw: Any, X: Tensor, Y: Tensor, inputs: Tensor
         mean = C @ posterior.mean[s, 0]
         root = C @ posterior.root[s, 0].T
         spread = root @ root.T
-        Ksn = C @ draw.last.project(inputs)[0][s]
+        Ksn = kernel(last, last_inputs(model, draw)[s], inputs[s])
         to_row = (K_inverse @ Ksn).T
         f = to_row @ mean
         v = last.variance + (to_row * (to_row @ spread - Ksn.T)).sum(1)
@@ -224,13 +231,12 @@ def test_the_inducing_inputs_are_what_the_layer_before_drew() -> None:
     f = draw.layouts[0].values(draw.values[0])
     drawn, _ = model.hidden[0].rows(draw.layouts[0], draw.values[0], model.X)
     torch.testing.assert_close(f, drawn, rtol=0, atol=1e-4)  # rows in S share f of S
-    # K(Z) says how far the inputs of the last layer lie from f: −2 log(K/v)/Σ 1/ℓ² is a square.
     q, layer = model.hidden[0].q, model.hidden[0]
     C = draw.layouts[0].C
     for d in range(3):
         spread = C @ (q.factor[d] @ q.factor[d].T) @ C.T
         torch.testing.assert_close(f[..., d].T.cov(), spread, rtol=0.05, atol=0.01)
-    noise = draw.last.features[..., :-2] * model.last.log_lengthscales.exp() + draw.last.centre - f
+    noise = last_inputs(model, draw) - f
     assert float(noise.square().mean()) == pytest.approx(float(layer.noise), rel=0.02)
     assert float(noise.mean()) == pytest.approx(0, abs=1e-3)
 
@@ -309,7 +315,7 @@ def test_predictions_of_rows_average_over_what_the_layers_draw() -> None:
     mean, variance = model.predict(new, S, generator(2))
     draw = model.draw(S, generator(6))
     inputs = model.inputs(draw, new, model.row_noise(S, 3, generator(9)))
-    own_mean, own_variance = model.posterior(draw).moments(*draw.last.project(inputs))
+    own_mean, own_variance = model.posterior(draw).moments(draw.last, draw.last.cross(inputs))
     torch.testing.assert_close(mean.mean(0), own_mean.mean(0), rtol=0, atol=0.02)
     torch.testing.assert_close(mean.var(0), own_mean.var(0), rtol=0.05, atol=0.01)
     torch.testing.assert_close(variance.mean(0), own_variance.mean(0), rtol=0.05, atol=0.01)
