@@ -126,8 +126,8 @@ class _RowMoments(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, k: Tensor, weights: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
-        g, M = G.shape[-3:-1]
-        T = (G.flatten(-3, -2) @ k).unflatten(-2, (g, M))
+        T = G.flatten(-3, -2) @ k
+        T = T.reshape(*T.shape[:-2], *G.shape[-3:-1], T.shape[-1])
         ctx.save_for_backward(k, weights, G, T)
         return weights @ k, (T * k.unsqueeze(-3)).sum(-2)
 
@@ -136,7 +136,8 @@ class _RowMoments(torch.autograd.Function):
     def backward(ctx: Any, by_mean: Tensor, by_square: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         k, weights, G, T = ctx.saved_tensors
         by_row = by_square.unsqueeze(-2)
-        by_G = ((k.unsqueeze(-3) * by_row).flatten(-3, -2) @ k.mT).unflatten(-2, G.shape[-3:-1])
+        by_G = (k.unsqueeze(-3) * by_row).flatten(-3, -2) @ k.mT
+        by_G = by_G.reshape(*by_G.shape[:-2], *G.shape[-3:])
         by_weights = by_mean @ k.mT
         by_k = _to_shape(weights.mT @ by_mean, k)
         if G.shape[-3] == 1 and T.shape[:-3] == k.shape[:-2]:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from lvmcore.deep_layers import HiddenLayer, Layout, standard_normal
 from lvmcore.deep_outputs import LastLayer, Posterior
 
-__all__ = ["DeepGP", "Draw", "carried", "principal_axes"]
+__all__ = ["DeepGP", "Draw"]
 
 # Cells of draws × inducing inputs × rows at a time: bounds memory, changes no result.
 CELLS_AT_A_TIME = 1 << 22
@@ -161,20 +161,3 @@ class DeepGP(nn.Module):
     def n_inducing(self) -> int:
         """M of the last layer."""
         raise NotImplementedError
-
-
-def principal_axes(X: Tensor, width: int) -> Tensor:
-    """W of a linear mean, [H, width]: I; the leading principal axes; or I and columns of zeros."""
-    H = X.shape[1]
-    if width >= H:
-        return torch.eye(H, width).to(X)
-    axes: Tensor = torch.linalg.svd(X - X.mean(0), full_matrices=False)[2]
-    return axes[:width].T.contiguous()
-
-
-def carried(layout: Layout, wanted: Tensor, nugget: float = 1e-2) -> Tensor:
-    """Whitened values whose f(Z) is about ``wanted`` [M, D], [D, M]: Cᵀ(K + nugget · v I)⁻¹ f."""
-    M = len(wanted)
-    shrunk = layout.C.mT @ layout.C + nugget * layout.variance * torch.eye(M).to(wanted)
-    found: Tensor = torch.linalg.solve(shrunk, layout.C.mT @ wanted)
-    return found.mT.detach()

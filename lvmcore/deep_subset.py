@@ -16,18 +16,16 @@ Notation: lvmcore/README.md and lvmcore/deep_layers.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from lvmcore.deep_layers import Free, HiddenLayer, Layout, Values, Whitened, standard_normal
-from lvmcore.deep_outputs import Classes, Gaussian, LastLayer, Sites
-from lvmcore.deep_paths import DeepGP, Draw, carried, principal_axes
-from lvmcore.stochastic import LONGEST_LABEL_STEP, step_length
+from lvmcore.deep_layers import HiddenLayer, standard_normal
+from lvmcore.deep_outputs import Classes, Gaussian, LastLayer
+from lvmcore.deep_paths import DeepGP, Draw
+from lvmcore.deep_starts import DeepSettings, hidden_layers, last_values
 
-__all__ = ["SubsetDeepGP", "SubsetSettings", "subset_deep_gp"]
+__all__ = ["SubsetDeepGP", "subset_deep_gp"]
 
 
 class SubsetDeepGP(DeepGP):
@@ -83,33 +81,8 @@ class SubsetDeepGP(DeepGP):
         return Draw(tuple(layouts), tuple(values), self.last.at(Z), samples)
 
 
-@dataclass(frozen=True)
-class SubsetSettings:
-    """How such a model begins.
-
-    Attributes:
-        n_hidden: hidden layers.
-        width: D of each; None for min(30, H).
-        form: whether q of a layer's values follows its inputs.
-        linear: a linear mean in the hidden layers; without one they begin close to it.
-        spread: variance of q in the hidden layers.
-        hidden_variance: of their kernels.
-        hidden_noise: σ_l².
-        batch_size: rows a step, of which the length of the steps of q of the last layer depends.
-    """
-
-    n_hidden: int = 2
-    width: int | None = None
-    form: Literal["whitened", "free"] = "whitened"
-    linear: bool = True
-    spread: float = 1e-5
-    hidden_variance: float = 1.0
-    hidden_noise: float = 1e-5
-    batch_size: int = 2000
-
-
 def subset_deep_gp(
-    settings: SubsetSettings,
+    settings: DeepSettings,
     X: Tensor,
     Y: Tensor,
     rows: Tensor,
@@ -124,53 +97,7 @@ def subset_deep_gp(
         rows: positions of the subset, [M].
         likelihood: of the targets.
     """
-    Z, hidden = X[rows], []
-    width = settings.width or min(30, X.shape[1])
-    before = X
-    for _ in range(settings.n_hidden):
-        W = principal_axes(before, width)
-        hidden.append(_hidden_layer(settings, Z, W))
-        before, Z = before @ W, Z @ W
-    last_inputs = Z.shape[1]
-    q = _last_values(settings, len(X) - len(rows), Z, Y.shape[1], likelihood)
-    last = LastLayer(last_inputs, likelihood, q)
+    hidden, inputs = hidden_layers(settings, X, X[rows])
+    q = last_values(settings, len(X) - len(rows), inputs[-1], Y.shape[1], likelihood)
+    last = LastLayer(inputs[-1].shape[1], likelihood, q)
     return SubsetDeepGP(hidden, last, rows, X[rows], Y[rows])
-
-
-def _hidden_layer(settings: SubsetSettings, Z: Tensor, W: Tensor) -> HiddenLayer:
-    """A layer that is about linear at the inputs Z [M, H]."""
-    linear = W if settings.linear else None
-    wanted, variance = Z @ W, settings.hidden_variance
-    start = torch.zeros_like(wanted.T)
-    if settings.form == "free":
-        start = wanted.T
-    elif linear is None:
-        H = Z.shape[1]
-        ones = Z.new_ones(())
-        start = carried(Layout.of(variance * ones, H**0.5 * Z.new_ones(H), Z), wanted)
-    form = Free if settings.form == "free" else Whitened
-    return HiddenLayer(
-        Z.shape[1],
-        form(start, settings.spread),
-        variance=variance,
-        noise=settings.hidden_noise,
-        linear=linear,
-    )
-
-
-def _last_values(
-    settings: SubsetSettings,
-    n_others: int,
-    Z: Tensor,
-    n_outputs: int,
-    likelihood: Gaussian | Classes,
-) -> Sites | Values:
-    gaussian = isinstance(likelihood, Gaussian)
-    if settings.form == "free" and gaussian:
-        return Free(Z.new_zeros(n_outputs, len(Z)), 1.0)
-    size = min(settings.batch_size, max(1, n_others))
-    most = 1.0 if gaussian else LONGEST_LABEL_STEP
-    step = step_length(size, len(Z), most=most)
-    if gaussian and not settings.n_hidden and size >= n_others:
-        step = 1.0
-    return Sites(len(Z), n_outputs, Z, shared=gaussian, step=step)

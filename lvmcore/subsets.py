@@ -12,7 +12,7 @@ from torch import Tensor
 from lvmcore.kernels import RBF
 from lvmcore.linalg import cholesky, solve_lower
 
-__all__ = ["SubsetRule", "choose_subset"]
+__all__ = ["SubsetRule", "centroids", "choose_subset"]
 
 #: Rows nearest to the centroids of k-means; uniformly without replacement; by leverage scores.
 SubsetRule = Literal["kmeans", "uniform", "leverage"]

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from lvmcore.deep_fit import DeepFit
 from lvmcore.deep_outputs import Gaussian
-from lvmcore.deep_subset import SubsetDeepGP, SubsetSettings, subset_deep_gp
+from lvmcore.deep_starts import DeepSettings
+from lvmcore.deep_subset import SubsetDeepGP, subset_deep_gp
 
 __all__ = ["evidence", "generator", "kernel", "sod", "sod_fit", "table"]
 
@@ -40,7 +41,7 @@ def evidence(layer: Any, X: Tensor, Y: Tensor) -> float:
 
 def sod(X: Tensor, Y: Tensor, M: int = 8, *, roughen: bool = True, **settings: Any) -> SubsetDeepGP:
     """A model on the first M rows; ``roughen`` moves its parameters off their special start."""
-    chosen = SubsetSettings(**{"n_hidden": 2, **settings})
+    chosen = DeepSettings(**{"n_hidden": 2, **settings})
     model = subset_deep_gp(chosen, X, Y, torch.arange(M), Gaussian(0.1, X))
     if roughen:
         g = generator(5)

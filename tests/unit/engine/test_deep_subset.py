@@ -14,7 +14,8 @@ from torch.distributions import MultivariateNormal, kl_divergence
 from lvmcore.deep_fit import DeepFit
 from lvmcore.deep_layers import Whitened
 from lvmcore.deep_outputs import Gaussian, LastLayer, Sites
-from lvmcore.deep_subset import SubsetDeepGP, SubsetSettings, subset_deep_gp
+from lvmcore.deep_starts import DeepSettings
+from lvmcore.deep_subset import SubsetDeepGP, subset_deep_gp
 from lvmcore.subsets import choose_subset
 from lvmcore.training import Schedule, train
 from tests.unit.engine.deep import evidence, generator, kernel, sod, sod_fit, table
@@ -362,7 +363,7 @@ def test_layers_begin_close_to_linear() -> None:
     for form in FORMS:
         for linear in (True, False):
             for width in (None, 2):
-                settings = SubsetSettings(form=form, linear=linear, width=width)  # type: ignore[arg-type]
+                settings = DeepSettings(form=form, linear=linear, width=width)  # type: ignore[arg-type]
                 model = subset_deep_gp(settings, X, Y, rows, Gaussian(0.1, X))
                 found = model.hidden_means(X[rows], 2, 8, generator())
                 other = model.hidden_means(X[rows], 1, 8, generator())

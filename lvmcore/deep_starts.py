@@ -1,0 +1,126 @@
+"""How the layers of a deep Gaussian process begin: close to linear, and sure of it.
+
+Notation: lvmcore/README.md and lvmcore/deep_layers.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lvmcore.deep_layers import Free, HiddenLayer, Layout, Values, Whitened
+from lvmcore.deep_outputs import Classes, Gaussian, Sites
+from lvmcore.stochastic import LONGEST_LABEL_STEP, step_length
+
+__all__ = ["DeepSettings", "hidden_layers", "last_values"]
+
+
+@dataclass(frozen=True)
+class DeepSettings:
+    """How a deep Gaussian process begins.
+
+    Attributes:
+        n_hidden: hidden layers.
+        width: D of each; None for min(30, H).
+        form: whether q of a layer's values follows its inputs (``Whitened``) or not (``Free``).
+        linear: a linear mean in the hidden layers; without one they begin close to it.
+        spread: variance of q in the hidden layers, whitened or not as the form is.
+        hidden_variance: of their kernels.
+        hidden_noise: σ_l².
+        batch_size: rows a step, on which the length of the last layer's own steps depends.
+        natural: the last layer's q follows by natural gradients; otherwise the optimiser moves it.
+    """
+
+    n_hidden: int = 2
+    width: int | None = None
+    form: Literal["whitened", "free"] = "whitened"
+    linear: bool = True
+    spread: float = 1e-5
+    hidden_variance: float = 1.0
+    hidden_noise: float = 1e-5
+    batch_size: int = 2000
+    natural: bool = True
+
+
+def hidden_layers(
+    settings: DeepSettings, X: Tensor, Z: Tensor
+) -> tuple[list[HiddenLayer], list[Tensor]]:
+    """The hidden layers, and where each layer's inducing inputs are if all are linear.
+
+    Args:
+        settings: how they begin.
+        X: all inputs, [N, H].
+        Z: the first layer's inducing inputs, [M, H].
+
+    Returns:
+        The layers, and Z of each of them and of the last layer.
+    """
+    layers, inputs = [], [Z]
+    width = settings.width or min(30, X.shape[1])
+    for _ in range(settings.n_hidden):
+        W = _principal_axes(X, width)
+        layers.append(_hidden_layer(settings, inputs[-1], W))
+        X = X @ W
+        inputs.append(inputs[-1] @ W)
+    return layers, inputs
+
+
+def last_values(
+    settings: DeepSettings,
+    n_rows: int,
+    Z: Tensor,
+    n_outputs: int,
+    likelihood: Gaussian | Classes,
+) -> Sites | Values:
+    """q of the last layer's values at Z [M, H], for batches made of ``n_rows`` rows."""
+    gaussian = isinstance(likelihood, Gaussian)
+    if gaussian and (settings.form == "free" or not settings.natural):
+        form = Free if settings.form == "free" else Whitened
+        return form(Z.new_zeros(n_outputs, len(Z)), 1.0)
+    if not settings.natural:
+        return Whitened(Z.new_zeros(n_outputs, len(Z)), 1.0)
+    size = min(settings.batch_size, max(1, n_rows))
+    step = step_length(size, len(Z), most=1.0 if gaussian else LONGEST_LABEL_STEP)
+    if gaussian and not settings.n_hidden and size >= n_rows:
+        step = 1.0  # the optimum at once: nothing is drawn
+    return Sites(len(Z), n_outputs, Z, shared=gaussian, step=step)
+
+
+def _hidden_layer(settings: DeepSettings, Z: Tensor, W: Tensor) -> HiddenLayer:
+    """A layer that is about x ↦ x W at the inputs Z [M, H]."""
+    wanted, variance = Z @ W, settings.hidden_variance
+    start = torch.zeros_like(wanted.T)
+    if settings.form == "free":
+        start = wanted.T
+    elif not settings.linear:
+        H = Z.shape[1]
+        layout = Layout.of(Z.new_tensor(variance), Z.new_full((H,), H**0.5), Z)
+        start = _carried(layout, wanted)
+    form = Free if settings.form == "free" else Whitened
+    return HiddenLayer(
+        Z.shape[1],
+        form(start, settings.spread),
+        variance=variance,
+        noise=settings.hidden_noise,
+        linear=W if settings.linear else None,
+    )
+
+
+def _principal_axes(X: Tensor, width: int) -> Tensor:
+    """W of a linear mean, [H, width]: I; the leading principal axes; or I and columns of zeros."""
+    H = X.shape[1]
+    if width >= H:
+        return torch.eye(H, width).to(X)
+    axes: Tensor = torch.linalg.svd(X - X.mean(0), full_matrices=False)[2]
+    return axes[:width].T.contiguous()
+
+
+def _carried(layout: Layout, wanted: Tensor, nugget: float = 1e-2) -> Tensor:
+    """Whitened values whose f(Z) is about ``wanted`` [M, D], [D, M]: Cᵀ(K + nugget · v I)⁻¹ f."""
+    M = len(wanted)
+    shrunk = layout.C.mT @ layout.C + nugget * layout.variance * torch.eye(M).to(wanted)
+    found: Tensor = torch.linalg.solve(shrunk, layout.C.mT @ wanted)
+    return found.mT.detach()
