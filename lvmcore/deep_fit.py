@@ -6,6 +6,7 @@ Notation: lvmcore/README.md and lvmcore/deep_layers.py.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +16,14 @@ from lvmcore.deep_paths import DeepGP, Draw
 from lvmcore.gplvm import snapshot_of, thinned
 from lvmcore.results import Snapshot
 from lvmcore.stochastic import Batches
+from lvmcore.training import Schedule
 
-__all__ = ["DeepFit"]
+__all__ = ["DeepFit", "deep_schedule"]
 
 # Draws that a snapshot averages.
 SNAPSHOT_DRAWS = 4
+# Nats per row: what draws of the functions alone can take from one step to the next.
+COLLAPSE = 2.0
 
 
 class DeepFit:
@@ -130,3 +134,12 @@ class DeepFit:
             shown = model.hidden_means(shown, len(model.hidden), SNAPSHOT_DRAWS, generator)
         last = f"layer{len(layers)}"
         return snapshot_of(shown, {last: relevance[last]}, rows)
+
+
+def deep_schedule(fit: DeepFit, max_iter: int, learning_rate: float = 0.04) -> Schedule:
+    """The course of such a fit, whose bound is an estimate even where a step sees all rows."""
+    rows = max(1, len(fit.rows))
+    schedule = Schedule.for_batches(
+        max_iter, learning_rate, fit.Y.numel(), n_rows=rows, size=fit.batches.size
+    )
+    return replace(schedule, collapse=COLLAPSE)

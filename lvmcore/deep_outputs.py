@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from lvmcore.deep_layers import KernelLayer, Layout, Values, row_moments
 from lvmcore.layers import NOISE_FLOOR
-from lvmcore.likelihoods import Link, label_expectation
+from lvmcore.likelihoods import Link, label_expectation, label_probability
 from lvmcore.linalg import cholesky_batch
 from lvmcore.variational import LOG_2PI
 
@@ -81,10 +81,12 @@ class Classes(nn.Module):
         like: dtype and device.
     """
 
+    unit: Tensor
+
     def __init__(self, link: Link, like: Tensor) -> None:
         super().__init__()
         self.link: Link = link
-        self.unit = like.new_ones(())
+        self.register_buffer("unit", like.new_ones(()), persistent=False)
 
     def expectation(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """See ``Likelihood``."""
@@ -92,6 +94,15 @@ class Classes(nn.Module):
         signs = Y.expand(mean.shape).reshape(-1, P)
         flat = mean.reshape(-1, P), variance.expand(mean.shape).reshape(-1, P)
         return label_expectation(self.link, signs, *flat).reshape(shape)
+
+    def probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """E P(class | f) averaged over S, [n, P]; mean and variance [S, n, P].
+
+        For the probit, of each class against the rest, not normalised.
+        """
+        P = mean.shape[-1]
+        flat = label_probability(self.link, mean.reshape(-1, P), variance.reshape(-1, P))
+        return flat.reshape(mean.shape).mean(0)
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,11 @@ class DeepSettings:
         width: D of each; None for min(30, H).
         form: whether q of a layer's values follows its inputs (``Whitened``) or not (``Free``).
         linear: a linear mean in the hidden layers; without one they begin close to it.
-        spread: variance of q in the hidden layers, whitened or not as the form is.
-        hidden_variance: of their kernels.
+        spread: variance of q in the hidden layers, of whitened values or not as the form is; None
+            for 0.1 and 1e-5.
+        hidden_variance: of their kernels. A small one begins near a single layer, whose bound the
+            layers can only improve on: hidden layers as wide as their prior cost hundreds of nats
+            first, and many steps to get rid of them.
         hidden_noise: σ_l².
         batch_size: rows a step, on which the length of the last layer's own steps depends.
         natural: the last layer's q follows by natural gradients; otherwise the optimiser moves it.
@@ -38,8 +41,8 @@ class DeepSettings:
     width: int | None = None
     form: Literal["whitened", "free"] = "whitened"
     linear: bool = True
-    spread: float = 1e-5
-    hidden_variance: float = 1.0
+    spread: float | None = None
+    hidden_variance: float = 0.01
     hidden_noise: float = 1e-5
     batch_size: int = 2000
     natural: bool = True
@@ -77,9 +80,8 @@ def last_values(
 ) -> Sites | Values:
     """q of the last layer's values at Z [M, H], for batches made of ``n_rows`` rows."""
     gaussian = isinstance(likelihood, Gaussian)
-    if gaussian and (settings.form == "free" or not settings.natural):
-        form = Free if settings.form == "free" else Whitened
-        return form(Z.new_zeros(n_outputs, len(Z)), 1.0)
+    if gaussian and settings.form == "free":
+        return Free(Z.new_zeros(n_outputs, len(Z)), 1.0)
     if not settings.natural:
         return Whitened(Z.new_zeros(n_outputs, len(Z)), 1.0)
     size = min(settings.batch_size, max(1, n_rows))
@@ -99,10 +101,13 @@ def _hidden_layer(settings: DeepSettings, Z: Tensor, W: Tensor) -> HiddenLayer:
         H = Z.shape[1]
         layout = Layout.of(Z.new_tensor(variance), Z.new_full((H,), H**0.5), Z)
         start = _carried(layout, wanted)
-    form = Free if settings.form == "free" else Whitened
+    if settings.form == "free":
+        values: Values = Free(start, settings.spread or 1e-5)
+    else:
+        values = Whitened(start, settings.spread or 0.1)
     return HiddenLayer(
         Z.shape[1],
-        form(start, settings.spread),
+        values,
         variance=variance,
         noise=settings.hidden_noise,
         linear=W if settings.linear else None,

@@ -41,7 +41,7 @@ def evidence(layer: Any, X: Tensor, Y: Tensor) -> float:
 
 def sod(X: Tensor, Y: Tensor, M: int = 8, *, roughen: bool = True, **settings: Any) -> SubsetDeepGP:
     """A model on the first M rows; ``roughen`` moves its parameters off their special start."""
-    chosen = DeepSettings(**{"n_hidden": 2, **settings})
+    chosen = DeepSettings(**{"hidden_variance": 1.0, "spread": 1e-2, **settings})
     model = subset_deep_gp(chosen, X, Y, torch.arange(M), Gaussian(0.1, X))
     if roughen:
         g = generator(5)

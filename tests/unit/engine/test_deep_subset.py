@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from lvmcore.deep_fit import DeepFit
+from lvmcore.deep_fit import DeepFit, deep_schedule
 from lvmcore.deep_layers import Whitened
 from lvmcore.deep_outputs import Gaussian, LastLayer, Sites
 from lvmcore.deep_starts import DeepSettings
@@ -345,7 +345,8 @@ def test_a_fit_climbs(form: str, batch_size: int) -> None:
     model = sod(X, Y, form=form, roughen=False, n_hidden=1, batch_size=batch_size)
     fit = sod_fit(model, X, Y, batch_size=batch_size)
     start = total(fit.terms(8))
-    schedule = Schedule.for_batches(40, 0.02, Y.numel(), n_rows=len(fit.rows), size=batch_size)
+    schedule = deep_schedule(fit, 40, 0.02)
+    assert schedule.window == (40 if batch_size > 38 else 80)
     steps = []
     outcome = train(fit, schedule, steps.append, draws=8)
     assert outcome.objective > start

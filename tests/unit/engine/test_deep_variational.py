@@ -12,7 +12,7 @@ from scipy.stats import norm
 from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from lvmcore.deep_fit import DeepFit
+from lvmcore.deep_fit import DeepFit, deep_schedule
 from lvmcore.deep_layers import JITTER
 from lvmcore.deep_outputs import Classes, Gaussian
 from lvmcore.deep_paths import DeepGP
@@ -37,7 +37,7 @@ def model_of(
 ) -> InducedDeepGP:
     learned = settings.pop("learned", True)
     Z = X[:6] + 0.1
-    chosen = DeepSettings(**{"n_hidden": 0, **settings})
+    chosen = DeepSettings(**{"n_hidden": 0, "hidden_variance": 1.0, "spread": 1e-2, **settings})
     model = induced_deep_gp(chosen, X, Y, Z, likelihood, learned=learned)
     if roughen:
         g = generator(5)
@@ -255,11 +255,33 @@ def test_classes_are_learned(link: Any, P: int, batch_size: int) -> None:
         Z = centroids(X, 12, generator())
         model: DeepGP = induced_deep_gp(settings, X, Y, Z, Classes(link, X))
         fit = DeepFit(model, X, Y, n_samples=3, batch_size=batch_size, generator=generator())
-        schedule = Schedule.for_batches(60, 0.03, 80, n_rows=80, size=batch_size)
-        train(fit, schedule, None)
+        train(fit, deep_schedule(fit, 60), None)
         mean = model.predict(X, 10, generator())[0].mean(0)
         right = (mean * Y > 0)[:, 0] if P == 1 else mean.argmax(1) == Y.argmax(1)
         assert float(right.double().mean()) > 0.85
+
+
+@pytest.mark.parametrize(("link", "P"), [("probit", 1), ("softmax", 3)])
+@torch.no_grad()
+def test_probabilities_average_over_the_values(link: Any, P: int) -> None:
+    mean = torch.randn(2, 4, P, generator=generator(), dtype=torch.float64)
+    variance = mean.square() + 0.2
+    found = Classes(link, mean).probability(mean, variance)
+    normal = torch.randn(100_000, 2, 4, P, generator=generator(1), dtype=torch.float64)
+    f = mean + variance.sqrt() * normal
+    wanted = torch.special.ndtr(f) if P == 1 else f.softmax(-1)
+    torch.testing.assert_close(found, wanted.mean((0, 1)), rtol=0, atol=0.01)
+
+
+def test_single_precision_is_near_double_precision() -> None:
+    X, Y = table(n=40)
+    bounds = []
+    for dtype in (torch.float64, torch.float32):
+        model = model_of(X.to(dtype), Y.to(dtype), Gaussian(0.1, X.to(dtype)), roughen=False)
+        fit = sod_fit(model, X.to(dtype), Y.to(dtype))
+        bounds.append(train(fit, deep_schedule(fit, 30), None).objective)
+        assert model.predict(X.to(dtype), 2, generator())[0].dtype == dtype
+    assert bounds[1] == pytest.approx(bounds[0], abs=0.5)
 
 
 @torch.no_grad()
