@@ -6,6 +6,7 @@ Notation: lvmcore/README.md and lvmcore/deep_layers.py.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import torch
@@ -79,10 +80,15 @@ class DeepFit:
         scale = len(self.rows) / max(1, len(batch))
         rows, own = self._rows(draw, batch, scale), self._own_rows()
         sites = last.q if isinstance(last.q, Sites) else None
-        closed = sites is not None and last.absorbs
-        if sites is not None and closed and self.batches.whole:
-            sites.follow(*last.gaussian_sums(draw.last, rows))
-        posterior = model.posterior(draw)
+        closed = last.absorbs
+        others: AbstractContextManager[None] = nullcontext()
+        if sites is not None and sites.step > 0 and closed and self.batches.whole:
+            sums = last.gaussian_sums(draw.last, rows)
+            sites.follow(*sums)
+            if sums[0].dim() > 3 and draw.samples > 1:
+                others = sites.of_other_draws(*sums)
+        with others:
+            posterior = model.posterior(draw)
         fits = {"data fit": last.fit(draw.last, posterior, rows)}
         if own is not None:
             fits["subset fit"] = last.fit(draw.last, posterior, own)
@@ -91,10 +97,10 @@ class DeepFit:
             sites.follow(*last.gaussian_sums(draw.last, rows))
         elif sites is not None and not closed and torch.is_grad_enabled():
             parts = (rows,) if own is None else (rows, own)
-            sums = [
+            found = [
                 last.label_sums(draw.last, r, *f) for r, f in zip(parts, fits.values(), strict=True)
             ]
-            sites.follow(*(torch.stack(part).sum(0) for part in zip(*sums, strict=True)))
+            sites.follow(*(torch.stack(part).sum(0) for part in zip(*found, strict=True)))
         return terms | model.kl_terms(draw, posterior)
 
     @torch.no_grad()

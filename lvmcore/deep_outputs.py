@@ -11,6 +11,8 @@ Notation: lvmcore/README.md and lvmcore/deep_layers.py; P outputs.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -179,7 +181,7 @@ class Sites(nn.Module):
         like: dtype and device.
         shared: the outputs share Λ, as those with one Gaussian noise do.
         step: ρ, the length of a natural-gradient step; the first steps are as long as an average
-            of all that was seen would make them.
+            of all that was seen would make them. 0 keeps the sites as they are.
     """
 
     curvature: Tensor
@@ -192,6 +194,7 @@ class Sites(nn.Module):
         super().__init__()
         groups = 1 if shared else n_outputs
         self.step = step
+        self.crossed: tuple[Tensor, Tensor] | None = None
         self.register_buffer("curvature", like.new_zeros(groups, n_inducing, n_inducing))
         self.register_buffer("shift", like.new_zeros(n_outputs, n_inducing))
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
@@ -199,12 +202,32 @@ class Sites(nn.Module):
     def naturals(self, unit: Tensor) -> tuple[Tensor, Tensor]:
         """Λ [G, M, M] and h [P, M]."""
         eye = torch.eye(self.curvature.shape[-1]).to(self.curvature)
-        # Copies: a step of the sites must not change what a gradient yet needs.
-        return eye + self.curvature.clone() / unit, self.shift.clone() / unit
+        curvature, shift = self.crossed or (self.curvature.clone(), self.shift.clone())
+        return eye + curvature / unit, shift / unit
+
+    @contextmanager
+    def of_other_draws(self, curvature: Tensor, shift: Tensor) -> Iterator[None]:
+        """In this context Λ and h of each draw are those that the other draws' rows would give.
+
+        They do not lag behind the parameters, as a running mean does, nor do they know the draw
+        that they are measured on, as its own sums would.
+
+        Args:
+            curvature: Σ β a aᵀ of each draw, [S, G, M, M].
+            shift: Σ a (g + β μ) of each draw, [S, P, M].
+        """
+        self.crossed = _of_others(curvature), _of_others(shift)
+        try:
+            yield
+        finally:
+            self.crossed = None
 
     @torch.no_grad()
     def follow(self, curvature: Tensor, shift: Tensor) -> None:
-        """A step towards sums over rows, [G, M, M] and [P, M]."""
+        """A step towards sums over rows, [..., G, M, M] and [..., P, M], averaged over draws."""
+        if self.step == 0:
+            return
+        curvature, shift = _average(curvature, 3), _average(shift, 2)
         rho = max(self.step, 1.0 / (1 + int(self.steps)))
         self.curvature.lerp_(0.5 * (curvature + curvature.mT), rho)
         self.shift.lerp_(shift, rho)
@@ -265,15 +288,14 @@ class LastLayer(KernelLayer):
 
     @torch.no_grad()
     def gaussian_sums(self, layout: Layout, rows: Rows) -> tuple[Tensor, Tensor]:
-        """Σ a aᵀ [1, M, M] and Σ a y [P, M], averaged over draws: σ² times what rows add."""
+        """Σ a aᵀ [..., 1, M, M] and Σ a y [..., P, M] of each draw: σ² times what rows add."""
         a = rows.whitened(layout)
-        curvature, shift = (a @ a.mT).unsqueeze(-3), (a @ rows.Y).mT
-        return rows.weight * _average(curvature, 3), rows.weight * _average(shift, 2)
+        return rows.weight * (a @ a.mT).unsqueeze(-3), rows.weight * (a @ rows.Y).mT
 
     def label_sums(
         self, layout: Layout, rows: Rows, fit: Tensor, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Σ β a aᵀ [P, M, M] and Σ a (g + β μ) [P, M], averaged over draws, of a ``fit``."""
+        """Σ β a aᵀ [..., P, M, M] and Σ a (g + β μ) [..., P, M] of each draw of a ``fit``."""
         slope, by_variance = torch.autograd.grad(fit, (mean, variance), retain_graph=True)
         with torch.no_grad():
             draws = math.prod(mean.shape[:-2])
@@ -281,9 +303,14 @@ class LastLayer(KernelLayer):
             a = rows.whitened(layout)
             curvature = (a.unsqueeze(-3) * beta.mT.unsqueeze(-2)) @ a.mT.unsqueeze(-3)
             shift = (a @ (draws * slope + beta * mean)).mT
-            return _average(curvature, 3), _average(shift, 2)
+            return curvature, shift
 
 
 def _average(sums: Tensor, n_dimensions: int) -> Tensor:
     """Over the draws, where there is a dimension of them."""
     return sums.mean(0) if sums.dim() > n_dimensions else sums
+
+
+def _of_others(sums: Tensor) -> Tensor:
+    """The mean over all draws but the one in question, [S, ...]."""
+    return (sums.sum(0) - sums) / (len(sums) - 1)

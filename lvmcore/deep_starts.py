@@ -17,6 +17,8 @@ from lvmcore.stochastic import LONGEST_LABEL_STEP, step_length
 
 __all__ = ["DeepSettings", "hidden_layers", "last_values"]
 
+KEPT_STEP = 0.2
+
 
 @dataclass(frozen=True)
 class DeepSettings:
@@ -86,8 +88,10 @@ def last_values(
         return Whitened(Z.new_zeros(n_outputs, len(Z)), 1.0)
     size = min(settings.batch_size, max(1, n_rows))
     step = step_length(size, len(Z), most=1.0 if gaussian else LONGEST_LABEL_STEP)
-    if gaussian and not settings.n_hidden and size >= n_rows:
-        step = 1.0  # the optimum at once: nothing is drawn
+    if gaussian and size >= n_rows:
+        # Nothing is drawn without hidden layers: the optimum at once. With them the steps go by
+        # each draw's own sums, and what is kept is the mean of several steps.
+        step = KEPT_STEP if settings.n_hidden else 1.0
     return Sites(len(Z), n_outputs, Z, shared=gaussian, step=step)
 
 

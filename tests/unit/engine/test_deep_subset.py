@@ -31,7 +31,6 @@ def freeze(model: SubsetDeepGP) -> None:
     """Sites stay where they are."""
     if isinstance(model.last.q, Sites):
         model.last.q.step = 0.0
-        model.last.q.steps.fill_(10**12)
 
 
 def settle(fit: DeepFit, steps: int = 3) -> None:
@@ -282,6 +281,23 @@ def test_batches_add_up_to_all_rows() -> None:
     whole = fit.terms()
     for name, term in whole.items():
         assert float(sum(terms[name] for terms in found) / 4) == pytest.approx(float(term))
+
+
+@torch.no_grad()
+def test_a_draw_is_measured_on_what_the_other_draws_say() -> None:
+    X, _ = table(P=2)
+    sites = Sites(4, 2, X, shared=True, step=0.5)
+    curvature = torch.randn(3, 1, 4, 4, generator=generator(), dtype=torch.float64)
+    curvature, shift = curvature @ curvature.mT, curvature[..., :2].squeeze(1).mT
+    with sites.of_other_draws(curvature, shift):
+        precision, h = sites.naturals(X.new_tensor(0.5))
+    torch.testing.assert_close(precision[1, 0], torch.eye(4) + curvature[[0, 2], 0].mean(0) / 0.5)
+    torch.testing.assert_close(h[2], shift[:2].mean(0) / 0.5)
+    assert sites.naturals(X.new_tensor(0.5))[0].shape == (1, 4, 4)
+    sites.follow(curvature, shift)
+    sites.follow(curvature, shift)
+    torch.testing.assert_close(sites.curvature, curvature.mean(0))
+    torch.testing.assert_close(sites.shift, shift.mean(0))
 
 
 # ---- predictions -----------------------------------------------------------------------
