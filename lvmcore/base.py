@@ -8,11 +8,10 @@ is handed is checked in ``checks``. A model supplies the mathematics through the
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -25,15 +24,14 @@ from torch import Tensor
 from lvmcore import persistence
 from lvmcore.blocks import blocks
 from lvmcore.checkpoint import Checkpoint
-from lvmcore.checks import Capabilities, CheckedEstimator, package_version, to_numpy
-from lvmcore.counts import Cells
+from lvmcore.checks import Capabilities, to_numpy
 from lvmcore.errors import ConfigError, UnsupportedError
+from lvmcore.estimator import Estimator
 from lvmcore.geometry import LatentPath, shortest, straight
 from lvmcore.labels import ClassLabels
-from lvmcore.parameters import Advised, Parameter, check_settings, is_array, parameters_of
-from lvmcore.results import Callback, FitStep, LabelPredictive, Posterior, Predictive
+from lvmcore.parameters import check_settings
+from lvmcore.results import Callback, LabelPredictive, Posterior, Predictive
 from lvmcore.rows import TableRows
-from lvmcore.standardise import Standardiser
 from lvmcore.training import Outcome
 
 __all__ = ["Capabilities", "LatentVariableModel", "Problem"]
@@ -77,41 +75,10 @@ def _has_density(model: Any) -> bool:
     return bool(model.capabilities.density)
 
 
-class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CheckedEstimator, ABC):
+class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC):
     """Base of every model: see the module's docstring and lvmcore/README.md."""
 
-    title: ClassVar[str]
-    summary: ClassVar[str]
-    paper: ClassVar[str]
-    order: ClassVar[int]  # place in menus, smallest first
-    quick_to_load: ClassVar[bool] = True  # False: its library costs seconds to import
-
-    elbo_: float
-    history_: tuple[FitStep, ...]
-    relevance_: dict[str, FloatArray]
     inducing_inputs_: dict[str, FloatArray]
-    converged_: bool
-
-    @classmethod
-    def parameters(cls) -> tuple[Parameter, ...]:
-        """The constructor's parameters with their metadata, in order."""
-        return parameters_of(cls)
-
-    @classmethod
-    def suggest(
-        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
-    ) -> dict[str, Any]:
-        """Settings that suit a table of this size, where they differ from the defaults."""
-        found = cls.advise(n_rows=n_rows, n_columns=n_columns, n_classes=n_classes, cells=cells)
-        return {name: advised.value for name, advised in found.items()}
-
-    @classmethod
-    def advise(
-        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
-    ) -> dict[str, Advised]:
-        """What ``suggest`` gives, each setting with the reason for it."""
-        del n_rows, n_columns, n_classes, cells
-        return {}
 
     # ---- fitting -------------------------------------------------------------------------------
 
@@ -149,10 +116,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
         check_settings(type(self), self.get_params(deep=False))
         data = self._check_rows(X, reset=True)
         labels = self._check_labels(y, len(data))
-        self.notes_ = ()
-        self._measure(Standardiser.fit(data, self._column_names()))
-        if self._standardiser.constant.any():
-            self._note(self._standardiser.describe_constant())
+        self._begin(data)
         if labels:
             self._know(labels)
         generator = torch.Generator().manual_seed(self._seed())
@@ -167,14 +131,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
             callback=callback,
             checkpoint=checkpoint,
         )
-        outcome = self._fit(problem)
-        for note in () if checkpoint is None else checkpoint.notes:
-            self._note(note)
-        self.elbo_ = outcome.objective
-        self.history_ = outcome.history
-        self.n_iter_ = len(outcome.history)
-        self.converged_ = outcome.converged
-        return self
+        return self._end(self._fit(problem), checkpoint)
 
     def fit_transform(
         self, X: ArrayLike, y: Any = None, *, callback: Callback | None = None
@@ -211,12 +168,6 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
     def transform(self, X: ArrayLike) -> FloatArray:
         """Latent means of rows, labels unused, [N, Q]."""
         return self.posterior(X).mean
-
-    @property
-    def standardiser_(self) -> Standardiser:
-        """Means and sds of the columns of the fit, in the data's units."""
-        check_is_fitted(self)
-        return self._measured
 
     def decode(self, latent: ArrayLike) -> Predictive:
         """Predict the columns at points of the latent space.
@@ -436,60 +387,23 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
 
     # ---- saving --------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one safetensors file, atomically."""
-        check_is_fitted(self)
-        arrays, facts = self._get_state()
-        settings = self.get_params(deep=False)
-        given = {name: np.asarray(value) for name, value in settings.items() if is_array(value)}
-        arrays = {
-            **arrays,
-            **self._measured.arrays(),
-            **persistence.history_arrays(self.history_),
+    def _stored(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, meta = super()._stored()
+        arrays |= {
             "embedding.mean": self.embedding_.mean,
             "embedding.variance": self.embedding_.variance,
-            **{f"relevance.{path_}": value for path_, value in self.relevance_.items()},
-            **{f"inducing.{path_}": value for path_, value in self.inducing_inputs_.items()},
-            **{f"setting.{name}": value for name, value in given.items()},
+            **{f"inducing.{path}": value for path, value in self.inducing_inputs_.items()},
         }
-        meta = {
-            "model": self.key,
-            "version": package_version(),
-            "parameters": {name: settings[name] for name in settings if name not in given},
-            "facts": facts,
-            "elbo": self.elbo_,
-            "converged": self.converged_,
-            "notes": list(self.notes_),
-            "n_features_in": self.n_features_in_,
-            "feature_names_in": (
-                [str(name) for name in self.feature_names_in_]
-                if hasattr(self, "feature_names_in_")
-                else None
-            ),
-            "classes": self._known_labels(),
-        }
-        persistence.write(path, arrays, meta)
+        return arrays, {**meta, "classes": self._known_labels()}
 
-    def _restore(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Self:
-        """Take over the fitted state that ``save`` wrote."""
-        self.elbo_ = float(meta["elbo"])
-        self.converged_ = bool(meta["converged"])
-        self.notes_ = tuple(meta["notes"])
-        self.history_ = persistence.history_from(arrays)
-        self.n_iter_ = len(self.history_)
-        self.n_features_in_ = int(meta["n_features_in"])
-        if meta["feature_names_in"] is not None:
-            self.feature_names_in_ = np.array(meta["feature_names_in"], dtype=object)
+    def _take_stored(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
         if meta["classes"] is not None:
             stored = meta["classes"]
             columns = stored if isinstance(stored, list) else [stored]
             self._know(tuple(ClassLabels.from_json(column) for column in columns))
-        self._measure(Standardiser.from_arrays(arrays, self._column_names()))
         self.embedding_ = Posterior(arrays["embedding.mean"], arrays["embedding.variance"])
-        self.relevance_ = self._by_path(persistence.with_prefix(arrays, "relevance."))
         self.inducing_inputs_ = self._by_path(persistence.with_prefix(arrays, "inducing."))
-        self._set_state(arrays, meta["facts"])
-        return self
+        super()._take_stored(arrays, meta)
 
     # ---- hooks of a model ----------------------------------------------------------------------
 
@@ -512,14 +426,6 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
     def _doubt(self, X: Tensor) -> Tensor:
         """How little the model knows of points [N, Q], 0 to 1, [N]; differentiable."""
         return X.new_zeros(len(X))
-
-    @abstractmethod
-    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Own fitted state: arrays, and facts that JSON can hold."""
-
-    @abstractmethod
-    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Take over what ``_get_state`` gave."""
 
     def _decode_labels(self, X: Tensor, column: int) -> tuple[Tensor, Tensor, Tensor]:
         """Normalised and unnormalised probability and its variance, [N, C] each.
@@ -564,6 +470,3 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Che
     @property
     def _n_features_out(self) -> int:
         return int(self.embedding_.mean.shape[1])
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "elbo_")
