@@ -265,9 +265,10 @@ def restore_tensors(
             moments = persistence.with_prefix(arrays, f"adam.{i}.")
             if moments:  # none at the first step, and none after a recovery
                 adam.state[parameter] = {
-                    name: _tensor(value, () if name == "step" else parameter.shape).to(
-                        parameter.device
-                    )
+                    name: _tensor(value, ()).to(parameter.device)
+                    if name == "step"
+                    # Laid out as the parameter is: the optimiser takes both number by number.
+                    else torch.empty_like(parameter).copy_(_tensor(value, parameter.shape))
                     for name, value in moments.items()
                 }
 

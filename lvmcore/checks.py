@@ -311,7 +311,12 @@ class CheckedEstimator(BaseEstimator):
             return int(np.random.SeedSequence().generate_state(1)[0])
         return int(self.random_state)
 
-    def _fingerprint(self, data: NDArray[Any], labels: tuple[ClassLabels, ...]) -> str:
+    def _fingerprint(
+        self,
+        data: NDArray[Any],
+        labels: tuple[ClassLabels, ...],
+        target: NDArray[Any] | None = None,
+    ) -> str:
         """Of everything that decides the course of a fit but for how many steps it has."""
         settings = self.get_params(deep=False)
         settings.pop("max_iter", None)
@@ -323,6 +328,8 @@ class CheckedEstimator(BaseEstimator):
             digest.update(np.asarray(column.codes).tobytes())
             if len(labels) > 1:
                 digest.update(column.name.encode())
+        if target is not None:
+            digest.update(np.ascontiguousarray(target).tobytes())
         return digest.hexdigest()
 
     def _torch_device(self) -> torch.device:

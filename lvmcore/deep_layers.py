@@ -174,7 +174,7 @@ class Values(nn.Module):
     def __init__(self, mean: Tensor, variance: float, *, diagonal: bool = False) -> None:
         super().__init__()
         D, M = mean.shape
-        self.mean = nn.Parameter(mean.detach().clone())
+        self.mean = nn.Parameter(mean.detach().clone(memory_format=torch.contiguous_format))
         self.log_scale = nn.Parameter(mean.new_full((D, M), 0.5 * math.log(variance)))
         self.lower = None if diagonal else nn.Parameter(mean.new_zeros(D, M, M))
 

@@ -1,48 +1,71 @@
-"""The models, found by discovery: every estimator in a module of this package, by its key."""
+"""The models, found by discovery: every estimator in a module of this package, by its key.
+
+``MODELS`` holds those of a map, ``PREDICTORS`` those of a target.
+"""
 
 from __future__ import annotations
 
 import importlib
 import os
 import pkgutil
+from typing import TypeVar
 
 from lvmcore import persistence
 from lvmcore.base import LatentVariableModel
 from lvmcore.errors import DataError
+from lvmcore.estimator import Estimator
+from lvmcore.predictor import Predictor
 
-__all__ = ["MODELS", "load"]
+__all__ = ["MODELS", "PREDICTORS", "load", "load_map"]
 
 
-def _discover() -> dict[str, type[LatentVariableModel]]:
-    found = []
+Base = TypeVar("Base", bound=Estimator)
+
+
+def _discover(base: type[Base]) -> dict[str, type[Base]]:
+    found: list[type[Base]] = []
     for module in pkgutil.iter_modules(__path__, f"{__name__}."):
         members = vars(importlib.import_module(module.name)).values()
         found += [
             member
             for member in members
             if isinstance(member, type)
-            and issubclass(member, LatentVariableModel)
+            and issubclass(member, base)
             and member.__module__ == module.name
             and "key" in vars(member)
         ]
     return {model.key: model for model in sorted(found, key=lambda model: model.order)}
 
 
-MODELS: dict[str, type[LatentVariableModel]] = _discover()
+MODELS: dict[str, type[LatentVariableModel]] = _discover(LatentVariableModel)  # type: ignore[type-abstract]
+PREDICTORS: dict[str, type[Predictor]] = _discover(Predictor)  # type: ignore[type-abstract]
 
 
-def load(path: str | os.PathLike[str]) -> LatentVariableModel:
+def load(path: str | os.PathLike[str]) -> LatentVariableModel | Predictor:
     """Load a model that ``save`` wrote.
 
     Raises:
         DataError: the file is missing, torn, no model file, or of a model unknown here.
     """
     arrays, meta = persistence.read(path)
-    if meta["model"] not in MODELS:
+    known = {**MODELS, **PREDICTORS}
+    if meta["model"] not in known:
         raise DataError(
             f"{path} holds a model of kind {meta['model']!r}, which this version does not know. "
-            f"It knows: {', '.join(MODELS)}."
+            f"It knows: {', '.join(known)}."
         )
     given = persistence.with_prefix(arrays, "setting.")
-    model = MODELS[meta["model"]](**meta["parameters"], **given)
+    model = known[meta["model"]](**meta["parameters"], **given)
     return model._restore(arrays, meta)
+
+
+def load_map(path: str | os.PathLike[str]) -> LatentVariableModel:
+    """``load`` of a model that has a map.
+
+    Raises:
+        DataError: as ``load``, or the model predicts a target.
+    """
+    model = load(path)
+    if isinstance(model, Predictor):
+        raise DataError(f"{path} holds {model.title}, which predicts a target and has no map.")
+    return model

@@ -21,7 +21,7 @@ from lvmcore.data import (
     propose_row_id,
     read_table,
 )
-from lvmcore.models import MODELS, load
+from lvmcore.models import MODELS, load_map
 from lvmcore.parameters import parse_settings
 from lvmcore.runs.artifacts import embedding_frame
 from lvmcore.runs.execute import execute, model_class, rows_to_fit
@@ -74,7 +74,7 @@ def fit(arguments: argparse.Namespace) -> int:
         )
     status = _report(console, folder, state)
     if arguments.embedding is not None and folder.model_path.is_file():
-        fitted = load(folder.model_path)
+        fitted = load_map(folder.model_path)
         keep_places(arguments.embedding, embedding_frame(fitted, rows), fitted, rows, folder.spec())
         _say(console, f"Map kept in {arguments.embedding}")
     return status

@@ -444,13 +444,13 @@ class Store:
         Raises:
             DataError: the run has no model.
         """
-        from lvmcore.models import load
+        from lvmcore.models import load_map
 
         folder = self._known(id)
         if not folder.model_path.is_file():
             name = folder.about().name or folder.spec().name
             raise DataError(f"The run {name} is {folder.state().status} and has no fitted model.")
-        return load(folder.model_path)
+        return load_map(folder.model_path)
 
     def folder(self, id: str) -> Path:
         """The folder of a run."""

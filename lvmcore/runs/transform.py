@@ -13,7 +13,7 @@ from rich.text import Text
 from lvmcore.base import LatentVariableModel
 from lvmcore.data import Dataset, Table, dataset_like, read_table
 from lvmcore.errors import DataError
-from lvmcore.models import load
+from lvmcore.models import load_map
 from lvmcore.runs.command import read_source
 from lvmcore.runs.execute import rows_to_fit
 from lvmcore.runs.exports import check_places, keep, keep_places, writer
@@ -39,7 +39,7 @@ def transform(arguments: argparse.Namespace) -> int:
     """
     console = Console(highlight=False)
     check_places(arguments.out, "--out")
-    model = load(_model_path(arguments.model))
+    model = load_map(_model_path(arguments.model))
     table = read_source(arguments)
     fitted = _fitted(arguments, model)
     rows = new_rows(model, table, fitted, _roles(arguments, model, table, fitted, console))
@@ -73,7 +73,7 @@ def impute(arguments: argparse.Namespace) -> int:
     """
     console = Console(highlight=False)
     write = writer(arguments.out)
-    model = load(_model_path(arguments.model))
+    model = load_map(_model_path(arguments.model))
     refuse_complete_models(model)
     table = read_source(arguments)
     roles = propose_roles(model, table, None)

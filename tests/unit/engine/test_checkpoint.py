@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lvmcore import persistence, training
 from lvmcore.base import LatentVariableModel
-from lvmcore.checkpoint import Checkpoint
+from lvmcore.checkpoint import Checkpoint, restore_tensors, tensor_arrays
 from lvmcore.errors import NumericalError
 from lvmcore.models import MODELS
 from lvmcore.persistence import checkpoint_place
@@ -266,3 +266,22 @@ def test_the_public_fit_keeps_none(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     model("ldgd", max_iter=3).fit(X, Y)
     assert list(tmp_path.iterdir()) == []
     assert torch.is_grad_enabled()
+
+
+def test_moments_are_laid_out_as_their_parameter_is() -> None:
+    """The optimiser takes a parameter and its moments number by number, whatever their strides."""
+    torch.manual_seed(0)
+    parameters = [torch.nn.Parameter(torch.randn(4, 3).T.clone()) for _ in range(2)]
+    one, other = (torch.optim.Adam([p], fused=True) for p in parameters)
+    assert not parameters[0].is_contiguous()
+    with torch.no_grad():
+        parameters[1].copy_(parameters[0])
+    gradient = torch.randn(3, 4)
+    parameters[0].grad = gradient.clone()
+    one.step()
+    arrays = tensor_arrays(parameters[:1], parameters[:1], one)
+    restore_tensors(arrays, parameters[1:], [parameters[1].detach().clone()], other)
+    for parameter, adam in zip(parameters, (one, other), strict=True):
+        parameter.grad = (2 * gradient).clone()
+        adam.step()
+    assert torch.equal(parameters[0], parameters[1])

@@ -1,0 +1,223 @@
+"""What the models of deep Gaussian processes share: settings, fitting, predictions, storage.
+
+Notation: lvmcore/README.md and lvmcore/deep_layers.py.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lvmcore.checks import to_numpy
+from lvmcore.counts import Cells
+from lvmcore.deep_fit import DeepFit
+from lvmcore.deep_outputs import Classes, Gaussian
+from lvmcore.deep_paths import DeepGP
+from lvmcore.deep_starts import DeepSettings
+from lvmcore.parameters import Advanced, Advised, Doc, Range
+from lvmcore.persistence import with_prefix
+from lvmcore.predictor import PredictionProblem, Predictor, Task
+from lvmcore.training import Outcome, Schedule, train
+
+__all__ = [
+    "DeepGPPredictor",
+    "HiddenDim",
+    "InducingCount",
+    "InducingInputs",
+    "Layers",
+    "Samples",
+    "likelihood_of",
+]
+
+#: Draws that a prediction averages, and those of the final bound.
+PREDICTED_DRAWS, FINAL_DRAWS = 50, 10
+#: σ² of a numeric target that a fit starts from, of its variance.
+START_NOISE = 0.05
+# Rows from which on more inducing variables are worth their time.
+LONG_TABLE = 2000
+
+Layers = Annotated[
+    int,
+    Range(0, 5),
+    Doc("Hidden layers between the columns and the target; 0 is a single Gaussian process."),
+]
+InducingCount = Annotated[
+    int,
+    Range(2, 1000),
+    Doc("Points that summarise each layer: more follow finer detail and cost more."),
+]
+HiddenDim = Annotated[
+    int | None,
+    Range(1, 30),
+    Doc(
+        "Units in each hidden layer; auto is as many as columns, 30 at most, and 2 can be drawn.",
+        "units a layer",
+    ),
+]
+InducingInputs = Annotated[
+    Literal["learned", "fixed"],
+    Doc("Whether the points that summarise each layer move (DSVI), or stay (DSVI*)."),
+    Advanced(),
+]
+Samples = Annotated[
+    int,
+    Range(1, 100),
+    Doc("Draws of the functions that a step averages.", "draws a step"),
+    Advanced(),
+]
+
+
+def likelihood_of(task: Task, n_outputs: int, like: Tensor) -> Gaussian | Classes:
+    """The likelihood at its start: of a number; of two classes, probit; of more, softmax."""
+    if task == "number":
+        return Gaussian(START_NOISE, like)
+    return Classes("probit" if n_outputs == 1 else "softmax", like)
+
+
+class DeepGPPredictor(Predictor):
+    """A model whose function is a ``DeepGP``; a subclass makes it in ``_model``."""
+
+    # Those of a single Gaussian process, which has no such settings.
+    n_layers: int = 0
+    hidden_dim: int | None = None
+    n_samples: int = 1
+
+    n_inducing: int
+    max_iter: int
+    learning_rate: float
+    batch_size: int
+
+    _gp: DeepGP
+    _draws_seed: int
+    _n_rows: int
+
+    @classmethod
+    def advise(
+        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+    ) -> dict[str, Advised]:
+        """More inducing points for long tables."""
+        del n_columns, n_classes, cells
+        if n_rows <= LONG_TABLE:
+            return {}
+        return {"n_inducing": Advised(100, f"more than {LONG_TABLE} rows have finer detail")}
+
+    def _settings(self) -> DeepSettings:
+        return DeepSettings(
+            n_hidden=self._n_hidden_layers, width=self.hidden_dim, batch_size=self.batch_size
+        )
+
+    @property
+    def _n_hidden_layers(self) -> int:
+        return self.n_layers
+
+    # ---- fitting -------------------------------------------------------------------------------
+
+    def _fit(self, problem: PredictionProblem) -> Outcome:
+        X, Y, generator = problem.X, problem.Y, problem.generator
+        self._n_rows = len(X)
+        self._note_few(len(X))
+        likelihood = likelihood_of(self.task, Y.shape[1], X)
+        self._gp = self._model(X, Y, likelihood, generator).to(X)
+        fit = DeepFit(
+            self._gp,
+            X,
+            Y,
+            n_samples=self.n_samples,
+            batch_size=self.batch_size,
+            generator=generator,
+        )
+        schedule = Schedule.for_batches(
+            self.max_iter,
+            self.learning_rate,
+            Y.numel(),
+            n_rows=len(X),
+            size=self.batch_size,
+        )
+        outcome = train(
+            fit,
+            schedule,
+            problem.callback,
+            draws=FINAL_DRAWS,
+            checkpoint=problem.checkpoint,
+        )
+        self._draws_seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
+        self._measure_layers()
+        return outcome
+
+    def _note_few(self, n_rows: int) -> None:
+        if self.n_inducing > n_rows:
+            self._note(
+                f"n_inducing reduced from {self.n_inducing} to {n_rows}: there are no more rows."
+            )
+
+    @abstractmethod
+    def _model(
+        self, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes, generator: torch.Generator
+    ) -> DeepGP:
+        """The model at its start for rows X [N, H] and targets Y [N, P]."""
+
+    @abstractmethod
+    def _blank(self, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes) -> DeepGP:
+        """A model of the same shape at inducing inputs X [M, H], to load a state into."""
+
+    def _measure_layers(self) -> None:
+        layers = [*self._gp.hidden, self._gp.last]
+        self.relevance_ = {
+            f"layer{number}": to_numpy(layer.relevance)
+            for number, layer in enumerate(layers, start=1)
+        }
+        self.n_parameters_ = sum(p.numel() for p in self._gp.parameters() if p.requires_grad)
+
+    # ---- predictions ---------------------------------------------------------------------------
+
+    def _generator(self) -> torch.Generator:
+        return torch.Generator().manual_seed(self._draws_seed)
+
+    def _predicted(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        draws = PREDICTED_DRAWS if self._n_hidden_layers else 1
+        mean, variance = self._gp.predict(X, draws, self._generator())
+        return mean.transpose(0, 1), variance.expand_as(mean).transpose(0, 1)
+
+    def _noise_variance(self) -> float:
+        likelihood = self._gp.last.likelihood
+        return float(likelihood.noise.detach()) if isinstance(likelihood, Gaussian) else 0.0
+
+    def _hidden_units(self, X: Tensor, layer: int) -> Tensor:
+        return self._gp.hidden_means(X, layer, PREDICTED_DRAWS, self._generator())
+
+    # ---- storage -------------------------------------------------------------------------------
+
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays = {
+            f"gp.{name}": np.asarray(tensor.detach().cpu().numpy())
+            for name, tensor in self._gp.state_dict().items()
+        }
+        facts = {
+            "draws_seed": self._draws_seed,
+            "rows": self._n_rows,
+            "inducing": self._gp.n_inducing,
+            "outputs": self._n_outputs(),
+        }
+        return arrays, facts
+
+    def _n_outputs(self) -> int:
+        if self.task == "number":
+            return 1
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        self._draws_seed, self._n_rows = int(facts["draws_seed"]), int(facts["rows"])
+        columns = int((~self._standardiser.constant).sum())
+        X = self._to_tensor(np.zeros((int(facts["inducing"]), columns)))
+        Y = X.new_zeros(len(X), int(facts["outputs"]))
+        blank = self._blank(X, Y, likelihood_of(self.task, Y.shape[1], X)).to(X)
+        stored = with_prefix(arrays, "gp.")
+        blank.load_state_dict({name: torch.as_tensor(a.copy()) for name, a in stored.items()})
+        self._gp = blank
+        self._measure_layers()

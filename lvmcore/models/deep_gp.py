@@ -1,0 +1,275 @@
+"""Gaussian processes and deep ones to a target, numbers or classes: SVGP, DSVI and SoD."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import torch
+from torch import Tensor
+
+from lvmcore.deep_outputs import Classes, Gaussian
+from lvmcore.deep_paths import DeepGP
+from lvmcore.deep_predictor import (
+    DeepGPPredictor,
+    HiddenDim,
+    InducingCount,
+    InducingInputs,
+    Layers,
+    Samples,
+)
+from lvmcore.deep_subset import subset_deep_gp
+from lvmcore.deep_variational import induced_deep_gp
+from lvmcore.parameters import Advanced, BatchSize, Device, Doc, Dtype, LearningRate, MaxIter, Seed
+from lvmcore.predictor import Classifier, Regressor
+from lvmcore.subsets import SubsetRule, centroids, choose_subset
+
+__all__ = [
+    "DSVIDeepGPClassifier",
+    "DSVIDeepGPRegressor",
+    "SVGPClassifier",
+    "SVGPRegressor",
+    "SoDDeepGPClassifier",
+    "SoDDeepGPRegressor",
+]
+
+Subset = Annotated[
+    SubsetRule,
+    Doc(
+        "Rows that stand for all: those nearest to k-means centres, drawn at random (SoD*), or "
+        "drawn by leverage."
+    ),
+    Advanced(),
+]
+
+
+class _Induced(DeepGPPredictor):
+    """Inducing inputs of their own: SVGP and DSVI."""
+
+    inducing_inputs: str = "learned"
+
+    def _model(
+        self, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes, generator: torch.Generator
+    ) -> DeepGP:
+        Z = centroids(X, self.n_inducing, generator)
+        learned = self.inducing_inputs == "learned"
+        return induced_deep_gp(self._settings(), X, Y, Z, likelihood, learned=learned)
+
+    def _blank(self, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes) -> DeepGP:
+        learned = self.inducing_inputs == "learned"
+        return induced_deep_gp(self._settings(), X, Y, X, likelihood, learned=learned)
+
+
+class _SVGP(_Induced):
+    def __init__(
+        self,
+        *,
+        n_inducing: InducingCount = 50,
+        max_iter: MaxIter = 1000,
+        learning_rate: LearningRate = 0.02,
+        batch_size: BatchSize = 2000,
+        device: Device = "auto",
+        dtype: Dtype = "float64",
+        random_state: Seed = 0,
+    ) -> None:
+        self.n_inducing = n_inducing
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+
+
+class _DSVI(_Induced):
+    def __init__(
+        self,
+        *,
+        n_layers: Layers = 2,
+        n_inducing: InducingCount = 50,
+        hidden_dim: HiddenDim = None,
+        max_iter: MaxIter = 1500,
+        inducing_inputs: InducingInputs = "learned",
+        n_samples: Samples = 10,
+        learning_rate: LearningRate = 0.02,
+        batch_size: BatchSize = 2000,
+        device: Device = "auto",
+        dtype: Dtype = "float64",
+        random_state: Seed = 0,
+    ) -> None:
+        self.n_layers = n_layers
+        self.n_inducing = n_inducing
+        self.hidden_dim = hidden_dim
+        self.max_iter = max_iter
+        self.inducing_inputs = inducing_inputs
+        self.n_samples = n_samples
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+
+
+class _SoD(DeepGPPredictor):
+    def __init__(
+        self,
+        *,
+        n_layers: Layers = 2,
+        n_inducing: InducingCount = 50,
+        hidden_dim: HiddenDim = None,
+        max_iter: MaxIter = 1500,
+        subset: Subset = "kmeans",
+        n_samples: Samples = 10,
+        learning_rate: LearningRate = 0.02,
+        batch_size: BatchSize = 2000,
+        device: Device = "auto",
+        dtype: Dtype = "float64",
+        random_state: Seed = 0,
+    ) -> None:
+        self.n_layers = n_layers
+        self.n_inducing = n_inducing
+        self.hidden_dim = hidden_dim
+        self.max_iter = max_iter
+        self.subset = subset
+        self.n_samples = n_samples
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+
+    def _model(
+        self, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes, generator: torch.Generator
+    ) -> DeepGP:
+        rows = choose_subset(X, self.n_inducing, self.subset, generator).to(X.device)
+        self.subset_ = rows.cpu().numpy()
+        return subset_deep_gp(self._settings(), X, Y, rows, likelihood)
+
+    def _blank(self, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes) -> DeepGP:
+        rows = torch.arange(len(X), device=X.device)
+        return subset_deep_gp(self._settings(), X, Y, rows, likelihood)
+
+
+class SVGPRegressor(Regressor, _SVGP):
+    """A sparse Gaussian process to a number (Hensman and others 2013).
+
+    f ~ GP(0, v exp(−½ Σ_h (x_h − x'_h)²/ℓ_h²)), y_n = f(x_n) + N(0, σ²), q(f(Z)) = N(C m, C V Cᵀ)
+    at M inducing inputs Z, CCᵀ = K(Z):
+
+    ELBO = Σ_n E log N(y_n | f(x_n), σ²) − KL(N(m, V) ‖ N(0, I)).
+
+    q follows by natural gradients, which for a step over all rows is its optimum; Adam moves Z, the
+    kernel and the noise.
+
+    Attributes:
+        relevance_: ``layer1`` holds α = 1/ℓ² of the columns that vary, [H].
+        n_parameters_: trained numbers.
+    """
+
+    key: ClassVar[str] = "svgp_regressor"
+    title: ClassVar[str] = "Sparse GP (SVGP)"
+    summary: ClassVar[str] = "One Gaussian process to a number: quick, smooth, and sure of itself."
+    paper: ClassVar[str] = "Hensman et al. 2013"
+    order: ClassVar[int] = 110
+
+
+class SVGPClassifier(Classifier, _SVGP):
+    """A sparse Gaussian process to classes (Hensman and others 2015).
+
+    As ``SVGPRegressor``, with one function a class and P(class c | f) = softmax(f)_c; two classes
+    have one function and P = Φ(f). q follows by natural gradients with the likelihood's slope and
+    curvature.
+
+    Attributes:
+        classes_: the classes, sorted, [C].
+        relevance_: ``layer1`` holds α = 1/ℓ² of the columns that vary, [H].
+        n_parameters_: trained numbers.
+    """
+
+    key: ClassVar[str] = "svgp_classifier"
+    title: ClassVar[str] = "Sparse GP (SVGP)"
+    summary: ClassVar[str] = "One Gaussian process a class: quick and smooth."
+    paper: ClassVar[str] = "Hensman et al. 2015"
+    order: ClassVar[int] = 111
+
+
+class DSVIDeepGPRegressor(Regressor, _DSVI):
+    """A deep Gaussian process to a number, by doubly stochastic variational inference.
+
+    Layers of Gaussian processes, each at inducing inputs of its own and around a linear mean, one
+    draw of all layers' values a sample (Salimbeni and Deisenroth 2017):
+
+    ELBO = Σ_n E log N(y_n | f^L(x_n), σ²) − Σ_l KL(q(v^l) ‖ N(0, I)).
+
+    Attributes:
+        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs, the last of them
+            the layer to the target.
+        n_parameters_: trained numbers.
+    """
+
+    key: ClassVar[str] = "dsvi_regressor"
+    title: ClassVar[str] = "Deep GP (DSVI)"
+    summary: ClassVar[str] = "Layers of Gaussian processes to a number, inducing inputs learned."
+    paper: ClassVar[str] = "Salimbeni and Deisenroth 2017"
+    order: ClassVar[int] = 120
+
+
+class DSVIDeepGPClassifier(Classifier, _DSVI):
+    """A deep Gaussian process to classes: see ``DSVIDeepGPRegressor`` and ``SVGPClassifier``.
+
+    Attributes:
+        classes_: the classes, sorted, [C].
+        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs.
+        n_parameters_: trained numbers.
+    """
+
+    key: ClassVar[str] = "dsvi_classifier"
+    title: ClassVar[str] = "Deep GP (DSVI)"
+    summary: ClassVar[str] = "Layers of Gaussian processes to classes, inducing inputs learned."
+    paper: ClassVar[str] = "Salimbeni and Deisenroth 2017"
+    order: ClassVar[int] = 121
+
+
+class SoDDeepGPRegressor(Regressor, _SoD):
+    """A deep Gaussian process to a number on a subset of its rows (Jain and others 2021).
+
+    The inducing variables of every layer are its functions at M rows S of the table, so no inducing
+    input is trained: those of a layer are what the layer before drew, Z^l = f^l(Z^{l−1}) + ε. The
+    subset's own targets enter the last q in closed form, q̂(f_S) ∝ N(y_S | f_S, σ²I) q(f_S). With
+    S̄ the other rows
+
+    ELBO = E log p(y_S̄ | f^L) + E_q̂ log p(y_S | f_S^L) − Σ_l E KL(q(f_S^l) ‖ p(· | Z_S^{l−1})).
+
+    q(f_S^l | Z) = N(C m, C V Cᵀ) follows Z, where the paper keeps it fixed.
+
+    Attributes:
+        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs, the last of them
+            the layer to the target.
+        subset_: positions of S among the rows of the fit, [M]; of a loaded model it is not known.
+        n_parameters_: trained numbers.
+    """
+
+    key: ClassVar[str] = "sod_regressor"
+    title: ClassVar[str] = "Deep GP on a subset (SoD)"
+    summary: ClassVar[str] = "Layers of Gaussian processes on some of the rows: fewer parameters."
+    paper: ClassVar[str] = "Jain et al. 2021"
+    order: ClassVar[int] = 100
+
+
+class SoDDeepGPClassifier(Classifier, _SoD):
+    """A deep Gaussian process to classes on a subset of its rows.
+
+    As ``SoDDeepGPRegressor``; no q̂ in closed form exists for classes, so the last layer's q is a
+    Gaussian that follows the subset's rows like all others.
+
+    Attributes:
+        classes_: the classes, sorted, [C].
+        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs.
+        subset_: positions of S among the rows of the fit, [M]; of a loaded model it is not known.
+        n_parameters_: trained numbers.
+    """
+
+    key: ClassVar[str] = "sod_classifier"
+    title: ClassVar[str] = "Deep GP on a subset (SoD)"
+    summary: ClassVar[str] = "Layers of Gaussian processes to classes on some of the rows."
+    paper: ClassVar[str] = "Jain et al. 2021"
+    order: ClassVar[int] = 101

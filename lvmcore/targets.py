@@ -1,0 +1,146 @@
+"""The target column of a model that predicts one: numbers in their own units, or classes.
+
+Notation: lvmcore/README.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import norm
+from sklearn.utils.validation import column_or_1d
+from torch import Tensor
+
+from lvmcore.errors import DataError
+
+__all__ = ["Mixture", "NumberTarget", "read_numbers", "signs_of"]
+
+FloatArray = NDArray[np.float64]
+
+# Halvings of the interval that a quantile lies in.
+HALVINGS = 60
+
+
+def read_numbers(y: Any, n_rows: int) -> FloatArray:
+    """A numeric target, one a row, [N].
+
+    Raises:
+        DataError: none, another number of them than rows, one that is missing, infinite or no
+            number, named by its row.
+    """
+    if y is None:
+        raise DataError(
+            "This model requires y to be passed, but the target y is None: give one number a row."
+        )
+    values = np.asarray(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = column_or_1d(values, warn=True)
+    if values.ndim != 1 or len(values) != n_rows:
+        raise DataError(
+            f"y has shape {values.shape}, but X has {n_rows} rows: expected one number a row. "
+            "Input variables have inconsistent numbers of samples."
+        )
+    if np.iscomplexobj(values):
+        raise DataError("Complex data not supported: the target y holds complex numbers.")
+    try:
+        numbers = values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        row = next(i for i, value in enumerate(values) if not _is_number(value))
+        raise DataError(
+            f"The target of row {row + 1} is {values[row]!r}, which is no number: choose a numeric "
+            "column, or a classifier."
+        ) from error
+    wrong = ~np.isfinite(numbers)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        what = "NaN (missing)" if np.isnan(numbers[row]) else "inf (infinity)"
+        raise DataError(
+            f"Input y contains {what} in {int(wrong.sum())} rows, the first of them row {row + 1}: "
+            "leave rows without a finite target out."
+        )
+    return numbers
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class NumberTarget:
+    """What a numeric target measures.
+
+    Attributes:
+        mean: of the rows of the fit.
+        scale: their sd.
+    """
+
+    mean: float
+    scale: float
+
+    @classmethod
+    def fit(cls, y: FloatArray) -> Self:
+        """Measure y [N].
+
+        Raises:
+            DataError: it has one value only.
+        """
+        mean, scale = float(y.mean()), float(y.std())
+        if not scale > 1e-14 * max(1e-300, float(np.abs(y).max())):
+            raise DataError(
+                f"The target has one value only, {y[0]:g}: there is nothing to predict. Choose "
+                "another target column."
+            )
+        return cls(mean, scale)
+
+    def transform(self, y: FloatArray) -> FloatArray:
+        """In units of the sd around the mean."""
+        return (y - self.mean) / self.scale
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Predictions as mixtures of normal distributions with equal weights.
+
+    Attributes:
+        mean: of each part, [S, n].
+        sd: likewise, the noise included, [S, n].
+    """
+
+    mean: FloatArray
+    sd: FloatArray
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and sd of each row, [n] each."""
+        mean = self.mean.mean(0)
+        variance = np.square(self.sd).mean(0) + self.mean.var(0)
+        return mean, np.sqrt(variance)
+
+    def log_density(self, y: FloatArray) -> FloatArray:
+        """log 1/S Σ_s N(y | mean_s, sd_s²), [n]."""
+        logs = torch.as_tensor(norm.logpdf(y, self.mean, self.sd))
+        return np.asarray(torch.logsumexp(logs, 0) - np.log(len(self.mean)))
+
+    def quantiles(self, levels: FloatArray) -> FloatArray:
+        """Where the distribution function of each row reaches each level, [n, levels]."""
+        ends = norm.ppf(levels)[:, None, None] * self.sd + self.mean
+        low, high = ends.min(1), ends.max(1)  # [levels, n]: between those of its parts
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            below = norm.cdf((middle[:, None] - self.mean) / self.sd).mean(1) < levels[:, None]
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return np.asarray(0.5 * (low + high).T)
+
+
+def signs_of(codes: NDArray[np.int64], n_classes: int, like: Tensor) -> Tensor:
+    """+1 for a row's class and −1 otherwise, [N, C]; of two classes the second alone, [N, 1]."""
+    one_hot = codes[:, None] == np.arange(n_classes)
+    chosen = one_hot[:, 1:] if n_classes == 2 else one_hot
+    return torch.as_tensor(np.where(chosen, 1.0, -1.0)).to(like)

@@ -1,0 +1,285 @@
+"""Every model of a target as a scikit-learn estimator, and what it says of bad input."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from lvmcore import ConfigError, DataError, load
+from lvmcore.checkpoint import Checkpoint
+from lvmcore.models import PREDICTORS, load_map
+
+N = 60
+SMALL = {"n_inducing": 8, "max_iter": 5, "n_samples": 2}
+for_all = pytest.mark.parametrize("key", PREDICTORS)
+for_numbers = pytest.mark.parametrize(
+    "key", [key for key, model in PREDICTORS.items() if model.task == "number"]
+)
+for_classes = pytest.mark.parametrize(
+    "key", [key for key, model in PREDICTORS.items() if model.task == "class"]
+)
+
+
+def make(key: str, **settings: Any) -> Any:
+    names = {p.name for p in PREDICTORS[key].parameters()}
+    return PREDICTORS[key](**{k: v for k, v in {**SMALL, **settings}.items() if k in names})
+
+
+def table(key: str, n: int = N) -> tuple[pd.DataFrame, NDArray[Any]]:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(n, 3)) * [1, 50, 0.01], columns=["a", "b", "c"])
+    signal = np.sin(2 * frame["a"]) + frame["b"] / 50
+    if PREDICTORS[key].task == "number":
+        return frame, np.asarray(1000 + 30 * signal + rng.normal(size=n))
+    return frame, np.array(["low", "mid", "high"])[np.digitize(signal, [-0.7, 0.7])]
+
+
+@for_all
+def test_check_estimator(key: str) -> None:
+    check_estimator(make(key, n_inducing=20, max_iter=20), on_skip=None)
+
+
+@for_all
+def test_constructor_only_stores_and_clones(key: str) -> None:
+    parameters = PREDICTORS[key].parameters()
+    for parameter in parameters:
+        assert getattr(PREDICTORS[key](**{parameter.name: "?"}), parameter.name) == "?"
+    assert PREDICTORS[key]().get_params() == {p.name: p.default for p in parameters}
+    model = make(key, random_state=7)
+    assert clone(model).get_params() == model.get_params()
+
+
+@for_all
+def test_a_wrong_setting_is_named(key: str) -> None:
+    with pytest.raises(ConfigError, match=r"n_inducing=1 cannot be used"):
+        make(key, n_inducing=1).fit(*table(key))
+
+
+@for_all
+def test_a_saved_model_predicts_the_same(key: str, tmp_path: Path) -> None:
+    frame, y = table(key)
+    model = make(key).fit(frame, y)
+    model.save(tmp_path / "model.safetensors")
+    again: Any = load(tmp_path / "model.safetensors")
+    assert type(again) is type(model)
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+    np.testing.assert_array_equal(again.log_density(frame, y), model.log_density(frame, y))
+    assert again.score(frame, y) == model.score(frame, y)
+    assert again.elbo_ == model.elbo_
+    assert again.feature_names_in_.tolist() == ["a", "b", "c"]
+    for name, value in model.relevance_.items():
+        np.testing.assert_array_equal(again.relevance_[name], value)
+    with pytest.raises(DataError, match="predicts a target and has no map"):
+        load_map(tmp_path / "model.safetensors")
+
+
+@for_all
+def test_a_row_s_prediction_does_not_depend_on_its_neighbours(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame, y = table(key)
+    model = make(key).fit(frame, y)
+    predict = model.predict_proba if model.task == "class" else model.predict_quantiles
+    together = predict(frame)
+    order = np.random.default_rng(1).permutation(N)
+    np.testing.assert_allclose(predict(frame.iloc[order]), together[order], rtol=1e-9)
+    apart = np.concatenate([predict(frame.iloc[[i]]) for i in range(7)])
+    np.testing.assert_allclose(apart, together[:7], rtol=1e-9)
+    monkeypatch.setattr("lvmcore.blocks.ROWS_AT_A_TIME", 11)
+    np.testing.assert_allclose(predict(frame), together, rtol=1e-9)
+
+
+@for_all
+def test_the_same_seed_gives_the_same_model(key: str) -> None:
+    frame, y = table(key)
+    one, two = (make(key).fit(frame, y) for _ in range(2))
+    np.testing.assert_array_equal(one.log_density(frame, y), two.log_density(frame, y))
+    other = make(key, random_state=1, batch_size=20).fit(frame, y)
+    assert not np.array_equal(one.log_density(frame, y), other.log_density(frame, y))
+
+
+@for_all
+def test_a_callback_stops_the_fit_and_what_there_is_is_usable(key: str) -> None:
+    frame, y = table(key)
+    steps = []
+    model = make(key, max_iter=50).fit(
+        frame, y, callback=lambda step: steps.append(step) or len(steps) == 3
+    )
+    assert len(model.history_) == 3
+    assert all(np.isfinite(step.objective) for step in steps)
+    assert steps[0].terms.keys() >= {"data fit", "KL of the last layer"}
+    assert np.isfinite(model.log_density(frame, y)).all()
+
+
+@for_all
+def test_a_fit_goes_on_where_it_stopped(key: str, tmp_path: Path) -> None:
+    frame, y = table(key)
+    whole = make(key, max_iter=12, batch_size=20).fit(frame, y)
+    first = make(key, max_iter=12, batch_size=20)
+    path = tmp_path / "checkpoint.safetensors"
+    first._fit_from(frame, y, callback=lambda s: s.iteration == 5, checkpoint=Checkpoint(path))
+    second = make(key, max_iter=12, batch_size=20)
+    second._fit_from(frame, y, checkpoint=Checkpoint(path))
+    assert len(second.history_) == 12
+    np.testing.assert_allclose(
+        second.log_density(frame, y), whole.log_density(frame, y), rtol=1e-12
+    )
+
+
+@for_all
+def test_in_a_pipeline_and_a_search(key: str) -> None:
+    frame, y = table(key)
+    search = GridSearchCV(
+        make_pipeline(MinMaxScaler(), make(key)),
+        {f"{type(make(key)).__name__.lower()}__n_inducing": [4, 8]},
+        cv=2,
+    )
+    assert np.isfinite(search.fit(frame, y).best_score_)
+
+
+@for_all
+def test_hidden_units_are_shown_layer_by_layer(key: str) -> None:
+    frame, y = table(key)
+    names = {p.name for p in PREDICTORS[key].parameters()}
+    model = make(key, n_layers=2, hidden_dim=2).fit(frame, y)
+    if "n_layers" not in names:
+        with pytest.raises(ConfigError, match="this model has no hidden layers"):
+            model.hidden(frame)
+        return
+    for layer in (1, 2):
+        units = model.hidden(frame, layer)
+        assert units.shape == (N, 2)
+        np.testing.assert_allclose(model.hidden(frame.iloc[:5], layer), units[:5], rtol=1e-9)
+    with pytest.raises(ConfigError, match="layer=3 cannot be used: this model has 2 hidden layers"):
+        model.hidden(frame, 3)
+    assert list(model.relevance_) == ["layer1", "layer2", "layer3"]
+    assert [len(value) for value in model.relevance_.values()] == [3, 2, 2]
+
+
+@for_all
+def test_not_fitted_is_said(key: str) -> None:
+    frame, _ = table(key)
+    for call in (make(key).predict, make(key).hidden):
+        with pytest.raises(NotFittedError):
+            call(frame)
+
+
+@for_numbers
+def test_bad_targets_of_numbers_are_named(key: str) -> None:
+    frame, y = table(key)
+    missing, infinite, text = y.copy(), y.copy(), y.astype(object)
+    missing[4], infinite[6], text[2] = np.nan, np.inf, "heavy"
+    for target, message in (
+        (np.full(N, 3.0), r"The target has one value only, 3: there is nothing to predict"),
+        (missing, r"NaN \(missing\) in 1 rows, the first of them row 5"),
+        (infinite, r"inf \(infinity\) in 1 rows, the first of them row 7"),
+        (text, r"The target of row 3 is 'heavy', which is no number"),
+        (y[:-1], r"y has shape \(59,\), but X has 60 rows"),
+    ):
+        with pytest.raises(DataError, match=message):
+            make(key).fit(frame, target)
+
+
+@for_classes
+def test_bad_targets_of_classes_are_named(key: str) -> None:
+    frame, y = table(key)
+    missing = y.astype(object)
+    missing[4] = None
+    for target, message in (
+        (np.full(N, "a"), "one class"),
+        (missing, r"NaN or None in 1 rows, the first of them row 5"),
+    ):
+        with pytest.raises(DataError, match=message):
+            make(key).fit(frame, target)
+
+
+@for_all
+def test_gaps_constant_columns_and_few_rows(key: str) -> None:
+    frame, y = table(key)
+    gap = frame.copy()
+    gap.iloc[3, 1] = np.nan
+    with pytest.raises(DataError, match="row 4, column b"):
+        make(key).fit(gap, y)
+    constant = frame.assign(d=5.0)
+    model = make(key).fit(constant, y)
+    assert "1 constant column set aside: d." in model.notes_
+    np.testing.assert_allclose(model.predict(constant.assign(d=7.0)) == model.predict(constant), 1)
+    few = make(key, n_inducing=100).fit(frame.iloc[:12], y[:12])
+    assert any("n_inducing reduced from 100 to 12" in note for note in few.notes_)
+    assert np.isfinite(few.log_density(frame, y)).sum() > 0
+
+
+@for_numbers
+def test_predicted_distributions_agree_with_draws_from_them(key: str) -> None:
+    frame, y = table(key)
+    model = make(key, max_iter=30).fit(frame, y)
+    predicted = model.predictive(frame.iloc[:6])
+    rng = np.random.default_rng(0)
+    part = rng.integers(len(predicted.mean), size=(200_000, 1))
+    columns = np.arange(6)
+    drawn = predicted.mean[part, columns] + predicted.sd[part, columns] * rng.standard_normal(
+        (200_000, 6)
+    )
+    mean, sd = model.predict(frame.iloc[:6], return_std=True)
+    np.testing.assert_allclose(mean, drawn.mean(0), atol=5 * sd.max() / 200_000**0.5)
+    np.testing.assert_allclose(sd, drawn.std(0), rtol=0.02)
+    quantiles = model.predict_quantiles(frame.iloc[:6], [0.05, 0.5, 0.95])
+    inside = (drawn[:, :, None] < quantiles).mean(0)
+    np.testing.assert_allclose(inside, np.broadcast_to([0.05, 0.5, 0.95], (6, 3)), atol=0.005)
+    with pytest.raises(ConfigError, match=r"expected numbers in \(0, 1\)"):
+        model.predict_quantiles(frame, [0.5, 1.0])
+    width = 0.02 * sd
+    near = (np.abs(drawn - y[:6]) < width).mean(0) / (2 * width)
+    density = np.exp(model.log_density(frame.iloc[:6], y[:6]))
+    likely = near * 200_000 * 2 * width > 1000
+    assert likely.any()
+    np.testing.assert_allclose(density[likely], near[likely], rtol=0.15)
+
+
+@for_numbers
+def test_a_target_in_other_units_is_predicted_in_them(key: str) -> None:
+    frame, y = table(key)
+    one, other = (make(key, max_iter=20).fit(frame, t) for t in (y, 1e-3 * y - 7))
+    np.testing.assert_allclose(other.predict(frame), 1e-3 * one.predict(frame) - 7, rtol=1e-5)
+    np.testing.assert_allclose(
+        other.log_density(frame, 1e-3 * y - 7),
+        one.log_density(frame, y) + np.log(1e3),
+        rtol=1e-3,
+    )
+
+
+@for_classes
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_add_up_and_follow_the_classes(key: str, n_classes: int) -> None:
+    frame, y = table(key, 120)
+    if n_classes == 2:
+        y = np.where(y == "mid", "low", y)
+    model = make(key, max_iter=150, n_inducing=20).fit(frame, y)
+    probability = model.predict_proba(frame)
+    assert probability.shape == (120, n_classes)
+    np.testing.assert_allclose(probability.sum(1), 1)
+    assert model.classes_.tolist() == sorted(set(y))
+    assert model.score(frame, y) > 0.8
+    log_loss = -model.log_density(frame, y).mean()
+    share = np.unique(y, return_counts=True)[1] / 120
+    assert log_loss < -(share * np.log(share)).sum()
+    unseen = model.log_density(frame.iloc[:1], ["never"])
+    assert unseen[0] == -np.inf
+
+
+@for_numbers
+def test_a_smooth_target_is_learned(key: str) -> None:
+    frame, y = table(key, 200)
+    model = make(key, max_iter=200, n_inducing=30, n_samples=5).fit(frame.iloc[:150], y[:150])
+    assert model.score(frame.iloc[150:], y[150:]) > 0.85
+    low, high = model.predict_quantiles(frame.iloc[150:], [0.05, 0.95]).T
+    assert ((low < y[150:]) & (y[150:] < high)).mean() > 0.75
