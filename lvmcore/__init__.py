@@ -19,9 +19,17 @@ from lvmcore.errors import (
 
 if TYPE_CHECKING:
     from lvmcore.disagreement import Stability, stability
-    from lvmcore.models import MODELS, load
+    from lvmcore.models import MODELS, PREDICTORS, load
     from lvmcore.models.bayesian_gplvm import BayesianGPLVM
     from lvmcore.models.classical import FactorAnalysis, LinearDiscriminantAnalysis
+    from lvmcore.models.deep_gp import (
+        DSVIDeepGPClassifier,
+        DSVIDeepGPRegressor,
+        SoDDeepGPClassifier,
+        SoDDeepGPRegressor,
+        SVGPClassifier,
+        SVGPRegressor,
+    )
     from lvmcore.models.fast_ldgd import FastLDGD
     from lvmcore.models.ldgd import LDGD
     from lvmcore.models.nbvae import NBVAE
@@ -40,6 +48,7 @@ __all__ = [
     "NBVAE",
     "NMF",
     "PCA",
+    "PREDICTORS",
     "RFLVM",
     "SRFLVM",
     "TSNE",
@@ -48,6 +57,8 @@ __all__ = [
     "BayesianGPLVM",
     "CancelledError",
     "ConfigError",
+    "DSVIDeepGPClassifier",
+    "DSVIDeepGPRegressor",
     "DataError",
     "FactorAnalysis",
     "FastLDGD",
@@ -61,7 +72,11 @@ __all__ = [
     "Posterior",
     "Predictive",
     "ProbabilisticPCA",
+    "SVGPClassifier",
+    "SVGPRegressor",
     "Snapshot",
+    "SoDDeepGPClassifier",
+    "SoDDeepGPRegressor",
     "Stability",
     "SupervisedVAE",
     "UnsupportedError",
@@ -71,6 +86,7 @@ __all__ = [
 
 _HOMES = {
     "MODELS": "lvmcore.models",
+    "PREDICTORS": "lvmcore.models",
     "load": "lvmcore.models",
     "Stability": "lvmcore.disagreement",
     "stability": "lvmcore.disagreement",
@@ -88,7 +104,8 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     models = importlib.import_module("lvmcore.models")
-    return next(model for model in models.MODELS.values() if model.__name__ == name)
+    known = (*models.MODELS.values(), *models.PREDICTORS.values())
+    return next(model for model in known if model.__name__ == name)
 
 
 def __dir__() -> list[str]:

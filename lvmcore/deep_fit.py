@@ -146,6 +146,6 @@ def deep_schedule(fit: DeepFit, max_iter: int, learning_rate: float = 0.04) -> S
     """The course of such a fit, whose bound is an estimate even where a step sees all rows."""
     rows = max(1, len(fit.rows))
     schedule = Schedule.for_batches(
-        max_iter, learning_rate, fit.Y.numel(), n_rows=rows, size=fit.batches.size
+        max_iter, learning_rate, fit.Y.numel(), n_rows=rows, size=max(1, fit.batches.size)
     )
     return replace(schedule, collapse=COLLAPSE)

@@ -67,12 +67,6 @@ class Gaussian(nn.Module):
         error = ((Y - mean).square() + variance).sum(-1)
         return -0.5 * (Y.shape[-1] * (LOG_2PI + noise.log()) + error / noise)
 
-    def log_density(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """log of the average over S of N(y | mean, variance + σ²), [n]; mean [S, n, P]."""
-        total = variance + self.noise
-        logs = -0.5 * (LOG_2PI + total.log() + (Y - mean).square() / total).sum(-1)
-        return logs.logsumexp(0) - math.log(len(mean))
-
 
 class Classes(nn.Module):
     """Class labels, given as signs: +1 for a row's class, −1 otherwise, [n, P].

@@ -16,14 +16,14 @@ from torch import Tensor
 
 from lvmcore.checks import to_numpy
 from lvmcore.counts import Cells
-from lvmcore.deep_fit import DeepFit
+from lvmcore.deep_fit import DeepFit, deep_schedule
 from lvmcore.deep_outputs import Classes, Gaussian
 from lvmcore.deep_paths import DeepGP
 from lvmcore.deep_starts import DeepSettings
 from lvmcore.parameters import Advanced, Advised, Doc, Range
 from lvmcore.persistence import with_prefix
 from lvmcore.predictor import PredictionProblem, Predictor, Task
-from lvmcore.training import Outcome, Schedule, train
+from lvmcore.training import Outcome, train
 
 __all__ = [
     "DeepGPPredictor",
@@ -132,13 +132,7 @@ class DeepGPPredictor(Predictor):
             batch_size=self.batch_size,
             generator=generator,
         )
-        schedule = Schedule.for_batches(
-            self.max_iter,
-            self.learning_rate,
-            Y.numel(),
-            n_rows=len(X),
-            size=self.batch_size,
-        )
+        schedule = deep_schedule(fit, self.max_iter, self.learning_rate)
         outcome = train(
             fit,
             schedule,
@@ -179,14 +173,19 @@ class DeepGPPredictor(Predictor):
     def _generator(self) -> torch.Generator:
         return torch.Generator().manual_seed(self._draws_seed)
 
-    def _predicted(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        draws = PREDICTED_DRAWS if self._n_hidden_layers else 1
-        mean, variance = self._gp.predict(X, draws, self._generator())
-        return mean.transpose(0, 1), variance.expand_as(mean).transpose(0, 1)
+    def _draws(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and variances of f under each draw, [S, n, P] each."""
+        return self._gp.predict(X, PREDICTED_DRAWS if self.n_layers else 1, self._generator())
 
-    def _noise_variance(self) -> float:
+    def _predicted(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        (mean, variance), likelihood = self._draws(X), self._gp.last.likelihood
+        assert isinstance(likelihood, Gaussian)
+        return mean[..., 0].T, (variance[..., 0] + likelihood.noise.detach()).T
+
+    def _probability(self, X: Tensor) -> Tensor:
         likelihood = self._gp.last.likelihood
-        return float(likelihood.noise.detach()) if isinstance(likelihood, Gaussian) else 0.0
+        assert isinstance(likelihood, Classes)
+        return likelihood.probability(*self._draws(X))
 
     def _hidden_units(self, X: Tensor, layer: int) -> Tensor:
         return self._gp.hidden_means(X, layer, PREDICTED_DRAWS, self._generator())

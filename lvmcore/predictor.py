@@ -25,7 +25,6 @@ from lvmcore.checks import Capabilities, to_numpy
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.estimator import Estimator
 from lvmcore.labels import ClassLabels
-from lvmcore.likelihoods import Link, label_probability
 from lvmcore.parameters import check_settings
 from lvmcore.results import Callback
 from lvmcore.targets import Mixture, NumberTarget, read_numbers, signs_of
@@ -157,14 +156,6 @@ class Predictor(Estimator):
         """Fit; set ``relevance_`` and own state."""
 
     @abstractmethod
-    def _predicted(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and variances of f under each draw, noise left out, [n, S, P] each."""
-
-    @abstractmethod
-    def _noise_variance(self) -> float:
-        """σ² of a numeric target, standardised."""
-
-    @abstractmethod
     def _hidden_units(self, X: Tensor, layer: int) -> Tensor:
         """Means of a hidden layer's units at standardised rows, [n, width]."""
 
@@ -195,6 +186,10 @@ class Regressor(RegressorMixin, Predictor):  # type: ignore[misc]
     def _target_tensor(self, target: NDArray[Any], like: Tensor) -> Tensor:
         return torch.as_tensor(self._target.transform(target)[:, None]).to(like)
 
+    @abstractmethod
+    def _predicted(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and variances, noise included, under each draw, standardised, [n, S] each."""
+
     def predictive(self, X: ArrayLike) -> Mixture:
         """The predicted distribution of the target of rows, in its units, the noise included.
 
@@ -210,8 +205,7 @@ class Regressor(RegressorMixin, Predictor):  # type: ignore[misc]
         check_is_fitted(self)
         mean, variance = self._by_block(X, self._predicted)
         scale = self._target.scale
-        sd = scale * np.sqrt(variance[..., 0] + self._noise_variance())
-        return Mixture((self._target.mean + scale * mean[..., 0]).T, sd.T)
+        return Mixture((self._target.mean + scale * mean).T, scale * np.sqrt(variance).T)
 
     def predict(
         self, X: ArrayLike, return_std: bool = False
@@ -271,12 +265,8 @@ class Classifier(ClassifierMixin, Predictor):  # type: ignore[misc]
             DataError: the rows do not fit the model.
         """
         check_is_fitted(self)
-        mean, variance = self._by_block(X, self._predicted)
-        n, S, P = mean.shape
-        flat = (torch.as_tensor(part.reshape(n * S, P)) for part in (mean, variance))
-        link: Link = "probit" if P == 1 else "softmax"
-        each = to_numpy(label_probability(link, *flat)).reshape(n, S, P).mean(1)
-        found = np.hstack([1 - each, each]) if P == 1 else each
+        (each,) = self._by_block(X, lambda rows: (self._probability(rows),))
+        found = np.hstack([1 - each, each]) if each.shape[1] == 1 else each
         return np.asarray(found / found.sum(1, keepdims=True))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -292,8 +282,9 @@ class Classifier(ClassifierMixin, Predictor):  # type: ignore[misc]
         with np.errstate(divide="ignore"):
             return np.asarray(np.log((probability * known).sum(1)))
 
-    def _noise_variance(self) -> float:
-        return 0.0
+    @abstractmethod
+    def _probability(self, X: Tensor) -> Tensor:
+        """Probabilities of standardised rows, [n, C]; of two classes that of the second, [n, 1]."""
 
     def _stored(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays, meta = super()._stored()

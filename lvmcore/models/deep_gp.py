@@ -65,7 +65,7 @@ class _SVGP(_Induced):
         *,
         n_inducing: InducingCount = 50,
         max_iter: MaxIter = 1000,
-        learning_rate: LearningRate = 0.02,
+        learning_rate: LearningRate = 0.04,
         batch_size: BatchSize = 2000,
         device: Device = "auto",
         dtype: Dtype = "float64",
@@ -87,10 +87,10 @@ class _DSVI(_Induced):
         n_layers: Layers = 2,
         n_inducing: InducingCount = 50,
         hidden_dim: HiddenDim = None,
-        max_iter: MaxIter = 1500,
+        max_iter: MaxIter = 1000,
         inducing_inputs: InducingInputs = "learned",
         n_samples: Samples = 10,
-        learning_rate: LearningRate = 0.02,
+        learning_rate: LearningRate = 0.04,
         batch_size: BatchSize = 2000,
         device: Device = "auto",
         dtype: Dtype = "float64",
@@ -116,10 +116,10 @@ class _SoD(DeepGPPredictor):
         n_layers: Layers = 2,
         n_inducing: InducingCount = 50,
         hidden_dim: HiddenDim = None,
-        max_iter: MaxIter = 1500,
+        max_iter: MaxIter = 1000,
         subset: Subset = "kmeans",
         n_samples: Samples = 10,
-        learning_rate: LearningRate = 0.02,
+        learning_rate: LearningRate = 0.04,
         batch_size: BatchSize = 2000,
         device: Device = "auto",
         dtype: Dtype = "float64",
@@ -149,7 +149,7 @@ class _SoD(DeepGPPredictor):
         return subset_deep_gp(self._settings(), X, Y, rows, likelihood)
 
 
-class SVGPRegressor(Regressor, _SVGP):
+class SVGPRegressor(_SVGP, Regressor):
     """A sparse Gaussian process to a number (Hensman and others 2013).
 
     f ~ GP(0, v exp(−½ Σ_h (x_h − x'_h)²/ℓ_h²)), y_n = f(x_n) + N(0, σ²), q(f(Z)) = N(C m, C V Cᵀ)
@@ -172,7 +172,7 @@ class SVGPRegressor(Regressor, _SVGP):
     order: ClassVar[int] = 110
 
 
-class SVGPClassifier(Classifier, _SVGP):
+class SVGPClassifier(_SVGP, Classifier):
     """A sparse Gaussian process to classes (Hensman and others 2015).
 
     As ``SVGPRegressor``, with one function a class and P(class c | f) = softmax(f)_c; two classes
@@ -192,7 +192,7 @@ class SVGPClassifier(Classifier, _SVGP):
     order: ClassVar[int] = 111
 
 
-class DSVIDeepGPRegressor(Regressor, _DSVI):
+class DSVIDeepGPRegressor(_DSVI, Regressor):
     """A deep Gaussian process to a number, by doubly stochastic variational inference.
 
     Layers of Gaussian processes, each at inducing inputs of its own and around a linear mean, one
@@ -213,7 +213,7 @@ class DSVIDeepGPRegressor(Regressor, _DSVI):
     order: ClassVar[int] = 120
 
 
-class DSVIDeepGPClassifier(Classifier, _DSVI):
+class DSVIDeepGPClassifier(_DSVI, Classifier):
     """A deep Gaussian process to classes: see ``DSVIDeepGPRegressor`` and ``SVGPClassifier``.
 
     Attributes:
@@ -229,7 +229,7 @@ class DSVIDeepGPClassifier(Classifier, _DSVI):
     order: ClassVar[int] = 121
 
 
-class SoDDeepGPRegressor(Regressor, _SoD):
+class SoDDeepGPRegressor(_SoD, Regressor):
     """A deep Gaussian process to a number on a subset of its rows (Jain and others 2021).
 
     The inducing variables of every layer are its functions at M rows S of the table, so no inducing
@@ -255,7 +255,7 @@ class SoDDeepGPRegressor(Regressor, _SoD):
     order: ClassVar[int] = 100
 
 
-class SoDDeepGPClassifier(Classifier, _SoD):
+class SoDDeepGPClassifier(_SoD, Classifier):
     """A deep Gaussian process to classes on a subset of its rows.
 
     As ``SoDDeepGPRegressor``; no q̂ in closed form exists for classes, so the last layer's q is a

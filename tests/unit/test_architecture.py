@@ -79,7 +79,7 @@ LOOPS = frozenset(
 # Where each module of lvmcore stands; a package stands as one.
 LAYER = dict.fromkeys(BRICKS, "bricks") | dict.fromkeys(LOOPS, "loops")
 LAYER |= dict.fromkeys(("feature_batches", "feature_columns", "feature_counts"), "feature_fit")
-LAYER["deep_fit"] = "batchfit"
+LAYER |= {"deep_fit": "batchfit", "targets": "bricks", "deep_predictor": "predictor"}
 LAYER |= {
     name: name
     for name in (
@@ -98,6 +98,7 @@ LAYER |= {
         "linalg",
         "models",
         "parameters",
+        "predictor",
         "restarts",
         "results",
         "runs",
@@ -106,7 +107,8 @@ LAYER |= {
 }
 _BELOW_BASE = frozenset({"errors", "linalg", "results", "bricks", "loops"})
 _BELOW_MODELS = _BELOW_BASE | {"parameters", "checks", "base", "starts", "gplvm", "labelled"}
-_MODELS = _BELOW_MODELS | {"restarts", "batchfit", "feature_fit", "autoencoder"}
+_MODELS = _BELOW_MODELS | {"restarts", "batchfit", "feature_fit", "autoencoder", "predictor"}
+_MODELS |= {"estimator"}
 _ENGINE = _MODELS | {"models", "data"}
 # What each layer may import, itself included where its modules may import one another.
 MAY_IMPORT = {
@@ -126,6 +128,7 @@ MAY_IMPORT = {
     "batchfit": _BELOW_MODELS,
     "feature_fit": _BELOW_MODELS | {"feature_fit"},
     "autoencoder": _BELOW_MODELS,
+    "predictor": _BELOW_BASE | {"parameters", "checks", "estimator", "batchfit", "predictor"},
     "models": _MODELS,
     "data": frozenset({"errors", "data"}),
     "runs": _ENGINE | {"runs"},

@@ -9,7 +9,7 @@ import pytest
 
 from lvmcore import cli
 from lvmcore.bench.report import Row, markdown
-from lvmcore.models import MODELS
+from lvmcore.models import MODELS, PREDICTORS
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -65,6 +65,14 @@ def test_every_model_is_in_the_table() -> None:
         row = next(line for line in README.splitlines() if line.startswith(f"| `{key}` |"))
         assert model.title in row
         assert model.paper.split(";")[0] in row
+
+
+def test_every_model_of_a_target_is_in_its_table() -> None:
+    for key, model in PREDICTORS.items():
+        row = next(line for line in README.splitlines() if line.startswith("| ") and key in line)
+        assert model.title in row
+        assert model.paper.split(" ")[0] in row
+        assert model.paper.split(" ")[-1] in row
 
 
 def test_measured_figures_are_those_on_file() -> None:

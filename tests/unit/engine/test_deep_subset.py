@@ -340,17 +340,6 @@ def test_predictions_of_rows_average_over_what_the_layers_draw() -> None:
     torch.testing.assert_close(hidden, inputs.mean(0), rtol=0, atol=0.03)
 
 
-@torch.no_grad()
-def test_the_density_is_the_mixture_over_draws() -> None:
-    Y = table(6)[1]
-    mean, variance = Y + torch.randn(4, 6, 1, generator=generator()).double(), Y.square() + 0.3
-    likelihood = Gaussian(0.2, Y)
-    found = likelihood.log_density(Y, mean, variance.expand(4, 6, 1))
-    sd = (variance + likelihood.noise).sqrt()
-    wanted = torch.distributions.Normal(mean, sd).log_prob(Y).exp().mean(0).log()
-    torch.testing.assert_close(found, wanted[:, 0])
-
-
 # ---- fits ------------------------------------------------------------------------------
 
 
