@@ -171,7 +171,7 @@ class Predictor(Estimator):
         return tags
 
 
-class Regressor(RegressorMixin, Predictor):  # type: ignore[misc]
+class Regressor(RegressorMixin, Predictor):
     """A model of a numeric target."""
 
     task: ClassVar[Task] = "number"
@@ -239,7 +239,7 @@ class Regressor(RegressorMixin, Predictor):  # type: ignore[misc]
         self._target = NumberTarget(*map(float, meta["target"]))
 
 
-class Classifier(ClassifierMixin, Predictor):  # type: ignore[misc]
+class Classifier(ClassifierMixin, Predictor):
     """A model of a target of classes."""
 
     task: ClassVar[Task] = "class"

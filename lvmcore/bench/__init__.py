@@ -42,6 +42,12 @@ def _psi(options: Options) -> Iterator[Callable[[], Row]]:
     return psi.rows(options)
 
 
+def _sod_dgp(options: Options) -> Iterator[Callable[[], Row]]:
+    from lvmcore.bench import sod_dgp
+
+    return sod_dgp.rows(options)
+
+
 def _srflvm(options: Options) -> Iterator[Callable[[], Row]]:
     from lvmcore.bench import counts, held_out, long_tables, pixels, srflvm
 
@@ -55,6 +61,7 @@ BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], Row]]]] = {
     "ldgd": _ldgd,
     "mnist": _mnist,
     "psi": _psi,
+    "sod-dgp": _sod_dgp,
     "srflvm": _srflvm,
 }
 
