@@ -74,7 +74,7 @@ class Checkpoint:
         self._gap = seconds
         self._cost = 0.0
         self._written = time.monotonic()
-        self._fingerprint = ""
+        self._fingerprint, self._seed = "", 0
         self._generator: torch.Generator | None = None
         self._found: State | None = None
         self._beside: State | None = None
@@ -92,6 +92,7 @@ class Checkpoint:
         self._fingerprint = hashlib.sha256(f"{course} {max_iter}".encode()).hexdigest()
         self._written = time.monotonic()
         self._take_seed(generator)
+        self._seed = generator.initial_seed()
         if not self.path.is_file():
             return
         try:
@@ -102,6 +103,9 @@ class Checkpoint:
         if facts.get("fingerprint") != self._fingerprint:
             self.notes.append(_OF_ANOTHER)
             return
+        # What is drawn before the fit's first step is drawn as it was.
+        self._seed = int(facts["drawn_by"])
+        generator.manual_seed(self._seed)
         self._found = arrays, facts
 
     def _take_seed(self, generator: torch.Generator) -> None:
@@ -223,6 +227,7 @@ class Checkpoint:
             "iteration": facts["iteration"] + self._steps,
             "seconds": facts["seconds"] + self._seconds_before,
             "fingerprint": self._fingerprint,
+            "drawn_by": self._seed,
             "gap": self._gap,
         }
         facts = {**facts, **own}

@@ -179,6 +179,12 @@ class Values(nn.Module):
         self.lower = None if diagonal else nn.Parameter(mean.new_zeros(D, M, M))
 
     @property
+    def idle(self) -> int:
+        """Numbers of B on and above its diagonal, which say nothing."""
+        D, M = self.mean.shape
+        return 0 if self.lower is None else D * M * (M + 1) // 2
+
+    @property
     def factor(self) -> Tensor:
         """[D, M, M]."""
         scale = self.log_scale.exp()

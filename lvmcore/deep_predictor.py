@@ -17,6 +17,7 @@ from torch import Tensor
 from lvmcore.checks import to_numpy
 from lvmcore.counts import Cells
 from lvmcore.deep_fit import DeepFit, deep_schedule
+from lvmcore.deep_layers import Values
 from lvmcore.deep_outputs import Classes, Gaussian
 from lvmcore.deep_paths import DeepGP
 from lvmcore.deep_starts import DeepSettings
@@ -85,6 +86,8 @@ class DeepGPPredictor(Predictor):
 
     # Those of a single Gaussian process, which has no such settings.
     n_layers: int = 0
+    # Quadratic forms of inverses lose more digits than single precision has.
+    dtype: str = "float64"
     hidden_dim: int | None = None
     n_samples: int = 1
 
@@ -95,7 +98,6 @@ class DeepGPPredictor(Predictor):
 
     _gp: DeepGP
     _draws_seed: int
-    _n_rows: int
 
     @classmethod
     def advise(
@@ -108,22 +110,22 @@ class DeepGPPredictor(Predictor):
         return {"n_inducing": Advised(100, f"more than {LONG_TABLE} rows have finer detail")}
 
     def _settings(self) -> DeepSettings:
+        """How a fit begins."""
         return DeepSettings(
-            n_hidden=self._n_hidden_layers, width=self.hidden_dim, batch_size=self.batch_size
+            n_hidden=self.n_layers, width=self.hidden_dim, batch_size=self.batch_size
         )
 
     @property
     def _n_hidden_layers(self) -> int:
-        return self.n_layers
+        return len(self._gp.hidden)
 
     # ---- fitting -------------------------------------------------------------------------------
 
     def _fit(self, problem: PredictionProblem) -> Outcome:
         X, Y, generator = problem.X, problem.Y, problem.generator
-        self._n_rows = len(X)
-        self._note_few(len(X))
         likelihood = likelihood_of(self.task, Y.shape[1], X)
         self._gp = self._model(X, Y, likelihood, generator).to(X)
+        self._note_few()
         fit = DeepFit(
             self._gp,
             X,
@@ -144,10 +146,12 @@ class DeepGPPredictor(Predictor):
         self._measure_layers()
         return outcome
 
-    def _note_few(self, n_rows: int) -> None:
-        if self.n_inducing > n_rows:
+    def _note_few(self) -> None:
+        used = self._gp.n_inducing
+        if used < self.n_inducing:
             self._note(
-                f"n_inducing reduced from {self.n_inducing} to {n_rows}: there are no more rows."
+                f"n_inducing reduced from {self.n_inducing} to {used}: there are no more different "
+                "rows."
             )
 
     @abstractmethod
@@ -157,8 +161,10 @@ class DeepGPPredictor(Predictor):
         """The model at its start for rows X [N, H] and targets Y [N, P]."""
 
     @abstractmethod
-    def _blank(self, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes) -> DeepGP:
-        """A model of the same shape at inducing inputs X [M, H], to load a state into."""
+    def _blank(
+        self, settings: DeepSettings, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes
+    ) -> DeepGP:
+        """A model of a shape at inducing inputs X [M, H], to load a state into."""
 
     def _measure_layers(self) -> None:
         layers = [*self._gp.hidden, self._gp.last]
@@ -166,7 +172,9 @@ class DeepGPPredictor(Predictor):
             f"layer{number}": to_numpy(layer.relevance)
             for number, layer in enumerate(layers, start=1)
         }
-        self.n_parameters_ = sum(p.numel() for p in self._gp.parameters() if p.requires_grad)
+        idle = sum(v.idle for v in self._gp.modules() if isinstance(v, Values))
+        moved = sum(p.numel() for p in self._gp.parameters() if p.requires_grad)
+        self.n_parameters_ = moved - idle
 
     # ---- predictions ---------------------------------------------------------------------------
 
@@ -175,7 +183,9 @@ class DeepGPPredictor(Predictor):
 
     def _draws(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Means and variances of f under each draw, [S, n, P] each."""
-        return self._gp.predict(X, PREDICTED_DRAWS if self.n_layers else 1, self._generator())
+        return self._gp.predict(
+            X, PREDICTED_DRAWS if self._n_hidden_layers else 1, self._generator()
+        )
 
     def _predicted(self, X: Tensor) -> tuple[Tensor, Tensor]:
         (mean, variance), likelihood = self._draws(X), self._gp.last.likelihood
@@ -199,7 +209,7 @@ class DeepGPPredictor(Predictor):
         }
         facts = {
             "draws_seed": self._draws_seed,
-            "rows": self._n_rows,
+            "widths": [layer.width for layer in self._gp.hidden],
             "inducing": self._gp.n_inducing,
             "outputs": self._n_outputs(),
         }
@@ -211,11 +221,13 @@ class DeepGPPredictor(Predictor):
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        self._draws_seed, self._n_rows = int(facts["draws_seed"]), int(facts["rows"])
+        self._draws_seed = int(facts["draws_seed"])
         columns = int((~self._standardiser.constant).sum())
         X = self._to_tensor(np.zeros((int(facts["inducing"]), columns)))
         Y = X.new_zeros(len(X), int(facts["outputs"]))
-        blank = self._blank(X, Y, likelihood_of(self.task, Y.shape[1], X)).to(X)
+        widths = facts["widths"]
+        settings = DeepSettings(n_hidden=len(widths), width=widths[0] if widths else None)
+        blank = self._blank(settings, X, Y, likelihood_of(self.task, Y.shape[1], X)).to(X)
         stored = with_prefix(arrays, "gp.")
         blank.load_state_dict({name: torch.as_tensor(a.copy()) for name, a in stored.items()})
         self._gp = blank

@@ -123,8 +123,9 @@ def _principal_axes(X: Tensor, width: int) -> Tensor:
     H = X.shape[1]
     if width >= H:
         return torch.eye(H, width).to(X)
-    axes: Tensor = torch.linalg.svd(X - X.mean(0), full_matrices=False)[2]
-    return axes[:width].T.contiguous()
+    _, vectors = torch.linalg.eigh((X - X.mean(0)).T @ (X - X.mean(0)))  # of ascending values
+    axes: Tensor = vectors.flip(1)[:, :width]
+    return axes.contiguous()
 
 
 def _carried(layout: Layout, wanted: Tensor, nugget: float = 1e-2) -> Tensor:

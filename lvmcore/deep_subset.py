@@ -98,6 +98,8 @@ def subset_deep_gp(
         likelihood: of the targets.
     """
     hidden, inputs = hidden_layers(settings, X, X[rows])
-    q = last_values(settings, len(X) - len(rows), inputs[-1], Y.shape[1], likelihood)
+    # Labels of the subset are taken in by steps, as those of the other rows are.
+    n_rows = len(X) - (len(rows) if isinstance(likelihood, Gaussian) else 0)
+    q = last_values(settings, n_rows, inputs[-1], Y.shape[1], likelihood)
     last = LastLayer(inputs[-1].shape[1], likelihood, q)
     return SubsetDeepGP(hidden, last, rows, X[rows], Y[rows])

@@ -8,7 +8,7 @@ door; a model supplies its mathematics through ``_fit`` and ``_predicted``.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -27,7 +27,7 @@ from lvmcore.estimator import Estimator
 from lvmcore.labels import ClassLabels
 from lvmcore.parameters import check_settings
 from lvmcore.results import Callback
-from lvmcore.targets import Mixture, NumberTarget, read_numbers, signs_of
+from lvmcore.targets import Mixture, NumberTarget, one_a_row, read_numbers, signs_of
 from lvmcore.training import Outcome
 
 __all__ = ["Classifier", "PredictionProblem", "Predictor", "Regressor", "Task"]
@@ -125,21 +125,21 @@ class Predictor(Estimator):
         """
         check_is_fitted(self)
         layers = self._n_hidden_layers
-        if not 1 <= layer <= layers:
+        if layer not in range(1, layers + 1):
             raise ConfigError(
                 f"layer={layer!r} cannot be used: this model has {layers or 'no'} hidden "
                 f"layer{'' if layers == 1 else 's'}."
             )
-        return self._by_block(X, lambda rows: (self._hidden_units(rows, layer),))[0]
+        return self._by_block(X, lambda rows: self._hidden_units(rows, int(layer)))
 
-    def _by_block(self, X: ArrayLike, compute: Any) -> list[FloatArray]:
+    def _by_block(self, X: ArrayLike, compute: Callable[[Tensor], Tensor]) -> FloatArray:
         """What is computed of rows, block by block, rows along the first dimension."""
-        data = self._check_rows(X, reset=False)
-        parts = [
-            [to_numpy(part) for part in compute(self._to_tensor(self._standardiser.transform(b)))]
-            for b in blocks(data)
-        ]
-        return [np.concatenate(part) for part in zip(*parts, strict=True)]
+        return np.concatenate([to_numpy(compute(block)) for block in self._blocks_of(X)])
+
+    def _blocks_of(self, X: ArrayLike) -> Iterator[Tensor]:
+        """Rows some at a time, standardised and on the device."""
+        for rows in blocks(self._check_rows(X, reset=False)):
+            yield self._to_tensor(self._standardiser.transform(rows))
 
     # ---- hooks of a model ----------------------------------------------------------------------
 
@@ -202,16 +202,26 @@ class Regressor(RegressorMixin, Predictor):
         Raises:
             DataError: the rows do not fit the model.
         """
+        parts = list(self._mixtures(X))
+        return Mixture(*(np.concatenate([part[i] for part in parts], 1) for i in range(2)))
+
+    def _mixtures(self, X: ArrayLike) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Means and sds of some rows at a time, as ``Mixture`` holds them."""
         check_is_fitted(self)
-        mean, variance = self._by_block(X, self._predicted)
-        scale = self._target.scale
-        return Mixture((self._target.mean + scale * mean).T, scale * np.sqrt(variance).T)
+        mean, scale = self._target.mean, self._target.scale
+        for block in self._blocks_of(X):
+            means, variances = (to_numpy(part).T for part in self._predicted(block))
+            yield mean + scale * means, scale * np.sqrt(variances)
+
+    def _of_each(self, X: ArrayLike, compute: Callable[[Mixture], FloatArray]) -> FloatArray:
+        """What is computed of the distributions, some rows at a time, rows first."""
+        return np.concatenate([compute(Mixture(*part)) for part in self._mixtures(X)])
 
     def predict(
         self, X: ArrayLike, return_std: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """The mean of the target of rows, [n]; with ``return_std`` its sd too, noise included."""
-        mean, sd = self.predictive(X).moments()
+        mean, sd = self._of_each(X, lambda some: np.stack(some.moments(), 1)).T
         return (mean, sd) if return_std else mean
 
     def predict_quantiles(self, X: ArrayLike, levels: ArrayLike = (0.05, 0.5, 0.95)) -> FloatArray:
@@ -223,12 +233,15 @@ class Regressor(RegressorMixin, Predictor):
         wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64))
         if wanted.ndim != 1 or not ((wanted > 0) & (wanted < 1)).all():
             raise ConfigError(f"levels={levels!r} cannot be used: expected numbers in (0, 1).")
-        return self.predictive(X).quantiles(wanted)
+        return self._of_each(X, lambda some: some.quantiles(wanted))
 
     def log_density(self, X: ArrayLike, y: ArrayLike) -> FloatArray:
         """log p(y | x) of each row in the target's units, nats, [n]; their mean is −NLPP."""
-        predicted = self.predictive(X)
-        return predicted.log_density(read_numbers(y, predicted.mean.shape[1]))
+        parts = [Mixture(*part) for part in self._mixtures(X)]
+        ends = np.cumsum([part.mean.shape[1] for part in parts])
+        given = np.split(read_numbers(y, int(ends[-1])), ends[:-1])
+        found = [part.log_density(some) for part, some in zip(parts, given, strict=True)]
+        return np.concatenate(found)
 
     def _stored(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays, meta = super()._stored()
@@ -265,7 +278,7 @@ class Classifier(ClassifierMixin, Predictor):
             DataError: the rows do not fit the model.
         """
         check_is_fitted(self)
-        (each,) = self._by_block(X, lambda rows: (self._probability(rows),))
+        each = self._by_block(X, self._probability)
         found = np.hstack([1 - each, each]) if each.shape[1] == 1 else each
         return np.asarray(found / found.sum(1, keepdims=True))
 
@@ -275,9 +288,13 @@ class Classifier(ClassifierMixin, Predictor):
         return np.asarray(self.classes_[chosen])
 
     def log_density(self, X: ArrayLike, y: ArrayLike) -> FloatArray:
-        """log P(y | x) of each row, nats, [n]; −inf for a class that the fit did not see."""
+        """log P(y | x) of each row, nats, [n]; −inf for a class that the fit did not see.
+
+        Raises:
+            DataError: the rows do not fit the model, or y has another length.
+        """
         probability = self.predict_proba(X)
-        given = np.asarray(y)
+        given = one_a_row(y, len(probability))
         known = given[:, None] == np.asarray(self.classes_)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log((probability * known).sum(1)))

@@ -11,18 +11,19 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from lvmcore.errors import DataError
 
-__all__ = ["Mixture", "NumberTarget", "read_numbers", "signs_of"]
+__all__ = ["Mixture", "NumberTarget", "one_a_row", "read_numbers", "signs_of"]
 
 FloatArray = NDArray[np.float64]
 
 # Halvings of the interval that a quantile lies in.
-HALVINGS = 60
+HALVINGS = 40
 
 
 def read_numbers(y: Any, n_rows: int) -> FloatArray:
@@ -36,13 +37,11 @@ def read_numbers(y: Any, n_rows: int) -> FloatArray:
         raise DataError(
             "This model requires y to be passed, but the target y is None: give one number a row."
         )
-    values = np.asarray(y)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = column_or_1d(values, warn=True)
-    if values.ndim != 1 or len(values) != n_rows:
+    values = one_a_row(y, n_rows)
+    if values.dtype.kind in "mM":
         raise DataError(
-            f"y has shape {values.shape}, but X has {n_rows} rows: expected one number a row. "
-            "Input variables have inconsistent numbers of samples."
+            "The target holds dates or times, and a model learns numbers: turn them into numbers "
+            "first, such as days since the first."
         )
     if np.iscomplexobj(values):
         raise DataError("Complex data not supported: the target y holds complex numbers.")
@@ -63,6 +62,23 @@ def read_numbers(y: Any, n_rows: int) -> FloatArray:
             "leave rows without a finite target out."
         )
     return numbers
+
+
+def one_a_row(y: Any, n_rows: int) -> NDArray[Any]:
+    """A column with one entry a row, [N].
+
+    Raises:
+        DataError: it has another shape.
+    """
+    values = np.asarray(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = column_or_1d(values, warn=True)
+    if values.ndim != 1 or len(values) != n_rows:
+        raise DataError(
+            f"y has shape {values.shape}, but X has {n_rows} rows: expected one entry a row. "
+            "Input variables have inconsistent numbers of samples."
+        )
+    return values
 
 
 def _is_number(value: Any) -> bool:
@@ -90,9 +106,12 @@ class NumberTarget:
         """Measure y [N].
 
         Raises:
-            DataError: it has one value only.
+            DataError: it has one value only, or is too large.
         """
-        mean, scale = float(y.mean()), float(y.std())
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, scale = float(y.mean()), float(y.std())
+        if not np.isfinite([mean, scale]).all():
+            raise DataError("The target is too large to be standardised: rescale it.")
         if not scale > 1e-14 * max(1e-300, float(np.abs(y).max())):
             raise DataError(
                 f"The target has one value only, {y[0]:g}: there is nothing to predict. Choose "
@@ -130,11 +149,11 @@ class Mixture:
 
     def quantiles(self, levels: FloatArray) -> FloatArray:
         """Where the distribution function of each row reaches each level, [n, levels]."""
-        ends = norm.ppf(levels)[:, None, None] * self.sd + self.mean
+        ends = ndtri(levels)[:, None, None] * self.sd + self.mean
         low, high = ends.min(1), ends.max(1)  # [levels, n]: between those of its parts
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
-            below = norm.cdf((middle[:, None] - self.mean) / self.sd).mean(1) < levels[:, None]
+            below = ndtr((middle[:, None] - self.mean) / self.sd).mean(1) < levels[:, None]
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return np.asarray(0.5 * (low + high).T)
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from lvmcore.deep_outputs import Classes, Gaussian
@@ -17,9 +20,10 @@ from lvmcore.deep_predictor import (
     Layers,
     Samples,
 )
-from lvmcore.deep_subset import subset_deep_gp
+from lvmcore.deep_starts import DeepSettings
+from lvmcore.deep_subset import SubsetDeepGP, subset_deep_gp
 from lvmcore.deep_variational import induced_deep_gp
-from lvmcore.parameters import Advanced, BatchSize, Device, Doc, Dtype, LearningRate, MaxIter, Seed
+from lvmcore.parameters import Advanced, BatchSize, Device, Doc, LearningRate, MaxIter, Seed
 from lvmcore.predictor import Classifier, Regressor
 from lvmcore.subsets import SubsetRule, centroids, choose_subset
 
@@ -54,9 +58,11 @@ class _Induced(DeepGPPredictor):
         learned = self.inducing_inputs == "learned"
         return induced_deep_gp(self._settings(), X, Y, Z, likelihood, learned=learned)
 
-    def _blank(self, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes) -> DeepGP:
+    def _blank(
+        self, settings: DeepSettings, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes
+    ) -> DeepGP:
         learned = self.inducing_inputs == "learned"
-        return induced_deep_gp(self._settings(), X, Y, X, likelihood, learned=learned)
+        return induced_deep_gp(settings, X, Y, X, likelihood, learned=learned)
 
 
 class _SVGP(_Induced):
@@ -68,7 +74,6 @@ class _SVGP(_Induced):
         learning_rate: LearningRate = 0.04,
         batch_size: BatchSize = 2000,
         device: Device = "auto",
-        dtype: Dtype = "float64",
         random_state: Seed = 0,
     ) -> None:
         self.n_inducing = n_inducing
@@ -76,7 +81,6 @@ class _SVGP(_Induced):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.device = device
-        self.dtype = dtype
         self.random_state = random_state
 
 
@@ -93,7 +97,6 @@ class _DSVI(_Induced):
         learning_rate: LearningRate = 0.04,
         batch_size: BatchSize = 2000,
         device: Device = "auto",
-        dtype: Dtype = "float64",
         random_state: Seed = 0,
     ) -> None:
         self.n_layers = n_layers
@@ -105,7 +108,6 @@ class _DSVI(_Induced):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.device = device
-        self.dtype = dtype
         self.random_state = random_state
 
 
@@ -122,7 +124,6 @@ class _SoD(DeepGPPredictor):
         learning_rate: LearningRate = 0.04,
         batch_size: BatchSize = 2000,
         device: Device = "auto",
-        dtype: Dtype = "float64",
         random_state: Seed = 0,
     ) -> None:
         self.n_layers = n_layers
@@ -134,19 +135,26 @@ class _SoD(DeepGPPredictor):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.device = device
-        self.dtype = dtype
         self.random_state = random_state
 
     def _model(
         self, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes, generator: torch.Generator
     ) -> DeepGP:
         rows = choose_subset(X, self.n_inducing, self.subset, generator).to(X.device)
-        self.subset_ = rows.cpu().numpy()
         return subset_deep_gp(self._settings(), X, Y, rows, likelihood)
 
-    def _blank(self, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes) -> DeepGP:
+    def _blank(
+        self, settings: DeepSettings, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes
+    ) -> DeepGP:
         rows = torch.arange(len(X), device=X.device)
-        return subset_deep_gp(self._settings(), X, Y, rows, likelihood)
+        return subset_deep_gp(settings, X, Y, rows, likelihood)
+
+    @property
+    def subset_(self) -> NDArray[np.int64]:
+        """Positions of the subset among the rows of the fit, [M]."""
+        check_is_fitted(self)
+        assert isinstance(self._gp, SubsetDeepGP)
+        return np.asarray(self._gp.subset.cpu().numpy())
 
 
 class SVGPRegressor(_SVGP, Regressor):
@@ -162,7 +170,7 @@ class SVGPRegressor(_SVGP, Regressor):
 
     Attributes:
         relevance_: ``layer1`` holds α = 1/ℓ² of the columns that vary, [H].
-        n_parameters_: trained numbers.
+        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
     """
 
     key: ClassVar[str] = "svgp_regressor"
@@ -182,7 +190,7 @@ class SVGPClassifier(_SVGP, Classifier):
     Attributes:
         classes_: the classes, sorted, [C].
         relevance_: ``layer1`` holds α = 1/ℓ² of the columns that vary, [H].
-        n_parameters_: trained numbers.
+        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
     """
 
     key: ClassVar[str] = "svgp_classifier"
@@ -203,7 +211,7 @@ class DSVIDeepGPRegressor(_DSVI, Regressor):
     Attributes:
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs, the last of them
             the layer to the target.
-        n_parameters_: trained numbers.
+        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
     """
 
     key: ClassVar[str] = "dsvi_regressor"
@@ -219,7 +227,7 @@ class DSVIDeepGPClassifier(_DSVI, Classifier):
     Attributes:
         classes_: the classes, sorted, [C].
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs.
-        n_parameters_: trained numbers.
+        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
     """
 
     key: ClassVar[str] = "dsvi_classifier"
@@ -244,8 +252,8 @@ class SoDDeepGPRegressor(_SoD, Regressor):
     Attributes:
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs, the last of them
             the layer to the target.
-        subset_: positions of S among the rows of the fit, [M]; of a loaded model it is not known.
-        n_parameters_: trained numbers.
+        subset_: positions of S among the rows of the fit, [M].
+        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
     """
 
     key: ClassVar[str] = "sod_regressor"
@@ -264,8 +272,8 @@ class SoDDeepGPClassifier(_SoD, Classifier):
     Attributes:
         classes_: the classes, sorted, [C].
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs.
-        subset_: positions of S among the rows of the fit, [M]; of a loaded model it is not known.
-        n_parameters_: trained numbers.
+        subset_: positions of S among the rows of the fit, [M].
+        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
     """
 
     key: ClassVar[str] = "sod_classifier"

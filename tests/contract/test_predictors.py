@@ -103,7 +103,7 @@ def test_the_same_seed_gives_the_same_model(key: str) -> None:
     frame, y = table(key)
     one, two = (make(key).fit(frame, y) for _ in range(2))
     np.testing.assert_array_equal(one.log_density(frame, y), two.log_density(frame, y))
-    other = make(key, random_state=1, batch_size=20).fit(frame, y)
+    other = make(key, random_state=1).fit(frame, y)
     assert not np.array_equal(one.log_density(frame, y), other.log_density(frame, y))
 
 
@@ -166,6 +166,46 @@ def test_hidden_units_are_shown_layer_by_layer(key: str) -> None:
 
 
 @for_all
+def test_a_wide_table_is_saved_too(key: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(N, 12)))
+    frame.columns = [f"c{i}" for i in range(12)]
+    y = table(key)[1]
+    model = make(key, n_inducing=4, hidden_dim=6).fit(frame, y)
+    model.set_params(max_iter=7)
+    if "n_layers" in model.get_params():
+        model.set_params(n_layers=1)  # what is fitted stays as it was
+        assert model.hidden(frame, 2).shape == (N, 6)
+    model.save(tmp_path / "model.safetensors")
+    again: Any = load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+    assert again.n_parameters_ == model.n_parameters_
+
+
+@for_all
+def test_a_fit_without_a_seed_goes_on_with_its_own_draws(key: str, tmp_path: Path) -> None:
+    frame, y = table(key)
+    path = tmp_path / "checkpoint.safetensors"
+    first = make(key, max_iter=12, random_state=None)
+    first._fit_from(frame, y, callback=lambda s: s.iteration == 5, checkpoint=Checkpoint(path))
+    second = make(key, max_iter=12, random_state=None)
+    second._fit_from(frame, y, checkpoint=Checkpoint(path))
+    assert [s.objective for s in second.history_[:5]] == [s.objective for s in first.history_]
+    if "sod" in key:
+        np.testing.assert_array_equal(second.subset_, first.subset_)
+        assert len(set(first.subset_)) == 8
+
+
+@for_all
+def test_the_density_asks_for_one_target_a_row(key: str) -> None:
+    frame, y = table(key)
+    model = make(key).fit(frame, y)
+    for wrong in (y[:1], y[:5], np.tile(y[:, None], 2)):
+        with pytest.raises(DataError, match="expected one entry a row"):
+            model.log_density(frame, wrong)
+
+
+@for_all
 def test_not_fitted_is_said(key: str) -> None:
     frame, _ = table(key)
     for call in (make(key).predict, make(key).hidden):
@@ -178,7 +218,10 @@ def test_bad_targets_of_numbers_are_named(key: str) -> None:
     frame, y = table(key)
     missing, infinite, text = y.copy(), y.copy(), y.astype(object)
     missing[4], infinite[6], text[2] = np.nan, np.inf, "heavy"
+    dates = np.datetime64("2020-01-01") + np.arange(N)
     for target, message in (
+        (dates, "The target holds dates or times"),
+        (y * 1e200, "The target is too large to be standardised"),
         (np.full(N, 3.0), r"The target has one value only, 3: there is nothing to predict"),
         (missing, r"NaN \(missing\) in 1 rows, the first of them row 5"),
         (infinite, r"inf \(infinity\) in 1 rows, the first of them row 7"),
@@ -215,7 +258,9 @@ def test_gaps_constant_columns_and_few_rows(key: str) -> None:
     np.testing.assert_allclose(model.predict(constant.assign(d=7.0)) == model.predict(constant), 1)
     few = make(key, n_inducing=100).fit(frame.iloc[:12], y[:12])
     assert any("n_inducing reduced from 100 to 12" in note for note in few.notes_)
-    assert np.isfinite(few.log_density(frame, y)).sum() > 0
+    assert np.isfinite(few.log_density(frame.iloc[:12], y[:12])).all()
+    twice = make(key, n_inducing=100).fit(pd.concat([frame.iloc[:12]] * 2), np.tile(y[:12], 2))
+    assert np.isfinite(twice.log_density(frame.iloc[:12], y[:12])).all()
 
 
 @for_numbers
