@@ -92,6 +92,7 @@ _TYPES = "types"
 _FAILED = "failed"
 _MODEL = "model"
 _PROBLEM = "problem"
+_STARTED = "started"
 _POINT = "latent.point"
 _SELECTION = "latent.selection"
 _BEFORE = "latent.selections_before"
@@ -363,6 +364,16 @@ def problem() -> str | None:
 def set_problem(text: str | None) -> None:
     """Remember why Start did not start; None after it did."""
     st.session_state[_PROBLEM] = text
+
+
+def set_started() -> None:
+    """Remember that a fit was started by the button that was just pressed."""
+    st.session_state[_STARTED] = True
+
+
+def take_started() -> bool:
+    """Whether one was, told once."""
+    return bool(st.session_state.pop(_STARTED, False))
 
 
 # ---- the latent page: one memory per run -----------------------------------------------------

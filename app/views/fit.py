@@ -14,6 +14,9 @@ from lvmcore.errors import LatentboardError
 from lvmcore.runs.proposal import Shape
 
 _CARDS_PER_ROW = 4
+_TO_THE_TOP = """<script>
+document.querySelector('[data-testid="stMain"]').scrollTo({top: 0});
+</script>"""
 
 
 def page() -> None:
@@ -30,6 +33,8 @@ def page() -> None:
         st.warning("The run in the address is not there. It may have been deleted.")
     here = job is not None and job.spec.dataset == dataset.digest
     if job is not None and here:
+        if state.take_started():  # by the button at the page's end; the curve is at its beginning
+            st.html(_TO_THE_TOP, unsafe_allow_javascript=True)
         panel.show(job)
         st.divider()
         st.header("Fit again")
@@ -42,7 +47,8 @@ def _describe(dataset: Dataset, shape: Shape) -> str:
     """The dataset in a line."""
     parts = [count(len(dataset.X), "row"), count(shape.columns, "feature")]
     for name, n in zip(dataset.label_columns, (shape.classes, *shape.further), strict=False):
-        parts.append(f"label {markdown(name)} with {count(n, 'class', 'classes')}")
+        called = "label" if name.casefold() == "label" else f"label {markdown(name)}"
+        parts.append(f"{called} with {count(n, 'class', 'classes')}")
     if dataset.held_out.any():
         parts.append(f"{count(int(dataset.held_out.sum()), 'row')} held out")
     text = ", ".join(parts)
@@ -153,6 +159,7 @@ def _start(dataset: Dataset, card: ModelCard, values: dict[str, object]) -> None
         if not working.following():
             state.keep_source()
         state.open_run(run)
+        state.set_started()
     st.rerun()
 
 
