@@ -62,7 +62,7 @@ def test_a_fit_is_watched_found_again_and_cancelled(dashboard: Dashboard, case: 
     dashboard.number("Steps at most", ENDLESS)
     run = dashboard.start()
     # The button is at the page's end, what there is to watch at its beginning.
-    expect(page.get_by_role("heading", name="Bound", exact=True)).to_be_in_viewport()
+    expect(dashboard.button("Cancel")).to_be_in_viewport(timeout=PATIENCE_MS)
 
     seen = dashboard.grows(10)
     assert seen.remounts == 0
