@@ -71,6 +71,10 @@ class ColumnTerm(nn.Module, ABC):
         return self.bound(self.features(points)(X), step=step)
 
     @abstractmethod
+    def begin_from(self, fitted: FeatureDecoder, X: Tensor) -> None:
+        """Begin with what another fit to the same columns ended with, its rows at X [N, Q]."""
+
+    @abstractmethod
     def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
         """The bound on log p(Y | X, W), [].
 
@@ -120,6 +124,18 @@ class GaussianTerm(ColumnTerm):
     def held(self) -> list[nn.Parameter]:
         """The noise."""
         return [self.log_noise]
+
+    @torch.no_grad()
+    def begin_from(self, fitted: FeatureDecoder, X: Tensor) -> None:
+        """See ``ColumnTerm.begin_from``."""
+        assert isinstance(fitted, GaussianFeatures)
+        self.log_scale.copy_(fitted.features.scale.log())
+        noise = fitted.noise[: len(self.log_noise)]
+        self.log_noise.copy_((noise - NOISE_FLOOR).clamp_min(NOISE_FLOOR).log())
+        if self.filled is not None:
+            assert self.observed is not None
+            mean = fitted.functions(X.double())[0].to(self.Y)
+            self.filled = torch.where(self.observed, self.Y, mean)
 
     def bound_at(self, points: Tensor, X: Tensor, *, step: bool) -> Tensor:
         """See ``ColumnTerm.bound_at``; of a complete table some rows at a time."""

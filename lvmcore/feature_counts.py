@@ -16,6 +16,7 @@ from lvmcore.features import Features
 from lvmcore.logistic import (
     Family,
     LogisticFamily,
+    before_largest,
     below_largest,
     expected_precision,
     polya_gamma_rest,
@@ -85,6 +86,19 @@ class CountTerm(ColumnTerm):
     def state(self) -> list[Tensor]:
         """What stands for the counts, and where the order of the columns is."""
         return [*self.sites_state(), *self.batches.buffers()]
+
+    @torch.no_grad()
+    def begin_from(self, fitted: FeatureDecoder, X: Tensor) -> None:
+        """See ``ColumnTerm.begin_from``."""
+        assert isinstance(fitted, CountFeatures)
+        self.log_scale.copy_(fitted.features.scale.log())
+        for log_size in self.held():
+            log_size.copy_(before_largest(fitted.family.size))
+        self.stand_for(*(part.to(self.Y) for part in fitted.functions(X.double())))
+
+    @abstractmethod
+    def stand_for(self, mean: Tensor, variance: Tensor) -> None:
+        """Begin with what stands for the counts best where ψ ~ N(mean, variance), [N, D] each."""
 
     @abstractmethod
     def bound_of(self, columns: Columns, Phi: Tensor, *, step: bool) -> Tensor:
@@ -173,6 +187,11 @@ class LogisticTerm(CountTerm):
         """The Pólya–gamma variables' c."""
         return [self.c]
 
+    @torch.no_grad()
+    def stand_for(self, mean: Tensor, variance: Tensor) -> None:
+        """See ``CountTerm.stand_for``."""
+        self.c = (mean.square() + variance).sqrt()
+
     def bound_of(self, columns: Columns, Phi: Tensor, *, step: bool) -> Tensor:
         """See ``CountTerm.bound_of``; c is held in the gradient, and follows every step."""
         c, family = self.c[:, columns], self.family.columns(columns)
@@ -236,10 +255,10 @@ class SiteTerm(CountTerm):
     def expected(self, columns: Columns, mean: Tensor, variance: Tensor) -> Tensor:
         """E log p(y | ψ) of every cell of some columns, [N, B]."""
 
-    def _start_sites(self, psi: Tensor) -> None:
-        """Begin with the best ones at ψ [N, D]."""
-        with torch.no_grad():
-            omega, kappa = self.best_sites(ALL, psi, torch.zeros_like(psi), damped=True)
+    @torch.no_grad()
+    def stand_for(self, mean: Tensor, variance: Tensor) -> None:
+        """See ``CountTerm.stand_for``."""
+        omega, kappa = self.best_sites(ALL, mean, variance, damped=True)
         self.omega, self.kappa = self.masked(omega).clone(), self.masked(kappa).clone()
 
     def sites_state(self) -> list[Tensor]:
@@ -296,7 +315,8 @@ class PoissonTerm(SiteTerm):
 
     def __init__(self, problem: Problem, n_features: int) -> None:
         super().__init__(problem, n_features)
-        self._start_sites((self.Y + 0.5).log())
+        psi = (self.Y + 0.5).log()
+        self.stand_for(psi, torch.zeros_like(psi))
 
     @property
     def family(self) -> PoissonFamily:
@@ -335,7 +355,8 @@ class LargeCountTerm(SiteTerm):
     def __init__(self, problem: Problem, n_features: int) -> None:
         super().__init__(problem, n_features)
         self.log_size = nn.Parameter(self.start_size(self.means()).log())
-        self._start_sites((self.Y + 0.5).log() - self.log_size.detach())
+        psi = (self.Y + 0.5).log() - self.log_size.detach()
+        self.stand_for(psi, torch.zeros_like(psi))
 
     @property
     def family(self) -> LogisticFamily:

@@ -24,6 +24,7 @@ __all__ = [
     "Family",
     "LogisticFamily",
     "average_density",
+    "before_largest",
     "below_largest",
     "expected_precision",
     "log_normal_moments",
@@ -70,6 +71,12 @@ def below_largest(log_size: Tensor) -> Tensor:
     """r below ``LARGEST_SIZE``, and close to exp(log_size) well below it."""
     limit = math.log(LARGEST_SIZE)
     return (limit - torch.nn.functional.softplus(limit - log_size)).exp()
+
+
+def before_largest(size: Tensor) -> Tensor:
+    """log_size of which ``below_largest`` makes this r."""
+    limit = math.log(LARGEST_SIZE)
+    return limit - (limit - size.log()).clamp_min(1e-12).expm1().log()
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from lvmcore.results import Callback, FitStep, Posterior
 from lvmcore.starts import perturbed, start_map
 from lvmcore.training import Outcome
 
-__all__ = ["Restarted", "Restarting"]
+__all__ = ["Restarted", "Restarting", "derived_seeds"]
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class _Course:
 
     def __init__(self, model: Restarting, problem: Problem) -> None:
         self.model, self.problem = model, problem
-        self.seeds = _seeds(problem.generator.initial_seed(), model.n_restarts)
+        self.seeds = derived_seeds(problem.generator.initial_seed(), model.n_restarts)
         self.next = 0
         self.ended: list[int] = []  # the starts that came to an end, in order
         self.bounds: list[float] = []
@@ -287,8 +287,8 @@ class _Course:
             self.kept = _Kept(int(kept["start"]), own, dict(kept["facts"]), outcome)
 
 
-def _seeds(first: int, count: int) -> list[int]:
-    """The fit's own seed, and those derived from it."""
+def derived_seeds(first: int, count: int) -> list[int]:
+    """A fit's own seed, and those derived from it, ``count`` in all."""
     spawned = np.random.SeedSequence(first).spawn(count - 1)
     return [first, *(int(sequence.generate_state(1)[0]) for sequence in spawned)]
 

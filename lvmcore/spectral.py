@@ -220,6 +220,20 @@ class FreeSpectrum(Spectrum):
         self.noise = self.normal(n_points, n_dimensions)
         self.update()
 
+    @torch.no_grad()
+    def begin_anew(self, density: SpectralDensity) -> None:
+        """Begin with spectral points drawn from a mixture that was learned."""
+        chances = torch.as_tensor(density.weights)
+        component = torch.multinomial(
+            chances, len(self.mean), replacement=True, generator=self.generator
+        )
+        self.centres.copy_(torch.as_tensor(density.means))
+        self.covariances.copy_(torch.as_tensor(density.covariances))
+        L = cholesky_batch(self.covariances, "A spectral component's covariance")
+        away = L[component] @ self.normal(*self.size).to(L)[:, :, None]
+        self.mean.copy_(self.centres[component] + away[:, :, 0])
+        self.update()
+
     def draw(self) -> Tensor:
         """One draw from q(w), [L, Q]."""
         return self._made(self.normal(*self.size))
@@ -237,22 +251,34 @@ class FreeSpectrum(Spectrum):
 
     def costs(self) -> Tensor:
         """KL(q(w_l) ‖ N(μ_k, Σ_k)), float64, [L, K]."""
-        mean, variance = self.mean.double(), (2 * self.log_sd.double()).exp()
-        L = cholesky_batch(self.covariances, "A spectral component's covariance")
-        eye = torch.eye(mean.shape[1]).to(L).expand_as(L)
-        root = torch.linalg.solve_triangular(L, eye, upper=False).mT  # root rootᵀ = Σ_k⁻¹
+        mean, log_sd = self.mean.double(), self.log_sd.double()
+        precision, log_det = self._precisions()
         away = mean - self.centres[:, None, :]  # [K, L, Q]
-        square = (away @ root).square().sum(-1).T
-        trace = variance @ root.square().sum(-1).T
-        log_det = 2 * L.diagonal(dim1=1, dim2=2).log().sum(1)
-        own = variance.log().sum(1, keepdim=True) + mean.shape[1]
+        square = ((away @ precision) * away).sum(-1).T
+        trace = (2 * log_sd).exp() @ precision.diagonal(dim1=1, dim2=2).T
+        own = 2 * log_sd.sum(1, keepdim=True) + mean.shape[1]
         found: Tensor = 0.5 * (square + trace + log_det - own)
         return found
 
+    def _precisions(self) -> tuple[Tensor, Tensor]:
+        """Σ_k⁻¹ [K, Q, Q] and log|Σ_k| [K]."""
+        L = cholesky_batch(self.covariances, "A spectral component's covariance")
+        return torch.cholesky_inverse(L), 2 * L.diagonal(dim1=1, dim2=2).log().sum(1)
+
     def kl(self) -> Tensor:
         """See ``Spectrum.kl``."""
-        own = (self.shares * self.costs()).sum()
-        return own + self._kl_of_shares(self.shares) + self.sticks.kl()
+        return self._kl_of_points() + self._kl_of_shares(self.shares) + self.sticks.kl()
+
+    def _kl_of_points(self) -> Tensor:
+        """Σ_lk q(z_l = k) ``costs``_lk, []: a quadratic form for each point, not one for each k."""
+        mean, log_sd = self.mean.double(), self.log_sd.double()
+        precision, log_det = self._precisions()
+        pull = (precision @ self.centres[:, :, None])[:, :, 0]  # Σ_k⁻¹μ_k
+        apart = (pull * self.centres).sum(1) + log_det
+        form = (self.shares @ precision.flatten(1)).reshape(*mean.shape, -1)
+        square = mean * ((form @ mean[:, :, None])[:, :, 0] - 2 * (self.shares @ pull))
+        trace = (2 * log_sd).exp() * form.diagonal(dim1=1, dim2=2)
+        return 0.5 * ((square + trace - 2 * log_sd - 1).sum() + (self.shares @ apart).sum())
 
     @torch.no_grad()
     def update(self) -> None:
@@ -275,7 +301,7 @@ class FreeSpectrum(Spectrum):
         share = self.shares / counts.clamp_min(1e-3)
         centres = share.T @ mean
         away = mean[:, None, :] - centres
-        spread = torch.einsum("lk,lkq,lkr->kqr", share, away, away)
+        spread = (away * share[:, :, None]).permute(1, 2, 0) @ away.transpose(0, 1)
         own = torch.diag_embed(share.T @ variance + SMALLEST_VARIANCE)
         self.centres.copy_(torch.where(held[:, None], centres, self.centres))
         self.covariances.copy_(torch.where(held[:, None, None], spread + own, self.covariances))

@@ -100,9 +100,10 @@ def _in_pairs(Phi: Tensor, n_columns: int) -> bool:
 
 def _products(Phi: Tensor, omega: Tensor, *, pairs: bool) -> Tensor:
     """Φᵀ diag(ω_d) Φ of some columns, [D, R, R]."""
-    if not pairs:
-        return (Phi.T * omega.T[:, None, :]) @ Phi
     R = Phi.shape[1]
+    if not pairs:  # one product for all columns
+        weighted = (omega[:, :, None] * Phi[:, None, :]).flatten(1)  # [N, DR]
+        return (Phi.T @ weighted).reshape(R, -1, R).transpose(0, 1)
     packed = Phi.new_zeros(omega.shape[1], R * (R + 1) // 2)
     for rows in _slices(len(Phi), R * R):
         packed.addmm_(omega[rows].T, _pairs(Phi[rows]))
@@ -113,14 +114,14 @@ def _quadratic(
     Phi: Tensor, inverse: Tensor, omega: Tensor, *, pairs: bool, slope: bool
 ) -> tuple[Tensor, Tensor]:
     """φ_nᵀA_d⁻¹φ_n of some columns, [N, D], and Σ_d ω_nd A_d⁻¹φ_n, [N, R]; 0 without ``slope``."""
+    R = Phi.shape[1]
     variance, d_Phi = torch.empty_like(omega), torch.zeros_like(Phi)
     if not pairs:
-        spread = Phi @ inverse  # [D, N, R]
-        variance = (spread * Phi).sum(-1).T
+        spread = (Phi @ inverse.transpose(0, 1).flatten(1)).reshape(*omega.shape, R)
+        variance = (spread @ Phi[:, :, None])[..., 0]
         if slope:
-            d_Phi = torch.einsum("dnr,nd->nr", spread, omega)
+            d_Phi = (omega[:, None, :] @ spread)[:, 0]
         return variance, d_Phi
-    R = Phi.shape[1]
     i, j = torch.triu_indices(R, R, device=Phi.device)
     packed = inverse[:, i, j]
     twice = packed * torch.where(i == j, 1.0, 2.0).to(Phi)

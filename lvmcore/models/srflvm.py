@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -44,7 +45,7 @@ from lvmcore.parameters import (
     Start,
     is_array,
 )
-from lvmcore.restarts import Restarting
+from lvmcore.restarts import Restarting, derived_seeds
 from lvmcore.rows import HeldRows
 from lvmcore.spectral import FreeSpectrum, MixedSpectrum, SpectralDensity, Spectrum
 from lvmcore.standardise import Standardiser
@@ -111,6 +112,8 @@ class SRFLVM(Restarting):
     spectral_: SpectralDensity
 
     _decoder: FeatureDecoder
+    # The fit that this one goes on from, while it is fitted.
+    _before: SRFLVM | None = None
 
     def __init__(
         self,
@@ -281,15 +284,67 @@ class SRFLVM(Restarting):
         sd = ((Y.square() * known).sum(0) / known.sum(0)).sqrt().clamp_min(1e-12)
         return replace(problem, table=HeldRows(Y / sd * known, observed))
 
+    def ensemble(self, X: ArrayLike, n_fits: int = 8, *, max_iter: int = 150) -> list[SRFLVM]:
+        """This fit and others that go on from it, one from the other, with kernels drawn anew.
+
+        Each begins on the map of the one before it, its spectral points drawn from the mixture that
+        was learned. q(W) stays narrow around one of the many spectra that explain the rows;
+        p(y) = (1/M) Σ_m p(y | fit m) stands for their posterior better than the density of one fit,
+        and in a part of the steps of as many fits. The maps differ: densities of rows may be
+        averaged over the fits, places may not.
+
+        Args:
+            X: the rows of this fit, [N, D].
+            n_fits: how many in all.
+            max_iter: steps of each of the others.
+
+        Returns:
+            The fits, this one first.
+
+        Raises:
+            ConfigError: ``spectral`` is not "free": nothing is drawn anew.
+            DataError: not as many rows or columns as in this fit.
+        """
+        check_is_fitted(self)
+        if self.spectral != "free":
+            raise ConfigError(
+                f"spectral={self.spectral!r} cannot be used: further fits draw a free spectrum "
+                "anew. Fit with spectral='free'."
+            )
+        rows, fitted = len(self._check_rows(X, reset=False)), len(self.embedding_.mean)
+        if rows != fitted:
+            raise DataError(f"X has {rows:,} rows: expected the {fitted:,} of this fit.")
+        fits: list[SRFLVM] = [self]
+        for seed in derived_seeds(self._seed(), n_fits)[1:]:
+            further = clone(self).set_params(random_state=seed, max_iter=max_iter, n_restarts=1)
+            further._before = fits[-1]
+            try:
+                fits.append(further.fit(X))
+            finally:
+                further._before = None
+        return fits
+
+    def _fit(self, problem: Problem) -> Outcome:
+        if self._before is None:
+            return super()._fit(problem)
+        self.restarts_ = None
+        return self._fit_start(problem, self._before._fitted_rows()[0].to(problem.table.like))
+
     def _fit_start(self, problem: Problem, X: Tensor) -> Outcome:
         self._interval_scale = None
         rows = (FullRows if self.covariance == "full" else LatentRows)(X, START_VARIANCE)
-        spectrum = self._spectrum(problem)
-        fit = self._objective(rows, spectrum, self._columns(problem), problem)
+        spectrum, columns = self._spectrum(problem), self._columns(problem)
+        fit = self._objective(rows, spectrum, columns, problem)
         whole, part = fit.portion
         schedule = Schedule.for_batches(
             self.max_iter, self.learning_rate, fit.columns.count, n_rows=whole, size=part
         )
+        if self._before is not None:
+            assert isinstance(spectrum, FreeSpectrum)
+            spectrum.begin_anew(self._before.spectral_)
+            columns.begin_from(self._before._decoder, rows.mean.detach())
+            rows.log_variance.data.copy_(self._before._fitted_rows()[1].log())
+            schedule = replace(schedule, hold=0)
         if fit.columns.at_a_time < fit.columns.Y.shape[1]:  # some columns lie far below others
             schedule = replace(schedule, collapse=FARTHEST_BELOW)
         draws = FINAL_DRAWS if part == whole else FINAL_DRAWS // 4

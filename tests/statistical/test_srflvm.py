@@ -215,3 +215,37 @@ def test_a_fit_to_counts_forgets_the_intervals_of_one_before() -> None:
     model.set_params(likelihood="poisson").fit(Y[:, :3])
     np.testing.assert_array_equal(model.interval_scale_, np.ones(3))
     assert np.isfinite(model.impute(Y[:, :3]).variance).all()
+
+
+@pytest.mark.parametrize(
+    "likelihood", ["gaussian", "bernoulli", "binomial", "negative_binomial", "poisson", "large"]
+)
+def test_a_further_fit_goes_on_from_the_one_before(likelihood: str) -> None:
+    kind: Any = "negative_binomial" if likelihood == "large" else likelihood
+    counts = planted_counts(0)[1]
+    table = {
+        "gaussian": s_curve(0, n=120, columns=10)[1],
+        "bernoulli": (counts > 4).astype(float),
+        "large": 60 * counts,
+    }.get(likelihood, counts)
+    first = SRFLVM(likelihood=kind, max_iter=150, n_features=20).fit(table)
+    same, further = first.ensemble(table, 2, max_iter=100)
+    assert same is first
+    risen = first.elbo_ - first.history_[0].objective
+    assert further.elbo_ > first.elbo_ - 0.15 * risen
+    if likelihood != "gaussian":  # a small noise makes a new kernel dear at first
+        assert further.history_[0].objective > first.elbo_ - 0.4 * risen
+    assert np.abs(further.spectral_.points - first.spectral_.points).mean() > 0.1
+    assert np.abs(further.embedding_.mean - first.embedding_.mean).mean() < 0.5
+    again = first.ensemble(table, 2, max_iter=100)[1]
+    np.testing.assert_array_equal(again.embedding_.mean, further.embedding_.mean)
+
+
+def test_an_ensemble_asks_for_the_rows_of_the_fit_and_a_free_spectrum() -> None:
+    counts = planted_counts(0, n=40)[1]
+    model = SRFLVM(likelihood="poisson", max_iter=3, n_features=10).fit(counts)
+    with pytest.raises(DataError, match="X has 39 rows: expected the 40 of this fit"):
+        model.ensemble(counts[:-1])
+    drawn = SRFLVM(likelihood="poisson", spectral="mixture", max_iter=3, n_features=10).fit(counts)
+    with pytest.raises(ConfigError, match="Fit with spectral='free'"):
+        drawn.ensemble(counts)

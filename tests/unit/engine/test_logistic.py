@@ -11,6 +11,8 @@ from scipy import stats
 from lvmcore.logistic import (
     Family,
     LogisticFamily,
+    before_largest,
+    below_largest,
     expected_precision,
     log_normal_moments,
     log_two_cosh,
@@ -218,3 +220,8 @@ def test_the_bound_of_a_column_is_never_above_its_evidence(kind: Family) -> None
     assert np.all(np.diff(bounds) > -1e-9)  # each round raises it
     assert max(bounds) <= evidence + 5 * error
     assert max(bounds) > evidence - 3.0  # and it is not far below
+
+
+def test_a_size_is_found_again_from_what_it_is_learned_as() -> None:
+    sizes = torch.tensor([1e-3, 0.5, 8.0, 400.0, 990.0], dtype=torch.float64)
+    torch.testing.assert_close(below_largest(before_largest(sizes)), sizes)

@@ -8,7 +8,15 @@ import torch
 from scipy import stats
 
 from lvmcore.features import Features
-from lvmcore.spectral import ALPHA_RATE, ALPHA_SHAPE, FreeSpectrum, MixedSpectrum, Spectrum, Sticks
+from lvmcore.spectral import (
+    ALPHA_RATE,
+    ALPHA_SHAPE,
+    FreeSpectrum,
+    MixedSpectrum,
+    SpectralDensity,
+    Spectrum,
+    Sticks,
+)
 
 LIKE = torch.zeros(0, dtype=torch.float64)
 CPU = torch.device("cpu")
@@ -93,6 +101,41 @@ def test_costs_are_divergences() -> None:
     p = torch.distributions.MultivariateNormal(spectrum.centres[1], spectrum.covariances[1])
     expected = float(torch.distributions.kl_divergence(q, p))
     assert float(spectrum.costs().detach()[3, 1]) == pytest.approx(expected)
+
+
+def test_what_the_points_cost_is_the_sum_of_their_costs() -> None:
+    spectrum = free()
+    spectrum.update()
+    with torch.no_grad():
+        spectrum.log_sd += 0.3 * spectrum.normal(12, 2)
+    by_costs = (spectrum.shares * spectrum.costs()).sum()
+    at_once = spectrum._kl_of_points()
+    assert float(at_once.detach()) == pytest.approx(float(by_costs.detach()), rel=1e-12)
+    own = [spectrum.mean, spectrum.log_sd]
+    found, expected = (torch.autograd.grad(value, own) for value in (at_once, by_costs))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_points_drawn_anew_follow_the_mixture_that_was_learned() -> None:
+    rng = np.random.default_rng(0)
+    roots = rng.normal(size=(3, 2, 2))
+    density = SpectralDensity(
+        points=np.zeros((4, 2)),
+        weights=np.array([0.5, 0.3, 0.15]),  # not quite 1, as expected weights are
+        means=rng.normal(size=(3, 2)),
+        covariances=roots @ roots.transpose(0, 2, 1) + 0.1 * np.eye(2),
+        shares=np.full((4, 3), 1 / 3),
+    )
+    spectrum = FreeSpectrum(50_000, 2, 3, LIKE, torch.Generator().manual_seed(1))
+    spectrum.begin_anew(density)
+    share = density.weights / density.weights.sum()
+    mean = share @ density.means
+    away = density.means - mean
+    covariance = np.einsum("k,kqr->qr", share, density.covariances) + (share * away.T) @ away
+    points = spectrum.mean.detach().numpy()
+    np.testing.assert_allclose(points.mean(0), mean, atol=0.05)
+    np.testing.assert_allclose(np.cov(points.T), covariance, atol=0.1)
 
 
 @pytest.mark.parametrize("kind", ["moment", "mixture"])
