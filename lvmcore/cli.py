@@ -1,4 +1,4 @@
-"""The command line: ``lvmcore fit | transform | impute | runs | models | bench``."""
+"""The command line: ``lvmcore fit | transform | impute | predict | runs | models | bench``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.text import Text
 from lvmcore.errors import LatentboardError, NumericalError
 
 if TYPE_CHECKING:
-    from lvmcore.base import LatentVariableModel
+    from lvmcore.runs.models import AnyModel
 
 __all__ = ["main"]
 
@@ -61,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_fit(commands)
     _add_transform(commands)
     _add_impute(commands)
+    _add_predict(commands)
     _add_runs(commands)
     models = commands.add_parser("models", help="list the models, or the settings of one")
     models.add_argument("--model", metavar="KEY", help="show the settings of this model")
@@ -100,6 +101,12 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     add("--no-label", action="store_true", help="use no label, whatever the table looks like")
     add("--row-id", metavar="COLUMN", help="column that names the rows (default: as for --label)")
     add("--no-row-id", action="store_true", help="number the rows instead")
+    add("--target", default="", metavar="COLUMN",
+        help="learn to predict this column, a number or a class, in place of a map")  # fmt: skip
+    add("--groups", default="", metavar="COLUMN",
+        help="with --target: hold out whole groups of this column")  # fmt: skip
+    add("--time", default="", metavar="COLUMN",
+        help="with --target: hold out the last rows by this column")  # fmt: skip
     add("--hold-out", type=float, default=0.0, metavar="SHARE",
         help="share of the rows, up to 0.5, to leave out of the fit to measure it")  # fmt: skip
     add("--hold-out-seed", type=int, default=0, metavar="SEED", help="seed of their draw")
@@ -187,6 +194,29 @@ def _add_impute(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     _add_reading(parser)
 
 
+def _add_predict(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "predict",
+        help="predict the target of the rows of a table with a fitted model",
+        description="Predict the target of the rows of a table with a model fitted with --target, "
+        "and write the mean, the sd and the ends of the 90 % interval of a number, or the class "
+        "and the probabilities of each. Columns are matched by name; where the table has the "
+        "target too, the predictions are measured on it.",
+    )
+    parser.set_defaults(command=_predict)
+    add = parser.add_argument
+    add("model", type=Path, metavar="RUN", help="the folder of a run, or a model file")
+    add("data", help="a file of any kind that fit takes, sample:NAME or paper:NAME")
+    add("--out", type=Path, required=True, metavar="FILE", help="what to write: .csv or .parquet")
+    add("--fitted", metavar="FILE",
+        help="the table of the fit, where RUN is outside the dashboard's store: says how words "
+        "were coded")  # fmt: skip
+    add("--row-id", metavar="COLUMN",
+        help="column that names the rows (default: the one that looks like it)")  # fmt: skip
+    add("--no-row-id", action="store_true", help="number the rows instead")
+    _add_reading(parser)
+
+
 def _add_runs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     runs = commands.add_parser("runs", help="list the runs of the dashboard, and look after them")
     runs.add_argument("--json", action="store_true", help="as JSON, for other programs")
@@ -246,6 +276,12 @@ def _impute(arguments: argparse.Namespace) -> int:
     return impute(arguments)
 
 
+def _predict(arguments: argparse.Namespace) -> int:
+    from lvmcore.runs.transform import predict
+
+    return predict(arguments)
+
+
 def _runs(arguments: argparse.Namespace) -> int:
     from lvmcore.runs import listing
 
@@ -254,21 +290,26 @@ def _runs(arguments: argparse.Namespace) -> int:
 
 
 def _models(arguments: argparse.Namespace) -> int:
-    from lvmcore.models import MODELS
-    from lvmcore.runs.execute import model_class
+    from lvmcore.models import MODELS, PREDICTORS
+    from lvmcore.runs.models import estimator_class
 
     console = Console(highlight=False)
     if arguments.model is not None:
-        console.print(_settings_grid(model_class(arguments.model)))
+        console.print(_settings_grid(estimator_class(arguments.model)))
         return _OK
     grid = Grid("key", "model", "when to use it", "supports")
     for key, model in MODELS.items():
         grid.add_row(key, model.title, Text(model.summary), Text(_supports(model)))
     console.print(grid)
+    grid = Grid("key", "model of a target", "when to use it", "predicts")
+    for key, predictor in PREDICTORS.items():
+        what = "numbers" if predictor.task == "number" else "classes"
+        grid.add_row(key, predictor.title, Text(predictor.summary), what)
+    console.print(grid)
     return _OK
 
 
-def _settings_grid(model: type[LatentVariableModel]) -> Grid:
+def _settings_grid(model: type[AnyModel]) -> Grid:
     grid = Grid("setting", "default", "expected", "what it does", title=f"{model.title}")
     for parameter in model.parameters():
         default = "none" if parameter.default is None else str(parameter.default)
@@ -276,7 +317,7 @@ def _settings_grid(model: type[LatentVariableModel]) -> Grid:
     return grid
 
 
-def _supports(model: type[LatentVariableModel]) -> str:
+def _supports(model: type[AnyModel]) -> str:
     can = model.capabilities
     named = {
         "labels": can.labels != "none",

@@ -132,6 +132,12 @@ class Predictor(Estimator):
             )
         return self._by_block(X, lambda rows: self._hidden_units(rows, int(layer)))
 
+    @property
+    def n_hidden_layers_(self) -> int:
+        """Hidden layers of the fitted model, 0 where there is none."""
+        check_is_fitted(self)
+        return self._n_hidden_layers
+
     def _by_block(self, X: ArrayLike, compute: Callable[[Tensor], Tensor]) -> FloatArray:
         """What is computed of rows, block by block, rows along the first dimension."""
         return np.concatenate([to_numpy(compute(block)) for block in self._blocks_of(X)])

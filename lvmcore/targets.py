@@ -147,6 +147,10 @@ class Mixture:
         logs = torch.as_tensor(norm.logpdf(y, self.mean, self.sd))
         return np.asarray(torch.logsumexp(logs, 0) - np.log(len(self.mean)))
 
+    def cumulative(self, y: FloatArray) -> FloatArray:
+        """P(target ≤ y) = 1/S Σ_s Φ((y − mean_s)/sd_s), [n]."""
+        return np.asarray(ndtr((y - self.mean) / self.sd).mean(0))
+
     def quantiles(self, levels: FloatArray) -> FloatArray:
         """Where the distribution function of each row reaches each level, [n, levels]."""
         ends = ndtri(levels)[:, None, None] * self.sd + self.mean

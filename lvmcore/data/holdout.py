@@ -7,7 +7,14 @@ from numpy.typing import NDArray
 
 from lvmcore.errors import DataError
 
-__all__ = ["MOST_HELD_OUT", "hold_out_rows", "strata_of", "with_a_row_of_each"]
+__all__ = [
+    "MOST_HELD_OUT",
+    "hold_out_groups",
+    "hold_out_last",
+    "hold_out_rows",
+    "strata_of",
+    "with_a_row_of_each",
+]
 
 #: The largest share of rows that can be held out.
 MOST_HELD_OUT = 0.5
@@ -56,6 +63,65 @@ def hold_out_rows(
         members = np.flatnonzero(strata == stratum)
         held[rng.choice(members, count, replace=False)] = True
     return held
+
+
+def hold_out_groups(
+    groups: NDArray[np.object_], share: float, seed: int, *, name: str
+) -> NDArray[np.bool_]:
+    """Draw whole groups of rows to hold out, until they hold the share of the rows.
+
+    At least one group is held out, and at least one stays.
+
+    Args:
+        groups: Group of each row as text [N]; the rows without one (None) are a group too.
+        share: Of the rows, above 0.
+        seed: Of the draw.
+        name: Of the column of groups, for the message.
+
+    Returns:
+        Which rows are held out, [N].
+
+    Raises:
+        DataError: There is one group only.
+    """
+    named = np.array(["" if group is None else f"={group}" for group in groups.tolist()])
+    _, codes, sizes = np.unique(named, return_inverse=True, return_counts=True)
+    if len(sizes) < 2:
+        raise DataError(
+            f"No group can be held out: the rows are all of one group of {name!r}. Expected two "
+            "groups or more."
+        )
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    enough = int(np.searchsorted(np.cumsum(sizes[order]), share * len(groups))) + 1
+    drawn = order[: min(enough, len(sizes) - 1)]
+    return np.asarray(np.isin(codes, drawn))
+
+
+def hold_out_last(times: NDArray[np.float64], share: float, *, name: str) -> NDArray[np.bool_]:
+    """The last rows, rows of one time together, so that none of the fit is later than they are.
+
+    Args:
+        times: When each row is from, finite [N].
+        share: Of the rows, above 0: so many or more, or fewer where that would be all.
+        name: Of the column of times, for the message.
+
+    Returns:
+        Which rows are held out, [N].
+
+    Raises:
+        DataError: All are from one time.
+    """
+    n = len(times)
+    first = np.sort(times)[n - max(1, min(n - 1, round(share * n)))]
+    held = times >= first
+    if held.all():
+        held = times > first
+    if not held.any():
+        raise DataError(
+            f"The last rows cannot be held out: {name!r} is the same in all of them. Expected two "
+            "times or more."
+        )
+    return np.asarray(held)
 
 
 def strata_of(columns: Sequence[NDArray[np.object_]], share: float) -> NDArray[np.object_] | None:

@@ -16,7 +16,7 @@ from lvmcore.errors import DataError
 from lvmcore.estimator import Estimator
 from lvmcore.predictor import Predictor
 
-__all__ = ["MODELS", "PREDICTORS", "load", "load_map"]
+__all__ = ["MODELS", "PREDICTORS", "load", "load_map", "load_predictor"]
 
 
 Base = TypeVar("Base", bound=Estimator)
@@ -68,4 +68,16 @@ def load_map(path: str | os.PathLike[str]) -> LatentVariableModel:
     model = load(path)
     if isinstance(model, Predictor):
         raise DataError(f"{path} holds {model.title}, which predicts a target and has no map.")
+    return model
+
+
+def load_predictor(path: str | os.PathLike[str]) -> Predictor:
+    """``load`` of a model that predicts a target.
+
+    Raises:
+        DataError: as ``load``, or the model has a map.
+    """
+    model = load(path)
+    if not isinstance(model, Predictor):
+        raise DataError(f"{path} holds {model.title}, which has a map and predicts no target.")
     return model

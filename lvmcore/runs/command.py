@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.text import Text
 
-from lvmcore.base import LatentVariableModel
 from lvmcore.data import (
+    ColumnType,
     Dataset,
     Table,
     load_paper,
@@ -21,14 +21,17 @@ from lvmcore.data import (
     propose_row_id,
     read_table,
 )
-from lvmcore.models import MODELS, load_map
-from lvmcore.parameters import parse_settings
+from lvmcore.data.transforms import MOST_LEVELS
+from lvmcore.errors import ConfigError
+from lvmcore.models import load_map
+from lvmcore.predictor import Predictor
 from lvmcore.runs.artifacts import embedding_frame
-from lvmcore.runs.execute import execute, model_class, rows_to_fit
+from lvmcore.runs.command_model import chosen_model
+from lvmcore.runs.execute import execute, rows_to_fit
 from lvmcore.runs.exports import check_places, keep_places
 from lvmcore.runs.folder import JobFolder, State
+from lvmcore.runs.models import AnyModel
 from lvmcore.runs.progress import meter_for
-from lvmcore.runs.proposal import advised, propose, shape_of, suggested
 from lvmcore.runs.spec import JobSpec
 from lvmcore.runs.store import Store
 
@@ -52,15 +55,14 @@ def fit(arguments: argparse.Namespace) -> int:
         LatentboardError: data or settings cannot be used.
     """
     console = Console(highlight=False)
-    if arguments.embedding is not None:
-        check_places(arguments.embedding, "--embedding")
+    _check_options(arguments)
     table = read_source(arguments)
     dataset = _dataset(arguments, table, console)
-    model = _model(arguments, dataset, console)
-    rows, left_out = rows_to_fit(dataset, type(model))
+    model = chosen_model(arguments, dataset, console)
     _say(console, f"{model.title}: {_settings(model)}")
-    for note in left_out:
-        _say(console, f"  {note}")
+    if not isinstance(model, Predictor):
+        for note in rows_to_fit(dataset, type(model))[1]:
+            _say(console, f"  {note}")
     with (
         _open_run(arguments, dataset, model) as folder,
         _ctrl_c() as pressed,
@@ -75,6 +77,7 @@ def fit(arguments: argparse.Namespace) -> int:
     status = _report(console, folder, state)
     if arguments.embedding is not None and folder.model_path.is_file():
         fitted = load_map(folder.model_path)
+        rows, _ = rows_to_fit(dataset, type(fitted))
         keep_places(arguments.embedding, embedding_frame(fitted, rows), fitted, rows, folder.spec())
         _say(console, f"Map kept in {arguments.embedding}")
     return status
@@ -117,16 +120,28 @@ def _missing(texts: Sequence[str] | None) -> list[str | float] | None:
     return found
 
 
+def _check_options(arguments: argparse.Namespace) -> None:
+    """Refuse options that do not go together, before anything is read."""
+    if arguments.embedding is not None:
+        check_places(arguments.embedding, "--embedding")
+        if arguments.target:
+            raise ConfigError("--embedding writes a map, and a model of a target has none.")
+    if not arguments.target and (arguments.groups or arguments.time):
+        raise ConfigError(
+            "--groups and --time say which rows a fit to a target leaves out: name it by --target."
+        )
+
+
 def _dataset(arguments: argparse.Namespace, table: Table, console: Console) -> Dataset:
     labels, row_id = arguments.label or [], arguments.row_id
-    if not labels and not arguments.no_label:
+    if not labels and not arguments.no_label and not arguments.target:
         label = propose_label(table)
         if label is not None:
             labels = [label]
             _say(console, f"Label: {label}, which looks like one (--label or --no-label decide).")
     if row_id is None and not arguments.no_row_id:
         row_id = propose_row_id(table)
-        if row_id in labels:
+        if row_id in (*labels, arguments.target):
             row_id = None
         elif row_id is not None:
             _say(console, f"Row id: {row_id}, by its looks (--row-id or --no-row-id decide).")
@@ -135,7 +150,7 @@ def _dataset(arguments: argparse.Namespace, table: Table, console: Console) -> D
         label=labels,
         row_id=row_id,
         log1p=_names(arguments.log1p, table) or (),
-        one_hot=_names(arguments.one_hot, table) or (),
+        one_hot=_one_hot(arguments, table, {*labels, row_id}),
         hold_out=arguments.hold_out,
         hold_out_seed=arguments.hold_out_seed,
     )
@@ -145,9 +160,28 @@ def _dataset(arguments: argparse.Namespace, table: Table, console: Console) -> D
         for name in dataset.label_columns
     )
     _say(console, f"{dataset.name}: {rows} rows, {columns} columns{labelled}.")
-    for note in (*table.notes, *(note for note in dataset.notes if note not in table.notes)):
-        _say(console, f"  {note}")
+    target = f"Column {arguments.target!r} left out"  # which is no feature, and is said to be none
+    notes = (*table.notes, *(note for note in dataset.notes if note not in table.notes))
+    for note in notes:
+        if not arguments.target or not note.startswith(target):
+            _say(console, f"  {note}")
     return dataset
+
+
+def _one_hot(arguments: argparse.Namespace, table: Table, others: set[str | None]) -> Sequence[str]:
+    """Categories to learn from: those asked for; for a target, where none are, all there are."""
+    given = _names(arguments.one_hot, table)
+    if given is not None or not arguments.target or arguments.features:
+        return given or ()
+    others |= {arguments.target, arguments.groups, arguments.time}
+    return [
+        column.name
+        for column in table.columns
+        if column.type is ColumnType.CATEGORY
+        and not column.about_row
+        and column.name not in others
+        and 0 < column.distinct <= MOST_LEVELS
+    ]
 
 
 def _names(given: Sequence[str] | None, table: Table) -> list[str] | None:
@@ -160,35 +194,13 @@ def _names(given: Sequence[str] | None, table: Table) -> list[str] | None:
     ]
 
 
-def _model(
-    arguments: argparse.Namespace, dataset: Dataset, console: Console
-) -> LatentVariableModel:
-    """The unfitted model: its defaults, what it suggests for such a table, what was set."""
-    shape, key = shape_of(dataset), arguments.model
-    if key == "auto":
-        found = propose(MODELS, shape)
-        key = found.key
-        _say(console, f"Model: {MODELS[key].title}, as {found.reason} (--model decides).")
-    cls = model_class(key)
-    texts = list(arguments.settings)
-    if arguments.seed is not None:
-        texts.append(f"random_state={arguments.seed}")
-    if arguments.device is not None:
-        texts.append(f"device={arguments.device}")
-    chosen = parse_settings(cls, texts)
-    for name, one in advised(cls, shape).items():
-        if name not in chosen:
-            _say(console, f"  {name}={one.value}, as {one.reason}.")
-    return cls(**{**suggested(cls, shape), **chosen})
-
-
-def _settings(model: LatentVariableModel) -> str:
+def _settings(model: AnyModel) -> str:
     return ", ".join(f"{name}={value}" for name, value in model.get_params(deep=False).items())
 
 
 @contextmanager
 def _open_run(
-    arguments: argparse.Namespace, dataset: Dataset, model: LatentVariableModel
+    arguments: argparse.Namespace, dataset: Dataset, model: AnyModel
 ) -> Iterator[JobFolder]:
     """The run's folder, its lock held: ``--out``, or one in the store for the dashboard to show."""
     spec = JobSpec(
@@ -197,6 +209,9 @@ def _open_run(
         model=model.key,
         parameters=model.get_params(deep=False),
         name=arguments.name,
+        target=arguments.target,
+        groups=arguments.groups,
+        time=arguments.time,
     )
     if arguments.out is not None:
         path = arguments.out.expanduser().absolute()

@@ -236,7 +236,8 @@ class Estimator:
         settings = {
             name: value for name, value in spec.parameters.items() if name not in _FREE_OF_CHARGE
         }
-        facts = [spec.dataset, spec.model, settings, dict(spec.versions), self._threads]
+        task = [spec.target, spec.groups, spec.time] if spec.target else []
+        facts = [spec.dataset, spec.model, settings, dict(spec.versions), self._threads, *task]
         text = json.dumps([*facts, os.cpu_count()], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,27 +15,26 @@ import pandas as pd
 from lvmcore.base import Capabilities, LatentVariableModel
 from lvmcore.checkpoint import Checkpoint
 from lvmcore.data import Dataset
-from lvmcore.errors import CancelledError, ConfigError, DataError, LatentboardError
-from lvmcore.models import MODELS
-from lvmcore.parameters import check_settings
+from lvmcore.errors import CancelledError, DataError, LatentboardError
 from lvmcore.persistence import write_atomically
 from lvmcore.results import FitStep
 from lvmcore.runs.artifacts import embedding_frame, to_parquet_bytes
 from lvmcore.runs.events import EventLog, cut_events
 from lvmcore.runs.files import DISK_FULL, is_disk_full, plain, write_json
 from lvmcore.runs.folder import JobFolder, State
-from lvmcore.runs.spec import JobSpec, now
+from lvmcore.runs.models import AnyModel, make_model
+from lvmcore.runs.spec import Metric, now
 
 __all__ = [
+    "Fitted",
     "Reason",
     "StoppedError",
     "Watch",
     "describe_error",
     "end",
     "execute",
+    "fit_with_checkpoints",
     "log_error",
-    "make_model",
-    "model_class",
     "rows_to_fit",
 ]
 
@@ -107,6 +106,25 @@ class Watch:
             self.log.close()
 
 
+@dataclass(frozen=True)
+class Fitted:
+    """What a run has fitted, and what is left to be done with it.
+
+    Attributes:
+        model: the fitted model.
+        state: of the run, so far.
+        keep: writes what belongs to the model, once that is written.
+        measure: the figures about it.
+        score: for a run of kind "score", what it does in place of all that; else None.
+    """
+
+    model: AnyModel
+    state: State
+    keep: Callable[[], None]
+    measure: Callable[[], dict[str, Metric]]
+    score: Callable[[], State] | None = None
+
+
 def execute(
     folder: JobFolder,
     get_dataset: Callable[[], Dataset],
@@ -118,7 +136,7 @@ def execute(
 
     A run of kind "score" leaves figures only: the model is fitted to 80 % of the rows and measured
     on the others. In any other, the model is written first, then the state, then the figures about
-    the map, so that nobody waits for the figures. The caller holds the folder's lock.
+    it, so that nobody waits for the figures. The caller holds the folder's lock.
 
     Args:
         folder: a run that has not begun.
@@ -134,12 +152,12 @@ def execute(
     try:
         folder.write_state(state)
         with closing(watch):
-            model, dataset, held_out, state = _fit(folder, state, get_dataset, watch)
-        if held_out is not None and folder.spec().kind == "score":
-            return _score(folder, state, model, dataset, held_out, watch)
-        model.save(folder.model_path)
-        content = to_parquet_bytes(embedding_frame(model, dataset))
-        write_atomically(folder.embedding_path, content)
+            fitted = _fit(folder, state, get_dataset, watch)
+        state = fitted.state
+        if fitted.score is not None:
+            return fitted.score()
+        fitted.model.save(folder.model_path)
+        fitted.keep()
     except (StoppedError, CancelledError) as stop:
         reason = stop.reason if isinstance(stop, StoppedError) else watch.stopped
         return end(folder, state.ending(reason or "interrupted", message=_NOTHING_KEPT))
@@ -150,14 +168,14 @@ def execute(
         return end(folder, state.ending("failed", message=message, error=kind))
     state = state.ending(
         watch.stopped or "done",
-        elbo=plain(float(model.elbo_)),
-        converged=bool(model.converged_) and watch.stopped is None,
-        notes=(*state.notes, *model.notes_),
+        elbo=plain(float(fitted.model.elbo_)),
+        converged=bool(fitted.model.converged_) and watch.stopped is None,
+        notes=(*state.notes, *fitted.model.notes_),
         message=_CUT_SHORT if watch.stopped == "interrupted" else None,
     )
     if state.status == "interrupted":
         return end(folder, state)
-    return _measure(folder, state, model, dataset, held_out)
+    return _measure(folder, state, fitted.measure)
 
 
 def end(folder: JobFolder, state: State) -> State:
@@ -174,7 +192,17 @@ def end(folder: JobFolder, state: State) -> State:
 
 def _fit(
     folder: JobFolder, state: State, get_dataset: Callable[[], Dataset], watch: Watch
-) -> tuple[LatentVariableModel, Dataset, Dataset | None, State]:
+) -> Fitted:
+    if folder.spec().target:
+        from lvmcore.runs.target_fit import fit_target  # which stands on this module
+
+        return fit_target(folder, state, get_dataset, watch)
+    return _fit_map(folder, state, get_dataset, watch)
+
+
+def _fit_map(
+    folder: JobFolder, state: State, get_dataset: Callable[[], Dataset], watch: Watch
+) -> Fitted:
     spec = folder.spec()
     model = make_model(spec)
     whole = get_dataset()
@@ -191,13 +219,39 @@ def _fit(
     folder.write_state(state)
     X = pd.DataFrame(dataset.X, columns=list(dataset.learned_names))
     y = None if model.capabilities.labels == "none" else dataset.y
-    kept = spec.kind == "fit" and model.capabilities.bound
+    fit_with_checkpoints(folder, model, X, y, watch)
+
+    def keep() -> None:
+        content = to_parquet_bytes(embedding_frame(model, dataset))
+        write_atomically(folder.embedding_path, content)
+
+    def score() -> State:
+        assert held_out is not None
+        return _score(folder, state, model, dataset, held_out, watch)
+
+    return Fitted(
+        model,
+        state,
+        keep,
+        lambda: _figures(folder, model, dataset, held_out),
+        score if spec.kind == "score" else None,
+    )
+
+
+def fit_with_checkpoints(
+    folder: JobFolder,
+    model: AnyModel,
+    X: pd.DataFrame,
+    y: Any,
+    watch: Watch,
+) -> None:
+    """Fit a run's model, going on from the run's checkpoint and leaving others."""
+    kept = folder.spec().kind == "fit" and model.capabilities.bound
     checkpoint = Checkpoint(folder.checkpoint_path, branches=folder.path if kept else None)
     model._fit_from(X, y, callback=watch, checkpoint=checkpoint)
     if checkpoint.saved:
         written = folder.state()
         folder.write_state(dataclasses.replace(written, earlier=written.earlier + checkpoint.saved))
-    return model, dataset, held_out, state
 
 
 def _score(
@@ -221,53 +275,33 @@ def _score(
     return end(folder, state.ending("done", converged=bool(model.converged_), notes=notes))
 
 
-def _measure(
-    folder: JobFolder,
-    state: State,
-    model: LatentVariableModel,
-    dataset: Dataset,
-    held_out: Dataset | None,
-) -> State:
+def _figures(
+    folder: JobFolder, model: LatentVariableModel, dataset: Dataset, held_out: Dataset | None
+) -> dict[str, Metric]:
+    """The figures about a map, the agreement of its starts among them."""
+    # A fit need not wait for what they import.
+    from lvmcore.runs.agreement import agreement
+    from lvmcore.runs.measure import measure
+
+    metrics = measure(model, dataset, held_out)
+    starts = agreement(model, dataset)
+    if starts is not None:
+        metrics |= starts.metrics
+        if starts.rows is not None:
+            write_atomically(folder.agreement_path, to_parquet_bytes(starts.rows))
+    return metrics
+
+
+def _measure(folder: JobFolder, state: State, measure: Callable[[], dict[str, Metric]]) -> State:
     end(folder, dataclasses.replace(state, stage="measuring"))
     try:
-        # A fit need not wait for what they import.
-        from lvmcore.runs.agreement import agreement
-        from lvmcore.runs.measure import measure
-
-        metrics = measure(model, dataset, held_out)
-        starts = agreement(model, dataset)
-        if starts is not None:
-            metrics |= starts.metrics
-            if starts.rows is not None:
-                write_atomically(folder.agreement_path, to_parquet_bytes(starts.rows))
-        stored = {key: dataclasses.asdict(metric) for key, metric in metrics.items()}
+        stored = {key: dataclasses.asdict(metric) for key, metric in measure().items()}
         write_json(folder.metrics_path, stored)
     except Exception as error:
         log_error(folder, error)
-        note = "The figures about the map could not be measured: worker.log has the details."
+        note = "The figures about the fit could not be measured: worker.log has the details."
         state = dataclasses.replace(state, notes=(*state.notes, note))
     return end(folder, state)
-
-
-def model_class(key: str) -> type[LatentVariableModel]:
-    """The model with this key.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    if key not in MODELS:
-        raise ConfigError(f"There is no model {key!r}. There are: {', '.join(MODELS)}.")
-    return MODELS[key]
-
-
-def make_model(spec: JobSpec) -> LatentVariableModel:
-    """The unfitted model that a run asks for.
-
-    Raises:
-        ConfigError: the model or a setting of it is unknown, or a value is not allowed.
-    """
-    cls = model_class(spec.model)
-    return cls(**check_settings(cls, spec.parameters))
 
 
 def rows_to_fit(

@@ -25,13 +25,13 @@ from lvmcore.runs.execute import (
     describe_error,
     end,
     log_error,
-    make_model,
     rows_to_fit,
 )
 from lvmcore.runs.files import write_json
 from lvmcore.runs.folder import JobFolder, State
 from lvmcore.runs.hidden import SEED, HiddenCells, figures, hidden_frame, hide, predict_hidden
 from lvmcore.runs.labels import label_cells
+from lvmcore.runs.models import make_model
 from lvmcore.runs.placing import features_of
 from lvmcore.runs.spec import Job, JobSpec, Metric, now
 from lvmcore.runs.store import Store

@@ -57,6 +57,8 @@ class JobFolder:
         self.events_path = path / "events.jsonl"
         self.model_path = path / "model.safetensors"
         self.embedding_path = path / "embedding.parquet"
+        self.predictions_path = path / "predictions.parquet"
+        self.hidden_path = path / "hidden.parquet"
         self.completed_path = path / "completed.parquet"
         self.check_path = path / "check.parquet"
         self.agreement_path = path / "agreement.parquet"
@@ -242,6 +244,8 @@ class JobFolder:
         return (
             self.model_path,
             self.embedding_path,
+            self.predictions_path,
+            self.hidden_path,
             self.agreement_path,
             self.check_path,
             self.metrics_path,

@@ -19,10 +19,13 @@ import pandas as pd
 import psutil
 
 from lvmcore.data import Dataset
+from lvmcore.predictor import Predictor
 from lvmcore.results import FitStep
-from lvmcore.runs.execute import describe_error, make_model, rows_to_fit
+from lvmcore.runs.execute import describe_error, rows_to_fit
 from lvmcore.runs.files import write_json
+from lvmcore.runs.models import AnyModel, make_estimator
 from lvmcore.runs.spec import JobSpec
+from lvmcore.runs.target import target_rows
 
 __all__ = ["gauge", "main"]
 
@@ -41,10 +44,8 @@ def gauge(spec: JobSpec, dataset: Dataset) -> dict[str, Any]:
         "step": seconds a step; "rest": seconds before the first and after the last one; "memory":
         the most bytes that this process has held.
     """
-    model = make_model(spec)
-    rows, _ = rows_to_fit(dataset, type(model))
-    X = pd.DataFrame(rows.X, columns=list(rows.learned_names))
-    y = None if model.capabilities.labels == "none" else rows.y
+    model = make_estimator(spec)
+    X, y = _rows(model, spec, dataset)
     marks: list[float] = []
 
     def mark(step: FitStep) -> bool:
@@ -58,6 +59,16 @@ def gauge(spec: JobSpec, dataset: Dataset) -> dict[str, Any]:
     course = marks[-1] - marks[0] if marks else 0.0
     step = course / max(1, len(marks) - 1)
     return {"step": step, "rest": max(0.0, whole - course), "memory": _peak_memory()}
+
+
+def _rows(model: AnyModel, spec: JobSpec, dataset: Dataset) -> tuple[pd.DataFrame, Any]:
+    """What the fit is given."""
+    if isinstance(model, Predictor):
+        chosen = target_rows(dataset, model.task, spec)
+        return chosen.X[~chosen.held_out], chosen.y[~chosen.held_out]
+    rows, _ = rows_to_fit(dataset, type(model))
+    X = pd.DataFrame(rows.X, columns=list(rows.learned_names))
+    return X, None if model.capabilities.labels == "none" else rows.y
 
 
 def _peak_memory() -> int:

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lvmcore.base import LatentVariableModel
 from lvmcore.data import (
     Dataset,
     Matching,
@@ -23,7 +22,9 @@ from lvmcore.data import (
 )
 from lvmcore.data.matching import quoted
 from lvmcore.errors import DataError, UnsupportedError
+from lvmcore.predictor import Predictor
 from lvmcore.runs.labels import label_columns
+from lvmcore.runs.models import AnyModel
 
 __all__ = [
     "NewRows",
@@ -79,7 +80,7 @@ class NewRows:
     notes: tuple[str, ...]
 
 
-def features_known_to(model: LatentVariableModel, table: Table) -> list[str]:
+def features_known_to(model: AnyModel, table: Table) -> list[str]:
     """Names of the features that a model needs, in its order.
 
     Raises:
@@ -101,7 +102,7 @@ def features_known_to(model: LatentVariableModel, table: Table) -> list[str]:
     return numbers
 
 
-def propose_roles(model: LatentVariableModel, table: Table, fitted: Dataset | None) -> Roles:
+def propose_roles(model: AnyModel, table: Table, fitted: Dataset | None) -> Roles:
     """The row id by its looks, and the label by the name that it had in the fit.
 
     Args:
@@ -124,7 +125,7 @@ def propose_roles(model: LatentVariableModel, table: Table, fitted: Dataset | No
     )
 
 
-def _names_of_labels(model: LatentVariableModel) -> tuple[str, ...]:
+def _names_of_labels(model: AnyModel) -> tuple[str, ...]:
     """Names of the label columns, of a model that learned from several."""
     names: tuple[str, ...] = getattr(model, "label_names_", ())
     return names if len(names) > 1 else ()
@@ -136,9 +137,7 @@ def _labels_by_name(table: Table, names: Sequence[str]) -> dict[str, str]:
     return {name: found[name] for name in names if name in found}
 
 
-def new_rows(
-    model: LatentVariableModel, table: Table, fitted: Dataset | None, roles: Roles
-) -> NewRows:
+def new_rows(model: AnyModel, table: Table, fitted: Dataset | None, roles: Roles) -> NewRows:
     """Make the features of a model of another table, and look for what is wrong with them.
 
     Args:
@@ -185,9 +184,7 @@ def new_rows(
     )
 
 
-def matching_of(
-    model: LatentVariableModel, table: Table, fitted: Dataset | None, roles: Roles
-) -> Matching:
+def matching_of(model: AnyModel, table: Table, fitted: Dataset | None, roles: Roles) -> Matching:
     """How the columns of a table meet those of a model, refused or not; see ``new_rows``."""
     origin: Sequence[str] = () if fitted is None else list(map(str, fitted.frame.columns))
     return match_columns(
@@ -198,7 +195,7 @@ def matching_of(
     )
 
 
-def _labels(model: LatentVariableModel, table: Table, roles: Roles) -> str | dict[str, str] | None:
+def _labels(model: AnyModel, table: Table, roles: Roles) -> str | dict[str, str] | None:
     """The label columns of a table by the names that the model has for them."""
     wanted = _names_of_labels(model)
     if not wanted:
@@ -218,7 +215,7 @@ def _labels(model: LatentVariableModel, table: Table, roles: Roles) -> str | dic
     return {name: column for name, column in found.items() if column in roles.labels}
 
 
-def _typical(model: LatentVariableModel, matching: Matching) -> Typical:
+def _typical(model: AnyModel, matching: Matching) -> Typical:
     """The columns of the fit as far as the model itself tells: means and sds for the medians."""
     known = model.standardiser_
     plain = np.array([source.kind == "plain" for source in matching.sources])
@@ -242,8 +239,8 @@ def _median(cells: NDArray[np.float64]) -> float:
     return float(np.median(known)) if len(known) else float("nan")
 
 
-def _unknown(model: LatentVariableModel, dataset: Dataset) -> tuple[str, ...]:
-    if model.capabilities.labels == "none" or dataset.labels is None:
+def _unknown(model: AnyModel, dataset: Dataset) -> tuple[str, ...]:
+    if isinstance(model, Predictor) or dataset.labels is None:
         return ()
     unknown: list[str] = []
     for column in label_columns(model):

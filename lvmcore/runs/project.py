@@ -15,17 +15,18 @@ from lvmcore.persistence import write_atomically
 from lvmcore.results import FitStep
 from lvmcore.runs.artifacts import to_parquet_bytes
 from lvmcore.runs.events import EventLog
-from lvmcore.runs.execute import Reason, describe_error, model_class, rows_to_fit
+from lvmcore.runs.execute import Reason, describe_error, rows_to_fit
 from lvmcore.runs.files import write_json
 from lvmcore.runs.folder import JobFolder, State
+from lvmcore.runs.models import model_class
 from lvmcore.runs.placing import Placement, place
-from lvmcore.runs.spec import Job, JobSpec, now
+from lvmcore.runs.spec import Job, JobSpec, Stage, now
 
 if TYPE_CHECKING:
     from lvmcore.data import Dataset
     from lvmcore.runs.store import Store
 
-__all__ = ["fitted_rows", "project", "projection_of"]
+__all__ = ["finished_fit", "fitted_rows", "project", "projection_of", "see_through"]
 
 _NOTHING_KEPT = "Stopped before all rows were placed."
 
@@ -72,16 +73,43 @@ def project(folder: JobFolder, store: Store, should_stop: Callable[[], Reason | 
     Returns:
         The state in which the run ended; the same as its status.json.
     """
-    state = dataclasses.replace(folder.state(), status="running", stage="placing", started=now())
-    try:
-        folder.write_state(state)
+
+    def make() -> tuple[str, ...]:
         placement = _place(folder, store, should_stop)
         write_atomically(folder.embedding_path, to_parquet_bytes(placement.frame))
         stored = {key: dataclasses.asdict(metric) for key, metric in placement.metrics.items()}
         write_json(folder.metrics_path, stored)
-        state = state.ending("done", notes=placement.notes)
+        return placement.notes
+
+    return see_through(folder, "placing", make, should_stop, _NOTHING_KEPT)
+
+
+def see_through(
+    folder: JobFolder,
+    stage: Stage,
+    make: Callable[[], tuple[str, ...]],
+    should_stop: Callable[[], Reason | None],
+    nothing_kept: str,
+) -> State:
+    """See a run through that uses the model of a fitted one, whatever becomes of it.
+
+    Args:
+        folder: of the run, whose lock the caller holds.
+        stage: what it does.
+        make: does it, writes what comes of it, and gives the notes; ``CancelledError`` where it was
+            asked to stop.
+        should_stop: why it was.
+        nothing_kept: what to say of one that stopped.
+
+    Returns:
+        The state in which it ended; the same as its status.json.
+    """
+    state = dataclasses.replace(folder.state(), status="running", stage=stage, started=now())
+    try:
+        folder.write_state(state)
+        state = state.ending("done", notes=make())
     except CancelledError:
-        state = state.ending(should_stop() or "interrupted", message=_NOTHING_KEPT)
+        state = state.ending(should_stop() or "interrupted", message=nothing_kept)
     except Exception as error:
         message, kind = describe_error(error)
         if kind == "Unexpected":
@@ -97,9 +125,7 @@ def project(folder: JobFolder, store: Store, should_stop: Callable[[], Reason | 
 
 def _place(folder: JobFolder, store: Store, should_stop: Callable[[], Reason | None]) -> Placement:
     spec, began = folder.spec(), time.monotonic()
-    fit = store.get(spec.run)
-    if not fit.finished:
-        raise DataError(f"The run {fit.name} is {fit.status}: expected one that has ended.")
+    fit = finished_fit(store, spec)
     model, rows = store.load_model(spec.run), store.get_dataset(spec.dataset)
     with closing(EventLog(folder.events_path)) as log:
 
@@ -108,6 +134,18 @@ def _place(folder: JobFolder, store: Store, should_stop: Callable[[], Reason | N
             return should_stop() is not None
 
         return place(model, rows, fitted_rows(store, fit.spec), tell)
+
+
+def finished_fit(store: Store, spec: JobSpec) -> Job:
+    """The fitted run whose model a run uses.
+
+    Raises:
+        DataError: it is gone, or has not ended.
+    """
+    fit = store.get(spec.run)
+    if not fit.finished:
+        raise DataError(f"The run {fit.name} is {fit.status}: expected one that has ended.")
+    return fit
 
 
 def _log(folder: JobFolder, error: BaseException) -> None:

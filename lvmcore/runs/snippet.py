@@ -26,9 +26,9 @@ def snippet(job: Job, home: Path | None = None) -> str:
     Raises:
         ConfigError: the run's model or a setting of it is unknown here.
     """
-    from lvmcore.runs.execute import make_model
+    from lvmcore.runs.models import make_estimator
 
-    model = make_model(job.spec)
+    model = make_estimator(job.spec)
     cls = type(model)
     door = "lvmcore" if cls.__name__ in lvmcore.__all__ else cls.__module__
     defaults = {parameter.name: parameter.default for parameter in cls.parameters()}
@@ -38,29 +38,53 @@ def snippet(job: Job, home: Path | None = None) -> str:
         if name == "random_state" or value != defaults[name]
     }
     given = "".join(f"    {name}={value!r},\n" for name, value in settings.items())
-    learns = cls.capabilities.labels != "none"
     where = "" if home is None else repr(str(home))
     versions = ", ".join(f"{name} {version}" for name, version in job.spec.versions.items())
     return "\n".join(
         [
             *(f"# {line}" for line in _comments(job, versions)),
-            "import pandas as pd",
-            "",
+            *([] if job.spec.target else ["import pandas as pd", ""]),
             f"from {door} import {cls.__name__}",
-            "from lvmcore.runs import Store",
-            "from lvmcore.runs.execute import rows_to_fit",
+            f"from lvmcore.runs import {'JobSpec, Store' if job.spec.target else 'Store'}",
+            _door_of_rows(job),
             "",
             f"dataset = Store({where}).get_dataset(",
             f'    "{job.spec.dataset}"',
             ")",
-            f"rows, left_out = rows_to_fit(dataset, {cls.__name__})",
-            "X = pd.DataFrame(rows.X, columns=list(rows.learned_names))",
+            *_rows(job, cls.__name__, learns=cls.capabilities.labels != "none"),
             f"model = {cls.__name__}(\n{given})" if given else f"model = {cls.__name__}()",
-            f"model.fit(X, {'rows.y' if learns else 'None'})",
+            "model.fit(X, y)",
             f"print(model.elbo_)  # the run: {_bound(job)}",
             "",
         ]
     )
+
+
+def _door_of_rows(job: Job) -> str:
+    """The line that imports what chooses the rows of the fit."""
+    if job.spec.target:
+        return "from lvmcore.runs.target import target_rows"
+    return "from lvmcore.runs.execute import rows_to_fit"
+
+
+def _rows(job: Job, model: str, *, learns: bool) -> list[str]:
+    """The lines that choose the rows of the fit, X and y."""
+    spec = job.spec
+    if not spec.target:
+        return [
+            f"rows, left_out = rows_to_fit(dataset, {model})",
+            "X = pd.DataFrame(rows.X, columns=list(rows.learned_names))",
+            f"y = {'rows.y' if learns else None}",
+        ]
+    seed = spec.parameters.get("random_state", 0)
+    return [
+        "spec = JobSpec(",
+        f"    dataset.digest, dataset.name, {spec.model!r}, {{'random_state': {seed!r}}},",
+        f"    target={spec.target!r}, groups={spec.groups!r}, time={spec.time!r},",
+        ")",
+        f"rows = target_rows(dataset, {model}.task, spec)",
+        "X, y = rows.X[~rows.held_out], rows.y[~rows.held_out]",
+    ]
 
 
 def _comments(job: Job, versions: str) -> list[str]:

@@ -29,10 +29,20 @@ __all__ = [
 ]
 
 #: What a run does: fit a model that is kept, score one on rows that it has not seen, place other
-#: rows on the map of a fitted one, or fill the missing cells of its table.
-Kind = Literal["fit", "score", "project", "impute"]
+#: rows on the map of a fitted one, fill the missing cells of its table, or predict its target for
+#: other rows.
+Kind = Literal["fit", "score", "project", "impute", "predict"]
 Status = Literal["queued", "running", "done", "cancelled", "failed", "interrupted"]
-Stage = Literal["waiting", "preparing", "fitting", "placing", "stopping", "measuring", "finished"]
+Stage = Literal[
+    "waiting",
+    "preparing",
+    "fitting",
+    "placing",
+    "predicting",
+    "stopping",
+    "measuring",
+    "finished",
+]
 
 #: The states in which a run has ended; it leaves them only when it is resumed.
 FINISHED: frozenset[Status] = frozenset({"done", "cancelled", "failed", "interrupted"})
@@ -83,11 +93,15 @@ class JobSpec:
         name: what the run is called, for people.
         kind: what is done: "fit"; "score" for a fit to a part of the rows that is measured on the
             others and not kept; "project" where the rows of the dataset are placed on the map of
-            another run; "impute" where that run's model fills the missing cells of its dataset.
+            another run; "impute" where that run's model fills the missing cells of its dataset;
+            "predict" where it predicts its target for the rows of the dataset.
         run: id of the fitted run whose model is used; "" for a run that fits its own.
         continues: id of the run with fewer steps that this fit goes on from; "" for one that begins
             anew. What it computes does not depend on it.
         sweep: id that the fits of one sweep share; "" for a fit of its own.
+        target: column that the model learns to predict; "" for a model of a map.
+        groups: column whose groups are held out of a fit to a target as a whole; "" for none.
+        time: column whose last rows are held out of a fit to a target; "" for none.
         versions: of the packages that decide the result.
         created: when, ISO 8601 in UTC.
     """
@@ -101,6 +115,9 @@ class JobSpec:
     run: str = ""
     continues: str = ""
     sweep: str = ""
+    target: str = ""
+    groups: str = ""
+    time: str = ""
     versions: Mapping[str, str] = field(default_factory=_versions)
     created: str = field(default_factory=lambda: now().isoformat())
 
@@ -108,6 +125,15 @@ class JobSpec:
         if self.kind not in get_args(Kind):
             known = ", ".join(get_args(Kind))
             raise ConfigError(f"A run of kind {self.kind!r} is unknown: expected one of {known}.")
+        if self.groups and self.time:
+            raise ConfigError(
+                f"Rows cannot be held out by the groups of {self.groups!r} and by the time of "
+                f"{self.time!r} at once: choose one of them."
+            )
+        if self.target and self.kind == "score":
+            raise ConfigError("A fit to a target is measured on rows that it leaves out anyway.")
+        if (self.groups or self.time) and not self.target:
+            raise ConfigError("Groups and time decide which rows a fit to a target leaves out.")
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
         object.__setattr__(self, "versions", MappingProxyType(dict(self.versions)))
         if not self.name:
@@ -120,6 +146,9 @@ class JobSpec:
             "run": self.run,
             "continues": self.continues,
             "sweep": self.sweep,
+            "target": self.target,
+            "groups": self.groups,
+            "time": self.time,
             "name": self.name,
             "dataset": self.dataset,
             "dataset_name": self.dataset_name,

@@ -32,6 +32,7 @@ from lvmcore.runs.usage import Usage, measure_usage
 
 if TYPE_CHECKING:
     from lvmcore.base import LatentVariableModel
+    from lvmcore.predictor import Predictor
 
 __all__ = ["Store"]
 
@@ -219,7 +220,7 @@ class Store:
                 the model allows, or the queue is full.
             DataError: there is no such run, or the disk is full.
         """
-        from lvmcore.runs.execute import make_model
+        from lvmcore.runs.models import make_estimator
 
         job, folder = self.get(id), self._known(id)
         if not job.still_rising:
@@ -228,7 +229,7 @@ class Store:
                 "whose bound was still rising when its steps ran out."
             )
         spec = job.spec
-        had = make_model(spec).get_params(deep=False).get("max_iter")
+        had = make_estimator(spec).get_params(deep=False).get("max_iter")
         if had is None:
             raise ConfigError(
                 f"The run {job.name} cannot go on with more steps: its model has no setting for "
@@ -246,8 +247,11 @@ class Store:
             parameters={**spec.parameters, "max_iter": max_iter},
             name=spec.name,
             continues=id,
+            target=spec.target,
+            groups=spec.groups,
+            time=spec.time,
         )
-        make_model(longer)
+        make_estimator(longer)
         return self._submit(longer, memory, folder)
 
     def _submit(self, spec: JobSpec, memory: int | None, shorter: JobFolder | None) -> str:
@@ -311,6 +315,8 @@ class Store:
             and (job.status != "done" or job.spec.kind != "fit" or job.has_model)
             and (job.spec.dataset, job.spec.model) == (spec.dataset, spec.model)
             and job.spec.run == spec.run
+            and (job.spec.target, job.spec.groups, job.spec.time)
+            == (spec.target, spec.groups, spec.time)
             and (spec.run or wanted.get("random_state", 0) is not None)
             and _asked(job.spec) == wanted
         ]
@@ -439,18 +445,31 @@ class Store:
             raise DataError(f"The selection could not be deleted: {error.strerror}.") from error
 
     def load_model(self, id: str) -> LatentVariableModel:
-        """The fitted model of a run (loads torch).
+        """The fitted model of a run that has a map (loads torch).
 
         Raises:
-            DataError: the run has no model.
+            DataError: the run has no model, or one of a target.
         """
         from lvmcore.models import load_map
 
+        return load_map(self._model_path(id))
+
+    def load_predictor(self, id: str) -> Predictor:
+        """The fitted model of a run that predicts a target (loads torch).
+
+        Raises:
+            DataError: the run has no model, or one of a map.
+        """
+        from lvmcore.models import load_predictor
+
+        return load_predictor(self._model_path(id))
+
+    def _model_path(self, id: str) -> Path:
         folder = self._known(id)
         if not folder.model_path.is_file():
             name = folder.about().name or folder.spec().name
             raise DataError(f"The run {name} is {folder.state().status} and has no fitted model.")
-        return load_map(folder.model_path)
+        return folder.model_path
 
     def folder(self, id: str) -> Path:
         """The folder of a run."""
@@ -536,9 +555,10 @@ class Store:
 
 def _asked(spec: JobSpec) -> dict[str, Any]:
     """The settings of a run, with the defaults of those that it does not name."""
-    from lvmcore.models import MODELS
+    from lvmcore.models import MODELS, PREDICTORS
 
-    known = MODELS[spec.model].parameters() if spec.model in MODELS else ()
+    models = {**MODELS, **PREDICTORS}
+    known = models[spec.model].parameters() if spec.model in models else ()
     return {parameter.name: parameter.default for parameter in known} | dict(spec.parameters)
 
 

@@ -1,8 +1,9 @@
-"""The commands ``lvmcore transform`` and ``impute``: a table and a fitted model."""
+"""The commands ``lvmcore transform``, ``impute`` and ``predict``: a table and a fitted model."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,19 +11,22 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from lvmcore.base import LatentVariableModel
 from lvmcore.data import Dataset, Table, dataset_like, read_table
 from lvmcore.errors import DataError
-from lvmcore.models import load_map
+from lvmcore.models import load_map, load_predictor
+from lvmcore.predictor import Predictor
 from lvmcore.runs.command import read_source
 from lvmcore.runs.execute import rows_to_fit
 from lvmcore.runs.exports import check_places, keep, keep_places, writer
 from lvmcore.runs.filling import completed, refuse_complete_models
 from lvmcore.runs.folder import JobFolder
+from lvmcore.runs.models import AnyModel
 from lvmcore.runs.newrows import Roles, features_known_to, new_rows, propose_roles
 from lvmcore.runs.placing import decided, place
+from lvmcore.runs.predict import predict_rows
+from lvmcore.runs.spec import Metric
 
-__all__ = ["impute", "transform"]
+__all__ = ["impute", "predict", "transform"]
 
 
 def transform(arguments: argparse.Namespace) -> int:
@@ -52,9 +56,7 @@ def transform(arguments: argparse.Namespace) -> int:
     n, dimensions = len(placement.frame), model.embedding_.mean.shape[1]
     counted = "1 row" if n == 1 else f"{n:,} rows"
     _say(console, f"{counted} placed in {dimensions} dimensions by {model.title}.")
-    for metric in placement.metrics.values():
-        value = "not measured" if metric.value is None else f"{metric.value:g}"
-        _say(console, f"  {metric.label}: {value}. {metric.protocol}")
+    _say_figures(console, placement.metrics)
     _say(console, f"Kept in {arguments.out}")
     return 0
 
@@ -93,9 +95,53 @@ def impute(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def predict(arguments: argparse.Namespace) -> int:
+    """Predict the target of the rows of a table, and write that.
+
+    Args:
+        arguments: what ``lvmcore.cli`` parsed.
+
+    Returns:
+        The exit status, 0.
+
+    Raises:
+        LatentboardError: the model, the table or the two together cannot be used.
+    """
+    console = Console(highlight=False)
+    write = writer(arguments.out)
+    model = load_predictor(_model_path(arguments.model))
+    folder = JobFolder(arguments.model)
+    target = folder.spec().target if folder.exists() else ""
+    table = read_source(arguments)
+    fitted = _fitted(arguments, model)
+    roles = propose_roles(model, table, fitted)
+    if arguments.row_id is not None or arguments.no_row_id:
+        roles = replace(roles, row_id=arguments.row_id)
+    elif roles.row_id is not None:
+        _say(console, f"Row id: {roles.row_id}, by its looks (--row-id or --no-row-id decide).")
+    rows = new_rows(model, table, fitted, Roles(roles.row_id)).dataset
+    found = predict_rows(model, rows, target)
+    keep(arguments.out, write(found.frame))
+    notes = (note for note in rows.notes if note not in table.notes)
+    for note in (*table.notes, *notes, *found.notes):
+        _say(console, f"  {note}")
+    n = len(found.frame)
+    counted = "1 row" if n == 1 else f"{n:,} rows"
+    _say(console, f"{target or 'The target'} of {counted} predicted by {model.title}.")
+    _say_figures(console, found.metrics)
+    _say(console, f"Kept in {arguments.out}")
+    return 0
+
+
+def _say_figures(console: Console, metrics: Mapping[str, Metric]) -> None:
+    for metric in metrics.values():
+        value = "not measured" if metric.value is None else f"{metric.value:g}"
+        _say(console, f"  {metric.label}: {value}. {metric.protocol}")
+
+
 def _roles(
     arguments: argparse.Namespace,
-    model: LatentVariableModel,
+    model: AnyModel,
     table: Table,
     fitted: Dataset | None,
     console: Console,
@@ -115,7 +161,7 @@ def _roles(
     return roles
 
 
-def _fitted(arguments: argparse.Namespace, model: LatentVariableModel) -> Dataset | None:
+def _fitted(arguments: argparse.Namespace, model: AnyModel) -> Dataset | None:
     """The rows of the fit: from the table given, else from the store that the run is in."""
     if arguments.fitted is not None:
         table = read_table(arguments.fitted)
@@ -127,7 +173,10 @@ def _fitted(arguments: argparse.Namespace, model: LatentVariableModel) -> Datase
     if not folder.exists():
         return None
     stored = arguments.model.absolute().parent.parent / "datasets" / folder.spec().dataset
-    return rows_to_fit(Dataset.load(stored), type(model))[0] if stored.is_dir() else None
+    if not stored.is_dir():
+        return None
+    whole = Dataset.load(stored)
+    return whole if isinstance(model, Predictor) else rows_to_fit(whole, type(model))[0]
 
 
 def _model_path(path: Path) -> Path:

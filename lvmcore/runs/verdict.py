@@ -56,11 +56,12 @@ def more_steps_of(store: Store, job: Job) -> MoreSteps | None:
     None as well where its model has no setting for the steps, or they are as many as it allows.
     Loads torch.
     """
-    from lvmcore.models import MODELS
+    from lvmcore.models import MODELS, PREDICTORS
 
-    if not job.still_rising or job.spec.model not in MODELS:
+    known = {**MODELS, **PREDICTORS}
+    if not job.still_rising or job.spec.model not in known:
         return None
-    allowed = [p.high for p in MODELS[job.spec.model].parameters() if p.name == "max_iter"]
+    allowed = [p.high for p in known[job.spec.model].parameters() if p.name == "max_iter"]
     if not allowed:
         return None
     steps = [event.step for event in store.events(job.id)]

@@ -140,6 +140,10 @@ def main() -> int:
                 from lvmcore.runs.filling import fill
 
                 fill(folder, store, leash.should_stop)
+            elif spec.kind == "predict":
+                from lvmcore.runs.predict import predict
+
+                predict(folder, store, leash.should_stop)
             else:
                 execute(folder, lambda: store.get_dataset(spec.dataset), leash.should_stop)
             leash.finished()

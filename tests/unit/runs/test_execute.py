@@ -13,8 +13,9 @@ from lvmcore.data import Dataset
 from lvmcore.errors import DataError, NumericalError
 from lvmcore.models import MODELS
 from lvmcore.runs import JobSpec, execute, measure
-from lvmcore.runs.execute import describe_error, make_model, rows_to_fit
+from lvmcore.runs.execute import describe_error, rows_to_fit
 from lvmcore.runs.folder import JobFolder, State
+from lvmcore.runs.models import make_model
 
 Run = Callable[..., State]
 

@@ -1,0 +1,146 @@
+"""The run that predicts the target of other rows with the model of a fitted one."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lvmcore.data.matching import folded
+from lvmcore.errors import DataError
+from lvmcore.persistence import write_atomically
+from lvmcore.predictor import Predictor
+from lvmcore.results import FitStep
+from lvmcore.runs.artifacts import to_parquet_bytes
+from lvmcore.runs.events import EventLog
+from lvmcore.runs.execute import Reason
+from lvmcore.runs.files import write_json
+from lvmcore.runs.folder import JobFolder, State
+from lvmcore.runs.predictions import Tell, predicted
+from lvmcore.runs.project import finished_fit, see_through
+from lvmcore.runs.spec import Job, JobSpec, Metric
+from lvmcore.runs.target import truth_of
+from lvmcore.runs.target_measure import measure_predictions
+
+if TYPE_CHECKING:
+    from lvmcore.data import Dataset
+    from lvmcore.runs.store import Store
+
+__all__ = ["RowPredictions", "predict", "predict_rows", "prediction_of"]
+
+_NOTHING_KEPT = "Stopped before all rows were predicted."
+
+
+@dataclasses.dataclass(frozen=True)
+class RowPredictions:
+    """What a model predicts of other rows.
+
+    Attributes:
+        frame: a line a row: ``row_id`` and what ``predictions.predicted`` gives.
+        metrics: figures where the rows have the target too; else none.
+        notes: what was left out, in plain sentences.
+    """
+
+    frame: pd.DataFrame
+    metrics: dict[str, Metric]
+    notes: tuple[str, ...]
+
+
+def prediction_of(job: Job, rows: Dataset) -> JobSpec:
+    """What predicts the target of rows with the model of a fitted run.
+
+    Args:
+        job: the fitted run.
+        rows: made as its features (``dataset_like``); to be put in the store.
+    """
+    spec = job.spec
+    return JobSpec(
+        dataset=rows.digest,
+        dataset_name=rows.name,
+        model=spec.model,
+        parameters=spec.parameters,
+        name=f"{spec.target} of {rows.name} by {job.name}",
+        kind="predict",
+        run=job.id,
+        target=spec.target,
+    )
+
+
+def predict_rows(
+    model: Predictor, rows: Dataset, target: str, tell: Tell | None = None
+) -> RowPredictions:
+    """Predict the target of rows, and measure that where they have it.
+
+    Args:
+        model: a fitted model.
+        rows: made as its features; those with a missing cell get no prediction.
+        target: name of the column that the model predicts.
+        tell: told of every few thousand rows; True stops.
+
+    Raises:
+        CancelledError: ``tell`` asked to stop.
+        DataError: the rows do not fit the model, or none has every cell.
+    """
+    X = pd.DataFrame(rows.X, columns=list(rows.learned_names))
+    truth, notes = _truth(rows, model, target)
+    frame = predicted(model, X, truth, tell=tell)
+    frame.insert(0, "row_id", rows.row_ids.tolist())
+    incomplete = int(np.isnan(rows.X).any(axis=1).sum())
+    if incomplete:
+        n = "1 row has" if incomplete == 1 else f"{incomplete:,} rows have"
+        notes.append(f"{n} no prediction, for a missing cell.")
+    metrics = {} if truth is None else measure_predictions(frame, f"the rows of {rows.name!r}")
+    return RowPredictions(frame, metrics, tuple(notes))
+
+
+def _truth(rows: Dataset, model: Predictor, target: str) -> tuple[NDArray[Any] | None, list[str]]:
+    """The target of the rows where they have it, and what is to be said of it."""
+    alike = [str(name) for name in rows.frame.columns if folded(str(name)) == folded(target)]
+    if target not in alike and len(alike) != 1:
+        return None, []
+    try:
+        truth = truth_of(rows, model.task, target if target in alike else alike[0])
+    except DataError as error:
+        return None, [f"Not compared with the truth. {error}"]
+    return (None, []) if pd.isna(truth).all() else (truth, [])
+
+
+def predict(folder: JobFolder, store: Store, should_stop: Callable[[], Reason | None]) -> State:
+    """Predict the target of the rows that the folder's spec.json asks for.
+
+    ``predictions.parquet`` holds the frame, ``metrics.json`` the figures, where there are any. The
+    caller holds the folder's lock.
+
+    Args:
+        folder: a run of kind "predict" that has not begun.
+        store: where its dataset and the fitted run are.
+        should_stop: asked after every few rows; a reason ends the run, and nothing is kept.
+
+    Returns:
+        The state in which the run ended; the same as its status.json.
+    """
+
+    def make() -> tuple[str, ...]:
+        spec, began = folder.spec(), time.monotonic()
+        finished_fit(store, spec)
+        model, rows = store.load_predictor(spec.run), store.get_dataset(spec.dataset)
+        with closing(EventLog(folder.events_path)) as log:
+
+            def tell(done: int, total: int) -> bool:
+                log.add(FitStep(done, total, time.monotonic() - began, math.nan))
+                return should_stop() is not None
+
+            found = predict_rows(model, rows, spec.target, tell)
+        write_atomically(folder.predictions_path, to_parquet_bytes(found.frame))
+        stored = {key: dataclasses.asdict(metric) for key, metric in found.metrics.items()}
+        write_json(folder.metrics_path, stored)
+        return found.notes
+
+    return see_through(folder, "predicting", make, should_stop, _NOTHING_KEPT)

@@ -1,0 +1,109 @@
+"""Which model of a target suits it, and what keeps the others from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from lvmcore.data import Dataset
+from lvmcore.runs.proposal import Proposal
+from lvmcore.runs.target import task_of
+
+if TYPE_CHECKING:
+    from lvmcore.parameters import Advised
+    from lvmcore.predictor import Predictor, Task
+
+__all__ = [
+    "MOST_CLASSES",
+    "TargetShape",
+    "advised_for_target",
+    "propose_for_target",
+    "suggested_for_target",
+    "target_obstacle",
+    "target_shape_of",
+]
+
+#: Numbers of a column that can be classes at most, unless somebody makes them its label.
+MOST_CLASSES = 50
+#: A table with fewer rows is given a single Gaussian process first: on so few, more layers have
+#: little to learn from.
+DEEP_ROWS = 300
+
+
+@dataclass(frozen=True)
+class TargetShape:
+    """What matters of a target for the choice of a model.
+
+    Attributes:
+        name: of the column.
+        task: what it is to predict it.
+        numeric: whether its cells are numbers.
+        distinct: different values.
+        rows: that have it and every cell of the features.
+        columns: features.
+    """
+
+    name: str
+    task: Task
+    numeric: bool
+    distinct: int
+    rows: int
+    columns: int
+
+
+def target_shape_of(dataset: Dataset, name: str) -> TargetShape | None:
+    """What matters of a column as a target; None where it can be none."""
+    task = task_of(dataset, name)
+    if task is None:
+        return None
+    column = dataset.frame[name]
+    whole = ~np.isnan(dataset.X).any(axis=1) & column.notna().to_numpy()
+    numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    columns = dataset.X.shape[1] - (name in dataset.feature_names)
+    return TargetShape(name, task, numeric, column.nunique(), int(whole.sum()), columns)
+
+
+def target_obstacle(task: Task, shape: TargetShape) -> str | None:
+    """Why a model of a task cannot learn a target, in a sentence; None where it can."""
+    if task == "number" and not shape.numeric:
+        return f"Predicts numbers, and {shape.name!r} holds classes."
+    if task == "class" and shape.numeric and shape.distinct > MOST_CLASSES:
+        return f"Predicts classes, and {shape.name!r} has {shape.distinct:,} different numbers."
+    return None
+
+
+def propose_for_target(models: Mapping[str, type[Predictor]], shape: TargetShape) -> Proposal:
+    """The model to try first on a target, and the reason.
+
+    Args:
+        models: to choose from by key, in the order of menus.
+        shape: of the target.
+    """
+    fitting = [key for key, model in models.items() if model.task == shape.task]
+    what = "number" if shape.task == "number" else "class"
+    if shape.task == "number" and shape.rows >= DEEP_ROWS and "sod_regressor" in fitting:
+        return Proposal(
+            "sod_regressor",
+            f"{shape.name!r} is a number, and {shape.rows:,} rows can tell whether layers help",
+        )
+    single = "svgp_regressor" if shape.task == "number" else "svgp_classifier"
+    key = single if single in fitting else next(iter(fitting or models))
+    few = f"{shape.rows:,} rows carry a single layer"
+    why = few if shape.rows < DEEP_ROWS else "a single layer is quick to fit"
+    return Proposal(key, f"{shape.name!r} is a {what}, and {why}")
+
+
+def suggested_for_target(model: type[Predictor], shape: TargetShape) -> dict[str, Any]:
+    """Settings of a model that suit a table, where they differ from the defaults."""
+    return {name: one.value for name, one in advised_for_target(model, shape).items()}
+
+
+def advised_for_target(model: type[Predictor], shape: TargetShape) -> dict[str, Advised]:
+    """``suggested_for_target``, each setting with the reason for it."""
+    found = model.advise(n_rows=shape.rows, n_columns=shape.columns)
+    usual = {parameter.name: parameter.default for parameter in model.parameters()}
+    return {name: one for name, one in found.items() if one.value != usual[name]}
