@@ -12,7 +12,7 @@ from app.exploring import Grid
 from app.words import markdown
 from lvmcore.runs import Job
 
-__all__ = ["cut_short", "fit_the_sample", "gone", "illustrated", "waiting"]
+__all__ = ["cut_short", "fit_the_sample", "gone", "illustrated", "predicts", "waiting"]
 
 
 def gone() -> None:
@@ -62,6 +62,21 @@ def waiting(job: Job, later: str) -> None:
     else:
         st.info(f"This run is still being fitted. {later}")
     navigation.link("Go to the fit", "fit", key="fit")
+
+
+def predicts(job: Job) -> None:
+    """A run of a model of a target, on a page about maps.
+
+    Args:
+        job: the run.
+    """
+    st.info(
+        f"This run learned to predict {markdown(job.spec.target)}: it has no map of its rows. Open "
+        "a run with a map, or fit one to the same data."
+    )
+    with st.container(horizontal=True):
+        navigation.link("See the predictions", "predict", key="predictions")
+        navigation.link("Choose another run", "runs", key="other-run", primary=False)
 
 
 def illustrated(page: str) -> None:

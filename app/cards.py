@@ -7,13 +7,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lvmcore.parameters import Parameter
-from lvmcore.runs import proposal
+from lvmcore.runs import proposal, target_proposal
 from lvmcore.runs.proposal import Obstacle, Proposal, Shape
+from lvmcore.runs.target_proposal import TargetShape
 
 if TYPE_CHECKING:
     from lvmcore.base import LatentVariableModel
+    from lvmcore.parameters import Advised
+    from lvmcore.predictor import Predictor, Task
 
-__all__ = ["ModelCard", "card_of", "recommend", "refusal", "route"]
+__all__ = [
+    "MapCard",
+    "ModelCard",
+    "TargetCard",
+    "card_of",
+    "recommend",
+    "recommend_for_target",
+    "refusal",
+    "refusal_for_target",
+    "route",
+    "target_card_of",
+]
 
 #: What to say of a model that a table cannot be given to.
 _REFUSALS: dict[Obstacle, str] = {
@@ -46,15 +60,7 @@ class ModelCard:
         summary: one line on when to use it.
         paper: where it comes from.
         supports: what it can do, in a few words each.
-        needs_labels: whether it cannot be fitted without labels.
-        several_labels: whether it learns from several label columns at once.
-        missing_labels: whether some labels may be missing.
-        missing_cells: whether cells may be missing.
-        has_bound: whether there is a curve to watch.
-        tells_steps: whether its fit reports its steps while it runs.
-        draws: whether those steps are draws from the posterior.
         parameters: metadata of its settings.
-        model: its class.
     """
 
     key: str
@@ -62,6 +68,54 @@ class ModelCard:
     summary: str
     paper: str
     supports: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+
+    def sentences(self, found: Mapping[str, Advised]) -> tuple[str, ...]:
+        """Why settings differ from the defaults for a table, a sentence each."""
+        known = {parameter.name: parameter for parameter in self.parameters}
+        return tuple(
+            f"{known[name].label[:1].upper()}{known[name].label[1:]}: {_told(one.value)} (usually "
+            f"{_told(known[name].default)}), as {one.reason}."
+            for name, one in found.items()
+        )
+
+
+@dataclass(frozen=True)
+class TargetCard(ModelCard):
+    """A model of a target as the Fit page presents it.
+
+    Attributes:
+        task: what it predicts.
+        model: its class.
+    """
+
+    task: Task
+    model: type[Predictor]
+
+    def suggest(self, shape: TargetShape) -> dict[str, Any]:
+        """Settings that suit the target, where they differ from the defaults."""
+        return target_proposal.suggested_for_target(self.model, shape)
+
+    def advice(self, shape: TargetShape) -> tuple[str, ...]:
+        """Why settings differ from the defaults for this target, a sentence each."""
+        return self.sentences(target_proposal.advised_for_target(self.model, shape))
+
+
+@dataclass(frozen=True)
+class MapCard(ModelCard):
+    """A model of a map as the Fit page presents it.
+
+    Attributes:
+        needs_labels: whether it cannot be fitted without labels.
+        several_labels: whether it learns from several label columns at once.
+        missing_labels: whether some labels may be missing.
+        missing_cells: whether cells may be missing.
+        has_bound: whether there is a curve to watch.
+        tells_steps: whether its fit reports its steps while it runs.
+        draws: whether those steps are draws from the posterior.
+        model: its class.
+    """
+
     needs_labels: bool
     several_labels: bool
     missing_labels: bool
@@ -69,7 +123,6 @@ class ModelCard:
     has_bound: bool
     tells_steps: bool
     draws: bool
-    parameters: tuple[Parameter, ...]
     model: type[LatentVariableModel]
 
     def suggest(self, shape: Shape) -> dict[str, Any]:
@@ -78,13 +131,7 @@ class ModelCard:
 
     def advice(self, shape: Shape) -> tuple[str, ...]:
         """Why settings differ from the defaults for this table, a sentence each."""
-        known = {parameter.name: parameter for parameter in self.parameters}
-        found = proposal.advised(self.model, shape)
-        return tuple(
-            f"{known[name].label[:1].upper()}{known[name].label[1:]}: {_told(one.value)} (usually "
-            f"{_told(known[name].default)}), as {one.reason}."
-            for name, one in found.items()
-        )
+        return self.sentences(proposal.advised(self.model, shape))
 
 
 def _told(value: object) -> str:
@@ -92,7 +139,7 @@ def _told(value: object) -> str:
     return "auto" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def card_of(model: type[LatentVariableModel]) -> ModelCard:
+def card_of(model: type[LatentVariableModel]) -> MapCard:
     """The card of a model, made from what it declares."""
     can = model.capabilities
     supports = {
@@ -105,7 +152,7 @@ def card_of(model: type[LatentVariableModel]) -> ModelCard:
         "uncertainty": can.uncertainty,
         "draws new rows": can.sampling,
     }
-    return ModelCard(
+    return MapCard(
         key=model.key,
         title=model.title,
         summary=model.summary,
@@ -123,13 +170,38 @@ def card_of(model: type[LatentVariableModel]) -> ModelCard:
     )
 
 
-def refusal(card: ModelCard, shape: Shape) -> str | None:
+def target_card_of(model: type[Predictor]) -> TargetCard:
+    """The card of a model of a target, made from what it declares."""
+    numbers = model.task == "number"
+    return TargetCard(
+        key=model.key,
+        title=model.title,
+        summary=model.summary,
+        paper=model.paper,
+        supports=("numbers with intervals",) if numbers else ("classes with probabilities",),
+        parameters=model.parameters(),
+        task=model.task,
+        model=model,
+    )
+
+
+def refusal_for_target(card: TargetCard, shape: TargetShape) -> str | None:
+    """Why a model cannot learn a target; None where it can."""
+    return target_proposal.target_obstacle(card.task, shape)
+
+
+def recommend_for_target(cards: Sequence[TargetCard], shape: TargetShape) -> Proposal:
+    """The model to try first on a target, and the reason."""
+    return target_proposal.propose_for_target({card.key: card.model for card in cards}, shape)
+
+
+def refusal(card: MapCard, shape: Shape) -> str | None:
     """Why a model cannot be fitted to a table, and what to do; None where it can."""
     found = proposal.obstacle(card.model.capabilities, shape)
     return None if found is None else _REFUSALS[found]
 
 
-def recommend(cards: Sequence[ModelCard], shape: Shape) -> Proposal:
+def recommend(cards: Sequence[MapCard], shape: Shape) -> Proposal:
     """The model to try first on a table, and the reason.
 
     Args:
@@ -140,7 +212,7 @@ def recommend(cards: Sequence[ModelCard], shape: Shape) -> Proposal:
 
 
 def route(
-    cards: Sequence[ModelCard], chosen: ModelCard, shape: Shape, values: Mapping[str, Any]
+    cards: Sequence[MapCard], chosen: MapCard, shape: Shape, values: Mapping[str, Any]
 ) -> str | None:
     """Which rows a step of the chosen model uses, where there is another way; None where not.
 
@@ -153,5 +225,5 @@ def route(
     return proposal.route(_models(cards), chosen.key, shape, values.get("batch_size"))
 
 
-def _models(cards: Sequence[ModelCard]) -> dict[str, type[LatentVariableModel]]:
+def _models(cards: Sequence[MapCard]) -> dict[str, type[LatentVariableModel]]:
     return {card.key: card.model for card in cards}

@@ -3,49 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
 
 from app import intake, services, state
-from app.opened import Opened
 from app.state import NewTable, Reading, Upload
 from app.words import count, grouped, listed, markdown, shortened, told_apart
-from lvmcore.data import Matching, Table
+from lvmcore.data import Dataset, Matching, Table
 from lvmcore.errors import LatentboardError
 
 if TYPE_CHECKING:
     from lvmcore.runs.newrows import NewRows, Roles
 
-__all__ = ["show"]
+__all__ = ["Use", "show"]
 
 _NONE = ""
 _MOST_SHOWN = 20
 _HEIGHT = 460
 
-_key = partial(state.widget, "new_rows")
+
+@dataclass(frozen=True)
+class Use:
+    """What a page does with a table of new rows.
+
+    Attributes:
+        page: what its widgets belong to.
+        run: the fitted run.
+        model: what its model is called.
+        labels: names of the label columns that it learned from.
+        compares: whether a label of the table is compared with what the model says.
+        does: what the button does, in two or three words.
+        means: the same in a sentence.
+        start: does it: from the run and its rows, the id of what is under way.
+    """
+
+    page: str
+    run: str
+    model: str
+    labels: tuple[str, ...]
+    compares: bool
+    does: str
+    means: str
+    start: Callable[[str, Dataset], str]
+
+    def key(self, *parts: object) -> str:
+        """Key of a widget."""
+        return state.widget(self.page, self.run, *parts)
 
 
-def show(opened: Opened, given: NewTable, read: Callable[[Upload, Reading], None]) -> None:
-    """Draw what a table is to the open run's model, and the way to place it.
+def show(use: Use, given: NewTable, read: Callable[[Upload, Reading], None]) -> None:
+    """Draw what a table is to the open run's model, and the way to use it.
 
     Args:
-        opened: the run.
+        use: what is done with it.
         given: the table.
         read: reads it in another way.
     """
     try:
         table = services.table(given.upload, given.reading)
-        proposed = services.new_roles(opened.run, table)
+        proposed = services.new_roles(use.run, table)
     except LatentboardError as error:
         st.error(markdown(error))
         return
     head = st.container()
     found, chosen = st.columns([2, 1], gap="medium")
     with chosen:
-        roles = _roles(opened, table, proposed)
+        roles = _roles(use, table, proposed)
         intake.found(table)
         if intake.has_choices(given.upload, table):
             with st.expander("Read it in another way"):
@@ -53,17 +79,17 @@ def show(opened: Opened, given: NewTable, read: Callable[[Upload, Reading], None
     rows: NewRows | None = None
     with head:
         try:
-            rows = services.new_rows(opened.run, table, roles)
+            rows = services.new_rows(use.run, table, roles)
         except LatentboardError as error:
             st.error(markdown(error))
         else:
-            _ready(opened, rows)
+            _ready(use, rows)
     with found:
-        _columns(opened, services.matching(opened.run, table, roles), rows)
+        _columns(use, services.matching(use.run, table, roles), rows)
         _notes(table, rows)
 
 
-def _roles(opened: Opened, table: Table, proposed: Roles) -> Roles:
+def _roles(use: Use, table: Table, proposed: Roles) -> Roles:
     """Which columns name the rows and hold a label."""
     from lvmcore.runs.newrows import Roles
 
@@ -76,16 +102,18 @@ def _roles(opened: Opened, table: Table, proposed: Roles) -> Roles:
                 names,
                 index=names.index(start or _NONE),
                 format_func=lambda name: shortened(name) if name else nothing,
-                key=_key(opened.run, table.digest, title),
+                key=use.key(table.digest, title),
                 help=about,
             )
             or None
         )
 
     row_id = ask("Row id", proposed.row_id, "numbered from 1", "The column that names the rows.")
-    if len(getattr(opened.model, "label_names_", ())) > 1:
-        chosen = _labels(opened, table, proposed)
+    if len(use.labels) > 1:
+        chosen = _labels(use, table, proposed)
         return Roles(row_id, chosen[0] if chosen else None, tuple(chosen[1:]))
+    if not use.compares:
+        return Roles(row_id)
     return Roles(
         row_id=row_id,
         label=ask(
@@ -97,7 +125,7 @@ def _roles(opened: Opened, table: Table, proposed: Roles) -> Roles:
     )
 
 
-def _labels(opened: Opened, table: Table, proposed: Roles) -> list[str]:
+def _labels(use: Use, table: Table, proposed: Roles) -> list[str]:
     """Which columns of the file hold labels that the model learned from."""
     titles = told_apart(shortened(name) for name in proposed.labels)
     places = list(range(len(titles)))
@@ -108,14 +136,14 @@ def _labels(opened: Opened, table: Table, proposed: Roles) -> list[str]:
         format_func=titles.__getitem__,
         placeholder="none",
         disabled=not proposed.labels,
-        key=_key(opened.run, table.digest, "labels"),
+        key=use.key(table.digest, "labels"),
         help="Columns of this file that are called as the labels of the fit. They do not decide "
         "where its rows lie.",
     )
     return [proposed.labels[place] for place in chosen]
 
 
-def _ready(opened: Opened, rows: NewRows) -> None:
+def _ready(use: Use, rows: NewRows) -> None:
     """What will be placed, what is suspicious about it, and the button."""
     text, button = st.columns([4, 1], vertical_alignment="center")
     n = len(rows.dataset)
@@ -127,22 +155,22 @@ def _ready(opened: Opened, rows: NewRows) -> None:
         )
     with button:
         if st.button(
-            "Place on the map",
+            use.does,
             type="primary",
-            key=_key(opened.run, "place"),
+            key=use.key("place"),
             disabled=rows.incomplete == n,
             width="stretch",
-            help="Places every row that has the columns of the fit; none of them changes the map.",
+            help=use.means,
         ):
-            _place(opened, rows)
+            _place(use, rows)
     if rows.matching.missing:
         st.warning(
-            f"{markdown(rows.matching.missing_note())} {markdown(opened.model.title)} takes rows "
+            f"{markdown(rows.matching.missing_note())} {markdown(use.model)} takes rows "
             "that lack cells: it places them by the others, less surely."
         )
     for suspicion in rows.suspicions:
         st.warning(
-            f"{markdown(suspicion.text)} Nothing is converted: place the rows as they are, or "
+            f"{markdown(suspicion.text)} Nothing is converted: use the rows as they are, or "
             "correct the file."
         )
     if rows.unknown_labels:
@@ -154,21 +182,20 @@ def _ready(opened: Opened, rows: NewRows) -> None:
     if rows.incomplete:
         which = "Every row" if rows.incomplete == n else count(rows.incomplete, "row")
         st.warning(
-            f"{which} will be left out for a missing cell: {markdown(opened.model.title)} needs "
-            "every cell."
+            f"{which} will be left out for a missing cell: {markdown(use.model)} needs every cell."
         )
 
 
-def _place(opened: Opened, rows: NewRows) -> None:
+def _place(use: Use, rows: NewRows) -> None:
     try:
-        state.set_placing(opened.run, services.start_placing(opened.run, rows.dataset))
+        state.set_placing(use.run, use.start(use.run, rows.dataset))
     except LatentboardError as error:
         st.error(markdown(error))
     else:
         st.rerun()
 
 
-def _columns(opened: Opened, matching: Matching, rows: NewRows | None) -> None:
+def _columns(use: Use, matching: Matching, rows: NewRows | None) -> None:
     """The model's columns beside those of the file; what is worth a look comes first."""
     names = list(dict.fromkeys(source.column for source in matching.sources))
     suspected = {name for one in rows.suspicions for name in one.columns} if rows else set()
@@ -199,7 +226,7 @@ def _columns(opened: Opened, matching: Matching, rows: NewRows | None) -> None:
             "median here": number,
             "in the fit": number,
         },
-        key=_key(opened.run, "columns"),
+        key=use.key("columns"),
         alt="The model's columns and those of the file",
     )
 

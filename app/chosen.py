@@ -56,19 +56,25 @@ def _one(job: Job, cards: Mapping[str, ModelCard]) -> None:
         st.markdown("  \n".join(markdown(line) for line in job.note.splitlines()))
     with st.container(horizontal=True, vertical_alignment="center"):
         whole = job.has_model and job.finished
-        page: navigation.PageName = "latent" if whole else "fit"
-        navigation.link("Open the map" if whole else "Open the fit", page, key="open", run=job.id)
+        what, page = _way(job) if whole else ("Open the fit", "fit")
+        navigation.link(what, page, key="open", run=job.id)
         _resume(job)
         _rename(job)
         export.menu(job)
         _delete([job])
 
 
+def _way(job: Job) -> tuple[str, navigation.PageName]:
+    """The link to what a run has made."""
+    return ("Open the predictions", "predict") if job.spec.target else ("Open the map", "latent")
+
+
 def _facts(job: Job, cards: Mapping[str, ModelCard]) -> str:
     """The run in a line."""
     card = cards.get(job.spec.model)
     title = job.spec.model if card is None else card.title
-    parts = [f"{markdown(title)} on {markdown(job.spec.dataset_name)}", job.status]
+    target = f"{markdown(job.spec.target)} of " if job.spec.target else ""
+    parts = [f"{markdown(title)} on {target}{markdown(job.spec.dataset_name)}", job.status]
     settings = history.changed(job, cards)
     if settings:
         parts.append(markdown(settings))

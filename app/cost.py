@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app import services
+from app.state import Aim
 from app.words import duration, size
 from lvmcore.data import Dataset
 from lvmcore.runs import Estimate
@@ -16,9 +17,11 @@ _EVERY_SECONDS = 1.0
 _ADVICE = "Use fewer rows, columns or inducing points."
 
 
-def refusal(dataset: Dataset, key: str, values: dict[str, object]) -> str | None:
+def refusal(
+    dataset: Dataset, key: str, values: dict[str, object], aim: Aim | None = None
+) -> str | None:
     """Why this machine cannot run a fit at all; None where it can, or nobody knows yet."""
-    _, cost = services.estimate(dataset, key, values)
+    _, cost = services.estimate(dataset, key, values, aim)
     if cost is None or cost.memory is None or cost.memory <= total_memory():
         return None
     return (
@@ -27,22 +30,32 @@ def refusal(dataset: Dataset, key: str, values: dict[str, object]) -> str | None
     )
 
 
-def show(dataset: Dataset, key: str, values: dict[str, object], *, polling: bool) -> None:
+def show(
+    dataset: Dataset,
+    key: str,
+    values: dict[str, object],
+    aim: Aim | None = None,
+    *,
+    polling: bool,
+) -> None:
     """Say how long a fit takes and what memory it needs, as soon as it is known.
 
     Args:
         dataset: the data.
         key: the model's key.
         values: its settings.
+        aim: what it is to predict; None for a map.
         polling: whether to look again until it is known; nothing is estimated beside a run.
     """
-    known, _ = services.estimate(dataset, key, values)
+    known, _ = services.estimate(dataset, key, values, aim)
     every = _EVERY_SECONDS if polling and not known else None
-    st.fragment(_line, run_every=every)(dataset, key, values, known)
+    st.fragment(_line, run_every=every)(dataset, key, values, aim, known)
 
 
-def _line(dataset: Dataset, key: str, values: dict[str, object], drawn: bool) -> None:
-    known, cost = services.estimate(dataset, key, values)
+def _line(
+    dataset: Dataset, key: str, values: dict[str, object], aim: Aim | None, drawn: bool
+) -> None:
+    known, cost = services.estimate(dataset, key, values, aim)
     if known != drawn:  # so that polling ends
         st.rerun()
     if not known:

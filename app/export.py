@@ -31,7 +31,8 @@ def menu(job: Job) -> None:
     with st.popover("Export", key=_key(job, "export"), width="content"):
         with st.container(horizontal=True):
             if job.has_model:
-                reporting.offer(job, key=_key(job, "report"))
+                if not job.spec.target:
+                    reporting.offer(job, key=_key(job, "report"))
                 path = services.store().job_folder(job.id).model_path
                 _file(
                     job,
@@ -43,12 +44,26 @@ def menu(job: Job) -> None:
                 )
             curves = partial(services.curves_csv, [job.id])
             _file(job, "Curves as CSV", curves, "curves.csv", "text/csv", _CURVES)
-        if job.has_model:
+        if job.has_model and job.spec.target:
+            _predictions(job)
+        elif job.has_model:
             _embedding(job)
             _picture(job)
         else:
             st.caption("The run has no fitted model, so there is no map to take away.")
         _program(job)
+
+
+def _predictions(job: Job) -> None:
+    with st.container(horizontal=True):
+        downloads.offer(
+            "Predictions",
+            "predictions",
+            csv=partial(services.predictions_csv, job.id),
+            parquet=partial(services.predictions_parquet, job.id),
+            about="Every row of the fit: held out or not, the truth, and what was predicted.",
+            key=lambda ending: _key(job, f"predictions.{ending}"),
+        )
 
 
 def _embedding(job: Job) -> None:

@@ -17,11 +17,14 @@ __all__ = ["PROGRESS", "changed", "differences", "listing", "names", "size", "un
 #: The column that is there only while something is under way.
 PROGRESS = "Progress"
 _HELD_OUT = "Held-out accuracy"
+#: Keys of the figures that a column shows the first of.
 _FIGURES = {
-    "1-NN": "knn_accuracy",
-    _HELD_OUT: "held_out_accuracy",
-    "Trustworthiness": "trustworthiness",
+    "1-NN": ("knn_accuracy",),
+    _HELD_OUT: ("held_out_accuracy", "accuracy"),
+    "R²": ("r2",),
+    "Trustworthiness": ("trustworthiness",),
 }
+_ALWAYS = ("1-NN", "Trustworthiness")
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 Cards = Mapping[str, ModelCard]
@@ -79,7 +82,7 @@ def listing(jobs: Sequence[Job], cards: Cards, shares: Mapping[str, float]) -> p
     Returns:
         One row a run. Numbers stay numbers, so that the table can be sorted; what a run has not
         is missing. The column PROGRESS is there only where ``shares`` holds something, those of
-        held-out accuracy and of notes only where there is one.
+        held-out accuracy, R² and notes only where there is one.
     """
     columns: dict[str, Any] = {
         "Name": [shortened(job.name, 80) for job in jobs],
@@ -91,15 +94,21 @@ def listing(jobs: Sequence[Job], cards: Cards, shares: Mapping[str, float]) -> p
     if shares:
         columns[PROGRESS] = pd.Series([shares.get(job.id) for job in jobs], dtype="float64")
     columns["Bound"] = pd.Series([job.elbo for job in jobs], dtype="float64")
-    for title, key in _FIGURES.items():
-        values = [job.metrics[key].value if key in job.metrics else None for job in jobs]
-        if title != _HELD_OUT or any(value is not None for value in values):
+    for title, keys in _FIGURES.items():
+        values = [_figure(job, keys) for job in jobs]
+        if title in _ALWAYS or any(value is not None for value in values):
             columns[title] = pd.Series(values, dtype="float64")
     columns["Seconds"] = pd.Series([job.seconds for job in jobs], dtype="float64")
     columns["When"] = pd.Series([job.submitted for job in jobs], dtype="datetime64[us, UTC]")
     if any(job.note for job in jobs):
         columns["Note"] = [shortened(job.note, 120) for job in jobs]
     return pd.DataFrame(columns)
+
+
+def _figure(job: Job, keys: Sequence[str]) -> float | None:
+    """The first of some figures that a run has."""
+    found = (job.metrics[key].value for key in keys if key in job.metrics)
+    return next(found, None)
 
 
 def _status(job: Job) -> str:
@@ -181,7 +190,10 @@ def _told(job: Job, cards: Cards) -> dict[str, str]:
         label[:1].upper() + label[1:]: _text(label, value)
         for label, (value, _) in _settings(job, cards).items()
     }
-    return {"Data": job.spec.dataset_name, "Model": _title(job, cards), **settings}
+    told = {"Data": job.spec.dataset_name, "Model": _title(job, cards)}
+    if job.spec.target:
+        told["Target"] = job.spec.target
+    return {**told, **settings}
 
 
 def size(n: int) -> str:

@@ -11,7 +11,7 @@ from app import state
 __all__ = ["ICONS", "PAGES", "TITLES", "PageName", "go", "link"]
 
 PageName = Literal[
-    "data", "fit", "latent", "new_rows", "impute", "compare", "generate", "runs", "guide"
+    "data", "fit", "latent", "predict", "new_rows", "impute", "compare", "generate", "runs", "guide"
 ]
 
 #: The script of each page, beside main.py, in the order of the navigation.
@@ -19,6 +19,7 @@ PAGES: dict[PageName, str] = {
     "data": "views/data.py",
     "fit": "views/fit.py",
     "latent": "views/latent.py",
+    "predict": "views/predict.py",
     "new_rows": "views/new_rows.py",
     "impute": "views/impute.py",
     "compare": "views/compare.py",
@@ -32,6 +33,7 @@ TITLES: dict[PageName, str] = {
     "data": "Data",
     "fit": "Fit",
     "latent": "Latent",
+    "predict": "Predict",
     "new_rows": "New rows",
     "impute": "Missing cells",
     "compare": "Compare",
@@ -45,6 +47,7 @@ ICONS: dict[PageName, str] = {
     "data": ":material/table:",
     "fit": ":material/show_chart:",
     "latent": ":material/scatter_plot:",
+    "predict": ":material/target:",
     "new_rows": ":material/add_location_alt:",
     "impute": ":material/format_color_fill:",
     "compare": ":material/compare:",

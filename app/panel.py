@@ -76,6 +76,8 @@ def _head(job: Job, seen: Progress) -> None:
                 width="stretch",
                 help="Stops the fit at its next step; what was fitted until then is kept.",
             )
+        elif job.has_model and job.spec.target:
+            navigation.link("See the predictions", "predict", key="explore", stretch=True)
         elif job.has_model:
             navigation.link("Explore the map", "latent", key="explore", stretch=True)
     if job.finished:
@@ -171,7 +173,8 @@ def _reached(job: Job) -> None:
     """What a run with a map has reached."""
     bound = "" if job.elbo is None else f"Bound (ELBO) {number(job.elbo, 6)} nats. "
     if job.status == "cancelled":
-        st.info(bound + "Stopped on request. The map as it stood then can be explored.")
+        kept = "The model" if job.spec.target else "The map"
+        st.info(f"{bound}Stopped on request. {kept} as it stood then can be explored.")
     elif job.still_rising:
         rising.show(job, bound)
     elif job.status == "done":
@@ -219,7 +222,7 @@ def _charts(job: Job, seen: Progress) -> None:
             key=f"{key}:terms",
             alt="The parts that the bound is the sum of, at each step",
         )
-    if seen.snapshot is not None:
+    if seen.snapshot is not None and not job.spec.target:
         _snapshot(job, seen.snapshot, key, dark)
 
 

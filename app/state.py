@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_SAMPLE",
+    "Aim",
     "Failed",
     "NewTable",
     "Reading",
@@ -24,6 +25,7 @@ __all__ = [
     "Types",
     "Upload",
     "address",
+    "aim",
     "can_undo_selection",
     "choose",
     "choose_runs",
@@ -48,6 +50,7 @@ __all__ = [
     "roles",
     "run_id",
     "selection",
+    "set_aim",
     "set_compared",
     "set_compared_region",
     "set_compared_row",
@@ -91,6 +94,7 @@ _ROLES = "roles"
 _TYPES = "types"
 _FAILED = "failed"
 _MODEL = "model"
+_AIM = "aim"
 _PROBLEM = "problem"
 _STARTED = "started"
 _POINT = "latent.point"
@@ -233,6 +237,21 @@ class Roles:
         return () if self.label is None else (self.label, *self.more_labels)
 
 
+@dataclass(frozen=True)
+class Aim:
+    """A column to predict, and what decides which rows a fit to it leaves out.
+
+    Attributes:
+        target: name of the column.
+        groups: column whose groups are left out as a whole; "" for none.
+        time: column whose last rows are left out; "" for none.
+    """
+
+    target: str
+    groups: str = ""
+    time: str = ""
+
+
 def _get(key: str) -> Any:
     return st.session_state.get(key)
 
@@ -354,6 +373,22 @@ def model_key() -> str | None:
 def set_model_key(key: str) -> None:
     """Choose a model's card."""
     st.session_state[_MODEL] = key
+
+
+def aim(digest: str, otherwise: Aim | None) -> Aim | None:
+    """The column of the dataset with this digest to predict; None for a map.
+
+    Args:
+        digest: of the dataset.
+        otherwise: what it is until somebody chooses.
+    """
+    kept: tuple[str, Aim | None] | None = _get(_AIM)
+    return kept[1] if kept is not None and kept[0] == digest else otherwise
+
+
+def set_aim(digest: str, aim: Aim | None) -> None:
+    """Predict a column of the dataset with this digest; None for a map."""
+    st.session_state[_AIM] = (digest, aim)
 
 
 def problem() -> str | None:

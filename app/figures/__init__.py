@@ -11,6 +11,11 @@ from app.figures.legend import legend
 from app.figures.pairs import pairs_html
 from app.figures.panels import image_figure, reconstruction_figure, relevance_figure
 from app.figures.placed import NewLayer, placed_figure
+from app.figures.predicted import (
+    calibration_figure,
+    confusion_figure,
+    input_relevance_figure,
+)
 from app.figures.rows import Rows
 from app.figures.scene import ELLIPSE_SD, Ranges, Scene
 from app.figures.scores import scores_figure
@@ -25,6 +30,8 @@ __all__ = [
     "Rows",
     "Scene",
     "axis_title",
+    "calibration_figure",
+    "confusion_figure",
     "course_figure",
     "curves_figure",
     "density_picture",
@@ -33,6 +40,7 @@ __all__ = [
     "hidden_figure",
     "image_figure",
     "ink",
+    "input_relevance_figure",
     "kernel_figure",
     "legend",
     "map_figure",

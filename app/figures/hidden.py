@@ -1,4 +1,4 @@
-"""The figure of a check: hidden cells of a column, what they held against what was filled in."""
+"""What a model made of cells it did not see, with intervals, over what they held."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _OUTSIDE = 3
 
 @dataclass(frozen=True)
 class Hidden:
-    """Hidden cells of one column, in its units.
+    """Cells of one column that the model did not see, in its units.
 
     Attributes:
         row: names of their rows, n of them.
         truth: what they held, [n].
-        mean: what was filled in, [n].
+        mean: what the model made of them, [n].
         lower: lower ends of the intervals, [n].
         upper: upper ends of the intervals, [n].
     """
@@ -41,14 +41,24 @@ class Hidden:
     upper: FloatArray
 
 
-def hidden_figure(cells: Hidden, column: str, level: float, *, dark: bool) -> go.Figure:
-    """What was filled in with its interval, over what the cell held; exact ones lie on the line.
+def hidden_figure(
+    cells: Hidden,
+    column: str,
+    level: float,
+    *,
+    dark: bool,
+    made: str = "filled in",
+    height: int = _HEIGHT,
+) -> go.Figure:
+    """What was made of cells with its interval, over what they held; exact ones lie on the line.
 
     Args:
         cells: of the column.
         column: its name.
         level: of the intervals.
         dark: whether the page is dark.
+        made: what was made of them, in a word or two.
+        height: of the figure, pixels.
     """
     figure = go.Figure()
     inside = (cells.lower <= cells.truth) & (cells.truth <= cells.upper)
@@ -84,19 +94,19 @@ def hidden_figure(cells: Hidden, column: str, level: float, *, dark: bool) -> go
             },
             mode="markers",
             marker={"color": colour, "symbol": symbol, "size": 7},
-            hovertext=[_label(cells, int(i), column, level) for i in rows],
+            hovertext=[_label(cells, int(i), column, level, made) for i in rows],
             hoverinfo="text",
             name=name,
         )
     name = escape(shortened(column, 40))
     figure.update_layout(
         template=template(dark),
-        height=_HEIGHT,
+        height=height,
         hovermode="closest",
         margin={"t": 30},
         legend={"x": 0, "xanchor": "left"},
         xaxis={"title": {"text": f"{name}, as it was"}, "range": [low, high]},
-        yaxis={"title": {"text": f"{name}, filled in"}},
+        yaxis={"title": {"text": f"{name}, {made}"}},
     )
     return figure
 
@@ -113,10 +123,10 @@ def _through(colour: str) -> str:
     return f"rgba({red},{green},{blue},0.45)"
 
 
-def _label(cells: Hidden, i: int, column: str, level: float) -> str:
+def _label(cells: Hidden, i: int, column: str, level: float, made: str) -> str:
     interval = f"{number(cells.lower[i])} to {number(cells.upper[i])}"
     return (
         f"<b>row {escape(shortened(cells.row[i], 60))}</b><br>{escape(shortened(column))}: "
-        f"{number(cells.truth[i])}<br>filled in: {number(cells.mean[i])}"
+        f"{number(cells.truth[i])}<br>{made}: {number(cells.mean[i])}"
         f"<br>{100 * level:g} % interval: {interval}"
     )

@@ -11,10 +11,21 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from app import comparing
-from app.cards import ModelCard, card_of, recommend
+from app.cards import MapCard, ModelCard, TargetCard, card_of, recommend, target_card_of
 from app.comparing import Measured
-from app.services import fillings, generated, maps, placings, repeats, replays, rows, server
+from app.services import (
+    fillings,
+    generated,
+    maps,
+    placings,
+    predictions,
+    repeats,
+    replays,
+    rows,
+    server,
+)
 from app.services.tables import sample_dataset, shape
+from app.state import Aim
 from lvmcore.data import Dataset
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Estimate, Job, JobSpec, Metric, Store, curves_frame, to_csv_bytes
@@ -26,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Progress",
     "add_method",
+    "all_cards",
     "cancel",
     "cards",
     "curves_csv",
@@ -44,17 +56,31 @@ __all__ = [
     "spec_of",
     "start_fit",
     "start_score",
+    "target_cards",
 ]
 
 _LOOK_AGAIN_SECONDS = 0.02
 
 
 @st.cache_resource(show_spinner="Loading the models")
-def cards() -> tuple[ModelCard, ...]:
-    """A card for each model, in the order of menus (loads torch)."""
+def cards() -> tuple[MapCard, ...]:
+    """A card for each model of a map, in the order of menus (loads torch)."""
     from lvmcore.models import MODELS
 
     return tuple(card_of(model) for model in MODELS.values())
+
+
+@st.cache_resource(show_spinner="Loading the models")
+def target_cards() -> tuple[TargetCard, ...]:
+    """A card for each model of a target, in the order of menus (loads torch)."""
+    from lvmcore.models import PREDICTORS
+
+    return tuple(target_card_of(model) for model in PREDICTORS.values())
+
+
+def all_cards() -> dict[str, ModelCard]:
+    """The cards of all models by key (loads torch)."""
+    return {card.key: card for card in (*cards(), *target_cards())}
 
 
 @st.cache_resource(show_spinner=False)
@@ -75,8 +101,10 @@ def job(run: str | None) -> Job | None:
         return None
 
 
-def start_fit(dataset: Dataset, key: str, parameters: Mapping[str, Any]) -> str:
-    """Put a fit in the queue.
+def start_fit(
+    dataset: Dataset, key: str, parameters: Mapping[str, Any], aim: Aim | None = None
+) -> str:
+    """Put a fit in the queue: of a map, or of a model to a target.
 
     Returns:
         The run's id.
@@ -85,7 +113,7 @@ def start_fit(dataset: Dataset, key: str, parameters: Mapping[str, Any]) -> str:
         ConfigError: a setting is not allowed, or the queue is full.
         DataError: the dataset or the run cannot be kept.
     """
-    spec = spec_of(dataset, key, parameters)
+    spec = spec_of(dataset, key, parameters, aim=aim)
     server.store().put_dataset(dataset)
     _, cost = server.estimator().known(spec)
     run = server.store().submit(spec, memory=None if cost is None else cost.memory)
@@ -93,27 +121,38 @@ def start_fit(dataset: Dataset, key: str, parameters: Mapping[str, Any]) -> str:
     return run
 
 
-def spec_of(dataset: Dataset, key: str, parameters: Mapping[str, Any], sweep: str = "") -> JobSpec:
+def spec_of(
+    dataset: Dataset,
+    key: str,
+    parameters: Mapping[str, Any],
+    sweep: str = "",
+    aim: Aim | None = None,
+) -> JobSpec:
     """What a fit is, as the queue takes it.
 
     Raises:
         ConfigError: a setting is not allowed.
     """
-    from lvmcore.models import MODELS
     from lvmcore.parameters import check_settings
+    from lvmcore.runs.models import estimator_class
 
+    model = estimator_class(key)
+    what = dataset.name if aim is None else f"{aim.target} of {dataset.name}"
     return JobSpec(
         dataset=dataset.digest,
         dataset_name=dataset.name,
         model=key,
-        parameters=check_settings(MODELS[key], parameters),
-        name=f"{MODELS[key].title} on {dataset.name}",
+        parameters=check_settings(model, parameters),
+        name=f"{model.title} on {what}",
         sweep=sweep,
+        target="" if aim is None else aim.target,
+        groups="" if aim is None else aim.groups,
+        time="" if aim is None else aim.time,
     )
 
 
 def estimate(
-    dataset: Dataset, key: str, parameters: Mapping[str, Any]
+    dataset: Dataset, key: str, parameters: Mapping[str, Any], aim: Aim | None = None
 ) -> tuple[bool, Estimate | None]:
     """What a fit would cost: measured in a process of its own when it is asked for first.
 
@@ -123,7 +162,7 @@ def estimate(
     if "max_iter" not in parameters:  # in closed form, or of unknown length
         return True, None
     try:
-        spec = spec_of(dataset, key, parameters)
+        spec = spec_of(dataset, key, parameters, aim=aim)
     except LatentboardError:
         return True, None
     found = server.estimator()
@@ -349,6 +388,7 @@ def _forget() -> None:
     _progress.clear()
     maps.forget()
     placings.forget()
+    predictions.forget()
     fillings.forget()
     generated.forget()
     rows.forget()

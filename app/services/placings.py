@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app.services import maps, server
+from app.services import maps, predictions, server
 from lvmcore.data import Dataset, Matching, Table
 from lvmcore.runs import places_to_h5ad, to_csv_bytes, to_parquet_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from lvmcore.runs.models import AnyModel
     from lvmcore.runs.newrows import NewRows, Roles
 
 __all__ = [
@@ -32,14 +33,14 @@ def new_roles(run: str, table: Table) -> Roles:
     """Which columns of a table of new rows are no features: as they look, and as in the fit."""
     from lvmcore.runs.newrows import propose_roles
 
-    return propose_roles(maps.model(run), table, maps.fitted_dataset(run))
+    return propose_roles(*_model_for(run, table))
 
 
 def matching(run: str, table: Table, roles: Roles) -> Matching:
     """How the columns of a table meet those of a run's model, whether it can be used or not."""
     from lvmcore.runs.newrows import matching_of
 
-    return matching_of(maps.model(run), table, maps.fitted_dataset(run), roles)
+    return matching_of(*_model_for(run, table), roles)
 
 
 def new_rows(run: str, table: Table, roles: Roles) -> NewRows:
@@ -59,7 +60,14 @@ def _new_rows(
     from lvmcore.runs.newrows import new_rows as made
 
     del home, attempt, digest  # the cache's key
-    return made(maps.model(run), _table, maps.fitted_dataset(run), roles)
+    return made(*_model_for(run, _table), roles)
+
+
+def _model_for(run: str, table: Table) -> tuple[AnyModel, Table, Dataset]:
+    """A run's model, the table, and the rows of the fit."""
+    if server.store().get(run).spec.target:
+        return predictions.predictor(run), table, predictions.whole_dataset(run)
+    return maps.model(run), table, maps.fitted_dataset(run)
 
 
 def start_placing(run: str, rows: Dataset) -> str:

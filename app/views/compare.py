@@ -118,10 +118,14 @@ def _sweep() -> bool:
 def _compared() -> list[Job]:
     """The runs to show, of one dataset; those that cannot be are said."""
     asked = state.compared()
-    found = [job for job in map(services.job, asked or _proposed()) if job is not None]
-    if len(found) < len(asked):
-        gone = count(len(asked) - len(found), "run")
+    there = [job for job in map(services.job, asked or _proposed()) if job is not None]
+    if len(there) < len(asked):
+        gone = count(len(asked) - len(there), "run")
         st.warning(f"{gone} of this comparison cannot be found: deleted, or of another folder.")
+    found = [job for job in there if not job.spec.target]
+    if len(found) < len(there):
+        predicting = count(len(there) - len(found), "run")
+        st.warning(f"{predicting} left out: a model that predicts a target has no map.")
     kept = [job for job in found if job.spec.dataset == found[0].spec.dataset][:MOST]
     if len(kept) < len(found):
         left_out = count(len(found) - len(kept), "run")
@@ -135,20 +139,21 @@ def _compared() -> list[Job]:
 def _proposed() -> list[str]:
     """What to begin with: the open run, or else the latest that has a map."""
     job = services.job(state.run_id())
-    if job is not None and (job.has_model or not job.finished):
+    if job is not None and _has_map(job):
         return [job.id]
-    return [job.id for job in services.store().list() if job.has_model][:1]
+    return [job.id for job in services.store().list() if job.has_model and _has_map(job)][:1]
+
+
+def _has_map(job: Job) -> bool:
+    """Whether a run has a map, or may have one when it ends."""
+    return not job.spec.target and (job.has_model or not job.finished)
 
 
 def _choose(jobs: Sequence[Job], whole: Dataset) -> None:
     """Which runs are shown, and one click for each method that can be added."""
     here = {job.id: job for job in jobs}
     others = services.store().list()
-    here |= {
-        job.id: job
-        for job in others
-        if job.spec.dataset == whole.digest and (job.has_model or not job.finished)
-    }
+    here |= {job.id: job for job in others if job.spec.dataset == whole.digest and _has_map(job)}
     titles = comparing.names(list(here.values()))
     told = told_apart(shortened(titles.get(run, ""), 60) for run in here)
     shown = dict(zip(here, told, strict=True))

@@ -6,8 +6,9 @@ from functools import partial
 
 import streamlit as st
 
-from app import cards, cost, forms, navigation, panel, services, state, sweeping, working
-from app.cards import ModelCard
+from app import aiming, cost, forms, navigation, panel, services, state, sweeping, working
+from app.cards import MapCard, ModelCard
+from app.state import Aim
 from app.words import count, grouped, listed, markdown, shortened
 from lvmcore.data import Dataset
 from lvmcore.errors import LatentboardError
@@ -40,7 +41,8 @@ def page() -> None:
         st.header("Fit again")
     shape = services.shape(dataset)
     st.markdown(f"{markdown(dataset.name)}: {_describe(dataset, shape)}.")
-    _form(dataset, shape)
+    aim = aiming.choose(dataset, job if here else None)
+    _form(dataset, shape, aim)
 
 
 def _describe(dataset: Dataset, shape: Shape) -> str:
@@ -57,45 +59,45 @@ def _describe(dataset: Dataset, shape: Shape) -> str:
     return text
 
 
-def _form(dataset: Dataset, shape: Shape) -> None:
+def _form(dataset: Dataset, shape: Shape, aim: Aim | None) -> None:
     """The model cards, the settings of the chosen one, and Start."""
-    found = services.cards()
-    best = cards.recommend(found, shape)
-    refusals = {card.key: cards.refusal(card, shape) for card in found}
+    offer = aiming.offered(dataset, shape, aim)
     chosen = state.model_key()
-    if chosen is None or refusals.get(chosen, "") is not None:
-        chosen = best.key
-    for first in range(0, len(found), _CARDS_PER_ROW):
-        row = found[first : first + _CARDS_PER_ROW]
+    if chosen is None or offer.refusals.get(chosen, "") is not None:
+        chosen = offer.best.key
+    for first in range(0, len(offer.cards), _CARDS_PER_ROW):
+        row = offer.cards[first : first + _CARDS_PER_ROW]
         for place, card in zip(st.columns(_CARDS_PER_ROW), row, strict=False):
             with place:
-                reason = f"Recommended here: {best.reason}." if card.key == best.key else None
-                _card(card, chosen, refusals[card.key], reason)
-    card = next(card for card in found if card.key == chosen)
+                best = card.key == offer.best.key
+                reason = f"Recommended here: {offer.best.reason}." if best else None
+                _card(card, chosen, offer.refusals[card.key], reason)
+    card = next(card for card in offer.cards if card.key == chosen)
+    refused = offer.refusals[card.key]
     st.header(f"Settings of {card.title}")
-    if shape.further and card.needs_labels:
+    if shape.further and isinstance(card, MapCard) and card.needs_labels:
         st.caption(markdown(_which_labels(dataset, card)))
-    advice = card.advice(shape)
-    if advice and refusals[card.key] is None:
+    advice = offer.advice(card)
+    if advice and refused is None:
         with st.container(gap="xxsmall"):
             st.caption("Set for this table, where it asks for something else than usual:")
             for sentence in advice:
                 st.caption(grouped(markdown(sentence)))
     values = forms.parameter_form(
         card.parameters,
-        card.suggest(shape),
+        offer.suggest(card),
         key=partial(state.widget, "fit", card.key, dataset.digest),
         choices={"device": services.devices()},
     )
-    route = cards.route(found, card, shape, values)
-    if route is not None and refusals[card.key] is None:
+    route = offer.route(card, values)
+    if route is not None and refused is None:
         st.caption(grouped(markdown(route)))
     if state.problem() is not None:
         st.error(markdown(state.problem()))
-    if refusals[card.key] is not None:
-        st.warning(markdown(refusals[card.key]))
+    if refused is not None:
+        st.warning(markdown(refused))
         return
-    too_large = cost.refusal(dataset, card.key, values)
+    too_large = cost.refusal(dataset, card.key, values, aim)
     if too_large is not None:
         st.error(markdown(too_large))
         return
@@ -106,13 +108,15 @@ def _form(dataset: Dataset, shape: Shape) -> None:
         width=160,
         help="Starts the fit as a run of its own; other pages can be used meanwhile.",
     ):
-        _start(dataset, card, values)
+        _start(dataset, card, values, aim)
     under_way = services.job(state.run_id())
-    sweeping.offer(dataset, card, values)
-    cost.show(dataset, card.key, values, polling=under_way is None or under_way.finished)
+    if aim is None:
+        sweeping.offer(dataset, card, values)
+    free = under_way is None or under_way.finished
+    cost.show(dataset, card.key, values, aim, polling=free)
 
 
-def _which_labels(dataset: Dataset, card: ModelCard) -> str:
+def _which_labels(dataset: Dataset, card: MapCard) -> str:
     """Which of several label columns the fit learns from."""
     first, *others = (shortened(name) for name in dataset.label_columns)
     if card.several_labels:
@@ -149,9 +153,9 @@ def _card(card: ModelCard, chosen: str, refused: str | None, reason: str | None)
         )
 
 
-def _start(dataset: Dataset, card: ModelCard, values: dict[str, object]) -> None:
+def _start(dataset: Dataset, card: ModelCard, values: dict[str, object], aim: Aim | None) -> None:
     try:
-        run = services.start_fit(dataset, card.key, values)
+        run = services.start_fit(dataset, card.key, values, aim)
     except LatentboardError as error:
         state.set_problem(str(error))
     else:

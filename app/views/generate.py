@@ -42,6 +42,8 @@ def page() -> None:
     job = services.job(state.run_id())
     if job is None:
         _empty()
+    elif job.spec.target:
+        absent.predicts(job)
     elif not job.has_model:
         absent.waiting(job, "Rows can be made from its map when the fit has ended.")
     else:

@@ -38,6 +38,8 @@ def page() -> None:
     job = services.job(state.run_id())
     if job is None:
         _empty()
+    elif job.spec.target:
+        absent.predicts(job)
     elif not job.has_model:
         absent.waiting(job, "Its map is here when the fit has ended.")
     else:

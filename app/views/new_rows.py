@@ -23,6 +23,8 @@ def page() -> None:
     job = services.job(state.run_id())
     if job is None:
         _empty()
+    elif job.spec.target:
+        absent.predicts(job)
     elif not job.has_model:
         absent.waiting(job, "New rows can be placed when the fit has ended.")
     else:
@@ -52,7 +54,7 @@ def _of_run(job: Job) -> None:
             with st.expander("Read it in another way", expanded=True):
                 intake.form(given.upload, None, current=given.reading, take=partial(_read, opened))
     elif given is not None and placing is None:
-        checking.show(opened, given, partial(_read, opened))
+        checking.show(_use(opened), given, partial(_read, opened))
     elif placing is None:
         st.caption(
             "It needs the columns that the model was fitted to, by name and in any order; others "
@@ -62,6 +64,20 @@ def _of_run(job: Job) -> None:
         making.show(placing, _MAKING)
         if placing.status == "done":
             placed.show(opened, placing)
+
+
+def _use(opened: Opened) -> checking.Use:
+    """What is done with a table that was checked."""
+    return checking.Use(
+        page="new_rows",
+        run=opened.run,
+        model=opened.model.title,
+        labels=getattr(opened.model, "label_names_", ()),
+        compares=True,
+        does="Place on the map",
+        means="Places every row that has the columns of the fit; none of them changes the map.",
+        start=services.start_placing,
+    )
 
 
 def _placing(opened: Opened) -> Job | None:

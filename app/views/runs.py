@@ -21,7 +21,7 @@ def page() -> None:
     if not jobs:
         _empty()
     else:
-        cards = {card.key: card for card in services.cards()}
+        cards = services.all_cards()
         busy = any(map(history.under_way, jobs))
         if busy:
             st.fragment(_table, run_every=chosen.EVERY_SECONDS)(cards, _stand(jobs))
@@ -87,6 +87,9 @@ _COLUMNS = {
     ),
     "Held-out accuracy": st.column_config.NumberColumn(
         format="%.3f", help="Of classes, on rows that the fit did not see"
+    ),
+    "R²": st.column_config.NumberColumn(
+        format="%.3f", help="Of a predicted number, on rows that the fit did not see"
     ),
     "Trustworthiness": st.column_config.NumberColumn(
         format="%.3f", help="Of 5 neighbours; the Latent page has its protocol"

@@ -193,7 +193,7 @@ def test_a_setting_that_is_not_allowed_is_explained_beside_the_form(
     page = choose(open_page("fit"), "ppca")
     start = services.start_fit
 
-    def refused(dataset: Dataset, key: str, parameters: Mapping[str, object]) -> str:
+    def refused(dataset: Dataset, key: str, parameters: Mapping[str, object], _: object) -> str:
         return start(dataset, key, {**parameters, "n_components": -3})
 
     with monkeypatch.context() as patch:  # the form's own limits let no such value through
