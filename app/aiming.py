@@ -25,7 +25,7 @@ __all__ = ["Offer", "choose", "offered"]
 _Split = Literal["drawn", "groups", "time"]
 _MAP = ""
 _SPLITS: dict[_Split, str] = {
-    "drawn": f"{HELD_OUT:.0%} of the rows, drawn",
+    "drawn": f"{100 * HELD_OUT:g} % of the rows, drawn",
     "groups": "whole groups of a column",
     "time": "the last rows by a column",
 }

@@ -217,7 +217,7 @@ def surface(fit: Fit) -> None:
         st.caption("A slice runs along two columns with more than two values, and there are fewer.")
         return
     told = dict(zip(columns, told_apart(shortened(name) for name in columns), strict=True))
-    across_at, upright_at, show_at = st.columns(3)
+    across_at, upright_at = st.columns(2)
     across = across_at.selectbox(
         "Along",
         columns,
@@ -234,7 +234,7 @@ def surface(fit: Fit) -> None:
         help="The column on the vertical axis.",
     )
     classes = [] if fit.number else [str(name) for name in fit.model.classes_]
-    show = show_at.selectbox(
+    show = st.selectbox(
         "Show",
         [MEAN, SD] if fit.number else classes,
         format_func=shortened if fit.number else lambda name: f"probability of {shortened(name)}",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from app.figures.theme import accent, escape, ink, ramp, template
 from app.words import count, shortened
@@ -49,7 +50,7 @@ def confusion_figure(counts: NDArray[np.intp], classes: Sequence[str], *, dark: 
         z=share,
         zmin=0.0,
         zmax=1.0,
-        colorscale=ramp(sure_is_low=True, dark=False),
+        colorscale=ramp(sure_is_low=not dark, dark=dark),
         colorbar={"title": {"text": "share of the true class"}, "tickformat": ".0%"},
         text=counts if len(names) <= _MOST_COUNTED else None,
         texttemplate="%{text}" if len(names) <= _MOST_COUNTED else None,
@@ -82,23 +83,22 @@ def calibration_figure(
 ) -> go.Figure:
     """What was said of how often something holds, against how often it did.
 
-    The band, ± 1.96 √(p(1 − p)/n), holds 95 % of what would be found if the shares were right.
+    The band holds 95 % of what would be found if the shares were right: of Binomial(n, p)/n.
 
     Args:
         said: shares that were said, increasing, [k].
         found: shares that were found, [k].
-        rows: on how many rows, [k].
+        rows: on how many rows, at least one each, [k].
         across: what the horizontal axis shows.
         upright: what the vertical axis shows.
         dark: whether the page is dark.
     """
     figure = go.Figure()
     muted = ink(dark).muted
-    reach = 1.96 * np.sqrt(said * (1 - said) / np.maximum(1, rows))
-    band = np.concatenate([said + reach, (said - reach)[::-1]])
+    low, high = (binom.ppf(end, rows, said) / rows for end in (0.025, 0.975))
     figure.add_scatter(
         x=100 * np.concatenate([said, said[::-1]]),
-        y=100 * np.clip(band, 0, 1),
+        y=100 * np.concatenate([high, low[::-1]]),
         mode="lines",
         fill="toself",
         fillcolor="rgba(128,138,148,0.18)",

@@ -97,7 +97,7 @@ def _figures(job: Job) -> None:
 
 def _export(fit: Fit) -> None:
     """The predictions of all rows as a file."""
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, vertical_alignment="center"):
         downloads.offer(
             "Predictions",
             "predictions",

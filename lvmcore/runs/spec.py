@@ -137,7 +137,8 @@ class JobSpec:
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
         object.__setattr__(self, "versions", MappingProxyType(dict(self.versions)))
         if not self.name:
-            object.__setattr__(self, "name", f"{self.model} on {self.dataset_name}")
+            what = f"{self.target} of {self.dataset_name}" if self.target else self.dataset_name
+            object.__setattr__(self, "name", f"{self.model} on {what}")
 
     def to_json(self) -> dict[str, Any]:
         """As spec.json holds it."""

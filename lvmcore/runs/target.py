@@ -32,6 +32,7 @@ __all__ = ["HELD_OUT", "TargetRows", "target_columns", "target_rows", "task_of",
 
 #: Share of the rows that a fit to a target leaves out, to be measured on them.
 HELD_OUT = 0.2
+_SHARE = f"{100 * HELD_OUT:g} %"
 #: With fewer rows a measure on a fifth of them says nothing.
 FEWEST_ROWS = 10
 
@@ -247,16 +248,16 @@ def _held_out(
     if spec.groups:
         groups = labels_as_text(_column(dataset, spec.groups, "groups"))
         return hold_out_groups(groups, HELD_OUT, seed, name=spec.groups), (
-            f"whole groups of {spec.groups!r} with at least {HELD_OUT:.0%} of the rows, drawn with "
+            f"whole groups of {spec.groups!r} with at least {_SHARE} of the rows, drawn with "
             f"seed {seed}"
         )
     if spec.time:
         times = _times(dataset, spec.time)
         held = hold_out_last(times, HELD_OUT, name=spec.time)
-        return held, f"the last {HELD_OUT:.0%} of the rows by {spec.time!r}"
+        return held, f"the last {_SHARE} of the rows by {spec.time!r}"
     held = hold_out_rows(len(y), labels, HELD_OUT, seed)
     if labels is None:
-        return held, f"{HELD_OUT:.0%} of the rows, drawn with seed {seed}"
+        return held, f"{_SHARE} of the rows, drawn with seed {seed}"
     return with_a_row_of_each(held, [labels]), (
-        f"{HELD_OUT:.0%} of the rows, the same share of each class, drawn with seed {seed}"
+        f"{_SHARE} of the rows, the same share of each class, drawn with seed {seed}"
     )

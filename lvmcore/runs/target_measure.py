@@ -25,12 +25,12 @@ _LABELS = {
     "rmse": "RMSE",
     "mae": "MAE",
     "r2": "R²",
-    "coverage_90": "coverage of 90 % intervals",
+    "coverage_90": "90 % coverage",
     "accuracy": "accuracy",
     "macro_f1": "macro F1",
     "log_loss": "log loss",
     "auc": "AUC",
-    "calibration_error": "calibration error (ECE)",
+    "calibration_error": "calibration (ECE)",
 }
 
 
@@ -153,7 +153,7 @@ def _log_loss(rows: pd.DataFrame, how: str) -> Metric:
         "better."
     )
     if strange:
-        text += f" {strange:,} rows of classes that the fit has not seen are left out."
+        text += f" Rows of classes that the fit has not seen are left out: {strange:,}."
     density = np.maximum(known["log_density"].to_numpy(), np.log(np.finfo(np.float64).tiny))
     return _figure("log_loss", -density.mean(), text, how)
 

@@ -147,7 +147,7 @@ def test_numbers_lie_beside_the_truth_with_their_intervals(
     assert not page.exception
     found = services.predicted(single).query("held_out")
     cards = {metric.label: metric for metric in page.metric}
-    assert list(cards) == ["NLPP", "RMSE", "MAE", "R²", "coverage of 90 % intervals"]
+    assert list(cards) == ["NLPP", "RMSE", "MAE", "R²", "90 % coverage"]
     rmse = float(np.sqrt(np.mean((found["truth"] - found["mean"]) ** 2)))
     assert cards["RMSE"].value == f"{rmse:.3f}"
     assert "36 rows" in cards["RMSE"].help.replace("\\", "")
@@ -238,7 +238,7 @@ def test_classes_are_counted_against_the_truth(open_page: OpenPage, classes: str
     assert not page.exception
     found = services.predicted(classes).query("held_out")
     cards = {metric.label: metric.value for metric in page.metric}
-    assert list(cards) == ["accuracy", "macro F1", "log loss", "AUC", "calibration error (ECE)"]
+    assert list(cards) == ["accuracy", "macro F1", "log loss", "AUC", "calibration (ECE)"]
     (heat,) = [t for c in charts(page) for t in c["data"] if t.get("texttemplate")]
     counts = pd.crosstab(found["truth"], found["predicted"])
     text = heat["text"]

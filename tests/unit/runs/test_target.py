@@ -399,7 +399,7 @@ def test_columns_are_numbers_or_classes_by_what_they_hold(frame: pd.DataFrame) -
 
 
 def test_the_proposed_model_fits_the_target(frame: pd.DataFrame) -> None:
-    long = pd.concat([frame] * 3, ignore_index=True)
+    long = pd.concat([frame] * 9, ignore_index=True)
     for table, target, key in (
         (frame, "price", "svgp_regressor"),
         (long, "price", "sod_regressor"),

@@ -1,0 +1,59 @@
+"""A target in a real browser: a small CSV uploaded, a column learned, its predictions looked at."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.e2e.dashboard import Dashboard
+
+pytestmark = pytest.mark.timeout(600)
+
+SCATTER = "Predicted values with 90 % intervals over the true ones, of the rows held out"
+
+
+@pytest.fixture
+def csv(tmp_path: Path, rng: np.random.Generator) -> Path:
+    """Eighty houses, the price linear in size and age but for a little noise."""
+    size, age = rng.uniform(0, 10, 80), rng.uniform(0, 50, 80)
+    price = 100 + 8 * size - age + rng.standard_normal(80)
+    path = tmp_path / "houses.csv"
+    pd.DataFrame({"size": size, "age": age, "price": price}).to_csv(path, index=False)
+    return path
+
+
+def test_a_column_of_a_csv_is_learned_and_its_predictions_are_shown(
+    dashboard: Dashboard, csv: Path
+) -> None:
+    page = dashboard.page
+    dashboard.open()
+    dashboard.upload(csv)
+    dashboard.says("80 rows, 3 features")
+    dashboard.to_fit()
+    page.get_by_role("combobox", name="Learn to predict").click()
+    page.get_by_role("option", name="price", exact=True).click()
+    dashboard.says("Recommended here: 'price' is a number")
+    dashboard.settled()
+    dashboard.number("Steps at most", 60)
+    run = dashboard.start()
+    dashboard.says("done in")
+    dashboard.follow("See the predictions")
+    plot = dashboard.plot(SCATTER)
+    found = pd.read_parquet(dashboard.store().folder(run) / "predictions.parquet")
+    held = found[found["held_out"]]
+    drawn = [trace for trace in plot["traces"] if trace["name"] != "exact"]
+    truth = np.concatenate([np.asarray(trace["x"]) for trace in drawn])
+    np.testing.assert_allclose(np.sort(truth), np.sort(held["truth"]))
+    dashboard.figure("What is predicted over two columns, the others at their median")
+    content = pd.read_csv(io.BytesIO(dashboard.download("Predictions as CSV")))
+    np.testing.assert_allclose(content["mean"], found["mean"], rtol=1e-9)
+
+    page.reload()
+    dashboard.figure(SCATTER)
+    dashboard.settled()
+    dashboard.upload(csv)
+    dashboard.button("Predict").click()
+    dashboard.says("80 rows predicted")
+    dashboard.no_traceback()
