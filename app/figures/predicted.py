@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from app.figures.theme import accent, escape, ink, ramp, template
+from app.figures.theme import accent, escape, ink, template
 from app.words import count, shortened
 
 __all__ = ["calibration_figure", "confusion_figure", "input_relevance_figure"]
@@ -50,7 +50,7 @@ def confusion_figure(counts: NDArray[np.intp], classes: Sequence[str], *, dark: 
         z=share,
         zmin=0.0,
         zmax=1.0,
-        colorscale=ramp(sure_is_low=not dark, dark=dark),
+        colorscale=[ink(dark).panel, accent(dark)],
         colorbar={"title": {"text": "share of the true class"}, "tickformat": ".0%"},
         text=counts if len(names) <= _MOST_COUNTED else None,
         texttemplate="%{text}" if len(names) <= _MOST_COUNTED else None,

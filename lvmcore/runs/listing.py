@@ -75,6 +75,8 @@ def show_run(arguments: argparse.Namespace) -> int:
         "submitted": f"{job.submitted.astimezone():%Y-%m-%d %H:%M:%S}",
         "folder": str(store.folder(job.id)),
     }
+    if job.spec.target:
+        told["target"] = job.spec.target
     if job.spec.continues:
         told["continues"] = job.spec.continues
     for name, text in told.items():
@@ -219,6 +221,7 @@ def _facts(job: Job) -> dict[str, Any]:
         "dataset_name": job.spec.dataset_name,
         "model": job.spec.model,
         "parameters": dict(job.spec.parameters),
+        "target": job.spec.target or None,
         "continues": job.spec.continues or None,
         "status": job.status,
         "stage": job.stage,

@@ -96,7 +96,8 @@ def predict_rows(
     if incomplete:
         n = "1 row has" if incomplete == 1 else f"{incomplete:,} rows have"
         notes.append(f"{n} no prediction, for a missing cell.")
-    metrics = {} if truth is None else measure_predictions(frame, f"the rows of {rows.name!r}")
+    on = f"the rows of {rows.name!r} with a target, be they rows of the fit or not"
+    metrics = {} if truth is None else measure_predictions(frame, on)
     return RowPredictions(frame, metrics, tuple(notes))
 
 

@@ -230,6 +230,24 @@ def test_two_units_of_a_layer_are_a_map(open_page: OpenPage, deep: str) -> None:
     assert [box(page, "Relevance of the inputs of").options[-1]] == ["layer to the target, 3"]
 
 
+def test_a_layer_of_one_unit_is_drawn_with_what_is_predicted(open_page: OpenPage) -> None:
+    run = fit("dsvi_regressor", Aim("ash"), max_iter=3, n_inducing=8, hidden_dim=1, n_layers=1)
+    page = open_page("predict", run=run)
+    assert not page.exception
+    drawn = next(c for c in charts(page) if "unit" in c["layout"]["xaxis"]["title"].get("text", ""))
+    points = np.concatenate([numbers(trace["y"]) for trace in drawn["data"]])
+    assert np.sort(points) == pytest.approx(np.sort(services.predicted(run)["mean"]))
+
+
+def test_a_fit_that_was_cut_short_before_it_predicted_still_opens(open_page: OpenPage) -> None:
+    run = fit("svgp_regressor", Aim("hue"), max_iter=3)
+    services.store().job_folder(run).predictions_path.unlink()
+    page = open_page("predict", run=run)
+    assert not page.exception
+    assert "before its rows were predicted" in texts(page)
+    assert page.get("file_uploader")
+
+
 # ---- classes ---------------------------------------------------------------------------------
 
 

@@ -1,5 +1,6 @@
 """The command line learns to predict a column."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -74,11 +75,18 @@ def test_a_file_with_the_target_is_measured(
     assert np.allclose(chances.sum(axis=1), 1)
 
 
-def test_groups_and_time_are_kept_with_the_run(csv: Path, home: Path) -> None:
+def test_groups_and_time_are_kept_with_the_run(
+    csv: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked = ["fit", str(csv), "--target", "price", *QUICK]
     assert cli.main([*asked, "--groups", "quarter", "--name", "by quarter"]) == 0
     (job,) = Store(home).list()
     assert (job.name, job.spec.groups) == ("by quarter", "quarter")
+    capsys.readouterr()
+    assert cli.main(["runs", "show", job.id[:8]]) == 0
+    assert "target    price" in capsys.readouterr().out
+    assert cli.main(["runs", "show", job.id[:8], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["target"] == "price"
     found = pd.read_parquet(Store(home).folder(job.id) / "predictions.parquet")
     assert found["held_out"].sum() == 20
 
