@@ -14,7 +14,7 @@ from lvmcore.data import Dataset, Table, dataset_like
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.models import PREDICTORS
 from lvmcore.runs import JobSpec, Store, snippet
-from lvmcore.runs.execute import execute
+from lvmcore.runs.execute import Reason, execute
 from lvmcore.runs.folder import State
 from lvmcore.runs.gauge import gauge
 from lvmcore.runs.models import make_model, make_predictor
@@ -60,6 +60,7 @@ def run(store: Store) -> Run:
         groups: str = "",
         time: str = "",
         stop_at: int | None = None,
+        reason: Reason = "cancelled",
         **parameters: Any,
     ) -> tuple[State, Store, str]:
         dataset = frame if isinstance(frame, Dataset) else Table.from_frame(frame).dataset()
@@ -77,7 +78,7 @@ def run(store: Store) -> Run:
             state = execute(
                 folder,
                 lambda: dataset,
-                lambda: "cancelled" if stop_at is not None and len(seen) >= stop_at else None,
+                lambda: reason if stop_at is not None and len(seen) >= stop_at else None,
                 on_step=lambda step: seen.append(step.iteration),
             )
             return state, store, folder.path.name
@@ -297,16 +298,47 @@ def test_more_inducing_points_than_rows_are_reduced_with_a_note(
 # ---- going on, and looking back -----------------------------------------------------------------
 
 
-def test_one_that_is_cancelled_keeps_its_predictions_and_goes_on(
-    run: Run, frame: pd.DataFrame
+def again(store: Store, name: str) -> State:
+    """Execute a queued run in this process."""
+    folder = store.job_folder(name)
+    with folder.lock():
+        return execute(
+            folder, lambda: store.get_dataset(folder.spec().dataset), lambda: None, on_step=None
+        )
+
+
+@pytest.mark.parametrize("reason", ["cancelled", "interrupted"])
+@pytest.mark.parametrize("model", ["svgp_regressor", "sod_regressor"])
+def test_one_that_is_stopped_goes_on_and_ends_as_if_it_had_not(
+    run: Run, frame: pd.DataFrame, model: str, reason: Reason
 ) -> None:
-    state, store, name = run(frame, stop_at=3)
-    assert state.status == "cancelled"
+    settings: dict[str, Any] = {"max_iter": 12}
+    if model == "sod_regressor":
+        settings |= {"hidden_dim": 2, "n_samples": 2}
+    _, store, whole = run(frame, model=model, **settings)
+    state, store, name = run(frame, model=model, stop_at=5, reason=reason, **settings)
+    assert state.status == reason
     job = store.get(name)
-    assert job.has_model
-    assert len(made(store, name)) == 120
-    assert job.metrics["rmse"].value
-    assert job.resumable == (job.checkpoint_step is not None)
+    assert (job.has_model, job.checkpoint_step, job.resumable) == (True, 5, True)
+    # There is no time for predictions where the machine is going away.
+    assert store.job_folder(name).predictions_path.exists() == (reason == "cancelled")
+    assert ("rmse" in job.metrics) == (reason == "cancelled")
+    store.resume(name)
+    assert not store.job_folder(name).predictions_path.exists()
+    assert again(store, name).status == "done"
+    pd.testing.assert_frame_equal(made(store, name), made(store, whole))
+    assert store.get(name).elbo == store.get(whole).elbo
+
+
+def test_more_steps_end_like_a_fit_that_had_them_at_once(run: Run, frame: pd.DataFrame) -> None:
+    _, store, short = run(frame, groups="street")
+    _, store, whole = run(frame, groups="street", max_iter=50)
+    assert store.get(short).still_rising
+    longer = store.go_on(short, 50)
+    spec = store.get(longer).spec
+    assert (spec.target, spec.groups, spec.continues) == ("price", "street", short)
+    assert again(store, longer).status == "done"
+    pd.testing.assert_frame_equal(made(store, longer), made(store, whole))
 
 
 def test_the_store_tells_targets_apart(run: Run, frame: pd.DataFrame) -> None:
