@@ -13,7 +13,7 @@ import streamlit as st
 from app import cards, services, state
 from app.cards import MapCard, ModelCard, TargetCard
 from app.state import Aim
-from app.words import count, shortened
+from app.words import count, listed, markdown, shortened
 from lvmcore.data import Dataset
 from lvmcore.runs import Job
 from lvmcore.runs.proposal import Proposal, Shape
@@ -64,9 +64,22 @@ def choose(dataset: Dataset, job: Job | None) -> Aim | None:
     if target:
         before = now if now is not None and now.target == target else Aim(target)
         aim = _held_out(dataset, before, key, middle, right)
+        _say_unlearned(dataset, target)
     if aim != now:
         state.set_aim(dataset.digest, aim)
     return aim
+
+
+def _say_unlearned(dataset: Dataset, target: str) -> None:
+    """Say which categories the fit does not learn from, and how it would."""
+    names = [name for name in services.unlearned(dataset) if name != target]
+    if names:
+        which = "is a category" if len(names) == 1 else "are categories"
+        st.caption(
+            f"{markdown(listed(names))} {which} and not learned from. To learn from a category, "
+            "choose one-hot as its transform on the Data page: one 0/1 feature a level; a row with "
+            "a level that the fit has not seen has none of them."
+        )
 
 
 def _held_out(dataset: Dataset, now: Aim, key: Any, middle: Any, right: Any) -> Aim:

@@ -86,6 +86,7 @@ from app.services.predictions import (
     surface,
     target_shape,
     targets,
+    unlearned,
     whole_dataset,
 )
 from app.services.repeats import apart
@@ -230,6 +231,7 @@ __all__ = [
     "target_cards",
     "target_shape",
     "targets",
+    "unlearned",
     "warm_up",
     "whole_dataset",
 ]

@@ -9,7 +9,12 @@ import streamlit as st
 from app.services import maps, server
 from lvmcore.data import Dataset
 from lvmcore.runs import to_csv_bytes, to_parquet_bytes
-from lvmcore.runs.target import TargetRows, target_columns, target_rows
+from lvmcore.runs.target import (
+    TargetRows,
+    target_columns,
+    target_rows,
+    unlearned_categories,
+)
 from lvmcore.runs.target_proposal import TargetShape, target_shape_of
 
 if TYPE_CHECKING:
@@ -31,6 +36,7 @@ __all__ = [
     "surface",
     "target_shape",
     "targets",
+    "unlearned",
     "whole_dataset",
 ]
 
@@ -44,6 +50,17 @@ def targets(dataset: Dataset) -> tuple[str, ...]:
 def _targets(digest: str, _dataset: Dataset) -> tuple[str, ...]:
     del digest  # the cache's key
     return tuple(target_columns(_dataset))
+
+
+def unlearned(dataset: Dataset) -> tuple[str, ...]:
+    """The categories that could be features of a dataset and are not."""
+    return _unlearned(dataset.digest, dataset)
+
+
+@st.cache_data(show_spinner=False, max_entries=16)
+def _unlearned(digest: str, _dataset: Dataset) -> tuple[str, ...]:
+    del digest  # the cache's key
+    return unlearned_categories(_dataset)
 
 
 def target_shape(dataset: Dataset, name: str) -> TargetShape | None:

@@ -22,13 +22,22 @@ from lvmcore.data.holdout import (
     with_a_row_of_each,
 )
 from lvmcore.data.matching import sources_of
+from lvmcore.data.transforms import MOST_LEVELS
 from lvmcore.errors import DataError
 from lvmcore.runs.spec import JobSpec
 
 if TYPE_CHECKING:
     from lvmcore.predictor import Task
 
-__all__ = ["HELD_OUT", "TargetRows", "target_columns", "target_rows", "task_of", "truth_of"]
+__all__ = [
+    "HELD_OUT",
+    "TargetRows",
+    "target_columns",
+    "target_rows",
+    "task_of",
+    "truth_of",
+    "unlearned_categories",
+]
 
 #: Share of the rows that a fit to a target leaves out, to be measured on them.
 HELD_OUT = 0.2
@@ -83,6 +92,21 @@ def target_columns(dataset: Dataset) -> dict[str, Task]:
     """The columns that can be a target and what it is to predict each, in the table's order."""
     found = {str(name): task_of(dataset, str(name)) for name in dataset.frame.columns}
     return {name: task for name, task in found.items() if task is not None}
+
+
+def unlearned_categories(dataset: Dataset) -> tuple[str, ...]:
+    """The categories that could be one-hot features of a dataset and are not, labels apart."""
+    columns = [str(column) for column in dataset.frame.columns]
+    learned = {source.column for source in sources_of(dataset.learned_names, columns, columns)}
+    learned |= set(dataset.label_columns)
+    return tuple(
+        str(name)
+        for name, column in dataset.frame.items()
+        if name not in learned
+        and not pd.api.types.is_numeric_dtype(column.dtype)
+        and not pd.api.types.is_datetime64_any_dtype(column.dtype)
+        and 1 < column.nunique() <= min(MOST_LEVELS, column.count() // 2)
+    )
 
 
 # ---- the rows of a fit -------------------------------------------------------------------------

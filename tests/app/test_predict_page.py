@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import navigation, services, state
 from app.state import Aim, Reading, Sample
+from lvmcore.data import Table
 from lvmcore.runs import Job
 from tests.app.conftest import PATIENCE_SECONDS, OpenPage, Wait, follow, ways
 from tests.app.controls import unexplained
@@ -307,6 +308,17 @@ def test_groups_and_time_are_chosen_there(open_page: OpenPage, wait: Wait) -> No
     page.button(state.widget("fit", "start")).click().run()
     job = wait(page.query_params["run"])
     assert (job.spec.target, job.spec.groups, job.status) == ("alcohol", "cultivar", "done")
+
+
+def test_a_category_that_is_not_learned_from_is_named(open_page: OpenPage) -> None:
+    frame = pd.DataFrame({"x": np.arange(40) * 1.5, "y": np.arange(40.0) % 7})
+    frame["kind"] = ["red", "green", "blue", "red"] * 10
+    dataset = Table.from_frame(frame, name="kinds").dataset()
+    page = open_page("fit", run=services.start_fit(dataset, "svgp_regressor", {}, Aim("y")))
+    assert not page.exception
+    assert "kind is a category and not learned from" in texts(page)
+    box(page, "Learn to predict").select("kind").run()
+    assert "not learned from" not in texts(page)
 
 
 def test_classes_of_the_label_have_models_of_classes(open_page: OpenPage) -> None:

@@ -19,7 +19,7 @@ from lvmcore.runs.folder import State
 from lvmcore.runs.gauge import gauge
 from lvmcore.runs.models import make_model, make_predictor
 from lvmcore.runs.predict import predict, prediction_of
-from lvmcore.runs.target import HELD_OUT, target_columns, target_rows
+from lvmcore.runs.target import HELD_OUT, target_columns, target_rows, unlearned_categories
 from lvmcore.runs.target_measure import coverage_at
 from lvmcore.runs.target_proposal import propose_for_target, target_obstacle, target_shape_of
 from tests.unit.runs.waiting import finished
@@ -428,6 +428,12 @@ def test_columns_are_numbers_or_classes_by_what_they_hold(frame: pd.DataFrame) -
         "dear": "class",
         "street": "class",
     }
+
+
+def test_categories_that_are_no_features_are_named(frame: pd.DataFrame) -> None:
+    table = Table.from_frame(frame)
+    assert unlearned_categories(table.dataset()) == ("dear", "street")
+    assert unlearned_categories(table.dataset(label="dear", one_hot=["street"])) == ()
 
 
 def test_the_proposed_model_fits_the_target(frame: pd.DataFrame) -> None:
