@@ -82,11 +82,12 @@ def test_a_row_asks_for_more_than_every_other_model(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(counts, "_others", lambda *_: {"PCA": 0.73, "t-SNE": 0.8})
     monkeypatch.setattr(counts, "_whole_settings", lambda *_: {})
     made = [maker() for maker in counts.rows(Options())]
-    assert len({row.name for row in made}) == len(made) == 6
-    assert [(row.floor, row.ceiling) for row in made[:3]] == [
+    assert len({row.name for row in made}) == len(made) == 8
+    assert [(row.floor, row.ceiling) for row in made[:4]] == [
+        (-0.95, None),
         (-0.95, None),
         (0.73, None),
         (None, None),
     ]
-    assert [row.holds for row in made[:3]] == [True, False, None]
-    assert "NBVAE -0.950" in made[0].reference
+    assert [row.holds for row in made[:4]] == [True, True, False, None]
+    assert "NBVAE -0.9500 ± 0.0000" in made[0].reference
