@@ -46,12 +46,18 @@ LONG_TABLE = 2000
 Layers = Annotated[
     int,
     Range(0, 5),
-    Doc("Hidden layers between the columns and the target; 0 is a single Gaussian process."),
+    Doc(
+        "Hidden layers between the columns and the target; 0 is a single Gaussian process.",
+        "hidden layers",
+    ),
 ]
 InducingCount = Annotated[
     int,
     Range(2, 1000),
-    Doc("Points that summarise each layer: more follow finer detail and cost more."),
+    Doc(
+        "Points that summarise each layer: more follow finer detail and cost more.",
+        "points a layer",
+    ),
 ]
 HiddenDim = Annotated[
     int | None,
@@ -63,7 +69,10 @@ HiddenDim = Annotated[
 ]
 InducingInputs = Annotated[
     Literal["learned", "fixed"],
-    Doc("Whether the points that summarise each layer move (DSVI), or stay (DSVI*)."),
+    Doc(
+        "Whether the points that summarise each layer move (DSVI), or stay (DSVI*).",
+        "points of a layer",
+    ),
     Advanced(),
 ]
 Samples = Annotated[
