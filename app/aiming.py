@@ -47,7 +47,8 @@ def choose(dataset: Dataset, job: Job | None) -> Aim | None:
     fitted = None
     if job is not None and job.spec.target in found:
         fitted = Aim(job.spec.target, job.spec.groups, job.spec.time)
-    now = state.aim(dataset.digest, fitted)
+    run = None if job is None else job.id
+    now = state.aim(dataset.digest, run, fitted)
     key = partial(state.widget, "fit", dataset.digest, None if job is None else job.id)
     options = [_MAP, *found]
     left, middle, right = st.columns([1, 1, 1])
@@ -64,15 +65,15 @@ def choose(dataset: Dataset, job: Job | None) -> Aim | None:
     if target:
         before = now if now is not None and now.target == target else Aim(target)
         aim = _held_out(dataset, before, key, middle, right)
-        _say_unlearned(dataset, target)
+        _say_unlearned(dataset, {target, aim.groups})
     if aim != now:
-        state.set_aim(dataset.digest, aim)
+        state.set_aim(dataset.digest, run, aim)
     return aim
 
 
-def _say_unlearned(dataset: Dataset, target: str) -> None:
+def _say_unlearned(dataset: Dataset, apart: set[str]) -> None:
     """Say which categories the fit does not learn from, and how it would."""
-    names = [name for name in services.unlearned(dataset) if name != target]
+    names = [name for name in services.unlearned(dataset) if name not in apart]
     if names:
         which = "is a category" if len(names) == 1 else "are categories"
         st.caption(

@@ -181,8 +181,9 @@ def _ready(use: Use, rows: NewRows) -> None:
         )
     if rows.incomplete:
         which = "Every row" if rows.incomplete == n else count(rows.incomplete, "row")
+        fate = "have no prediction" if use.page == "predict" else "be left out"
         st.warning(
-            f"{which} will be left out for a missing cell: {markdown(use.model)} needs every cell."
+            f"{which} will {fate} for a missing cell: {markdown(use.model)} needs every cell."
         )
 
 

@@ -375,20 +375,21 @@ def set_model_key(key: str) -> None:
     st.session_state[_MODEL] = key
 
 
-def aim(digest: str, otherwise: Aim | None) -> Aim | None:
+def aim(digest: str, run: str | None, otherwise: Aim | None) -> Aim | None:
     """The column of the dataset with this digest to predict; None for a map.
 
     Args:
         digest: of the dataset.
+        run: id of the open run; another one brings its own aim.
         otherwise: what it is until somebody chooses.
     """
-    kept: tuple[str, Aim | None] | None = _get(_AIM)
-    return kept[1] if kept is not None and kept[0] == digest else otherwise
+    kept: tuple[str, str | None, Aim | None] | None = _get(_AIM)
+    return kept[2] if kept is not None and kept[:2] == (digest, run) else otherwise
 
 
-def set_aim(digest: str, aim: Aim | None) -> None:
-    """Predict a column of the dataset with this digest; None for a map."""
-    st.session_state[_AIM] = (digest, aim)
+def set_aim(digest: str, run: str | None, aim: Aim | None) -> None:
+    """Predict a column of the dataset with this digest, beside the open run; None for a map."""
+    st.session_state[_AIM] = (digest, run, aim)
 
 
 def problem() -> str | None:

@@ -22,7 +22,7 @@ FloatArray = NDArray[np.float64]
 
 #: What a slice can show of a number; of a class, the probability of one.
 MEAN, SD = "predicted mean", "sd of the prediction"
-_CELLS = 40
+_CELLS = 28
 #: The ends of a column that a slice spans, as quantiles of the rows of the fit.
 _ENDS = (0.01, 0.99)
 

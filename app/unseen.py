@@ -107,7 +107,8 @@ def _done(fit: Fit, job: Job) -> None:
     except LatentboardError as error:
         st.error(markdown(error))
         return
-    st.markdown(f"**{markdown(job.spec.dataset_name)}: {count(len(frame), 'row')} predicted**")
+    there = services.count_predicted(frame)
+    st.markdown(f"**{markdown(job.spec.dataset_name)}: {count(there, 'row')} predicted**")
     for metric in job.metrics.values():
         st.markdown(
             f"{markdown(metric.label)}: **{number(metric.value)}**. {markdown(metric.protocol)}"

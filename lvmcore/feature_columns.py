@@ -129,7 +129,7 @@ class GaussianTerm(ColumnTerm):
     def begin_from(self, fitted: FeatureDecoder, X: Tensor) -> None:
         """See ``ColumnTerm.begin_from``."""
         assert isinstance(fitted, GaussianFeatures)
-        self.log_scale.copy_(fitted.features.scale.log())
+        self.log_scale.copy_(fitted.features.scale.log().squeeze())
         noise = fitted.noise[: len(self.log_noise)]
         self.log_noise.copy_((noise - NOISE_FLOOR).clamp_min(NOISE_FLOOR).log())
         if self.filled is not None:

@@ -91,7 +91,7 @@ class CountTerm(ColumnTerm):
     def begin_from(self, fitted: FeatureDecoder, X: Tensor) -> None:
         """See ``ColumnTerm.begin_from``."""
         assert isinstance(fitted, CountFeatures)
-        self.log_scale.copy_(fitted.features.scale.log())
+        self.log_scale.copy_(fitted.features.scale.log().squeeze())
         for log_size in self.held():
             log_size.copy_(before_largest(fitted.family.size))
         self.stand_for(*(part.to(self.Y) for part in fitted.functions(X.double())))

@@ -76,6 +76,7 @@ from app.services.placings import (
     start_placing,
 )
 from app.services.predictions import (
+    count_predicted,
     hidden_units,
     learned_rows,
     predicted,
@@ -146,6 +147,7 @@ __all__ = [
     "completed",
     "completed_csv",
     "completed_parquet",
+    "count_predicted",
     "curves_csv",
     "dataset_of",
     "delete_dataset",

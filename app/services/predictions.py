@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lvmcore.predictor import Predictor
 
 __all__ = [
+    "count_predicted",
     "forget",
     "hidden_units",
     "learned_rows",
@@ -136,6 +137,13 @@ def hidden_units(run: str) -> pd.DataFrame | None:
 def predictions_csv(run: str) -> bytes:
     """The predictions of a run as CSV."""
     return to_csv_bytes(predicted(run))
+
+
+def count_predicted(frame: pd.DataFrame) -> int:
+    """How many rows of a table of predictions have one."""
+    from lvmcore.runs.predictions import has_prediction
+
+    return int(has_prediction(frame).sum())
 
 
 def predictions_parquet(run: str) -> bytes:

@@ -40,10 +40,7 @@ def _of_run(job: Job) -> None:
     try:
         frame = services.predicted(job.id)
     except LatentboardError:
-        st.warning(
-            f"The fit was {job.status} before its rows were predicted, so there is nothing to "
-            "measure it by. Resume it on the Fit page; other rows can be predicted below."
-        )
+        _not_predicted(job)
     else:
         _figures(job)
         predictions.against_the_truth(fit, frame)
@@ -61,19 +58,32 @@ def _of_run(job: Job) -> None:
         st.caption(markdown(note))
 
 
+def _not_predicted(job: Job) -> None:
+    """A fitted model whose own rows are not predicted: not yet, or never."""
+    if not job.finished:
+        st.info("The model is fitted, and its rows are being predicted.")
+        return
+    ended = "failed" if job.status == "failed" else f"was {job.status}"
+    way = "Resume it on the Fit page; other" if job.resumable else "Other"
+    st.warning(
+        f"The fit {ended} before its rows were predicted, so there is nothing to measure it by. "
+        f"{markdown(job.message) + ' ' if job.message else ''}{way} rows can be predicted below."
+    )
+
+
 def _facts(fit: Fit) -> str:
     """The run in a line."""
     job, held = fit.job, int(fit.rows.held_out.sum())
     parts = [
         f"**{markdown(fit.model.title)}** predicts **{markdown(fit.target)}** of "
         f"{markdown(job.spec.dataset_name)}",
-        f"{count(len(fit.rows.y) - held, 'row')} fitted, {held} held out",
+        f"{count(len(fit.rows.y) - held, 'row')} fitted, {count(held, 'row')} held out",
     ]
     if job.elbo is not None:
         parts.append(f"bound (ELBO) {number(job.elbo)} nats")
     if job.status in ("cancelled", "interrupted"):
         parts.append(f":orange[{job.status}]")
-    elif not job.converged:
+    elif job.still_rising:
         parts.append(":gray[still rising when the steps ran out]")
     parts.append(duration(job.seconds))
     return " · ".join(parts)

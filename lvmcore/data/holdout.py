@@ -70,7 +70,7 @@ def hold_out_groups(
 ) -> NDArray[np.bool_]:
     """Draw whole groups of rows to hold out, until they hold the share of the rows.
 
-    At least one group is held out, and at least one stays.
+    A group that would take them beyond ``MOST_HELD_OUT`` of the rows stays in the fit.
 
     Args:
         groups: Group of each row as text [N]; the rows without one (None) are a group too.
@@ -82,7 +82,7 @@ def hold_out_groups(
         Which rows are held out, [N].
 
     Raises:
-        DataError: There is one group only.
+        DataError: There is one group only, or every group is too large to be held out.
     """
     named = np.array(["" if group is None else f"={group}" for group in groups.tolist()])
     _, codes, sizes = np.unique(named, return_inverse=True, return_counts=True)
@@ -92,8 +92,19 @@ def hold_out_groups(
             "groups or more."
         )
     order = np.random.default_rng(seed).permutation(len(sizes))
-    enough = int(np.searchsorted(np.cumsum(sizes[order]), share * len(groups))) + 1
-    drawn = order[: min(enough, len(sizes) - 1)]
+    drawn: list[int] = []
+    count = 0
+    for group in order.tolist():
+        if count >= share * len(groups):
+            break
+        if count + sizes[group] <= MOST_HELD_OUT * len(groups):
+            drawn.append(group)
+            count += int(sizes[group])
+    if not drawn:
+        raise DataError(
+            f"No group can be held out: each group of {name!r} has more than {MOST_HELD_OUT:.0%} "
+            "of the rows. Expected smaller groups."
+        )
     return np.asarray(np.isin(codes, drawn))
 
 
@@ -102,24 +113,28 @@ def hold_out_last(times: NDArray[np.float64], share: float, *, name: str) -> NDA
 
     Args:
         times: When each row is from, finite [N].
-        share: Of the rows, above 0: so many or more, or fewer where that would be all.
+        share: Of the rows, above 0: as near to it as the times allow.
         name: Of the column of times, for the message.
 
     Returns:
         Which rows are held out, [N].
 
     Raises:
-        DataError: All are from one time.
+        DataError: All are from one time, or too many from the last.
     """
     n = len(times)
     first = np.sort(times)[n - max(1, min(n - 1, round(share * n)))]
-    held = times >= first
-    if held.all():
-        held = times > first
-    if not held.any():
+    found = [held for held in (times >= first, times > first) if held.any() and not held.all()]
+    if not found:
         raise DataError(
             f"The last rows cannot be held out: {name!r} is the same in all of them. Expected two "
             "times or more."
+        )
+    held = min(found, key=lambda held: abs(held.mean() - share))
+    if held.mean() > MOST_HELD_OUT:
+        raise DataError(
+            f"The last rows cannot be held out: {held.mean():.0%} of the rows are of the last of "
+            f"{name!r}. Expected finer times."
         )
     return np.asarray(held)
 

@@ -294,15 +294,15 @@ class SRFLVM(Restarting):
         averaged over the fits, places may not.
 
         Args:
-            X: the rows of this fit, [N, D].
-            n_fits: how many in all.
+            X: the rows of this fit, in their order, [N, D].
+            n_fits: how many in all, at least 1.
             max_iter: steps of each of the others.
 
         Returns:
             The fits, this one first.
 
         Raises:
-            ConfigError: ``spectral`` is not "free": nothing is drawn anew.
+            ConfigError: ``spectral`` is not "free": nothing is drawn anew; or no fit is asked for.
             DataError: not as many rows or columns as in this fit.
         """
         check_is_fitted(self)
@@ -311,6 +311,8 @@ class SRFLVM(Restarting):
                 f"spectral={self.spectral!r} cannot be used: further fits draw a free spectrum "
                 "anew. Fit with spectral='free'."
             )
+        if n_fits < 1:
+            raise ConfigError(f"n_fits={n_fits!r} cannot be used: expected 1 or more.")
         rows, fitted = len(self._check_rows(X, reset=False)), len(self.embedding_.mean)
         if rows != fitted:
             raise DataError(f"X has {rows:,} rows: expected the {fitted:,} of this fit.")

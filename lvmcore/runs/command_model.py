@@ -20,6 +20,7 @@ from lvmcore.runs.target_proposal import (
     advised_for_target,
     propose_for_target,
     suggested_for_target,
+    target_obstacle,
     target_shape_of,
 )
 
@@ -71,6 +72,9 @@ def _predictor(arguments: argparse.Namespace, dataset: Dataset, console: Console
             f"{cls.title} draws a map and predicts no target: expected one of "
             f"{', '.join(PREDICTORS)}."
         )
+    obstacle = target_obstacle(cls.task, shape)
+    if obstacle is not None:
+        raise ConfigError(f"{cls.title} ({key}) cannot learn {shape.name!r}. {obstacle}")
     chosen = _chosen(arguments, cls)
     for name, one in advised_for_target(cls, shape).items():
         if name not in chosen:

@@ -164,8 +164,9 @@ def new_rows(model: AnyModel, table: Table, fitted: Dataset | None, roles: Roles
         origin=fitted,
         missing_cells=takes_missing,
     )
+    beside = None if fitted is None else _as_learned(fitted, names)
     called = [matching.columns.get(source.column, source.column) for source in matching.sources]
-    typical = _typical(model, matching) if fitted is None else Typical.of(fitted)
+    typical = _typical(model, matching) if beside is None else Typical.of(beside)
     absent = np.isnan(dataset.X).any(axis=1)
     said = {*matching.notes(), matching.missing_note()}
     suspicions = other_units(dataset.in_units(dataset.X), called, typical)
@@ -179,8 +180,23 @@ def new_rows(model: AnyModel, table: Table, fitted: Dataset | None, roles: Roles
         suspicions=suspicions,
         unknown_labels=unknown,
         incomplete=0 if takes_missing else int(absent.sum()),
-        medians=_medians(matching, dataset, fitted),
+        medians=_medians(matching, dataset, beside),
         notes=tuple(note for note in dataset.notes if note not in said),
+    )
+
+
+def _as_learned(fitted: Dataset, names: Sequence[str]) -> Dataset | None:
+    """The rows of the fit with the columns that the model learned from alone, in its order."""
+    places = {name: d for d, name in enumerate(fitted.learned_names)}
+    if not all(name in places for name in names):
+        return fitted if len(places) == len(names) else None
+    at = [places[name] for name in names]
+    return replace(
+        fitted,
+        X=fitted.X[:, at],
+        feature_names=tuple(fitted.feature_names[d] for d in at),
+        log1p=fitted.log1p[at],
+        image_shape=None,
     )
 
 

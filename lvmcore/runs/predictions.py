@@ -15,6 +15,7 @@ from lvmcore.predictor import Classifier, Predictor, Regressor
 
 __all__ = [
     "PROBABILITY_OF",
+    "has_prediction",
     "hidden_frame",
     "hidden_name",
     "predicted",
@@ -28,6 +29,11 @@ ENDS = (0.05, 0.95)
 
 #: Told how many rows are done of how many; True stops.
 Tell = Callable[[int, int], bool]
+
+
+def has_prediction(frame: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which rows of ``predicted`` have a prediction: those that lack no cell, [n]."""
+    return frame["mean" if "mean" in frame else "predicted"].notna().to_numpy()
 
 
 def predicted(

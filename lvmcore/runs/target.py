@@ -44,6 +44,8 @@ HELD_OUT = 0.2
 _SHARE = f"{100 * HELD_OUT:g} %"
 #: With fewer rows a measure on a fifth of them says nothing.
 FEWEST_ROWS = 10
+#: Different texts of a column that can be classes at most, unless it is made the label.
+MOST_TEXTS = 200
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ def task_of(dataset: Dataset, name: str) -> Task | None:
     """What it is to predict a column: a number, a class, or None where it can be no target.
 
     Label columns, text and columns of two values are classes; dates, columns that are missing
-    throughout and text that differs in every row are no target.
+    throughout and text that differs in every row or has more than ``MOST_TEXTS`` values are no
+    target.
     """
     column = dataset.frame[name]
     known = column.dropna()
@@ -85,7 +88,7 @@ def task_of(dataset: Dataset, name: str) -> Task | None:
         return "class"
     if pd.api.types.is_numeric_dtype(column.dtype):
         return "class" if known.nunique() == 2 else "number"
-    return "class" if known.nunique() < len(known) else None
+    return "class" if known.nunique() < min(len(known), MOST_TEXTS + 1) else None
 
 
 def target_columns(dataset: Dataset) -> dict[str, Task]:
@@ -141,13 +144,24 @@ def target_rows(dataset: Dataset, task: Task, spec: JobSpec) -> TargetRows:
     usable = kept.complete_rows()
     y = y[np.isin(dataset.rows, usable.rows)]
     if len(usable) < FEWEST_ROWS:
+        gaps = len(usable) < len(kept)
+        advice = (
+            "Leave out the columns with many missing cells."
+            if gaps
+            else "Too few to learn from and to measure on."
+        )
         raise DataError(
             f"{len(usable)} of {len(dataset)} rows have the target {name!r} and every cell: "
-            f"expected at least {FEWEST_ROWS}. Leave out the columns with many missing cells."
+            f"expected at least {FEWEST_ROWS}. {advice}"
         )
     _refuse_target(y, task, name)
     if spec.time:
         usable, y = _with_a_time(usable, y, spec.time)
+    if dataset.held_out.any() and not usable.held_out.any():
+        raise DataError(
+            f"None of the {int(dataset.held_out.sum()):,} rows that are held out has the target "
+            f"{name!r} and every cell: hold out other rows on the Data page."
+        )
     held_out, how = _held_out(usable, y, task, spec)
     _refuse_target(y[~held_out], task, name, " in the rows that are not held out")
     return TargetRows(usable, y, held_out, how)
@@ -271,14 +285,15 @@ def _held_out(
         return dataset.held_out, "the rows that the dataset holds out"
     if spec.groups:
         groups = labels_as_text(_column(dataset, spec.groups, "groups"))
-        return hold_out_groups(groups, HELD_OUT, seed, name=spec.groups), (
-            f"whole groups of {spec.groups!r} with at least {_SHARE} of the rows, drawn with "
-            f"seed {seed}"
+        held = hold_out_groups(groups, HELD_OUT, seed, name=spec.groups)
+        return held, (
+            f"whole groups of {spec.groups!r} with {held.mean():.0%} of the rows, drawn with seed "
+            f"{seed}"
         )
     if spec.time:
         times = _times(dataset, spec.time)
         held = hold_out_last(times, HELD_OUT, name=spec.time)
-        return held, f"the last {_SHARE} of the rows by {spec.time!r}"
+        return held, f"the last {held.mean():.0%} of the rows by {spec.time!r}"
     held = hold_out_rows(len(y), labels, HELD_OUT, seed)
     if labels is None:
         return held, f"{_SHARE} of the rows, drawn with seed {seed}"

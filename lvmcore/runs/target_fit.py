@@ -76,7 +76,8 @@ def fit_target(
             found["elbo"] = Metric(
                 "bound (ELBO)",
                 float(model.elbo_),
-                "Total nats of the rows of the fit, the target standardised.",
+                "Total nats of the rows of the fit"
+                + (", the target standardised." if model.task == "number" else "."),
             )
         return found
 

@@ -159,7 +159,12 @@ def _log_loss(rows: pd.DataFrame, how: str) -> Metric:
 
 
 def _auc(probability: FloatArray, codes: NDArray[np.intp], how: str) -> Metric:
-    """Area under the ROC curve; of several classes the mean over each against the rest."""
+    """Area under the ROC curve; of several classes the mean over each against the rest.
+
+    Rows of classes that the fit has not seen are left out.
+    """
+    strange = int((codes < 0).sum())
+    probability, codes = probability[codes >= 0], codes[codes >= 0]
     found = [
         float(roc_auc_score(codes == code, probability[:, code]))
         for code in range(probability.shape[1])
@@ -174,4 +179,6 @@ def _auc(probability: FloatArray, codes: NDArray[np.intp], how: str) -> Metric:
             f"Probability that a row of a class is ranked above one of the others, mean over "
             f"{len(found)} classes, each against the rest."
         )
+    if strange:
+        text += f" Rows of classes that the fit has not seen are left out: {strange:,}."
     return _figure("auc", float(np.mean(found)), text, how)

@@ -71,7 +71,7 @@ def target_obstacle(task: Task, shape: TargetShape) -> str | None:
     """Why a model of a task cannot learn a target, in a sentence; None where it can."""
     if task == "number" and not shape.numeric:
         return f"Predicts numbers, and {shape.name!r} holds classes."
-    if task == "class" and shape.numeric and shape.distinct > MOST_CLASSES:
+    if task == "class" and shape.task == "number" and shape.distinct > MOST_CLASSES:
         return f"Predicts classes, and {shape.name!r} has {shape.distinct:,} different numbers."
     return None
 

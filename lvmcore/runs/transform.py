@@ -24,6 +24,7 @@ from lvmcore.runs.models import AnyModel
 from lvmcore.runs.newrows import Roles, features_known_to, new_rows, propose_roles
 from lvmcore.runs.placing import decided, place
 from lvmcore.runs.predict import predict_rows
+from lvmcore.runs.predictions import has_prediction
 from lvmcore.runs.spec import Metric
 
 __all__ = ["impute", "predict", "transform"]
@@ -125,7 +126,7 @@ def predict(arguments: argparse.Namespace) -> int:
     notes = (note for note in rows.notes if note not in table.notes)
     for note in (*table.notes, *notes, *found.notes):
         _say(console, f"  {note}")
-    n = len(found.frame)
+    n = int(has_prediction(found.frame).sum())
     counted = "1 row" if n == 1 else f"{n:,} rows"
     _say(console, f"{target or 'The target'} of {counted} predicted by {model.title}.")
     _say_figures(console, found.metrics)

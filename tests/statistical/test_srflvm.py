@@ -1,5 +1,6 @@
 """SRFLVM on tables of which everything is known."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -249,3 +250,17 @@ def test_an_ensemble_asks_for_the_rows_of_the_fit_and_a_free_spectrum() -> None:
     drawn = SRFLVM(likelihood="poisson", spectral="mixture", max_iter=3, n_features=10).fit(counts)
     with pytest.raises(ConfigError, match="Fit with spectral='free'"):
         drawn.ensemble(counts)
+    with pytest.raises(ConfigError, match="n_fits=0"):
+        model.ensemble(counts, 0)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+def test_an_ensemble_goes_on_from_a_saved_model(likelihood: Any, tmp_path: Path) -> None:
+    counts = planted_counts(0, n=60)[1]
+    model = SRFLVM(likelihood=likelihood, max_iter=20, n_features=10).fit(counts)
+    model.save(tmp_path / "model.safetensors")
+    loaded: Any = lvmcore.load(tmp_path / "model.safetensors")
+    further = [
+        fits[1].elbo_ for fits in (m.ensemble(counts, 2, max_iter=5) for m in (model, loaded))
+    ]
+    assert further[0] == pytest.approx(further[1], rel=1e-6)

@@ -1,5 +1,6 @@
 """Runs that fit a model to a target column."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import roc_auc_score
 
 from lvmcore.data import Dataset, Table, dataset_like
+from lvmcore.data.holdout import hold_out_groups, hold_out_last
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.models import PREDICTORS
 from lvmcore.runs import JobSpec, Store, snippet
@@ -18,9 +20,10 @@ from lvmcore.runs.execute import Reason, execute
 from lvmcore.runs.folder import State
 from lvmcore.runs.gauge import gauge
 from lvmcore.runs.models import make_model, make_predictor
+from lvmcore.runs.newrows import Roles, new_rows
 from lvmcore.runs.predict import predict, prediction_of
 from lvmcore.runs.target import HELD_OUT, target_columns, target_rows, unlearned_categories
-from lvmcore.runs.target_measure import coverage_at
+from lvmcore.runs.target_measure import coverage_at, measure_predictions
 from lvmcore.runs.target_proposal import propose_for_target, target_obstacle, target_shape_of
 from tests.unit.runs.waiting import finished
 
@@ -504,3 +507,56 @@ def test_the_program_that_repeats_a_run_prints_its_bound(
     program = snippet(store.get(name), store.home)
     exec(compile(program, "snippet.py", "exec"), {})
     assert float(capsys.readouterr().out) == pytest.approx(store.get(name).elbo)
+
+
+def test_no_group_and_no_time_takes_the_fit_most_of_its_rows() -> None:
+    groups = np.array(["A"] * 54 + ["B"] * 3 + ["C"] * 3, dtype=object)
+    for seed in range(6):
+        held = hold_out_groups(groups, 0.2, seed, name="g")
+        assert set(groups[held]) == {"B", "C"}
+    with pytest.raises(DataError, match="all of one group"):
+        hold_out_groups(groups[:9], 0.2, 0, name="g")
+    times = np.repeat([2020.0, 2021.0, 2022.0], [40, 15, 5])
+    assert hold_out_last(times, 0.2, name="year").sum() == 5
+    with pytest.raises(DataError, match="90% of the rows are of the last of 'year'"):
+        hold_out_last(np.repeat([2020.0, 2021.0], [6, 54]), 0.2, name="year")
+
+
+def test_another_file_is_compared_with_the_same_columns_of_the_fit(
+    run: Run, frame: pd.DataFrame
+) -> None:
+    wanted = frame[["price", "size", "age"]].assign(size=100 * frame["size"])
+    _, store, name = run(wanted)
+    model, dataset = store.load_predictor(name), Table.from_frame(wanted).dataset()
+    found = new_rows(model, Table.from_frame(wanted), dataset, Roles())
+    assert found.suspicions == ()
+    for column in ("size", "age"):
+        assert found.medians[column] == pytest.approx((wanted[column].median(),) * 2)
+
+
+def test_classes_that_the_fit_has_not_seen_are_left_out_of_the_ranking() -> None:
+    rows = pd.DataFrame(
+        {
+            "truth": ["a", "a", "b", "b", "z"],
+            "predicted": ["a", "a", "b", "b", "b"],
+            "probability of a": [0.9, 0.8, 0.3, 0.2, 0.1],
+            "probability of b": [0.1, 0.2, 0.7, 0.8, 0.9],
+        }
+    )
+    known = np.log(rows[["probability of a", "probability of b"]].max(axis=1))
+    rows["log_density"] = known.where(rows["truth"] != "z", -np.inf)
+    rows["probability"] = known.map(np.exp)
+    found = measure_predictions(rows, "Here.")["auc"]
+    assert found.value == 1.0
+    assert "not seen are left out: 1." in found.protocol
+
+
+def test_held_out_rows_that_all_lack_the_target_are_not_replaced_by_others(
+    run: Run, frame: pd.DataFrame
+) -> None:
+    held = np.arange(120) < 12
+    table = frame.assign(price=frame["price"].mask(held))
+    dataset = dataclasses.replace(Table.from_frame(table).dataset(), held_out=held)
+    state, *_ = run(dataset)
+    assert state.status == "failed"
+    assert "None of the 12 rows that are held out has the target 'price'" in str(state.message)
