@@ -23,8 +23,11 @@ __all__ = ["DeepFit", "deep_schedule"]
 
 # Draws that a snapshot averages.
 SNAPSHOT_DRAWS = 4
-# Nats per row: what draws of the functions alone can take from one step to the next.
-COLLAPSE = 2.0
+# Nats per row: what draws of the functions alone can take from one step to the next. Where the
+# noise is a thousandth of the target's variance, first steps differ by 30.
+COLLAPSE = 50.0
+# Steps that a judgement of flatness averages at least, where functions are drawn.
+WINDOW = 100
 
 
 class DeepFit:
@@ -63,7 +66,9 @@ class DeepFit:
         return [p for p in self.model.parameters() if p.requires_grad]
 
     def held(self) -> Iterable[nn.Parameter]:
-        """What the warm-up leaves as it is: the noise."""
+        """What the warm-up leaves as it is: the noise, and a kernel that was fitted before."""
+        if self.model.settled:
+            return self.model.last.parameters()
         likelihood = self.model.last.likelihood
         return [likelihood.log_noise] if isinstance(likelihood, Gaussian) else []
 
@@ -101,7 +106,7 @@ class DeepFit:
                 last.label_sums(draw.last, r, *f) for r, f in zip(parts, fits.values(), strict=True)
             ]
             sites.follow(*(torch.stack(part).sum(0) for part in zip(*found, strict=True)))
-        return terms | model.kl_terms(draw, posterior)
+        return terms | model.kl_terms(posterior)
 
     @torch.no_grad()
     def terms(self, draws: int = 1) -> dict[str, Tensor]:
@@ -116,7 +121,7 @@ class DeepFit:
         own = self._own_rows()
         if own is not None:
             terms["subset fit"] = model.last.fit(draw.last, posterior, own)[0]
-        return terms | model.kl_terms(draw, posterior)
+        return terms | model.kl_terms(posterior)
 
     def _rows(self, draw: Draw, rows: Tensor, weight: float) -> Rows:
         """Rows at the last layer, under a draw."""
@@ -148,4 +153,6 @@ def deep_schedule(fit: DeepFit, max_iter: int, learning_rate: float = 0.04) -> S
     schedule = Schedule.for_batches(
         max_iter, learning_rate, fit.Y.numel(), n_rows=rows, size=max(1, fit.batches.size)
     )
+    if len(fit.model.hidden):
+        schedule = replace(schedule, window=max(WINDOW, schedule.window), flat=0.1 * schedule.flat)
     return replace(schedule, collapse=COLLAPSE)

@@ -25,12 +25,10 @@ from lvmcore.linalg import cholesky_batch
 from lvmcore.variational import kl_whitened
 
 __all__ = [
-    "Free",
     "HiddenLayer",
     "KernelLayer",
     "Layout",
     "Values",
-    "Whitened",
     "row_moments",
     "standard_normal",
 ]
@@ -104,10 +102,6 @@ class Layout:
         f = self.C @ v
         return f if self.offset is None else f + self.offset
 
-    def whiten(self, f: Tensor) -> Tensor:
-        """v = C⁻¹(f(Z) − mean(Z)), [S, M, D], of values f [S, M, D]."""
-        return self.inverse @ (f if self.offset is None else f - self.offset)
-
 
 def row_moments(k: Tensor, weights: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
     """weights k [..., P, B] and kᵀ G_g k [..., g, B] of each row.
@@ -160,108 +154,53 @@ def _features(X: Tensor, centre: Tensor, lengthscales: Tensor) -> Tensor:
 
 
 class Values(nn.Module):
-    """A Gaussian with one mean and one covariance a column, N(mean_d, factor_d factor_dᵀ).
+    """q(v_d) = N(mean_d, factor_d factor_dᵀ) of the whitened values of each unit d.
 
+    What the values themselves are follows the inducing inputs: with V of this factor and a unit's
+    variance v_d, q(f_d(Z)) = N(mean(Z) + √v_d C m, v_d C V Cᵀ).
     factor_d = diag(s_d)(I + B_d), B_d strictly lower triangular, so that a step of the optimiser
     changes a narrow covariance by a share of itself.
 
     Args:
         mean: to start from, [D, M].
         variance: to start from, of every value.
-        diagonal: keep B_d at 0.
     """
 
-    def __init__(self, mean: Tensor, variance: float, *, diagonal: bool = False) -> None:
+    def __init__(self, mean: Tensor, variance: float) -> None:
         super().__init__()
         D, M = mean.shape
         self.mean = nn.Parameter(mean.detach().clone(memory_format=torch.contiguous_format))
         self.log_scale = nn.Parameter(mean.new_full((D, M), 0.5 * math.log(variance)))
-        self.lower = None if diagonal else nn.Parameter(mean.new_zeros(D, M, M))
+        self.lower = nn.Parameter(mean.new_zeros(D, M, M))
 
     @property
     def idle(self) -> int:
         """Numbers of B on and above its diagonal, which say nothing."""
         D, M = self.mean.shape
-        return 0 if self.lower is None else D * M * (M + 1) // 2
+        return D * M * (M + 1) // 2
 
     @property
     def factor(self) -> Tensor:
         """[D, M, M]."""
         scale = self.log_scale.exp()
-        if self.lower is None:
-            return scale.diag_embed()
         return scale[:, :, None] * self.lower.tril(-1) + scale.diag_embed()
 
-    def _drawn(self, noise: Tensor) -> Tensor:
+    def draw(self, noise: Tensor) -> Tensor:
         """mean + factor noise, [S, M, D], of noise [S, D, M]."""
-        if self.lower is None:
-            spread = self.log_scale.exp() * noise
-        else:
-            spread = (self.factor @ noise.permute(1, 2, 0)).permute(2, 0, 1)
+        spread = (self.factor @ noise.permute(1, 2, 0)).permute(2, 0, 1)
         return (self.mean + spread).mT
 
-    def draw(self, layout: Layout, noise: Tensor) -> Tensor:
-        """Whitened values at the inducing inputs, [S, M, D], of noise [S, D, M]."""
-        raise NotImplementedError
-
-    def kl(self, layout: Layout) -> Tensor:
-        """Σ_d KL(q ‖ p(f_d(Z) | Z)), averaged over the draws of Z, []."""
-        raise NotImplementedError
-
-    def naturals(self, layout: Layout) -> tuple[Tensor, Tensor]:
-        """Precision [..., D, M, M] and precision times mean [..., D, M] of the whitened values."""
-        raise NotImplementedError
-
-
-class Whitened(Values):
-    """q(v_d) = N(m_d, V_d): what the values are follows Z, q(f(Z)) = N(mean(Z) + C m, C V Cᵀ)."""
-
-    def draw(self, _layout: Layout, noise: Tensor) -> Tensor:
-        """See ``Values``."""
-        return self._drawn(noise)
-
-    def kl(self, _layout: Layout) -> Tensor:
-        """KL(N(m, V) ‖ N(0, I)), whatever Z is."""
+    def kl(self) -> Tensor:
+        """Σ_d KL(q(v_d) ‖ N(0, I)), whatever Z is, []."""
         return kl_whitened(self.mean, self.factor)
 
-    def naturals(self, _layout: Layout) -> tuple[Tensor, Tensor]:
-        """V⁻¹ and V⁻¹ m."""
+    def naturals(self) -> tuple[Tensor, Tensor]:
+        """Precision [D, M, M] and precision times mean [D, M]."""
         factor = self.factor
         eye = torch.eye(factor.shape[-1]).to(factor)
         inverse = torch.linalg.solve_triangular(factor, eye, upper=False)
         precision = inverse.mT @ inverse
         return precision, (precision @ self.mean[:, :, None])[:, :, 0]
-
-
-class Free(Values):
-    """q(f_d(Z)) = N(μ_d, Σ_d) whatever Z is (Jain and others 2021).
-
-    The bound holds, and tr(K(Z)⁻¹ Σ) has heavy tails where layers are narrow, as rows of Z come
-    close to each other: Σ has to stay small.
-    """
-
-    def draw(self, layout: Layout, noise: Tensor) -> Tensor:
-        """See ``Values``."""
-        return layout.whiten(self._drawn(noise))
-
-    def kl(self, layout: Layout) -> Tensor:
-        """½ Σ_d [tr(K⁻¹Σ_d) + ‖C⁻¹(μ_d − mean_d(Z))‖² − M + log|K| − log|Σ_d|]."""
-        D, M = self.mean.shape
-        factor = self.factor
-        precision = layout.inverse.mT @ layout.inverse
-        trace = (precision * (factor @ factor.mT).sum(0)).sum((-1, -2))
-        square = layout.whiten(self.mean.mT).square().sum((-1, -2))
-        log_K = 2 * layout.C.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        return 0.5 * (trace + square + D * log_K - D * M).mean() - self.log_scale.sum()
-
-    def naturals(self, layout: Layout) -> tuple[Tensor, Tensor]:
-        """CᵀΣ⁻¹C and CᵀΣ⁻¹(μ − mean(Z))."""
-        inverse = torch.linalg.solve_triangular(
-            self.factor, torch.eye(self.mean.shape[1]).to(self.mean), upper=False
-        )
-        half = inverse @ layout.C.unsqueeze(-3)
-        mean = self.mean if layout.offset is None else self.mean - layout.offset.mT
-        return half.mT @ half, (half.mT @ (inverse @ mean[..., None]))[..., 0]
 
 
 class KernelLayer(nn.Module):
@@ -287,7 +226,7 @@ class KernelLayer(nn.Module):
 
     @property
     def variance(self) -> Tensor:
-        """v, which approaches ``LARGEST_VARIANCE`` and no further, []."""
+        """v, which approaches ``LARGEST_VARIANCE`` and no further: [], or [D] in hidden layers."""
         limit = math.log(LARGEST_VARIANCE)
         return (limit - nn.functional.softplus(limit - self.log_variance)).exp()
 
@@ -306,12 +245,16 @@ class KernelLayer(nn.Module):
 
 
 class HiddenLayer(KernelLayer):
-    """D Gaussian processes with one kernel, and the noise that what leaves the layer carries.
+    """D Gaussian processes, and the noise that what leaves the layer carries.
+
+    f_d = mean_d + √v_d g_d with g_d of one kernel of unit variance: a unit that does not help the
+    fit shrinks to its linear mean alone, at no divergence, whatever the others do. With one
+    variance for all, a single useful unit would have to pay for the noise of the rest.
 
     Args:
         n_inputs: H.
         values: q at the inducing inputs.
-        variance: v to start from.
+        variance: v_d to start from.
         noise: σ_l² to start from.
         linear: see ``KernelLayer``.
     """
@@ -325,8 +268,9 @@ class HiddenLayer(KernelLayer):
         noise: float = 1e-5,
         linear: Tensor | None = None,
     ) -> None:
-        super().__init__(n_inputs, values.mean, variance=variance, linear=linear)
+        super().__init__(n_inputs, values.mean, linear=linear)
         self.q = values
+        self.log_variance = nn.Parameter(values.mean.new_full((self.width,), math.log(variance)))
         self.log_noise = nn.Parameter(values.mean.new_tensor(math.log(noise)))
 
     @property
@@ -339,10 +283,19 @@ class HiddenLayer(KernelLayer):
         """σ_l², []."""
         return self.log_noise.exp() + JITTER[self.log_noise.dtype]
 
+    def at(self, Z: Tensor) -> Layout:
+        """The layer's kernel of unit variance at inducing inputs Z, [..., M, H]."""
+        one = torch.ones_like(self.log_noise)
+        return Layout.of(one, self.log_lengthscales.exp(), Z, self.mean(Z))
+
+    def draw(self, noise: Tensor) -> Tensor:
+        """√v_d times the whitened values of unit d, [S, M, D], of noise [S, D, M]."""
+        return self.variance.sqrt() * self.q.draw(noise)
+
     def rows(self, layout: Layout, v: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Means [S, B, D] and variances [S, B, 1] of f(x), given the values v [S, M, D]."""
+        """Means and variances of f(x), [S, B, D] each, given the values v [S, M, D]."""
         weights = v.mT @ layout.inverse
         beyond, explained = row_moments(layout.cross(X), weights, layout.precision.unsqueeze(-3))
-        mean, left = beyond.mT, (layout.variance - explained).clamp_min(0).mT
+        mean, left = beyond.mT, self.variance * (layout.variance - explained).clamp_min(0).mT
         offset = self.mean(X)
         return mean if offset is None else mean + offset, left

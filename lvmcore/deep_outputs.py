@@ -268,7 +268,7 @@ class LastLayer(KernelLayer):
         if isinstance(self.q, Sites):
             precision, shift = self.q.naturals(unit)
         else:
-            precision, shift = self.q.naturals(layout)
+            precision, shift = self.q.naturals()
         if targets is not None:
             precision = precision + (layout.C.mT @ layout.C / unit).unsqueeze(-3)
             shift = shift + (layout.C.mT @ targets).mT / unit

@@ -52,6 +52,9 @@ class DeepGP(nn.Module):
         last: the last layer.
     """
 
+    #: The last layer begins with a fitted kernel and noise: the hidden layers are to move first.
+    settled = False
+
     def __init__(self, hidden: Sequence[HiddenLayer], last: LastLayer) -> None:
         super().__init__()
         self.hidden: Sequence[HiddenLayer] = nn.ModuleList(hidden)  # type: ignore[assignment]
@@ -81,13 +84,11 @@ class DeepGP(nn.Module):
             X = mean + (variance + layer.noise).sqrt() * e
         return X
 
-    def kl_terms(self, draw: Draw, posterior: Posterior) -> dict[str, Tensor]:
+    def kl_terms(self, posterior: Posterior) -> dict[str, Tensor]:
         """The divergences of a bound, by name and negative."""
         terms = {
-            f"KL of layer {number}": -layer.q.kl(layout)
-            for number, (layer, layout) in enumerate(
-                zip(self.hidden, draw.layouts, strict=True), start=1
-            )
+            f"KL of layer {number}": -layer.q.kl()
+            for number, layer in enumerate(self.hidden, start=1)
         }
         return terms | {"KL of the last layer": -posterior.kl()}
 

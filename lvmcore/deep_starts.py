@@ -6,12 +6,11 @@ Notation: lvmcore/README.md and lvmcore/deep_layers.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from lvmcore.deep_layers import Free, HiddenLayer, Layout, Values, Whitened
+from lvmcore.deep_layers import HiddenLayer, Values
 from lvmcore.deep_outputs import Classes, Gaussian, Sites
 from lvmcore.stochastic import LONGEST_LABEL_STEP, step_length
 
@@ -27,10 +26,7 @@ class DeepSettings:
     Attributes:
         n_hidden: hidden layers.
         width: D of each; None for min(30, H).
-        form: whether q of a layer's values follows its inputs (``Whitened``) or not (``Free``).
-        linear: a linear mean in the hidden layers; without one they begin close to it.
-        spread: variance of q in the hidden layers, of whitened values or not as the form is; None
-            for 0.1 and 1e-5.
+        spread: variance of q in the hidden layers, of whitened values.
         hidden_variance: of their kernels. A small one begins near a single layer, whose bound the
             layers can only improve on: hidden layers as wide as their prior cost hundreds of nats
             first, and many steps to get rid of them.
@@ -41,10 +37,8 @@ class DeepSettings:
 
     n_hidden: int = 2
     width: int | None = None
-    form: Literal["whitened", "free"] = "whitened"
-    linear: bool = True
-    spread: float | None = None
-    hidden_variance: float = 0.01
+    spread: float = 0.01
+    hidden_variance: float = 1e-3
     hidden_noise: float = 1e-5
     batch_size: int = 2000
     natural: bool = True
@@ -67,7 +61,16 @@ def hidden_layers(
     width = settings.width or min(30, X.shape[1])
     for _ in range(settings.n_hidden):
         W = _principal_axes(X, width)
-        layers.append(_hidden_layer(settings, inputs[-1], W))
+        values = Values(Z.new_zeros(width, len(Z)), settings.spread)
+        layers.append(
+            HiddenLayer(
+                X.shape[1],
+                values,
+                variance=settings.hidden_variance,
+                noise=settings.hidden_noise,
+                linear=W,
+            )
+        )
         X = X @ W
         inputs.append(inputs[-1] @ W)
     return layers, inputs
@@ -82,10 +85,8 @@ def last_values(
 ) -> Sites | Values:
     """q of the last layer's values at Z [M, H], for batches made of ``n_rows`` rows."""
     gaussian = isinstance(likelihood, Gaussian)
-    if gaussian and settings.form == "free":
-        return Free(Z.new_zeros(n_outputs, len(Z)), 1.0)
     if not settings.natural:
-        return Whitened(Z.new_zeros(n_outputs, len(Z)), 1.0)
+        return Values(Z.new_zeros(n_outputs, len(Z)), 1.0)
     size = min(settings.batch_size, max(1, n_rows))
     step = step_length(size, len(Z), most=1.0 if gaussian else LONGEST_LABEL_STEP)
     if gaussian and size >= n_rows:
@@ -93,29 +94,6 @@ def last_values(
         # each draw's own sums, and what is kept is the mean of several steps.
         step = KEPT_STEP if settings.n_hidden else 1.0
     return Sites(len(Z), n_outputs, Z, shared=gaussian, step=step)
-
-
-def _hidden_layer(settings: DeepSettings, Z: Tensor, W: Tensor) -> HiddenLayer:
-    """A layer that is about x ↦ x W at the inputs Z [M, H]."""
-    wanted, variance = Z @ W, settings.hidden_variance
-    start = torch.zeros_like(wanted.T)
-    if settings.form == "free":
-        start = wanted.T
-    elif not settings.linear:
-        H = Z.shape[1]
-        layout = Layout.of(Z.new_tensor(variance), Z.new_full((H,), H**0.5), Z)
-        start = _carried(layout, wanted)
-    if settings.form == "free":
-        values: Values = Free(start, settings.spread or 1e-5)
-    else:
-        values = Whitened(start, settings.spread or 0.1)
-    return HiddenLayer(
-        Z.shape[1],
-        values,
-        variance=variance,
-        noise=settings.hidden_noise,
-        linear=W if settings.linear else None,
-    )
 
 
 def _principal_axes(X: Tensor, width: int) -> Tensor:
@@ -126,11 +104,3 @@ def _principal_axes(X: Tensor, width: int) -> Tensor:
     _, vectors = torch.linalg.eigh((X - X.mean(0)).T @ (X - X.mean(0)))  # of ascending values
     axes: Tensor = vectors.flip(1)[:, :width]
     return axes.contiguous()
-
-
-def _carried(layout: Layout, wanted: Tensor, nugget: float = 1e-2) -> Tensor:
-    """Whitened values whose f(Z) is about ``wanted`` [M, D], [D, M]: Cᵀ(K + nugget · v I)⁻¹ f."""
-    M = len(wanted)
-    shrunk = layout.C.mT @ layout.C + nugget * layout.variance * torch.eye(M).to(wanted)
-    found: Tensor = torch.linalg.solve(shrunk, layout.C.mT @ wanted)
-    return found.mT.detach()

@@ -7,8 +7,8 @@ form. With S̄ the other rows, the bound is
 
 E log p(y_S̄ | f) + E log p(y_S | f_S) − Σ_l Σ_d E_Z KL(q(f_d(Z)) ‖ p(· | Z)) − E_Z KL(q̂ ‖ p(· | Z)).
 
-Where the paper keeps q(f(Z)) the same whatever Z is (`Free`), the whitened form lets it follow Z
-(`Whitened`): as valid, and without the divergence's heavy tails where drawn rows meet.
+Where the paper keeps q(f(Z)) the same whatever Z is, here it follows Z, N(mean(Z) + C m, C V Cᵀ):
+as valid, and without the divergence's heavy tails where drawn rows meet.
 
 Notation: lvmcore/README.md and lvmcore/deep_layers.py.
 """
@@ -73,7 +73,7 @@ class SubsetDeepGP(DeepGP):
         for layer in self.hidden:
             layout = layer.at(Z)
             noise = standard_normal((samples, *layer.q.mean.shape), Z, generator)
-            v = layer.q.draw(layout, noise)
+            v = layer.draw(noise)
             own = standard_normal((samples, len(self.X), layer.width), Z, generator)
             Z = layout.values(v) + layer.noise.sqrt() * own
             layouts.append(layout)

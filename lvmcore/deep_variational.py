@@ -61,7 +61,7 @@ class InducedDeepGP(DeepGP):
             layout = layer.at(Z)
             noise = standard_normal((samples, *layer.q.mean.shape), Z, generator)
             layouts.append(layout)
-            values.append(layer.q.draw(layout, noise))
+            values.append(layer.draw(noise))
         return Draw(tuple(layouts), tuple(values), self.last.at(self.Z[-1]), samples)
 
 

@@ -20,12 +20,13 @@ from lvmcore.deep_predictor import (
     Layers,
     Samples,
 )
+from lvmcore.deep_single import fit_single, start_from
 from lvmcore.deep_starts import DeepSettings
 from lvmcore.deep_subset import SubsetDeepGP, subset_deep_gp
 from lvmcore.deep_variational import induced_deep_gp
 from lvmcore.parameters import Advanced, BatchSize, Device, Doc, LearningRate, MaxIter, Seed
 from lvmcore.predictor import Classifier, Regressor
-from lvmcore.subsets import SubsetRule, centroids, choose_subset
+from lvmcore.subsets import SubsetRule, centroids
 
 __all__ = [
     "DSVIDeepGPClassifier",
@@ -39,8 +40,8 @@ __all__ = [
 Subset = Annotated[
     SubsetRule,
     Doc(
-        "Rows that stand for all: those nearest to k-means centres, drawn at random (SoD*), or "
-        "drawn by leverage."
+        "Rows that stand for all: those that the bound of a single Gaussian process asks for, "
+        "nearest to k-means centres, drawn at random (SoD*), or drawn by leverage."
     ),
     Advanced(),
 ]
@@ -119,7 +120,7 @@ class _SoD(DeepGPPredictor):
         n_inducing: InducingCount = 50,
         hidden_dim: HiddenDim = None,
         max_iter: MaxIter = 1000,
-        subset: Subset = "kmeans",
+        subset: Subset = "bound",
         n_samples: Samples = 10,
         learning_rate: LearningRate = 0.04,
         batch_size: BatchSize = 2000,
@@ -140,8 +141,18 @@ class _SoD(DeepGPPredictor):
     def _model(
         self, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes, generator: torch.Generator
     ) -> DeepGP:
-        rows = choose_subset(X, self.n_inducing, self.subset, generator).to(X.device)
-        return subset_deep_gp(self._settings(), X, Y, rows, likelihood)
+        rows, single = fit_single(
+            X,
+            Y,
+            self.n_inducing,
+            self.subset,
+            generator,
+            steps=self.max_iter,
+            learning_rate=self.learning_rate,
+        )
+        model = subset_deep_gp(self._settings(), X, Y, rows.to(X.device), likelihood)
+        start_from(model, single)
+        return model
 
     def _blank(
         self, settings: DeepSettings, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes
@@ -247,7 +258,9 @@ class SoDDeepGPRegressor(_SoD, Regressor):
 
     ELBO = E log p(y_S̄ | f^L) + E_q̂ log p(y_S | f_S^L) − Σ_l E KL(q(f_S^l) ‖ p(· | Z_S^{l−1})).
 
-    q(f_S^l | Z) = N(C m, C V Cᵀ) follows Z, where the paper keeps it fixed.
+    q(f_S^l | Z) = N(C m, C V Cᵀ) follows Z, where the paper keeps it fixed. A single Gaussian
+    process is fitted first, to 2000 rows at most: S are the rows that its bound gains most by, one
+    after the other, and the last layer begins with its kernel and noise.
 
     Attributes:
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs, the last of them

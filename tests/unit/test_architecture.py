@@ -80,6 +80,7 @@ LOOPS = frozenset(
 LAYER = dict.fromkeys(BRICKS, "bricks") | dict.fromkeys(LOOPS, "loops")
 LAYER |= dict.fromkeys(("feature_batches", "feature_columns", "feature_counts"), "feature_fit")
 LAYER |= {"deep_fit": "batchfit", "targets": "bricks", "deep_predictor": "predictor"}
+LAYER["deep_single"] = "predictor"
 LAYER |= {
     name: name
     for name in (

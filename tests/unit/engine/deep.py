@@ -27,9 +27,10 @@ def table(n: int = 24, H: int = 3, P: int = 1, seed: int = 0) -> tuple[Tensor, T
 
 
 def kernel(layer: Any, A: Tensor, B: Tensor) -> Tensor:
-    """v exp(−½ Σ_h (a_h − b_h)²/ℓ_h²), differences first, [..., n, m]."""
+    """v exp(−½ Σ_h (a_h − b_h)²/ℓ_h²), differences first, [..., n, m]; v is 1 in hidden layers."""
     scaled = (A[..., :, None, :] - B[..., None, :, :]) / layer.log_lengthscales.exp()
-    return layer.variance * (-0.5 * scaled.square().sum(-1)).exp()
+    v = layer.variance if layer.variance.dim() == 0 else 1.0
+    return v * (-0.5 * scaled.square().sum(-1)).exp()
 
 
 def evidence(layer: Any, X: Tensor, Y: Tensor) -> float:

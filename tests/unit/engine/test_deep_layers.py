@@ -7,57 +7,54 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from lvmcore.deep_layers import (
     JITTER,
-    Free,
     HiddenLayer,
     Values,
-    Whitened,
     row_moments,
     standard_normal,
 )
 from tests.unit.engine.deep import generator, kernel
-
-FORMS = [Whitened, Free]
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=generator(seed), dtype=torch.float64)
 
 
-def layer_of(form: type[Values], *, linear: bool = False, diagonal: bool = False) -> HiddenLayer:
+def layer_of(*, linear: bool = False) -> HiddenLayer:
     """Three inputs, two outputs, five inducing inputs; no parameter at a special value."""
-    values = form(drawn(2, 5), 0.1, diagonal=diagonal)
+    values = Values(drawn(2, 5), 0.1)
     W = drawn(3, 2, seed=1) if linear else None
     layer = HiddenLayer(3, values, variance=0.7, noise=1e-2, linear=W)
     with torch.no_grad():
         layer.log_lengthscales.copy_(0.3 * drawn(3, seed=2))
+        layer.log_variance.add_(0.5 * drawn(2, seed=5))
         values.log_scale.add_(0.3 * drawn(2, 5, seed=3))
-        if values.lower is not None:
-            values.lower.copy_(0.5 * drawn(2, 5, 5, seed=4))
+        values.lower.copy_(0.5 * drawn(2, 5, 5, seed=4))
     return layer
 
 
 def covariance(layer: HiddenLayer, Z: Tensor) -> Tensor:
-    return kernel(layer, Z, Z) + JITTER[torch.float64] * layer.variance * torch.eye(5)
+    """K(Z) of unit variance."""
+    return kernel(layer, Z, Z) + JITTER[torch.float64] * torch.eye(5)
 
 
 @torch.no_grad()
 def test_a_layout_is_the_kernel_at_every_draw_of_the_inducing_inputs() -> None:
-    layer, Z, X = layer_of(Whitened), drawn(4, 5, 3), drawn(4, 6, 3, seed=1)
+    layer, Z, X = layer_of(), drawn(4, 5, 3), drawn(4, 6, 3, seed=1)
     layout = layer.at(Z)
     torch.testing.assert_close(layout.C @ layout.C.mT, covariance(layer, Z))
     Kzx = kernel(layer, Z, X)
     torch.testing.assert_close(layout.cross(X), Kzx)
     torch.testing.assert_close(layout.inverse @ layout.C, torch.eye(5).double().expand(4, 5, 5))
-    left = layer.rows(layout, drawn(4, 5, 2), X)[1][..., 0]
+    left = layer.rows(layout, drawn(4, 5, 2), X)[1]
     explained = Kzx.mT @ torch.linalg.solve(covariance(layer, Z), Kzx)
-    wanted = layer.variance - explained.diagonal(dim1=-2, dim2=-1)
+    wanted = layer.variance * (1 - explained.diagonal(dim1=-2, dim2=-1))[..., None]
     torch.testing.assert_close(left, wanted)
     assert bool((left >= 0).all())
 
 
 @torch.no_grad()
 def test_single_precision_is_near_double_precision() -> None:
-    layer, Z, X = layer_of(Whitened), drawn(4, 5, 3), drawn(6, 3, seed=1)
+    layer, Z, X = layer_of(), drawn(4, 5, 3), drawn(6, 3, seed=1)
     v = drawn(4, 5, 2, seed=6)
     exact = layer.rows(layer.at(Z), v, X)
     layer = layer.float()
@@ -66,22 +63,19 @@ def test_single_precision_is_near_double_precision() -> None:
         torch.testing.assert_close(one, other.double(), rtol=0, atol=2e-3)
 
 
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("linear", [False, True])
 @torch.no_grad()
-def test_draws_have_the_moments_of_q(form: type[Values], linear: bool) -> None:
+def test_draws_have_the_moments_of_q(linear: bool) -> None:
     """f(Z) jointly, and f(x) of another row given them and then marginally."""
-    layer, Z, X = layer_of(form, linear=linear), drawn(5, 3), drawn(4, 3, seed=1)
+    layer, Z, X = layer_of(linear=linear), drawn(5, 3), drawn(4, 3, seed=1)
     S, layout, q = 100_000, layer.at(Z), layer.q
-    v = q.draw(layout, standard_normal((S, 2, 5), Z, generator(7)))
+    v = layer.draw(standard_normal((S, 2, 5), Z, generator(7)))
     f = layout.values(v)
-    q_covariance = q.factor @ q.factor.mT
     offset = torch.zeros(5, 2) if layout.offset is None else layout.offset
-    if form is Whitened:
-        q_mean = offset.mT + q.mean @ layout.C.mT
-        q_covariance = layout.C @ q_covariance @ layout.C.mT
-    else:
-        q_mean = q.mean
+    sd = layer.variance.sqrt()[:, None]
+    q_mean = offset.mT + sd * q.mean @ layout.C.mT
+    half = sd[..., None] * layout.C @ q.factor
+    q_covariance = half @ half.mT
     for d in range(2):
         torch.testing.assert_close(f[..., d].mean(0), q_mean[d], rtol=0, atol=0.01)
         torch.testing.assert_close(f[..., d].T.cov(), q_covariance[d], rtol=0.02, atol=0.01)
@@ -91,59 +85,42 @@ def test_draws_have_the_moments_of_q(form: type[Values], linear: bool) -> None:
     # k_nZ K⁻¹: a row's mean is its own offset and this times what f(Z) is beyond its offset.
     weights = torch.linalg.solve(covariance(layer, Z), kernel(layer, Z, X)).mT
     own = torch.zeros(4, 2) if layer.linear is None else X @ layer.linear
-    left = layer.variance - (weights * kernel(layer, Z, X).mT).sum(1)
+    left = 1 - (weights * kernel(layer, Z, X).mT).sum(1)
     for d in range(2):
         wanted = own[:, d] + weights @ (q_mean[d] - offset[:, d])
-        spread = left + (weights @ q_covariance[d] * weights).sum(1)
+        spread = layer.variance[d] * left + (weights @ q_covariance[d] * weights).sum(1)
         torch.testing.assert_close(z[..., d].mean(0), wanted, rtol=0, atol=0.02)
         torch.testing.assert_close(z[..., d].var(0), spread, rtol=0.02, atol=0.01)
 
 
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("linear", [False, True])
 @torch.no_grad()
-def test_the_divergence_is_that_of_the_values(form: type[Values], linear: bool) -> None:
-    layer, Z = layer_of(form, linear=linear), drawn(3, 5, 3)
+def test_the_divergence_is_that_of_the_values(linear: bool) -> None:
+    layer, Z = layer_of(linear=linear), drawn(3, 5, 3)
     layout, q = layer.at(Z), layer.q
     wanted = []
     for s in range(3):
         K, C = covariance(layer, Z[s]), layout.C[s]
         offset = torch.zeros(5, 2) if layout.offset is None else layout.offset[s]
         for d in range(2):
-            mean, factor = q.mean[d], q.factor[d]
-            if form is Whitened:
-                mean, factor = offset[:, d] + C @ mean, C @ factor
-            prior = MultivariateNormal(offset[:, d], K)
+            sd = layer.variance[d].sqrt()
+            mean, factor = offset[:, d] + sd * C @ q.mean[d], sd * C @ q.factor[d]
+            prior = MultivariateNormal(offset[:, d], layer.variance[d] * K)
             wanted.append(kl_divergence(MultivariateNormal(mean, factor @ factor.T), prior))
-    torch.testing.assert_close(q.kl(layout), torch.stack(wanted).sum() / 3)
-    assert float(q.kl(layout)) >= 0
+    torch.testing.assert_close(q.kl(), torch.stack(wanted).sum() / 3)
+    assert float(q.kl()) >= 0
 
 
-@pytest.mark.parametrize("form", FORMS)
 @torch.no_grad()
-def test_natural_parameters_are_those_of_the_whitened_values(form: type[Values]) -> None:
-    layer, Z = layer_of(form, linear=True), drawn(5, 3)
-    layout, q = layer.at(Z), layer.q
-    precision, shift = q.naturals(layout)
-    v = q.draw(layout, standard_normal((100_000, 2, 5), Z, generator(7)))
+def test_natural_parameters_are_those_of_the_whitened_values() -> None:
+    q = layer_of(linear=True).q
+    precision, shift = q.naturals()
+    v = q.draw(standard_normal((100_000, 2, 5), q.mean, generator(7)))
     for d in range(2):
         mean = torch.linalg.solve(precision[d], shift[d])
         torch.testing.assert_close(v[..., d].mean(0), mean, rtol=0.02, atol=0.02)
         ones = v[..., d].T.cov() @ precision[d]
         torch.testing.assert_close(ones, torch.eye(5).double(), rtol=0, atol=0.1)
-
-
-@torch.no_grad()
-def test_a_diagonal_q_has_no_covariances() -> None:
-    layer = layer_of(Whitened, diagonal=True)
-    factor = layer.q.factor
-    assert not bool((factor - factor.diagonal(dim1=1, dim2=2).diag_embed()).any())
-    full = layer_of(Whitened)
-    assert full.q.lower is not None
-    full.q.lower.zero_()
-    layout, noise = layer.at(drawn(5, 3)), drawn(6, 2, 5)
-    torch.testing.assert_close(layer.q.draw(layout, noise), full.q.draw(layout, noise))
-    torch.testing.assert_close(layer.q.kl(layout), full.q.kl(layout))
 
 
 @pytest.mark.parametrize("k_draws", [(), (3,)])
@@ -166,9 +143,8 @@ def test_moments_of_rows_and_their_gradients(
     assert torch.autograd.gradcheck(moments, arguments)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_gradients(form: type[Values]) -> None:
-    layer, Z, X = layer_of(form, linear=True), drawn(2, 5, 3), drawn(2, 4, 3, seed=1)
+def test_gradients() -> None:
+    layer, Z, X = layer_of(linear=True), drawn(2, 5, 3), drawn(2, 4, 3, seed=1)
     noise = drawn(2, 2, 5, seed=9)
     names = [name for name, _ in layer.named_parameters() if name != "log_noise"]
 
@@ -194,7 +170,7 @@ class _Outcome(torch.nn.Module):
 
     def forward(self, Z: Tensor, X: Tensor) -> Tensor:
         layout = self.layer.at(Z)
-        v = self.layer.q.draw(layout, self.noise)
+        v = self.layer.draw(self.noise)
         mean, variance = self.layer.rows(layout, v, X)
-        parts = mean, variance, layout.values(v), self.layer.q.kl(layout)
+        parts = mean, variance, layout.values(v), self.layer.q.kl()
         return torch.cat([part.flatten() for part in parts])

@@ -189,9 +189,9 @@ def test_the_hidden_draws_have_the_marginals_of_the_paper() -> None:
     for d in range(3):
         half = C @ factor[d]
         spread = ((A @ (C @ C.T - half @ half.T)) * A).sum(1)
-        mean = X[:4] @ layer.linear[:, d] + A @ C @ layer.q.mean[d]
+        mean = X[:4] @ layer.linear[:, d] + layer.variance[d].sqrt() * A @ C @ layer.q.mean[d]
         torch.testing.assert_close(inputs[..., d].mean(0), mean, rtol=0, atol=0.02)
-        variance = layer.variance - spread + layer.noise
+        variance = layer.variance[d] * (1 - spread) + layer.noise
         torch.testing.assert_close(inputs[..., d].var(0), variance, rtol=0.05, atol=0.01)
 
 
