@@ -440,13 +440,8 @@ def test_categories_that_are_no_features_are_named(frame: pd.DataFrame) -> None:
 
 
 def test_the_proposed_model_fits_the_target(frame: pd.DataFrame) -> None:
-    long = pd.concat([frame] * 9, ignore_index=True)
-    for table, target, key in (
-        (frame, "price", "svgp_regressor"),
-        (long, "price", "sod_regressor"),
-        (frame, "dear", "svgp_classifier"),
-    ):
-        shape = target_shape_of(Table.from_frame(table).dataset(), target)
+    for target, key in (("price", "svgp_regressor"), ("dear", "svgp_classifier")):
+        shape = target_shape_of(Table.from_frame(frame).dataset(), target)
         assert shape is not None
         found = propose_for_target(PREDICTORS, shape)
         assert found.key == key
