@@ -98,7 +98,7 @@ def test_groups_and_time_are_kept_with_the_run(
         (["--target", "house"], "'house' can be no target"),
         (["--target", "price", "--model", "ppca"], "draws a map"),
         (["--model", "svgp_regressor"], "name it by --target"),
-        (["--target", "quarter", "--model", "svgp_regressor"], "is no number"),
+        (["--target", "quarter", "--model", "svgp_regressor"], "holds classes"),
         (["--groups", "quarter"], "name it by --target"),
         (["--target", "price", "--embedding", "map.csv"], "has none"),
     ],
