@@ -36,7 +36,7 @@ def test_a_target_is_learned_and_predicted_for_another_file(
     assert cli.main([*asked, "--set", "max_iter=100"]) == 0
     said = capsys.readouterr().out
     assert "Target: price, a number." in said
-    assert "Model: Sparse GP (SVGP), as 'price' is a number, and 60 rows carry" in said
+    assert "Model: Sparse GP (SVGP), as 'price' is a number, and a single layer" in said
     assert "'quarter' is learned as 3 features" in said
     assert "Fitted to 48 rows and measured on 12" in said
     assert "RMSE: " in said
