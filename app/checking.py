@@ -18,7 +18,7 @@ from lvmcore.errors import LatentboardError
 if TYPE_CHECKING:
     from lvmcore.runs.newrows import NewRows, Roles
 
-__all__ = ["Use", "show"]
+__all__ = ["Use", "read", "show", "uploaded"]
 
 _NONE = ""
 _MOST_SHOWN = 20
@@ -87,6 +87,31 @@ def show(use: Use, given: NewTable, read: Callable[[Upload, Reading], None]) -> 
     with found:
         _columns(use, services.matching(use.run, table, roles), rows)
         _notes(table, rows)
+
+
+def uploaded(run: str, key: str) -> None:
+    """Look at what an uploader holds, as rows for a run.
+
+    Args:
+        run: the fitted run.
+        key: of the uploader.
+    """
+    upload = intake.uploaded(key)
+    if upload is None:
+        state.set_new_table(None)
+    else:
+        read(run, upload, Reading())
+
+
+def read(run: str, upload: Upload, reading: Reading) -> None:
+    """Look at an uploaded table from now on; what was made of another one makes room for it."""
+    try:
+        services.table(upload, reading)
+    except LatentboardError as error:
+        state.set_new_table(NewTable(upload, reading, str(error)))
+        return
+    state.set_new_table(NewTable(upload, reading))
+    state.set_placing(run, None)
 
 
 def _roles(use: Use, table: Table, proposed: Roles) -> Roles:

@@ -8,7 +8,6 @@ import streamlit as st
 
 from app import checking, downloads, intake, making, services, state
 from app.predictions import Fit
-from app.state import NewTable, Reading, Upload
 from app.words import count, markdown, number
 from lvmcore.errors import LatentboardError
 from lvmcore.results import FitStep
@@ -31,12 +30,12 @@ def show(fit: Fit) -> None:
         intake.FORMATS,
         type=intake.TYPES,
         key=key,
-        on_change=_uploaded,
+        on_change=checking.uploaded,
         args=(fit.job.id, key),
         help="A table with the columns of the fit, in any of these formats.",
     )
     given, asked = state.new_table(), _asked(fit)
-    read = partial(_read, fit.job.id)
+    read = partial(checking.read, fit.job.id)
     if asked is not None:
         making.show(asked, _MAKING)
         if asked.status == "done":
@@ -79,25 +78,6 @@ def _asked(fit: Fit) -> Job | None:
         return None
     state.set_placing(fit.job.id, found.id)
     return found
-
-
-def _uploaded(run: str, key: str) -> None:
-    upload = intake.uploaded(key)
-    if upload is None:
-        state.set_new_table(None)
-    else:
-        _read(run, upload, Reading())
-
-
-def _read(run: str, upload: Upload, reading: Reading) -> None:
-    """Look at an uploaded table from now on; what was predicted before makes room for it."""
-    try:
-        services.table(upload, reading)
-    except LatentboardError as error:
-        state.set_new_table(NewTable(upload, reading, str(error)))
-        return
-    state.set_new_table(NewTable(upload, reading))
-    state.set_placing(run, None)
 
 
 def _done(fit: Fit, job: Job) -> None:

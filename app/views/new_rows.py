@@ -8,7 +8,6 @@ import streamlit as st
 
 from app import absent, checking, intake, making, placed, services, state
 from app.opened import Opened
-from app.state import NewTable, Reading, Upload
 from app.words import count, markdown
 from lvmcore.errors import LatentboardError
 from lvmcore.results import FitStep
@@ -52,9 +51,14 @@ def _of_run(job: Job) -> None:
         st.error(markdown(given.problem))
         if intake.has_choices(given.upload, None):
             with st.expander("Read it in another way", expanded=True):
-                intake.form(given.upload, None, current=given.reading, take=partial(_read, opened))
+                intake.form(
+                    given.upload,
+                    None,
+                    current=given.reading,
+                    take=partial(checking.read, opened.run),
+                )
     elif given is not None and placing is None:
-        checking.show(_use(opened), given, partial(_read, opened))
+        checking.show(_use(opened), given, partial(checking.read, opened.run))
     elif placing is None:
         st.caption(
             "It needs the columns that the model was fitted to, by name and in any order; others "
@@ -102,29 +106,10 @@ def _upload(opened: Opened) -> None:
         intake.FORMATS,
         type=intake.TYPES,
         key=key,
-        on_change=_uploaded,
-        args=(opened, key),
+        on_change=checking.uploaded,
+        args=(opened.run, key),
         help="A table with the columns of the fit, in any of these formats.",
     )
-
-
-def _uploaded(opened: Opened, key: str) -> None:
-    upload = intake.uploaded(key)
-    if upload is None:
-        state.set_new_table(None)
-    else:
-        _read(opened, upload, Reading())
-
-
-def _read(opened: Opened, upload: Upload, reading: Reading) -> None:
-    """Look at an uploaded table from now on; what was placed before makes room for it."""
-    try:
-        services.table(upload, reading)
-    except LatentboardError as error:
-        state.set_new_table(NewTable(upload, reading, str(error)))
-        return
-    state.set_new_table(NewTable(upload, reading))
-    state.set_placing(opened.run, None)
 
 
 # ---- under way -------------------------------------------------------------------------------

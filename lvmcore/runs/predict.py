@@ -24,7 +24,7 @@ from lvmcore.runs.execute import Reason
 from lvmcore.runs.files import write_json
 from lvmcore.runs.folder import JobFolder, State
 from lvmcore.runs.predictions import Tell, predicted
-from lvmcore.runs.project import finished_fit, see_through
+from lvmcore.runs.project import finished_fit, of_rows, see_through
 from lvmcore.runs.spec import Job, JobSpec, Metric
 from lvmcore.runs.target import truth_of
 from lvmcore.runs.target_measure import measure_predictions
@@ -60,17 +60,7 @@ def prediction_of(job: Job, rows: Dataset) -> JobSpec:
         job: the fitted run.
         rows: made as its features (``dataset_like``); to be put in the store.
     """
-    spec = job.spec
-    return JobSpec(
-        dataset=rows.digest,
-        dataset_name=rows.name,
-        model=spec.model,
-        parameters=spec.parameters,
-        name=f"{spec.target} of {rows.name} by {job.name}",
-        kind="predict",
-        run=job.id,
-        target=spec.target,
-    )
+    return of_rows(job, rows, "predict", f"{job.spec.target} of {rows.name} by {job.name}")
 
 
 def predict_rows(

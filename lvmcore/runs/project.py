@@ -20,13 +20,13 @@ from lvmcore.runs.files import write_json
 from lvmcore.runs.folder import JobFolder, State
 from lvmcore.runs.models import model_class
 from lvmcore.runs.placing import Placement, place
-from lvmcore.runs.spec import Job, JobSpec, Stage, now
+from lvmcore.runs.spec import Job, JobSpec, Kind, Stage, now
 
 if TYPE_CHECKING:
     from lvmcore.data import Dataset
     from lvmcore.runs.store import Store
 
-__all__ = ["finished_fit", "fitted_rows", "project", "projection_of", "see_through"]
+__all__ = ["finished_fit", "fitted_rows", "of_rows", "project", "projection_of", "see_through"]
 
 _NOTHING_KEPT = "Stopped before all rows were placed."
 
@@ -38,15 +38,27 @@ def projection_of(job: Job, rows: Dataset) -> JobSpec:
         job: the fitted run.
         rows: made as its features (``dataset_like``); to be put in the store.
     """
-    spec = job.spec
+    return of_rows(job, rows, "project", f"{rows.name} on the map of {job.name}")
+
+
+def of_rows(job: Job, rows: Dataset, kind: Kind, name: str) -> JobSpec:
+    """What does something of a kind to rows with the model of a fitted run.
+
+    Args:
+        job: the fitted run.
+        rows: made as its features (``dataset_like``).
+        kind: what is done.
+        name: what that is called, for people.
+    """
     return JobSpec(
         dataset=rows.digest,
         dataset_name=rows.name,
-        model=spec.model,
-        parameters=spec.parameters,
-        name=f"{rows.name} on the map of {job.name}",
-        kind="project",
+        model=job.spec.model,
+        parameters=job.spec.parameters,
+        name=name,
+        kind=kind,
         run=job.id,
+        target=job.spec.target,
     )
 
 

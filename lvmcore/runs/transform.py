@@ -79,11 +79,7 @@ def impute(arguments: argparse.Namespace) -> int:
     model = load_map(_model_path(arguments.model))
     refuse_complete_models(model)
     table = read_source(arguments)
-    roles = propose_roles(model, table, None)
-    if arguments.row_id is not None or arguments.no_row_id:
-        roles = replace(roles, row_id=arguments.row_id)
-    elif roles.row_id is not None:
-        _say(console, f"Row id: {roles.row_id}, by its looks (--row-id or --no-row-id decide).")
+    roles = _row_id(arguments, propose_roles(model, table, None), console)
     rows = new_rows(model, table, None, roles).dataset
     frame = completed(model, rows)
     keep(arguments.out, write(frame))
@@ -115,11 +111,7 @@ def predict(arguments: argparse.Namespace) -> int:
     target = folder.spec().target if folder.exists() else ""
     table = read_source(arguments)
     fitted = _fitted(arguments, model)
-    roles = propose_roles(model, table, fitted)
-    if arguments.row_id is not None or arguments.no_row_id:
-        roles = replace(roles, row_id=arguments.row_id)
-    elif roles.row_id is not None:
-        _say(console, f"Row id: {roles.row_id}, by its looks (--row-id or --no-row-id decide).")
+    roles = _row_id(arguments, propose_roles(model, table, fitted), console)
     rows = new_rows(model, table, fitted, Roles(roles.row_id)).dataset
     found = predict_rows(model, rows, target)
     keep(arguments.out, write(found.frame))
@@ -148,17 +140,22 @@ def _roles(
     console: Console,
 ) -> Roles:
     """The row id and the label: as given, else as they look."""
-    roles = propose_roles(model, table, fitted)
-    if arguments.row_id is not None or arguments.no_row_id:
-        roles = replace(roles, row_id=arguments.row_id)
-    elif roles.row_id is not None:
-        _say(console, f"Row id: {roles.row_id}, by its looks (--row-id or --no-row-id decide).")
+    roles = _row_id(arguments, propose_roles(model, table, fitted), console)
     if arguments.label is not None or arguments.no_label:
         first, *others = dict.fromkeys(arguments.label or [None])
         roles = replace(roles, label=first, more_labels=tuple(others))
     elif roles.labels:
         named = ", ".join(roles.labels)
         _say(console, f"Label: {named}, as in the fit (--label or --no-label decide).")
+    return roles
+
+
+def _row_id(arguments: argparse.Namespace, roles: Roles, console: Console) -> Roles:
+    """The roles with the row id as given, else as it looks."""
+    if arguments.row_id is not None or arguments.no_row_id:
+        return replace(roles, row_id=arguments.row_id)
+    if roles.row_id is not None:
+        _say(console, f"Row id: {roles.row_id}, by its looks (--row-id or --no-row-id decide).")
     return roles
 
 
