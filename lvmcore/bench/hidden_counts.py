@@ -25,7 +25,16 @@ from lvmcore.inference import Placed, RowDecoder, infer_rows
 from lvmcore.models.nbvae import NBVAE
 from lvmcore.models.srflvm import SRFLVM
 
-__all__ = ["SCORED", "Scored", "fitted_model", "hide_cells", "log_of_rounded", "nats_a_cell"]
+__all__ = [
+    "SCORED",
+    "Scored",
+    "evidence",
+    "fitted_model",
+    "hide_cells",
+    "log_of_rounded",
+    "nats_a_cell",
+    "scored_counts",
+]
 
 FloatArray = NDArray[np.float64]
 #: log p of the cells of rows Y [n, D] that are not NaN at places X [S, n, Q], [S, n].
@@ -35,7 +44,7 @@ LogCells = Callable[[Tensor, Tensor], Tensor]
 SCORED = ("negative binomial", "Gaussian", "NBVAE")
 HELD_OUT, HIDDEN = 0.2, 0.5
 # Rows held out at most: to place one takes longer than to fit it.
-MOST_HELD_OUT = 140
+MOST_HELD_OUT = 80
 # Searches for a row's place.
 STARTS = 6
 
@@ -174,7 +183,12 @@ def fitted_model(
         gaussian = SRFLVM(**settings).fit(np.log1p(Y))
         return gaussian, _gaussian(gaussian)
     model = SRFLVM(**{**settings, "likelihood": "negative_binomial"}).fit(Y)
-    return model, Scored(model._decoder, lambda Y: Y, model._decoder.log_density)
+    return model, scored_counts(model)
+
+
+def scored_counts(model: SRFLVM) -> Scored:
+    """A fit to counts as its held-out cells are scored."""
+    return Scored(model._decoder, lambda Y: Y, model._decoder.log_density)
 
 
 def nats_a_cell(model: LatentVariableModel, scored: Scored, Y: Tensor, hidden: Tensor) -> float:
@@ -186,13 +200,20 @@ def nats_a_cell(model: LatentVariableModel, scored: Scored, Y: Tensor, hidden: T
         Y: counts, [B, D].
         hidden: [B, D].
     """
+    given, whole = evidence(model, scored, Y, hidden)
+    return float((whole - given).sum() / hidden.sum())
+
+
+def evidence(
+    model: LatentVariableModel, scored: Scored, Y: Tensor, hidden: Tensor
+) -> tuple[Tensor, Tensor]:
+    """log p(shown cells) and log p(all cells) of rows, [B] each; see ``nats_a_cell``."""
     q = model.embedding_
     fitted = [torch.as_tensor(part).double() for part in (q.mean, q.variance)]
 
-    def evidence(Y: Tensor) -> Tensor:
+    def of(Y: Tensor) -> Tensor:
         mean, variance = infer_rows(scored.decoder, scored.learned(Y), *fitted, starts=STARTS)
         with torch.no_grad():
             return log_marginal(scored.log_cells, Y, mean, variance)
 
-    given = evidence(torch.where(hidden, torch.nan, Y))
-    return float((evidence(Y) - given).sum() / hidden.sum())
+    return of(torch.where(hidden, torch.nan, Y)), of(Y)
