@@ -25,6 +25,7 @@ __all__ = [
     "MAX_POINTS",
     "bound_chart",
     "decimate",
+    "held_out_chart",
     "map_chart",
     "overlay_chart",
     "relevance_chart",
@@ -116,6 +117,23 @@ def terms_chart(steps: Sequence[FitStep], *, dark: bool = False) -> Options:
     options = _curves(lines)
     options["yAxis"]["name"] = "part of the bound, nats"
     options["legend"] = _legend()
+    return options
+
+
+def held_out_chart(steps: Sequence[FitStep], *, dark: bool = False) -> Options:
+    """The loss on rows that the fit does not see, where it was measured: lower is better.
+
+    Args:
+        steps: in order; those without such a figure are passed over.
+        dark: whether the page is dark.
+
+    Returns:
+        ECharts options.
+    """
+    values = np.array([step.held_out for step in steps])
+    options = _curves([_line("held out", steps, values) | {"color": category(1, dark)[0]}])
+    options["yAxis"]["name"] = "−log density a row, nats"
+    options["tooltip"]["valueFormatter"] = "%.3f"
     return options
 
 

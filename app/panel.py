@@ -178,9 +178,10 @@ def _reached(job: Job) -> None:
     elif job.still_rising:
         rising.show(job, bound)
     elif job.status == "done":
-        st.success(
-            bound + ("It has stopped rising: the fit has converged." if bound else "Fitted.")
-        )
+        # Where rows that it sets aside end a fit, the bound may still have been rising.
+        by_rows = job.spec.parameters.get("validation")
+        how = "The fit" if by_rows else "It has stopped rising: the fit"
+        st.success(f"{bound}{how} has converged." if bound else "Fitted.")
     for note in job.notes:
         st.caption(markdown(note))
 
@@ -222,8 +223,35 @@ def _charts(job: Job, seen: Progress) -> None:
             key=f"{key}:terms",
             alt="The parts that the bound is the sum of, at each step",
         )
-    if seen.snapshot is not None and not job.spec.target:
+    if job.spec.target:
+        _held_out(steps, key, dark)
+    elif seen.snapshot is not None:
         _snapshot(job, seen.snapshot, key, dark)
+
+
+def _held_out(steps: list[FitStep], key: str, dark: bool) -> None:
+    """How well rows that the fit does not see are predicted, as it goes on."""
+    if not any(math.isfinite(step.held_out) for step in steps):
+        return
+    left, right = st.columns(2, gap="medium")
+    with left:
+        st.markdown("**Rows that the fit does not see**")
+        st.echarts_chart(
+            live.held_out_chart(steps, dark=dark),
+            height=_HEIGHT,
+            key=f"{key}:held out",
+            alt="Mean negative log density of rows that the fit does not see, at each step",
+        )
+    with right, st.container(height=_HEIGHT + 44, border=False, vertical_alignment="center"):
+        st.markdown(
+            "How unlikely the model finds the target of rows it has not learned from, by a few "
+            "draws: **lower is better**. A curve that turns up says that the fit has begun to "
+            "learn its own rows by heart."
+        )
+        st.caption(
+            "They are the rows held out, which the fit does not stop by; or those that it sets "
+            "aside to stop by, where its settings give a share."
+        )
 
 
 def _start(job: Job, seen: Progress) -> int:
@@ -237,11 +265,14 @@ def _tells_steps(job: Job) -> bool:
 
 
 def _draws(job: Job) -> bool:
-    return any(card.draws for card in services.cards() if card.key == job.spec.model)
+    of_targets = (card for card in services.target_cards() if card.key == job.spec.model)
+    return any(card.draws for card in services.cards() if card.key == job.spec.model) or any(
+        card.model.capabilities.chains for card in of_targets
+    )
 
 
 def _without_bound(job: Job, seen: Progress, steps: list[FitStep], key: str, dark: bool) -> None:
-    """A method without a bound: what it goes by, or draws, and the map forming beside it."""
+    """A method without a bound: what it goes by, or draws; of a map, how it forms beside it."""
     shown = "How likely the draws make the data" if _draws(job) else "What the fit goes by"
     left, right = st.columns(2, gap="medium")
     with left:
@@ -252,7 +283,7 @@ def _without_bound(job: Job, seen: Progress, steps: list[FitStep], key: str, dar
             key=f"{key}:divergence",
             alt=f"{shown}, at each step",
         )
-    if seen.snapshot is not None:
+    if seen.snapshot is not None and not job.spec.target:
         with right:
             _forming(job, seen.snapshot, key, dark)
 

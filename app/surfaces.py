@@ -86,7 +86,7 @@ def _along(cells: FloatArray) -> FloatArray:
 
 
 def _values(model: Predictor, X: pd.DataFrame, show: str) -> FloatArray:
-    from lvmcore.predictor import Classifier, Regressor
+    from lvmcore.prediction_tasks import Classifier, Regressor
 
     if isinstance(model, Regressor):
         mean, sd = model.predict(X, return_std=True)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         SVGPClassifier,
         SVGPRegressor,
     )
+    from lvmcore.models.deep_kernel import DeepKernelGPClassifier, DeepKernelGPRegressor
     from lvmcore.models.fast_ldgd import FastLDGD
     from lvmcore.models.ldgd import LDGD
     from lvmcore.models.nbvae import NBVAE
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from lvmcore.models.nmf import NMF
     from lvmcore.models.pca import PCA, ProbabilisticPCA
     from lvmcore.models.rflvm import RFLVM
+    from lvmcore.models.sghmc import SGHMCDeepGPRegressor
+    from lvmcore.models.sigma_points import DSPPRegressor
     from lvmcore.models.srflvm import SRFLVM
     from lvmcore.models.topics import LatentDirichletAllocation
     from lvmcore.models.vae import VAE, SupervisedVAE
@@ -57,9 +60,12 @@ __all__ = [
     "BayesianGPLVM",
     "CancelledError",
     "ConfigError",
+    "DSPPRegressor",
     "DSVIDeepGPClassifier",
     "DSVIDeepGPRegressor",
     "DataError",
+    "DeepKernelGPClassifier",
+    "DeepKernelGPRegressor",
     "FactorAnalysis",
     "FastLDGD",
     "FitStep",
@@ -72,6 +78,7 @@ __all__ = [
     "Posterior",
     "Predictive",
     "ProbabilisticPCA",
+    "SGHMCDeepGPRegressor",
     "SVGPClassifier",
     "SVGPRegressor",
     "Snapshot",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.table import Column
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -297,11 +298,11 @@ def _models(arguments: argparse.Namespace) -> int:
     if arguments.model is not None:
         console.print(_settings_grid(estimator_class(arguments.model)))
         return _OK
-    grid = Grid("key", "model", "when to use it", "supports")
+    grid = Grid(Column("key", no_wrap=True), "model", "when to use it", "supports")
     for key, model in MODELS.items():
         grid.add_row(key, model.title, Text(model.summary), Text(_supports(model)))
     console.print(grid)
-    grid = Grid("key", "model of a target", "when to use it", "predicts")
+    grid = Grid(Column("key", no_wrap=True), "model of a target", "when to use it", "predicts")
     for key, predictor in PREDICTORS.items():
         what = "numbers" if predictor.task == "number" else "classes"
         grid.add_row(key, predictor.title, Text(predictor.summary), what)

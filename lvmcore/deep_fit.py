@@ -6,13 +6,12 @@ Notation: lvmcore/README.md and lvmcore/deep_layers.py.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from lvmcore.deep_outputs import Gaussian, Rows, Sites
+from lvmcore.deep_outputs import Gaussian, Rows, Sites, of_other_draws
 from lvmcore.deep_paths import DeepGP, Draw
 from lvmcore.gplvm import snapshot_of, thinned
 from lvmcore.results import Snapshot
@@ -34,8 +33,10 @@ class DeepFit:
     """The bound's terms by name: fit of the rows, of the subset, and each layer's divergence.
 
     One draw of the functions serves the likelihood and the divergences. Where the last layer's q is
-    kept as sites, they follow the rows; those of a Gaussian likelihood, when a step sees all rows,
-    before the step's bound is taken, which without hidden layers is then the collapsed one.
+    kept as sites, they follow the rows. When a step sees all rows, those of a Gaussian likelihood
+    do so before the step's bound is taken, which without hidden layers is then the collapsed one;
+    with hidden layers q is the best for each draw (``DeepGP.conditional``), or what the rows of the
+    other draws make of it.
 
     Args:
         model: what is fitted, in place.
@@ -83,17 +84,18 @@ class DeepFit:
         draw = model.draw(self.n_samples, self.generator)
         batch = self.rows[self.batches.next()]
         scale = len(self.rows) / max(1, len(batch))
-        rows, own = self._rows(draw, batch, scale), self._own_rows()
+        rows = self._seen(draw, self.X[batch], self.Y[batch], scale, self.generator)
+        own = self._own_rows()
         sites = last.q if isinstance(last.q, Sites) else None
         closed = last.absorbs
-        others: AbstractContextManager[None] = nullcontext()
+        sums = None
         if sites is not None and sites.step > 0 and closed and self.batches.whole:
             sums = last.gaussian_sums(draw.last, rows)
             sites.follow(*sums)
-            if sums[0].dim() > 3 and draw.samples > 1:
-                others = sites.of_other_draws(*sums)
-        with others:
-            posterior = model.posterior(draw)
+            if not model.conditional:
+                each = sums[0].dim() > 3 and draw.samples > 1
+                sums = of_other_draws(sums) if each else None
+        posterior = model.posterior(draw, sums)
         fits = {"data fit": last.fit(draw.last, posterior, rows)}
         if own is not None:
             fits["subset fit"] = last.fit(draw.last, posterior, own)
@@ -110,39 +112,55 @@ class DeepFit:
 
     @torch.no_grad()
     def terms(self, draws: int = 1) -> dict[str, Tensor]:
-        """The terms from all rows, ``draws`` times S draws of the functions; q stays as it is."""
+        """The terms from all rows, ``draws`` times S draws of the functions; q stays as it is.
+
+        Where q is that of each draw, it is taken from all rows here, whatever a step sees.
+        """
         model, S = self.model, self.n_samples * draws if len(self.model.hidden) else 1
         draw = model.draw(S, self.generator)
-        posterior = model.posterior(draw)
-        fit = self.X.new_zeros(())
-        for some in model.blocks(self.rows, S):
-            fit = fit + model.last.fit(draw.last, posterior, self._rows(draw, some, 1.0))[0]
+        X, Y = self.X[self.rows], self.Y[self.rows]
+        seed = int(torch.randint(2**31 - 1, (1,), generator=self.generator))
+        if model.conditional:
+            posterior = model.given_rows(draw, X, Y, torch.Generator().manual_seed(seed))
+        else:
+            posterior = model.posterior(draw)
+        fit, again = self.X.new_zeros(()), torch.Generator().manual_seed(seed)  # the same noise
+        for some, targets in model.blocks_of(X, Y, S):
+            rows = self._seen(draw, some, targets, 1.0, again)
+            fit = fit + model.last.fit(draw.last, posterior, rows)[0]
         terms = {"data fit": fit}
         own = self._own_rows()
         if own is not None:
             terms["subset fit"] = model.last.fit(draw.last, posterior, own)[0]
         return terms | model.kl_terms(posterior)
 
-    def _rows(self, draw: Draw, rows: Tensor, weight: float) -> Rows:
+    def _seen(
+        self, draw: Draw, X: Tensor, Y: Tensor, weight: float, generator: torch.Generator
+    ) -> Rows:
         """Rows at the last layer, under a draw."""
-        model = self.model
-        noise = model.row_noise(draw.samples, len(rows), self.generator)
-        return Rows(draw.last.cross(model.inputs(draw, self.X[rows], noise)), self.Y[rows], weight)
+        noise = self.model.row_noise(draw.samples, len(X), generator)
+        return Rows(draw.last.cross(self.model.inputs(draw, X, noise)), Y, weight)
 
     def _own_rows(self) -> Rows | None:
         """The subset's rows; None where inducing inputs are no rows."""
         targets = self.model.targets
         return None if targets is None else Rows(None, targets)
 
+    @torch.no_grad()
     def snapshot(self) -> Snapshot:
         """The last layer's inputs as they stand, of at most 2000 rows."""
         model, rows = self.model, thinned(len(self.X))
         shown = self.X[torch.as_tensor(rows)]
         layers = [*model.hidden, model.last]
         relevance = {f"layer{n}": layer.relevance for n, layer in enumerate(layers, start=1)}
-        if len(model.hidden):
-            generator = torch.Generator().manual_seed(0)
-            shown = model.hidden_means(shown, len(model.hidden), SNAPSHOT_DRAWS, generator)
+        n_hidden, generator = len(model.hidden), torch.Generator().manual_seed(0)
+        samples = SNAPSHOT_DRAWS if n_hidden else 1
+        draw, noise = model.draw(samples, generator), model.shared_noise(samples, generator)
+        parts = torch.split(shown, model.rows_at_a_time(draw.samples))
+        if n_hidden:
+            shown = torch.cat([model.hidden_mean(draw, noise, part, n_hidden) for part in parts])
+        else:
+            shown = torch.cat([model.inputs(draw, part, noise) for part in parts])
         last = f"layer{len(layers)}"
         return snapshot_of(shown, {last: relevance[last]}, rows)
 

@@ -11,8 +11,6 @@ Notation: lvmcore/README.md and lvmcore/deep_layers.py; P outputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,7 +23,20 @@ from lvmcore.likelihoods import Link, label_expectation, label_probability
 from lvmcore.linalg import cholesky_batch
 from lvmcore.variational import LOG_2PI
 
-__all__ = ["Classes", "Gaussian", "LastLayer", "Likelihood", "Posterior", "Rows", "Sites"]
+__all__ = [
+    "Classes",
+    "Gaussian",
+    "LastLayer",
+    "Likelihood",
+    "Posterior",
+    "Rows",
+    "Sites",
+    "Sums",
+    "of_other_draws",
+]
+
+#: Σ β a aᵀ [..., G, M, M] and Σ a (g + β μ) [..., P, M]: what rows add to Λ and h.
+Sums = tuple[Tensor, Tensor]
 
 
 class Likelihood(Protocol):
@@ -66,6 +77,11 @@ class Gaussian(nn.Module):
         noise = self.noise
         error = ((Y - mean).square() + variance).sum(-1)
         return -0.5 * (Y.shape[-1] * (LOG_2PI + noise.log()) + error / noise)
+
+    def log_density(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """log E p(y | f), [..., B]; arguments as of ``expectation``."""
+        total = variance + self.noise
+        return -0.5 * ((Y - mean).square() / total + total.log() + LOG_2PI).sum(-1)
 
 
 class Classes(nn.Module):
@@ -188,33 +204,15 @@ class Sites(nn.Module):
         super().__init__()
         groups = 1 if shared else n_outputs
         self.step = step
-        self.crossed: tuple[Tensor, Tensor] | None = None
         self.register_buffer("curvature", like.new_zeros(groups, n_inducing, n_inducing))
         self.register_buffer("shift", like.new_zeros(n_outputs, n_inducing))
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
-    def naturals(self, unit: Tensor) -> tuple[Tensor, Tensor]:
-        """Λ [G, M, M] and h [P, M]."""
+    def naturals(self, unit: Tensor, sums: Sums | None = None) -> tuple[Tensor, Tensor]:
+        """Λ [..., G, M, M] and h [..., P, M]: of the sums given, or of those that were followed."""
         eye = torch.eye(self.curvature.shape[-1]).to(self.curvature)
-        curvature, shift = self.crossed or (self.curvature.clone(), self.shift.clone())
+        curvature, shift = sums or (self.curvature.clone(), self.shift.clone())
         return eye + curvature / unit, shift / unit
-
-    @contextmanager
-    def of_other_draws(self, curvature: Tensor, shift: Tensor) -> Iterator[None]:
-        """In this context Λ and h of each draw are those that the other draws' rows would give.
-
-        They do not lag behind the parameters, as a running mean does, nor do they know the draw
-        that they are measured on, as its own sums would.
-
-        Args:
-            curvature: Σ β a aᵀ of each draw, [S, G, M, M].
-            shift: Σ a (g + β μ) of each draw, [S, P, M].
-        """
-        self.crossed = _of_others(curvature), _of_others(shift)
-        try:
-            yield
-        finally:
-            self.crossed = None
 
     @torch.no_grad()
     def follow(self, curvature: Tensor, shift: Tensor) -> None:
@@ -254,7 +252,9 @@ class LastLayer(KernelLayer):
         """Whether q takes the targets of a subset in closed form."""
         return isinstance(self.likelihood, Gaussian)
 
-    def posterior(self, layout: Layout, targets: Tensor | None = None) -> Posterior:
+    def posterior(
+        self, layout: Layout, targets: Tensor | None = None, sums: Sums | None = None
+    ) -> Posterior:
         """q of the whitened values, for each draw of the inducing inputs where these differ.
 
         With targets y_S of the inducing inputs themselves q̂ ∝ q(v) N(y_S | C v, σ²I):
@@ -263,10 +263,11 @@ class LastLayer(KernelLayer):
         Args:
             layout: of this layer.
             targets: y_S, [M, P]; only of a Gaussian likelihood.
+            sums: over rows, in the place of what the sites have followed.
         """
         unit = self.likelihood.unit
         if isinstance(self.q, Sites):
-            precision, shift = self.q.naturals(unit)
+            precision, shift = self.q.naturals(unit, sums)
         else:
             precision, shift = self.q.naturals()
         if targets is not None:
@@ -281,14 +282,14 @@ class LastLayer(KernelLayer):
         return rows.weight * logs.sum() / math.prod(mean.shape[:-2]), mean, variance
 
     @torch.no_grad()
-    def gaussian_sums(self, layout: Layout, rows: Rows) -> tuple[Tensor, Tensor]:
+    def gaussian_sums(self, layout: Layout, rows: Rows) -> Sums:
         """Σ a aᵀ [..., 1, M, M] and Σ a y [..., P, M] of each draw: σ² times what rows add."""
         a = rows.whitened(layout)
         return rows.weight * (a @ a.mT).unsqueeze(-3), rows.weight * (a @ rows.Y).mT
 
     def label_sums(
         self, layout: Layout, rows: Rows, fit: Tensor, mean: Tensor, variance: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    ) -> Sums:
         """Σ β a aᵀ [..., P, M, M] and Σ a (g + β μ) [..., P, M] of each draw of a ``fit``."""
         slope, by_variance = torch.autograd.grad(fit, (mean, variance), retain_graph=True)
         with torch.no_grad():
@@ -305,6 +306,12 @@ def _average(sums: Tensor, n_dimensions: int) -> Tensor:
     return sums.mean(0) if sums.dim() > n_dimensions else sums
 
 
-def _of_others(sums: Tensor) -> Tensor:
-    """The mean over all draws but the one in question, [S, ...]."""
-    return (sums.sum(0) - sums) / (len(sums) - 1)
+def of_other_draws(sums: Sums) -> Sums:
+    """The mean of each draw's sums over all draws but itself, [S, ...].
+
+    What one q for all draws would be without this one: it does not lag behind the parameters, as a
+    running mean does, nor does it know the draw that it is measured on.
+    """
+    curvature, shift = sums
+    others = len(curvature) - 1
+    return (curvature.sum(0) - curvature) / others, (shift.sum(0) - shift) / others

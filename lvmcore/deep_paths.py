@@ -3,9 +3,7 @@
 A draw holds the values of every hidden layer's functions at its inducing inputs, S of them at once.
 Given it each row goes its own way: f with mean(x) + aᵀv and k(x, x) − aᵀa, then the layer's noise.
 A row's marginal is exact; jointly, rows are independent given the draw, which neither a bound that
-is a sum over rows nor a prediction of each row can tell from the process itself. A prediction adds
-the same normal numbers to every row, so that it does not depend on the rows beside it, nor on how
-many there are at a time.
+is a sum over rows nor a prediction of each row can tell from the process itself.
 
 Notation: lvmcore/README.md and lvmcore/deep_layers.py.
 """
@@ -14,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Tensor, nn
 
 from lvmcore.deep_layers import HiddenLayer, Layout, standard_normal
-from lvmcore.deep_outputs import LastLayer, Posterior
+from lvmcore.deep_outputs import LastLayer, Posterior, Rows, Sums
 
 __all__ = ["DeepGP", "Draw"]
 
@@ -32,14 +31,16 @@ class Draw:
     """S draws of the functions of every hidden layer at its inducing inputs.
 
     Attributes:
-        layouts: of the hidden layers, in order.
-        values: whitened, [S, M, D] each.
+        inputs: Z of each hidden layer and of the last one, [M, H] or [S, M, H] each.
+        values: of each hidden layer, whitened, [S, M, D] each.
+        layouts: of the hidden layers at Z.
         last: layout of the last layer.
         samples: S.
     """
 
-    layouts: tuple[Layout, ...]
+    inputs: tuple[Tensor, ...]
     values: tuple[Tensor, ...]
+    layouts: tuple[Layout, ...]
     last: Layout
     samples: int
 
@@ -64,6 +65,11 @@ class DeepGP(nn.Module):
         """Draw the functions at the inducing inputs of every hidden layer."""
         raise NotImplementedError
 
+    def drawn(self, inputs: Sequence[Tensor], values: Sequence[Tensor], samples: int) -> Draw:
+        """A draw of which Z of every layer and the hidden layers' whitened values are known."""
+        hidden = tuple(layer.at(Z) for layer, Z in zip(self.hidden, inputs, strict=False))
+        return Draw(tuple(inputs), tuple(values), hidden, self.last.at(inputs[-1]), samples)
+
     @property
     def targets(self) -> Tensor | None:
         """Targets that the inducing inputs bring along, [M, P]; None where there are none."""
@@ -73,16 +79,48 @@ class DeepGP(nn.Module):
         """Positions of the rows that the inducing inputs do not already speak for."""
         return torch.arange(n_rows)
 
-    def posterior(self, draw: Draw) -> Posterior:
-        """q of the last layer's values, under a draw."""
-        return self.last.posterior(draw.last, self.targets if self.last.absorbs else None)
+    @property
+    def conditional(self) -> bool:
+        """Whether the last layer's q is that of each draw, the optimum given the draw's rows."""
+        return False
+
+    def posterior(self, draw: Draw, sums: Sums | None = None) -> Posterior:
+        """q of the last layer's values, under a draw; of sums over rows where they are given."""
+        return self.last.posterior(draw.last, self.targets if self.last.absorbs else None, sums)
+
+    @torch.no_grad()
+    def given_rows(self, draw: Draw, X: Tensor, Y: Tensor, generator: torch.Generator) -> Posterior:
+        """q of the last layer's values that is best for each draw, of all rows.
+
+        With the inputs Z^L and h_n of a draw, q(v) ∝ N(0, I) Π_n N(y_n | aᵀv, σ²), a = C⁻¹k(Z^L,
+        h_n): what a sparse Gaussian process on these inputs would have (Titsias 2009).
+
+        Args:
+            draw: of the functions.
+            X: rows beside those of the inducing inputs, [N, H].
+            Y: their targets, [N, P].
+            generator: of the rows' own noise.
+        """
+
+        def sums() -> Iterator[Sums]:
+            for some, targets in self.blocks_of(X, Y, draw.samples):
+                noise = self.row_noise(draw.samples, len(some), generator)
+                rows = Rows(draw.last.cross(self.inputs(draw, some, noise)), targets)
+                yield self.last.gaussian_sums(draw.last, rows)
+
+        whole = reduce(lambda a, b: (a[0].add_(b[0]), a[1].add_(b[1])), sums())
+        return self.posterior(draw, whole)
 
     def inputs(self, draw: Draw, X: Tensor, noise: Sequence[Tensor]) -> Tensor:
         """Inputs of the last layer, [S, B, H], of rows X [B, H] and numbers [S, B or 1, D]."""
-        for layer, layout, v, e in zip(self.hidden, draw.layouts, draw.values, noise, strict=True):
-            mean, variance = layer.rows(layout, v, X)
-            X = mean + (variance + layer.noise).sqrt() * e
+        for number, e in enumerate(noise):
+            mean, variance = self.layer_moments(draw, number, X)
+            X = mean + (variance + self.hidden[number].noise).sqrt() * e
         return X
+
+    def layer_moments(self, draw: Draw, number: int, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and variances of f of hidden layer ``number``, from 0, at its inputs [.., B, H]."""
+        return self.hidden[number].rows(draw.layouts[number], draw.values[number], X)
 
     def kl_terms(self, posterior: Posterior) -> dict[str, Tensor]:
         """The divergences of a bound, by name and negative."""
@@ -100,63 +138,27 @@ class DeepGP(nn.Module):
             for layer in self.hidden
         ]
 
-    @torch.no_grad()
-    def predict(
-        self, X: Tensor, n_samples: int, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
-        """Means and variances of the last layer's f under each draw, [S, n, P] each.
+    def shared_noise(self, samples: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Normal numbers that all rows share, [S, 1, D] of each hidden layer."""
+        return tuple(self.row_noise(samples, 1, generator))
 
-        Args:
-            X: rows, [n, H].
-            n_samples: S.
-            generator: of the draws: two in the same state give each row the same result, whatever
-                rows are beside it.
+    def blocks_of(self, X: Tensor, Y: Tensor, samples: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Rows and their targets some at a time; one empty block where there is none."""
+        size = self.rows_at_a_time(samples)
+        yield from zip(torch.split(X, size), torch.split(Y, size), strict=True)
 
-        Raises:
-            NumericalError: a kernel matrix could not be factorised.
-        """
-        draw, noise = self._shared_draw(n_samples, generator)
-        posterior = self.posterior(draw)
-        means, variances = [], []
-        for some in self.blocks(X, n_samples):
-            k = draw.last.cross(self.inputs(draw, some, noise))
-            mean, variance = posterior.moments(draw.last, k)
-            shape = (n_samples, *mean.shape[-2:])
-            means.append(mean.expand(shape))
-            variances.append(variance.expand(shape))
-        return torch.cat(means, 1), torch.cat(variances, 1)
+    def rows_at_a_time(self, samples: int) -> int:
+        """Rows of a block under so many draws."""
+        return max(1, CELLS_AT_A_TIME // (samples * self.n_inducing))
 
-    @torch.no_grad()
-    def hidden_means(
-        self, X: Tensor, layer: int, n_samples: int, generator: torch.Generator
-    ) -> Tensor:
-        """Means of a hidden layer's f at rows X [n, H], averaged over draws, [n, D].
+    def hidden_mean(self, draw: Draw, noise: Sequence[Tensor], X: Tensor, number: int) -> Tensor:
+        """Means of hidden layer ``number``, from 1, at rows X [B, H], over the draws, [B, D]."""
+        before = self.inputs(draw, X, noise[: number - 1])
+        return self.average(self.layer_moments(draw, number - 1, before)[0])
 
-        Args:
-            X: rows.
-            layer: which, counted from 1.
-            n_samples: draws.
-            generator: see ``predict``.
-        """
-        draw, noise = self._shared_draw(n_samples, generator)
-        found = []
-        for some in self.blocks(X, n_samples):
-            before = some
-            for number in range(layer):
-                at, v, e = draw.layouts[number], draw.values[number], noise[number]
-                mean, variance = self.hidden[number].rows(at, v, before)
-                before = mean + (variance + self.hidden[number].noise).sqrt() * e
-            found.append(mean.mean(0))
-        return torch.cat(found)
-
-    def _shared_draw(self, samples: int, generator: torch.Generator) -> tuple[Draw, list[Tensor]]:
-        """A draw, and the numbers that all rows share."""
-        return self.draw(samples, generator), self.row_noise(samples, 1, generator)
-
-    def blocks(self, X: Tensor, samples: int) -> Iterator[Tensor]:
-        """Rows some at a time, [B, H] each; one empty block where there is none."""
-        M = self.n_inducing
-        yield from torch.split(X, max(1, CELLS_AT_A_TIME // (samples * M)))
+    def average(self, each: Tensor) -> Tensor:
+        """Over the draws, [S, ...]."""
+        return each.mean(0)
 
     @property
     def n_inducing(self) -> int:

@@ -20,27 +20,33 @@ from lvmcore.deep_fit import DeepFit, deep_schedule
 from lvmcore.deep_layers import Values
 from lvmcore.deep_outputs import Classes, Gaussian
 from lvmcore.deep_paths import DeepGP
+from lvmcore.deep_predictions import KeptDraws
 from lvmcore.deep_starts import DeepSettings
+from lvmcore.errors import DataError
 from lvmcore.parameters import Advanced, Advised, Doc, Range
 from lvmcore.persistence import with_prefix
-from lvmcore.predictor import PredictionProblem, Predictor, Task
-from lvmcore.training import Outcome, train
+from lvmcore.predictor import PredictionProblem, Predictor, Task, Unseen
+from lvmcore.training import Follow, Outcome, train
 
 __all__ = [
+    "LONG_TABLE",
     "DeepGPPredictor",
     "HiddenDim",
     "InducingCount",
     "InducingInputs",
     "Layers",
     "Samples",
+    "Validation",
     "likelihood_of",
 ]
 
 #: Draws that a prediction averages, and those of the final bound.
-PREDICTED_DRAWS, FINAL_DRAWS = 50, 10
+PREDICTED_DRAWS, FINAL_DRAWS = 50, 100
+#: Draws that rows set aside are measured by, and measurements without a better one until a stop.
+FOLLOWED_DRAWS, PATIENCE = 10, 5
 #: σ² of a numeric target that a fit starts from, of its variance.
 START_NOISE = 0.05
-# Rows from which on more inducing variables are worth their time.
+#: Rows from which on more inducing variables are worth their time.
 LONG_TABLE = 2000
 
 Layers = Annotated[
@@ -75,6 +81,17 @@ InducingInputs = Annotated[
     ),
     Advanced(),
 ]
+Validation = Annotated[
+    float,
+    Range(0, 0.5),
+    Doc(
+        "Share of the rows that is set aside: the fit ends once their density has not improved for "
+        "100 steps, and learns little or nothing else from them. At 0 it learns from all rows and "
+        "ends when the bound is flat.",
+        "share set aside",
+    ),
+    Advanced(),
+]
 Samples = Annotated[
     int,
     Range(1, 100),
@@ -106,7 +123,7 @@ class DeepGPPredictor(Predictor):
     batch_size: int
 
     _gp: DeepGP
-    _draws_seed: int
+    _kept: KeptDraws
 
     @classmethod
     def advise(
@@ -135,7 +152,27 @@ class DeepGPPredictor(Predictor):
         likelihood = likelihood_of(self.task, Y.shape[1], X)
         self._gp = self._model(X, Y, likelihood, generator).to(X)
         self._note_few()
-        fit = DeepFit(
+        fit = self._objective(X, Y, generator)
+        schedule = deep_schedule(fit, self.max_iter, self.learning_rate)
+        outcome = train(
+            fit,
+            schedule,
+            problem.callback,
+            draws=max(1, FINAL_DRAWS // self.n_samples),
+            checkpoint=problem.checkpoint,
+            follow=self._follow(fit, problem.unseen),
+        )
+        rows = (X, Y)
+        if problem.aside is not None:
+            rows = torch.cat([X, problem.aside[0]]), torch.cat([Y, problem.aside[1]])
+        self._keep(PREDICTED_DRAWS, generator, rows)
+        self._finish(*rows)
+        self._measure_layers()
+        return outcome
+
+    def _objective(self, X: Tensor, Y: Tensor, generator: torch.Generator) -> DeepFit:
+        """What the steps maximise, for the model at its start."""
+        return DeepFit(
             self._gp,
             X,
             Y,
@@ -143,17 +180,32 @@ class DeepGPPredictor(Predictor):
             batch_size=self.batch_size,
             generator=generator,
         )
-        schedule = deep_schedule(fit, self.max_iter, self.learning_rate)
-        outcome = train(
-            fit,
-            schedule,
-            problem.callback,
-            draws=FINAL_DRAWS,
-            checkpoint=problem.checkpoint,
-        )
-        self._draws_seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
-        self._measure_layers()
-        return outcome
+
+    def _keep(
+        self, draws: int, generator: torch.Generator, rows: tuple[Tensor, Tensor] | None
+    ) -> None:
+        """Draw the functions that predictions are made from, given rows X and Y, or those seen."""
+        given = rows if self._gp.conditional else None
+        samples = draws if len(self._gp.hidden) else 1
+        self._kept = KeptDraws.of(self._gp, samples, generator, given)
+
+    def _follow(self, fit: DeepFit, unseen: Unseen | None) -> Follow | None:
+        """NLPP of rows that the fit does not see, by the same few draws each time.
+
+        In batches by the q that the steps go by: that of all rows is taken in the end alone.
+        """
+        if unseen is None:
+            return None
+        rows = (fit.X, fit.Y) if fit.batches.whole else None
+
+        def measure() -> float:
+            self._keep(FOLLOWED_DRAWS, torch.Generator().manual_seed(0), rows)
+            return float(-self._log_density(unseen.X, unseen.y).mean())
+
+        return Follow(measure, PATIENCE if unseen.stops else None)
+
+    def _finish(self, X: Tensor, Y: Tensor) -> None:
+        """What else is measured on all rows when the steps are over."""
 
     def _note_few(self) -> None:
         used = self._gp.n_inducing
@@ -187,37 +239,29 @@ class DeepGPPredictor(Predictor):
 
     # ---- predictions ---------------------------------------------------------------------------
 
-    def _generator(self) -> torch.Generator:
-        return torch.Generator().manual_seed(self._draws_seed)
-
-    def _draws(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and variances of f under each draw, [S, n, P] each."""
-        return self._gp.predict(
-            X, PREDICTED_DRAWS if self._n_hidden_layers else 1, self._generator()
-        )
-
     def _predicted(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        (mean, variance), likelihood = self._draws(X), self._gp.last.likelihood
+        (mean, variance), likelihood = self._kept.predict(X), self._gp.last.likelihood
         assert isinstance(likelihood, Gaussian)
         return mean[..., 0].T, (variance[..., 0] + likelihood.noise.detach()).T
 
     def _probability(self, X: Tensor) -> Tensor:
         likelihood = self._gp.last.likelihood
         assert isinstance(likelihood, Classes)
-        return likelihood.probability(*self._draws(X))
+        return likelihood.probability(*self._kept.predict(X))
 
     def _hidden_units(self, X: Tensor, layer: int) -> Tensor:
-        return self._gp.hidden_means(X, layer, PREDICTED_DRAWS, self._generator())
+        return self._kept.hidden_means(X, layer)
 
     # ---- storage -------------------------------------------------------------------------------
 
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        parts = {"gp": self._gp.state_dict(), "kept": self._kept.tensors()}
         arrays = {
-            f"gp.{name}": np.asarray(tensor.detach().cpu().numpy())
-            for name, tensor in self._gp.state_dict().items()
+            f"{part}.{name}": np.asarray(tensor.detach().cpu().numpy())
+            for part, tensors in parts.items()
+            for name, tensor in tensors.items()
         }
         facts = {
-            "draws_seed": self._draws_seed,
             "widths": [layer.width for layer in self._gp.hidden],
             "inducing": self._gp.n_inducing,
             "outputs": self._n_outputs(),
@@ -230,14 +274,21 @@ class DeepGPPredictor(Predictor):
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        self._draws_seed = int(facts["draws_seed"])
         columns = int((~self._standardiser.constant).sum())
         X = self._to_tensor(np.zeros((int(facts["inducing"]), columns)))
         Y = X.new_zeros(len(X), int(facts["outputs"]))
         widths = facts["widths"]
         settings = DeepSettings(n_hidden=len(widths), width=widths[0] if widths else None)
         blank = self._blank(settings, X, Y, likelihood_of(self.task, Y.shape[1], X)).to(X)
-        stored = with_prefix(arrays, "gp.")
-        blank.load_state_dict({name: torch.as_tensor(a.copy()) for name, a in stored.items()})
+        if "kept.mean" not in arrays:
+            raise DataError("The model was saved by an earlier version: fit it again.")
+        stored = {
+            part: {name: torch.as_tensor(a.copy()) for name, a in with_prefix(arrays, part).items()}
+            for part in ("gp.", "kept.")
+        }
+        blank.load_state_dict(stored["gp."])
         self._gp = blank
+        self._kept = KeptDraws.from_tensors(
+            blank, {name: tensor.to(X.device) for name, tensor in stored["kept."].items()}
+        )
         self._measure_layers()

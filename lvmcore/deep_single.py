@@ -15,18 +15,22 @@ from torch import Tensor
 
 from lvmcore.deep_fit import DeepFit, deep_schedule
 from lvmcore.deep_outputs import Gaussian, LastLayer
+from lvmcore.deep_paths import DeepGP
 from lvmcore.deep_starts import DeepSettings
 from lvmcore.deep_subset import SubsetDeepGP, subset_deep_gp
+from lvmcore.deep_variational import InducedDeepGP, induced_deep_gp
 from lvmcore.kernels import RBF
 from lvmcore.subsets import SubsetRule, choose_subset, rows_by_bound
 from lvmcore.training import train
 
-__all__ = ["fit_single", "start_from"]
+__all__ = ["fit_induced", "fit_single", "start_from"]
 
 # Rows that a single process is fitted to, those of the subset aside; turns, and most steps of each.
 MOST_ROWS, TURNS, STEPS = 2000, 3, 100
 #: σ² of the standardised targets, or of signs of classes, that it starts from.
 START_NOISE = 0.05
+# Steps of one whose inducing inputs are its own, and their rate.
+INDUCED_STEPS, INDUCED_RATE = 500, 0.04
 # Hidden functions begin with so much of the noise's standard deviation, seen at the target, and
 # no wider than that.
 SHARE_OF_NOISE, WIDEST = 0.1, 0.03
@@ -78,7 +82,38 @@ def fit_single(
     return seen[rows], model.last
 
 
-def start_from(model: SubsetDeepGP, single: LastLayer) -> None:
+def fit_induced(
+    X: Tensor,
+    Y: Tensor,
+    Z: Tensor,
+    batch_size: int,
+    generator: torch.Generator,
+    *,
+    steps: int,
+    learned: bool,
+) -> InducedDeepGP:
+    """A single Gaussian process with inducing inputs of its own (SVGP), by 500 steps at most.
+
+    Args:
+        X: inputs, standardised, [N, H].
+        Y: standardised numbers, [N, P].
+        Z: inducing inputs to start from, [M, H].
+        batch_size: B.
+        generator: of the batches.
+        steps: most of them.
+        learned: whether inducing inputs move.
+
+    Raises:
+        NumericalError: the computation broke down again and again.
+    """
+    settings = DeepSettings(n_hidden=0, batch_size=batch_size)
+    model = induced_deep_gp(settings, X, Y, Z, Gaussian(START_NOISE, X), learned=learned)
+    fit = DeepFit(model, X, Y, n_samples=1, batch_size=batch_size, generator=generator)
+    train(fit, deep_schedule(fit, min(steps, INDUCED_STEPS), INDUCED_RATE), None)
+    return model
+
+
+def start_from(model: DeepGP, single: LastLayer) -> None:
     """Let a deep model begin as a single Gaussian process.
 
     Its last layer takes the kernel, and the noise where it is a number's. Unit d of the hidden

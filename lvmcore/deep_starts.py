@@ -14,7 +14,7 @@ from lvmcore.deep_layers import HiddenLayer, Values
 from lvmcore.deep_outputs import Classes, Gaussian, Sites
 from lvmcore.stochastic import LONGEST_LABEL_STEP, step_length
 
-__all__ = ["DeepSettings", "hidden_layers", "last_values"]
+__all__ = ["DeepSettings", "hidden_layers", "last_values", "principal_axes"]
 
 KEPT_STEP = 0.2
 
@@ -60,7 +60,7 @@ def hidden_layers(
     layers, inputs = [], [Z]
     width = settings.width or min(30, X.shape[1])
     for _ in range(settings.n_hidden):
-        W = _principal_axes(X, width)
+        W = principal_axes(X, width)
         values = Values(Z.new_zeros(width, len(Z)), settings.spread)
         layers.append(
             HiddenLayer(
@@ -96,7 +96,7 @@ def last_values(
     return Sites(len(Z), n_outputs, Z, shared=gaussian, step=step)
 
 
-def _principal_axes(X: Tensor, width: int) -> Tensor:
+def principal_axes(X: Tensor, width: int) -> Tensor:
     """W of a linear mean, [H, width]: I; the leading principal axes; or I and columns of zeros."""
     H = X.shape[1]
     if width >= H:

@@ -8,7 +8,9 @@ form. With S̄ the other rows, the bound is
 E log p(y_S̄ | f) + E log p(y_S | f_S) − Σ_l Σ_d E_Z KL(q(f_d(Z)) ‖ p(· | Z)) − E_Z KL(q̂ ‖ p(· | Z)).
 
 Where the paper keeps q(f(Z)) the same whatever Z is, here it follows Z, N(mean(Z) + C m, C V Cᵀ):
-as valid, and without the divergence's heavy tails where drawn rows meet.
+as valid, and without the divergence's heavy tails where drawn rows meet. And q̂ of a number takes
+the targets of the other rows too, given what the hidden layers drew for them
+(``DeepGP.given_rows``): a bound closer to the evidence, at no further parameter.
 
 Notation: lvmcore/README.md and lvmcore/deep_layers.py.
 """
@@ -61,6 +63,11 @@ class SubsetDeepGP(DeepGP):
         """Of the subset, [M, P]."""
         return self.Y
 
+    @property
+    def conditional(self) -> bool:
+        """Of a number: the closed form takes all rows as well as those of the subset."""
+        return self.last.absorbs
+
     def others(self, n_rows: int) -> Tensor:
         """Positions of the rows outside the subset."""
         outside = torch.ones(n_rows, dtype=torch.bool)
@@ -69,16 +76,18 @@ class SubsetDeepGP(DeepGP):
 
     def draw(self, samples: int, generator: torch.Generator) -> Draw:
         """Draw f of the subset layer by layer, each at the inputs that the one before drew."""
-        Z, layouts, values = self.X, [], []
+        inputs, values, layouts = [self.X], [], []
         for layer in self.hidden:
+            Z = inputs[-1]
             layout = layer.at(Z)
             noise = standard_normal((samples, *layer.q.mean.shape), Z, generator)
             v = layer.draw(noise)
             own = standard_normal((samples, len(self.X), layer.width), Z, generator)
-            Z = layout.values(v) + layer.noise.sqrt() * own
+            inputs.append(layout.values(v) + layer.noise.sqrt() * own)
             layouts.append(layout)
             values.append(v)
-        return Draw(tuple(layouts), tuple(values), self.last.at(Z), samples)
+        last = self.last.at(inputs[-1])
+        return Draw(tuple(inputs), tuple(values), tuple(layouts), last, samples)
 
 
 def subset_deep_gp(

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from lvmcore.deep_layers import HiddenLayer, standard_normal
-from lvmcore.deep_outputs import Classes, Gaussian, LastLayer
+from lvmcore.deep_outputs import Classes, Gaussian, LastLayer, Sites
 from lvmcore.deep_paths import DeepGP, Draw
 from lvmcore.deep_starts import DeepSettings, hidden_layers, last_values
 
@@ -50,19 +50,23 @@ class InducedDeepGP(DeepGP):
         )
 
     @property
+    def conditional(self) -> bool:
+        """Where nothing is drawn: q is then the optimum of all rows."""
+        return not self.hidden and self.last.absorbs and isinstance(self.last.q, Sites)
+
+    @property
     def n_inducing(self) -> int:
         """M."""
         return len(self.Z[-1])
 
     def draw(self, samples: int, generator: torch.Generator) -> Draw:
         """Draw every hidden layer's values at its inducing inputs."""
-        layouts, values = [], []
-        for layer, Z in zip(self.hidden, self.Z, strict=False):
-            layout = layer.at(Z)
-            noise = standard_normal((samples, *layer.q.mean.shape), Z, generator)
-            layouts.append(layout)
-            values.append(layer.draw(noise))
-        return Draw(tuple(layouts), tuple(values), self.last.at(self.Z[-1]), samples)
+        noise = [
+            standard_normal((samples, *layer.q.mean.shape), self.Z[0], generator)
+            for layer in self.hidden
+        ]
+        values = [layer.draw(e) for layer, e in zip(self.hidden, noise, strict=True)]
+        return self.drawn(list(self.Z), values, samples)
 
 
 def induced_deep_gp(

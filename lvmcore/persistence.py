@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -143,6 +144,9 @@ def history_arrays(history: Sequence[FitStep]) -> dict[str, NDArray[Any]]:
         "objective": np.array([step.objective for step in history]),
         **{f"term.{name}": np.array([s.terms[name] for s in history]) for name in names},
     }
+    held_out = np.array([step.held_out for step in history])
+    if np.isfinite(held_out).any():
+        columns["held_out"] = held_out
     return {f"history.{name}": column for name, column in columns.items()}
 
 
@@ -157,6 +161,7 @@ def history_from(arrays: Mapping[str, NDArray[Any]]) -> tuple[FitStep, ...]:
             seconds=float(columns["seconds"][i]),
             objective=float(columns["objective"][i]),
             terms={name: float(values[i]) for name, values in terms.items()},
+            held_out=float(columns["held_out"][i]) if "held_out" in columns else math.nan,
         )
         for i in range(len(columns["iteration"]))
     )

@@ -2,39 +2,56 @@
 
 The second task beside maps: learn a column (numbers, or classes) from the others, say how sure the
 prediction is, and show what the layers made of the rows on the way. The base class owns the public
-door; a model supplies its mathematics through ``_fit`` and ``_predicted``.
+door; `prediction_tasks` says what numbers and classes are, and a model supplies its mathematics
+through ``_fit`` and what its task asks for.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from lvmcore.blocks import blocks
 from lvmcore.checkpoint import Checkpoint
 from lvmcore.checks import Capabilities, to_numpy
-from lvmcore.errors import ConfigError, DataError
+from lvmcore.errors import ConfigError
 from lvmcore.estimator import Estimator
-from lvmcore.labels import ClassLabels
 from lvmcore.parameters import check_settings
 from lvmcore.results import Callback
-from lvmcore.targets import Mixture, NumberTarget, one_a_row, read_numbers, signs_of
 from lvmcore.training import Outcome
 
-__all__ = ["Classifier", "PredictionProblem", "Predictor", "Regressor", "Task"]
+__all__ = ["PredictionProblem", "Predictor", "Task", "Unseen"]
 
 FloatArray = NDArray[np.float64]
 #: What a model predicts: a number, or a class.
 Task = Literal["number", "class"]
+#: Rows at most that a fit is measured on while it is under way.
+MOST_UNSEEN = 2000
+#: Rows at least that a fit stops by.
+FEWEST_ASIDE = 5
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Rows that a fit does not see, whose density is followed.
+
+    Attributes:
+        X: standardised as the others, [n, H].
+        y: numbers in their units, or classes.
+        stops: whether the fit ends by them.
+    """
+
+    X: Tensor
+    y: NDArray[Any]
+    stops: bool
 
 
 @dataclass(frozen=True)
@@ -48,6 +65,9 @@ class PredictionProblem:
         generator: the fit's only source of randomness (CPU generator).
         callback: called at every step; True stops the fit.
         checkpoint: what the fit goes on from and leaves for the next; None keeps none.
+        unseen: rows that the fit does not see, to be measured on now and then.
+        aside: all that it stops by, X and Y: when the steps are over, a q in closed form takes them
+            too.
     """
 
     X: Tensor
@@ -55,6 +75,8 @@ class PredictionProblem:
     generator: torch.Generator
     callback: Callback | None
     checkpoint: Checkpoint | None = None
+    unseen: Unseen | None = None
+    aside: tuple[Tensor, Tensor] | None = None
 
 
 class Predictor(Estimator):
@@ -65,7 +87,17 @@ class Predictor(Estimator):
 
     # ---- fitting -------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: Any = None, *, callback: Callback | None = None) -> Self:
+    #: Share of the rows that a fit sets aside to stop by; a model that can sets it as a parameter.
+    validation: float = 0.0
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: Any = None,
+        *,
+        callback: Callback | None = None,
+        held_out: tuple[ArrayLike, Any] | None = None,
+    ) -> Self:
         """Fit the model.
 
         Args:
@@ -73,6 +105,9 @@ class Predictor(Estimator):
             y: the target, one a row, [N]: finite numbers, or classes.
             callback: called with each FitStep; returning True stops the fit, and what was fitted
                 so far stays usable.
+            held_out: columns and target of other rows. The history tells their −log p(y | x) every
+                20 steps; the fit learns nothing from them, and does not stop by them. Where it sets
+                rows aside to stop by (``validation``), it tells of those; a sampler of none.
 
         Returns:
             The fitted model.
@@ -82,7 +117,7 @@ class Predictor(Estimator):
             DataError: the columns or the target cannot be used; the message names row and column.
             NumericalError: the computation broke down.
         """
-        return self._fit_from(X, y, callback=callback)
+        return self._fit_from(X, y, callback=callback, held_out=held_out)
 
     def _fit_from(
         self,
@@ -91,21 +126,66 @@ class Predictor(Estimator):
         *,
         callback: Callback | None = None,
         checkpoint: Checkpoint | None = None,
+        held_out: tuple[ArrayLike, Any] | None = None,
     ) -> Self:
         """``fit``, going on from a checkpoint and leaving one now and then: the way of a run."""
         check_settings(type(self), self.get_params(deep=False))
         data = self._check_rows(X, reset=True)
         target = self._read_target(y, len(data))
-        self._begin(data)
         generator = torch.Generator().manual_seed(self._seed())
         if checkpoint is not None:
             course = self._fingerprint(data, (), target)
             checkpoint.attach(course, getattr(self, "max_iter", None), generator)
-        inputs = self._to_tensor(self._standardiser.transform(data))
-        problem = PredictionProblem(
-            inputs, self._target_tensor(target, inputs), generator, callback, checkpoint
-        )
+        aside = self._set_aside(target, generator)
+        seen, learned = (data[~aside], target[~aside]) if aside.any() else (data, target)
+        self._begin(seen)
+        if self.validation and not aside.any():
+            self._note(
+                f"validation={self.validation} sets fewer than {FEWEST_ASIDE} of {len(data)} rows "
+                "aside, too few to stop by: the fit stops by its bound."
+            )
+        self._measure_target(learned)
+        inputs, unseen, rest = self._inputs(seen), None, None
+        targets = self._as_learned(learned, inputs)
+        if held_out is not None:
+            others = self._check_rows(held_out[0], reset=False)
+            unseen = self._unseen(others, self._read_truth(held_out[1], len(others)), stops=False)
+        if aside.any():
+            unseen = self._unseen(data[aside], self._truth(target[aside]), stops=True)
+            rest = self._inputs(data[aside]), self._as_learned(target[aside], inputs)
+        self._rows_of_fit = np.flatnonzero(~aside)
+        problem = PredictionProblem(inputs, targets, generator, callback, checkpoint, unseen, rest)
         return self._end(self._fit(problem), checkpoint)
+
+    def _inputs(self, data: NDArray[Any]) -> Tensor:
+        """Rows in the data's units, standardised and on the device."""
+        return self._to_tensor(self._standardiser.transform(data))
+
+    def _set_aside(self, target: NDArray[Any], generator: torch.Generator) -> NDArray[np.bool_]:
+        """Rows that the fit is to stop by, [N]: drawn; of each class one stays, of numbers two."""
+        aside = np.zeros(len(target), dtype=bool)
+        if not self.validation:
+            return aside
+        order = torch.randperm(len(target), generator=generator).numpy()
+        drawn = target[order]
+        if self.task == "class":
+            firsts = np.unique(drawn, return_index=True)[1]
+        else:  # a target that is seldom another value still differs in the fit
+            firsts = np.unique([drawn.argmin(), drawn.argmax()])
+        order = np.delete(order, firsts)
+        count = min(round(self.validation * len(target)), len(order))
+        if count >= FEWEST_ASIDE:
+            aside[order[:count]] = True
+        return aside
+
+    def _unseen(self, rows: NDArray[Any], y: NDArray[Any], *, stops: bool) -> Unseen | None:
+        """Some of the rows, evenly, as they are measured on; None where there are none."""
+        known = self._foreseen(y)
+        rows, y = (rows, y) if known.all() else (rows[known], y[known])
+        if not len(rows):
+            return None
+        some = np.unique(np.linspace(0, len(rows) - 1, MOST_UNSEEN).astype(np.intp))
+        return Unseen(self._inputs(rows[some]), y[some], stops)
 
     # ---- the rows on their way -----------------------------------------------------------------
 
@@ -145,17 +225,56 @@ class Predictor(Estimator):
     def _blocks_of(self, X: ArrayLike) -> Iterator[Tensor]:
         """Rows some at a time, standardised and on the device."""
         for rows in blocks(self._check_rows(X, reset=False)):
-            yield self._to_tensor(self._standardiser.transform(rows))
+            yield self._inputs(rows)
+
+    # ---- densities -----------------------------------------------------------------------------
+
+    def log_density(self, X: ArrayLike, y: ArrayLike) -> FloatArray:
+        """log p(y | x) of each row, nats, [n]; their mean is −NLPP.
+
+        Of numbers in the target's units; of a class that the fit did not see −inf.
+
+        Raises:
+            DataError: the rows do not fit the model, or y has another length.
+        """
+        check_is_fitted(self)
+        data = self._check_rows(X, reset=False)
+        given = self._read_truth(y, len(data))
+        parts, done = [], 0
+        for some in blocks(data):
+            rows = self._inputs(some)
+            parts.append(self._log_density(rows, given[done : done + len(rows)]))
+            done += len(rows)
+        return np.concatenate(parts)
 
     # ---- hooks of a model ----------------------------------------------------------------------
 
     @abstractmethod
-    def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
-        """The target as numbers or codes, [N]; takes over what it measures."""
+    def _read_truth(self, y: Any, n_rows: int) -> NDArray[Any]:
+        """Targets of rows that are no part of the fit, [n]."""
+
+    def _foreseen(self, y: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which targets of other rows the model can give any density, [n]."""
+        return np.ones(len(y), dtype=bool)
 
     @abstractmethod
-    def _target_tensor(self, target: NDArray[Any], like: Tensor) -> Tensor:
-        """The same as the model learns it, [N, P]."""
+    def _truth(self, target: NDArray[Any]) -> NDArray[Any]:
+        """The same from what ``_read_target`` made of rows of the fit."""
+
+    @abstractmethod
+    def _log_density(self, X: Tensor, y: NDArray[Any]) -> FloatArray:
+        """log p(y | x) of standardised rows, [n]; y as ``_read_truth`` gives it."""
+
+    @abstractmethod
+    def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
+        """The target as numbers or codes, [N]; takes over the classes."""
+
+    def _measure_target(self, target: NDArray[Any]) -> None:
+        """Take over what the target of the rows of the fit tells."""
+
+    @abstractmethod
+    def _as_learned(self, target: NDArray[Any], like: Tensor) -> Tensor:
+        """A target as the model learns it, [n, P]."""
 
     @abstractmethod
     def _fit(self, problem: PredictionProblem) -> Outcome:
@@ -175,144 +294,3 @@ class Predictor(Estimator):
         tags.input_tags.allow_nan = False
         tags.target_tags.required = True
         return tags
-
-
-class Regressor(RegressorMixin, Predictor):
-    """A model of a numeric target."""
-
-    task: ClassVar[Task] = "number"
-
-    _target: NumberTarget
-
-    def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
-        numbers = read_numbers(y, n_rows)
-        self._target = NumberTarget.fit(numbers)
-        return numbers
-
-    def _target_tensor(self, target: NDArray[Any], like: Tensor) -> Tensor:
-        return torch.as_tensor(self._target.transform(target)[:, None]).to(like)
-
-    @abstractmethod
-    def _predicted(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and variances, noise included, under each draw, standardised, [n, S] each."""
-
-    def predictive(self, X: ArrayLike) -> Mixture:
-        """The predicted distribution of the target of rows, in its units, the noise included.
-
-        Args:
-            X: rows in the data's units, [n, H].
-
-        Returns:
-            A mixture of normal distributions, one a draw of the functions.
-
-        Raises:
-            DataError: the rows do not fit the model.
-        """
-        parts = list(self._mixtures(X))
-        return Mixture(*(np.concatenate([part[i] for part in parts], 1) for i in range(2)))
-
-    def _mixtures(self, X: ArrayLike) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Means and sds of some rows at a time, as ``Mixture`` holds them."""
-        check_is_fitted(self)
-        mean, scale = self._target.mean, self._target.scale
-        for block in self._blocks_of(X):
-            means, variances = (to_numpy(part).T for part in self._predicted(block))
-            yield mean + scale * means, scale * np.sqrt(variances)
-
-    def _of_each(self, X: ArrayLike, compute: Callable[[Mixture], FloatArray]) -> FloatArray:
-        """What is computed of the distributions, some rows at a time, rows first."""
-        return np.concatenate([compute(Mixture(*part)) for part in self._mixtures(X)])
-
-    def predict(
-        self, X: ArrayLike, return_std: bool = False
-    ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """The mean of the target of rows, [n]; with ``return_std`` its sd too, noise included."""
-        mean, sd = self._of_each(X, lambda some: np.stack(some.moments(), 1)).T
-        return (mean, sd) if return_std else mean
-
-    def predict_quantiles(self, X: ArrayLike, levels: ArrayLike = (0.05, 0.5, 0.95)) -> FloatArray:
-        """Quantiles of the predicted distribution, [n, levels].
-
-        Raises:
-            ConfigError: a level is not between 0 and 1.
-        """
-        wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64))
-        if wanted.ndim != 1 or not ((wanted > 0) & (wanted < 1)).all():
-            raise ConfigError(f"levels={levels!r} cannot be used: expected numbers in (0, 1).")
-        return self._of_each(X, lambda some: some.quantiles(wanted))
-
-    def log_density(self, X: ArrayLike, y: ArrayLike) -> FloatArray:
-        """log p(y | x) of each row in the target's units, nats, [n]; their mean is −NLPP."""
-        parts = [Mixture(*part) for part in self._mixtures(X)]
-        ends = np.cumsum([part.mean.shape[1] for part in parts])
-        given = np.split(read_numbers(y, int(ends[-1])), ends[:-1])
-        found = [part.log_density(some) for part, some in zip(parts, given, strict=True)]
-        return np.concatenate(found)
-
-    def _stored(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, meta = super()._stored()
-        return arrays, {**meta, "target": [self._target.mean, self._target.scale]}
-
-    def _take_stored(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-        super()._take_stored(arrays, meta)
-        self._target = NumberTarget(*map(float, meta["target"]))
-
-
-class Classifier(ClassifierMixin, Predictor):
-    """A model of a target of classes."""
-
-    task: ClassVar[Task] = "class"
-
-    def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
-        labels = ClassLabels.encode(y, n_rows)
-        missing = labels.codes < 0
-        if missing.any():
-            raise DataError(
-                f"Input y contains NaN or None in {int(missing.sum())} rows, the first of them row "
-                f"{int(np.argmax(missing)) + 1}: leave rows without a class out."
-            )
-        self._know((labels,))
-        return labels.codes
-
-    def _target_tensor(self, target: NDArray[Any], like: Tensor) -> Tensor:
-        return signs_of(target, len(self.classes_), like)
-
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Class probabilities of rows, [n, C], averaged over the draws of the functions.
-
-        Raises:
-            DataError: the rows do not fit the model.
-        """
-        check_is_fitted(self)
-        each = self._by_block(X, self._probability)
-        found = np.hstack([1 - each, each]) if each.shape[1] == 1 else each
-        return np.asarray(found / found.sum(1, keepdims=True))
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The most probable class of each row, [n]."""
-        chosen = self.predict_proba(X).argmax(1)
-        return np.asarray(self.classes_[chosen])
-
-    def log_density(self, X: ArrayLike, y: ArrayLike) -> FloatArray:
-        """log P(y | x) of each row, nats, [n]; −inf for a class that the fit did not see.
-
-        Raises:
-            DataError: the rows do not fit the model, or y has another length.
-        """
-        probability = self.predict_proba(X)
-        given = one_a_row(y, len(probability))
-        known = given[:, None] == np.asarray(self.classes_)
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log((probability * known).sum(1)))
-
-    @abstractmethod
-    def _probability(self, X: Tensor) -> Tensor:
-        """Probabilities of standardised rows, [n, C]; of two classes that of the second, [n, 1]."""
-
-    def _stored(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, meta = super()._stored()
-        return arrays, {**meta, "classes": self._known_labels()}
-
-    def _take_stored(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-        self._know((ClassLabels.from_json(meta["classes"]),))
-        super()._take_stored(arrays, meta)

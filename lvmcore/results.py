@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -100,6 +101,8 @@ class FitStep:
         start: which start of the fit this step belongs to, from 1.
         starts: how many there are.
         ends: it is known to be the last of its start. Its snapshot, if any, is the map kept.
+        held_out: mean −log p(y | x) of rows that the fit does not see (NLPP), nats, in the target's
+            units; NaN where it was not measured at this step.
     """
 
     iteration: int
@@ -111,6 +114,7 @@ class FitStep:
     start: int = 1
     starts: int = 1
     ends: bool = False
+    held_out: float = math.nan
 
 
 Callback = Callable[[FitStep], bool | None]

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import logsumexp, ndtr, ndtri
 from scipy.stats import norm
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
@@ -126,30 +126,37 @@ class NumberTarget:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Predictions as mixtures of normal distributions with equal weights.
+    """Predictions as mixtures of normal distributions.
 
     Attributes:
         mean: of each part, [S, n].
         sd: likewise, the noise included, [S, n].
+        weights: ω of the parts, which add up to one, [S]; None where all are equal.
     """
 
     mean: FloatArray
     sd: FloatArray
+    weights: FloatArray | None = None
+
+    def average(self, each: FloatArray) -> FloatArray:
+        """Σ_s ω_s each_s, [...], of what each part gives, [S, ...]."""
+        return np.asarray(np.average(each, 0, self.weights))
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean and sd of each row, [n] each."""
-        mean = self.mean.mean(0)
-        variance = np.square(self.sd).mean(0) + self.mean.var(0)
+        mean = self.average(self.mean)
+        variance = self.average(np.square(self.sd) + np.square(self.mean - mean))
         return mean, np.sqrt(variance)
 
     def log_density(self, y: FloatArray) -> FloatArray:
-        """log 1/S Σ_s N(y | mean_s, sd_s²), [n]."""
-        logs = torch.as_tensor(norm.logpdf(y, self.mean, self.sd))
-        return np.asarray(torch.logsumexp(logs, 0) - np.log(len(self.mean)))
+        """log Σ_s ω_s N(y | mean_s, sd_s²), [n]."""
+        logs = np.asarray(norm.logpdf(y, self.mean, self.sd))
+        weights = np.full(len(logs), 1 / len(logs)) if self.weights is None else self.weights
+        return np.asarray(logsumexp(logs, 0, b=weights[:, None]))
 
     def cumulative(self, y: FloatArray) -> FloatArray:
-        """P(target ≤ y) = 1/S Σ_s Φ((y − mean_s)/sd_s), [n]."""
-        return np.asarray(ndtr((y - self.mean) / self.sd).mean(0))
+        """P(target ≤ y) = Σ_s ω_s Φ((y − mean_s)/sd_s), [n]."""
+        return self.average(ndtr((y - self.mean) / self.sd))
 
     def quantiles(self, levels: FloatArray) -> FloatArray:
         """Where the distribution function of each row reaches each level, [n, levels]."""
@@ -157,7 +164,8 @@ class Mixture:
         low, high = ends.min(1), ends.max(1)  # [levels, n]: between those of its parts
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
-            below = ndtr((middle[:, None] - self.mean) / self.sd).mean(1) < levels[:, None]
+            each = ndtr((middle[None] - self.mean[:, None]) / self.sd[:, None])
+            below = self.average(each) < levels[:, None]
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return np.asarray(0.5 * (low + high).T)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,7 +19,7 @@ from lvmcore.checkpoint import Checkpoint, restore_tensors, tensor_arrays
 from lvmcore.errors import NumericalError
 from lvmcore.results import Callback, FitStep, Snapshot
 
-__all__ = ["InBatches", "Objective", "Outcome", "Schedule", "report_once", "train"]
+__all__ = ["Follow", "InBatches", "Objective", "Outcome", "Schedule", "report_once", "train"]
 
 SECONDS_BETWEEN_SNAPSHOTS = 0.05
 # Snapshots take at most this share of a fit's time: where one is dear, they are rarer.
@@ -38,7 +39,8 @@ class Outcome:
     Attributes:
         objective: the bound at the parameters that were kept, total nats; NaN without a bound.
         history: every step.
-        converged: True where the bound had stopped rising before the steps ran out.
+        converged: True where, before the steps ran out, the bound had stopped rising, or rows that
+            the fit stops by were predicted no better.
         stopped: the callback ended it, for somebody who does not want to wait.
     """
 
@@ -175,6 +177,23 @@ class Schedule:
         return gain < brake * self.flat * self.cells
 
 
+@dataclass(frozen=True)
+class Follow:
+    """What is measured now and then on rows that the fit does not see.
+
+    Attributes:
+        measure: mean −log p of these rows at the parameters as they stand; leaves no trace on the
+            fit, its random numbers included.
+        patience: measurements in a row, none of them better than the best before, after which the
+            fit ends, at the parameters of the best; None for a fit that only tells of them.
+        every: steps from one measurement to the next.
+    """
+
+    measure: Callable[[], float]
+    patience: int | None = None
+    every: int = 20
+
+
 def train(
     objective: Objective,
     schedule: Schedule,
@@ -182,6 +201,7 @@ def train(
     *,
     draws: int = 1,
     checkpoint: Checkpoint | None = None,
+    follow: Follow | None = None,
 ) -> Outcome:
     """Maximise ``objective`` with Adam.
 
@@ -195,14 +215,16 @@ def train(
         draws: draws that the final bound averages, where it samples; one after a stop.
         checkpoint: where to go on from, and where to leave the state now and then and at a stop; a
             fit that goes on ends exactly as if it had never stopped.
+        follow: what is measured on other rows, and whether the fit stops by it.
 
     Returns:
-        The final bound, the history, and whether the bound went flat in time.
+        The final bound, the history, and whether the bound went flat in time, or the patience
+        of what is followed came to its end.
 
     Raises:
         NumericalError: the computation broke down again and again.
     """
-    return _Run(objective, schedule, callback, checkpoint).run(draws)
+    return _Run(objective, schedule, callback, checkpoint, follow).run(draws)
 
 
 class _Run:
@@ -214,9 +236,11 @@ class _Run:
         schedule: Schedule,
         callback: Callback | None,
         checkpoint: Checkpoint | None,
+        follow: Follow | None,
     ) -> None:
         self.objective, self.schedule, self.callback = objective, schedule, callback
-        self.checkpoint = checkpoint
+        self.checkpoint, self.follow = checkpoint, follow
+        self.stops_by_rows = follow is not None and follow.patience is not None
         parameters = list(objective.parameters())
         self.adam = torch.optim.Adam(parameters, lr=1.0, betas=(0.9, 0.99), fused=True)
         self.next_terms: Callable[[], dict[str, Tensor]] = objective.terms
@@ -256,6 +280,8 @@ class _Run:
                 break
             over = self._finished(iteration)
             iteration += 1
+        if self.stops_by_rows and self._measured():
+            self._go_back()
         return Outcome(self._final(draws), tuple(self.history), self.converged, stopped)
 
     def _step(self, iteration: int) -> dict[str, float]:
@@ -288,7 +314,8 @@ class _Run:
         """Whether to go back; keeps a copy of the parameters now and then where not."""
         if bound < self.best - self.schedule.collapse * self.schedule.cells:
             return True
-        if bound >= self.best and iteration - self.copied >= STEPS_BETWEEN_COPIES:
+        due = bound >= self.best and iteration - self.copied >= STEPS_BETWEEN_COPIES
+        if due and not (self.stops_by_rows and self._measured()):
             self.sound, self.copied = self._copy(), iteration
         self.best = max(self.best, bound)
         return False
@@ -300,17 +327,48 @@ class _Run:
         if self.callback is not None and (
             last or seconds - self.last_snapshot >= self.snapshot_gap
         ):
-            snapshot, self.last_snapshot = self.objective.snapshot(), seconds
+            with suppress(NumericalError):  # the next step finds a way back, or says so
+                snapshot = self.objective.snapshot()
+            self.last_snapshot = seconds
             took = time.perf_counter() - self.began - seconds
             self.snapshot_gap = max(SECONDS_BETWEEN_SNAPSHOTS, took / SHARE_OF_SNAPSHOTS)
-        total = math.fsum(values.values())
-        step = FitStep(iteration + 1, self.schedule.max_iter, seconds, total, values, snapshot)
+        step = FitStep(
+            iteration + 1,
+            self.schedule.max_iter,
+            seconds,
+            math.fsum(values.values()),
+            values,
+            snapshot,
+            held_out=self._look(iteration, last=last),
+        )
         self.history.append(replace(step, snapshot=None))
         step = replace(step, ends=last)
         return self.callback is not None and bool(self.callback(step))
 
+    def _look(self, iteration: int, *, last: bool) -> float:
+        """What is measured after a step, NaN where it is not its turn or breaks down."""
+        if self.follow is None or ((iteration + 1) % self.follow.every and not last):
+            return math.nan
+        try:
+            found = self.follow.measure()
+        except NumericalError:
+            return math.nan
+        if self.stops_by_rows and found < min(self._measured(), default=math.inf):
+            self.sound, self.copied = self._copy(), iteration
+        return found
+
+    def _measured(self) -> list[float]:
+        """What was measured so far; a fit that goes back to sound parameters keeps its best."""
+        return [s.held_out for s in self.history if math.isfinite(s.held_out)]
+
     def _finished(self, iteration: int) -> bool:
         """Start the cooling when due; say when it is over."""
+        if self.follow is not None and self.follow.patience is not None:
+            measured = self._measured()
+            best = int(np.argmin(measured)) if measured else 0
+            if len(measured) - 1 - best >= self.follow.patience:
+                self.converged = True
+                return True
         schedule = self.schedule
         if self.cooling_since is None:
             recent = self.history[self.settled :][-self.schedule.hold - 2 * self.schedule.window :]
@@ -345,10 +403,14 @@ class _Run:
     def _copy(self) -> list[Tensor]:
         return [parameter.detach().clone() for parameter in self.tensors]
 
-    def _recover(self) -> None:
+    def _go_back(self) -> None:
+        """The last sound parameters, or the best on the rows that are followed."""
         with torch.no_grad():
             for parameter, value in zip(self.tensors, self.sound, strict=True):
                 parameter.copy_(value)
+
+    def _recover(self) -> None:
+        self._go_back()
         self.adam.state.clear()
         self.brake = max(0.5 * self.brake, SLOWEST)
         self.best, self.settled = -math.inf, len(self.history)

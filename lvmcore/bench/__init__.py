@@ -49,9 +49,9 @@ def _sod_dgp(options: Options) -> Iterator[Callable[[], Row]]:
 
 
 def _srflvm(options: Options) -> Iterator[Callable[[], Row]]:
-    from lvmcore.bench import counts, held_out, long_tables, pixels, srflvm
+    from lvmcore.bench import count_ensembles, counts, held_out, long_tables, pixels, srflvm
 
-    parts = (srflvm, long_tables, pixels, counts, held_out)
+    parts = (srflvm, long_tables, pixels, counts, count_ensembles, held_out)
     return chain.from_iterable(part.rows(options) for part in parts)
 
 

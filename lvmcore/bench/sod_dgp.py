@@ -28,7 +28,7 @@ from sklearn.model_selection import GridSearchCV
 from lvmcore.bench.report import Options, Row
 from lvmcore.data import load_paper
 from lvmcore.models.deep_gp import DSVIDeepGPRegressor, SoDDeepGPRegressor, SVGPRegressor
-from lvmcore.predictor import Regressor
+from lvmcore.prediction_tasks import Regressor
 
 __all__ = ["Found", "rows", "split"]
 

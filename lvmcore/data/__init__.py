@@ -3,7 +3,7 @@
 from lvmcore.data.build import why_left_out
 from lvmcore.data.columns import Column, ColumnType
 from lvmcore.data.dataset import Dataset
-from lvmcore.data.like import dataset_like
+from lvmcore.data.like import codes_of, dataset_like
 from lvmcore.data.limited import Limits, read_table_limited
 from lvmcore.data.mapped import MappedTable, memory_mapped
 from lvmcore.data.matching import Matching, match_columns
@@ -29,6 +29,7 @@ __all__ = [
     "Typical",
     "check_log1p",
     "check_one_hot",
+    "codes_of",
     "dataset_like",
     "load_paper",
     "load_paper_images",

@@ -16,7 +16,10 @@ from lvmcore.errors import DataError
 if TYPE_CHECKING:
     from lvmcore.data.table import Table
 
-__all__ = ["dataset_like"]
+__all__ = ["codes_of", "dataset_like"]
+
+#: The words of a column that the model knows as 0 and as 1.
+Code = tuple[str, str]
 
 
 def dataset_like(
@@ -26,6 +29,7 @@ def dataset_like(
     row_id: str | None = None,
     label: str | Mapping[str, str] | None = None,
     origin: Dataset | None = None,
+    codes: Mapping[str, Code] | None = None,
     missing_cells: bool = False,
 ) -> Dataset:
     """Make of a table the features that a model knows by name.
@@ -43,6 +47,7 @@ def dataset_like(
             is to give them; by default there are no labels.
         origin: The dataset that the model was fitted to, where it is at hand: a column of two
             words is coded as it was there.
+        codes: The same of its columns of two words alone (`codes_of`), where it is not at hand.
         missing_cells: Whether a column that is not there counts as missing in every row.
 
     Returns:
@@ -62,9 +67,9 @@ def dataset_like(
     notes = list(matching.notes())
     if matching.missing:
         notes.append(matching.missing_note())
-    codes = _codes(matching, names, origin)
+    known = dict(codes or {}) if origin is None else _codes(matching, names, origin)
     matrix = np.column_stack(
-        [_cells(table, source, matching, codes, notes) for source in matching.sources]
+        [_cells(table, source, matching, known, notes) for source in matching.sources]
     )
     log1p = np.array([source.kind == "log1p" for source in matching.sources])
     _note_levels(table, matching, notes)
@@ -107,27 +112,35 @@ def _check_roles(table: "Table", row_id: str | None, labels: Mapping[str, str]) 
             )
 
 
-#: The words of a column that the model knows as 0 and as 1.
-_Code = tuple[str, str]
+def codes_of(dataset: Dataset) -> dict[str, Code]:
+    """The words that a dataset knows as 0 and 1, by column of two words among its features."""
+    words = {}
+    for d, name in enumerate(dataset.learned_names):
+        if name in dataset.frame and not _of_numbers(dataset.frame[name]):
+            words[name] = _code(dataset, d, name)
+    return words
 
 
-def _codes(
-    matching: Matching, names: Sequence[str], origin: Dataset | None
-) -> dict[str, _Code | None]:
+def _of_numbers(column: "pd.Series") -> bool:
+    return bool(pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column))
+
+
+def _code(dataset: Dataset, d: int, column: str) -> Code:
+    """The words of a column that are 0 and 1 in feature ``d``."""
+    X, words = dataset.X[:, d], labels_as_text(dataset.frame[column])
+    zero, one = (next(iter(words[code == X]), "") for code in (0.0, 1.0))
+    return str(zero), str(one)
+
+
+def _codes(matching: Matching, names: Sequence[str], origin: Dataset) -> dict[str, Code | None]:
     """How the dataset of the fit coded its columns of text; None for a column of numbers."""
-    if origin is None:
-        return {}
     place = {name: d for d, name in enumerate(origin.learned_names)}
-    found: dict[str, _Code | None] = {}
+    found: dict[str, Code | None] = {}
     for name, source in zip(names, matching.sources, strict=True):
         if source.column not in origin.frame or source.kind == "level" or name not in place:
             continue
-        column = origin.frame[source.column]
-        found[source.column] = None
-        if not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column)):
-            X, words = origin.X[:, place[name]], labels_as_text(column)
-            zero, one = (next(iter(words[code == X]), "") for code in (0.0, 1.0))
-            found[source.column] = str(zero), str(one)
+        numeric = _of_numbers(origin.frame[source.column])
+        found[source.column] = None if numeric else _code(origin, place[name], source.column)
     return found
 
 
@@ -135,7 +148,7 @@ def _cells(
     table: "Table",
     source: Source,
     matching: Matching,
-    codes: dict[str, _Code | None],
+    codes: Mapping[str, Code | None],
     notes: list[str],
 ) -> NDArray[np.float64]:
     """The cells of a feature before any logarithm, [N]."""
@@ -160,7 +173,7 @@ def _cells(
     return cells
 
 
-def _coded(name: str, values: "pd.Series", code: _Code, notes: list[str]) -> NDArray[np.float64]:
+def _coded(name: str, values: "pd.Series", code: Code, notes: list[str]) -> NDArray[np.float64]:
     """A column of two words, coded as in the fit."""
     words = labels_as_text(values)
     cells = np.where(words == code[1], 1.0, np.where(words == code[0], 0.0, np.nan))
@@ -176,7 +189,7 @@ def _coded(name: str, values: "pd.Series", code: _Code, notes: list[str]) -> NDA
 
 def _refuse_text(name: str, values: "pd.Series") -> None:
     """Refuse text where the model was fitted to numbers."""
-    if pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
+    if _of_numbers(values):
         return
     known = values.dropna()
     numeric = pd.to_numeric(known.astype(str), errors="coerce")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,13 +20,14 @@ from lvmcore.deep_predictor import (
     InducingInputs,
     Layers,
     Samples,
+    Validation,
 )
 from lvmcore.deep_single import fit_single, start_from
 from lvmcore.deep_starts import DeepSettings
 from lvmcore.deep_subset import SubsetDeepGP, subset_deep_gp
 from lvmcore.deep_variational import induced_deep_gp
 from lvmcore.parameters import Advanced, BatchSize, Device, Doc, LearningRate, MaxIter, Seed
-from lvmcore.predictor import Classifier, Regressor
+from lvmcore.prediction_tasks import Classifier, Regressor
 from lvmcore.subsets import SubsetRule, centroids
 
 __all__ = [
@@ -74,6 +76,7 @@ class _SVGP(_Induced):
         max_iter: MaxIter = 1000,
         learning_rate: LearningRate = 0.04,
         batch_size: BatchSize = 2000,
+        validation: Validation = 0.0,
         device: Device = "auto",
         random_state: Seed = 0,
     ) -> None:
@@ -81,6 +84,7 @@ class _SVGP(_Induced):
         self.max_iter = max_iter
         self.learning_rate = learning_rate
         self.batch_size = batch_size
+        self.validation = validation
         self.device = device
         self.random_state = random_state
 
@@ -97,6 +101,7 @@ class _DSVI(_Induced):
         n_samples: Samples = 10,
         learning_rate: LearningRate = 0.04,
         batch_size: BatchSize = 2000,
+        validation: Validation = 0.0,
         device: Device = "auto",
         random_state: Seed = 0,
     ) -> None:
@@ -108,6 +113,7 @@ class _DSVI(_Induced):
         self.n_samples = n_samples
         self.learning_rate = learning_rate
         self.batch_size = batch_size
+        self.validation = validation
         self.device = device
         self.random_state = random_state
 
@@ -124,6 +130,7 @@ class _SoD(DeepGPPredictor):
         n_samples: Samples = 10,
         learning_rate: LearningRate = 0.04,
         batch_size: BatchSize = 2000,
+        validation: Validation = 0.0,
         device: Device = "auto",
         random_state: Seed = 0,
     ) -> None:
@@ -135,6 +142,7 @@ class _SoD(DeepGPPredictor):
         self.n_samples = n_samples
         self.learning_rate = learning_rate
         self.batch_size = batch_size
+        self.validation = validation
         self.device = device
         self.random_state = random_state
 
@@ -162,10 +170,18 @@ class _SoD(DeepGPPredictor):
 
     @property
     def subset_(self) -> NDArray[np.int64]:
-        """Positions of the subset among the rows of the fit, [M]."""
+        """Positions of the subset among the rows that ``fit`` was given, [M]."""
         check_is_fitted(self)
         assert isinstance(self._gp, SubsetDeepGP)
-        return np.asarray(self._gp.subset.cpu().numpy())
+        return np.asarray(self._rows_of_fit[self._gp.subset.cpu().numpy()])
+
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = super()._get_state()
+        return {**arrays, "rows_of_fit": self._rows_of_fit}, facts
+
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        super()._set_state(arrays, facts)
+        self._rows_of_fit = np.asarray(arrays["rows_of_fit"])
 
 
 class SVGPRegressor(_SVGP, Regressor):
@@ -176,8 +192,8 @@ class SVGPRegressor(_SVGP, Regressor):
 
     ELBO = Σ_n E log N(y_n | f(x_n), σ²) − KL(N(m, V) ‖ N(0, I)).
 
-    q follows by natural gradients, which for a step over all rows is its optimum; Adam moves Z, the
-    kernel and the noise.
+    q follows by natural gradients, which for a step over all rows is its optimum, and is that of
+    all rows in the end; Adam moves Z, the kernel and the noise.
 
     Attributes:
         relevance_: ``layer1`` holds α = 1/ℓ² of the columns that vary, [H].
@@ -253,11 +269,18 @@ class SoDDeepGPRegressor(_SoD, Regressor):
 
     The inducing variables of every layer are its functions at M rows S of the table, so no inducing
     input is trained: those of a layer are what the layer before drew, Z^l = f^l(Z^{l−1}) + ε. The
-    subset's own targets enter the last q in closed form, q̂(f_S) ∝ N(y_S | f_S, σ²I) q(f_S). With
-    S̄ the other rows
+    paper's last q takes the subset's own targets in closed form, q̂(f_S) ∝ N(y_S | f_S, σ²I) q(f_S).
+    Here it takes those of all rows, of each draw h of what the hidden layers make of them:
+
+    q̂(f_S | h) ∝ p(f_S | Z_S^{L−1}) Π_n N(y_n | E[f(h_n) | f_S], σ²),
+
+    the optimum for that draw, where one q for all draws would have to call noise what differs
+    between them. With S̄ the other rows
 
     ELBO = E log p(y_S̄ | f^L) + E_q̂ log p(y_S | f_S^L) − Σ_l E KL(q(f_S^l) ‖ p(· | Z_S^{l−1})).
 
+    In batches (more rows than ``batch_size``) the steps go by one q for all draws, which follows
+    the rows; the final bound and the predictions take the q̂ of each draw from all rows.
     q(f_S^l | Z) = N(C m, C V Cᵀ) follows Z, where the paper keeps it fixed. A single Gaussian
     process is fitted first, to 2000 rows at most: S are the rows that its bound gains most by, one
     after the other, and the last layer begins with its kernel and noise.
@@ -271,7 +294,9 @@ class SoDDeepGPRegressor(_SoD, Regressor):
 
     key: ClassVar[str] = "sod_regressor"
     title: ClassVar[str] = "Deep GP on a subset (SoD)"
-    summary: ClassVar[str] = "Layers of Gaussian processes on some of the rows: fewer parameters."
+    summary: ClassVar[str] = (
+        "Layers of Gaussian processes on some of the rows: often better than one, in minutes."
+    )
     paper: ClassVar[str] = "Jain et al. 2021"
     order: ClassVar[int] = 100
 

@@ -15,6 +15,7 @@ from lvmcore.data import (
     ColumnType,
     Dataset,
     Table,
+    codes_of,
     load_paper,
     load_sample,
     propose_label,
@@ -212,6 +213,7 @@ def _open_run(
         target=arguments.target,
         groups=arguments.groups,
         time=arguments.time,
+        codes=codes_of(dataset),
     )
     if arguments.out is not None:
         path = arguments.out.expanduser().absolute()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,9 @@ SIGNIFICANT_DIGITS = 4
 
 
 class EventLog:
-    """Writes the steps of one fit to ``events.jsonl``; the first and the last of a start always.
+    """Writes the steps of one fit to ``events.jsonl``.
 
+    The first and the last of a start always, and those that tell how other rows fare.
     The last one is written with its snapshot: what a finished run shows is the map that was kept.
     How many are written goes by the fit's own seconds, so that steps of a shorter fit that this one
     goes on from are as many as they were there.
@@ -45,7 +47,8 @@ class EventLog:
         if self._pending is not None and self._pending.start != step.start:
             self._write(self._pending, with_snapshot=True)
             self._last_event = -np.inf
-        if not step.ends and passed - self._last_event < max(EVENT_GAP, EVENT_SHARE * passed):
+        wanted = step.ends or math.isfinite(step.held_out)
+        if not wanted and passed - self._last_event < max(EVENT_GAP, EVENT_SHARE * passed):
             self._pending = step
             return
         gap = max(SNAPSHOT_GAP, SNAPSHOT_SHARE * passed)
@@ -76,6 +79,8 @@ def step_to_json(step: FitStep, *, with_snapshot: bool = True) -> dict[str, Any]
         "objective": step.objective,
         "terms": dict(step.terms),
     }
+    if math.isfinite(step.held_out):
+        stored["held_out"] = step.held_out
     if step.starts > 1:
         stored |= {"start": step.start, "starts": step.starts}
     if with_snapshot and step.snapshot is not None:
@@ -95,6 +100,7 @@ def step_from_json(stored: Mapping[str, Any]) -> FitStep:
         snapshot=None if snapshot is None else _snapshot_from_json(snapshot),
         start=int(stored.get("start", 1)),
         starts=int(stored.get("starts", 1)),
+        held_out=_number(stored.get("held_out")),
     )
 
 

@@ -244,11 +244,16 @@ def fit_with_checkpoints(
     X: pd.DataFrame,
     y: Any,
     watch: Watch,
+    held_out: tuple[pd.DataFrame, Any] | None = None,
 ) -> None:
-    """Fit a run's model, going on from the run's checkpoint and leaving others."""
+    """Fit a run's model, going on from the run's checkpoint and leaving others.
+
+    A model of a target follows the density of the rows held out.
+    """
     kept = folder.spec().kind == "fit" and model.capabilities.bound
     checkpoint = Checkpoint(folder.checkpoint_path, branches=folder.path if kept else None)
-    model._fit_from(X, y, callback=watch, checkpoint=checkpoint)
+    followed: dict[str, Any] = {} if held_out is None else {"held_out": held_out}
+    model._fit_from(X, y, callback=watch, checkpoint=checkpoint, **followed)
     if checkpoint.saved:
         written = folder.state()
         folder.write_state(dataclasses.replace(written, earlier=written.earlier + checkpoint.saved))

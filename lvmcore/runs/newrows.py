@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -137,7 +137,13 @@ def _labels_by_name(table: Table, names: Sequence[str]) -> dict[str, str]:
     return {name: found[name] for name in names if name in found}
 
 
-def new_rows(model: AnyModel, table: Table, fitted: Dataset | None, roles: Roles) -> NewRows:
+def new_rows(
+    model: AnyModel,
+    table: Table,
+    fitted: Dataset | None,
+    roles: Roles,
+    codes: Mapping[str, tuple[str, str]] | None = None,
+) -> NewRows:
     """Make the features of a model of another table, and look for what is wrong with them.
 
     Args:
@@ -145,6 +151,7 @@ def new_rows(model: AnyModel, table: Table, fitted: Dataset | None, roles: Roles
         table: the new rows.
         fitted: the rows of the fit; None where they are not at hand.
         roles: which columns are no features.
+        codes: see `dataset_like`.
 
     Raises:
         DataError: a column is missing, or holds what cannot be used; or the model learned from
@@ -162,6 +169,7 @@ def new_rows(model: AnyModel, table: Table, fitted: Dataset | None, roles: Roles
         row_id=roles.row_id,
         label=_labels(model, table, roles),
         origin=fitted,
+        codes=codes,
         missing_cells=takes_missing,
     )
     beside = None if fitted is None else _as_learned(fitted, names)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from lvmcore.blocks import ROWS_AT_A_TIME
 from lvmcore.errors import CancelledError, DataError
-from lvmcore.predictor import Classifier, Predictor, Regressor
+from lvmcore.prediction_tasks import Classifier, Regressor
+from lvmcore.predictor import Predictor
 
 __all__ = [
     "PROBABILITY_OF",

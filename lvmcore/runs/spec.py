@@ -102,6 +102,8 @@ class JobSpec:
         target: column that the model learns to predict; "" for a model of a map.
         groups: column whose groups are held out of a fit to a target as a whole; "" for none.
         time: column whose last rows are held out of a fit to a target; "" for none.
+        codes: words that are learned as 0 and 1, by column of two words, for a run whose dataset
+            is not kept beside it.
         versions: of the packages that decide the result.
         created: when, ISO 8601 in UTC.
     """
@@ -118,6 +120,7 @@ class JobSpec:
     target: str = ""
     groups: str = ""
     time: str = ""
+    codes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=_versions)
     created: str = field(default_factory=lambda: now().isoformat())
 
@@ -135,6 +138,8 @@ class JobSpec:
         if (self.groups or self.time) and not self.target:
             raise ConfigError("Groups and time decide which rows a fit to a target leaves out.")
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+        codes = {column: (words[0], words[1]) for column, words in self.codes.items()}
+        object.__setattr__(self, "codes", MappingProxyType(codes))
         object.__setattr__(self, "versions", MappingProxyType(dict(self.versions)))
         if not self.name:
             what = f"{self.target} of {self.dataset_name}" if self.target else self.dataset_name
@@ -150,6 +155,7 @@ class JobSpec:
             "target": self.target,
             "groups": self.groups,
             "time": self.time,
+            "codes": {column: list(words) for column, words in self.codes.items()},
             "name": self.name,
             "dataset": self.dataset,
             "dataset_name": self.dataset_name,
@@ -205,7 +211,8 @@ class Job:
         seconds: how long it ran, or has run so far, earlier attempts included as far as their work
             was kept; None before it started.
         elbo: the bound that was reached, total nats; None where there is none.
-        converged: whether the bound had stopped rising; None before the end.
+        converged: whether the bound had stopped rising, or rows that the fit stops by were
+            predicted no better; None before the end.
         notes: plain sentences about the fit (rows left out, columns set aside).
         metrics: figures about the map, by key; empty until they are measured.
         has_model: whether there is a fitted model to load.

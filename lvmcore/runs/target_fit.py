@@ -57,7 +57,8 @@ def fit_target(
     state = dataclasses.replace(state, stage="fitting", notes=notes)
     folder.write_state(state)
     learned = ~rows.held_out
-    fit_with_checkpoints(folder, model, rows.X[learned], rows.y[learned], watch)
+    unseen = rows.X[rows.held_out], rows.y[rows.held_out]
+    fit_with_checkpoints(folder, model, rows.X[learned], rows.y[learned], watch, unseen)
     made: list[pd.DataFrame] = []
 
     def keep() -> None:

@@ -47,7 +47,8 @@ def transform(arguments: argparse.Namespace) -> int:
     model = load_map(_model_path(arguments.model))
     table = read_source(arguments)
     fitted = _fitted(arguments, model)
-    rows = new_rows(model, table, fitted, _roles(arguments, model, table, fitted, console))
+    roles = _roles(arguments, model, table, fitted, console)
+    rows = new_rows(model, table, fitted, roles, _codes(arguments))
     placement = place(model, rows.dataset, fitted)
     placed = decided(placement.frame, arguments.abstain)
     keep_places(arguments.out, placed, model, rows.dataset)
@@ -80,7 +81,7 @@ def impute(arguments: argparse.Namespace) -> int:
     refuse_complete_models(model)
     table = read_source(arguments)
     roles = _row_id(arguments, propose_roles(model, table, None), console)
-    rows = new_rows(model, table, None, roles).dataset
+    rows = new_rows(model, table, None, roles, _codes(arguments)).dataset
     frame = completed(model, rows)
     keep(arguments.out, write(frame))
     for note in (*table.notes, *(note for note in rows.notes if note not in table.notes)):
@@ -112,7 +113,7 @@ def predict(arguments: argparse.Namespace) -> int:
     table = read_source(arguments)
     fitted = _fitted(arguments, model)
     roles = _row_id(arguments, propose_roles(model, table, fitted), console)
-    rows = new_rows(model, table, fitted, Roles(roles.row_id)).dataset
+    rows = new_rows(model, table, fitted, Roles(roles.row_id), _codes(arguments)).dataset
     found = predict_rows(model, rows, target)
     keep(arguments.out, write(found.frame))
     notes = (note for note in rows.notes if note not in table.notes)
@@ -175,6 +176,12 @@ def _fitted(arguments: argparse.Namespace, model: AnyModel) -> Dataset | None:
         return None
     whole = Dataset.load(stored)
     return whole if isinstance(model, Predictor) else rows_to_fit(whole, type(model))[0]
+
+
+def _codes(arguments: argparse.Namespace) -> Mapping[str, tuple[str, str]]:
+    """The words that the run's dataset had for 0 and 1; none where there is only a model's file."""
+    folder = JobFolder(arguments.model)
+    return folder.spec().codes if folder.exists() else {}
 
 
 def _model_path(path: Path) -> Path:

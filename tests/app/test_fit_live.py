@@ -1,6 +1,7 @@
 """The charts of a fit under way."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -114,6 +115,13 @@ def test_relevance_is_in_per_cent_for_each_path() -> None:
         "data": [10.0, 20.0, 70.0],
         "labels": [0.0, 100.0, 0.0],
     }
+
+
+def test_rows_held_out_are_drawn_where_they_were_measured() -> None:
+    steps = _steps(np.linspace(-50, -10, 40))
+    steps = [replace(s, held_out=1 / s.iteration) if s.iteration % 20 == 0 else s for s in steps]
+    (line,) = live.held_out_chart(steps)["series"]
+    assert line["data"] == [[20, 0.05], [40, 0.025]]
 
 
 def test_user_text_is_in_no_tooltip_and_options_are_strict_json() -> None:

@@ -240,6 +240,18 @@ def test_a_layer_of_one_unit_is_drawn_with_what_is_predicted(open_page: OpenPage
     assert np.sort(points) == pytest.approx(np.sort(services.predicted(run)["mean"]))
 
 
+def test_a_target_whose_functions_are_drawn_has_a_curve_and_no_bound(open_page: OpenPage) -> None:
+    run = fit("sghmc_regressor", Aim("ash"), max_iter=20, n_inducing=8, hidden_dim=2)
+    page = open_page("fit", run=run)
+    assert not page.exception
+    assert "How likely the draws make the data" in texts(page)
+    assert "Map" not in [text.value.strip("*") for text in page.markdown]
+    page = open_page("predict", run=run)
+    assert not page.exception
+    assert "bound (ELBO)" not in texts(page)
+    assert np.isfinite(services.predicted(run)["sd"]).all()
+
+
 def test_a_fit_that_was_cut_short_before_it_predicted_still_opens(open_page: OpenPage) -> None:
     run = fit("svgp_regressor", Aim("hue"), max_iter=3)
     services.store().job_folder(run).predictions_path.unlink()
@@ -282,7 +294,7 @@ def test_a_target_puts_other_models_on_the_fit_page(open_page: OpenPage, wait: W
     assert "Recommended here: 'proline' is a number" in said
     assert "Predicts classes, and 'proline' has" in said
     assert "LDGD" not in said
-    (steps,) = [one for one in page.main.number_input if "step" in one.label]
+    (steps,) = [one for one in page.main.number_input if one.label == "Steps at most"]
     steps.set_value(20).run()
     page.button(state.widget("fit", "start")).click().run()
     assert not page.exception
@@ -291,6 +303,9 @@ def test_a_target_puts_other_models_on_the_fit_page(open_page: OpenPage, wait: W
     page.run()
     assert not page.exception
     assert box(page, "Learn to predict").value == "proline"
+    assert "Rows that the fit does not see" in texts(page)
+    steps = services.progress(job.id).steps
+    assert {s.iteration for s in steps if np.isfinite(s.held_out)} == {20}
     follow(page, "See the predictions")
     assert page.title[0].value == "Predict"
     assert not page.exception

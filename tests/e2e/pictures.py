@@ -155,6 +155,20 @@ class Pictures:
         self.dashboard.says("done in")
         return run
 
+    def predict(self) -> None:
+        """A column of the wines learned, and predicted for rows that the fit has not seen."""
+        self.dashboard.open()
+        self.dashboard.sample("Wine (178 rows)")
+        self.dashboard.to_fit()
+        self._choose("Learn to predict", "flavanoids")
+        self.dashboard.says("Recommended here: 'flavanoids' is a number")
+        self.dashboard.settled()
+        self.dashboard.start()
+        self.dashboard.says("done in")
+        self.dashboard.follow("See the predictions")
+        self.dashboard.settled()
+        self.take("predict", 845)
+
     def generate(self, run: str) -> None:
         """A path from one class to another, as images."""
         self.dashboard.open("generate", run=run)
@@ -233,6 +247,7 @@ def main(arguments: list[str] | None = None) -> int:
         pictures.report(wine, browser)
         digits = pictures.fit()
         pictures.generate(digits)
+        pictures.predict()
         browser.close()
     return 0
 

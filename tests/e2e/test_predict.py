@@ -11,6 +11,7 @@ from tests.e2e.dashboard import Dashboard
 
 pytestmark = pytest.mark.timeout(600)
 
+HELD_OUT = "Mean negative log density of rows that the fit does not see, at each step"
 SCATTER = "Predicted values with 90 % intervals over the true ones, of the rows held out"
 
 
@@ -39,6 +40,8 @@ def test_a_column_of_a_csv_is_learned_and_its_predictions_are_shown(
     dashboard.number("Steps at most", 60)
     run = dashboard.start()
     dashboard.says("done in")
+    measured = dashboard.curve(HELD_OUT)
+    assert [step for step, _ in measured][:3] == [20, 40, 60]
     dashboard.follow("See the predictions")
     plot = dashboard.plot(SCATTER)
     found = pd.read_parquet(dashboard.store().folder(run) / "predictions.parquet")

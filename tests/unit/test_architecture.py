@@ -18,9 +18,13 @@ BRICKS = frozenset(
         "cells",
         "counts",
         "decoding",
+        "deep_kernel",
         "deep_layers",
         "deep_outputs",
         "deep_paths",
+        "deep_predictions",
+        "deep_sampled",
+        "deep_sigma_points",
         "deep_starts",
         "deep_subset",
         "deep_variational",
@@ -46,6 +50,7 @@ BRICKS = frozenset(
         "sampling_chain",
         "sampling_diagnostics",
         "sampling_draws",
+        "sampling_gradients",
         "sampling_positions",
         "sampling_spectral",
         "sampling_weights",
@@ -80,7 +85,9 @@ LOOPS = frozenset(
 LAYER = dict.fromkeys(BRICKS, "bricks") | dict.fromkeys(LOOPS, "loops")
 LAYER |= dict.fromkeys(("feature_batches", "feature_columns", "feature_counts"), "feature_fit")
 LAYER |= {"deep_fit": "batchfit", "targets": "bricks", "deep_predictor": "predictor"}
-LAYER["deep_single"] = "predictor"
+LAYER |= dict.fromkeys(
+    ("deep_chain", "deep_sigma_fit", "deep_single", "prediction_tasks"), "predictor"
+)
 LAYER |= {
     name: name
     for name in (

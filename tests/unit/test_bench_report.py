@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lvmcore.bench import report
-from lvmcore.bench.report import Report, Row
+from lvmcore.bench import BENCHES, report
+from lvmcore.bench.report import Options, Report, Row, _key
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,12 @@ def test_a_row_is_measured_again_once_it_is_measured_otherwise(
     monkeypatch.setattr(report, "_protocol", lambda maker: "another")
     Report(path).measure("a", iter(rows()))
     assert measured == [1, 2, 1, 2]
+
+
+@pytest.mark.filterwarnings("ignore:Tensorflow:ImportWarning")  # as umap is imported
+@pytest.mark.parametrize("bench", BENCHES)
+@pytest.mark.parametrize("full", [False, True])
+def test_each_row_of_a_bench_is_kept_under_a_key_of_its_own(bench: str, full: bool) -> None:
+    keys = [_key(maker) for maker in BENCHES[bench](Options(full=full))]
+    assert keys
+    assert len(set(keys)) == len(keys)

@@ -126,6 +126,36 @@ def test_a_map_predicts_nothing_and_a_predictor_has_no_map(
     assert "predicts no target" in capsys.readouterr().err
 
 
+def test_a_column_of_two_words_means_the_same_in_every_file(
+    csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Though a file may hold one of them alone, or the others first; the run holds no table."""
+    whole = pd.read_csv(csv).drop(columns="house")
+    whole["quarter"] = whole["quarter"].replace("west", "south")
+    whole["price"] = 100 * (whole["quarter"] == "south") + whole["size"]
+    whole.to_csv(csv, index=False)
+    out, written = tmp_path / "run", tmp_path / "found.csv"
+    asked = ["fit", str(csv), "--target", "price", "--out", str(out), "--set", "max_iter=100"]
+    assert cli.main(asked) == 0
+    assert JobFolder(out).spec().codes == {"quarter": ("north", "south")}
+
+    def predicted(rows: pd.DataFrame) -> np.ndarray:
+        rows.to_csv(tmp_path / "some.csv", index=False)
+        some = str(tmp_path / "some.csv")
+        assert cli.main(["predict", str(out), some, "--out", str(written)]) == 0
+        return pd.read_csv(written)["mean"].to_numpy()
+
+    whole = whole.drop(columns="price")
+    expected = predicted(whole)
+    for word in ("south", "north"):
+        chosen = (whole["quarter"] == word).to_numpy()
+        np.testing.assert_allclose(predicted(whole[chosen]), expected[chosen], rtol=1e-9)
+    capsys.readouterr()
+    predicted(whole.assign(quarter=["east", "south"] * 30))
+    said = " ".join(capsys.readouterr().out.split())
+    assert "'quarter' has values that the model does not know: 'east'" in said
+
+
 def test_the_models_of_a_target_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["models"]) == 0
     listed = capsys.readouterr().out

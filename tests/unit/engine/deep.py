@@ -11,7 +11,7 @@ from lvmcore.deep_outputs import Gaussian
 from lvmcore.deep_starts import DeepSettings
 from lvmcore.deep_subset import SubsetDeepGP, subset_deep_gp
 
-__all__ = ["evidence", "generator", "kernel", "sod", "sod_fit", "table"]
+__all__ = ["evidence", "generator", "gradients_are_slopes", "kernel", "sod", "sod_fit", "table"]
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -60,3 +60,24 @@ def sod_fit(model: SubsetDeepGP, X: Tensor, Y: Tensor, **settings: Any) -> DeepF
         Y,
         **{"n_samples": 4, "batch_size": 1000, "generator": generator(3), **settings},
     )
+
+
+def gradients_are_slopes(fit: DeepFit, *, rel: float = 1e-3, least: float = 1e-4) -> None:
+    """The gradient of a step's bound by each parameter, along a way, is the bound's slope there."""
+
+    def bound() -> Tensor:
+        fit.generator.manual_seed(11)
+        return torch.stack(list(fit.batch_terms().values())).sum()
+
+    parameters = list(fit.parameters())
+    gradients = torch.autograd.grad(bound(), parameters)
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        way = torch.randn(parameter.shape, generator=generator(1), dtype=torch.float64)
+        values = []
+        with torch.no_grad():
+            for step in (1e-5, -1e-5):
+                parameter.add_(step * way)
+                values.append(float(bound()))
+                parameter.sub_(step * way)
+        slope = (values[0] - values[1]) / 2e-5
+        assert abs(float((gradient * way).sum()) - slope) < max(least, rel * abs(slope))

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal
 
 from lvmcore.deep_outputs import Classes, Gaussian
+from lvmcore.deep_predictions import KeptDraws
 from lvmcore.deep_single import fit_single, start_from
 from lvmcore.deep_starts import DeepSettings
 from lvmcore.deep_subset import SubsetDeepGP, subset_deep_gp
@@ -92,7 +93,10 @@ def test_a_deep_model_begins_as_the_single_process() -> None:
         for _ in range(20):
             fit.batch_terms()
     new = table(30, seed=8)[0]
-    one, other = (model.predict(new, 50, generator())[0].mean(0) for model in (alone, layered))
+    one, other = (
+        KeptDraws.of(model, 50, generator(), (X, Y)).predict(new)[0].mean(0)
+        for model in (alone, layered)
+    )
     sd = float(last.likelihood.noise.sqrt())
     # Two layers of three units, each of which moves the target by a tenth of the noise at most.
     assert float((one - other).abs().max()) < sd

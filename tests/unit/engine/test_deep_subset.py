@@ -13,12 +13,22 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from lvmcore.deep_fit import DeepFit, deep_schedule
 from lvmcore.deep_layers import Values
-from lvmcore.deep_outputs import Gaussian, LastLayer, Sites
+from lvmcore.deep_outputs import Gaussian, LastLayer, Rows, Sites, of_other_draws
+from lvmcore.deep_paths import Draw
+from lvmcore.deep_predictions import KeptDraws
 from lvmcore.deep_starts import DeepSettings
 from lvmcore.deep_subset import SubsetDeepGP, subset_deep_gp
 from lvmcore.subsets import choose_subset
 from lvmcore.training import Schedule, train
-from tests.unit.engine.deep import evidence, generator, kernel, sod, sod_fit, table
+from tests.unit.engine.deep import (
+    evidence,
+    generator,
+    gradients_are_slopes,
+    kernel,
+    sod,
+    sod_fit,
+    table,
+)
 
 
 def total(terms: dict[str, Tensor]) -> float:
@@ -95,10 +105,9 @@ def test_all_rows_without_hidden_layers_are_exact_regression() -> None:
     exact = GaussianProcessRegressor(prior, alpha=noise, optimizer=None).fit(X.numpy(), Y.numpy())
     assert total(terms) == pytest.approx(exact.log_marginal_likelihood_value_, abs=1e-4)
     mean, sd = exact.predict(new.numpy(), return_std=True)
-    found_mean, found_variance = model.predict(new, 3, generator())
-    for s in range(3):
-        np.testing.assert_allclose(found_mean[s, :, 0], mean, atol=1e-5)
-        np.testing.assert_allclose(found_variance[s, :, 0], sd**2, atol=1e-5)
+    found_mean, found_variance = KeptDraws.of(model, 1, generator(), (X, Y)).predict(new)
+    np.testing.assert_allclose(found_mean[0, :, 0], mean, atol=1e-5)
+    np.testing.assert_allclose(found_variance[0, :, 0], sd**2, atol=1e-5)
 
 
 @torch.no_grad()
@@ -107,12 +116,11 @@ def test_the_bound_is_below_the_evidence() -> None:
     model = sod(X, Y, n_hidden=0)
     fit = sod_fit(model, X, Y)
     exact = evidence(model.last, X, Y)
-    rough = total(fit.terms())
-    assert rough < exact
-    first = total(fit.batch_terms())
-    assert rough < first < exact
-    # One step is the optimum, as nothing is drawn: another changes nothing.
-    assert total(fit.batch_terms()) == pytest.approx(first, abs=1e-9)
+    first = total(fit.terms())
+    assert first < exact
+    # q is at its optimum from the first step on: another changes nothing.
+    for _ in range(2):
+        assert total(fit.batch_terms()) == pytest.approx(first, abs=1e-9)
 
 
 @torch.no_grad()
@@ -216,22 +224,15 @@ def test_gradients_of_the_bound() -> None:
         settle(fit, 2)
     freeze(model)
 
-    def bound() -> Tensor:
-        fit.generator.manual_seed(11)
-        return torch.stack(list(fit.batch_terms().values())).sum()
+    gradients_are_slopes(fit, rel=1e-4)
 
-    parameters = list(fit.parameters())
-    gradients = torch.autograd.grad(bound(), parameters)
-    for parameter, gradient in zip(parameters, gradients, strict=True):
-        way = torch.randn(parameter.shape, generator=generator(1), dtype=torch.float64)
-        values = []
-        with torch.no_grad():
-            for step in (1e-5, -1e-5):
-                parameter.add_(step * way)
-                values.append(bound())
-                parameter.sub_(step * way)
-        slope = float((values[0] - values[1]) / 2e-5)
-        assert float((gradient * way).sum()) == pytest.approx(slope, rel=1e-4, abs=1e-4)
+
+@pytest.mark.parametrize("n_hidden", [0, 2])
+def test_gradients_of_the_bound_at_the_best_q_of_each_draw(n_hidden: int) -> None:
+    """Which q moves with the parameters; at an optimum that changes no slope."""
+    X, Y = table(n=12, H=2)
+    model = sod(X, Y, M=5, n_hidden=n_hidden, hidden_variance=0.3)
+    gradients_are_slopes(sod_fit(model, X, Y))
 
 
 @torch.no_grad()
@@ -243,8 +244,11 @@ def test_batches_add_up_to_all_rows() -> None:
     freeze(model)
     fit.batches.position.fill_(10**6)
     found = [fit.batch_terms() for _ in range(4)]
-    whole = fit.terms()
-    for name, term in whole.items():
+    draw = model.draw(1, generator())
+    q, rows = model.posterior(draw), Rows(draw.last.cross(X[8:]), Y[8:])
+    fits = {"data fit": rows, "subset fit": Rows(None, Y[:8])}
+    whole = {name: model.last.fit(draw.last, q, part)[0] for name, part in fits.items()}
+    for name, term in (whole | model.kl_terms(q)).items():
         assert float(sum(terms[name] for terms in found) / 4) == pytest.approx(float(term))
 
 
@@ -254,8 +258,7 @@ def test_a_draw_is_measured_on_what_the_other_draws_say() -> None:
     sites = Sites(4, 2, X, shared=True, step=0.5)
     curvature = torch.randn(3, 1, 4, 4, generator=generator(), dtype=torch.float64)
     curvature, shift = curvature @ curvature.mT, curvature[..., :2].squeeze(1).mT
-    with sites.of_other_draws(curvature, shift):
-        precision, h = sites.naturals(X.new_tensor(0.5))
+    precision, h = sites.naturals(X.new_tensor(0.5), of_other_draws((curvature, shift)))
     torch.testing.assert_close(precision[1, 0], torch.eye(4) + curvature[[0, 2], 0].mean(0) / 0.5)
     torch.testing.assert_close(h[2], shift[:2].mean(0) / 0.5)
     assert sites.naturals(X.new_tensor(0.5))[0].shape == (1, 4, 4)
@@ -263,6 +266,88 @@ def test_a_draw_is_measured_on_what_the_other_draws_say() -> None:
     sites.follow(curvature, shift)
     torch.testing.assert_close(sites.curvature, curvature.mean(0))
     torch.testing.assert_close(sites.shift, shift.mean(0))
+
+
+# ---- q of each draw --------------------------------------------------------------------
+
+
+def rows_of(model: SubsetDeepGP, draw: Draw, X: Tensor, seed: int) -> Tensor:
+    """Inputs of the last layer of rows, with noise of their own, [S, n, D]."""
+    return model.inputs(draw, X, model.row_noise(draw.samples, len(X), generator(seed)))
+
+
+@torch.no_grad()
+def test_given_a_draw_the_bound_is_the_collapsed_one() -> None:
+    """E log N(y | 0, Q + σ²I) − tr(K − Q)/(2σ²) of each draw's own inputs (Titsias 2009)."""
+    X, Y = table(P=1)
+    model = sod(X, Y, n_hidden=2, hidden_variance=0.5)
+    fit = sod_fit(model, X, Y)
+    fit.generator.manual_seed(3)
+    terms = fit.terms()
+    again = generator(3)
+    draw = model.draw(4, again)
+    seed = int(torch.randint(2**31 - 1, (1,), generator=again))
+    h = rows_of(model, draw, X[8:], seed)
+    wanted, noise = [], model.last.likelihood.unit
+    for s in range(4):
+        Z = draw.inputs[-1][s]
+        every = torch.cat([Z, h[s]])
+        C = torch.linalg.cholesky(kernel(model.last, Z, Z) + 1e-7 * torch.eye(8))
+        a = torch.linalg.solve_triangular(C, kernel(model.last, Z, every), upper=False)
+        left = model.last.variance - a.square().sum(0)
+        low_rank = MultivariateNormal(torch.zeros(24).double(), a.T @ a + noise * torch.eye(24))
+        wanted.append(low_rank.log_prob(Y[:, 0]) - left.sum() / (2 * noise))
+    divergence = sum(
+        term for name, term in terms.items() if name[:6] == "KL of " and "last" not in name
+    )
+    assert total(terms) - float(divergence) == pytest.approx(
+        float(torch.stack(wanted).mean()), abs=1e-4
+    )
+
+
+@torch.no_grad()
+def test_q_of_each_draw_bounds_more_than_one_for_all() -> None:
+    X, Y = table()
+    model = sod(X, Y, n_hidden=1, hidden_variance=0.5)
+    fit = sod_fit(model, X, Y, n_samples=200)
+    for _ in range(3):
+        fit.batch_terms()
+    own = total(fit.terms())
+    draw = model.draw(200, generator(8))
+    h = rows_of(model, draw, X[8:], 9)
+    shared, rows = model.posterior(draw), Rows(draw.last.cross(h), Y[8:])
+    fits = [model.last.fit(draw.last, shared, part)[0] for part in (rows, Rows(None, Y[:8]))]
+    assert own > float(sum(fits) + sum(model.kl_terms(shared).values())) + 1
+
+
+@torch.no_grad()
+def test_predictions_are_those_of_a_process_on_each_draws_inputs() -> None:
+    """All rows in the subset: exact regression on what the layers make of them."""
+    X, Y = table(16, P=1)
+    model = sod(X, Y, M=16, n_hidden=1, hidden_variance=0.5)
+    kept = KeptDraws.of(model, 5, generator(), (X, Y))
+    new = table(6, seed=4)[0]
+    mean, variance = kept.predict(new)
+    h = model.inputs(kept.draw, new, kept.noise)
+    noise = model.last.likelihood.unit
+    for s in range(5):
+        Z = kept.draw.inputs[-1][s]
+        S = kernel(model.last, Z, Z) + noise * torch.eye(16)
+        k = kernel(model.last, Z, h[s])
+        torch.testing.assert_close(mean[s], k.T @ torch.linalg.solve(S, Y), atol=1e-5, rtol=1e-5)
+        left = model.last.variance - (k * torch.linalg.solve(S, k)).sum(0)
+        torch.testing.assert_close(variance[s, :, 0], left, atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_blocks_of_rows_give_q_what_all_at_once_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, Y = table()
+    model = sod(X, Y, n_hidden=0)
+    whole = KeptDraws.of(model, 1, generator(), (X, Y)).posterior
+    monkeypatch.setattr("lvmcore.deep_paths.CELLS_AT_A_TIME", 8 * 5)
+    some = KeptDraws.of(model, 1, generator(), (X, Y)).posterior
+    torch.testing.assert_close(some.mean, whole.mean)
+    torch.testing.assert_close(some.root, whole.root)
 
 
 # ---- predictions -----------------------------------------------------------------------
@@ -273,10 +358,11 @@ def test_a_prediction_depends_on_its_row_alone(monkeypatch: pytest.MonkeyPatch) 
     X, Y = table()
     model, new = sod(X, Y), table(30, seed=8)[0]
     settle(sod_fit(model, X, Y))
+    kept = KeptDraws.of(model, 5, generator(2), (X, Y))
     for of in (
-        lambda rows: torch.cat(model.predict(rows, 5, generator(2)), -1).transpose(0, 1),
-        lambda rows: model.hidden_means(rows, 1, 5, generator(2)),
-        lambda rows: model.hidden_means(rows, 2, 5, generator(2)),
+        lambda rows: torch.cat(kept.predict(rows), -1).transpose(0, 1),
+        lambda rows: kept.hidden_means(rows, 1),
+        lambda rows: kept.hidden_means(rows, 2),
     ):
         whole = of(new)
         order = torch.randperm(30, generator=generator())
@@ -293,14 +379,15 @@ def test_predictions_of_rows_average_over_what_the_layers_draw() -> None:
     X, Y = table()
     model, new = sod(X, Y, hidden_variance=0.5), table(3, seed=8)[0]
     S = 40_000
-    mean, variance = model.predict(new, S, generator(2))
+    kept = KeptDraws.of(model, S, generator(2))
+    mean, variance = kept.predict(new)
     draw = model.draw(S, generator(6))
     inputs = model.inputs(draw, new, model.row_noise(S, 3, generator(9)))
     own_mean, own_variance = model.posterior(draw).moments(draw.last, draw.last.cross(inputs))
     torch.testing.assert_close(mean.mean(0), own_mean.mean(0), rtol=0, atol=0.02)
     torch.testing.assert_close(mean.var(0), own_mean.var(0), rtol=0.05, atol=0.01)
     torch.testing.assert_close(variance.mean(0), own_variance.mean(0), rtol=0.05, atol=0.01)
-    hidden = model.hidden_means(new, 2, S, generator(1))
+    hidden = kept.hidden_means(new, 2)
     torch.testing.assert_close(hidden, inputs.mean(0), rtol=0, atol=0.03)
 
 
@@ -331,8 +418,8 @@ def test_layers_begin_close_to_linear() -> None:
     rows = choose_subset(X, 30, "kmeans", generator())
     for width in (None, 2):
         model = subset_deep_gp(DeepSettings(width=width), X, Y, rows, Gaussian(0.1, X))
-        found = model.hidden_means(X[rows], 2, 8, generator())
-        other = model.hidden_means(X[rows], 1, 8, generator())
+        kept = KeptDraws.of(model, 8, generator())
+        found, other = (kept.hidden_means(X[rows], layer) for layer in (2, 1))
         if width is None:
             assert float((found - X[rows]).square().mean()) < 0.005
         assert float((found - other).square().mean()) < 0.005
@@ -345,9 +432,9 @@ def test_the_state_of_a_model_is_all_that_it_predicts_with() -> None:
     settle(sod_fit(model, X, Y))
     again = sod(X, Y, roughen=False)
     again.load_state_dict(model.state_dict())
-    for one, other in zip(
-        model.predict(X, 3, generator()), again.predict(X, 3, generator()), strict=True
-    ):
+    kept = KeptDraws.of(model, 3, generator(), (X, Y))
+    same = KeptDraws.from_tensors(again, kept.tensors())
+    for one, other in zip(kept.predict(X), same.predict(X), strict=True):
         assert torch.equal(one, other)
 
 

@@ -16,12 +16,13 @@ from lvmcore.deep_fit import DeepFit, deep_schedule
 from lvmcore.deep_layers import JITTER
 from lvmcore.deep_outputs import Classes, Gaussian
 from lvmcore.deep_paths import DeepGP
+from lvmcore.deep_predictions import KeptDraws
 from lvmcore.deep_starts import DeepSettings
 from lvmcore.deep_subset import subset_deep_gp
 from lvmcore.deep_variational import InducedDeepGP, induced_deep_gp
 from lvmcore.subsets import centroids
 from lvmcore.training import Schedule, train
-from tests.unit.engine.deep import evidence, generator, kernel, sod_fit, table
+from tests.unit.engine.deep import evidence, generator, gradients_are_slopes, kernel, sod_fit, table
 
 
 def signs(X: Tensor, P: int) -> Tensor:
@@ -87,10 +88,10 @@ def test_without_hidden_layers_the_bound_is_that_of_svgp(natural: bool) -> None:
         mean, variance = dense_moments(model, X, p)
         error = ((Y[:, p] - mean) ** 2 + variance) / noise
         wanted += float(-0.5 * ((2 * math.pi * noise).log() + error).sum() - dense_kl(model, p))
-        found = model.predict(X, 2, generator())
+        found = KeptDraws.of(model, 2, generator()).predict(X)
         torch.testing.assert_close(found[0][0, :, p], mean, rtol=1e-5, atol=1e-6)
         column = min(p, found[1].shape[2] - 1)
-        torch.testing.assert_close(found[1][1, :, column], variance, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(found[1][0, :, column], variance, rtol=1e-4, atol=1e-6)
     assert total(terms) == pytest.approx(wanted, rel=1e-5)
     assert total(terms) < evidence(model.last, X, Y)
 
@@ -206,24 +207,9 @@ def test_gradients_of_the_bound(likelihood: str) -> None:
     fit.batch_terms()
     model.last.q.step = 0.0
 
-    def bound() -> Tensor:
-        fit.generator.manual_seed(11)
-        return torch.stack(list(fit.batch_terms().values())).sum()
-
-    parameters = list(fit.parameters())
-    gradients = torch.autograd.grad(bound(), parameters)
     # The softmax's gradients are the exact ones of an average over draws: near, not equal.
     rel = 0.05 if likelihood == "softmax" else 1e-3
-    for parameter, gradient in zip(parameters, gradients, strict=True):
-        way = torch.randn(parameter.shape, generator=generator(1), dtype=torch.float64)
-        values = []
-        with torch.no_grad():
-            for step in (1e-5, -1e-5):
-                parameter.add_(step * way)
-                values.append(bound())
-                parameter.sub_(step * way)
-        slope = float((values[0] - values[1]) / 2e-5)
-        assert float((gradient * way).sum()) == pytest.approx(slope, rel=rel, abs=rel)
+    gradients_are_slopes(fit, rel=rel, least=rel)
 
 
 @pytest.mark.parametrize("learned", [True, False])
@@ -255,7 +241,7 @@ def test_classes_are_learned(link: Any, P: int, batch_size: int) -> None:
         model: DeepGP = induced_deep_gp(settings, X, Y, Z, Classes(link, X))
         fit = DeepFit(model, X, Y, n_samples=3, batch_size=batch_size, generator=generator())
         train(fit, deep_schedule(fit, 60), None)
-        mean = model.predict(X, 10, generator())[0].mean(0)
+        mean = KeptDraws.of(model, 10, generator()).predict(X)[0].mean(0)
         right = (mean * Y > 0)[:, 0] if P == 1 else mean.argmax(1) == Y.argmax(1)
         assert float(right.double().mean()) > 0.85
 
@@ -279,7 +265,7 @@ def test_single_precision_is_near_double_precision() -> None:
         model = model_of(X.to(dtype), Y.to(dtype), Gaussian(0.1, X.to(dtype)), roughen=False)
         fit = sod_fit(model, X.to(dtype), Y.to(dtype))
         bounds.append(train(fit, deep_schedule(fit, 30), None).objective)
-        assert model.predict(X.to(dtype), 2, generator())[0].dtype == dtype
+        assert KeptDraws.of(model, 2, generator()).predict(X.to(dtype))[0].dtype == dtype
     assert bounds[1] == pytest.approx(bounds[0], abs=0.5)
 
 
@@ -288,9 +274,9 @@ def test_a_prediction_depends_on_its_row_alone() -> None:
     X, Y = table()
     model = model_of(X, Y, Gaussian(0.1, X), n_hidden=2)
     new = table(30, seed=8)[0]
-    mean, variance = model.predict(new, 5, generator(2))
+    mean, variance = KeptDraws.of(model, 5, generator(2)).predict(new)
     order = torch.randperm(30, generator=generator())
     for some in (order, torch.tensor([4])):
-        found = model.predict(new[some], 5, generator(2))
+        found = KeptDraws.of(model, 5, generator(2)).predict(new[some])
         torch.testing.assert_close(found[0], mean[:, some], rtol=0, atol=1e-10)
         torch.testing.assert_close(found[1], variance[:, some], rtol=0, atol=1e-10)

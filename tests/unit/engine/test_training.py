@@ -10,7 +10,7 @@ from torch import Tensor
 from lvmcore import training
 from lvmcore.errors import NumericalError
 from lvmcore.results import FitStep, Snapshot
-from lvmcore.training import MOST_BREAKDOWNS, STEPS_BETWEEN_COPIES, Schedule, train
+from lvmcore.training import MOST_BREAKDOWNS, STEPS_BETWEEN_COPIES, Follow, Schedule, train
 
 
 class Hill:
@@ -304,3 +304,61 @@ def test_batches_are_judged_by_whole_passes() -> None:
     assert course.window == 1200
     assert course.collapse > whole.collapse
     assert Schedule.for_batches(100, 0.1, 10, n_rows=60, size=50).window == 2 * whole.window
+
+
+# ---- rows that the fit does not see ----------------------------------------------------
+
+
+def test_what_is_followed_is_told_and_changes_nothing() -> None:
+    alone, hill = Hill(), Hill()
+    course = train(alone, schedule(50), None)
+    told: list[FitStep] = []
+    followed = train(
+        hill, schedule(50), told.append, follow=Follow(lambda: float(hill.x.detach()[0]), every=20)
+    )
+    assert [s.objective for s in followed.history] == [s.objective for s in course.history]
+    measured = {s.iteration: s.held_out for s in told if np.isfinite(s.held_out)}
+    assert list(measured) == [20, 40, 50]
+    assert measured[50] == float(hill.x.detach()[0])
+    assert measured[20] == followed.history[19].held_out
+
+
+def test_a_fit_ends_at_its_best_on_what_is_followed() -> None:
+    """The objective leads past the point where the followed figure is least."""
+    hill = Hill()
+
+    def measure() -> float:
+        return float((hill.x.detach()[1] + 1).abs())
+
+    follow = Follow(measure, patience=3, every=2)
+    outcome = train(hill, schedule(300), None, follow=follow)
+    measured = [s.held_out for s in outcome.history if np.isfinite(s.held_out)]
+    assert outcome.converged
+    assert len(outcome.history) < 100
+    assert int(np.argmin(measured)) == len(measured) - 1 - 3
+    assert measure() == min(measured)  # the parameters are those of then
+    assert outcome.objective < 9.5
+
+
+def test_a_breakdown_does_not_make_a_fit_forget_its_best() -> None:
+    hill = Hill(broken=lambda call: call == 25)
+    figures = iter([1.0, 5.0, 4.0, 4.5, 4.8, 4.9])
+    best: list[Tensor] = []
+
+    def measure() -> float:
+        if not best:
+            best.append(hill.x.detach().clone())
+        return next(figures)
+
+    outcome = train(hill, schedule(300), None, follow=Follow(measure, patience=4, every=10))
+    assert len([s for s in outcome.history if np.isfinite(s.held_out)]) == 5
+    assert torch.equal(hill.x.detach(), best[0])
+
+
+def test_a_figure_that_breaks_down_is_left_out() -> None:
+    def measure() -> float:
+        raise NumericalError("no")
+
+    outcome = train(Hill(), schedule(20), None, follow=Follow(measure, patience=1, every=5))
+    assert len(outcome.history) == 20
+    assert not any(np.isfinite(step.held_out) for step in outcome.history)

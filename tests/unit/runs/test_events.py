@@ -46,6 +46,18 @@ def test_a_bound_that_is_not_finite_comes_back_as_nan(tmp_path: Path) -> None:
     assert math.isnan(event.step.terms["data"])
 
 
+def test_what_was_measured_on_rows_held_out_comes_back_where_it_was(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events")
+    log.add(step(1, seconds=0.1))
+    log.add(step(2, seconds=0.1, held_out=0.25))  # at once, and yet it is written
+    log.add(step(3, seconds=0.1))
+    log.close()
+    first, second, _ = (event.step for event in read_events(tmp_path / "events")[0])
+    assert math.isnan(first.held_out)
+    assert second.held_out == 0.25
+    assert "held_out" not in step_to_json(first)
+
+
 def test_a_large_snapshot_is_thinned_evenly() -> None:
     stored = step_to_json(step(1, snapshot=snapshot(5001)))["snapshot"]
     assert len(stored["mean"]) == len(stored["rows"]) == 2000
