@@ -202,8 +202,9 @@ class Dashboard:
         """
         self.settled()
         cells = self.page.get_by_test_id("stDataFrame").last.locator(".dvn-scroller")
+        editor = self.page.locator("#portal").get_by_role("combobox")
         option = self.page.get_by_role("option", name=what, exact=True)
-        for _ in range(10):
+        for tries_left in reversed(range(10)):
             # The table takes keys only a moment after the click. A second Enter would close a list
             # that opens late and go a row down, so every try begins from another cell of the row.
             self.page.keyboard.press("Escape")
@@ -211,11 +212,14 @@ class Dashboard:
                 cells.click(position={"x": at, "y": 33 * (row + 1) + 16})  # waits until it is still
             self.page.keyboard.press("Enter")
             try:
-                expect(option).to_be_visible(timeout=4000)
+                expect(editor).to_be_visible(timeout=4000)
+                # The table may take the focus back from the editor, which then closes its list.
+                editor.click(timeout=4000)
+                option.click(timeout=4000)
                 break
-            except AssertionError:
-                continue
-        option.click()
+            except (AssertionError, TimeoutError):
+                if not tries_left:
+                    raise
         self.page.keyboard.press("Enter")
 
     def to_fit(self) -> None:
