@@ -25,6 +25,7 @@ from lvmcore.deep_outputs import Classes, Gaussian, LastLayer, Posterior
 from lvmcore.deep_paths import Draw
 from lvmcore.deep_starts import DeepSettings, last_values, principal_axes
 from lvmcore.deep_variational import InducedDeepGP
+from lvmcore.image_network import ImageNetwork, Pixels
 from lvmcore.networks import Network
 
 __all__ = ["DeepKernelGP", "deep_kernel_gp"]
@@ -46,7 +47,9 @@ class DeepKernelGP(InducedDeepGP):
     start: Tensor
     column_relevance: Tensor
 
-    def __init__(self, network: Network, last: LastLayer, Z: Tensor, scale: float) -> None:
+    def __init__(
+        self, network: Network | ImageNetwork, last: LastLayer, Z: Tensor, scale: float
+    ) -> None:
         super().__init__((), last, [Z], learned=True)
         self.network, self.scale = network, scale
         # Of the fit alone: a model that is read back has no use for it.
@@ -94,6 +97,7 @@ def deep_kernel_gp(
     n_hidden: int,
     scale: float,
     generator: torch.Generator,
+    pixels: Pixels | None = None,
 ) -> DeepKernelGP:
     """A model at its start: features that are the columns, or their leading principal axes.
 
@@ -103,12 +107,17 @@ def deep_kernel_gp(
         Z: inducing inputs, [M, H], such as `subsets.centroids`.
         n_outputs: P.
         likelihood: of the targets.
-        n_hidden: units of each of the network's two hidden layers.
+        n_hidden: units of each of the network's two hidden layers, or of its dense one.
         scale: τ.
         generator: of the network's start.
+        pixels: puts rows into pictures, for a network of pictures; None for one of columns.
     """
     W = principal_axes(X, settings.width or min(30, X.shape[1]))
-    network = Network(X.shape[1], n_hidden, W.shape[1], X, generator)
+    network: Network | ImageNetwork
+    if pixels is None:
+        network = Network(X.shape[1], n_hidden, W.shape[1], X, generator)
+    else:
+        network = ImageNetwork(pixels, n_hidden, W.shape[1], X, generator)
     network.start(W, W.new_zeros(W.shape[1]))
     q = last_values(settings, len(X), Z, n_outputs, likelihood)
     return DeepKernelGP(network, LastLayer(W.shape[1], likelihood, q), Z, scale)

@@ -17,7 +17,15 @@ from torch import Tensor, nn
 
 from lvmcore.rows import ROWS_AT_A_TIME, TableRows
 
-__all__ = ["Encoder", "Network", "fit_line", "network_arrays", "restore_network", "within_reach"]
+__all__ = [
+    "Encoder",
+    "Layer",
+    "Network",
+    "fit_line",
+    "network_arrays",
+    "restore_network",
+    "within_reach",
+]
 
 START_VARIANCE = 0.1
 # log variances of an encoder's q(x) stay in this range.
@@ -30,7 +38,7 @@ PLACES_AT_A_TIME = 1024
 RIDGE = 1e-6
 
 
-class _Layer(nn.Module):
+class Layer(nn.Module):
     """x W/√(inputs) + b; W starts as draws from N(0, 1), or at zero without a generator."""
 
     def __init__(self, n_in: int, n_out: int, like: Tensor, draws: torch.Generator | None) -> None:
@@ -43,6 +51,7 @@ class _Layer(nn.Module):
         self.bias = nn.Parameter(like.new_zeros(n_out))
 
     def forward(self, x: Tensor) -> Tensor:
+        """Outputs [N, n_out] of inputs [N, n_in]."""
         return torch.addmm(self.bias, x, self.weight, alpha=self.scale)
 
     @property
@@ -71,10 +80,10 @@ class Network(nn.Module):
         self, n_in: int, n_hidden: int, n_out: int, like: Tensor, generator: torch.Generator
     ) -> None:
         super().__init__()
-        self.line = _Layer(n_in, n_out, like, None)
-        self.first = _Layer(n_in, n_hidden, like, generator)
-        self.second = _Layer(n_hidden, n_hidden, like, generator)
-        self.last = _Layer(n_hidden, n_out, like, None)
+        self.line = Layer(n_in, n_out, like, None)
+        self.first = Layer(n_in, n_hidden, like, generator)
+        self.second = Layer(n_hidden, n_hidden, like, generator)
+        self.last = Layer(n_hidden, n_out, like, None)
 
     def start(self, slope: Tensor, offset: Tensor) -> None:
         """Start from x ↦ x slope + offset for the first columns of slope [n_in, k] alone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from numpy.typing import NDArray
@@ -15,7 +15,10 @@ from lvmcore.deep_kernel import DeepKernelGP, deep_kernel_gp
 from lvmcore.deep_outputs import Classes, Gaussian
 from lvmcore.deep_predictor import LONG_TABLE, DeepGPPredictor, InducingCount, Validation
 from lvmcore.deep_starts import DeepSettings
+from lvmcore.gplvm import thinned
+from lvmcore.image_network import Pixels
 from lvmcore.parameters import (
+    Advanced,
     Advised,
     BatchSize,
     Device,
@@ -51,6 +54,17 @@ WeightScale = Annotated[
 ]
 
 
+NetworkKind = Annotated[
+    Literal["columns", "pictures"],
+    Doc(
+        "What the network takes the columns for: columns, or the pixels of a square grey picture, "
+        "row by row, which it goes over by convolutions.",
+        "network of",
+    ),
+    Advanced(),
+]
+
+
 class _DeepKernel(DeepGPPredictor):
     _gp: DeepKernelGP
     _units: int
@@ -63,6 +77,7 @@ class _DeepKernel(DeepGPPredictor):
         weight_scale: WeightScale = 0.3,
         max_iter: MaxIter = 1000,
         n_hidden: Hidden = 64,
+        network: NetworkKind = "columns",
         learning_rate: LearningRate = 0.02,
         batch_size: BatchSize = 2000,
         validation: Validation = 0.1,
@@ -74,6 +89,7 @@ class _DeepKernel(DeepGPPredictor):
         self.weight_scale = weight_scale
         self.max_iter = max_iter
         self.n_hidden = n_hidden
+        self.network = network
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.validation = validation
@@ -99,7 +115,7 @@ class _DeepKernel(DeepGPPredictor):
 
     def _finish(self, X: Tensor, Y: Tensor) -> None:
         del Y
-        self._gp.measure(X)
+        self._gp.measure(X[torch.as_tensor(thinned(len(X)))])
 
     def _model(
         self, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes, generator: torch.Generator
@@ -131,6 +147,7 @@ class _DeepKernel(DeepGPPredictor):
             n_hidden=self._units,
             scale=self.weight_scale,
             generator=generator,
+            pixels=Pixels(self._standardiser, X) if self.network == "pictures" else None,
         )
 
     def _measure_layers(self) -> None:
@@ -160,7 +177,8 @@ class DeepKernelGPRegressor(_DeepKernel, Regressor):
     """A sparse Gaussian process to a number, on the features of a network (Wilson and others 2016).
 
     f ~ GP(0, v exp(−½ Σ_d (g_d(x) − g_d(x'))²/ℓ_d²)), y_n = f(x_n) + N(0, σ²). The network g is a
-    straight line plus two hidden layers of ``n_hidden`` units, whose part starts at zero:
+    straight line plus two hidden layers of ``n_hidden`` units, whose part starts at zero; of
+    pictures (``network="pictures"``: S × S pixels, row by row) two convolutions and a dense layer:
 
     Σ_n E log N(y_n | f(g(x_n)), σ²) − KL(q(v) ‖ N(0, I)) − ‖w − w₀‖²/(2τ²).
 
@@ -172,7 +190,7 @@ class DeepKernelGPRegressor(_DeepKernel, Regressor):
 
     Attributes:
         relevance_: ``layer1`` holds α_h = mean of Σ_d (∂g_d/∂x_h)²/ℓ_d² of the columns that vary,
-            [H]; ``layer2`` α = 1/ℓ² of the features.
+            [H], over 2000 rows at most; ``layer2`` α = 1/ℓ² of the features.
         n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
         elbo_: the objective above for all rows, nats.
     """

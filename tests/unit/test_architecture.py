@@ -41,6 +41,7 @@ BRICKS = frozenset(
         "poisson",
         "masked",
         "networks",
+        "image_network",
         "optim",
         "principal",
         "psi",
