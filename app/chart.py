@@ -234,7 +234,7 @@ def _caption(
     if grid is not None and grid.flat:
         said.append(
             f"Nothing is drawn behind the rows: the value is {number(float(grid.value[0, 0]), 3)} "
-            "everywhere on this map, as for a linear model."
+            "everywhere on this map."
         )
     if len(rows.points) < len(opened.mean):
         said.append(

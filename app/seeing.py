@@ -194,10 +194,9 @@ def relevance(fit: Fit) -> None:
         alt="Share of relevance of each input of the layer",
     )
     st.caption(
-        "α = 1/ℓ² of each input, standardised: how fast the layer's functions change along it. The "
-        "20 most relevant are drawn."
-        if len(share) > 20
-        else "α = 1/ℓ² of each input, standardised: how fast the layer's functions change along it."
+        "How fast the layer's functions change along each input, standardised: α = 1/ℓ² of its "
+        "kernel; through a network the mean over rows of its slopes² by 1/ℓ² of the features."
+        + (" The 20 most relevant are drawn." if len(share) > 20 else "")
     )
 
 
