@@ -64,7 +64,8 @@ def cholesky_batch(A: Tensor, name: str) -> Tensor:
         added = torch.where(failed, jitter * A.diagonal(dim1=-2, dim2=-1).mean(-1), added)
         L, info = torch.linalg.cholesky_ex(A + added[:, None, None] * torch.eye(A.shape[-1]).to(A))
         failed = info > 0
-    if bool(failed.any()) or not bool(torch.isfinite(L).all()):
+    # What is not finite in a row is not finite in its diagonal either, which sums its squares.
+    if bool(failed.any()) or not bool(torch.isfinite(L.diagonal(dim1=-2, dim2=-1)).all()):
         raise NumericalError(
             f"{name} [{A.shape[-1]} x {A.shape[-1]}] could not be factorised, even with "
             f"{JITTERS[-1]:g} of its mean diagonal added. Try fewer inducing inputs, another seed "

@@ -107,7 +107,7 @@ def _products(Phi: Tensor, omega: Tensor, *, pairs: bool) -> Tensor:
     packed = Phi.new_zeros(omega.shape[1], R * (R + 1) // 2)
     for rows in _slices(len(Phi), R * R):
         packed.addmm_(omega[rows].T, _pairs(Phi[rows]))
-    return packed[:, _unpacked(R)].reshape(-1, R, R)
+    return packed.index_select(1, _unpacked(R, Phi)).reshape(-1, R, R)
 
 
 def _quadratic(
@@ -123,12 +123,12 @@ def _quadratic(
             d_Phi = (omega[:, None, :] @ spread)[:, 0]
         return variance, d_Phi
     i, j = torch.triu_indices(R, R, device=Phi.device)
-    packed = inverse[:, i, j]
+    packed = inverse.flatten(1).index_select(1, i * R + j)
     twice = packed * torch.where(i == j, 1.0, 2.0).to(Phi)
     for rows in _slices(len(Phi), R * R):
         torch.matmul(_pairs(Phi[rows]), twice.T, out=variance[rows])
         if slope:
-            total = (omega[rows] @ packed)[:, _unpacked(R)].reshape(-1, R, R)
+            total = (omega[rows] @ packed).index_select(1, _unpacked(R, Phi)).reshape(-1, R, R)
             d_Phi[rows] = (total @ Phi[rows][:, :, None])[:, :, 0]
     return variance, d_Phi
 
@@ -139,12 +139,12 @@ def _pairs(Phi: Tensor) -> Tensor:
     return torch.cat([Phi[:, i : i + 1] * Phi[:, i:] for i in range(R)], 1)
 
 
-def _unpacked(R: int) -> Tensor:
+def _unpacked(R: int, like: Tensor) -> Tensor:
     """Where the entries of a symmetric matrix, row by row, are among its pairs, [R²]."""
     i, j = torch.triu_indices(R, R)
     where = torch.empty(R, R, dtype=torch.int64)
     where[i, j] = where[j, i] = torch.arange(len(i))
-    return where.reshape(-1)
+    return where.reshape(-1).to(like.device)
 
 
 def _factor(products: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lvmcore.errors import NumericalError
-from lvmcore.linalg import JITTERS, cholesky, solve_lower, solve_upper
+from lvmcore.linalg import JITTERS, cholesky, cholesky_batch, solve_lower, solve_upper
 
 EYE = torch.eye(4, dtype=torch.float64)
 
@@ -70,3 +70,14 @@ def test_triangular_solves() -> None:
     B = torch.arange(6, dtype=torch.float64).reshape(3, 2)
     torch.testing.assert_close(L @ solve_lower(L, B), B)
     torch.testing.assert_close(L.T @ solve_upper(L, B), B)
+
+
+@pytest.mark.parametrize("place", [(0, 0), (1, 0), (2, 1), (2, 2)])
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_a_batch_with_one_matrix_that_is_not_finite_is_refused(
+    bad: float, place: tuple[int, int]
+) -> None:
+    A = torch.stack([sound(), sound()])
+    A[1, place[0], place[1]] = A[1, place[1], place[0]] = bad
+    with pytest.raises(NumericalError, match=r"A \[3 x 3\] could not be factorised"):
+        cholesky_batch(A, "A")
