@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from lvmcore.deep_fit import DeepFit, deep_schedule
-from lvmcore.deep_outputs import Gaussian, LastLayer
+from lvmcore.deep_likelihoods import Gaussian
+from lvmcore.deep_outputs import LastLayer
 from lvmcore.deep_paths import DeepGP
 from lvmcore.deep_starts import DeepSettings
 from lvmcore.deep_subset import SubsetDeepGP, subset_deep_gp

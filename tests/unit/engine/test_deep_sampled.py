@@ -12,8 +12,8 @@ from torch.distributions import MultivariateNormal
 
 from lvmcore.checkpoint import Checkpoint
 from lvmcore.deep_chain import DeepChain
-from lvmcore.deep_layers import JITTER
-from lvmcore.deep_outputs import Gaussian
+from lvmcore.deep_layout import JITTER
+from lvmcore.deep_likelihoods import Gaussian
 from lvmcore.deep_predictions import KeptDraws
 from lvmcore.deep_sampled import SampledDeepGP, sampled_deep_gp
 from lvmcore.deep_single import fit_induced
