@@ -58,6 +58,9 @@ class _QEP(InducedPredictor):
 
 
 class _DeepQEP(InducedPredictor):
+    each_draw = True
+    single_first = True
+
     def __init__(
         self,
         *,
