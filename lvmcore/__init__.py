@@ -30,13 +30,24 @@ if TYPE_CHECKING:
         SVGPClassifier,
         SVGPRegressor,
     )
-    from lvmcore.models.deep_kernel import DeepKernelGPClassifier, DeepKernelGPRegressor
+    from lvmcore.models.deep_kernel import (
+        DeepKernelGPClassifier,
+        DeepKernelGPRegressor,
+        DeepKernelQEPClassifier,
+        DeepKernelQEPRegressor,
+    )
     from lvmcore.models.fast_ldgd import FastLDGD
     from lvmcore.models.ldgd import LDGD
     from lvmcore.models.nbvae import NBVAE
     from lvmcore.models.neighbours import TSNE, UMAP, Isomap
     from lvmcore.models.nmf import NMF
     from lvmcore.models.pca import PCA, ProbabilisticPCA
+    from lvmcore.models.qep import (
+        DeepQEPClassifier,
+        DeepQEPRegressor,
+        QEPClassifier,
+        QEPRegressor,
+    )
     from lvmcore.models.rflvm import RFLVM
     from lvmcore.models.sghmc import SGHMCDeepGPRegressor
     from lvmcore.models.sigma_points import DSPPRegressor
@@ -66,6 +77,10 @@ __all__ = [
     "DataError",
     "DeepKernelGPClassifier",
     "DeepKernelGPRegressor",
+    "DeepKernelQEPClassifier",
+    "DeepKernelQEPRegressor",
+    "DeepQEPClassifier",
+    "DeepQEPRegressor",
     "FactorAnalysis",
     "FastLDGD",
     "FitStep",
@@ -78,6 +93,8 @@ __all__ = [
     "Posterior",
     "Predictive",
     "ProbabilisticPCA",
+    "QEPClassifier",
+    "QEPRegressor",
     "SGHMCDeepGPRegressor",
     "SVGPClassifier",
     "SVGPRegressor",

@@ -11,7 +11,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from lvmcore.deep_outputs import Gaussian, Rows, Sites, of_other_draws
+from lvmcore.deep_likelihoods import Gaussian
+from lvmcore.deep_outputs import Posterior, Rows, Sites, of_other_draws
 from lvmcore.deep_paths import DeepGP, Draw
 from lvmcore.gplvm import snapshot_of, thinned
 from lvmcore.results import Snapshot
@@ -36,7 +37,9 @@ class DeepFit:
     kept as sites, they follow the rows. When a step sees all rows, those of a Gaussian likelihood
     do so before the step's bound is taken, which without hidden layers is then the collapsed one;
     with hidden layers q is the best for each draw (``DeepGP.conditional``), or what the rows of the
-    other draws make of it.
+    other draws make of it. Where prior and noise are q-exponential, q counts them and the rows by
+    the weights that they had at the step before, or the last one that saw the row
+    (`qexponential_blocks`); the bound, taken at that q, holds whatever the weights.
 
     Args:
         model: what is fitted, in place.
@@ -61,6 +64,11 @@ class DeepFit:
         self.n_samples = n_samples if len(model.hidden) else 1
         self.rows = model.others(len(X))
         self.batches = Batches(len(self.rows), batch_size, generator)
+        likelihood = model.last.likelihood
+        # w of each row of a numeric target; None where all are 1.
+        self.precision: Tensor | None = None
+        if isinstance(likelihood, Gaussian):
+            self.precision = likelihood.precision(X.new_ones(len(X)), Y.shape[1])
 
     def parameters(self) -> Iterable[nn.Parameter]:
         """What Adam moves."""
@@ -74,9 +82,10 @@ class DeepFit:
         return [likelihood.log_noise] if isinstance(likelihood, Gaussian) else []
 
     def state(self) -> Iterable[Tensor]:
-        """The last layer's sites, and where the batches stand."""
+        """The last layer's sites, where the batches stand, and weights of rows."""
         q = self.model.last.q
-        return [*(q.buffers() if isinstance(q, Sites) else ()), *self.batches.buffers()]
+        weights = () if self.precision is None else (self.precision,)
+        return [*(q.buffers() if isinstance(q, Sites) else ()), *self.batches.buffers(), *weights]
 
     def batch_terms(self) -> dict[str, Tensor]:
         """Unbiased estimates of the terms from the next batch, which the sites then follow."""
@@ -85,6 +94,7 @@ class DeepFit:
         batch = self.rows[self.batches.next()]
         scale = len(self.rows) / max(1, len(batch))
         rows = self._seen(draw, self.X[batch], self.Y[batch], scale, self.generator)
+        rows = self._weighed(rows, batch)
         own = self._own_rows()
         sites = last.q if isinstance(last.q, Sites) else None
         closed = last.absorbs
@@ -100,7 +110,9 @@ class DeepFit:
         if own is not None:
             fits["subset fit"] = last.fit(draw.last, posterior, own)
         terms = {name: fit for name, (fit, _, _) in fits.items()}
+        self._reweigh(posterior, batch, *fits["data fit"][1:])
         if sites is not None and closed and not self.batches.whole:
+            rows = self._weighed(rows, batch)
             sites.follow(*last.gaussian_sums(draw.last, rows))
         elif sites is not None and not closed and torch.is_grad_enabled():
             parts = (rows,) if own is None else (rows, own)
@@ -109,6 +121,23 @@ class DeepFit:
             ]
             sites.follow(*(torch.stack(part).sum(0) for part in zip(*found, strict=True)))
         return terms | model.kl_terms(posterior)
+
+    def _weighed(self, rows: Rows, batch: Tensor) -> Rows:
+        return rows if self.precision is None else replace(rows, precision=self.precision[batch])
+
+    @torch.no_grad()
+    def _reweigh(self, posterior: Posterior, batch: Tensor, mean: Tensor, variance: Tensor) -> None:
+        """Weights of the prior and of the rows of a batch, at what they are under the draws."""
+        last = self.model.last
+        if isinstance(last.q, Sites) and last.q.exponent < 2:
+            last.q.prior.copy_(last.q.prior_under(posterior).mean())
+        if self.precision is not None:
+            assert isinstance(last.likelihood, Gaussian)
+            square = last.likelihood.square(self.Y[batch], mean, variance)
+            square = square.reshape(-1, len(batch)).mean(0)
+            found = last.likelihood.precision(square, self.Y.shape[1])
+            assert found is not None
+            self.precision[batch] = found
 
     @torch.no_grad()
     def terms(self, draws: int = 1) -> dict[str, Tensor]:

@@ -21,7 +21,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from lvmcore.deep_outputs import Classes, Gaussian, LastLayer, Posterior
+from lvmcore.deep_likelihoods import Classes, Gaussian
+from lvmcore.deep_outputs import LastLayer, Posterior
 from lvmcore.deep_paths import Draw
 from lvmcore.deep_starts import DeepSettings, last_values, principal_axes
 from lvmcore.deep_variational import InducedDeepGP
@@ -120,4 +121,5 @@ def deep_kernel_gp(
         network = ImageNetwork(pixels, n_hidden, W.shape[1], X, generator)
     network.start(W, W.new_zeros(W.shape[1]))
     q = last_values(settings, len(X), Z, n_outputs, likelihood)
-    return DeepKernelGP(network, LastLayer(W.shape[1], likelihood, q), Z, scale)
+    last = LastLayer(W.shape[1], likelihood, q, kernel=settings.kernel)
+    return DeepKernelGP(network, last, Z, scale)

@@ -13,144 +13,27 @@ Notation: lvmcore/README.md; H inputs and D outputs of a layer, B rows.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
+from lvmcore.deep_layout import JITTER, KernelName, Layout, row_moments
 from lvmcore.layers import LARGEST_VARIANCE
-from lvmcore.linalg import cholesky_batch
+from lvmcore.qexponential_blocks import divergence
 from lvmcore.variational import kl_whitened
 
 __all__ = [
     "HiddenLayer",
     "KernelLayer",
-    "Layout",
     "Values",
-    "row_moments",
     "standard_normal",
 ]
-
-# Relative to the kernel's variance, on the diagonal of K(Z).
-JITTER = {torch.float64: 1e-7, torch.float32: 1e-4}
-_KUU = "The kernel matrix of a layer's inducing inputs"
 
 
 def standard_normal(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:
     """Independent draws from N(0, 1), in the dtype and on the device of ``like``."""
     drawn = torch.randn(shape, generator=generator, dtype=like.dtype, device=generator.device)
     return drawn.to(like)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A layer's kernel at its inducing inputs, which differ from draw to draw or not.
-
-    Attributes:
-        centre: what is taken off inputs before they are multiplied, [..., 1, H].
-        lengthscales: ℓ, [H].
-        features: of Z, so that log k(z, x) = features(z)ᵀ features(x), [..., M, H + 2].
-        variance: v = k(x, x), [].
-        C: lower factor of K(Z), [..., M, M].
-        inverse: C⁻¹, [..., M, M].
-        offset: mean(Z), [..., M, D]; None where the mean is zero.
-    """
-
-    centre: Tensor
-    lengthscales: Tensor
-    features: Tensor
-    variance: Tensor
-    C: Tensor
-    inverse: Tensor
-    offset: Tensor | None = None
-
-    @classmethod
-    def of(
-        cls, variance: Tensor, lengthscales: Tensor, Z: Tensor, offset: Tensor | None = None
-    ) -> Layout:
-        """v exp(−½ Σ_h (z_h − x_h)²/ℓ_h²) at inducing inputs Z, [..., M, H].
-
-        Raises:
-            NumericalError: K(Z) could not be factorised.
-        """
-        centre = Z.detach().mean(-2, keepdim=True)
-        rows = _features(Z, centre, lengthscales)
-        # The row's features with log v in the place that meets the other's 1.
-        features = torch.cat(
-            [rows[..., :-2], rows[..., -1:] + variance.log(), rows[..., -2:-1]], -1
-        )
-        eye = torch.eye(Z.shape[-2]).to(Z)
-        K = (features @ rows.mT).exp() + JITTER[Z.dtype] * variance * eye
-        C = cholesky_batch(K.reshape(-1, *K.shape[-2:]), _KUU).reshape(K.shape)
-        inverse = torch.linalg.solve_triangular(C, eye, upper=False)
-        return cls(centre, lengthscales, features, variance, C, inverse, offset)
-
-    def cross(self, X: Tensor) -> Tensor:
-        """k(Z, x) of rows X [..., B, H], [..., M, B]."""
-        rows = _features(X, self.centre, self.lengthscales)
-        return (self.features @ rows.mT).exp_()
-
-    @property
-    def precision(self) -> Tensor:
-        """K⁻¹, [..., M, M]."""
-        return self.inverse.mT @ self.inverse
-
-    def values(self, v: Tensor) -> Tensor:
-        """f(Z) = mean(Z) + C v, [S, M, D], of whitened values v [S, M, D]."""
-        f = self.C @ v
-        return f if self.offset is None else f + self.offset
-
-
-def row_moments(k: Tensor, weights: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
-    """weights k [..., P, B] and kᵀ G_g k [..., g, B] of each row.
-
-    Args:
-        k: [M, B], or for each draw [S, M, B].
-        weights: [P, M] or [S, P, M].
-        G: symmetric, [g, M, M] or [S, g, M, M].
-    """
-    mean, square = _RowMoments.apply(k, weights, G)  # type: ignore[no-untyped-call]
-    return mean, square
-
-
-class _RowMoments(torch.autograd.Function):
-    """With T = G k: d kᵀGk/dk = 2 T, so that the gradient by k costs no further product with G."""
-
-    @staticmethod
-    def forward(ctx: Any, k: Tensor, weights: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
-        T = G.flatten(-3, -2) @ k
-        T = T.reshape(*T.shape[:-2], *G.shape[-3:-1], T.shape[-1])
-        ctx.save_for_backward(k, weights, G, T)
-        return weights @ k, (T * k.unsqueeze(-3)).sum(-2)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, by_mean: Tensor, by_square: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        k, weights, G, T = ctx.saved_tensors
-        by_row = by_square.unsqueeze(-2)
-        by_G = (k.unsqueeze(-3) * by_row).flatten(-3, -2) @ k.mT
-        by_G = by_G.reshape(*by_G.shape[:-2], *G.shape[-3:])
-        by_weights = by_mean @ k.mT
-        by_k = _to_shape(weights.mT @ by_mean, k)
-        if G.shape[-3] == 1 and T.shape[:-3] == k.shape[:-2]:
-            by_k = by_k.addcmul_(T.squeeze(-3), by_row.squeeze(-3), value=2)
-        else:
-            by_k = by_k + _to_shape((2 * T * by_row).sum(-3), k)
-        return by_k, _to_shape(by_weights, weights), _to_shape(by_G, G)
-
-
-def _to_shape(gradient: Tensor, like: Tensor) -> Tensor:
-    """Summed over the draws that the argument was shared by."""
-    return gradient if gradient.shape == like.shape else gradient.sum_to_size(like.shape)
-
-
-def _features(X: Tensor, centre: Tensor, lengthscales: Tensor) -> Tensor:
-    """(x/ℓ, 1, −½‖x/ℓ‖²) of centred rows, [..., B, H + 2]."""
-    scaled = (X - centre) / lengthscales
-    half = -0.5 * scaled.square().sum(-1, keepdim=True)
-    return torch.cat([scaled, torch.ones_like(half), half], -1)
 
 
 class Values(nn.Module):
@@ -164,10 +47,12 @@ class Values(nn.Module):
     Args:
         mean: to start from, [D, M].
         variance: to start from, of every value.
+        exponent: q of the prior, one q-exponential block of all D M values; 2 for N(0, I).
     """
 
-    def __init__(self, mean: Tensor, variance: float) -> None:
+    def __init__(self, mean: Tensor, variance: float, exponent: float = 2.0) -> None:
         super().__init__()
+        self.exponent = exponent
         D, M = mean.shape
         self.mean = nn.Parameter(mean.detach().clone(memory_format=torch.contiguous_format))
         self.log_scale = nn.Parameter(mean.new_full((D, M), 0.5 * math.log(variance)))
@@ -191,8 +76,10 @@ class Values(nn.Module):
         return (self.mean + spread).mT
 
     def kl(self) -> Tensor:
-        """Σ_d KL(q(v_d) ‖ N(0, I)), whatever Z is, []."""
-        return kl_whitened(self.mean, self.factor)
+        """KL(q(v) ‖ p(v)), whatever Z is, or what bounds it for an exponent below 2, []."""
+        mean, factor = self.mean, self.factor
+        square = mean.square().sum() + factor.square().sum()
+        return divergence(kl_whitened(mean, factor), square, mean.numel(), self.exponent)
 
     def naturals(self) -> tuple[Tensor, Tensor]:
         """Precision [D, M, M] and precision times mean [D, M]."""
@@ -204,7 +91,7 @@ class Values(nn.Module):
 
 
 class KernelLayer(nn.Module):
-    """An RBF kernel with one lengthscale an input, and a linear mean or none.
+    """A kernel with one lengthscale an input, and a linear mean or none.
 
     Args:
         n_inputs: H; the lengthscales start at √H, at which rows of unit variance are about as
@@ -212,14 +99,22 @@ class KernelLayer(nn.Module):
         like: dtype and device.
         variance: v to start from.
         linear: W of the mean function x ↦ x W, [H, D], which stays as it is; None for no mean.
+        kernel: see ``Layout``.
     """
 
     linear: Tensor | None
 
     def __init__(
-        self, n_inputs: int, like: Tensor, *, variance: float = 1.0, linear: Tensor | None = None
+        self,
+        n_inputs: int,
+        like: Tensor,
+        *,
+        variance: float = 1.0,
+        linear: Tensor | None = None,
+        kernel: KernelName = "rbf",
     ) -> None:
         super().__init__()
+        self.kernel = kernel
         self.log_lengthscales = nn.Parameter(like.new_full((n_inputs,), 0.5 * math.log(n_inputs)))
         self.log_variance = nn.Parameter(like.new_tensor(math.log(variance)))
         self.register_buffer("linear", linear)
@@ -241,7 +136,7 @@ class KernelLayer(nn.Module):
 
     def at(self, Z: Tensor) -> Layout:
         """The layer at inducing inputs Z, [..., M, H]."""
-        return Layout.of(self.variance, self.log_lengthscales.exp(), Z, self.mean(Z))
+        return Layout.of(self.variance, self.log_lengthscales.exp(), Z, self.mean(Z), self.kernel)
 
 
 class HiddenLayer(KernelLayer):
@@ -257,6 +152,7 @@ class HiddenLayer(KernelLayer):
         variance: v_d to start from.
         noise: σ_l² to start from.
         linear: see ``KernelLayer``.
+        kernel: see ``Layout``.
     """
 
     def __init__(
@@ -267,8 +163,9 @@ class HiddenLayer(KernelLayer):
         variance: float = 1.0,
         noise: float = 1e-5,
         linear: Tensor | None = None,
+        kernel: KernelName = "rbf",
     ) -> None:
-        super().__init__(n_inputs, values.mean, linear=linear)
+        super().__init__(n_inputs, values.mean, linear=linear, kernel=kernel)
         self.q = values
         self.log_variance = nn.Parameter(values.mean.new_full((self.width,), math.log(variance)))
         self.log_noise = nn.Parameter(values.mean.new_tensor(math.log(noise)))
@@ -286,7 +183,7 @@ class HiddenLayer(KernelLayer):
     def at(self, Z: Tensor) -> Layout:
         """The layer's kernel of unit variance at inducing inputs Z, [..., M, H]."""
         one = torch.ones_like(self.log_noise)
-        return Layout.of(one, self.log_lengthscales.exp(), Z, self.mean(Z))
+        return Layout.of(one, self.log_lengthscales.exp(), Z, self.mean(Z), self.kernel)
 
     def draw(self, noise: Tensor) -> Tensor:
         """√v_d times the whitened values of unit d, [S, M, D], of noise [S, D, M]."""

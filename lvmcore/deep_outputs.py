@@ -1,4 +1,4 @@
-"""The last layer of a deep Gaussian process: its likelihood, and q of its whitened values.
+"""The last layer of a deep Gaussian process: its kernel, and q of its whitened values.
 
 Every q here is held by its natural parameters in whitened coordinates, the precision Λ and the
 shift h = Λ m: a row whose likelihood has slope g and curvature β at its mean μ adds β a aᵀ and
@@ -11,23 +11,19 @@ Notation: lvmcore/README.md and lvmcore/deep_layers.py; P outputs.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
-from lvmcore.deep_layers import KernelLayer, Layout, Values, row_moments
-from lvmcore.layers import NOISE_FLOOR
-from lvmcore.likelihoods import Link, label_expectation, label_probability
+from lvmcore.deep_layers import KernelLayer, Values
+from lvmcore.deep_layout import KernelName, Layout, row_moments
+from lvmcore.deep_likelihoods import Classes, Gaussian, QExponentialNoise
 from lvmcore.linalg import cholesky_batch
-from lvmcore.variational import LOG_2PI
+from lvmcore.qexponential_blocks import block_weight, divergence
 
 __all__ = [
-    "Classes",
-    "Gaussian",
     "LastLayer",
-    "Likelihood",
     "Posterior",
     "Rows",
     "Sites",
@@ -39,84 +35,6 @@ __all__ = [
 Sums = tuple[Tensor, Tensor]
 
 
-class Likelihood(Protocol):
-    """What the last layer's values f say of a target."""
-
-    def expectation(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """E log p(y | f), [..., B], for f_p ~ N(mean_p, variance_p), [..., B, P]; Y [B, P]."""
-
-    @property
-    def unit(self) -> Tensor:
-        """σ² by which curvatures and shifts are kept multiplied: that of a Gaussian, or 1."""
-
-
-class Gaussian(nn.Module):
-    """y_p = f_p + N(0, σ²).
-
-    Args:
-        noise: σ² to start from, of standardised targets.
-        like: dtype and device.
-    """
-
-    def __init__(self, noise: float, like: Tensor) -> None:
-        super().__init__()
-        self.log_noise = nn.Parameter(like.new_tensor(math.log(noise)))
-
-    @property
-    def noise(self) -> Tensor:
-        """σ², []."""
-        return self.log_noise.exp() + NOISE_FLOOR
-
-    @property
-    def unit(self) -> Tensor:
-        """σ², []: sums over rows know nothing of it, so that they need not follow it."""
-        return self.noise
-
-    def expectation(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """See ``Likelihood``."""
-        noise = self.noise
-        error = ((Y - mean).square() + variance).sum(-1)
-        return -0.5 * (Y.shape[-1] * (LOG_2PI + noise.log()) + error / noise)
-
-    def log_density(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """log E p(y | f), [..., B]; arguments as of ``expectation``."""
-        total = variance + self.noise
-        return -0.5 * ((Y - mean).square() / total + total.log() + LOG_2PI).sum(-1)
-
-
-class Classes(nn.Module):
-    """Class labels, given as signs: +1 for a row's class, −1 otherwise, [n, P].
-
-    Args:
-        link: ``softmax`` of all classes; ``probit`` of each class against the rest, or of the one
-            column that two classes need.
-        like: dtype and device.
-    """
-
-    unit: Tensor
-
-    def __init__(self, link: Link, like: Tensor) -> None:
-        super().__init__()
-        self.link: Link = link
-        self.register_buffer("unit", like.new_ones(()), persistent=False)
-
-    def expectation(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """See ``Likelihood``."""
-        P, shape = Y.shape[-1], mean.shape[:-1]
-        signs = Y.expand(mean.shape).reshape(-1, P)
-        flat = mean.reshape(-1, P), variance.expand(mean.shape).reshape(-1, P)
-        return label_expectation(self.link, signs, *flat).reshape(shape)
-
-    def probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """E P(class | f) averaged over S, [n, P]; mean and variance [S, n, P].
-
-        For the probit, of each class against the rest, not normalised.
-        """
-        P = mean.shape[-1]
-        flat = label_probability(self.link, mean.reshape(-1, P), variance.reshape(-1, P))
-        return flat.reshape(mean.shape).mean(0)
-
-
 @dataclass(frozen=True)
 class Rows:
     """Rows at the last layer, for each draw of their inputs.
@@ -125,11 +43,14 @@ class Rows:
         k: k(Z, x), [..., M, B]; None for the inducing inputs themselves.
         Y: targets, [B, P].
         weight: how many rows each stands for.
+        precision: w by which each row counts in a q in closed form, its noise being σ²/w,
+            [..., B]; None where every row's is σ².
     """
 
     k: Tensor | None
     Y: Tensor
     weight: float = 1.0
+    precision: Tensor | None = None
 
     def whitened(self, layout: Layout) -> Tensor:
         """a = C⁻¹ k(Z, x), [..., M, B]; carries no gradient."""
@@ -172,18 +93,29 @@ class Posterior:
         mean, reduction = row_moments(k, self.mean @ layout.inverse, G)
         return mean.mT, (layout.variance - reduction).mT.clamp_min(1e-12)
 
-    def kl(self) -> Tensor:
-        """Σ_p KL(N(m_p, V_p) ‖ N(0, I)), averaged over the draws, []."""
+    def square(self) -> Tensor:
+        """E ‖v‖² of all outputs, [...]."""
+        per_root = self.mean.shape[-2] / self.root.shape[-3]
+        return per_root * self.root.square().sum((-1, -2, -3)) + self.mean.square().sum((-1, -2))
+
+    def kl(self, exponent: float = 2.0) -> Tensor:
+        """Σ_p KL(N(m_p, V_p) ‖ N(0, I)), or what bounds it of a block, averaged over draws, [].
+
+        Args:
+            exponent: q of the prior, one q-exponential block of all P M values.
+        """
         outputs, M = self.mean.shape[-2:]
         per_root = outputs / self.root.shape[-3]
         log_det = self.root.diagonal(dim1=-2, dim2=-1).log().sum((-1, -2))
-        square = self.root.square().sum((-1, -2, -3))
-        divergence = 0.5 * (per_root * square + self.mean.square().sum((-1, -2)) - outputs * M)
-        return (divergence - per_root * log_det).mean()
+        square = self.square()
+        gaussian = 0.5 * (square - outputs * M) - per_root * log_det
+        return divergence(gaussian, square, outputs * M, exponent).mean()
 
 
 class Sites(nn.Module):
-    """Natural parameters that follow the rows: Λ = I + Σ β a aᵀ, h = Σ a (g + β μ).
+    """Natural parameters that follow the rows: Λ = w I + Σ β a aᵀ, h = Σ a (g + β μ).
+
+    w is 1 for N(0, I); for a q-exponential prior it is that of its tangent at the q before.
 
     Args:
         n_inducing: M.
@@ -192,27 +124,51 @@ class Sites(nn.Module):
         shared: the outputs share Λ, as those with one Gaussian noise do.
         step: ρ, the length of a natural-gradient step; the first steps are as long as an average
             of all that was seen would make them. 0 keeps the sites as they are.
+        exponent: q of the prior, one q-exponential block of all P M values; 2 for N(0, I).
     """
 
     curvature: Tensor
     shift: Tensor
     steps: Tensor
+    prior: Tensor
 
     def __init__(
-        self, n_inducing: int, n_outputs: int, like: Tensor, *, shared: bool, step: float
+        self,
+        n_inducing: int,
+        n_outputs: int,
+        like: Tensor,
+        *,
+        shared: bool,
+        step: float,
+        exponent: float = 2.0,
     ) -> None:
         super().__init__()
         groups = 1 if shared else n_outputs
-        self.step = step
+        self.step, self.exponent = step, exponent
+        self.register_buffer("prior", like.new_ones(()), persistent=False)
         self.register_buffer("curvature", like.new_zeros(groups, n_inducing, n_inducing))
         self.register_buffer("shift", like.new_zeros(n_outputs, n_inducing))
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
-    def naturals(self, unit: Tensor, sums: Sums | None = None) -> tuple[Tensor, Tensor]:
-        """Λ [..., G, M, M] and h [..., P, M]: of the sums given, or of those that were followed."""
+    def naturals(
+        self, unit: Tensor, sums: Sums | None = None, prior: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Λ [..., G, M, M] and h [..., P, M]: of the sums given, or of those that were followed.
+
+        Args:
+            unit: σ² of a Gaussian, or 1.
+            sums: over rows.
+            prior: w of each draw, [...], in the place of the one that was followed.
+        """
         eye = torch.eye(self.curvature.shape[-1]).to(self.curvature)
+        own = self.prior.clone() if prior is None else prior
         curvature, shift = sums or (self.curvature.clone(), self.shift.clone())
-        return eye + curvature / unit, shift / unit
+        return own[..., None, None, None] * eye + curvature / unit, shift / unit
+
+    @torch.no_grad()
+    def prior_under(self, posterior: Posterior) -> Tensor:
+        """w of the tangent of the prior at a q, of each draw, [...]."""
+        return block_weight(posterior.square(), self.shift.numel(), self.exponent)
 
     @torch.no_grad()
     def follow(self, curvature: Tensor, shift: Tensor) -> None:
@@ -234,6 +190,7 @@ class LastLayer(KernelLayer):
         likelihood: of the targets.
         q: of the values: ``Sites``, or ``Values`` that the optimiser moves.
         variance: v to start from.
+        kernel: see ``Layout``.
     """
 
     def __init__(
@@ -243,8 +200,10 @@ class LastLayer(KernelLayer):
         q: Sites | Values,
         *,
         variance: float = 1.0,
+        kernel: KernelName = "rbf",
     ) -> None:
-        super().__init__(n_inputs, q.shift if isinstance(q, Sites) else q.mean, variance=variance)
+        like = q.shift if isinstance(q, Sites) else q.mean
+        super().__init__(n_inputs, like, variance=variance, kernel=kernel)
         self.likelihood, self.q = likelihood, q
 
     @property
@@ -253,7 +212,11 @@ class LastLayer(KernelLayer):
         return isinstance(self.likelihood, Gaussian)
 
     def posterior(
-        self, layout: Layout, targets: Tensor | None = None, sums: Sums | None = None
+        self,
+        layout: Layout,
+        targets: Tensor | None = None,
+        sums: Sums | None = None,
+        prior: Tensor | None = None,
     ) -> Posterior:
         """q of the whitened values, for each draw of the inducing inputs where these differ.
 
@@ -264,10 +227,11 @@ class LastLayer(KernelLayer):
             layout: of this layer.
             targets: y_S, [M, P]; only of a Gaussian likelihood.
             sums: over rows, in the place of what the sites have followed.
+            prior: w of each draw, in the place of what the sites have followed.
         """
         unit = self.likelihood.unit
         if isinstance(self.q, Sites):
-            precision, shift = self.q.naturals(unit, sums)
+            precision, shift = self.q.naturals(unit, sums, prior)
         else:
             precision, shift = self.q.naturals()
         if targets is not None:
@@ -281,11 +245,25 @@ class LastLayer(KernelLayer):
         logs = self.likelihood.expectation(rows.Y, mean, variance)
         return rows.weight * logs.sum() / math.prod(mean.shape[:-2]), mean, variance
 
+    @property
+    def reweighs(self) -> bool:
+        """Whether a q in closed form depends on weights of the prior and the rows."""
+        return isinstance(self.likelihood, QExponentialNoise) or self.q.exponent < 2
+
+    @torch.no_grad()
+    def weighed(self, layout: Layout, posterior: Posterior, rows: Rows) -> Rows:
+        """Rows of a numeric target with the precision that each has under a q, by draw."""
+        likelihood = self.likelihood
+        assert isinstance(likelihood, Gaussian)
+        square = likelihood.square(rows.Y, *posterior.moments(layout, rows.k))
+        return replace(rows, precision=likelihood.precision(square, rows.Y.shape[1]))
+
     @torch.no_grad()
     def gaussian_sums(self, layout: Layout, rows: Rows) -> Sums:
-        """Σ a aᵀ [..., 1, M, M] and Σ a y [..., P, M] of each draw: σ² times what rows add."""
+        """Σ w a aᵀ [..., 1, M, M] and Σ w a y [..., P, M] of each draw: σ² times what rows add."""
         a = rows.whitened(layout)
-        return rows.weight * (a @ a.mT).unsqueeze(-3), rows.weight * (a @ rows.Y).mT
+        counted = a if rows.precision is None else a * rows.precision.unsqueeze(-2)
+        return rows.weight * (counted @ a.mT).unsqueeze(-3), rows.weight * (counted @ rows.Y).mT
 
     def label_sums(
         self, layout: Layout, rows: Rows, fit: Tensor, mean: Tensor, variance: Tensor

@@ -17,13 +17,16 @@ from functools import reduce
 import torch
 from torch import Tensor, nn
 
-from lvmcore.deep_layers import HiddenLayer, Layout, standard_normal
-from lvmcore.deep_outputs import LastLayer, Posterior, Rows, Sums
+from lvmcore.deep_layers import HiddenLayer, standard_normal
+from lvmcore.deep_layout import Layout
+from lvmcore.deep_outputs import LastLayer, Posterior, Rows, Sites, Sums
 
 __all__ = ["DeepGP", "Draw"]
 
 # Cells of draws × inducing inputs × rows at a time: bounds memory, changes no result.
 CELLS_AT_A_TIME = 1 << 22
+# Turns in which a q of all rows finds the weights of its prior and of the rows.
+TURNS = 8
 
 
 @dataclass(frozen=True)
@@ -84,16 +87,21 @@ class DeepGP(nn.Module):
         """Whether the last layer's q is that of each draw, the optimum given the draw's rows."""
         return False
 
-    def posterior(self, draw: Draw, sums: Sums | None = None) -> Posterior:
-        """q of the last layer's values, under a draw; of sums over rows where they are given."""
-        return self.last.posterior(draw.last, self.targets if self.last.absorbs else None, sums)
+    def posterior(
+        self, draw: Draw, sums: Sums | None = None, prior: Tensor | None = None
+    ) -> Posterior:
+        """q of the last layer's values, under a draw; of what is given as of ``LastLayer``."""
+        targets = self.targets if self.last.absorbs else None
+        return self.last.posterior(draw.last, targets, sums, prior)
 
     @torch.no_grad()
     def given_rows(self, draw: Draw, X: Tensor, Y: Tensor, generator: torch.Generator) -> Posterior:
         """q of the last layer's values that is best for each draw, of all rows.
 
         With the inputs Z^L and h_n of a draw, q(v) ∝ N(0, I) Π_n N(y_n | aᵀv, σ²), a = C⁻¹k(Z^L,
-        h_n): what a sparse Gaussian process on these inputs would have (Titsias 2009).
+        h_n): what a sparse Gaussian process on these inputs would have (Titsias 2009). Where a
+        prior or a noise is q-exponential, that is turned into the optimum in a few turns, each with
+        the weights of prior and rows at the q of the one before, the first at the q followed.
 
         Args:
             draw: of the functions.
@@ -102,14 +110,29 @@ class DeepGP(nn.Module):
             generator: of the rows' own noise.
         """
 
-        def sums() -> Iterator[Sums]:
+        def sums(before: Posterior | None) -> Iterator[Sums]:
+            generator.set_state(state)
             for some, targets in self.blocks_of(X, Y, draw.samples):
                 noise = self.row_noise(draw.samples, len(some), generator)
                 rows = Rows(draw.last.cross(self.inputs(draw, some, noise)), targets)
+                if before is not None:
+                    rows = self.last.weighed(draw.last, before, rows)
                 yield self.last.gaussian_sums(draw.last, rows)
 
-        whole = reduce(lambda a, b: (a[0].add_(b[0]), a[1].add_(b[1])), sums())
-        return self.posterior(draw, whole)
+        state = generator.get_state()
+        found, prior = self.posterior(draw) if self.last.reweighs else None, None
+        for _ in range(TURNS if self.last.reweighs else 1):
+            if found is not None:
+                prior = self._sites.prior_under(found)
+            whole = reduce(lambda a, b: (a[0].add_(b[0]), a[1].add_(b[1])), sums(found))
+            found = self.posterior(draw, whole, prior)
+        assert found is not None
+        return found
+
+    @property
+    def _sites(self) -> Sites:
+        assert isinstance(self.last.q, Sites)
+        return self.last.q
 
     def inputs(self, draw: Draw, X: Tensor, noise: Sequence[Tensor]) -> Tensor:
         """Inputs of the last layer, [S, B, H], of rows X [B, H] and numbers [S, B or 1, D]."""
@@ -128,7 +151,7 @@ class DeepGP(nn.Module):
             f"KL of layer {number}": -layer.q.kl()
             for number, layer in enumerate(self.hidden, start=1)
         }
-        return terms | {"KL of the last layer": -posterior.kl()}
+        return terms | {"KL of the last layer": -posterior.kl(self.last.q.exponent)}
 
     def row_noise(self, samples: int, n_rows: int, generator: torch.Generator) -> list[Tensor]:
         """Normal numbers for each hidden layer, [S, n_rows, D]."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,12 +18,13 @@ from lvmcore.checks import to_numpy
 from lvmcore.counts import Cells
 from lvmcore.deep_fit import DeepFit, deep_schedule
 from lvmcore.deep_layers import Values
-from lvmcore.deep_outputs import Classes, Gaussian
+from lvmcore.deep_layout import KernelName
+from lvmcore.deep_likelihoods import Classes, Gaussian, QExponentialNoise
 from lvmcore.deep_paths import DeepGP
 from lvmcore.deep_predictions import KeptDraws
 from lvmcore.deep_starts import DeepSettings
 from lvmcore.errors import DataError
-from lvmcore.parameters import Advanced, Advised, Doc, Range
+from lvmcore.parameters import Advised
 from lvmcore.persistence import with_prefix
 from lvmcore.predictor import PredictionProblem, Predictor, Task, Unseen
 from lvmcore.training import Follow, Outcome, train
@@ -31,12 +32,6 @@ from lvmcore.training import Follow, Outcome, train
 __all__ = [
     "LONG_TABLE",
     "DeepGPPredictor",
-    "HiddenDim",
-    "InducingCount",
-    "InducingInputs",
-    "Layers",
-    "Samples",
-    "Validation",
     "likelihood_of",
 ]
 
@@ -49,59 +44,20 @@ START_NOISE = 0.05
 #: Rows from which on more inducing variables are worth their time.
 LONG_TABLE = 2000
 
-Layers = Annotated[
-    int,
-    Range(0, 5),
-    Doc(
-        "Hidden layers between the columns and the target; 0 is a single Gaussian process.",
-        "hidden layers",
-    ),
-]
-InducingCount = Annotated[
-    int,
-    Range(2, 1000),
-    Doc(
-        "Points that summarise each layer: more follow finer detail and cost more.",
-        "points a layer",
-    ),
-]
-HiddenDim = Annotated[
-    int | None,
-    Range(1, 30),
-    Doc(
-        "Units in each hidden layer; auto is as many as columns, 30 at most, and 2 can be drawn.",
-        "units a layer",
-    ),
-]
-InducingInputs = Annotated[
-    Literal["learned", "fixed"],
-    Doc(
-        "Whether the points that summarise each layer move (DSVI), or stay (DSVI*).",
-        "points of a layer",
-    ),
-    Advanced(),
-]
-Validation = Annotated[
-    float,
-    Range(0, 0.5),
-    Doc(
-        "Share of the rows that is set aside: the fit ends once their density has not improved for "
-        "100 steps, and learns little or nothing else from them. At 0 it learns from all rows and "
-        "ends when the bound is flat.",
-        "share set aside",
-    ),
-    Advanced(),
-]
-Samples = Annotated[
-    int,
-    Range(1, 100),
-    Doc("Draws of the functions that a step averages.", "draws a step"),
-    Advanced(),
-]
 
+def likelihood_of(
+    task: Task, n_outputs: int, like: Tensor, exponent: float = 2.0
+) -> Gaussian | Classes:
+    """The likelihood at its start: of a number; of two classes, probit; of more, softmax.
 
-def likelihood_of(task: Task, n_outputs: int, like: Tensor) -> Gaussian | Classes:
-    """The likelihood at its start: of a number; of two classes, probit; of more, softmax."""
+    Args:
+        task: what is predicted.
+        n_outputs: P.
+        like: dtype and device.
+        exponent: q of the noise of a number; 2 for a Gaussian.
+    """
+    if task == "number" and exponent < 2:
+        return QExponentialNoise(START_NOISE, like, exponent)
     if task == "number":
         return Gaussian(START_NOISE, like)
     return Classes("probit" if n_outputs == 1 else "softmax", like)
@@ -112,6 +68,8 @@ class DeepGPPredictor(Predictor):
 
     # Those of a single Gaussian process, which has no such settings.
     n_layers: int = 0
+    q: float = 2.0
+    kernel: KernelName = "rbf"
     # Quadratic forms of inverses lose more digits than single precision has.
     dtype: str = "float64"
     hidden_dim: int | None = None
@@ -138,7 +96,11 @@ class DeepGPPredictor(Predictor):
     def _settings(self) -> DeepSettings:
         """How a fit begins."""
         return DeepSettings(
-            n_hidden=self.n_layers, width=self.hidden_dim, batch_size=self.batch_size
+            n_hidden=self.n_layers,
+            width=self.hidden_dim,
+            batch_size=self.batch_size,
+            exponent=self.q,
+            kernel=self.kernel,
         )
 
     @property
@@ -149,7 +111,7 @@ class DeepGPPredictor(Predictor):
 
     def _fit(self, problem: PredictionProblem) -> Outcome:
         X, Y, generator = problem.X, problem.Y, problem.generator
-        likelihood = likelihood_of(self.task, Y.shape[1], X)
+        likelihood = likelihood_of(self.task, Y.shape[1], X, self.q)
         self._gp = self._model(X, Y, likelihood, generator).to(X)
         self._note_few()
         fit = self._objective(X, Y, generator)
@@ -242,7 +204,16 @@ class DeepGPPredictor(Predictor):
     def _predicted(self, X: Tensor) -> tuple[Tensor, Tensor]:
         (mean, variance), likelihood = self._kept.predict(X), self._gp.last.likelihood
         assert isinstance(likelihood, Gaussian)
-        return mean[..., 0].T, (variance[..., 0] + likelihood.noise.detach()).T
+        noise = likelihood.parts[0].detach()  # [K]: a mixture of S K, the parts of a draw together
+        total = variance[..., 0].T[:, :, None] + noise
+        return mean[..., 0].T.repeat_interleave(len(noise), 1), total.flatten(1)
+
+    def _weights(self) -> NDArray[np.float64] | None:
+        likelihood = self._gp.last.likelihood
+        if not isinstance(likelihood, QExponentialNoise):
+            return None
+        weights, samples = to_numpy(likelihood.parts[1]), self._kept.draw.samples
+        return np.tile(weights, samples) / samples
 
     def _probability(self, X: Tensor) -> Tensor:
         likelihood = self._gp.last.likelihood
@@ -265,6 +236,8 @@ class DeepGPPredictor(Predictor):
             "widths": [layer.width for layer in self._gp.hidden],
             "inducing": self._gp.n_inducing,
             "outputs": self._n_outputs(),
+            "exponent": self._gp.last.q.exponent,
+            "kernel": self._gp.last.kernel,
         }
         return arrays, facts
 
@@ -278,8 +251,14 @@ class DeepGPPredictor(Predictor):
         X = self._to_tensor(np.zeros((int(facts["inducing"]), columns)))
         Y = X.new_zeros(len(X), int(facts["outputs"]))
         widths = facts["widths"]
-        settings = DeepSettings(n_hidden=len(widths), width=widths[0] if widths else None)
-        blank = self._blank(settings, X, Y, likelihood_of(self.task, Y.shape[1], X)).to(X)
+        settings = DeepSettings(
+            n_hidden=len(widths),
+            width=widths[0] if widths else None,
+            exponent=facts.get("exponent", 2.0),
+            kernel=facts.get("kernel", "rbf"),
+        )
+        likelihood = likelihood_of(self.task, Y.shape[1], X, settings.exponent)
+        blank = self._blank(settings, X, Y, likelihood).to(X)
         if "kept.mean" not in arrays:
             raise DataError("The model was saved by an earlier version: fit it again.")
         stored = {

@@ -24,7 +24,8 @@ import torch
 from torch import Tensor, nn
 
 from lvmcore.deep_layers import HiddenLayer
-from lvmcore.deep_outputs import Gaussian, LastLayer, Posterior, Rows, Sums
+from lvmcore.deep_likelihoods import Gaussian
+from lvmcore.deep_outputs import LastLayer, Posterior, Rows, Sums
 from lvmcore.deep_paths import Draw
 from lvmcore.deep_starts import DeepSettings, hidden_layers, last_values
 from lvmcore.deep_variational import InducedDeepGP
@@ -100,9 +101,11 @@ class SampledDeepGP(InducedDeepGP):
         which = torch.linspace(0, len(self.kept) - 1, samples).round().long()
         return self.at(self.kept[which])
 
-    def posterior(self, draw: Draw, sums: Sums | None = None) -> Posterior:
+    def posterior(
+        self, draw: Draw, sums: Sums | None = None, prior: Tensor | None = None
+    ) -> Posterior:
         """The last layer's values under a draw: known, so of no variance, whatever rows say."""
-        del sums
+        del sums, prior
         assert isinstance(draw, SampledDraw)
         outputs = draw.outputs
         return Posterior(outputs, outputs.new_zeros(1, outputs.shape[-1], outputs.shape[-1]))

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from lvmcore.deep_fit import DeepFit, deep_schedule
 from lvmcore.deep_layers import Values
-from lvmcore.deep_outputs import Gaussian, Posterior
+from lvmcore.deep_likelihoods import Gaussian
+from lvmcore.deep_outputs import Posterior
 from lvmcore.deep_sigma_points import SigmaPointGP
 from lvmcore.deep_starts import DeepSettings
 from lvmcore.deep_variational import induced_deep_gp

@@ -24,12 +24,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from lvmcore.deep_layers import HiddenLayer, Layout, row_moments
-from lvmcore.deep_outputs import Gaussian, LastLayer, Rows
+from lvmcore.deep_layers import HiddenLayer
+from lvmcore.deep_layout import Layout, row_moments
+from lvmcore.deep_likelihoods import Gaussian
+from lvmcore.deep_outputs import LastLayer, Rows
 from lvmcore.deep_paths import Draw
 from lvmcore.deep_starts import DeepSettings, hidden_layers, last_values
 from lvmcore.deep_variational import InducedDeepGP
 from lvmcore.draws import standard_draws
+from lvmcore.variational import LOG_2PI
 
 __all__ = ["SigmaPointGP", "first_sites", "marginal", "sigma_point_gp"]
 
@@ -103,7 +106,8 @@ class SigmaPointGP(InducedDeepGP):
         likelihood = self.last.likelihood
         assert isinstance(likelihood, Gaussian)
         mean, variance = self.posterior(draw).moments(draw.last, rows.k)
-        logs = likelihood.log_density(rows.Y, mean, variance)
+        total = variance + likelihood.noise
+        logs = -0.5 * ((rows.Y - mean).square() / total + total.log() + LOG_2PI).sum(-1)
         return torch.logsumexp(logs.reshape(-1, logs.shape[-1]) + self.log_weights[:, None], 0)
 
     def rows_at_a_time(self, samples: int) -> int:

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from lvmcore.deep_layers import HiddenLayer, Values
-from lvmcore.deep_outputs import Classes, Gaussian, Sites
+from lvmcore.deep_layout import KernelName
+from lvmcore.deep_likelihoods import Classes, Gaussian
+from lvmcore.deep_outputs import Sites
 from lvmcore.stochastic import LONGEST_LABEL_STEP, step_length
 
 __all__ = ["DeepSettings", "hidden_layers", "last_values", "principal_axes"]
@@ -33,6 +35,8 @@ class DeepSettings:
         hidden_noise: σ_l².
         batch_size: rows a step, on which the length of the last layer's own steps depends.
         natural: the last layer's q follows by natural gradients; otherwise the optimiser moves it.
+        exponent: q of the layers' priors, each a q-exponential block; 2 for Gaussian processes.
+        kernel: of every layer.
     """
 
     n_hidden: int = 2
@@ -42,6 +46,8 @@ class DeepSettings:
     hidden_noise: float = 1e-5
     batch_size: int = 2000
     natural: bool = True
+    exponent: float = 2.0
+    kernel: KernelName = "rbf"
 
 
 def hidden_layers(
@@ -61,7 +67,7 @@ def hidden_layers(
     width = settings.width or min(30, X.shape[1])
     for _ in range(settings.n_hidden):
         W = principal_axes(X, width)
-        values = Values(Z.new_zeros(width, len(Z)), settings.spread)
+        values = Values(Z.new_zeros(width, len(Z)), settings.spread, settings.exponent)
         layers.append(
             HiddenLayer(
                 X.shape[1],
@@ -69,6 +75,7 @@ def hidden_layers(
                 variance=settings.hidden_variance,
                 noise=settings.hidden_noise,
                 linear=W,
+                kernel=settings.kernel,
             )
         )
         X = X @ W
@@ -86,14 +93,14 @@ def last_values(
     """q of the last layer's values at Z [M, H], for batches made of ``n_rows`` rows."""
     gaussian = isinstance(likelihood, Gaussian)
     if not settings.natural:
-        return Values(Z.new_zeros(n_outputs, len(Z)), 1.0)
+        return Values(Z.new_zeros(n_outputs, len(Z)), 1.0, settings.exponent)
     size = min(settings.batch_size, max(1, n_rows))
     step = step_length(size, len(Z), most=1.0 if gaussian else LONGEST_LABEL_STEP)
     if gaussian and size >= n_rows:
         # Nothing is drawn without hidden layers: the optimum at once. With them the steps go by
         # each draw's own sums, and what is kept is the mean of several steps.
         step = KEPT_STEP if settings.n_hidden else 1.0
-    return Sites(len(Z), n_outputs, Z, shared=gaussian, step=step)
+    return Sites(len(Z), n_outputs, Z, shared=gaussian, step=step, exponent=settings.exponent)
 
 
 def principal_axes(X: Tensor, width: int) -> Tensor:

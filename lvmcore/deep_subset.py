@@ -23,7 +23,8 @@ import torch
 from torch import Tensor
 
 from lvmcore.deep_layers import HiddenLayer, standard_normal
-from lvmcore.deep_outputs import Classes, Gaussian, LastLayer
+from lvmcore.deep_likelihoods import Classes, Gaussian
+from lvmcore.deep_outputs import LastLayer
 from lvmcore.deep_paths import DeepGP, Draw
 from lvmcore.deep_starts import DeepSettings, hidden_layers, last_values
 

@@ -19,7 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from lvmcore.deep_layers import HiddenLayer, standard_normal
-from lvmcore.deep_outputs import Classes, Gaussian, LastLayer, Sites
+from lvmcore.deep_likelihoods import Classes, Gaussian
+from lvmcore.deep_outputs import LastLayer, Sites
 from lvmcore.deep_paths import DeepGP, Draw
 from lvmcore.deep_starts import DeepSettings, hidden_layers, last_values
 
@@ -34,6 +35,7 @@ class InducedDeepGP(DeepGP):
         last: the last layer.
         inputs: inducing inputs of each of them and of the last one, [M, H] each.
         learned: whether the optimiser moves them.
+        each_draw: the last layer's q is that of each draw, where it has a closed form.
     """
 
     def __init__(
@@ -43,16 +45,19 @@ class InducedDeepGP(DeepGP):
         inputs: Sequence[Tensor],
         *,
         learned: bool,
+        each_draw: bool = False,
     ) -> None:
         super().__init__(hidden, last)
+        self.each_draw = each_draw
         self.Z = nn.ParameterList(
             nn.Parameter(Z.detach().clone(), requires_grad=learned) for Z in inputs
         )
 
     @property
     def conditional(self) -> bool:
-        """Where nothing is drawn: q is then the optimum of all rows."""
-        return not self.hidden and self.last.absorbs and isinstance(self.last.q, Sites)
+        """Where nothing is drawn, or q is that of each draw: the optimum of all rows."""
+        closed = self.last.absorbs and isinstance(self.last.q, Sites)
+        return closed and (self.each_draw or not self.hidden)
 
     @property
     def n_inducing(self) -> int:
@@ -77,6 +82,7 @@ def induced_deep_gp(
     likelihood: Gaussian | Classes,
     *,
     learned: bool = True,
+    each_draw: bool = False,
 ) -> InducedDeepGP:
     """A model at its start.
 
@@ -88,8 +94,9 @@ def induced_deep_gp(
             further layers are where the linear means of the layers before bring them.
         likelihood: of the targets.
         learned: whether inducing inputs move.
+        each_draw: see ``InducedDeepGP``.
     """
     hidden, inputs = hidden_layers(settings, X, Z)
     q = last_values(settings, len(X), inputs[-1], Y.shape[1], likelihood)
-    last = LastLayer(inputs[-1].shape[1], likelihood, q)
-    return InducedDeepGP(hidden, last, inputs, learned=learned)
+    last = LastLayer(inputs[-1].shape[1], likelihood, q, kernel=settings.kernel)
+    return InducedDeepGP(hidden, last, inputs, learned=learned, each_draw=each_draw)

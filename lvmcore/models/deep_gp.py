@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from lvmcore.deep_outputs import Classes, Gaussian
-from lvmcore.deep_paths import DeepGP
-from lvmcore.deep_predictor import (
-    DeepGPPredictor,
+from lvmcore.deep_induced import InducedPredictor
+from lvmcore.deep_likelihoods import Classes, Gaussian
+from lvmcore.deep_parameters import (
     HiddenDim,
     InducingCount,
     InducingInputs,
@@ -22,13 +21,14 @@ from lvmcore.deep_predictor import (
     Samples,
     Validation,
 )
+from lvmcore.deep_paths import DeepGP
+from lvmcore.deep_predictor import DeepGPPredictor
 from lvmcore.deep_single import fit_single, start_from
 from lvmcore.deep_starts import DeepSettings
 from lvmcore.deep_subset import SubsetDeepGP, subset_deep_gp
-from lvmcore.deep_variational import induced_deep_gp
 from lvmcore.parameters import Advanced, BatchSize, Device, Doc, LearningRate, MaxIter, Seed
 from lvmcore.prediction_tasks import Classifier, Regressor
-from lvmcore.subsets import SubsetRule, centroids
+from lvmcore.subsets import SubsetRule
 
 __all__ = [
     "DSVIDeepGPClassifier",
@@ -49,26 +49,7 @@ Subset = Annotated[
 ]
 
 
-class _Induced(DeepGPPredictor):
-    """Inducing inputs of their own: SVGP and DSVI."""
-
-    inducing_inputs: str = "learned"
-
-    def _model(
-        self, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes, generator: torch.Generator
-    ) -> DeepGP:
-        Z = centroids(X, self.n_inducing, generator)
-        learned = self.inducing_inputs == "learned"
-        return induced_deep_gp(self._settings(), X, Y, Z, likelihood, learned=learned)
-
-    def _blank(
-        self, settings: DeepSettings, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes
-    ) -> DeepGP:
-        learned = self.inducing_inputs == "learned"
-        return induced_deep_gp(settings, X, Y, X, likelihood, learned=learned)
-
-
-class _SVGP(_Induced):
+class _SVGP(InducedPredictor):
     def __init__(
         self,
         *,
@@ -89,7 +70,7 @@ class _SVGP(_Induced):
         self.random_state = random_state
 
 
-class _DSVI(_Induced):
+class _DSVI(InducedPredictor):
     def __init__(
         self,
         *,

@@ -1,4 +1,4 @@
-"""Deep kernel learning: a sparse Gaussian process on the features of a network."""
+"""Deep kernel learning: a sparse Gaussian or q-exponential process on a network's features."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from torch import Tensor
 from lvmcore.checks import to_numpy
 from lvmcore.counts import Cells
 from lvmcore.deep_kernel import DeepKernelGP, deep_kernel_gp
-from lvmcore.deep_outputs import Classes, Gaussian
-from lvmcore.deep_predictor import LONG_TABLE, DeepGPPredictor, InducingCount, Validation
+from lvmcore.deep_likelihoods import Classes, Gaussian
+from lvmcore.deep_parameters import Exponent, InducingCount, Kernel, Validation
+from lvmcore.deep_predictor import LONG_TABLE, DeepGPPredictor
 from lvmcore.deep_starts import DeepSettings
 from lvmcore.gplvm import thinned
 from lvmcore.image_network import Pixels
@@ -32,7 +33,12 @@ from lvmcore.parameters import (
 from lvmcore.prediction_tasks import Classifier, Regressor
 from lvmcore.subsets import centroids
 
-__all__ = ["DeepKernelGPClassifier", "DeepKernelGPRegressor"]
+__all__ = [
+    "DeepKernelGPClassifier",
+    "DeepKernelGPRegressor",
+    "DeepKernelQEPClassifier",
+    "DeepKernelQEPRegressor",
+]
 
 Features = Annotated[
     int | None,
@@ -173,6 +179,39 @@ class _DeepKernel(DeepGPPredictor):
         super()._set_state(arrays, facts)
 
 
+class _DeepKernelQEP(_DeepKernel):
+    def __init__(
+        self,
+        *,
+        q: Exponent = 1.5,
+        n_inducing: InducingCount = 50,
+        kernel: Kernel = "matern32",
+        hidden_dim: Features = None,
+        weight_scale: WeightScale = 0.3,
+        max_iter: MaxIter = 1000,
+        n_hidden: Hidden = 64,
+        learning_rate: LearningRate = 0.02,
+        batch_size: BatchSize = 2000,
+        validation: Validation = 0.1,
+        device: Device = "auto",
+        random_state: Seed = 0,
+    ) -> None:
+        super().__init__(
+            n_inducing=n_inducing,
+            hidden_dim=hidden_dim,
+            weight_scale=weight_scale,
+            max_iter=max_iter,
+            n_hidden=n_hidden,
+            learning_rate=learning_rate,
+            batch_size=batch_size,
+            validation=validation,
+            device=device,
+            random_state=random_state,
+        )
+        self.q = q
+        self.kernel = kernel
+
+
 class DeepKernelGPRegressor(_DeepKernel, Regressor):
     """A sparse Gaussian process to a number, on the features of a network (Wilson and others 2016).
 
@@ -224,3 +263,45 @@ class DeepKernelGPClassifier(_DeepKernel, Classifier):
     )
     paper: ClassVar[str] = "Wilson et al. 2016"
     order: ClassVar[int] = 131
+
+
+class DeepKernelQEPRegressor(_DeepKernelQEP, Regressor):
+    """A sparse q-exponential process to a number, on a network's features (Chang and others 2025).
+
+    The network, its prior and its guard as of ``DeepKernelGPRegressor``; prior of the function's
+    values at the inducing inputs, noise and bound as of ``QEPRegressor``:
+
+    Σ_n [ψ_1(e_n) − ½ log σ²] + H(q(v)) + ψ_M(E ‖v‖²) − ‖w − w₀‖²/(2τ²).
+
+    Attributes:
+        relevance_: see ``DeepKernelGPRegressor``.
+        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+        elbo_: the objective above for all rows, nats.
+    """
+
+    key: ClassVar[str] = "deep_kernel_qep_regressor"
+    title: ClassVar[str] = "Deep kernel Q-EP"
+    summary: ClassVar[str] = (
+        "A network's features, then a q-exponential process to a number, which puts up with rows "
+        "far off; may be too sure of itself on short tables."
+    )
+    paper: ClassVar[str] = "Chang et al. 2025"
+    order: ClassVar[int] = 144
+
+
+class DeepKernelQEPClassifier(_DeepKernelQEP, Classifier):
+    """A sparse q-exponential process to classes, on a network's features (Chang and others 2025).
+
+    As ``DeepKernelGPClassifier``, the functions' values one q-exponential block.
+
+    Attributes:
+        classes_: the classes, sorted, [C].
+        relevance_: see ``DeepKernelQEPRegressor``.
+        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+    """
+
+    key: ClassVar[str] = "deep_kernel_qep_classifier"
+    title: ClassVar[str] = "Deep kernel Q-EP"
+    summary: ClassVar[str] = "A network's features, then a q-exponential process a class."
+    paper: ClassVar[str] = "Chang et al. 2025"
+    order: ClassVar[int] = 145

@@ -13,16 +13,10 @@ from torch import Tensor
 
 from lvmcore.checks import Capabilities
 from lvmcore.deep_chain import DeepChain
-from lvmcore.deep_outputs import Classes, Gaussian
+from lvmcore.deep_likelihoods import Classes, Gaussian
+from lvmcore.deep_parameters import HiddenDim, InducingCount, InducingInputs, Layers
 from lvmcore.deep_predictions import KeptDraws
-from lvmcore.deep_predictor import (
-    DeepGPPredictor,
-    HiddenDim,
-    InducingCount,
-    InducingInputs,
-    Layers,
-    likelihood_of,
-)
+from lvmcore.deep_predictor import DeepGPPredictor, likelihood_of
 from lvmcore.deep_sampled import SampledDeepGP, sampled_deep_gp
 from lvmcore.deep_single import fit_induced, start_from
 from lvmcore.deep_starts import DeepSettings
@@ -145,7 +139,14 @@ class SGHMCDeepGPRegressor(DeepGPPredictor, Regressor):
         learned = self.inducing_inputs == "learned"
         Z = centroids(X, self.n_inducing, generator)
         single = fit_induced(
-            X, Y, Z, self.batch_size, generator, steps=self.max_iter, learned=learned
+            self._settings(),
+            X,
+            Y,
+            Z,
+            likelihood,
+            generator,
+            steps=self.max_iter,
+            learned=learned,
         )
         model = self._blank(self._settings(), X, Y, likelihood, Z=single.Z[0].detach())
         start_from(model, single.last)

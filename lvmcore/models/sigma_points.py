@@ -12,14 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore.checks import to_numpy
-from lvmcore.deep_outputs import Classes, Gaussian
-from lvmcore.deep_predictor import (
-    DeepGPPredictor,
-    HiddenDim,
-    InducingCount,
-    Layers,
-    Validation,
-)
+from lvmcore.deep_likelihoods import Classes, Gaussian
+from lvmcore.deep_parameters import HiddenDim, InducingCount, Layers, Validation
+from lvmcore.deep_predictor import DeepGPPredictor
 from lvmcore.deep_sigma_fit import SigmaPointFit, start_as_single
 from lvmcore.deep_sigma_points import SigmaPointGP, sigma_point_gp
 from lvmcore.deep_starts import DeepSettings

@@ -20,6 +20,8 @@ BRICKS = frozenset(
         "decoding",
         "deep_kernel",
         "deep_layers",
+        "deep_layout",
+        "deep_likelihoods",
         "deep_outputs",
         "deep_paths",
         "deep_predictions",
@@ -46,6 +48,7 @@ BRICKS = frozenset(
         "principal",
         "psi",
         "qexponential",
+        "qexponential_blocks",
         "relevance",
         "rows",
         "sampling_chain",
@@ -87,7 +90,15 @@ LAYER = dict.fromkeys(BRICKS, "bricks") | dict.fromkeys(LOOPS, "loops")
 LAYER |= dict.fromkeys(("feature_batches", "feature_columns", "feature_counts"), "feature_fit")
 LAYER |= {"deep_fit": "batchfit", "targets": "bricks", "deep_predictor": "predictor"}
 LAYER |= dict.fromkeys(
-    ("deep_chain", "deep_sigma_fit", "deep_single", "prediction_tasks"), "predictor"
+    (
+        "deep_chain",
+        "deep_induced",
+        "deep_parameters",
+        "deep_sigma_fit",
+        "deep_single",
+        "prediction_tasks",
+    ),
+    "predictor",
 )
 LAYER |= {
     name: name

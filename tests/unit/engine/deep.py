@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from lvmcore.deep_fit import DeepFit
-from lvmcore.deep_outputs import Gaussian
+from lvmcore.deep_likelihoods import Gaussian
 from lvmcore.deep_starts import DeepSettings
 from lvmcore.deep_subset import SubsetDeepGP, subset_deep_gp
 

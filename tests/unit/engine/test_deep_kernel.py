@@ -9,7 +9,8 @@ from torch import Tensor
 
 from lvmcore.deep_fit import DeepFit, deep_schedule
 from lvmcore.deep_kernel import DeepKernelGP, deep_kernel_gp
-from lvmcore.deep_outputs import Classes, Gaussian, Rows
+from lvmcore.deep_likelihoods import Classes, Gaussian
+from lvmcore.deep_outputs import Rows
 from lvmcore.deep_predictions import KeptDraws
 from lvmcore.deep_starts import DeepSettings
 from lvmcore.deep_variational import induced_deep_gp

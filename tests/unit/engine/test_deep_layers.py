@@ -5,13 +5,8 @@ import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from lvmcore.deep_layers import (
-    JITTER,
-    HiddenLayer,
-    Values,
-    row_moments,
-    standard_normal,
-)
+from lvmcore.deep_layers import HiddenLayer, Values, standard_normal
+from lvmcore.deep_layout import JITTER, row_moments
 from tests.unit.engine.deep import generator, kernel
 
 

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
 from lvmcore.deep_fit import deep_schedule
-from lvmcore.deep_layers import JITTER
-from lvmcore.deep_outputs import Gaussian
+from lvmcore.deep_layout import JITTER
+from lvmcore.deep_likelihoods import Gaussian
 from lvmcore.deep_predictions import KeptDraws
 from lvmcore.deep_sigma_fit import SigmaPointFit, start_as_single
 from lvmcore.deep_sigma_points import SigmaPointGP, first_sites, marginal, sigma_point_gp

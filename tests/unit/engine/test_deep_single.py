@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal
 
-from lvmcore.deep_outputs import Classes, Gaussian
+from lvmcore.deep_likelihoods import Classes, Gaussian
 from lvmcore.deep_predictions import KeptDraws
 from lvmcore.deep_single import fit_single, start_from
 from lvmcore.deep_starts import DeepSettings

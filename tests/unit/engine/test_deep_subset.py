@@ -13,7 +13,8 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from lvmcore.deep_fit import DeepFit, deep_schedule
 from lvmcore.deep_layers import Values
-from lvmcore.deep_outputs import Gaussian, LastLayer, Rows, Sites, of_other_draws
+from lvmcore.deep_likelihoods import Gaussian
+from lvmcore.deep_outputs import LastLayer, Rows, Sites, of_other_draws
 from lvmcore.deep_paths import Draw
 from lvmcore.deep_predictions import KeptDraws
 from lvmcore.deep_starts import DeepSettings

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from lvmcore.deep_fit import DeepFit, deep_schedule
-from lvmcore.deep_layers import JITTER
-from lvmcore.deep_outputs import Classes, Gaussian
+from lvmcore.deep_layout import JITTER
+from lvmcore.deep_likelihoods import Classes, Gaussian
 from lvmcore.deep_paths import DeepGP
 from lvmcore.deep_predictions import KeptDraws
 from lvmcore.deep_starts import DeepSettings
