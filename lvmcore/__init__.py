@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lvmcore.models.neighbours import TSNE, UMAP, Isomap
     from lvmcore.models.nmf import NMF
     from lvmcore.models.pca import PCA, ProbabilisticPCA
+    from lvmcore.models.qep_lvm import QEPLVM
     from lvmcore.models.rflvm import RFLVM
     from lvmcore.models.sghmc import SGHMCDeepGPRegressor
     from lvmcore.models.sigma_points import DSPPRegressor
@@ -52,6 +53,7 @@ __all__ = [
     "NMF",
     "PCA",
     "PREDICTORS",
+    "QEPLVM",
     "RFLVM",
     "SRFLVM",
     "TSNE",
