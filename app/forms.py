@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -107,6 +108,8 @@ def parameter_widget(
             persist_state="session",
         )
         return None if parameter.optional and not typed else typed
+    if parameter.word is not None:
+        return _number_or_word(parameter, parameter.word, value, key, label, text)
     return _number(parameter, value, key, label, text)
 
 
@@ -125,6 +128,34 @@ def _choice(
         help=text,
         persist_state="session",
     )
+
+
+def _number_or_word(
+    parameter: Parameter, word: str, value: Any, key: str, label: str, text: str
+) -> float | str:
+    """A slider over the range, and a box to tick for the word in its place."""
+    said = st.checkbox(
+        f"{label}: {word}",
+        value=value == word,
+        key=f"{key}:{word}",
+        help=f"Ticked: {word}, whatever number the slider shows.",
+        persist_state="session",
+    )
+    assert parameter.low is not None
+    assert parameter.high is not None
+    start = next(v for v in (value, parameter.default, parameter.high) if v != word)
+    number: float = st.slider(
+        label,
+        float(parameter.low),
+        float(parameter.high),
+        float(start),
+        step=10 ** math.floor(math.log10(parameter.high - parameter.low)) / 20,
+        key=key,
+        help=text,
+        disabled=said,
+        persist_state="session",
+    )
+    return word if said else number
 
 
 def _number(

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         QEPClassifier,
         QEPRegressor,
     )
+    from lvmcore.models.qep_lvm import QEPLVM
     from lvmcore.models.rflvm import RFLVM
     from lvmcore.models.sghmc import SGHMCDeepGPRegressor
     from lvmcore.models.sigma_points import DSPPRegressor
@@ -63,6 +64,7 @@ __all__ = [
     "NMF",
     "PCA",
     "PREDICTORS",
+    "QEPLVM",
     "RFLVM",
     "SRFLVM",
     "TSNE",

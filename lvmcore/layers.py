@@ -131,16 +131,17 @@ class DataPath(KernelPath):
         sums = masked_psi_sums(kernel, rows.mean, rows.variance, self.Z, Y, cells)
         return masked_optimum(sums, kernel(self.Z, self.Z), self.noise.expand(Y.shape[1]))
 
-    def decoder(self, q: OptimalInducing) -> DataDecoder:
-        """Freeze the path at the optimal q(V)."""
+    def decoder(self, q: OptimalInducing, noise: Tensor | None = None) -> DataDecoder:
+        """Freeze the path at the optimal q(V), with its own noise or that of new cells, [D]."""
         kernel = self.kernel
+        noise = self.noise if noise is None else noise
         return DataDecoder(
             kernel=RBF(kernel.variance.detach(), kernel.lengthscales.detach()),
             Z=self.Z.detach().clone(),
             basis=q.basis.to(self.Z),
             weights=q.weights.to(self.Z),
             shrinkage=q.shrinkage.to(self.Z),
-            noise=self.noise.detach().expand(q.mean.shape[1]).clone(),
+            noise=noise.detach().expand(q.mean.shape[1]).clone(),
             groups=q.groups,
         )
 

@@ -193,6 +193,7 @@ class Parameter:
         doc: one plain sentence.
         advanced: True where a form folds it away.
         array: True where Python may give an array in place of one of the choices.
+        word: what may stand in the place of a float; None where nothing may.
     """
 
     name: str
@@ -207,6 +208,7 @@ class Parameter:
     doc: str
     advanced: bool
     array: bool = False
+    word: str | None = None
 
     @property
     def expected(self) -> str:
@@ -222,6 +224,7 @@ class Parameter:
             text = "a whole number" if self.kind == "int" else "a number"
             if self.low is not None and self.high is not None:
                 text += f" from {self.low:g} to {self.high:g}"
+            text += "" if self.word is None else f", or {self.word}"
         return text + (", or none" if self.optional else "")
 
     def check(self, value: Any) -> Any:
@@ -233,6 +236,8 @@ class Parameter:
         if value is None and self.optional:
             return None
         if self.array and is_array(value):
+            return value
+        if self.word is not None and isinstance(value, str) and value == self.word:
             return value
         ok = {
             "int": _is_int(value),
@@ -255,6 +260,8 @@ class Parameter:
         """
         if self.optional and text.strip().lower() in ("none", ""):
             return None
+        if self.word is not None and text.strip().lower() == self.word:
+            return self.word
         value: Any = text
         try:
             if self.kind == "int":
@@ -315,6 +322,8 @@ def _parameter(name: str, hint: Any, default: Any) -> Parameter:
     kinds: dict[Any, Kind] = {int: "int", float: "float", bool: "bool", str: "str"}
     if get_origin(plain) is Literal:
         choices = get_args(plain)
+    literals = [option for option in options if get_origin(option) is Literal]
+    word = get_args(literals[0])[0] if literals and not choices else None
     limits = next((item for item in metadata if isinstance(item, Range)), None)
     doc = next(item for item in metadata if isinstance(item, Doc))
     return Parameter(
@@ -330,6 +339,7 @@ def _parameter(name: str, hint: Any, default: Any) -> Parameter:
         doc=doc.text,
         advanced=any(isinstance(item, Advanced) for item in metadata),
         array=any(get_origin(option) is np.ndarray for option in options),
+        word=word,
     )
 
 

@@ -62,22 +62,23 @@ def check_q(q: float) -> float:
     return float(q)
 
 
-def covariance_factor(n: int, q: Tensor | float) -> Tensor:
-    """ρ_N = 2^{2/q} Γ(N/2 + 2/q) / (N Γ(N/2)), [], with Cov(u) = ρ_N C; 1 at q = 2."""
+def covariance_factor(n: int | Tensor, q: Tensor | float) -> Tensor:
+    """ρ_N = 2^{2/q} Γ(N/2 + 2/q) / (N Γ(N/2)), shape of N, with Cov(u) = ρ_N C; 1 at q = 2."""
     power = 2 / torch.as_tensor(q, dtype=torch.float64)
-    half = torch.tensor(n / 2, dtype=torch.float64)
-    logs = power * math.log(2) + torch.lgamma(half + power) - torch.lgamma(half) - math.log(n)
+    size = torch.as_tensor(n, dtype=torch.float64)
+    half = size / 2
+    logs = power * math.log(2) + torch.lgamma(half + power) - torch.lgamma(half) - size.log()
     return logs.exp()
 
 
-def log_radial(square: Tensor, n: int, q: Tensor | float) -> Tensor:
+def log_radial(square: Tensor, n: int | Tensor, q: Tensor | float) -> Tensor:
     """log(q/2) − (N/2) log 2π + (N/2)(q/2 − 1) log r − ½ r^{q/2}: log p but for −½ log|C|.
 
     Convex in r and falling for q ≤ 2, so that its value at an expected r is below its expectation.
 
     Args:
         square: r, [...]; no less than 1e-30 N is taken, for the pole at 0.
-        n: N.
+        n: N, of all blocks or of each, [...].
         q: from 0.1 to 2.
     """
     q = torch.as_tensor(q).to(square)
@@ -86,7 +87,7 @@ def log_radial(square: Tensor, n: int, q: Tensor | float) -> Tensor:
     return constant + 0.5 * n * (q / 2 - 1) * r.log() - 0.5 * r ** (q / 2)
 
 
-def radial_slope(square: Tensor, n: int, q: Tensor | float) -> Tensor:
+def radial_slope(square: Tensor, n: int | Tensor, q: Tensor | float) -> Tensor:
     """d/dr of ``log_radial``: (N/2)(q/2 − 1)/r − (q/4) r^{q/2 − 1}, negative.
 
     A tangent of a convex function lies below it: with it a sum over batches of rows stays a bound.

@@ -11,6 +11,7 @@ from lvmcore.data import Dataset
 from lvmcore.errors import DataError
 from lvmcore.runs import proposal
 from tests.app.conftest import OpenPage, Wait, follow, ways
+from tests.app.controls import unexplained
 from tests.app.test_shell import texts
 
 START = state.widget("fit", "start")
@@ -78,12 +79,32 @@ def test_the_form_offers_every_parameter_at_its_suggested_value(
     if model.key != "ldgd":
         choose(page, model.key)
     assert not page.exception
-    fields = [*page.number_input, *page.selectbox, *page.checkbox, *page.text_input]
+    fields = [*page.number_input, *page.selectbox, *page.checkbox, *page.text_input, *page.slider]
     named = {field.key.rsplit(":", 1)[-1]: field.value for field in fields if field.key}
     suggested = model.suggest(shape)
     for parameter in model.parameters:
         expected = suggested.get(parameter.name, parameter.default)
         assert named[parameter.name] == expected, parameter.name
+
+
+def test_a_word_in_the_place_of_a_number_is_a_box_to_tick(open_page: OpenPage, wait: Wait) -> None:
+    page = choose(open_page("fit"), "qep_lvm")
+    (slider,) = [field for field in page.slider if field.label == "Q"]
+    assert (slider.min, slider.max, slider.value, slider.disabled) == (0.1, 2.0, 1.5, False)
+    (box,) = [field for field in page.checkbox if field.label == "Q: learn"]
+    assert not box.value
+    assert unexplained(page) == set()
+    slider.set_value(1.25).run()
+    box.check().run()
+    (slider,) = [field for field in page.slider if field.label == "Q"]
+    assert (slider.disabled, slider.value) == (True, 1.25)
+    (steps,) = [field for field in page.number_input if field.label == "Steps at most"]
+    steps.set_value(3).run()
+    page.button(START).click().run()
+    assert not page.exception
+    job = wait(page.query_params["run"])
+    assert job.status == "done", job.message
+    assert job.spec.parameters["q"] == "learn"
 
 
 def test_a_long_table_is_recommended_the_route_by_batches(

@@ -47,6 +47,7 @@ BRICKS = frozenset(
         "optim",
         "principal",
         "psi",
+        "qep_bound",
         "qexponential",
         "qexponential_blocks",
         "relevance",
@@ -123,12 +124,13 @@ LAYER |= {
         "results",
         "runs",
         "starts",
+        "unlabelled",
     )
 }
 _BELOW_BASE = frozenset({"errors", "linalg", "results", "bricks", "loops"})
 _BELOW_MODELS = _BELOW_BASE | {"parameters", "checks", "base", "starts", "gplvm", "labelled"}
 _MODELS = _BELOW_MODELS | {"restarts", "batchfit", "feature_fit", "autoencoder", "predictor"}
-_MODELS |= {"estimator"}
+_MODELS |= {"estimator", "unlabelled"}
 _ENGINE = _MODELS | {"models", "data"}
 # What each layer may import, itself included where its modules may import one another.
 MAY_IMPORT = {
@@ -145,6 +147,7 @@ MAY_IMPORT = {
     "gplvm": _BELOW_BASE | {"parameters", "checks", "base"},
     "labelled": _BELOW_BASE | {"parameters", "checks", "base", "gplvm"},
     "restarts": _BELOW_BASE | {"parameters", "checks", "base", "starts", "gplvm"},
+    "unlabelled": _BELOW_MODELS | {"restarts"},
     "batchfit": _BELOW_MODELS,
     "feature_fit": _BELOW_MODELS | {"feature_fit"},
     "autoencoder": _BELOW_MODELS,

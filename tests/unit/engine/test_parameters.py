@@ -26,6 +26,7 @@ class Example:
         way: Annotated[Literal["up", "down"], Doc("Which way.")] = "up",
         quick: Annotated[bool, Doc("Whether to hurry.")] = False,
         motto: Annotated[str, Doc("What to say.")] = "",
+        power: Annotated[float | Literal["learn"], Range(0.5, 2.0), Doc("How sharp.")] = 1.5,
     ) -> None:
         pass
 
@@ -40,7 +41,8 @@ def named(name: str) -> Parameter:
 
 
 def test_everything_declared_is_read() -> None:
-    assert [p.name for p in parameters_of(Example)] == ["size", "rate", "way", "quick", "motto"]
+    names = ["size", "rate", "way", "quick", "motto", "power"]
+    assert [p.name for p in parameters_of(Example)] == names
     assert named("size") == Parameter(
         name="size",
         label="how many",
@@ -65,6 +67,8 @@ def test_everything_declared_is_read() -> None:
     )
     assert (named("way").kind, named("way").choices) == ("choice", ("up", "down"))
     assert (named("quick").kind, named("motto").kind) == ("bool", "str")
+    power = named("power")
+    assert (power.kind, power.word, power.choices, power.low) == ("float", "learn", (), 0.5)
 
 
 def test_a_parameter_without_metadata_is_a_fault_of_the_model() -> None:
@@ -84,6 +88,8 @@ def test_a_parameter_without_metadata_is_a_fault_of_the_model() -> None:
         ("way", "down"),
         ("quick", True),
         ("motto", "x"),
+        ("power", 0.5),
+        ("power", "learn"),
     ],
 )
 def test_allowed_values_pass_unchanged(name: str, value: Any) -> None:
@@ -107,6 +113,8 @@ def test_allowed_values_pass_unchanged(name: str, value: Any) -> None:
         ("way", 1, "one of up, down"),
         ("quick", 1, "true or false"),
         ("motto", 3, "a text"),
+        ("power", 3.0, "a number from 0.5 to 2, or learn"),
+        ("power", "guess", "a number from 0.5 to 2, or learn"),
     ],
 )
 def test_refusals_name_setting_value_and_range(name: str, value: Any, expected: str) -> None:
@@ -128,6 +136,8 @@ def test_refusals_name_setting_value_and_range(name: str, value: Any, expected: 
         ("quick=Yes", True),
         ("quick=0", False),
         (" motto =a=b", "a=b"),
+        ("power=0.7", 0.7),
+        ("power= Learn", "learn"),
     ],
 )
 def test_texts_are_parsed(text: str, value: Any) -> None:
@@ -146,6 +156,7 @@ def test_texts_are_parsed(text: str, value: Any) -> None:
         ("rate=fast", "rate='fast' cannot be used: expected a number from 0.1 to 2"),
         ("rate=none", "rate='none' cannot be used"),
         ("rate=nan", "rate=nan cannot be used"),
+        ("power=guess", "power='guess' cannot be used: expected a number from 0.5 to 2, or learn"),
         ("way=left", "way='left' cannot be used: expected one of up, down"),
         ("quick=maybe", "quick='maybe' cannot be used: expected true or false"),
     ],
