@@ -42,6 +42,12 @@ def _psi(options: Options) -> Iterator[Callable[[], Row]]:
     return psi.rows(options)
 
 
+def _qep(options: Options) -> Iterator[Callable[[], Row]]:
+    from lvmcore.bench import qep
+
+    return qep.rows(options)
+
+
 def _sod_dgp(options: Options) -> Iterator[Callable[[], Row]]:
     from lvmcore.bench import sod_dgp
 
@@ -61,6 +67,7 @@ BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], Row]]]] = {
     "ldgd": _ldgd,
     "mnist": _mnist,
     "psi": _psi,
+    "qep": _qep,
     "sod-dgp": _sod_dgp,
     "srflvm": _srflvm,
 }
