@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         SVGPRegressor,
     )
     from lvmcore.models.deep_kernel import DeepKernelGPClassifier, DeepKernelGPRegressor
+    from lvmcore.models.deep_qep_lvm import DeepQEPLVM
     from lvmcore.models.fast_ldgd import FastLDGD
     from lvmcore.models.ldgd import LDGD
     from lvmcore.models.nbvae import NBVAE
@@ -68,6 +69,7 @@ __all__ = [
     "DataError",
     "DeepKernelGPClassifier",
     "DeepKernelGPRegressor",
+    "DeepQEPLVM",
     "FactorAnalysis",
     "FastLDGD",
     "FitStep",

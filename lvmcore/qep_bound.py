@@ -167,9 +167,7 @@ def qep_bound(
     return QEPBound(value, inducing, weights)
 
 
-def _whitened(
-    sums: PsiSums | MaskedPsiSums, L: Tensor
-) -> tuple[list[slice | Tensor], Tensor]:
+def _whitened(sums: PsiSums | MaskedPsiSums, L: Tensor) -> tuple[list[slice | Tensor], Tensor]:
     """The columns of each set of rows, and G of these rows, [K, M, M]."""
     if isinstance(sums, PsiSums):
         half = solve_lower(L, sums.psi2.double())

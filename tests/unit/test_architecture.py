@@ -20,6 +20,7 @@ BRICKS = frozenset(
         "decoding",
         "deep_kernel",
         "deep_layers",
+        "deep_map",
         "deep_outputs",
         "deep_paths",
         "deep_predictions",
@@ -85,7 +86,12 @@ LOOPS = frozenset(
 # Where each module of lvmcore stands; a package stands as one.
 LAYER = dict.fromkeys(BRICKS, "bricks") | dict.fromkeys(LOOPS, "loops")
 LAYER |= dict.fromkeys(("feature_batches", "feature_columns", "feature_counts"), "feature_fit")
-LAYER |= {"deep_fit": "batchfit", "targets": "bricks", "deep_predictor": "predictor"}
+LAYER |= {
+    "qep_fit": "unlabelled",
+    "deep_fit": "batchfit",
+    "targets": "bricks",
+    "deep_predictor": "predictor",
+}
 LAYER |= dict.fromkeys(
     ("deep_chain", "deep_sigma_fit", "deep_single", "prediction_tasks"), "predictor"
 )
@@ -135,7 +141,7 @@ MAY_IMPORT = {
     "gplvm": _BELOW_BASE | {"parameters", "checks", "base"},
     "labelled": _BELOW_BASE | {"parameters", "checks", "base", "gplvm"},
     "restarts": _BELOW_BASE | {"parameters", "checks", "base", "starts", "gplvm"},
-    "unlabelled": _BELOW_MODELS | {"restarts"},
+    "unlabelled": _BELOW_MODELS | {"restarts", "unlabelled"},
     "batchfit": _BELOW_MODELS,
     "feature_fit": _BELOW_MODELS | {"feature_fit"},
     "autoencoder": _BELOW_MODELS,
