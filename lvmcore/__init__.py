@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         DeepKernelQEPClassifier,
         DeepKernelQEPRegressor,
     )
+    from lvmcore.models.deep_qep_lvm import DeepQEPLVM
     from lvmcore.models.fast_ldgd import FastLDGD
     from lvmcore.models.ldgd import LDGD
     from lvmcore.models.nbvae import NBVAE
@@ -82,6 +83,7 @@ __all__ = [
     "DeepKernelQEPClassifier",
     "DeepKernelQEPRegressor",
     "DeepQEPClassifier",
+    "DeepQEPLVM",
     "DeepQEPRegressor",
     "FactorAnalysis",
     "FastLDGD",

@@ -35,6 +35,7 @@ __all__ = [
     "LONG_TABLE",
     "DataTerm",
     "GPLatentVariableModel",
+    "SparseDecoder",
     "SparseGPModel",
     "advised_components",
     "advised_inducing",
@@ -78,6 +79,17 @@ class PathDecoder(FillingDecoder, Protocol):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All of it, for a file."""
+
+
+class SparseDecoder(PathDecoder, Protocol):
+    """A fitted data path that has a noise for each column, and slopes."""
+
+    @property
+    def noise(self) -> Tensor:
+        """σ_d², [D]."""
+
+    def metric(self, X: Tensor) -> Tensor:
+        """Σ_d E[∂f_d ∂f_dᵀ] at points X [N, Q], [N, Q, Q]."""
 
 
 class GPLatentVariableModel(LatentVariableModel):
@@ -208,7 +220,7 @@ class SparseGPModel(GPLatentVariableModel):
     n_inducing: int
     noise: str
 
-    _decoder: DataDecoder
+    _decoder: SparseDecoder
 
     def _inducing_count(self, n_rows: int) -> int:
         """M, at most one inducing input a row."""
@@ -231,7 +243,7 @@ class SparseGPModel(GPLatentVariableModel):
     def _metric(self, X: Tensor) -> Tensor:
         return self._decoder.metric(X)
 
-    def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> DataDecoder:
+    def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> SparseDecoder:
         return DataDecoder.from_arrays(arrays, like)
 
 

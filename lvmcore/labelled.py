@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 from torch import Tensor
 
 from lvmcore.checks import to_numpy
+from lvmcore.decoding import DataDecoder
 from lvmcore.draws import standard_draws
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.gplvm import SparseGPModel
@@ -41,6 +42,7 @@ class LabelledMap(ClassifierMixin, SparseGPModel):
     classes_: Any
     likelihood: Link
     class_weight: Weighting
+    _decoder: DataDecoder
     _label_decoders: tuple[LabelDecoder, ...]
     _codes: NDArray[np.int64]  # [N]; [N, L] where there are several label columns
 

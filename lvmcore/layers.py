@@ -31,7 +31,7 @@ from lvmcore.variational import (
     kl_whitened,
 )
 
-__all__ = ["DataPath", "KernelPath", "LabelDecoder", "LabelPath", "LatentRows"]
+__all__ = ["DataPath", "KernelPath", "LabelDecoder", "LabelPath", "LatentRows", "WhitenedPath"]
 
 LARGEST_VARIANCE = 100.0
 # Smallest noise variance: a column that is followed exactly keeps a finite density.
@@ -146,33 +146,48 @@ class DataPath(KernelPath):
         )
 
 
-class LabelPath(KernelPath):
-    """Classification Gaussian processes, one for each class.
+class WhitenedPath(KernelPath):
+    """Gaussian processes with a free q(V) each, C of them.
 
-    q(V_c) = N(q_mu_c, q_sqrt_c q_sqrt_cᵀ), whitened; likelihood by the link: Φ(±f_c) of each class
-    against the rest, or softmax(f).
+    q(V_c) = N(q_mu_c, q_sqrt_c q_sqrt_cᵀ), whitened.
     """
 
-    def __init__(self, Z: Tensor, n_classes: int, link: Link = "probit") -> None:
+    def __init__(self, Z: Tensor, n_functions: int) -> None:
         super().__init__(Z)
-        self.link = link
         M = len(Z)
-        self.q_mu = nn.Parameter(Z.new_zeros(n_classes, M))
-        self.q_sqrt = nn.Parameter(torch.eye(M).to(Z).repeat(n_classes, 1, 1))
+        self.q_mu = nn.Parameter(Z.new_zeros(n_functions, M))
+        self.q_sqrt = nn.Parameter(torch.eye(M).to(Z).repeat(n_functions, 1, 1))
 
-    def _factor(self) -> Tensor:
+    @property
+    def factor(self) -> Tensor:
+        """Lower-triangular, [C, M, M]."""
         return self.q_sqrt.tril()
 
     def latent_function(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of f_c(x) at points X [N, Q], each [N, C]."""
         kernel = self.kernel
-        L, _ = cholesky(kernel(self.Z, self.Z), "The kernel matrix of the label inducing inputs")
+        L, _ = cholesky(kernel(self.Z, self.Z), "The kernel matrix of the inducing inputs")
         # a = L⁻¹ k(Z, x)
         a = solve_lower(L.to(X), kernel(self.Z, X))
         mean = a.T @ self.q_mu.T
-        spread = (self._factor().mT @ a).square().sum(1).T
+        spread = (self.factor.mT @ a).square().sum(1).T
         left = kernel.diagonal(X) - a.square().sum(0)
         return mean, (left.clamp_min(0)[:, None] + spread).clamp_min(1e-12)
+
+    def kl(self) -> Tensor:
+        """KL(q(V) ‖ N(0, I)) of all functions, []."""
+        return kl_whitened(self.q_mu, self.factor)
+
+
+class LabelPath(WhitenedPath):
+    """Classification Gaussian processes, one for each class.
+
+    Likelihood by the link: Φ(±f_c) of each class against the rest, or softmax(f).
+    """
+
+    def __init__(self, Z: Tensor, n_classes: int, link: Link = "probit") -> None:
+        super().__init__(Z, n_classes)
+        self.link = link
 
     def expected_log_likelihood(
         self, X: Tensor, signs: Tensor, weights: Tensor | None = None
@@ -190,16 +205,12 @@ class LabelPath(KernelPath):
             terms = terms * weights.repeat(len(X))
         return terms.sum() / len(X)
 
-    def kl(self) -> Tensor:
-        """KL(q(V) ‖ N(0, I)) of all classes, []."""
-        return kl_whitened(self.q_mu, self._factor())
-
     def decoder(self) -> LabelDecoder:
         """Freeze the path."""
         kernel = RBF(self.kernel.variance.detach(), self.kernel.lengthscales.detach())
         Z = self.Z.detach().clone()
         L, _ = cholesky(kernel(Z, Z), "The kernel matrix of the label inducing inputs")
-        factor = self._factor().detach().double()
+        factor = self.factor.detach().double()
         eye = torch.eye(len(Z)).to(L)
         half = solve_upper(L, eye - factor @ factor.mT)
         reduction = solve_upper(L, half.mT)

@@ -39,14 +39,13 @@ Notation: lvmcore/README.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from lvmcore.bilinear import full_from_pairs
 from lvmcore.linalg import cholesky, solve_lower, solve_upper
+from lvmcore.masked import whitened
 from lvmcore.psi import MaskedPsiSums, PsiSums
 from lvmcore.qexponential import covariance_factor, log_radial, radial_slope
 from lvmcore.variational import LOG_2PI, OptimalInducing, eigen
@@ -134,23 +133,24 @@ def qep_bound(
     L, _ = cholesky(Kuu, "The kernel matrix of the inducing inputs")
     noise, counts = noise.double(), counts.double()
     P = solve_lower(L, sums.psi1Y.double())
+    sets, G = _whitened(sums, L)
+    found, vectors = eigen(0.5 * (G + G.mT).detach())
+    G = vectors.mT @ G @ vectors  # diagonal, with a gradient that is not
+    diagonal = G.diagonal(dim1=1, dim2=2)
     rotated, values = torch.empty_like(P), torch.empty_like(P)
     trace = torch.empty_like(noise)
-    parts = []
-    for columns, psi2 in _sets(sums):
-        G = solve_lower(L, solve_lower(L, psi2.double()).T)
-        found, vectors = eigen(0.5 * (G + G.T).detach())
-        rotated[:, columns] = vectors.T @ P[:, columns]
-        values[:, columns], trace[columns] = found[:, None], G.diagonal().sum()
-        parts.append((columns, vectors, vectors.T @ G @ vectors))
+    for k, columns in enumerate(sets):
+        rotated[:, columns] = vectors[k].T @ P[:, columns]
+        values[:, columns] = found[k][:, None]
+        trace[columns] = diagonal[k].sum()
     left = squares.double() + sums.psi0 - trace
     spectrum = _Spectrum(values.detach(), rotated.detach(), left.detach(), noise.detach(), counts)
     weights, mean, covariance = spectrum.optimum(_plain(q))
 
     inside = torch.empty_like(left)
-    for columns, _, G in parts:
-        m, S = mean[:, columns], covariance[:, columns]
-        inside[columns] = (m * (G @ m)).sum(0) + G.diagonal() @ S
+    for k, columns in enumerate(sets):
+        m = mean[:, columns]
+        inside[columns] = (m * (G[k] @ m)).sum(0) + diagonal[k] @ covariance[:, columns]
     squared = left - 2 * (mean * rotated).sum(0) + inside  # E‖y_d − f_d‖²
     n = int(counts.sum())
     e_V = (mean.square() + covariance).sum()
@@ -158,21 +158,22 @@ def qep_bound(
     value = log_form((squared / noise).sum(), n, q) - 0.5 * (counts * noise.log()).sum()
     value = value + entropy + log_form(e_V, mean.numel(), q)
 
-    bases = [solve_upper(L.detach(), vectors) for _, vectors, _ in parts]
-    basis, groups = bases[0], None
+    basis, groups = solve_upper(L.detach(), vectors), None
     if isinstance(sums, MaskedPsiSums):
-        basis, groups = torch.stack(bases), sums.groups
-    return QEPBound(value, OptimalInducing(basis, mean, 1 - covariance, groups), weights)
+        groups = sums.groups
+    else:
+        basis = basis[0]
+    inducing = OptimalInducing(basis, mean, 1 - covariance, groups)
+    return QEPBound(value, inducing, weights)
 
 
-def _sets(sums: PsiSums | MaskedPsiSums) -> Iterator[tuple[Tensor | slice, Tensor]]:
-    """The columns that share their rows, and psi2 of these, [M, M]."""
+def _whitened(sums: PsiSums | MaskedPsiSums, L: Tensor) -> tuple[list[slice | Tensor], Tensor]:
+    """The columns of each set of rows, and G of these rows, [K, M, M]."""
     if isinstance(sums, PsiSums):
-        yield slice(None), sums.psi2
-        return
-    M = len(sums.psi1Y)
-    for k in range(sums.psi2.shape[1]):
-        yield torch.nonzero(sums.groups == k)[:, 0], full_from_pairs(sums.psi2[:, k], M)
+        half = solve_lower(L, sums.psi2.double())
+        return [slice(None)], solve_lower(L, half.T)[None]
+    K = sums.psi2.shape[1]
+    return [torch.nonzero(sums.groups == k)[:, 0] for k in range(K)], whitened(sums.psi2, L)
 
 
 def _plain(q: Tensor | float) -> Tensor:

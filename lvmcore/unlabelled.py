@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import deepcopy
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -12,11 +12,11 @@ from torch import Tensor
 from lvmcore.base import Problem
 from lvmcore.checks import to_numpy
 from lvmcore.counts import Cells
-from lvmcore.decoding import DataDecoder
 from lvmcore.gplvm import (
     LONG_TABLE,
     START_VARIANCE,
     DataTerm,
+    SparseDecoder,
     SparseGPModel,
     advised_inducing,
     advised_steps,
@@ -24,7 +24,7 @@ from lvmcore.gplvm import (
     spread_points,
 )
 from lvmcore.intervals import Settled
-from lvmcore.layers import DataPath, LatentRows
+from lvmcore.layers import DataPath, KernelPath, LatentRows
 from lvmcore.parameters import Advised
 from lvmcore.restarts import Restarting
 from lvmcore.results import Snapshot
@@ -45,6 +45,11 @@ class MapFit:
     def __init__(self, rows: LatentRows, path: DataPath, problem: Problem) -> None:
         self.rows, self.path, self.data = rows, path, DataTerm(problem)
 
+    @property
+    def first(self) -> KernelPath:
+        """The path that the map leads into."""
+        return self.path
+
     def parameters(self) -> Iterable[torch.nn.Parameter]:
         """All that is optimised."""
         return [*self.rows.parameters(), *self.path.parameters()]
@@ -61,9 +66,9 @@ class MapFit:
 
     def snapshot(self) -> Snapshot:
         """The map as it stands."""
-        return snapshot_of(self.rows.mean, {"data": self.path.kernel.relevance})
+        return snapshot_of(self.rows.mean, {"data": self.first.kernel.relevance})
 
-    def decoder(self) -> DataDecoder:
+    def decoder(self) -> SparseDecoder:
         """The path frozen at the optimal q(V)."""
         return self.data.decoder(self.path, self.rows)
 
@@ -74,6 +79,8 @@ class MapFit:
 
 class UnlabelledMap(Restarting, SparseGPModel):
     """A fit of q(X), kernel, inducing inputs and noise to the columns, from a start."""
+
+    final_draws: ClassVar[int] = 1  # that the bound in the end averages, where it is sampled
 
     @classmethod
     def advise(
@@ -89,13 +96,23 @@ class UnlabelledMap(Restarting, SparseGPModel):
         """What is maximised."""
         return MapFit(rows, path, problem)
 
+    def _schedule(self, cells: int) -> Schedule:
+        """The course of a fit to so many cells."""
+        return Schedule(self.max_iter, self.learning_rate, cells)
+
     def _fit_start(self, problem: Problem, X: Tensor) -> Outcome:
         Z = spread_points(X, self._inducing_count(len(X)), problem.generator)
         gaps = problem.observed is not None
         path = DataPath(Z, self._start_noise(problem), pooled=gaps)
         fit = self._objective(LatentRows(X, START_VARIANCE), path, problem)
-        schedule = Schedule(self.max_iter, self.learning_rate, fit.data.count)
-        outcome = train(fit, schedule, problem.callback, checkpoint=problem.checkpoint)
+        schedule = self._schedule(fit.data.count)
+        outcome = train(
+            fit,
+            schedule,
+            problem.callback,
+            draws=self.final_draws,
+            checkpoint=problem.checkpoint,
+        )
         self._keep(fit)
 
         def go_on(fewer: Problem, steps: int) -> Settled:
@@ -110,5 +127,5 @@ class UnlabelledMap(Restarting, SparseGPModel):
         """Take over what was fitted."""
         self._decoder = fit.decoder()
         self._keep_rows(fit.rows)
-        self.relevance_ = {"data": to_numpy(fit.path.kernel.relevance)}
-        self.inducing_inputs_ = {"data": to_numpy(fit.path.Z)}
+        self.relevance_ = {"data": to_numpy(fit.first.kernel.relevance)}
+        self.inducing_inputs_ = {"data": to_numpy(fit.first.Z)}

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
-from copy import deepcopy
-from typing import Annotated, Any, ClassVar, Literal, Self
-
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from typing import Annotated, ClassVar, Literal
 
 from lvmcore.base import Capabilities, Problem
-from lvmcore.decoding import DataDecoder
 from lvmcore.layers import DataPath, LatentRows
 from lvmcore.parameters import (
     Components,
@@ -28,17 +20,14 @@ from lvmcore.parameters import (
     Seed,
     Start,
 )
-from lvmcore.psi import masked_psi_sums, psi_sums
-from lvmcore.qep_bound import QEPBound, block_bound, qep_bound
+from lvmcore.qep_fit import QEPFit, QEPMap, Shape
 from lvmcore.qexponential import LEAST_Q
-from lvmcore.unlabelled import MapFit, UnlabelledMap
+from lvmcore.unlabelled import MapFit
 
 __all__ = ["QEPLVM"]
 
-START_Q = 1.5
 
-
-class QEPLVM(UnlabelledMap):
+class QEPLVM(QEPMap):
     """The Bayesian GPLVM with q-exponential processes, and such laws of X and of the noise.
 
     Maximises the bound of ``lvmcore.qep_bound`` by q(X) = ∏_n N(mean_n, diag var_n), kernel,
@@ -80,8 +69,6 @@ class QEPLVM(UnlabelledMap):
         missing_cells=True, sampling=True, uncertainty=True, bound=True
     )
 
-    q_: float
-
     def __init__(
         self,
         *,
@@ -121,85 +108,3 @@ class QEPLVM(UnlabelledMap):
         if self.q == 2:
             return MapFit(rows, path, problem)
         return QEPFit(rows, path, problem, Shape(self.q))
-
-    def _keep(self, fit: MapFit) -> None:
-        super()._keep(fit)
-        self.q_ = float(fit.shape.q.detach()) if isinstance(fit, QEPFit) else 2.0
-
-    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, facts = super()._get_state()
-        return arrays, {**facts, "q": self.q_}
-
-    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        super()._set_state(arrays, facts)
-        self.q_ = float(facts["q"])
-
-
-class Shape(torch.nn.Module):
-    """q: fixed, or learned between its ends, as the logit of where it lies.
-
-    Args:
-        q: its value, or "learn".
-    """
-
-    def __init__(self, q: float | Literal["learn"]) -> None:
-        super().__init__()
-        self.fixed = None if q == "learn" else float(q)
-        if self.fixed is None:
-            share = (START_Q - LEAST_Q) / (2 - LEAST_Q)
-            logit = torch.tensor(math.log(share / (1 - share)), dtype=torch.float64)
-            self.logit = torch.nn.Parameter(logit)
-
-    @property
-    def q(self) -> Tensor:
-        """[], float64."""
-        if self.fixed is not None:
-            return torch.tensor(self.fixed, dtype=torch.float64)
-        return LEAST_Q + (2 - LEAST_Q) * torch.sigmoid(self.logit)
-
-
-class QEPFit(MapFit):
-    """The objective: the bound of the columns, and that of the map's block.
-
-    Args:
-        rows: as of ``MapFit``.
-        path: likewise.
-        problem: likewise.
-        shape: q, where it begins.
-    """
-
-    def __init__(self, rows: LatentRows, path: DataPath, problem: Problem, shape: Shape) -> None:
-        super().__init__(rows, path, problem)
-        self.shape = shape
-
-    def parameters(self) -> Iterable[torch.nn.Parameter]:
-        return [*super().parameters(), *self.shape.parameters()]
-
-    def held(self) -> Iterable[torch.nn.Parameter]:
-        return [*super().held(), *self.shape.parameters()]
-
-    def terms(self, draws: int = 1) -> dict[str, Tensor]:
-        del draws
-        q = self.shape.q
-        of_map = block_bound(self.rows.mean, self.rows.variance, q)
-        return {"data fit": self._bound(q).value, "KL of the map": of_map}
-
-    def _bound(self, q: Tensor) -> QEPBound:
-        kernel, Z, data = self.path.kernel, self.path.Z, self.data
-        place = (kernel, self.rows.mean, self.rows.variance, Z, data.Y)
-        noise = self.path.noise.expand(data.Y.shape[1])
-        if data.cells is None:
-            counts = noise.new_full(noise.shape, len(data.Y))
-            sums = psi_sums(*place)
-            return qep_bound(sums, kernel(Z, Z), noise, data.squares, counts, q)
-        masked = masked_psi_sums(*place, data.cells)
-        return qep_bound(masked, kernel(Z, Z), noise, data.squares, data.cells.counts, q)
-
-    @torch.no_grad()
-    def decoder(self) -> DataDecoder:
-        found = self._bound(self.shape.q)
-        return self.path.decoder(found.inducing, found.noise_given_all(self.path.noise))
-
-    def elsewhere(self, problem: Problem) -> Self:
-        rows, path = deepcopy(self.rows), deepcopy(self.path)
-        return type(self)(rows, path, problem, deepcopy(self.shape))

@@ -22,6 +22,7 @@ BRICKS = frozenset(
         "deep_layers",
         "deep_layout",
         "deep_likelihoods",
+        "deep_map",
         "deep_outputs",
         "deep_paths",
         "deep_predictions",
@@ -89,7 +90,12 @@ LOOPS = frozenset(
 # Where each module of lvmcore stands; a package stands as one.
 LAYER = dict.fromkeys(BRICKS, "bricks") | dict.fromkeys(LOOPS, "loops")
 LAYER |= dict.fromkeys(("feature_batches", "feature_columns", "feature_counts"), "feature_fit")
-LAYER |= {"deep_fit": "batchfit", "targets": "bricks", "deep_predictor": "predictor"}
+LAYER |= {
+    "qep_fit": "unlabelled",
+    "deep_fit": "batchfit",
+    "targets": "bricks",
+    "deep_predictor": "predictor",
+}
 LAYER |= dict.fromkeys(
     (
         "deep_chain",
@@ -147,7 +153,7 @@ MAY_IMPORT = {
     "gplvm": _BELOW_BASE | {"parameters", "checks", "base"},
     "labelled": _BELOW_BASE | {"parameters", "checks", "base", "gplvm"},
     "restarts": _BELOW_BASE | {"parameters", "checks", "base", "starts", "gplvm"},
-    "unlabelled": _BELOW_MODELS | {"restarts"},
+    "unlabelled": _BELOW_MODELS | {"restarts", "unlabelled"},
     "batchfit": _BELOW_MODELS,
     "feature_fit": _BELOW_MODELS | {"feature_fit"},
     "autoencoder": _BELOW_MODELS,

@@ -14,7 +14,7 @@ from lvmcore.base import Problem
 from lvmcore.checkpoint import Checkpoint
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.layers import DataPath, LatentRows
-from lvmcore.models.qep_lvm import QEPFit, Shape
+from lvmcore.qep_fit import QEPFit, Shape
 from lvmcore.qexponential import LEAST_Q, covariance_factor, shrinkage_given
 from lvmcore.rows import HeldRows
 from lvmcore.unlabelled import MapFit
