@@ -33,6 +33,8 @@ __all__ = ["DeepKernelGP", "deep_kernel_gp"]
 
 # Rows that the slopes of the features are averaged over, some at a time.
 ROWS_AT_A_TIME = 1024
+# Rows that a network of pictures begins by.
+START_ROWS = 1000
 
 
 class DeepKernelGP(InducedDeepGP):
@@ -100,7 +102,9 @@ def deep_kernel_gp(
     generator: torch.Generator,
     pixels: Pixels | None = None,
 ) -> DeepKernelGP:
-    """A model at its start: features that are the columns, or their leading principal axes.
+    """A model at its start, its features the columns or their leading principal axes.
+
+    Of pictures they are random convolutions.
 
     Args:
         settings: how it begins; its width is U.
@@ -113,13 +117,14 @@ def deep_kernel_gp(
         generator: of the network's start.
         pixels: puts rows into pictures, for a network of pictures; None for one of columns.
     """
-    W = principal_axes(X, settings.width or min(30, X.shape[1]))
+    width = settings.width or min(30, X.shape[1])
     network: Network | ImageNetwork
     if pixels is None:
-        network = Network(X.shape[1], n_hidden, W.shape[1], X, generator)
+        network = Network(X.shape[1], n_hidden, width, X, generator)
+        network.start(principal_axes(X, width), X.new_zeros(width))
     else:
-        network = ImageNetwork(pixels, n_hidden, W.shape[1], X, generator)
-    network.start(W, W.new_zeros(W.shape[1]))
+        network = ImageNetwork(pixels, n_hidden, width, X, generator)
+        network.start(X[:START_ROWS])
     q = last_values(settings, len(X), Z, n_outputs, likelihood)
-    last = LastLayer(W.shape[1], likelihood, q, kernel=settings.kernel)
+    last = LastLayer(width, likelihood, q, kernel=settings.kernel)
     return DeepKernelGP(network, last, Z, scale)

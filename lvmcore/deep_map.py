@@ -21,7 +21,7 @@ from lvmcore.draws import mirrored_draws
 from lvmcore.kernels import RBF
 from lvmcore.layers import WhitenedPath
 from lvmcore.linalg import cholesky, solve_lower, solve_upper
-from lvmcore.qep_bound import log_form
+from lvmcore.qexponential_blocks import log_block
 from lvmcore.variational import LOG_2PI, eigen
 
 __all__ = ["DeepDecoder", "HiddenPath"]
@@ -57,7 +57,7 @@ class HiddenPath(WhitenedPath):
         mean, factor = self.q_mu.double(), self.factor.double()
         half_log_det = factor.diagonal(dim1=1, dim2=2).abs().log().sum()
         entropy = half_log_det + 0.5 * mean.numel() * (LOG_2PI + 1)
-        return entropy + log_form(mean.square().sum() + factor.square().sum(), mean.numel(), q)
+        return entropy + log_block(mean.square().sum() + factor.square().sum(), mean.numel(), q)
 
     @torch.no_grad()
     def decoder(self) -> DataDecoder:

@@ -1,10 +1,11 @@
 """A convolutional network from the pixels of small grey pictures to features.
 
-The features are a straight line of the pixels plus two convolutions, each halved in size by its
-largest neighbours, and a dense layer whose part starts at zero (as in ``networks``, with weights
-at unit scale divided by √(inputs)): a fit begins as it would without the convolutions. Pictures go
-through the convolutions in single precision, whatever the model computes in: in double precision
-they take many times as long, and no quadratic form is made of them before they are features.
+Two convolutions, each halved in size by its largest neighbours, a dense layer and the features,
+with weights at unit scale divided by √(inputs) as in ``networks``. A fit begins at random
+convolutions, their features of unit variance; a straight line of the pixels beside them, which
+networks of columns begin as, left rows held out less likely. Pictures go through the convolutions
+in single precision, whatever the model computes in: in double precision they take many times as
+long, and no quadratic form is made of them before they are features.
 
 Notation: H pixels that vary, U features, S the side of a picture.
 """
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lvmcore.errors import DataError
-from lvmcore.networks import Layer, within_reach
+from lvmcore.networks import Layer
 from lvmcore.standardise import Standardiser
 
 __all__ = ["ImageNetwork", "Pixels"]
@@ -28,6 +29,8 @@ __all__ = ["ImageNetwork", "Pixels"]
 CHANNELS, WINDOW = (16, 32), 3
 #: The smallest picture that can be halved twice.
 SMALLEST = 8
+# Of a feature at its start.
+LEAST_SD = 1e-6
 
 
 class Pixels(nn.Module):
@@ -92,7 +95,7 @@ class _Convolution(nn.Module):
 
 
 class ImageNetwork(nn.Module):
-    """Pixels to features: a straight line, and convolutions whose part starts at zero.
+    """Pixels to features.
 
     Args:
         pixels: puts rows into pictures.
@@ -107,23 +110,24 @@ class ImageNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.pixels = pixels
-        self.line = Layer(len(pixels.kept), n_out, like, None)
         self.first = _Convolution(1, CHANNELS[0], like, generator)
         self.second = _Convolution(CHANNELS[0], CHANNELS[1], like, generator)
         left = pixels.side // 2 // 2
         self.dense = Layer(CHANNELS[1] * left**2, n_hidden, like, generator)
-        self.last = Layer(n_hidden, n_out, like, None)
+        self.last = Layer(n_hidden, n_out, like, generator)
 
-    def start(self, slope: Tensor, offset: Tensor) -> None:
-        """Start from x ↦ x slope + offset alone, slope [H, U]."""
-        with torch.no_grad():
-            self.line.weight.copy_(slope / self.line.scale)
-            self.line.bias.copy_(offset)
+    @torch.no_grad()
+    def start(self, X: Tensor) -> None:
+        """Bring the features to mean 0 and variance 1 over rows X [N, H]."""
+        features = self(X)
+        mean, sd = features.mean(0), features.std(0, correction=0).clamp_min(LEAST_SD)
+        self.last.weight.div_(sd)
+        self.last.bias.copy_((self.last.bias - mean) / sd)
 
     def forward(self, X: Tensor) -> Tensor:
         """Features [B, U] of rows X [B, H]."""
         seen = self.second(self.first(self.pixels(X))).flatten(1).to(X)
-        out: Tensor = self.line(within_reach(X)) + self.last(nn.functional.silu(self.dense(seen)))
+        out: Tensor = self.last(nn.functional.silu(self.dense(seen)))
         return out
 
     def slopes(self, X: Tensor) -> Tensor:

@@ -1,16 +1,11 @@
 """The collapsed bound of q-exponential processes with uncertain inputs, complete or with gaps.
 
-A block of n numbers u has a kernel's or the noise's matrix C for its covariance where u √ρ_n is
-q-ED_n(0, C). With e = uᵀ C⁻¹ u its log density is then ψ_n(e) − ½ log|C|,
-
-ψ_n(e) = φ(ρ_n e) + (n/2) log ρ_n, φ = ``qexponential.log_radial``,
-
-which is −(n/2) log 2π − e/2 at q = 2, and convex and falling in e below it, so that E ψ_n(e) is no
-less than ψ_n(E e). Three blocks of one radius each: the latent points, n = N Q; the whitened
-inducing values V of all columns, n = M D; and the observed cells given F, n = Σ_d n_d. Given U, F
-has the covariance of the Gaussian process, and needs no more of its law: with
-q(F, V, X) = p(F | U, X) q(V) q(X) it cancels, and the evidence of p(Y | F) p(F | U) p(U) p(X) is no
-less than
+A block of n numbers of covariance C has the log density ψ_n(e) − ½ log|C| at e = uᵀ C⁻¹ u, and
+E ψ_n(e) is no less than ψ_n(E e) (`qexponential_blocks`). Three blocks of one radius each: the
+latent points, n = N Q; the whitened inducing values V of all columns, n = M D; and the observed
+cells given F, n = Σ_d n_d. Given U, F has the covariance of the Gaussian process, and needs no more
+of its law: with q(F, V, X) = p(F | U, X) q(V) q(X) it cancels, and the evidence of
+p(Y | F) p(F | U) p(U) p(X) is no less than
 
 ψ_n(e_Y) − ½ Σ_d n_d log σ_d² + [H(q(V)) + ψ_MD(e_V)] + [H(q(X)) + ψ_NQ(e_X)],
 
@@ -47,31 +42,13 @@ from torch import Tensor
 from lvmcore.linalg import cholesky, solve_lower, solve_upper
 from lvmcore.masked import whitened
 from lvmcore.psi import MaskedPsiSums, PsiSums
-from lvmcore.qexponential import covariance_factor, log_radial, radial_slope
+from lvmcore.qexponential_blocks import block_weight, log_block
 from lvmcore.variational import LOG_2PI, OptimalInducing, eigen
 
-__all__ = ["QEPBound", "block_bound", "log_form", "qep_bound", "weight_of"]
+__all__ = ["QEPBound", "block_bound", "qep_bound"]
 
 # Steps to the fixed point of the weights at most, and how near it is: of their logarithms.
 MOST_STEPS, NEAR = 40, 1e-11
-
-
-def log_form(square: Tensor, n: int | Tensor, q: Tensor | float) -> Tensor:
-    """ψ_n(e) of blocks with e = ``square``, [...]; −(n/2) log 2π − e/2 at q = 2.
-
-    Args:
-        square: e, [...].
-        n: numbers in a block, or of each of the blocks, [...].
-        q: from 0.1 to 2.
-    """
-    factor = covariance_factor(n, q).to(square)
-    return log_radial(factor * square, n, q) + 0.5 * n * factor.log()
-
-
-def weight_of(square: Tensor, n: int | Tensor, q: Tensor | float) -> Tensor:
-    """w = −2 ψ_n'(e), [...]: what a unit of e costs, over what it costs a Gaussian."""
-    factor = covariance_factor(n, q).to(square)
-    return -2 * factor * radial_slope(factor * square, n, q)
 
 
 def block_bound(mean: Tensor, variance: Tensor, q: Tensor | float) -> Tensor:
@@ -81,7 +58,7 @@ def block_bound(mean: Tensor, variance: Tensor, q: Tensor | float) -> Tensor:
     """
     mean, variance = mean.double(), variance.double()
     entropy = 0.5 * (variance.log() + LOG_2PI + 1).sum()
-    return entropy + log_form((mean.square() + variance).sum(), mean.numel(), q)
+    return entropy + log_block((mean.square() + variance).sum(), mean.numel(), q)
 
 
 @dataclass(frozen=True)
@@ -155,8 +132,8 @@ def qep_bound(
     n = int(counts.sum())
     e_V = (mean.square() + covariance).sum()
     entropy = 0.5 * (covariance.log() + LOG_2PI + 1).sum()
-    value = log_form((squared / noise).sum(), n, q) - 0.5 * (counts * noise.log()).sum()
-    value = value + entropy + log_form(e_V, mean.numel(), q)
+    value = log_block((squared / noise).sum(), n, q) - 0.5 * (counts * noise.log()).sum()
+    value = value + entropy + log_block(e_V, mean.numel(), q)
 
     basis, groups = solve_upper(L.detach(), vectors), None
     if isinstance(sums, MaskedPsiSums):
@@ -215,11 +192,11 @@ class _Spectrum:
             m = w[0] * b * S
             second = m.square() + S
             e = torch.stack([constant + (a * second - 2 * b * m).sum(), second.sum()])
-            value = float(log_form(e, sizes, q).sum() + 0.5 * S.log().sum())
+            value = float(log_block(e, sizes, q).sum() + 0.5 * S.log().sum())
             if not (value >= best - 1e-12 * abs(best) or torch.equal(log_w, plain)):
                 log_w = plain
                 continue
-            best, now = value, weight_of(e, sizes, q)
+            best, now = value, block_weight(e, sizes, q)
             plain = now.log()
             if float((plain - log_w).abs().max()) < NEAR:
                 break

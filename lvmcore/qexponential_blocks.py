@@ -21,10 +21,10 @@ bounds are derived here.
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.stats import norm
 from torch import Tensor
@@ -42,30 +42,30 @@ LEAST_SQUARE = 1e-4
 PARTS, PLACES, TURNS, LEAST_RESIDUAL = 8, 400, 300, 1e-3
 
 
-def log_block(square: Tensor, n: int, q: float) -> Tensor:
+def log_block(square: Tensor, n: int | Tensor, q: Tensor | float) -> Tensor:
     """ψ_n(e), [...]: log density of a block but for −½ log|C|.
 
     Args:
         square: e, [...].
-        n: numbers in the block.
-        q: from 0.1 to 2.
+        n: numbers in the block, or in each of the blocks, [...].
+        q: from 0.1 to 2; a tensor where it is learned.
     """
-    factor = _factor(n, q)
-    kept = square.clamp_min(LEAST_SQUARE * n)
-    value = log_radial(factor * kept, n, q) + 0.5 * n * math.log(factor)
+    factor = _factor(n, q).to(square)
+    kept = _kept(square, n)
+    value = log_radial(factor * kept, n, q) + 0.5 * n * factor.log()
     return value - 0.5 * block_weight(kept.detach(), n, q) * (square - kept)
 
 
-def block_weight(square: Tensor, n: int, q: float) -> Tensor:
+def block_weight(square: Tensor, n: int | Tensor, q: Tensor | float) -> Tensor:
     """w = −2 ψ_n'(e), [...]: the precision of the tangent's Gaussian, 1 at q = 2.
 
     Args:
         square: e, [...].
-        n: numbers in the block.
-        q: from 0.1 to 2.
+        n: as of ``log_block``.
+        q: likewise.
     """
-    factor = _factor(n, q)
-    return -2 * factor * radial_slope(factor * square.clamp_min(LEAST_SQUARE * n), n, q)
+    factor = _factor(n, q).to(square)
+    return -2 * factor * radial_slope(factor * _kept(square, n), n, q)
 
 
 def divergence(gaussian: Tensor, square: Tensor, n: int, q: float) -> Tensor:
@@ -97,7 +97,7 @@ def noise_parts(q: float) -> tuple[FloatArray, FloatArray]:
     g = np.geomspace(1e-3, 9, PLACES)
     mass = norm.pdf(g) * np.gradient(g)
     mass /= mass.sum()
-    square = np.maximum(g ** (4 / q) / _factor(1, q), LEAST_RESIDUAL**2)
+    square = np.maximum(g ** (4 / q) / float(_factor(1, q)), LEAST_RESIDUAL**2)
     square /= mass @ square
     variances = np.geomspace(4 * LEAST_RESIDUAL**2, 1 + 8 * (2 / q - 1), PARTS)
     weights = np.full(PARTS, 1 / PARTS)
@@ -112,7 +112,18 @@ def noise_parts(q: float) -> tuple[FloatArray, FloatArray]:
     return variances, weights
 
 
+def _kept(square: Tensor, n: int | Tensor) -> Tensor:
+    """e, or where the tangent begins."""
+    return square.maximum(torch.as_tensor(LEAST_SQUARE * n).to(square))
+
+
+def _factor(n: int | Tensor, q: Tensor | float) -> Tensor:
+    """ρ_n, [] or [...]."""
+    if isinstance(n, Tensor) or isinstance(q, Tensor):
+        return covariance_factor(n, q)
+    return _known_factor(n, q)
+
+
 @lru_cache(maxsize=256)
-def _factor(n: int, q: float) -> float:
-    """ρ_n."""
-    return float(covariance_factor(n, q))
+def _known_factor(n: int, q: float) -> Tensor:
+    return covariance_factor(n, q)

@@ -217,7 +217,8 @@ class DeepKernelGPRegressor(_DeepKernel, Regressor):
 
     f ~ GP(0, v exp(−½ Σ_d (g_d(x) − g_d(x'))²/ℓ_d²)), y_n = f(x_n) + N(0, σ²). The network g is a
     straight line plus two hidden layers of ``n_hidden`` units, whose part starts at zero; of
-    pictures (``network="pictures"``: S × S pixels, row by row) two convolutions and a dense layer:
+    pictures (``network="pictures"``: S × S pixels, row by row) two convolutions and a dense layer,
+    which start at random:
 
     Σ_n E log N(y_n | f(g(x_n)), σ²) − KL(q(v) ‖ N(0, I)) − ‖w − w₀‖²/(2τ²).
 

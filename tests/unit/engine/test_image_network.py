@@ -39,11 +39,12 @@ def test_pixels_are_put_back_where_they_were() -> None:
     np.testing.assert_allclose(shown.reshape(40, -1).numpy(), expected, atol=1e-5)
 
 
-def test_it_starts_as_the_line_that_is_asked_for() -> None:
+def test_its_features_start_at_unit_variance() -> None:
     network, X = made(pictures())
-    W = torch.randn(X.shape[1], 3, dtype=X.dtype, generator=torch.Generator().manual_seed(2))
-    network.start(W, torch.zeros(3))
-    torch.testing.assert_close(network(X), X.clamp(-6, 6) @ W)
+    network.start(X)
+    features = network(X).detach()
+    torch.testing.assert_close(features.mean(0), torch.zeros(3).to(X), atol=1e-5, rtol=0)
+    torch.testing.assert_close(features.std(0, correction=0), torch.ones(3).to(X))
 
 
 def test_slopes_are_those_of_the_features() -> None:

@@ -11,8 +11,9 @@ from lvmcore.kernels import RBF
 from lvmcore.linalg import cholesky, solve_lower
 from lvmcore.masked import masked_bound, masked_optimum
 from lvmcore.psi import masked_psi_sums, psi_sums
-from lvmcore.qep_bound import QEPBound, block_bound, log_form, qep_bound, weight_of
+from lvmcore.qep_bound import QEPBound, block_bound, qep_bound
 from lvmcore.qexponential import QExponential, covariance_factor, shrinkage_given
+from lvmcore.qexponential_blocks import block_weight, log_block
 from lvmcore.variational import LOG_2PI, collapsed_bound, kl_standard_normal
 from tests.unit.engine.small import Small, small_problem
 
@@ -53,7 +54,7 @@ def test_the_density_of_a_block_with_that_covariance(n: int, q: float) -> None:
     scaled = QExponential.from_matrix(torch.zeros(n).double(), C / covariance_factor(n, q), q)
     torch.testing.assert_close(scaled.covariance, C, rtol=1e-6, atol=1e-6)
     u = torch.randn(n, generator=generator, dtype=torch.float64)
-    found = log_form(u @ torch.linalg.solve(C, u), n, q) - 0.5 * torch.logdet(C)
+    found = log_block(u @ torch.linalg.solve(C, u), n, q) - 0.5 * torch.logdet(C)
     torch.testing.assert_close(found, scaled.log_prob(u))
 
 
@@ -61,8 +62,8 @@ def test_the_density_of_a_block_with_that_covariance(n: int, q: float) -> None:
 def test_weights_are_the_slope_and_fall(q: float) -> None:
     n = torch.tensor([7.0, 400.0], dtype=torch.float64)
     e = (n * torch.tensor([0.2, 1.0, 6.0])[:, None]).requires_grad_()
-    (slope,) = torch.autograd.grad(log_form(e, n, q).sum(), e)
-    weights = weight_of(e, n, q)
+    (slope,) = torch.autograd.grad(log_block(e, n, q).sum(), e)
+    weights = block_weight(e, n, q)
     torch.testing.assert_close(weights, -2 * slope)
     if q == 2:
         torch.testing.assert_close(weights, torch.ones_like(e))
@@ -82,7 +83,7 @@ def test_the_map_s_block_is_below_what_it_bounds(q: float) -> None:
     z = torch.randn(draws, 3, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     X = p.mean + p.variance.sqrt() * z
     log_q = -0.5 * (z.square() + p.variance.log() + LOG_2PI).sum((1, 2))
-    ratio = log_form(X.square().sum((1, 2)), n, q) - log_q
+    ratio = log_block(X.square().sum((1, 2)), n, q) - log_q
     slack = float(ratio.mean() - block_bound(p.mean, p.variance, q))
     assert 0 < slack < 1
     assert slack > 5 * float(ratio.std()) / math.sqrt(draws)
@@ -143,7 +144,7 @@ def direct(p: Small, mask: Tensor, m: Tensor, A: Tensor, q: float) -> Tensor:
         e_Y = e_Y + error / p.noise[d]
     e_V = m.square().sum() + A.tril().square().sum()
     entropy = half_log_det + 0.5 * m.numel() * (LOG_2PI + 1)
-    value = log_form(e_Y, int(mask.sum()), q) + log_form(e_V, m.numel(), q) + entropy
+    value = log_block(e_Y, int(mask.sum()), q) + log_block(e_V, m.numel(), q) + entropy
     return value - 0.5 * (mask.sum(0) * p.noise.log()).sum()
 
 
@@ -206,7 +207,7 @@ def test_it_is_below_the_evidence(q: float) -> None:
     rest = torch.linalg.cholesky(Knn - a @ a.mT + 1e-7 * torch.eye(3))
     F = a @ V + rest @ left
     e = ((p.Y - F).square() / p.noise).sum((1, 2))
-    logs = log_form(e, 6, q) - 1.5 * p.noise.log().sum()
+    logs = log_block(e, 6, q) - 1.5 * p.noise.log().sum()
     evidence = logs.logsumexp(0) - math.log(draws)
     share = (logs - evidence).exp()
     error = float(share.std()) / math.sqrt(draws)
@@ -243,4 +244,4 @@ def test_one_more_row_has_the_noise_that_the_radius_says(q: float, far: float) -
     e = torch.tensor(far * n, dtype=torch.float64)
     factor = covariance_factor(n + more, q)
     exact = shrinkage_given(factor * e, more, n + more, q) / factor
-    assert float(1 / weight_of(e, n, q)) == pytest.approx(float(exact), rel=0.01)
+    assert float(1 / block_weight(e, n, q)) == pytest.approx(float(exact), rel=0.01)

@@ -18,9 +18,9 @@ from lvmcore.deep_map import DeepDecoder, HiddenPath
 from lvmcore.layers import DataPath, KernelPath, LatentRows
 from lvmcore.linalg import cholesky, solve_lower
 from lvmcore.models.deep_qep_lvm import DeepFit
-from lvmcore.qep_bound import log_form
 from lvmcore.qep_fit import QEPFit, Shape
 from lvmcore.qexponential import QExponential, covariance_factor
+from lvmcore.qexponential_blocks import log_block
 from lvmcore.rows import HeldRows
 from lvmcore.variational import kl_whitened
 
@@ -84,7 +84,7 @@ def test_the_layer_s_block_is_below_what_it_bounds(q: float) -> None:
         z = torch.randn(200_000, *layer.q_mu.shape, generator=generator(), dtype=torch.float64)
         V = layer.q_mu + (layer.factor @ z[..., None])[..., 0]
         normal = torch.distributions.MultivariateNormal(layer.q_mu, scale_tril=layer.factor)
-        prior = log_form(V.square().sum((1, 2)), layer.q_mu.numel(), q)
+        prior = log_block(V.square().sum((1, 2)), layer.q_mu.numel(), q)
         slack = float(prior.mean() + normal.entropy().sum() - layer.block(q))
     assert 5 * float(prior.std()) / len(V) ** 0.5 < slack < 1
 
@@ -191,7 +191,7 @@ def test_it_is_below_the_evidence() -> None:
         H = _through(layer, places, block(2, 1), normal)
         F = _through(path, H, block(2, 2), block(3, 2))
         e = ((Y - F).square() / path.noise).sum((1, 2))
-        logs = log_form(e, 6, q) - 1.5 * path.noise.log().sum()
+        logs = log_block(e, 6, q) - 1.5 * path.noise.log().sum()
         evidence = float(logs.logsumexp(0)) - math.log(draws)
         error = float((logs - evidence).exp().std()) / math.sqrt(draws)
     found = float(bounds.mean()) + 5 * float(bounds.std()) / math.sqrt(len(bounds))
