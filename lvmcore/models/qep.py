@@ -102,12 +102,12 @@ class QEPRegressor(_QEP, Regressor):
 
     ELBO = Σ_n [ψ_1(e_n) − ½ log σ²] + H(N(m, V)) + ψ_M(‖m‖² + tr V),
 
-    which at q = 2 is that of ``SVGPRegressor``. q takes the rows in closed form, each counted by
-    the slope of ψ at its e_n, so that rows far off count little (iterative reweighting). The bound
-    may have several tops for q < 2. A prediction is a mixture of normal distributions, 8 for the
-    noise. Below q = 2 the noise's density has a pole at 0, which equal targets of equal rows would
-    run up; below e = 1e-4 the bound takes the tangent of ψ, and the prediction resolves a
-    thousandth of σ.
+    which at q = 2 and with the RBF kernel is that of ``SVGPRegressor``. q takes the rows in closed
+    form, each counted by the slope of ψ at its e_n, so that rows far off count little (iterative
+    reweighting). The bound may have several tops for q < 2. A prediction is a mixture of normal
+    distributions, 8 for the noise. Below q = 2 the noise's density has a pole at 0, which equal
+    targets of equal rows would run up; below e = 1e-4 the bound takes the tangent of ψ, and the
+    prediction resolves a thousandth of σ.
 
     Attributes:
         relevance_: ``layer1`` holds α = 1/ℓ² of the columns that vary, [H].
@@ -148,6 +148,11 @@ class DeepQEPRegressor(_DeepQEP, Regressor):
     ``QEPRegressor``:
 
     ELBO = Σ_n E [ψ_1(e_n) − ½ log σ²] + Σ_l {H(q(v^l)) + ψ(E ‖v^l‖²)}.
+
+    The last q is the best for each draw of the hidden layers, where that paper's is one for all
+    draws; by batches the steps go by one that follows the rows, and the final bound and the
+    predictions take that of each draw. The layers begin as a single process, fitted by 500 steps
+    at most.
 
     Attributes:
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs, the last of them
