@@ -25,7 +25,7 @@ class InducedPredictor(DeepGPPredictor):
     inducing_inputs: str = "learned"
     #: Whether the last layer's q is that of each draw, where it has a closed form.
     each_draw: bool = False
-    #: Whether layers begin as a single process, fitted by some steps of its own.
+    #: Whether layers begin as a single Gaussian process, fitted by some steps of its own.
     single_first: bool = False
 
     def _model(

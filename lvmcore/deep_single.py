@@ -97,14 +97,17 @@ def fit_induced(
     steps: int,
     learned: bool,
 ) -> InducedDeepGP:
-    """A single process with inducing inputs of its own (SVGP), by 500 steps at most.
+    """A single Gaussian process with inducing inputs of its own (SVGP), by 500 steps at most.
+
+    It is Gaussian whatever prior and noise of the deep model are: noise with heavy tails would put
+    up with the very rows that hidden layers are to explain, and leave them nothing to do.
 
     Args:
-        settings: of the deep one: its batches, prior and kernel.
+        settings: of the deep one: its batches and kernel.
         X: inputs, standardised, [N, H].
         Y: targets: standardised numbers, or signs of classes, [N, P].
         Z: inducing inputs to start from, [M, H].
-        likelihood: of the targets, at its start; stays as it is.
+        likelihood: of the targets, at its start; stays as it is. That of a number is Gaussian here.
         generator: of the batches.
         steps: most of them.
         learned: whether inducing inputs move.
@@ -112,8 +115,10 @@ def fit_induced(
     Raises:
         NumericalError: the computation broke down again and again.
     """
-    single = replace(settings, n_hidden=0)
-    model = induced_deep_gp(single, X, Y, Z, deepcopy(likelihood), learned=learned)
+    numeric = isinstance(likelihood, Gaussian)
+    own = Gaussian(START_NOISE, X) if numeric else deepcopy(likelihood)
+    single = replace(settings, n_hidden=0, exponent=2.0)
+    model = induced_deep_gp(single, X, Y, Z, own, learned=learned)
     fit = DeepFit(model, X, Y, n_samples=1, batch_size=settings.batch_size, generator=generator)
     train(fit, deep_schedule(fit, min(steps, INDUCED_STEPS), INDUCED_RATE), None)
     return model

@@ -151,8 +151,8 @@ class DeepQEPRegressor(_DeepQEP, Regressor):
 
     The last q is the best for each draw of the hidden layers, where that paper's is one for all
     draws; by batches the steps go by one that follows the rows, and the final bound and the
-    predictions take that of each draw. The layers begin as a single process, fitted by 500 steps
-    at most.
+    predictions take that of each draw. The layers begin as a single Gaussian process, fitted by
+    500 steps at most.
 
     Attributes:
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs, the last of them
