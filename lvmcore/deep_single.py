@@ -10,14 +10,11 @@ Notation: lvmcore/README.md and lvmcore/deep_layers.py.
 
 from __future__ import annotations
 
-from copy import deepcopy
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
 from lvmcore.deep_fit import DeepFit, deep_schedule
-from lvmcore.deep_likelihoods import Classes, Gaussian
+from lvmcore.deep_likelihoods import Gaussian
 from lvmcore.deep_outputs import LastLayer
 from lvmcore.deep_paths import DeepGP
 from lvmcore.deep_starts import DeepSettings
@@ -87,11 +84,10 @@ def fit_single(
 
 
 def fit_induced(
-    settings: DeepSettings,
     X: Tensor,
     Y: Tensor,
     Z: Tensor,
-    likelihood: Gaussian | Classes,
+    batch_size: int,
     generator: torch.Generator,
     *,
     steps: int,
@@ -99,15 +95,11 @@ def fit_induced(
 ) -> InducedDeepGP:
     """A single Gaussian process with inducing inputs of its own (SVGP), by 500 steps at most.
 
-    It is Gaussian whatever prior and noise of the deep model are: noise with heavy tails would put
-    up with the very rows that hidden layers are to explain, and leave them nothing to do.
-
     Args:
-        settings: of the deep one: its batches and kernel.
         X: inputs, standardised, [N, H].
-        Y: targets: standardised numbers, or signs of classes, [N, P].
+        Y: standardised numbers, [N, P].
         Z: inducing inputs to start from, [M, H].
-        likelihood: of the targets, at its start; stays as it is. That of a number is Gaussian here.
+        batch_size: B.
         generator: of the batches.
         steps: most of them.
         learned: whether inducing inputs move.
@@ -115,11 +107,9 @@ def fit_induced(
     Raises:
         NumericalError: the computation broke down again and again.
     """
-    numeric = isinstance(likelihood, Gaussian)
-    own = Gaussian(START_NOISE, X) if numeric else deepcopy(likelihood)
-    single = replace(settings, n_hidden=0, exponent=2.0)
-    model = induced_deep_gp(single, X, Y, Z, own, learned=learned)
-    fit = DeepFit(model, X, Y, n_samples=1, batch_size=settings.batch_size, generator=generator)
+    settings = DeepSettings(n_hidden=0, batch_size=batch_size)
+    model = induced_deep_gp(settings, X, Y, Z, Gaussian(START_NOISE, X), learned=learned)
+    fit = DeepFit(model, X, Y, n_samples=1, batch_size=batch_size, generator=generator)
     train(fit, deep_schedule(fit, min(steps, INDUCED_STEPS), INDUCED_RATE), None)
     return model
 

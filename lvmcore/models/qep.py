@@ -59,7 +59,6 @@ class _QEP(InducedPredictor):
 
 class _DeepQEP(InducedPredictor):
     each_draw = True
-    single_first = True
 
     def __init__(
         self,
@@ -117,7 +116,8 @@ class QEPRegressor(_QEP, Regressor):
     key: ClassVar[str] = "qep_regressor"
     title: ClassVar[str] = "Sparse Q-EP"
     summary: ClassVar[str] = (
-        "One q-exponential process to a number: keeps edges, and puts up with rows far off."
+        "One q-exponential process to a number: its noise has heavy tails, so that rows far off "
+        "count little."
     )
     paper: ClassVar[str] = "Chang et al. 2025"
     order: ClassVar[int] = 140
@@ -136,7 +136,7 @@ class QEPClassifier(_QEP, Classifier):
 
     key: ClassVar[str] = "qep_classifier"
     title: ClassVar[str] = "Sparse Q-EP"
-    summary: ClassVar[str] = "One q-exponential process a class: keeps edges."
+    summary: ClassVar[str] = "One q-exponential process a class."
     paper: ClassVar[str] = "Chang et al. 2025"
     order: ClassVar[int] = 141
 
@@ -151,8 +151,7 @@ class DeepQEPRegressor(_DeepQEP, Regressor):
 
     The last q is the best for each draw of the hidden layers, where that paper's is one for all
     draws; by batches the steps go by one that follows the rows, and the final bound and the
-    predictions take that of each draw. The layers begin as a single Gaussian process, fitted by
-    500 steps at most.
+    predictions take that of each draw.
 
     Attributes:
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs, the last of them
@@ -163,7 +162,7 @@ class DeepQEPRegressor(_DeepQEP, Regressor):
     key: ClassVar[str] = "deep_qep_regressor"
     title: ClassVar[str] = "Deep Q-EP"
     summary: ClassVar[str] = (
-        "Layers of q-exponential processes to a number: edges and rows far off, in minutes."
+        "Layers of q-exponential processes to a number: rows far off count little; takes minutes."
     )
     paper: ClassVar[str] = "Chang et al. 2025"
     order: ClassVar[int] = 142

@@ -16,7 +16,6 @@ from lvmcore.deep_layers import Values
 from lvmcore.deep_layout import Layout
 from lvmcore.deep_likelihoods import Classes, Gaussian, QExponentialNoise
 from lvmcore.deep_outputs import Posterior, Rows
-from lvmcore.deep_single import fit_induced
 from lvmcore.deep_starts import DeepSettings
 from lvmcore.deep_variational import InducedDeepGP, induced_deep_gp
 from lvmcore.models.deep_gp import (
@@ -38,7 +37,6 @@ from lvmcore.models.qep import (
     QEPRegressor,
 )
 from lvmcore.qexponential import covariance_factor, log_radial
-from lvmcore.subsets import centroids
 from tests.unit.engine.deep import generator, gradients_are_slopes, sod_fit, table
 
 QS = (1.0, 1.5)
@@ -83,12 +81,10 @@ def settled(fit: DeepFit, steps: int = 60) -> list[float]:
 
 class _LikeRegressor(DSVIDeepGPRegressor):
     each_draw = True
-    single_first = True
 
 
 class _LikeClassifier(DSVIDeepGPClassifier):
     each_draw = True
-    single_first = True
 
 
 DEEP = {"n_samples": 2, "n_layers": 1}
@@ -387,20 +383,6 @@ def test_targets_that_meet_their_function_are_no_pole(model: Any) -> None:
     density = fitted.log_density(X, y)
     assert np.isfinite(density).all()
     assert np.abs(fitted.predict(X) - y).max() < 0.1
-
-
-def test_a_deep_one_begins_as_a_gaussian_process() -> None:
-    X, Y = table(n=50)
-    model = DeepQEPRegressor(q=1.2, kernel="rbf", n_layers=1, n_inducing=6, max_iter=30)
-    gp: Any = model._model(X, Y, QExponentialNoise(0.05, X, 1.2), generator())
-    g = generator()
-    Z = centroids(X, 6, g)
-    single = fit_induced(DeepSettings(), X, Y, Z, Gaussian(0.05, X), g, steps=30, learned=True)
-    torch.testing.assert_close(gp.last.log_lengthscales, single.last.log_lengthscales)
-    torch.testing.assert_close(gp.last.likelihood.noise, single.last.likelihood.noise)
-    torch.testing.assert_close(gp.Z[0], single.Z[0])
-    assert gp.last.q.exponent == gp.hidden[0].q.exponent == gp.last.likelihood.exponent == 1.2
-    assert gp.settled
 
 
 @pytest.mark.parametrize("n", [2, 3])
