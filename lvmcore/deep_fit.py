@@ -98,14 +98,16 @@ class DeepFit:
         own = self._own_rows()
         sites = last.q if isinstance(last.q, Sites) else None
         closed = last.absorbs
-        sums = None
+        sums, prior = None, None
         if sites is not None and sites.step > 0 and closed and self.batches.whole:
+            if last.reweighs and model.conditional and len(model.hidden):
+                rows, prior = self._own_weights(draw, rows)
             sums = last.gaussian_sums(draw.last, rows)
             sites.follow(*sums)
             if not model.conditional:
                 each = sums[0].dim() > 3 and draw.samples > 1
                 sums = of_other_draws(sums) if each else None
-        posterior = model.posterior(draw, sums)
+        posterior = model.posterior(draw, sums, prior)
         fits = {"data fit": last.fit(draw.last, posterior, rows)}
         if own is not None:
             fits["subset fit"] = last.fit(draw.last, posterior, own)
@@ -126,16 +128,24 @@ class DeepFit:
         return rows if self.precision is None else replace(rows, precision=self.precision[batch])
 
     @torch.no_grad()
+    def _own_weights(self, draw: Draw, rows: Rows) -> tuple[Rows, Tensor]:
+        """Rows and prior by the weights of each draw's own q, from those of the step before.
+
+        A draw's rows are not where those of the step before were: without this turn q lags behind
+        and the bound wavers.
+        """
+        last = self.model.last
+        before = self.model.posterior(draw, last.gaussian_sums(draw.last, rows))
+        return last.weighed(draw.last, before, rows), last.prior_under(before)
+
+    @torch.no_grad()
     def _reweigh(self, posterior: Posterior, batch: Tensor, mean: Tensor, variance: Tensor) -> None:
         """Weights of the prior and of the rows of a batch, at what they are under the draws."""
         last = self.model.last
         if isinstance(last.q, Sites) and last.q.exponent < 2:
-            last.q.prior.copy_(last.q.prior_under(posterior).mean())
+            last.q.prior.copy_(last.prior_under(posterior).mean())
         if self.precision is not None:
-            assert isinstance(last.likelihood, Gaussian)
-            square = last.likelihood.square(self.Y[batch], mean, variance)
-            square = square.reshape(-1, len(batch)).mean(0)
-            found = last.likelihood.precision(square, self.Y.shape[1])
+            found = last.row_precision(self.Y[batch], mean, variance, shared=True)
             assert found is not None
             self.precision[batch] = found
 

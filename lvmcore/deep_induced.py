@@ -11,7 +11,6 @@ from torch import Tensor
 from lvmcore.deep_likelihoods import Classes, Gaussian
 from lvmcore.deep_paths import DeepGP
 from lvmcore.deep_predictor import DeepGPPredictor
-from lvmcore.deep_single import fit_induced, start_from
 from lvmcore.deep_starts import DeepSettings
 from lvmcore.deep_variational import induced_deep_gp
 from lvmcore.subsets import centroids
@@ -25,22 +24,12 @@ class InducedPredictor(DeepGPPredictor):
     inducing_inputs: str = "learned"
     #: Whether the last layer's q is that of each draw, where it has a closed form.
     each_draw: bool = False
-    #: Whether layers begin as a single process, fitted by some steps of its own.
-    single_first: bool = False
 
     def _model(
         self, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes, generator: torch.Generator
     ) -> DeepGP:
         Z = centroids(X, self.n_inducing, generator)
-        settings, learned = self._settings(), self.inducing_inputs == "learned"
-        if not (self.single_first and settings.n_hidden):
-            return self._at(settings, X, Y, Z, likelihood)
-        single = fit_induced(
-            settings, X, Y, Z, likelihood, generator, steps=self.max_iter, learned=learned
-        )
-        model = self._at(settings, X, Y, single.Z[0].detach(), likelihood)
-        start_from(model, single.last)
-        return model
+        return self._at(self._settings(), X, Y, Z, likelihood)
 
     def _blank(
         self, settings: DeepSettings, X: Tensor, Y: Tensor, likelihood: Gaussian | Classes

@@ -22,14 +22,7 @@ from lvmcore.deep_likelihoods import Classes, Gaussian, QExponentialNoise
 from lvmcore.linalg import cholesky_batch
 from lvmcore.qexponential_blocks import block_weight, divergence
 
-__all__ = [
-    "LastLayer",
-    "Posterior",
-    "Rows",
-    "Sites",
-    "Sums",
-    "of_other_draws",
-]
+__all__ = ["LastLayer", "Posterior", "Rows", "Sites", "Sums", "of_other_draws"]
 
 #: Σ β a aᵀ [..., G, M, M] and Σ a (g + β μ) [..., P, M]: what rows add to Λ and h.
 Sums = tuple[Tensor, Tensor]
@@ -166,11 +159,6 @@ class Sites(nn.Module):
         return own[..., None, None, None] * eye + curvature / unit, shift / unit
 
     @torch.no_grad()
-    def prior_under(self, posterior: Posterior) -> Tensor:
-        """w of the tangent of the prior at a q, of each draw, [...]."""
-        return block_weight(posterior.square(), self.shift.numel(), self.exponent)
-
-    @torch.no_grad()
     def follow(self, curvature: Tensor, shift: Tensor) -> None:
         """A step towards sums over rows, [..., G, M, M] and [..., P, M], averaged over draws."""
         if self.step == 0:
@@ -230,10 +218,8 @@ class LastLayer(KernelLayer):
             prior: w of each draw, in the place of what the sites have followed.
         """
         unit = self.likelihood.unit
-        if isinstance(self.q, Sites):
-            precision, shift = self.q.naturals(unit, sums, prior)
-        else:
-            precision, shift = self.q.naturals()
+        q = self.q
+        precision, shift = q.naturals(unit, sums, prior) if isinstance(q, Sites) else q.naturals()
         if targets is not None:
             precision = precision + (layout.C.mT @ layout.C / unit).unsqueeze(-3)
             shift = shift + (layout.C.mT @ targets).mT / unit
@@ -251,12 +237,29 @@ class LastLayer(KernelLayer):
         return isinstance(self.likelihood, QExponentialNoise) or self.q.exponent < 2
 
     @torch.no_grad()
-    def weighed(self, layout: Layout, posterior: Posterior, rows: Rows) -> Rows:
-        """Rows of a numeric target with the precision that each has under a q, by draw."""
-        likelihood = self.likelihood
-        assert isinstance(likelihood, Gaussian)
-        square = likelihood.square(rows.Y, *posterior.moments(layout, rows.k))
-        return replace(rows, precision=likelihood.precision(square, rows.Y.shape[1]))
+    def prior_under(self, posterior: Posterior) -> Tensor:
+        """w of the prior's tangent at a q, of each draw, [...]."""
+        return block_weight(
+            posterior.square(), math.prod(posterior.mean.shape[-2:]), self.q.exponent
+        )
+
+    @torch.no_grad()
+    def row_precision(
+        self, Y: Tensor, mean: Tensor, variance: Tensor, *, shared: bool
+    ) -> Tensor | None:
+        """w of rows of a numeric target under moments of f, [..., B]; of all draws, [B]."""
+        assert isinstance(self.likelihood, Gaussian)
+        square = self.likelihood.square(Y, mean, variance)
+        square = square.reshape(-1, len(Y)).mean(0) if shared else square
+        return self.likelihood.precision(square, Y.shape[1])
+
+    @torch.no_grad()
+    def weighed(
+        self, layout: Layout, posterior: Posterior, rows: Rows, *, shared: bool = False
+    ) -> Rows:
+        """Rows with the precision that each has under a q, of each draw or of all draws."""
+        moments = posterior.moments(layout, rows.k)
+        return replace(rows, precision=self.row_precision(rows.Y, *moments, shared=shared))
 
     @torch.no_grad()
     def gaussian_sums(self, layout: Layout, rows: Rows) -> Sums:

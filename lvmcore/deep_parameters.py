@@ -70,7 +70,7 @@ Exponent = Annotated[
     float,
     Range(0.5, 2.0),
     Doc(
-        "2 is a Gaussian process; less keeps edges, and puts up with rows that are far off.",
+        "2 is a Gaussian process; less has heavier tails, so that rows far off count little.",
         "q of the process",
     ),
 ]

@@ -19,14 +19,14 @@ from torch import Tensor, nn
 
 from lvmcore.deep_layers import HiddenLayer, standard_normal
 from lvmcore.deep_layout import Layout
-from lvmcore.deep_outputs import LastLayer, Posterior, Rows, Sites, Sums
+from lvmcore.deep_outputs import LastLayer, Posterior, Rows, Sums
 
 __all__ = ["DeepGP", "Draw"]
 
 # Cells of draws × inducing inputs × rows at a time: bounds memory, changes no result.
 CELLS_AT_A_TIME = 1 << 22
 # Turns in which a q of all rows finds the weights of its prior and of the rows.
-TURNS = 8
+TURNS = 5
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,8 @@ class DeepGP(nn.Module):
         With the inputs Z^L and h_n of a draw, q(v) ∝ N(0, I) Π_n N(y_n | aᵀv, σ²), a = C⁻¹k(Z^L,
         h_n): what a sparse Gaussian process on these inputs would have (Titsias 2009). Where a
         prior or a noise is q-exponential, that is turned into the optimum in a few turns, each with
-        the weights of prior and rows at the q of the one before, the first at the q followed.
+        the weights of prior and rows at the q of the one before. The first turn has those of the q
+        that was followed, the same for all draws, as that q knows no draw's rows.
 
         Args:
             draw: of the functions.
@@ -110,29 +111,26 @@ class DeepGP(nn.Module):
             generator: of the rows' own noise.
         """
 
-        def sums(before: Posterior | None) -> Iterator[Sums]:
+        def sums(before: Posterior | None, *, shared: bool) -> Iterator[Sums]:
             generator.set_state(state)
             for some, targets in self.blocks_of(X, Y, draw.samples):
                 noise = self.row_noise(draw.samples, len(some), generator)
                 rows = Rows(draw.last.cross(self.inputs(draw, some, noise)), targets)
                 if before is not None:
-                    rows = self.last.weighed(draw.last, before, rows)
+                    rows = self.last.weighed(draw.last, before, rows, shared=shared)
                 yield self.last.gaussian_sums(draw.last, rows)
 
         state = generator.get_state()
         found, prior = self.posterior(draw) if self.last.reweighs else None, None
-        for _ in range(TURNS if self.last.reweighs else 1):
+        for turn in range(TURNS if self.last.reweighs else 1):
             if found is not None:
-                prior = self._sites.prior_under(found)
-            whole = reduce(lambda a, b: (a[0].add_(b[0]), a[1].add_(b[1])), sums(found))
+                prior = self.last.prior_under(found)
+            whole = reduce(
+                lambda a, b: (a[0].add_(b[0]), a[1].add_(b[1])), sums(found, shared=turn == 0)
+            )
             found = self.posterior(draw, whole, prior)
         assert found is not None
         return found
-
-    @property
-    def _sites(self) -> Sites:
-        assert isinstance(self.last.q, Sites)
-        return self.last.q
 
     def inputs(self, draw: Draw, X: Tensor, noise: Sequence[Tensor]) -> Tensor:
         """Inputs of the last layer, [S, B, H], of rows X [B, H] and numbers [S, B or 1, D]."""

@@ -10,14 +10,11 @@ Notation: lvmcore/README.md and lvmcore/deep_layers.py.
 
 from __future__ import annotations
 
-from copy import deepcopy
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
 from lvmcore.deep_fit import DeepFit, deep_schedule
-from lvmcore.deep_likelihoods import Classes, Gaussian
+from lvmcore.deep_likelihoods import Gaussian
 from lvmcore.deep_outputs import LastLayer
 from lvmcore.deep_paths import DeepGP
 from lvmcore.deep_starts import DeepSettings
@@ -87,24 +84,22 @@ def fit_single(
 
 
 def fit_induced(
-    settings: DeepSettings,
     X: Tensor,
     Y: Tensor,
     Z: Tensor,
-    likelihood: Gaussian | Classes,
+    batch_size: int,
     generator: torch.Generator,
     *,
     steps: int,
     learned: bool,
 ) -> InducedDeepGP:
-    """A single process with inducing inputs of its own (SVGP), by 500 steps at most.
+    """A single Gaussian process with inducing inputs of its own (SVGP), by 500 steps at most.
 
     Args:
-        settings: of the deep one: its batches, prior and kernel.
         X: inputs, standardised, [N, H].
-        Y: targets: standardised numbers, or signs of classes, [N, P].
+        Y: standardised numbers, [N, P].
         Z: inducing inputs to start from, [M, H].
-        likelihood: of the targets, at its start; stays as it is.
+        batch_size: B.
         generator: of the batches.
         steps: most of them.
         learned: whether inducing inputs move.
@@ -112,9 +107,9 @@ def fit_induced(
     Raises:
         NumericalError: the computation broke down again and again.
     """
-    single = replace(settings, n_hidden=0)
-    model = induced_deep_gp(single, X, Y, Z, deepcopy(likelihood), learned=learned)
-    fit = DeepFit(model, X, Y, n_samples=1, batch_size=settings.batch_size, generator=generator)
+    settings = DeepSettings(n_hidden=0, batch_size=batch_size)
+    model = induced_deep_gp(settings, X, Y, Z, Gaussian(START_NOISE, X), learned=learned)
+    fit = DeepFit(model, X, Y, n_samples=1, batch_size=batch_size, generator=generator)
     train(fit, deep_schedule(fit, min(steps, INDUCED_STEPS), INDUCED_RATE), None)
     return model
 

@@ -59,7 +59,6 @@ class _QEP(InducedPredictor):
 
 class _DeepQEP(InducedPredictor):
     each_draw = True
-    single_first = True
 
     def __init__(
         self,
@@ -102,12 +101,12 @@ class QEPRegressor(_QEP, Regressor):
 
     ELBO = Σ_n [ψ_1(e_n) − ½ log σ²] + H(N(m, V)) + ψ_M(‖m‖² + tr V),
 
-    which at q = 2 is that of ``SVGPRegressor``. q takes the rows in closed form, each counted by
-    the slope of ψ at its e_n, so that rows far off count little (iterative reweighting). The bound
-    may have several tops for q < 2. A prediction is a mixture of normal distributions, 8 for the
-    noise. Below q = 2 the noise's density has a pole at 0, which equal targets of equal rows would
-    run up; below e = 1e-4 the bound takes the tangent of ψ, and the prediction resolves a
-    thousandth of σ.
+    which at q = 2 and with the RBF kernel is that of ``SVGPRegressor``. q takes the rows in closed
+    form, each counted by the slope of ψ at its e_n, so that rows far off count little (iterative
+    reweighting). The bound may have several tops for q < 2. A prediction is a mixture of normal
+    distributions, 8 for the noise. Below q = 2 the noise's density has a pole at 0, which equal
+    targets of equal rows would run up; below e = 1e-4 the bound takes the tangent of ψ, and the
+    prediction resolves a thousandth of σ.
 
     Attributes:
         relevance_: ``layer1`` holds α = 1/ℓ² of the columns that vary, [H].
@@ -117,7 +116,8 @@ class QEPRegressor(_QEP, Regressor):
     key: ClassVar[str] = "qep_regressor"
     title: ClassVar[str] = "Sparse Q-EP"
     summary: ClassVar[str] = (
-        "One q-exponential process to a number: keeps edges, and puts up with rows far off."
+        "One q-exponential process to a number: its noise has heavy tails, so that rows far off "
+        "count little."
     )
     paper: ClassVar[str] = "Chang et al. 2025"
     order: ClassVar[int] = 140
@@ -136,7 +136,7 @@ class QEPClassifier(_QEP, Classifier):
 
     key: ClassVar[str] = "qep_classifier"
     title: ClassVar[str] = "Sparse Q-EP"
-    summary: ClassVar[str] = "One q-exponential process a class: keeps edges."
+    summary: ClassVar[str] = "One q-exponential process a class."
     paper: ClassVar[str] = "Chang et al. 2025"
     order: ClassVar[int] = 141
 
@@ -149,6 +149,10 @@ class DeepQEPRegressor(_DeepQEP, Regressor):
 
     ELBO = Σ_n E [ψ_1(e_n) − ½ log σ²] + Σ_l {H(q(v^l)) + ψ(E ‖v^l‖²)}.
 
+    The last q is the best for each draw of the hidden layers, where that paper's is one for all
+    draws; by batches the steps go by one that follows the rows, and the final bound and the
+    predictions take that of each draw.
+
     Attributes:
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs, the last of them
             the layer to the target.
@@ -158,7 +162,7 @@ class DeepQEPRegressor(_DeepQEP, Regressor):
     key: ClassVar[str] = "deep_qep_regressor"
     title: ClassVar[str] = "Deep Q-EP"
     summary: ClassVar[str] = (
-        "Layers of q-exponential processes to a number: edges and rows far off, in minutes."
+        "Layers of q-exponential processes to a number: rows far off count little; takes minutes."
     )
     paper: ClassVar[str] = "Chang et al. 2025"
     order: ClassVar[int] = 142

@@ -139,14 +139,7 @@ class SGHMCDeepGPRegressor(DeepGPPredictor, Regressor):
         learned = self.inducing_inputs == "learned"
         Z = centroids(X, self.n_inducing, generator)
         single = fit_induced(
-            self._settings(),
-            X,
-            Y,
-            Z,
-            likelihood,
-            generator,
-            steps=self.max_iter,
-            learned=learned,
+            X, Y, Z, self.batch_size, generator, steps=self.max_iter, learned=learned
         )
         model = self._blank(self._settings(), X, Y, likelihood, Z=single.Z[0].detach())
         start_from(model, single.last)

@@ -274,7 +274,7 @@ def test_a_fit_begins_as_a_single_process_where_it_is_as_wide(hidden_dim: int | 
     gp = model._model(X, Y, Gaussian(0.05, X), generator())
     g = generator()
     Z = centroids(X, 6, g)
-    single = fit_induced(DeepSettings(), X, Y, Z, Gaussian(0.05, X), g, steps=200, learned=True)
+    single = fit_induced(X, Y, Z, 2000, g, steps=200, learned=True)
     assert gp.settled == (hidden_dim is None)
     new = table(20, seed=8)[0]
     found, wanted = (KeptDraws.of(one, 1, generator(2)).predict(new)[0][0] for one in (gp, single))

@@ -81,12 +81,10 @@ def settled(fit: DeepFit, steps: int = 60) -> list[float]:
 
 class _LikeRegressor(DSVIDeepGPRegressor):
     each_draw = True
-    single_first = True
 
 
 class _LikeClassifier(DSVIDeepGPClassifier):
     each_draw = True
-    single_first = True
 
 
 DEEP = {"n_samples": 2, "n_layers": 1}
@@ -247,6 +245,19 @@ def test_each_draw_has_the_q_of_its_own_rows(q: float) -> None:
     state = model.last.q.prior.clone()
     model.given_rows(draw, X, Y, generator(2))
     assert torch.equal(model.last.q.prior, state)
+
+
+@pytest.mark.parametrize("q", QS)
+@torch.no_grad()
+def test_a_step_takes_a_turn_for_its_own_draws(q: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, Y = table(n=40)
+    bounds = []
+    for alone in (True, False):
+        fit = sod_fit(model_of(X, Y, q, n_hidden=1, spread=0.3), X, Y)
+        if not alone:
+            monkeypatch.setattr(fit, "_own_weights", lambda _, rows: (rows, None))
+        bounds.append(np.array(settled(fit)[20:]))
+    assert (bounds[0] > bounds[1]).mean() > 0.9  # step by step, of the same draws
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "matern32"])
