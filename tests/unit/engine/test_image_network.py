@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from lvmcore import DeepKernelGPClassifier
+from lvmcore import DeepKernelGPClassifier, DeepKernelQEPClassifier
 from lvmcore.errors import DataError
 from lvmcore.image_network import ImageNetwork, Pixels
 from lvmcore.models import load_predictor
@@ -73,9 +73,12 @@ def test_a_picture_that_is_moved_by_a_pixel_is_seen_as_such() -> None:
     torch.testing.assert_close(seen[0, :, 1:5, 1:5], seen[1, :, 2:6, 2:6])
 
 
-def test_digits_are_told_apart_and_read_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [DeepKernelGPClassifier, DeepKernelQEPClassifier])
+def test_digits_are_told_apart_and_read_back(
+    kind: type[DeepKernelGPClassifier | DeepKernelQEPClassifier], tmp_path: Path
+) -> None:
     X, y = load_digits(return_X_y=True)
-    model = DeepKernelGPClassifier(
+    model = kind(
         network="pictures", n_inducing=20, n_hidden=16, max_iter=60, validation=0, weight_scale=1.0
     )
     model.fit(X[:600], y[:600])
