@@ -389,6 +389,31 @@ class Dashboard:
         """
         return str(self.map(other=digest)["digest"])
 
+    def cleared_by_key(self, digest: str) -> str:
+        """Clear the selection by Esc, and wait until the map shows so.
+
+        The key is lost where the button that listens to it is just being drawn anew: it is pressed
+        until the map follows.
+
+        Args:
+            digest: of what it showed before.
+
+        Returns:
+            That of what it shows now.
+        """
+        expect(self.button(CLEAR)).to_be_visible(timeout=PATIENCE_MS)
+        for tries_left in reversed(range(8)):
+            self.settled()
+            if self.button(CLEAR).is_visible():
+                self.page.keyboard.press("Escape")
+            try:
+                self.page.wait_for_function(_MAP, arg=[MAP, digest], timeout=8000)
+                break
+            except TimeoutError:
+                if not tries_left:
+                    raise
+        return self.redrawn(digest)
+
     def still(self, name: str = MAP) -> None:
         """Wait until a map has been drawn and has stayed in its place for half a second."""
         self.page.evaluate("() => { delete window.latentboardPlace; }")
