@@ -71,7 +71,7 @@ Exponent = Annotated[
     Range(0.5, 2.0),
     Doc(
         "2 is a Gaussian process; less has heavier tails, so that rows far off count little.",
-        "q of the process",
+        "exponent q",
     ),
 ]
 Kernel = Annotated[

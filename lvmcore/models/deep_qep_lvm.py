@@ -90,7 +90,7 @@ class DeepQEPLVM(QEPMap):
             Doc(
                 "2 is the Gaussian process; less follows the rows more closely, and is too sure "
                 "far from them.",
-                "q",
+                "exponent q",
             ),
         ] = 1.5,
         n_components: Components = None,

@@ -89,14 +89,14 @@ def test_the_form_offers_every_parameter_at_its_suggested_value(
 
 def test_a_word_in_the_place_of_a_number_is_a_box_to_tick(open_page: OpenPage, wait: Wait) -> None:
     page = choose(open_page("fit"), "qep_lvm")
-    (slider,) = [field for field in page.slider if field.label == "Q"]
+    (slider,) = [field for field in page.slider if field.label == "Exponent q"]
     assert (slider.min, slider.max, slider.value, slider.disabled) == (0.1, 2.0, 1.5, False)
-    (box,) = [field for field in page.checkbox if field.label == "Q: learn"]
+    (box,) = [field for field in page.checkbox if field.label == "Exponent q: learn"]
     assert not box.value
     assert unexplained(page) == set()
     slider.set_value(1.25).run()
     box.check().run()
-    (slider,) = [field for field in page.slider if field.label == "Q"]
+    (slider,) = [field for field in page.slider if field.label == "Exponent q"]
     assert (slider.disabled, slider.value) == (True, 1.25)
     (steps,) = [field for field in page.number_input if field.label == "Steps at most"]
     steps.set_value(3).run()
