@@ -50,7 +50,8 @@ MNIST_ROWS = 60_000
 PICTURES: dict[str, Any] = {
     "network": "pictures",
     "batch_size": 1000,
-    "max_iter": 500,
+    "max_iter": 900,
+    "n_hidden": 128,
     "learning_rate": 0.015,
     "weight_scale": 1.0,
     "validation": 0.0,
