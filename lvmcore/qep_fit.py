@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import torch
 from numpy.typing import NDArray
@@ -15,14 +15,25 @@ from lvmcore.base import Problem
 from lvmcore.decoding import DataDecoder
 from lvmcore.gplvm import SparseDecoder
 from lvmcore.layers import DataPath, LatentRows
+from lvmcore.parameters import Doc, Range
 from lvmcore.psi import MaskedPsiSums, PsiSums, masked_psi_sums, psi_sums
 from lvmcore.qep_bound import QEPBound, block_bound, qep_bound
 from lvmcore.qexponential import LEAST_Q
 from lvmcore.unlabelled import MapFit, UnlabelledMap
 
-__all__ = ["QEPFit", "QEPMap", "Shape"]
+__all__ = ["Exponent", "QEPFit", "QEPMap", "Shape"]
 
 START_Q = 1.5
+
+Exponent = Annotated[
+    float | Literal["learn"],
+    Range(LEAST_Q, 2.0),
+    Doc(
+        "2 is the Gaussian process; less follows the rows more closely, and is too sure far from "
+        "them.",
+        "exponent q",
+    ),
+]
 
 
 class Shape(torch.nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import torch
 from numpy.typing import NDArray
@@ -31,8 +31,7 @@ from lvmcore.parameters import (
     Start,
 )
 from lvmcore.psi import MaskedPsiSums, PsiSums
-from lvmcore.qep_fit import QEPFit, QEPMap, Shape
-from lvmcore.qexponential import LEAST_Q
+from lvmcore.qep_fit import Exponent, QEPFit, QEPMap, Shape
 from lvmcore.training import Schedule
 
 __all__ = ["DeepQEPLVM"]
@@ -54,11 +53,10 @@ class DeepQEPLVM(QEPMap):
     hidden row is Gaussian by the model (of a block that is summed over, not only measured, more
     than the covariance matters); its mean and variance take the place of q(x) in the psi statistics
     of the path to the columns, so that nothing else is drawn and the columns' q(V) stays at its
-    optimum. That optimum depends on the
-    draw, which leaves the bound one, q(V | X) being as good a q as any; predictions are made with
-    the q(V) that is best for 16 draws at once. The hidden layer has no linear mean, so
-    that its lengthscales say which dimensions of the map matter; it begins as a straight image of
-    the map.
+    optimum. That optimum depends on the draw, which leaves the bound one, q(V | X) being as good a
+    q as any; predictions are made with the q(V) that is best for 16 draws at once. The hidden layer
+    has no linear mean, so that its lengthscales say which dimensions of the map matter; it begins
+    as a straight image of the map.
 
     Attributes:
         q_: q, as given or as learned.
@@ -84,15 +82,7 @@ class DeepQEPLVM(QEPMap):
     def __init__(
         self,
         *,
-        q: Annotated[
-            float | Literal["learn"],
-            Range(LEAST_Q, 2.0),
-            Doc(
-                "2 is the Gaussian process; less follows the rows more closely, and is too sure "
-                "far from them.",
-                "exponent q",
-            ),
-        ] = 1.5,
+        q: Exponent = 1.5,
         n_components: Components = None,
         hidden_dim: Annotated[
             int | None,

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar
 
 from lvmcore.base import Capabilities, Problem
 from lvmcore.layers import DataPath, LatentRows
 from lvmcore.parameters import (
     Components,
     Device,
-    Doc,
     Dtype,
     Inducing,
     LearningRate,
     MaxIter,
     Noise,
-    Range,
     Restarts,
     Seed,
     Start,
 )
-from lvmcore.qep_fit import QEPFit, QEPMap, Shape
-from lvmcore.qexponential import LEAST_Q
+from lvmcore.qep_fit import Exponent, QEPFit, QEPMap, Shape
 from lvmcore.unlabelled import MapFit
 
 __all__ = ["QEPLVM"]
@@ -72,15 +69,7 @@ class QEPLVM(QEPMap):
     def __init__(
         self,
         *,
-        q: Annotated[
-            float | Literal["learn"],
-            Range(LEAST_Q, 2.0),
-            Doc(
-                "2 is the Gaussian process; less follows the rows more closely, and is too sure "
-                "far from them.",
-                "exponent q",
-            ),
-        ] = 1.5,
+        q: Exponent = 1.5,
         n_components: Components = None,
         n_inducing: Inducing = 25,
         max_iter: MaxIter = 500,
