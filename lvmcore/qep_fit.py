@@ -24,6 +24,8 @@ from lvmcore.unlabelled import MapFit, UnlabelledMap
 __all__ = ["Exponent", "QEPFit", "QEPMap", "Shape"]
 
 START_Q = 1.5
+# The inducing values are seen with a noise of this share of the kernel variance, times 1 − q/2.
+NUGGET = 1e-5
 
 Exponent = Annotated[
     float | Literal["learn"],
@@ -34,6 +36,22 @@ Exponent = Annotated[
         "exponent q",
     ),
 ]
+
+
+def seen(Kuu: Tensor, q: Tensor) -> Tensor:
+    """K_uu of inducing values with a little noise, [M, M].
+
+    Directions that inducing inputs near one another hardly span say nothing of the columns, and a
+    Gaussian's q(V) leaves them to the prior. Here w_V is not 1, their variance is not the prior's,
+    and the inverse of their part of K_uu stays in the predictions: with rounding errors as large
+    as it is, which would move the places of rows.
+
+    Args:
+        Kuu: kernel matrix of the inducing inputs, [M, M].
+        q: as of the fit, [].
+    """
+    nugget = NUGGET * (1 - q.detach() / 2).to(Kuu) * Kuu.detach().diagonal().mean()
+    return Kuu + nugget * torch.eye(len(Kuu)).to(Kuu)
 
 
 class Shape(torch.nn.Module):
@@ -99,11 +117,12 @@ class QEPFit(MapFit):
 
     def bound(self, sums: PsiSums | MaskedPsiSums) -> QEPBound:
         """The bound of the columns."""
-        kernel, Z, data = self.path.kernel, self.path.Z, self.data
+        Z, data, q = self.path.Z, self.data, self.shape.q
         noise = self.path.noise.expand(data.Y.shape[1])
         whole = noise.new_full(noise.shape, len(data.Y))
         counts = whole if data.cells is None else data.cells.counts
-        return qep_bound(sums, kernel(Z, Z), noise, data.squares, counts, self.shape.q)
+        Kuu = seen(self.path.kernel(Z, Z), q)
+        return qep_bound(sums, Kuu, noise, data.squares, counts, q)
 
     def frozen(self, sums: PsiSums | MaskedPsiSums) -> DataDecoder:
         """The path to the columns at the optimal q(V), its noise that of one more row."""

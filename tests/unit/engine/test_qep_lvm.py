@@ -123,6 +123,18 @@ def test_values_are_spread_more_where_the_prior_is_wider(fitted: QEPLVM) -> None
     assert (decoded.variance[0] > decoded.variance[1:]).all()
 
 
+@pytest.mark.parametrize("q", [0.5, 1.0, 1.5])
+def test_places_do_not_depend_on_the_order_of_rows(q: float) -> None:
+    """Inducing inputs on one line, as many as rows, lie on one another."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(size=(20, 3))
+    model = QEPLVM(q=q, n_components=1, max_iter=5, random_state=1).fit(rows)
+    places = model.transform(rows)
+    for _ in range(10):
+        order = rng.permutation(20)
+        np.testing.assert_allclose(model.transform(rows[order]), places[order], rtol=0, atol=3e-9)
+
+
 # ---- q learned -------------------------------------------------------------------------
 
 
