@@ -15,6 +15,7 @@ from rich.table import Column
 from rich.table import Table as Grid
 from rich.text import Text
 
+from lvmcore.allocator import keep_freed_memory
 from lvmcore.errors import LatentboardError, NumericalError
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status: 0 when all went well, 2 for data or settings that cannot be used, 130
         after Ctrl-C before anything was kept, 1 for anything else.
     """
+    if argv is None:  # the process is ours
+        keep_freed_memory()
     arguments = _parser().parse_args(argv)
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:

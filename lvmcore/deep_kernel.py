@@ -31,7 +31,7 @@ from lvmcore.networks import Network
 
 __all__ = ["DeepKernelGP", "deep_kernel_gp"]
 
-# Rows that the slopes of the features are averaged over, some at a time.
+# Rows that go through the network at a time, but for those of a step.
 ROWS_AT_A_TIME = 1024
 # Rows that a network of pictures begins by.
 START_ROWS = 1000
@@ -66,6 +66,10 @@ class DeepKernelGP(InducedDeepGP):
         """The last layer at the features of its inducing inputs; see ``DeepGP``."""
         del generator
         return self.drawn([self.network(self.Z[0])], (), samples)
+
+    def rows_at_a_time(self, samples: int) -> int:
+        """See ``DeepGP``; those in the network's layers are more than those of the process."""
+        return min(ROWS_AT_A_TIME, super().rows_at_a_time(samples))
 
     def inputs(self, draw: Draw, X: Tensor, noise: Sequence[Tensor]) -> Tensor:
         """Features of rows X [B, H], [B, U]; see ``DeepGP``."""

@@ -127,29 +127,71 @@ def row_moments(k: Tensor, weights: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _RowMoments(torch.autograd.Function):
-    """With T = G k: d kᵀGk/dk = 2 T, so that the gradient by k costs no further product with G."""
+    """With T = G k: d kᵀGk/dk = 2 T, so that the gradient by k costs no further product with G.
+
+    Of several G a draw is taken at a time: what is made of it then stays near the processor.
+    """
 
     @staticmethod
     def forward(ctx: Any, k: Tensor, weights: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
-        T = G.flatten(-3, -2) @ k
-        T = T.reshape(*T.shape[:-2], *G.shape[-3:-1], T.shape[-1])
+        if G.shape[-3] == 1:
+            T = G.flatten(-3, -2) @ k
+            square = (T * k).sum(-2).unsqueeze(-2)
+        else:
+            T, square = _forms_by_draw(k, G)
         ctx.save_for_backward(k, weights, G, T)
-        return weights @ k, (T * k.unsqueeze(-3)).sum(-2)
+        return weights @ k, square
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, by_mean: Tensor, by_square: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         k, weights, G, T = ctx.saved_tensors
-        by_row = by_square.unsqueeze(-2)
-        by_G = (k.unsqueeze(-3) * by_row).flatten(-3, -2) @ k.mT
-        by_G = by_G.reshape(*by_G.shape[:-2], *G.shape[-3:])
         by_weights = by_mean @ k.mT
         by_k = _to_shape(weights.mT @ by_mean, k)
-        if G.shape[-3] == 1 and T.shape[:-3] == k.shape[:-2]:
-            by_k = by_k.addcmul_(T.squeeze(-3), by_row.squeeze(-3), value=2)
+        if G.shape[-3] > 1:
+            by_G = _slopes_by_draw(k, T, by_square, by_k, G)
         else:
-            by_k = by_k + _to_shape((2 * T * by_row).sum(-3), k)
+            by_G = ((k * by_square) @ k.mT).unsqueeze(-3)
+            if T.shape[:-2] == k.shape[:-2]:
+                by_k = by_k.addcmul_(T, by_square, value=2)
+            else:
+                by_k = by_k + _to_shape(2 * T * by_square, k)
         return by_k, _to_shape(by_weights, weights), _to_shape(by_G, G)
+
+
+def _draws(k: Tensor, G: Tensor) -> int:
+    return max(len(k) if k.dim() > 2 else 1, len(G) if G.dim() > 3 else 1)
+
+
+def _of_draw(tensor: Tensor, number: int, n_dimensions: int) -> Tensor:
+    """That of a draw, where there is a dimension of them."""
+    return tensor[number] if tensor.dim() > n_dimensions else tensor
+
+
+def _forms_by_draw(k: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
+    """T = G k, [S, g, M, B], and kᵀGk, [..., g, B]."""
+    S, (g, M), B = _draws(k, G), G.shape[-3:-1], k.shape[-1]
+    T, square, product = k.new_empty(S, g * M, B), k.new_empty(S, g, B), k.new_empty(g, M, B)
+    for s in range(S):
+        own = _of_draw(k, s, 2)
+        torch.mm(_of_draw(G, s, 3).reshape(g * M, M), own, out=T[s])
+        torch.mul(T[s].view(g, M, B), own, out=product)
+        torch.sum(product, 1, out=square[s])
+    alone = k.dim() == 2 and G.dim() == 3
+    return T.view(S, g, M, B), square[0] if alone else square
+
+
+def _slopes_by_draw(k: Tensor, T: Tensor, by_square: Tensor, by_k: Tensor, G: Tensor) -> Tensor:
+    """The gradient by G, [..., g, M, M]; what is by k is added to ``by_k``."""
+    S, g, M, B = T.shape
+    by_G, product = G.new_zeros(S if G.dim() > 3 else 1, g * M, M), k.new_empty(g, M, B)
+    for s in range(S):
+        own, slope = _of_draw(k, s, 2), _of_draw(by_square, s, 2).unsqueeze(-2)
+        torch.mul(own, slope, out=product)
+        by_G[s if len(by_G) > 1 else 0].addmm_(product.view(g * M, B), own.mT)
+        torch.mul(T[s], slope, out=product)
+        _of_draw(by_k, s, 2).add_(product.sum(0), alpha=2)
+    return by_G.view(-1, g, M, M) if G.dim() > 3 else by_G.view(g, M, M)
 
 
 def _to_shape(gradient: Tensor, like: Tensor) -> Tensor:

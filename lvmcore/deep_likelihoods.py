@@ -128,7 +128,8 @@ class Classes(nn.Module):
         P, shape = Y.shape[-1], mean.shape[:-1]
         signs = Y.expand(mean.shape).reshape(-1, P)
         flat = mean.reshape(-1, P), variance.expand(mean.shape).reshape(-1, P)
-        return label_expectation(self.link, signs, *flat).reshape(shape)
+        parts = math.prod(shape[:-1])  # the draws of the layers before
+        return label_expectation(self.link, signs, *flat, parts=parts).reshape(shape)
 
     def probability(self, mean: Tensor, variance: Tensor) -> Tensor:
         """E P(class | f) averaged over S, [n, P]; mean and variance [S, n, P].

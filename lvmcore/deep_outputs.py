@@ -271,15 +271,33 @@ class LastLayer(KernelLayer):
     def label_sums(
         self, layout: Layout, rows: Rows, fit: Tensor, mean: Tensor, variance: Tensor
     ) -> Sums:
-        """Σ β a aᵀ [..., P, M, M] and Σ a (g + β μ) [..., P, M] of each draw of a ``fit``."""
+        """Σ β a aᵀ [P, M, M] and Σ a (g + β μ) [P, M] of a ``fit``, averaged over draws."""
         slope, by_variance = torch.autograd.grad(fit, (mean, variance), retain_graph=True)
         with torch.no_grad():
             draws = math.prod(mean.shape[:-2])
-            beta = (-2 * draws * by_variance).clamp_min(0)
-            a = rows.whitened(layout)
-            curvature = (a.unsqueeze(-3) * beta.mT.unsqueeze(-2)) @ a.mT.unsqueeze(-3)
-            shift = (a @ (draws * slope + beta * mean)).mT
-            return curvature, shift
+            beta = (-2 * by_variance).clamp_min(0)  # both over the number of draws
+            a, step = rows.whitened(layout), slope + beta * mean
+            P, M = mean.shape[-1], a.shape[-2]
+            curvature, shift = a.new_zeros(P * M, M), a.new_zeros(M, P)
+            # A draw at a time, which stays near the processor.
+            a = a.expand(draws, M, -1) if a.dim() < 3 else a
+            for own, b, f in zip(
+                a, beta.reshape(draws, -1, P), step.reshape(draws, -1, P), strict=True
+            ):
+                curvature.addmm_((b.T[:, None, :] * own).flatten(0, 1), own.T)
+                shift.addmm_(own, f)
+            return curvature.view(P, M, M), shift.T
+
+    def label_sums_under(self, layout: Layout, posterior: Posterior, rows: Rows) -> Sums:
+        """``label_sums`` at a q."""
+        with torch.no_grad():
+            mean, variance = posterior.moments(layout, rows.k)
+        with torch.enable_grad():
+            mean.requires_grad_()
+            variance.requires_grad_()
+            logs = self.likelihood.expectation(rows.Y, mean, variance)
+            fit = rows.weight * logs.sum() / math.prod(mean.shape[:-2])
+            return self.label_sums(layout, rows, fit, mean, variance)
 
 
 def _average(sums: Tensor, n_dimensions: int) -> Tensor:

@@ -10,7 +10,7 @@ Notation: lvmcore/README.md and lvmcore/deep_layers.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -19,14 +19,18 @@ from torch import Tensor, nn
 
 from lvmcore.deep_layers import HiddenLayer, standard_normal
 from lvmcore.deep_layout import Layout
-from lvmcore.deep_outputs import LastLayer, Posterior, Rows, Sums
+from lvmcore.deep_outputs import LastLayer, Posterior, Rows, Sites, Sums
+from lvmcore.stochastic import LONGEST_LABEL_STEP
 
 __all__ = ["DeepGP", "Draw"]
 
 # Cells of draws × inducing inputs × rows at a time: bounds memory, changes no result.
 CELLS_AT_A_TIME = 1 << 22
-# Turns in which a q of all rows finds the weights of its prior and of the rows.
-TURNS = 5
+# As many are kept from turn to turn, where turns are taken.
+KEPT_CELLS = 1 << 25
+# Turns in which a q of all rows finds the weights of its prior and of the rows; those in which one
+# of classes finds its optimum.
+TURNS, CLASS_TURNS = 5, 8
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,9 @@ class DeepGP(nn.Module):
         h_n): what a sparse Gaussian process on these inputs would have (Titsias 2009). Where a
         prior or a noise is q-exponential, that is turned into the optimum in a few turns, each with
         the weights of prior and rows at the q of the one before. The first turn has those of the q
-        that was followed, the same for all draws, as that q knows no draw's rows.
+        that was followed, the same for all draws, as that q knows no draw's rows. Of classes the
+        optimum has no closed form: turns go towards what all rows add at the q of the one before,
+        not all the way, as each class takes the others for what they were.
 
         Args:
             draw: of the functions.
@@ -110,26 +116,47 @@ class DeepGP(nn.Module):
             Y: their targets, [N, P].
             generator: of the rows' own noise.
         """
+        state = generator.get_state()
 
-        def sums(before: Posterior | None, *, shared: bool) -> Iterator[Sums]:
+        def made() -> Iterator[Rows]:
             generator.set_state(state)
             for some, targets in self.blocks_of(X, Y, draw.samples):
                 noise = self.row_noise(draw.samples, len(some), generator)
-                rows = Rows(draw.last.cross(self.inputs(draw, some, noise)), targets)
-                if before is not None:
-                    rows = self.last.weighed(draw.last, before, rows, shared=shared)
-                yield self.last.gaussian_sums(draw.last, rows)
+                yield Rows(draw.last.cross(self.inputs(draw, some, noise)), targets)
 
-        state = generator.get_state()
-        found, prior = self.posterior(draw) if self.last.reweighs else None, None
-        for turn in range(TURNS if self.last.reweighs else 1):
-            if found is not None:
-                prior = self.last.prior_under(found)
-            whole = reduce(
-                lambda a, b: (a[0].add_(b[0]), a[1].add_(b[1])), sums(found, shared=turn == 0)
+        few = draw.samples * self.n_inducing * len(X) <= KEPT_CELLS
+        kept = list(made()) if few else None
+
+        def rows() -> Iterable[Rows]:
+            return made() if kept is None else kept
+
+        return (self._of_numbers if self.last.absorbs else self._of_classes)(draw, rows)
+
+    def _of_numbers(self, draw: Draw, rows: Callable[[], Iterable[Rows]]) -> Posterior:
+        """``given_rows`` of numeric targets."""
+        last = self.last
+        if not last.reweighs:
+            return self.posterior(draw, _total(last.gaussian_sums(draw.last, r) for r in rows()))
+        found = self.posterior(draw)
+        for turn in range(TURNS):
+            prior, shared = last.prior_under(found), turn == 0
+            weighed = (last.weighed(draw.last, found, r, shared=shared) for r in rows())
+            found = self.posterior(
+                draw, _total(last.gaussian_sums(draw.last, r) for r in weighed), prior
             )
-            found = self.posterior(draw, whole, prior)
-        assert found is not None
+        return found
+
+    def _of_classes(self, draw: Draw, rows: Callable[[], Iterable[Rows]]) -> Posterior:
+        """``given_rows`` of classes."""
+        last, found = self.last, self.posterior(draw)
+        assert isinstance(last.q, Sites)
+        curvature, shift = last.q.curvature, last.q.shift
+        for _ in range(CLASS_TURNS):
+            prior = last.prior_under(found) if last.reweighs else None
+            added = _total(last.label_sums_under(draw.last, found, r) for r in rows())
+            curvature = curvature.lerp(added[0], LONGEST_LABEL_STEP)
+            shift = shift.lerp(added[1], LONGEST_LABEL_STEP)
+            found = self.posterior(draw, (curvature, shift), prior)
         return found
 
     def inputs(self, draw: Draw, X: Tensor, noise: Sequence[Tensor]) -> Tensor:
@@ -185,3 +212,7 @@ class DeepGP(nn.Module):
     def n_inducing(self) -> int:
         """M of the last layer."""
         raise NotImplementedError
+
+
+def _total(parts: Iterable[Sums]) -> Sums:
+    return reduce(lambda a, b: (a[0].add_(b[0]), a[1].add_(b[1])), parts)

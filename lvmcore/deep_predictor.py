@@ -154,11 +154,13 @@ class DeepGPPredictor(Predictor):
     def _follow(self, fit: DeepFit, unseen: Unseen | None) -> Follow | None:
         """NLPP of rows that the fit does not see, by the same few draws each time.
 
-        In batches by the q that the steps go by: that of all rows is taken in the end alone.
+        In batches, and of classes, by the q that the steps go by: that of all rows is taken in the
+        end alone.
         """
         if unseen is None:
             return None
-        rows = (fit.X, fit.Y) if fit.batches.whole else None
+        closed = fit.batches.whole and self._gp.last.absorbs
+        rows = (fit.X, fit.Y) if closed else None
 
         def measure() -> float:
             self._keep(FOLLOWED_DRAWS, torch.Generator().manual_seed(0), rows)

@@ -56,8 +56,9 @@ class InducedDeepGP(DeepGP):
     @property
     def conditional(self) -> bool:
         """Where nothing is drawn, or q is that of each draw: the optimum of all rows."""
-        closed = self.last.absorbs and isinstance(self.last.q, Sites)
-        return closed and (self.each_draw or not self.hidden)
+        if not isinstance(self.last.q, Sites):
+            return False
+        return not self.hidden or (self.each_draw and self.last.absorbs)
 
     @property
     def n_inducing(self) -> int:

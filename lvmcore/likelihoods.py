@@ -29,8 +29,8 @@ __all__ = [
 Link = Literal["probit", "softmax"]
 
 GAUSS_HERMITE_NODES = 20
-# Quasi-random draws of f for the softmax, the same at every point.
-SOFTMAX_DRAWS = 128
+# Quasi-random draws of f for the softmax, the same at every point; what a part of them is at least.
+SOFTMAX_DRAWS, LEAST_DRAWS = 128, 16
 # Bounds memory; changes no result.
 CELLS_AT_A_TIME = 1 << 19
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
@@ -117,18 +117,24 @@ def _draws(n_classes: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.as_tensor(norm.ppf(uniform.clip(1e-12, 1 - 1e-12)), dtype=dtype, device=device)
 
 
-def softmax_expectation(chosen: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+def softmax_expectation(
+    chosen: Tensor, mean: Tensor, variance: Tensor, *, parts: int = 1
+) -> Tensor:
     """E log softmax(f)_y for independent f_c ~ N(mean_c, variance_c), by quasi-random draws.
 
     Args:
         chosen: one-hot y, [n, C].
         mean: [n, C].
         variance: [n, C], positive.
+        parts: equal runs of the n rows that take turns with the draws, 16 draws at least each: for
+            rows that are there several times, their means and variances drawn themselves.
 
     Returns:
         [n].
     """
-    expectation: Tensor = _SoftmaxExpectation.apply(chosen, mean, variance)  # type: ignore[no-untyped-call]
+    expectation: Tensor = _SoftmaxExpectation.apply(  # type: ignore[no-untyped-call]
+        chosen, mean, variance, parts
+    )
     return expectation
 
 
@@ -141,31 +147,41 @@ class _SoftmaxExpectation(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, chosen: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def forward(ctx: Any, chosen: Tensor, mean: Tensor, variance: Tensor, parts: int) -> Tensor:
         """The expectation, and the two gradients for ``backward``."""
         total = mean.new_zeros(len(mean))
         p, p_square = torch.zeros_like(mean), torch.zeros_like(mean)
-        for f in _values(mean, variance):
-            log_p = torch.log_softmax(f, -1)
-            total += (log_p * chosen).sum((0, 2))
-            probability = log_p.exp_()
-            p += probability.sum(0)
-            p_square += probability.square_().sum(0)
-        p, p_square = p / SOFTMAX_DRAWS, p_square / SOFTMAX_DRAWS
+        turns = torch.split(_draws(mean.shape[1], mean.dtype, mean.device), _turn(parts))
+        size = len(mean) // parts
+        for part in range(parts):
+            rows, nodes = slice(part * size, (part + 1) * size), turns[part % len(turns)]
+            for f in _values(mean[rows], variance[rows], nodes):
+                log_p = torch.log_softmax(f, -1)
+                total[rows] += (log_p * chosen[rows]).sum((0, 2))
+                probability = log_p.exp_()
+                p[rows] += probability.sum(0)
+                p_square[rows] += probability.square_().sum(0)
+        draws = len(turns[0])
+        p, p_square = p / draws, p_square / draws
         ctx.save_for_backward(chosen - p, -0.5 * (p - p_square))
-        return total / SOFTMAX_DRAWS
+        return total / draws
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor, None]:
         """Gradients by mean and variance; the class is data."""
         by_mean, by_variance = ctx.saved_tensors
-        return None, grad[:, None] * by_mean, grad[:, None] * by_variance
+        return None, grad[:, None] * by_mean, grad[:, None] * by_variance, None
+
+
+def _turn(parts: int) -> int:
+    """Draws of each of so many parts: a power of two, so that they divide all draws."""
+    return max(LEAST_DRAWS, SOFTMAX_DRAWS >> (parts - 1).bit_length())
 
 
 def softmax_moments(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance of softmax(f) for independent f_c ~ N(mean_c, variance_c), [n, C] each."""
     p, p_square = torch.zeros_like(mean), torch.zeros_like(mean)
-    for f in _values(mean, variance):
+    for f in _values(mean, variance, _draws(mean.shape[1], mean.dtype, mean.device)):
         probability = torch.softmax(f, -1)
         p += probability.sum(0)
         p_square += probability.square_().sum(0)
@@ -173,14 +189,16 @@ def softmax_moments(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
     return p, (p_square / SOFTMAX_DRAWS - p.square()).clamp_min(0)
 
 
-def _values(mean: Tensor, variance: Tensor) -> Iterator[Tensor]:
-    """Draws of f, some at a time, [draws, n, C]."""
-    sd, nodes = variance.sqrt(), _draws(mean.shape[1], mean.dtype, mean.device)
+def _values(mean: Tensor, variance: Tensor, nodes: Tensor) -> Iterator[Tensor]:
+    """f at draws [k, C] from N(0, I), some at a time, [draws, n, C]."""
+    sd = variance.sqrt()
     for some in torch.split(nodes, max(1, CELLS_AT_A_TIME // max(1, mean.numel()))):
         yield mean + sd * some[:, None, :]
 
 
-def label_expectation(link: Link, sign: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+def label_expectation(
+    link: Link, sign: Tensor, mean: Tensor, variance: Tensor, *, parts: int = 1
+) -> Tensor:
     """E log p(label of row n | f), [n], for f_c ~ N(mean_c, variance_c), [n, C] each.
 
     Args:
@@ -188,9 +206,10 @@ def label_expectation(link: Link, sign: Tensor, mean: Tensor, variance: Tensor) 
         sign: +1 for the row's class, −1 otherwise, [n, C].
         mean: [n, C].
         variance: [n, C], positive.
+        parts: of the softmax, see ``softmax_expectation``.
     """
     if link == "softmax":
-        return softmax_expectation((sign > 0).to(mean), mean, variance)
+        return softmax_expectation((sign > 0).to(mean), mean, variance, parts=parts)
     return bernoulli_probit_expectation(sign, mean, variance).sum(-1)
 
 

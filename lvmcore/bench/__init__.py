@@ -43,9 +43,10 @@ def _psi(options: Options) -> Iterator[Callable[[], Row]]:
 
 
 def _qep(options: Options) -> Iterator[Callable[[], Row]]:
-    from lvmcore.bench import qep
+    from lvmcore.bench import qep, qep_pictures, qep_tables
 
-    return qep.rows(options)
+    parts = (qep, qep_pictures, qep_tables)
+    return chain.from_iterable(part.rows(options) for part in parts)
 
 
 def _sod_dgp(options: Options) -> Iterator[Callable[[], Row]]:

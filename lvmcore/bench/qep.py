@@ -4,8 +4,8 @@ Series: 100 noisy values (sd 0.1) on [0, 2] of a function with jumps and of one 
 absolute error is that of the true functions at 50 places. Rhombus: three classes by
 round(cos(0.4 u π |x₁| + |x₂|)), 500 rows x ~ N(0, I), one u from U[0, 1] a set, measured on a grid
 over [−3, 3]², much of it beyond the rows: the form that the paper's figures were made with (its
-formula takes the factor over both). Pictures: all of MNIST, its own rows held out. Default
-settings of the models but for those named; means and standard errors over seeds.
+formula takes the factor over both). Default settings of the models but for those named; means and
+standard errors over seeds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lvmcore.bench.report import Options, Row
-from lvmcore.data import load_paper, load_paper_images
+from lvmcore.data import load_paper
 from lvmcore.metrics import knn_accuracy
 from lvmcore.models.bayesian_gplvm import BayesianGPLVM
 from lvmcore.models.deep_gp import (
@@ -28,7 +28,6 @@ from lvmcore.models.deep_gp import (
     SVGPClassifier,
     SVGPRegressor,
 )
-from lvmcore.models.deep_kernel import DeepKernelGPClassifier, DeepKernelQEPClassifier
 from lvmcore.models.qep import (
     DeepQEPClassifier,
     DeepQEPRegressor,
@@ -45,17 +44,6 @@ Classes = NDArray[np.int64]
 SEEDS, MAP_SEEDS = range(10), range(3)
 SERIES_ROWS, SERIES_PLACES, SERIES_NOISE = 100, 50, 0.1
 RHOMBUS_ROWS, GRID = 500, 50
-MNIST_ROWS = 60_000
-#: Chosen on the last 6000 of the rows of the fit.
-PICTURES: dict[str, Any] = {
-    "network": "pictures",
-    "batch_size": 1000,
-    "max_iter": 900,
-    "n_hidden": 128,
-    "learning_rate": 0.015,
-    "weight_scale": 1.0,
-    "validation": 0.0,
-}
 QS = (2.0, 1.5, 1.25, 1.0)
 MOST_OF_TWIN = 1.5
 #: Steps that are timed, the first ones left out; on which tables.
@@ -77,10 +65,6 @@ RHOMBUS: dict[str, tuple[Callable[..., Any], str, float | None]] = {
     "GP": (SVGPClassifier, "paper .810", None),
     "deep GP, one hidden layer": (partial(DSVIDeepGPClassifier, n_layers=1), "paper .822", None),
 }
-IMAGES: dict[str, tuple[Callable[..., Any], str, float | None]] = {
-    "deep kernel Q-EP": (DeepKernelQEPClassifier, "paper .9819, its CNN .9769", 0.985),
-    "deep kernel GP": (DeepKernelGPClassifier, "paper .9814", None),
-}
 
 
 def rows(options: Options) -> Iterator[Callable[[], Row]]:
@@ -94,8 +78,6 @@ def rows(options: Options) -> Iterator[Callable[[], Row]]:
         yield partial(_oil_flow, q)
     for data in STEPS_ON:
         yield partial(_step, data)
-    for name in IMAGES:
-        yield partial(_pictures, name)
 
 
 def _mean(values: list[float]) -> tuple[float, float]:
@@ -196,31 +178,6 @@ def _oil_flow(q: float) -> Row:
         spread=spread,
         reference=f"bounds {min(bounds):.4g} to {max(bounds):.4g}",
         settings={"seeds": len(MAP_SEEDS), **QEPLVM(q=q).get_params()},
-    )
-
-
-# ---- pictures ----------------------------------------------------------------------------------
-
-
-def _pictures(name: str) -> Row:
-    make, paper, floor = IMAGES[name]
-    images, classes = load_paper_images("mnist")
-    assert classes is not None
-    X = images.reshape(len(images), -1).astype(np.float64)
-    model = make(**PICTURES).fit(X[:MNIST_ROWS], classes[:MNIST_ROWS])
-    probability = np.concatenate(
-        [model.predict_proba(some) for some in np.array_split(X[MNIST_ROWS:], 10)]
-    )
-    asked = classes[MNIST_ROWS:]
-    predicted = model.classes_[probability.argmax(1)]
-    of_truth = probability[np.arange(len(asked)), np.searchsorted(model.classes_, asked)]
-    return Row(
-        f"MNIST: {name} on convolutions, accuracy on its 10 000 own rows held out, one seed",
-        float(np.mean(predicted == asked)),
-        floor=floor,
-        reference=f"{paper}; −log p {-np.log(of_truth).mean():.4f} nats a row, "
-        f"{model.history_[-1].seconds:.0f} s to the last step",
-        settings=model.get_params(),
     )
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from filelock import Timeout
 
+from lvmcore.allocator import keep_freed_memory
 from lvmcore.errors import LatentboardError
 from lvmcore.models import MODELS
 from lvmcore.runs.execute import Reason, execute
@@ -116,6 +117,7 @@ def main() -> int:
         The exit status: 0 unless something unexpected went wrong outside the fit.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    keep_freed_memory()
     if not _request_waits():
         _warm_up()
     request = _read_request()

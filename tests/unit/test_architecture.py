@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 BRICKS = frozenset(
     {
+        "allocator",
         "bilinear",
         "blocks",
         "cells",

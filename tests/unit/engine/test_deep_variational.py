@@ -117,7 +117,8 @@ def test_a_probit_bound_is_that_of_quadrature() -> None:
     model = model_of(X, Y, Classes("probit", X))
     fit = sod_fit(model, X, Y)
     with torch.enable_grad():
-        fit.batch_terms()
+        for _ in range(60):
+            fit.batch_terms()
     mean, variance = (part.numpy() for part in dense_moments(model, X, 0))
     wanted = -float(dense_kl(model, 0))
     for t, m, v in zip(Y[:, 0].numpy(), mean, variance, strict=True):
@@ -131,15 +132,21 @@ def test_a_probit_bound_is_that_of_quadrature() -> None:
 
 
 @pytest.mark.parametrize(("link", "P"), [("probit", 1), ("softmax", 3)])
-def test_natural_steps_end_where_no_gradient_is_left(link: Any, P: int) -> None:
-    """The optimiser finds no better q(v), whose every parameter is free."""
+@pytest.mark.parametrize("batch_size", [30, 8])
+def test_q_of_classes_ends_where_no_gradient_is_left(link: Any, P: int, batch_size: int) -> None:
+    """The optimiser finds no better q(v), whose every parameter is free.
+
+    Steps over all rows get there by themselves; where they see some rows at a time, the end does.
+    """
     X, _ = table(n=30)
     Y = signs(X, P)
-    model = model_of(X, Y, Classes(link, X), roughen=False)
-    fit = sod_fit(model, X, Y)
+    model = model_of(X, Y, Classes(link, X), roughen=False, batch_size=batch_size)
+    fit = DeepFit(model, X, Y, n_samples=1, batch_size=batch_size, generator=generator())
     for _ in range(60):
-        fit.batch_terms()
+        steps = total(fit.batch_terms())
     best = total(fit.terms())
+    if batch_size == 30:
+        assert steps == pytest.approx(best, abs=2e-3)
     free = model_of(X, Y, Classes(link, X), roughen=False, natural=False)
     other = sod_fit(free, X, Y)
     q = free.last.q

@@ -187,6 +187,22 @@ def test_many_points_in_chunks_are_as_few_at_once(monkeypatch: pytest.MonkeyPatc
     torch.testing.assert_close((softmax_expectation(*case), *softmax_moments(*case[1:])), whole)
 
 
+@pytest.mark.parametrize("parts", [2, 8])
+def test_parts_take_turns_with_the_draws_of_the_softmax(parts: int) -> None:
+    """Rows that are there once a part have all the draws between them."""
+    chosen, mean, variance = softmax_case(3)
+    leaves = mean.requires_grad_(), variance.requires_grad_()
+    whole = softmax_expectation(chosen, *leaves)
+    repeated = [part.repeat(parts, 1) for part in (chosen, *leaves)]
+    found = softmax_expectation(repeated[0], repeated[1], repeated[2], parts=parts)
+    each = found.reshape(parts, -1)
+    torch.testing.assert_close(each.mean(0), whole)
+    assert float((each - whole).detach().abs().max()) > 1e-3
+    torch.testing.assert_close(
+        torch.autograd.grad(found.sum() / parts, leaves), torch.autograd.grad(whole.sum(), leaves)
+    )
+
+
 def test_the_link_chooses() -> None:
     chosen, mean, variance = softmax_case(3)
     signs = 2 * chosen - 1
