@@ -193,7 +193,7 @@ class SVGPClassifier(_SVGP, Classifier):
 
     As ``SVGPRegressor``, with one function a class and P(class c | f) = softmax(f)_c; two classes
     have one function and P = Φ(f). q follows by natural gradients with the likelihood's slope and
-    curvature.
+    curvature, and is the optimum of all rows in the end.
 
     Attributes:
         classes_: the classes, sorted, [C].

@@ -224,8 +224,9 @@ class DeepKernelGPRegressor(_DeepKernel, Regressor):
 
     Σ_n E log N(y_n | f(g(x_n)), σ²) − KL(q(v) ‖ N(0, I)) − ‖w − w₀‖²/(2τ²).
 
-    q follows by natural gradients, which for a step over all rows is its optimum; Adam moves the
-    network's weights w, the inducing inputs, the kernel and the noise. Deep kernels overfit (Ober,
+    q follows by natural gradients, which for a step over all rows is its optimum, and is that of
+    all rows in the end; Adam moves the network's weights w, the inducing inputs, the kernel and the
+    noise. Deep kernels overfit (Ober,
     Rasmussen and van der Wilk 2021): the prior around the weights' start w₀ and a tenth of the rows
     set aside, by which the fit stops, hold that back, and do not end it. Intervals are
     too narrow more often than those of ``SVGPRegressor``.

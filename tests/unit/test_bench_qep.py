@@ -78,7 +78,7 @@ class Constant:
 
 def test_a_row_of_a_number_is_the_mean_absolute_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qep_tables, "_frame", lambda data: people())
-    monkeypatch.setattr(qep_tables, "_model", lambda *_: Constant())
+    monkeypatch.setattr(qep_tables, "_model", lambda *_, **__: Constant())
     y = people()["target"].to_numpy()
     errors = [
         np.abs(y[held] - y[seen].mean()).mean() / y[seen].std()
@@ -93,7 +93,7 @@ def test_a_row_of_a_number_is_the_mean_absolute_error(monkeypatch: pytest.Monkey
 def test_a_row_of_classes_has_the_true_class_s_logarithm(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = people(240)[["word", "x"]].assign(label=np.where(np.arange(240) % 3, "yes", "no"))
     monkeypatch.setattr(qep_tables, "_frame", lambda data: frame)
-    monkeypatch.setattr(qep_tables, "_model", lambda *_: Constant())
+    monkeypatch.setattr(qep_tables, "_model", lambda *_, **__: Constant())
     row = qep_tables._class("car", "deep Q-EP", full=False)
     y = frame["label"].to_numpy()
     yes = [np.mean(y[held] == "yes") for _, held in qep_tables._splits("car", full=False)]
