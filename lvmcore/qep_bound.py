@@ -42,7 +42,7 @@ from torch import Tensor
 from lvmcore.linalg import cholesky, solve_lower, solve_upper
 from lvmcore.masked import whitened
 from lvmcore.psi import MaskedPsiSums, PsiSums
-from lvmcore.qexponential_blocks import block_weight, log_block
+from lvmcore.qexponential_blocks import block_factor, block_tangent, log_block
 from lvmcore.variational import LOG_2PI, OptimalInducing, eigen
 
 __all__ = ["QEPBound", "block_bound", "qep_bound"]
@@ -182,6 +182,7 @@ class _Spectrum:
         not raise the bound, the plain step that never lowers it is taken in its place.
         """
         sizes = self.counts.new_tensor([float(self.counts.sum()), self.values.numel()])
+        factor = block_factor(sizes, q)
         a, b = self.values / self.noise, self.rotated / self.noise
         constant = (self.left / self.noise).sum()
         log_w = torch.zeros_like(sizes)
@@ -192,12 +193,12 @@ class _Spectrum:
             m = w[0] * b * S
             second = m.square() + S
             e = torch.stack([constant + (a * second - 2 * b * m).sum(), second.sum()])
-            value = float(log_block(e, sizes, q).sum() + 0.5 * S.log().sum())
+            logs, now = block_tangent(e, sizes, q, factor)
+            value = float(logs.sum() + 0.5 * S.log().sum())
             if not (value >= best - 1e-12 * abs(best) or torch.equal(log_w, plain)):
                 log_w = plain
                 continue
-            best, now = value, block_weight(e, sizes, q)
-            plain = now.log()
+            best, plain = value, now.log()
             if float((plain - log_w).abs().max()) < NEAR:
                 break
             log_w = self._newton(log_w, plain, e, self._slopes(w, a, b, S), sizes, q)
@@ -220,7 +221,10 @@ class _Spectrum:
         w = plain.exp()
         elasticity = -(1 - q / 2) * (1 + (q / 2) * sizes / (e * w))  # ∂log w/∂log e
         jacobian = (elasticity / e)[:, None] * slopes * log_w.exp()
-        # A singular matrix gives numbers that are not finite, and the plain step is taken.
-        step: Tensor
-        step, _ = torch.linalg.solve_ex(torch.eye(2).to(jacobian) - jacobian, plain - log_w)
-        return log_w + step.clamp(-2, 2)
+        (a, b), (c, d) = jacobian.tolist()
+        x, y = (plain - log_w).tolist()
+        determinant = (1 - a) * (1 - d) - b * c
+        if determinant == 0:
+            return plain
+        step = ((1 - d) * x + b * y) / determinant, (c * x + (1 - a) * y) / determinant
+        return log_w + log_w.new_tensor(step).clamp(-2, 2)

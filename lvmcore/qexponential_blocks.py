@@ -31,7 +31,14 @@ from torch import Tensor
 
 from lvmcore.qexponential import LOG_2PI, check_q, covariance_factor, log_radial, radial_slope
 
-__all__ = ["block_weight", "divergence", "log_block", "noise_parts"]
+__all__ = [
+    "block_factor",
+    "block_tangent",
+    "block_weight",
+    "divergence",
+    "log_block",
+    "noise_parts",
+]
 
 FloatArray = NDArray[np.float64]
 
@@ -50,10 +57,7 @@ def log_block(square: Tensor, n: int | Tensor, q: Tensor | float) -> Tensor:
         n: numbers in the block, or in each of the blocks, [...].
         q: from 0.1 to 2; a tensor where it is learned.
     """
-    factor = _factor(n, q).to(square)
-    kept = _kept(square, n)
-    value = log_radial(factor * kept, n, q) + 0.5 * n * factor.log()
-    return value - 0.5 * block_weight(kept.detach(), n, q) * (square - kept)
+    return block_tangent(square, n, q)[0]
 
 
 def block_weight(square: Tensor, n: int | Tensor, q: Tensor | float) -> Tensor:
@@ -64,8 +68,26 @@ def block_weight(square: Tensor, n: int | Tensor, q: Tensor | float) -> Tensor:
         n: as of ``log_block``.
         q: likewise.
     """
-    factor = _factor(n, q).to(square)
+    factor = block_factor(n, q).to(square)
     return -2 * factor * radial_slope(factor * _kept(square, n), n, q)
+
+
+def block_tangent(
+    square: Tensor, n: int | Tensor, q: Tensor | float, factor: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """``log_block`` and ``block_weight``, which carries no gradient, [...] each.
+
+    Args:
+        square: e, [...].
+        n: as of ``log_block``.
+        q: likewise.
+        factor: ``block_factor`` of n and q, where it is known.
+    """
+    factor = (block_factor(n, q) if factor is None else factor).to(square)
+    kept = _kept(square, n)
+    value = log_radial(factor * kept, n, q) + 0.5 * n * factor.log()
+    weight = -2 * factor * radial_slope(factor * kept.detach(), n, q)
+    return value - 0.5 * weight * (square - kept), weight.detach()
 
 
 def divergence(gaussian: Tensor, square: Tensor, n: int, q: float) -> Tensor:
@@ -97,7 +119,7 @@ def noise_parts(q: float) -> tuple[FloatArray, FloatArray]:
     g = np.geomspace(1e-3, 9, PLACES)
     mass = norm.pdf(g) * np.gradient(g)
     mass /= mass.sum()
-    square = np.maximum(g ** (4 / q) / float(_factor(1, q)), LEAST_RESIDUAL**2)
+    square = np.maximum(g ** (4 / q) / float(block_factor(1, q)), LEAST_RESIDUAL**2)
     square /= mass @ square
     variances = np.geomspace(4 * LEAST_RESIDUAL**2, 1 + 8 * (2 / q - 1), PARTS)
     weights = np.full(PARTS, 1 / PARTS)
@@ -117,7 +139,7 @@ def _kept(square: Tensor, n: int | Tensor) -> Tensor:
     return square.maximum(torch.as_tensor(LEAST_SQUARE * n).to(square))
 
 
-def _factor(n: int | Tensor, q: Tensor | float) -> Tensor:
+def block_factor(n: int | Tensor, q: Tensor | float) -> Tensor:
     """ρ_n, [] or [...]."""
     if isinstance(n, Tensor) or isinstance(q, Tensor):
         return covariance_factor(n, q)
