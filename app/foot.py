@@ -17,7 +17,7 @@ _EVERY_SECONDS = 2.0
 
 STATUS_COLOURS = {
     "queued": "gray",
-    "running": "primary",
+    "running": "blue",  # the accent is too dark for a word on a dark page
     "done": "green",
     "cancelled": "gray",
     "failed": "red",
