@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 import psutil
 
+from lvmcore.allocator import keep_freed_memory
 from lvmcore.data import Dataset
 from lvmcore.predictor import Predictor
 from lvmcore.results import FitStep
@@ -109,6 +110,7 @@ def main() -> int:
     Returns:
         The exit status: 0 when there is a result.
     """
+    keep_freed_memory()  # as a fit does
     request = json.loads(sys.stdin.readline())
     threading.Thread(target=_watch, daemon=True).start()
     if hasattr(os, "nice"):
