@@ -74,7 +74,7 @@ def accent(dark: bool) -> str:
 
 def path_colours(n: int, dark: bool) -> list[str]:
     """Colours of paths and of the bound's parts: the accent, then those least like it first."""
-    codes = itertools.cycle((1, 0, *range(2, len(OKABE_ITO))))
+    codes = itertools.cycle((1, 0, *range(3, len(OKABE_ITO)), 2))  # 2 is a green near the accent
     return [
         accent(dark),
         *(category(code, dark)[0] for code in itertools.islice(codes, max(0, n - 1))),
