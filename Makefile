@@ -1,17 +1,19 @@
 # Latentboard: every target makes what it needs, the virtual environment .venv included.
 #
 #   make app         open the dashboard
-#   make test        all tests but the slow ones; gets a browser for its tests where it can
-#   make test-slow   the slow tests
-#   make lint        ruff and mypy
+#   make test        the quick tests: every model, page and promise, and a walk in a real browser
+#   make test-all    all tests; gets a browser for its tests where it can, as make test does
+#   make lint        ruff, mypy and lint-js
+#   make lint-js     types and rules of the JavaScript, where npm is there
 #   make format      put the source into the house's format
 #   make bench       the papers' tables, the speed figures and the page timings
-#   make pictures    the README's pictures, into assets
-#   make clean       remove .venv and everything that the tools left behind
+#   make docs        the documentation site, into build/site
+#   make pictures    the pictures of the pages, into assets
+#   make clean       remove .venv, node_modules and everything that the tools left behind
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help app test test-slow lint format bench pictures clean
+.PHONY: help app test test-all test-rest lint lint-js format bench docs pictures clean
 
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
@@ -58,10 +60,15 @@ $(VENV)/.dev: $(VENV)/.app
 	@$(PIP) install -c constraints.txt -e ".[dev,formats]"
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.dev
+	@echo "Installing what the documentation is built with"
+	@$(PIP) install -c constraints.txt -e ".[dev,docs,formats]"
+	@touch $@
+
 app: $(VENV)/.app
 	@$(PYTHON) -m app
 
-# Both halves always run; the target fails where one of them does.
+# Both halves always run; a target fails where one of them does.
 test: $(VENV)/.dev
 	@$(PYTHON) -m tests.e2e.browser
 	@status=0; \
@@ -69,13 +76,36 @@ test: $(VENV)/.dev
 	$(PYTHON) -m pytest -m "e2e and not slow" || status=1; \
 	exit $$status
 
-test-slow: $(VENV)/.dev
-	@$(PYTHON) -m pytest -m slow
+# What make test leaves out.
+test-rest: $(VENV)/.dev
+	@$(PYTHON) -m tests.e2e.browser
+	@status=0; \
+	$(PYTHON) -m pytest -m "slow and not e2e" -n $(WORKERS) || status=1; \
+	$(PYTHON) -m pytest -m "slow and e2e" || status=1; \
+	exit $$status
+
+test-all: test test-rest
 
 lint: $(VENV)/.dev
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy --strict lvmcore app
+	@$(MAKE) --no-print-directory lint-js
+
+# Without npm the JavaScript stays unchecked, and the target says so; a continuous integration fails.
+lint-js:
+	@if command -v npm >/dev/null; then \
+	  $(MAKE) --no-print-directory node_modules/.dev && npm run --silent lint; \
+	else \
+	  echo "The JavaScript was not checked: npm was not found. Install Node.js 18 or newer with npm" \
+	    "(on Debian and Ubuntu: sudo apt-get install nodejs npm), then run make lint-js." >&2; \
+	  test -z "$$LATENTBOARD_CI"; \
+	fi
+
+node_modules/.dev: package.json package-lock.json .npmrc
+	@echo "Installing what checks the JavaScript"
+	@npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
 
 format: $(VENV)/.dev
 	@$(PYTHON) -m ruff check --fix .
@@ -86,10 +116,14 @@ bench: $(VENV)/.dev
 	@$(PYTHON) -m lvmcore.cli bench all
 	@$(PYTHON) -m tests.e2e.timings
 
+docs: $(VENV)/.docs
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict --quiet
+	@echo "The documentation is in build/site"
+
 pictures: $(VENV)/.dev
 	@$(PYTHON) -m tests.e2e.browser
 	@$(PYTHON) -m tests.e2e.pictures
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) node_modules build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find app lvmcore tests -name __pycache__ -type d -prune -exec rm -rf {} +

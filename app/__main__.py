@@ -1,7 +1,7 @@
 """Start the dashboard: `latentboard`, or `python -m app`.
 
-The settings and the look come from `.streamlit/config.toml` beside `main.py`, which Streamlit finds
-from whatever folder the command is run. Only the port, the browser and the home are chosen here.
+Settings and theme are in `.streamlit/config.toml` beside `main.py`, which Streamlit finds from any
+working directory. Only port, browser and home folder are set here.
 """
 
 import argparse
@@ -78,8 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         "--home",
         type=Path,
         metavar="DIR",
-        help="folder for data sets and runs "
-        "(default: LATENTBOARD_HOME, else your user data folder)",
+        help="folder for datasets and runs (default: LATENTBOARD_HOME, else your user data folder)",
     )
     parser.add_argument(
         "--no-browser", action="store_true", help="print the address and open no browser"
@@ -95,11 +94,10 @@ def _import_first_page() -> None:
     from PIL import Image  # noqa: F401
     from streamlit import material_icon_names  # noqa: F401
 
-    from app import cards, exploring, figures, live, state  # noqa: F401
-    from lvmcore import runs  # noqa: F401
+    from app.state import choices
     from lvmcore.data import load_sample
 
-    load_sample(state.DEFAULT_SAMPLE)  # what reads a table imports more as it goes
+    load_sample(choices.DEFAULT_SAMPLE)  # what reads a table imports more as it goes
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -126,12 +124,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     _import_first_page()
     from streamlit.web import cli
 
-    from app import ahead
+    from app.shell import preload
 
     flags = [f"--server.port={port}", "--logger.hideWelcomeMessage=true"]
     if arguments.no_browser:
         flags.append("--server.headless=true")
-    with ahead.reading(_IDLE_SECONDS):
+    with preload.background_preload(_IDLE_SECONDS):
         cli.main(["run", str(SCRIPT), *flags], prog_name="latentboard", standalone_mode=False)
     return 0
 

@@ -1,4 +1,4 @@
-"""The dashboard: page set-up, navigation, and what is open at its foot.
+"""The dashboard: page configuration, navigation and sidebar.
 
 A plain script: `streamlit run app/main.py` and AppTest run it as it is.
 """
@@ -14,12 +14,17 @@ HERE = Path(__file__).resolve().parent
 if str(HERE.parent) not in sys.path:  # a source tree that is not installed
     sys.path.append(str(HERE.parent))
 
-from app import absent, foot, navigation, services, state, tour  # noqa: E402
+from app import navigation  # noqa: E402
+from app.components.empty_states import interrupted_page  # noqa: E402
+from app.services import server  # noqa: E402
+from app.shell.sidebar import sidebar  # noqa: E402
+from app.shell.tour import tour_line  # noqa: E402
+from app.state.session import session  # noqa: E402
 from lvmcore.errors import LatentboardError  # noqa: E402
 
 
 def main() -> None:
-    """Draw the shell, then the page that the address names."""
+    """Draw the navigation and sidebar, and the page of the address."""
     st.set_page_config(
         page_title="Latentboard",
         page_icon=str(HERE / "static" / "logo.svg"),
@@ -38,21 +43,22 @@ def main() -> None:
                 script,
                 title=navigation.TITLES[name],
                 icon=navigation.ICONS[name],
+                url_path=name,
                 default=name == "data",
             )
             for name, script in navigation.PAGES.items()
         ]
     )
-    state.sync_address()
-    place = st.sidebar.container(key="foot")
-    tour.line(page.url_path or "data")
+    session.sync_address()
+    foot = st.sidebar.container(key="foot")
+    tour_line(page.url_path or "data")
     try:
         page.run()
-    except LatentboardError as error:  # a run or its data went while the page was being drawn
-        absent.cut_short(error)
-    with place:  # after the page, so that it says what the page has just changed
-        foot.show(polling=page.url_path != "fit")
-    services.warm_up()
+    except LatentboardError as error:  # the run or its data were deleted while the page was drawn
+        interrupted_page(error)
+    with foot:  # after the page, so that it shows its changes
+        sidebar(polling=page.url_path != "fit")
+    server.warm_up()
 
 
 main()

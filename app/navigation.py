@@ -1,4 +1,4 @@
-"""The pages, and the ways from one to another."""
+"""The pages and the links between them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 import streamlit as st
 
-from app import state
+from app.state.session import session
 
 __all__ = ["ICONS", "PAGES", "TITLES", "PageName", "go", "link"]
 
@@ -14,21 +14,21 @@ PageName = Literal[
     "data", "fit", "latent", "predict", "new_rows", "impute", "compare", "generate", "runs", "guide"
 ]
 
-#: The script of each page, beside main.py, in the order of the navigation.
+#: Script of each page, relative to main.py, in the order of the navigation.
 PAGES: dict[PageName, str] = {
-    "data": "views/data.py",
-    "fit": "views/fit.py",
-    "latent": "views/latent.py",
-    "predict": "views/predict.py",
-    "new_rows": "views/new_rows.py",
-    "impute": "views/impute.py",
-    "compare": "views/compare.py",
-    "generate": "views/generate.py",
-    "runs": "views/runs.py",
-    "guide": "views/guide.py",
+    "data": "views/data/page.py",
+    "fit": "views/fit/page.py",
+    "latent": "views/latent/page.py",
+    "predict": "views/predict/page.py",
+    "new_rows": "views/new_rows/page.py",
+    "impute": "views/impute/page.py",
+    "compare": "views/compare/page.py",
+    "generate": "views/generate/page.py",
+    "runs": "views/runs/page.py",
+    "guide": "views/guide/page.py",
 }
 
-#: What each page is called.
+#: Title of each page.
 TITLES: dict[PageName, str] = {
     "data": "Data",
     "fit": "Fit",
@@ -42,7 +42,7 @@ TITLES: dict[PageName, str] = {
     "guide": "Guide",
 }
 
-#: What stands beside its title in the navigation.
+#: Icon of each page in the navigation.
 ICONS: dict[PageName, str] = {
     "data": ":material/table:",
     "fit": ":material/show_chart:",
@@ -58,11 +58,11 @@ ICONS: dict[PageName, str] = {
 
 
 def go(page: PageName) -> None:
-    """Go to another page after something was done; the open run stays in the address.
+    """Switch to another page after an action; the open run stays in the address.
 
-    For a page on which nothing polls: see ``link``.
+    Only for pages without a polling fragment: see ``link``.
     """
-    st.switch_page(PAGES[page], query_params=state.address(state.run_id()))
+    st.switch_page(PAGES[page], query_params=session.query_of(session.run_id))
 
 
 def link(
@@ -74,21 +74,21 @@ def link(
     stretch: bool = False,
     primary: bool = True,
 ) -> None:
-    """Draw the way on: a link to another page that looks like a button.
+    """Draw a link to another page that looks like a button.
 
-    The browser changes the page and stops its timers before it asks for the next. With
-    ``st.switch_page`` a tick of a fragment may be under way: it names the page that is left, and
-    the new one is wiped as soon as it is there.
+    The browser changes the page and stops its timers before it requests the next one. With
+    ``st.switch_page`` a rerun of a fragment may be in progress: it names the old page, and the new
+    page is removed as soon as it is drawn.
 
     Args:
-        label: what it says.
-        page: where it leads.
-        key: of its place in the page, unique.
-        run: the run to open there, its data with it; None keeps the open one.
-        stretch: whether it is as wide as its place.
-        primary: whether it is the one thing to do next.
+        label: text of the link.
+        page: the linked page.
+        key: key of the container, unique in the page.
+        run: the run to open there, with its data; None keeps the open run.
+        stretch: whether it fills the width of its container.
+        primary: whether it is the primary action of the page.
     """
-    address = state.address(run or state.run_id())
+    address = session.query_of(run or session.run_id)
     width: Literal["stretch", "content"] = "stretch" if stretch else "content"
     with st.container(key=f"{'link' if primary else 'quiet-link'}-{key}", width=width):
         st.page_link(PAGES[page], label=label, width=width, query_params=address)

@@ -1,4 +1,4 @@
-"""The errors that lvmcore raises: what was got, what was expected, what to try."""
+"""Exceptions of lvmcore; messages say what was given, what was expected and what to try."""
 
 __all__ = [
     "CancelledError",
@@ -11,11 +11,11 @@ __all__ = [
 
 
 class LatentboardError(Exception):
-    """Root of the errors below: catch it to catch them all."""
+    """Base class of all exceptions of lvmcore."""
 
 
 class DataError(LatentboardError, ValueError):
-    """The data cannot be used as they are (a file, a table, a matrix or labels)."""
+    """The data are invalid (a file, a table, a matrix or labels)."""
 
 
 class ConfigError(LatentboardError, ValueError):
@@ -23,12 +23,12 @@ class ConfigError(LatentboardError, ValueError):
 
 
 class NumericalError(LatentboardError, ArithmeticError):
-    """A computation broke down: a matrix that cannot be factorised, a bound that is not finite."""
+    """A computation failed: a matrix without a factorisation, a bound that is not finite."""
 
 
 class UnsupportedError(LatentboardError, NotImplementedError):
-    """The model does not declare the capability that was asked for."""
+    """The model does not have the requested capability."""
 
 
 class CancelledError(LatentboardError):
-    """The work was stopped on request before there was anything to keep."""
+    """The work was cancelled before there was a result."""

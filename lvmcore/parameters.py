@@ -51,7 +51,7 @@ __all__ = [
     "parse_settings",
 ]
 
-TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 Kind = Literal["int", "float", "bool", "choice", "str"]
 
 
@@ -273,7 +273,7 @@ class Parameter:
                 f"{self.name}={text!r} cannot be used: expected {self.expected}."
             ) from None
         if self.kind == "bool":
-            value = TRUTH.get(text.strip().lower(), text)
+            value = BOOLEANS.get(text.strip().lower(), text)
         return self.check(value)
 
 

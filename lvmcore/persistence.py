@@ -1,4 +1,4 @@
-"""Save and load: safetensors with JSON in its metadata, and no other format."""
+"""Model files: safetensors with JSON in the metadata."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from lvmcore.results import FitStep
 __all__ = [
     "CHECKPOINT_FORMAT",
     "branch_path",
-    "checkpoint_place",
+    "checkpoint_progress",
     "history_arrays",
-    "history_from",
+    "history_from_arrays",
     "read",
-    "read_facts",
+    "read_metadata",
     "with_prefix",
     "write",
     "write_atomically",
@@ -37,7 +37,7 @@ CHECKPOINT_FORMAT = "latentboard-checkpoint-1"
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file whole or not at all: temporary name, fsync, rename."""
+    """Write a file atomically: temporary name, fsync, rename."""
     target = Path(path)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
@@ -58,16 +58,16 @@ def write(
     *,
     format: str = FORMAT,
 ) -> None:
-    """Write arrays and JSON facts to one safetensors file, marked ``format``, atomically."""
+    """Write arrays and JSON metadata to one safetensors file of format ``format``, atomically."""
     content = save(
         {name: np.ascontiguousarray(array) for name, array in arrays.items()},
-        metadata={"format": format, "json": json.dumps(dict(meta), default=_plain)},
+        metadata={"format": format, "json": json.dumps(dict(meta), default=_to_json)},
     )
     write_atomically(path, content)
 
 
-def _plain(value: Any) -> Any:
-    """A NumPy number as JSON can hold it."""
+def _to_json(value: Any) -> Any:
+    """A NumPy number for JSON."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{type(value).__name__} has no place in a model file's JSON")
@@ -76,43 +76,43 @@ def _plain(value: Any) -> Any:
 def read(
     path: str | os.PathLike[str], *, format: str = FORMAT
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read what ``write`` wrote.
+    """Read a file of ``write``: its arrays and JSON metadata.
 
     Raises:
-        DataError: the file is missing, torn, or not marked ``format``.
+        DataError: the file is missing, damaged, or of another format.
     """
-    with _opened(path, format) as file:
+    with _open(path, format) as file:
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         return arrays, json.loads(file.metadata()["json"])
 
 
-def read_facts(path: str | os.PathLike[str], *, format: str = FORMAT) -> dict[str, Any]:
-    """The JSON facts alone, without reading the arrays.
+def read_metadata(path: str | os.PathLike[str], *, format: str = FORMAT) -> dict[str, Any]:
+    """The JSON metadata, without reading the arrays.
 
     Raises:
-        DataError: the file is missing, torn, or not marked ``format``.
+        DataError: the file is missing, damaged, or of another format.
     """
-    with _opened(path, format) as file:
+    with _open(path, format) as file:
         facts: dict[str, Any] = json.loads(file.metadata()["json"])
         return facts
 
 
 def branch_path(folder: Path, start: int) -> Path:
-    """The file for the state of one start of a fit, from 1, just before it began to settle."""
+    """The file of the state of a start, from 1, before its learning rate decreases."""
     return folder / f"branch-{start}.safetensors"
 
 
-def checkpoint_place(path: str | os.PathLike[str]) -> tuple[int, float] | None:
-    """How far a checkpoint is: steps done and seconds spent; None where there is none to use."""
+def checkpoint_progress(path: str | os.PathLike[str]) -> tuple[int, float] | None:
+    """Steps and seconds of a checkpoint; None if there is no valid one."""
     try:
-        facts = read_facts(path, format=CHECKPOINT_FORMAT)
+        facts = read_metadata(path, format=CHECKPOINT_FORMAT)
         return int(facts["iteration"]), float(facts["seconds"])
     except (DataError, KeyError, TypeError, ValueError):
         return None
 
 
 @contextmanager
-def _opened(path: str | os.PathLike[str], format: str) -> Iterator[Any]:
+def _open(path: str | os.PathLike[str], format: str) -> Iterator[Any]:
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
             if (file.metadata() or {}).get("format") != format:
@@ -130,12 +130,12 @@ def _opened(path: str | os.PathLike[str], format: str) -> Iterator[Any]:
 
 
 def with_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """The arrays whose name starts with ``prefix``, under the rest of their name."""
+    """The arrays whose names start with ``prefix``, which is removed."""
     return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}
 
 
 def history_arrays(history: Sequence[FitStep]) -> dict[str, NDArray[Any]]:
-    """A fit's history as arrays, snapshots left out."""
+    """A fit's history as arrays, without snapshots."""
     names = list(history[0].terms) if history else []
     columns = {
         "iteration": np.array([step.iteration for step in history], dtype=np.int64),
@@ -150,7 +150,7 @@ def history_arrays(history: Sequence[FitStep]) -> dict[str, NDArray[Any]]:
     return {f"history.{name}": column for name, column in columns.items()}
 
 
-def history_from(arrays: Mapping[str, NDArray[Any]]) -> tuple[FitStep, ...]:
+def history_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> tuple[FitStep, ...]:
     """The history from ``history_arrays``."""
     columns = with_prefix(arrays, "history.")
     terms = with_prefix(columns, "term.")

@@ -1,21 +1,21 @@
-"""Which latent dimensions matter: shares of relevance, and the two that a map shows first."""
+"""Relevance of latent dimensions: shares, and the two leading dimensions of a map."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["NEGLIGIBLE", "is_label_path", "leading_dimensions", "shares"]
+from lvmcore.numerics.array_types import FloatArray
 
-FloatArray = NDArray[np.float64]
-
-#: A label dimension with a smaller share than this tells no class from another.
-NEGLIGIBLE = 0.01
+__all__ = ["MIN_SHARE", "is_label_path", "leading_dimensions", "relevance_shares"]
 
 
-def shares(relevance: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+#: A label dimension with a smaller share does not separate classes.
+MIN_SHARE = 0.01
+
+
+def relevance_shares(relevance: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     """Relevance of each latent dimension as a share of its path's sum, each [Q].
 
     Args:
@@ -29,30 +29,30 @@ def shares(relevance: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
 
 
 def is_label_path(path: str) -> bool:
-    """Whether a path leads to labels: to the one label column, or to one of several."""
+    """Whether a path is that of a label column, the only one or one of several."""
     return path == "labels" or path.startswith("labels: ")
 
 
 def leading_dimensions(relevance: Mapping[str, FloatArray]) -> tuple[int, int | None]:
     """The two dimensions to show first.
 
-    The label path decides where there is one, as telling the classes apart is what such a map is
-    for, and several decide by their mean share. Where they use fewer than two dimensions (the
-    others' share is negligible), and in a model without labels, the data path decides. Largest
-    share first; equal shares in order.
+    Ordered by the share of the label path, as such a map is to separate classes; by the mean share
+    of several label paths. If these use fewer than two dimensions (the other shares are
+    negligible), and in a model without labels, the data path determines the order. Largest share
+    first; equal shares in order.
 
     Args:
         relevance: α per path, each [Q].
 
     Returns:
-        Horizontal and vertical dimension; the vertical one is None where Q = 1.
+        Horizontal and vertical dimension; the vertical one is None if Q = 1.
     """
-    share = shares(relevance)
+    share = relevance_shares(relevance)
     data = share.get("data", next(iter(share.values())))
     by_data = np.argsort(-data, kind="stable")
     each = [share[path] for path in share if is_label_path(path)]
     labels = np.mean(each, axis=0) if each else np.zeros(len(data))
     most = np.max(each, axis=0) if each else labels
-    by_labels = [q for q in np.argsort(-labels, kind="stable") if most[q] >= NEGLIGIBLE]
+    by_labels = [q for q in np.argsort(-labels, kind="stable") if most[q] >= MIN_SHARE]
     order = list(dict.fromkeys(int(q) for q in (*by_labels, *by_data)))
     return (order[0], order[1]) if len(order) > 1 else (order[0], None)

@@ -1,4 +1,4 @@
-"""What models report and return: plain NumPy arrays with names, in the data's units."""
+"""Results of models: named NumPy arrays in the data's units, and reports of a fit."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Posterior:
         """Latent points from the mixture of the rows' Gaussians, [n, Q].
 
         Args:
-            n: how many.
+            n: number of points.
             rng: the source of randomness.
-            rows: positions of the rows to draw from, each as likely as the others; None for all.
+            rows: positions of the rows to draw from, with equal probability; None for all.
         """
         among = np.arange(len(self.mean)) if rows is None else rows
         chosen = rng.choice(among, size=n)
@@ -46,7 +46,7 @@ class Predictive:
 
     Attributes:
         mean: [N, D].
-        variance: of a new observation, the noise included, [N, D], squared units.
+        variance: of a new observation with noise, [N, D], squared units.
         noise_variance: the noise alone, [N, D], squared units.
     """
 
@@ -72,7 +72,7 @@ class LabelPredictive:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The map as it stands during a fit.
+    """The map at a step of a fit.
 
     Attributes:
         mean: latent means on the two most relevant dimensions, [n, 2], of ``rows``.
@@ -89,20 +89,20 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class FitStep:
-    """One report of a fit under way.
+    """A report of one step of a fit.
 
     Attributes:
         iteration: evaluations or optimiser steps done, from 1; counted over all starts.
-        total: the most there can be (``max_iter``, times the starts).
+        total: their largest number (``max_iter`` times the starts).
         seconds: since the fit began.
-        objective: the bound (ELBO), total nats: of numbers standardised, of counts plain.
+        objective: the bound (ELBO), total nats: of standardised numbers, or of counts.
         terms: the named parts of the bound; they add up to ``objective``.
-        snapshot: the map forming, now and then; None otherwise.
-        start: which start of the fit this step belongs to, from 1.
-        starts: how many there are.
-        ends: it is known to be the last of its start. Its snapshot, if any, is the map kept.
-        held_out: mean −log p(y | x) of rows that the fit does not see (NLPP), nats, in the target's
-            units; NaN where it was not measured at this step.
+        snapshot: the current map, at some steps; else None.
+        start: number of the start, from 1.
+        starts: number of starts.
+        ends: whether it is the last step of its start; its snapshot, if any, is the final map.
+        held_out: mean −log p(y | x) of held-out rows (NLPP), nats, in the target's units; NaN if it
+            was not computed at this step.
     """
 
     iteration: int

@@ -14,10 +14,27 @@ import pytest
 from hypothesis import settings
 
 from tests.needs import unavailable
+from tests.shapes import check_shapes
+
+check_shapes()
 
 # The same examples on every run, and no deadline: a busy machine is not a bug.
 settings.register_profile("latentboard", derandomize=True, deadline=None)
 settings.load_profile("latentboard")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep some parameters of a slow test in the quick run.
+
+    ``@pytest.mark.slow(quick=["pca", "ldgd"])`` leaves a parametrised test to ``make test-all``,
+    except for the parameters with these ids.
+    """
+    for item in items:
+        mark = item.get_closest_marker("slow")
+        quick = () if mark is None else mark.kwargs.get("quick", ())
+        if quick and item.callspec.id in quick:  # type: ignore[attr-defined]
+            item.own_markers[:] = [own for own in item.own_markers if own.name != "slow"]
 
 
 @pytest.fixture(autouse=True)

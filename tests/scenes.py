@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from streamlit.testing.v1 import AppTest
 
-from app.figures import Scene
-from app.figures.scene import scene_data
+from app.figures.canvas_scene import Scene, scene_data
 
 __all__ = ["Drawn", "drawn", "scenes"]
 

@@ -1,4 +1,4 @@
-"""How many rows lie where on a map of very many, as a picture in the rows' colours. Pure."""
+"""Density of the rows of a large map, as a picture in the colours of the rows. Pure."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from app.colouring import Colouring
+from app.analysis.map.row_colours import Colouring
 from app.figures import palette
+from lvmcore.numerics.array_types import FloatArray
 
 __all__ = ["SIZE", "density_picture"]
 
-FloatArray = NDArray[np.float64]
 
-#: Cells across and up.
+#: Width and height of the picture, in cells.
 SIZE = (420, 320)
-#: Opacity of a cell with one row, and of the fullest.
+#: Opacity of a cell with one row, and of the cell with most rows.
 _LEAST, _MOST = 0.16, 0.9
-#: What is left of it where no row is selected.
+#: Factor of the opacity of a cell without a selected row.
 _FAINT = 0.2
 
 
 def density_picture(
     points: FloatArray,
-    look: Colouring,
+    colouring: Colouring,
     ranges: tuple[tuple[float, float], tuple[float, float]],
     *,
     selected: NDArray[np.bool_] | None = None,
     dark: bool,
 ) -> str:
-    """The picture, as a data address.
+    """Density picture of rows, as a data address.
 
-    A cell has the mean colour of its rows and grows more opaque with the logarithm of their
-    number; rows outside the ranges are left out. With a selection, cells that hold selected rows
-    show these alone; the others are faint.
+    The colour of a cell is the mean colour of its rows, and its opacity increases with the
+    logarithm of their number. Rows outside the ranges are left out. With a selection, cells with
+    selected rows show only these, and other cells are faint.
 
     Args:
-        points: of all rows, [N, 2].
-        look: how they are coloured.
-        ranges: of both axes, which the picture fills.
-        selected: which rows are selected, [N].
+        points: positions of all rows, [N, 2].
+        colouring: how the rows are coloured.
+        ranges: ranges of both axes, which the picture fills.
+        selected: mask of the selected rows, [N].
         dark: whether the page is dark.
     """
-    looks, codes = palette.of_rows(look, len(points), dark=dark)
+    looks, codes = palette.row_palette(colouring, len(points), dark=dark)
     colours = palette.rgb([colour for colour, _ in looks])
     cell = _cells(points, ranges)
     inside = cell >= 0
@@ -60,20 +60,20 @@ def density_picture(
         colour = np.where(chosen[:, None] > 0, own, colour)
     image = np.column_stack([colour, 255 * opacity]).round().astype(np.uint8)
     width, height = SIZE
-    upside = np.ascontiguousarray(image.reshape(height, width, 4)[::-1])
-    kept = io.BytesIO()
-    Image.fromarray(upside).save(kept, "PNG", compress_level=3)
-    return "data:image/png;base64," + base64.b64encode(kept.getvalue()).decode("ascii")
+    flipped = np.ascontiguousarray(image.reshape(height, width, 4)[::-1])
+    png = io.BytesIO()
+    Image.fromarray(flipped).save(png, "PNG", compress_level=3)
+    return "data:image/png;base64," + base64.b64encode(png.getvalue()).decode("ascii")
 
 
 def _cells(
     points: FloatArray, ranges: tuple[tuple[float, float], tuple[float, float]]
 ) -> NDArray[np.intp]:
-    """The cell of each point, counted line by line from the lower left; −1 outside, [N]."""
+    """Index of the cell of each point, by rows from the lower left; −1 outside, [N]."""
     parts = []
     outside = np.zeros(len(points), dtype=np.bool_)
-    for place, ((low, high), size) in enumerate(zip(ranges, SIZE, strict=True)):
-        share = (points[:, place] - low) * (size / (high - low))
+    for axis, ((low, high), size) in enumerate(zip(ranges, SIZE, strict=True)):
+        share = (points[:, axis] - low) * (size / (high - low))
         outside |= (share < 0) | (share > size)
         parts.append(share.clip(0, size - 1).astype(np.intp))
     found = parts[1] * SIZE[0] + parts[0]
@@ -82,7 +82,7 @@ def _cells(
 
 
 def _mean(cell: NDArray[np.intp], colours: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
-    """Rows in each cell, and the mean of their colours, [cells] and [cells, 3]."""
+    """Number of rows in each cell, and their mean colour, [cells] and [cells, 3]."""
     cells = SIZE[0] * SIZE[1]
     number = np.bincount(cell, minlength=cells)
     sums = [np.bincount(cell, weights=colours[:, part], minlength=cells) for part in range(3)]

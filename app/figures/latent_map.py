@@ -1,4 +1,4 @@
-"""The map as a plotly figure, for reports and illustrations: rows and what is behind them."""
+"""The map as a plotly figure, for reports and illustrations: rows over a background."""
 
 from __future__ import annotations
 
@@ -8,59 +8,42 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 
-from app.axes import Axes, extent
-from app.exploring import Grid
-from app.figures.rows import MOST_SVG, Rows, row_traces
-from app.figures.scene import ELLIPSE_SD
-from app.figures.theme import escape, ink, ramp, template
-from app.words import shortened
-
-__all__ = ["axis_title", "ellipses", "evenly", "map_figure", "sampled"]
-
-FloatArray = NDArray[np.float64]
-
+from app.analysis.map.heatmaps import Heatmap
+from app.analysis.map.map_axes import Axes, extent
+from app.figures.canvas_scene import ELLIPSE_SD
+from app.figures.row_traces import MOST_SVG, MapRows, row_traces
+from app.figures.theme import escape, heatmap_colours, page_colours, template
+from app.formatting import shortened
+from lvmcore.numerics.array_types import FloatArray
 
 HEIGHT = 620
 _CORNERS = 32
 
 
-def evenly(n: int, most: int) -> NDArray[np.intp]:
-    """At most ``most`` positions out of n, evenly spaced."""
-    return np.arange(0, n, max(1, -(-n // most)))
-
-
-def sampled(n: int, most: int, seed: int) -> NDArray[np.intp]:
-    """At most ``most`` positions out of n, picked at random, in their order."""
-    if n <= most:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
-
-
 def axis_title(dimension: int | None) -> str:
-    """What an axis shows."""
+    """Title of the axis of a latent dimension."""
     return "row" if dimension is None else f"latent dimension {dimension + 1}"
 
 
 def map_figure(
-    rows: Rows,
+    rows: MapRows,
     axes: Axes,
     *,
     dark: bool,
-    grid: Grid | None = None,
+    grid: Heatmap | None = None,
     inducing: Mapping[str, FloatArray] | None = None,
     svg: bool = False,
 ) -> go.Figure:
     """Draw the map.
 
     Args:
-        rows: what is drawn.
+        rows: the rows.
         axes: the latent dimensions.
         dark: whether the page is dark.
-        grid: the heatmap behind the rows.
+        grid: the heatmap in the background.
         inducing: inducing inputs per path on the two axes, each [M, 2].
-        svg: whether rows are drawn without WebGL however many they are.
+        svg: whether rows are drawn without WebGL, whatever their number.
     """
     marks = go.Scatter if svg or len(rows.points) <= MOST_SVG else go.Scattergl
     ranges = extent(rows.points)
@@ -87,7 +70,7 @@ def map_figure(
     return figure
 
 
-def _heat(grid: Grid, dark: bool) -> go.Heatmap:
+def _heat(grid: Heatmap, dark: bool) -> go.Heatmap:
     low, high = grid.limits or (None, None)
     return go.Heatmap(
         x=grid.x,
@@ -96,15 +79,15 @@ def _heat(grid: Grid, dark: bool) -> go.Heatmap:
         zmin=low,
         zmax=high,
         zsmooth="best",
-        colorscale=ramp(sure_is_low=grid.sure_is_low, dark=dark),
+        colorscale=heatmap_colours(low_is_certain=grid.low_is_certain, dark=dark),
         colorbar={"title": {"text": f"{escape(grid.title)} ({escape(grid.unit)})"}},
         hoverinfo="skip",
-        name="behind",
+        name="background",
     )
 
 
 def ellipses(points: FloatArray, sd: FloatArray, dark: bool) -> go.Scatter:
-    """All ellipses as one line with gaps."""
+    """All posterior ellipses as one line with gaps."""
     angle = np.linspace(0.0, 2 * np.pi, _CORNERS + 1)
     circle = ELLIPSE_SD * np.column_stack([np.cos(angle), np.sin(angle)])
     path = points[:, None, :] + sd[:, None, :] * circle[None]
@@ -114,7 +97,7 @@ def ellipses(points: FloatArray, sd: FloatArray, dark: bool) -> go.Scatter:
         x=line[:, 0],
         y=line[:, 1],
         mode="lines",
-        line={"color": ink(dark).text, "width": 0.7},
+        line={"color": page_colours(dark).text, "width": 0.7},
         opacity=0.25,
         hoverinfo="skip",
         showlegend=False,
@@ -131,8 +114,8 @@ def _inducing(marks: Any, inducing: Mapping[str, FloatArray], dark: bool) -> Ite
             marker={
                 "symbol": symbol,
                 "size": 9,
-                "color": ink(dark).text,
-                "line": {"width": 1.2, "color": ink(dark).panel},
+                "color": page_colours(dark).text,
+                "line": {"width": 1.2, "color": page_colours(dark).panel},
             },
             hoverinfo="skip",
             name=f"inducing inputs, {escape(shortened(path, 60))} path",

@@ -2,50 +2,52 @@
 
 from __future__ import annotations
 
-from app.colouring import MISSING, OTHER, Colouring, Numbers
-from app.figures.theme import category, escape, ink
-from app.words import number, shortened
+from typing import NamedTuple
 
-__all__ = ["legend"]
+from app.analysis.map.row_colours import MISSING, OTHER, CategoryStyle, Colouring, NumericColours
+from app.figures.theme import category, page_colours
+from app.templates import render
+
+__all__ = ["legend_html"]
 
 _GLYPHS = {"circle": "●", "diamond": "◆", "square": "■", "triangle-up": "▲"}
 #: Five colours of Viridis, from low to high.
 _RAMP = ("#440154", "#3B528B", "#21918C", "#5EC962", "#FDE725")
 
 
-def legend(look: Colouring, *, dark: bool) -> str:
-    """What the colours and shapes of rows mean; empty where all are alike.
+class _Entry(NamedTuple):
+    """A category in the legend."""
+
+    glyph: str
+    colour: str
+    name: str
+
+
+def legend_html(colouring: Colouring, *, dark: bool) -> str:
+    """The legend of the colours and shapes of rows; empty if all rows look alike.
 
     Args:
-        look: how the rows are coloured.
+        colouring: how the rows are coloured.
         dark: whether the page is dark.
     """
-    if look is None:
+    if colouring is None:
         return ""
-    title = f'<span class="title">{escape(shortened(look.title))}</span>'
-    if isinstance(look, Numbers):
-        return f'<div class="legend">{title}{_scale(look)}</div>'
-    grey = ink(dark).muted
-    entries = [
-        _entry(_GLYPHS[shape], colour, name)
-        for name, (colour, shape) in (
-            (name, category(code, dark)) for code, name in enumerate(look.names)
-        )
-    ]
-    if (look.codes == OTHER).any():
-        entries.append(_entry("●", grey, f"other ({look.others} more)"))
-    if (look.codes == MISSING).any():
-        entries.append(_entry("○", grey, "(missing)"))
-    return f'<div class="legend">{title}{"".join(entries)}</div>'
+    scale, entries = None, []
+    if isinstance(colouring, NumericColours):
+        scale = {"ends": colouring.ends, "colours": _RAMP}
+    else:
+        entries = _category_entries(colouring, dark)
+    return render("legend.html", title=colouring.title, scale=scale, entries=entries)
 
 
-def _entry(glyph: str, colour: str, name: str) -> str:
-    return f'<span><i style="color:{colour}">{glyph}</i>{escape(shortened(name, 24))}</span>'
-
-
-def _scale(look: Numbers) -> str:
-    if look.ends is None:
-        return "<span>no value</span>"
-    ramp = f"linear-gradient(90deg,{','.join(_RAMP)})"
-    low, high = map(number, look.ends)
-    return f'<span>{low}</span><b style="background:{ramp}"></b><span>{high}</span>'
+def _category_entries(style: CategoryStyle, dark: bool) -> list[_Entry]:
+    entries = []
+    for code, name in enumerate(style.names):
+        colour, shape = category(code, dark)
+        entries.append(_Entry(_GLYPHS[shape], colour, name))
+    grey = page_colours(dark).muted
+    if (style.codes == OTHER).any():
+        entries.append(_Entry("●", grey, f"other ({style.others} more)"))
+    if (style.codes == MISSING).any():
+        entries.append(_Entry("○", grey, "(missing)"))
+    return entries

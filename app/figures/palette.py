@@ -1,4 +1,4 @@
-"""Colours of rows where a figure is drawn by hand: a palette, and which of it each row takes."""
+"""Palettes of row colours for the canvas and pictures, with the code of each row."""
 
 from __future__ import annotations
 
@@ -9,58 +9,62 @@ import numpy as np
 from numpy.typing import NDArray
 from plotly.colors import hex_to_rgb, sample_colorscale, unlabel_rgb
 
-from app.colouring import MISSING, OTHER, Categories, Colouring, Numbers
-from app.figures.theme import NUMBERS, category, ink
+from app.analysis.map.row_colours import MISSING, OTHER, CategoryStyle, Colouring, NumericColours
+from app.figures.theme import NUMERIC_SCALE, category, page_colours
 
-__all__ = ["LEVELS", "numbers", "of_rows", "rgb", "steps"]
+__all__ = ["LEVELS", "numeric_palette", "ramp_steps", "rgb", "row_palette"]
 
-#: Colours of numeric columns: so many steps.
+#: Number of colours of the colour scale of numeric columns.
 LEVELS = 64
 
 
-def of_rows(
-    look: Colouring, n: int, *, dark: bool
+def row_palette(
+    colouring: Colouring, n: int, *, dark: bool
 ) -> tuple[list[tuple[str, str]], NDArray[np.intp]]:
-    """Colours with their markers, and the position among them of each of n rows.
+    """Colours with their markers, and the position of each of n rows among them.
 
     Args:
-        look: how the rows are coloured.
-        n: how many there are.
+        colouring: how the rows are coloured.
+        n: number of rows.
         dark: whether the page is dark.
     """
-    grey = ink(dark).muted
+    grey = page_colours(dark).muted
     other, missing = (grey, "circle"), (grey, "circle-open")
-    if isinstance(look, Categories):
-        C = len(look.names)
-        codes = np.where(look.codes == OTHER, C, np.where(look.codes == MISSING, C + 1, look.codes))
+    if isinstance(colouring, CategoryStyle):
+        C = len(colouring.names)
+        codes = np.where(
+            colouring.codes == OTHER,
+            C,
+            np.where(colouring.codes == MISSING, C + 1, colouring.codes),
+        )
         return [*(category(code, dark) for code in range(C)), other, missing], codes
-    if isinstance(look, Numbers):
-        known = np.isfinite(look.values)
+    if isinstance(colouring, NumericColours):
+        known = np.isfinite(colouring.values)
         found = np.full(n, LEVELS)
-        if look.ends is not None:
-            low, high = look.ends
-            share = ((look.values[known] - low) / max(high - low, 1e-300)).clip(0, 1)
+        if colouring.ends is not None:
+            low, high = colouring.ends
+            share = ((colouring.values[known] - low) / max(high - low, 1e-300)).clip(0, 1)
             found[known] = (share * (LEVELS - 1)).round().astype(int)
-        return [*((colour, "circle") for colour in numbers(LEVELS)), missing], found
+        return [*((colour, "circle") for colour in numeric_palette(LEVELS)), missing], found
     return [category(0, dark)], np.zeros(n, dtype=np.intp)
 
 
 @cache
-def numbers(n: int) -> tuple[str, ...]:
-    """The ramp of numeric columns as n colours, from its low end."""
-    return tuple(sample_colorscale(NUMBERS, np.linspace(0, 1, n).tolist()))
+def numeric_palette(n: int) -> tuple[str, ...]:
+    """The colour scale of numeric columns as n colours, from its low end."""
+    return tuple(sample_colorscale(NUMERIC_SCALE, np.linspace(0, 1, n).tolist()))
 
 
 def rgb(colours: Sequence[str]) -> NDArray[np.float64]:
-    """Numbers from 0 to 255 for colours: hexadecimal ones, or plotly's own, [n, 3]."""
+    """RGB values from 0 to 255 of colours, hexadecimal or in plotly's form, [n, 3]."""
     return np.array(
         [unlabel_rgb(one) if one.startswith("rgb") else hex_to_rgb(one) for one in colours],
         dtype=np.float64,
     )
 
 
-def steps(colours: Sequence[str], n: int) -> list[list[int]]:
-    """A ramp of colours #RRGGBB as n colours of three numbers from 0 to 255."""
+def ramp_steps(colours: Sequence[str], n: int) -> list[list[int]]:
+    """A colour scale of colours #RRGGBB as n RGB triples from 0 to 255."""
     known = rgb(colours)
     at = np.linspace(0, len(known) - 1, n)
     parts = [np.interp(at, np.arange(len(known)), known[:, i]) for i in range(3)]

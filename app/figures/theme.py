@@ -1,4 +1,4 @@
-"""Colours, fonts and the plotly template, light and dark: the look of every plotly figure."""
+"""Colours, fonts and the plotly template of all figures, light and dark."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from functools import cache
 
 import plotly.graph_objects as go
 
-from lvmcore.runs.looks import OKABE_ITO, SHAPES
+from lvmcore.export.categories import OKABE_ITO, SHAPES
 
 __all__ = [
     "ACCENT",
-    "NUMBERS",
-    "Ink",
+    "NUMERIC_SCALE",
+    "PageColours",
     "accent",
     "category",
     "escape",
-    "ink",
+    "heatmap_colours",
+    "interval_colour",
+    "page_colours",
     "path_colours",
-    "ramp",
     "template",
-    "veil",
 ]
 
 ACCENT = "#0E7C7B"
@@ -33,22 +33,22 @@ _CIVIDIS = (
     "#00224E", "#123570", "#3B496C", "#575D6D", "#707173",
     "#8A8678", "#A59C74", "#C3B369", "#E1CC55", "#FEE838",
 )  # fmt: skip
-#: How much of the ramp shows over the panel: what is behind the rows stays behind them.
+#: Opacity of a heatmap over the panel, so that the rows stand out.
 _STRENGTH = 0.78
-#: The ramp of numeric columns, apart from cividis so that rows stand out from what is behind them.
-NUMBERS = "Viridis"
+#: Colour scale of numeric columns; not cividis, so that rows stand out from a heatmap.
+NUMERIC_SCALE = "Viridis"
 
 
 @dataclass(frozen=True)
-class Ink:
-    """The page's colours.
+class PageColours:
+    """Colours of the page.
 
     Attributes:
-        text: of titles and numbers.
-        muted: of what is secondary.
-        hairline: of borders.
-        panel: behind a figure.
-        page: behind everything.
+        text: titles and numbers.
+        muted: secondary text.
+        hairline: borders.
+        panel: background of a figure.
+        page: background of the page.
     """
 
     text: str
@@ -58,39 +58,41 @@ class Ink:
     page: str
 
 
-_LIGHT = Ink("#1A1D21", "#6B7280", "#E5E5E0", "#FFFFFF", "#FAFAF7")
-_DARK = Ink("#E8EAED", "#9AA3AD", "#2A3138", "#171C21", "#101418")
+_LIGHT = PageColours("#1A1D21", "#6B7280", "#E5E5E0", "#FFFFFF", "#FAFAF7")
+_DARK = PageColours("#E8EAED", "#9AA3AD", "#2A3138", "#171C21", "#101418")
 
 
-def ink(dark: bool) -> Ink:
-    """The page's colours, light or dark."""
+def page_colours(dark: bool) -> PageColours:
+    """Colours of the page, light or dark."""
     return _DARK if dark else _LIGHT
 
 
 def accent(dark: bool) -> str:
-    """The accent, for what is drawn: on a dark page it is lighter."""
+    """The accent colour of figures; lighter on a dark page."""
     return _ACCENT_DARK if dark else ACCENT
 
 
 def path_colours(n: int, dark: bool) -> list[str]:
-    """Colours of paths and of the bound's parts: the accent, then those least like it first."""
-    codes = itertools.cycle((1, 0, *range(3, len(OKABE_ITO)), 2))  # 2 is a green near the accent
+    """Colours of paths and of terms of the bound: the accent, then the least similar first."""
+    codes = itertools.cycle(
+        (1, 0, *range(3, len(OKABE_ITO)), 2)
+    )  # 2 is a green similar to the accent
     return [
         accent(dark),
         *(category(code, dark)[0] for code in itertools.islice(codes, max(0, n - 1))),
     ][:n]
 
 
-def veil(dark: bool) -> str:
-    """The accent, let through: colour of an interval."""
+def interval_colour(dark: bool) -> str:
+    """The translucent accent colour of intervals."""
     return "rgba(79,179,177,0.45)" if dark else "rgba(14,124,123,0.35)"
 
 
 def category(code: int, dark: bool) -> tuple[str, str]:
-    """Colour and marker of a category: Okabe and Ito's colours, then other shapes.
+    """Colour and marker of a category: the Okabe–Ito colours, then other shapes.
 
     Args:
-        code: from 0.
+        code: position of the category, from 0.
         dark: whether the page is dark.
     """
     colours = (*OKABE_ITO, "#FFFFFF" if dark else "#000000")
@@ -98,23 +100,23 @@ def category(code: int, dark: bool) -> tuple[str, str]:
     return colours[code % len(colours)], shape
 
 
-def ramp(*, sure_is_low: bool, dark: bool) -> list[str]:
-    """Colours of a heatmap, for its lowest value first: light means sure, dark means unsure.
+def heatmap_colours(*, low_is_certain: bool, dark: bool) -> list[str]:
+    """Colour scale of a heatmap from its lowest value: light is certain, dark is uncertain.
 
-    The colours are those of cividis, let through over the panel. On a dark page the dark end, the
-    unsure one, recedes into the page.
+    The colours are those of cividis, translucent over the panel. On a dark page the dark,
+    uncertain end recedes into the page.
 
     Args:
-        sure_is_low: whether small values mean sure, as of an sd; False for a probability.
+        low_is_certain: whether low values mean certain, as for an sd; False for a probability.
         dark: whether the page is dark.
     """
-    panel = ink(dark).panel
+    panel = page_colours(dark).panel
     colours = [_mix(colour, panel, _STRENGTH) for colour in _CIVIDIS]
-    return colours[::-1] if sure_is_low else colours
+    return colours[::-1] if low_is_certain else colours
 
 
 def _mix(colour: str, under: str, strength: float) -> str:
-    """A colour let through over another, both as #RRGGBB."""
+    """A colour with an opacity over another one, both as #RRGGBB."""
     parts = [
         round(strength * int(colour[i : i + 2], 16) + (1 - strength) * int(under[i : i + 2], 16))
         for i in (1, 3, 5)
@@ -123,14 +125,14 @@ def _mix(colour: str, under: str, strength: float) -> str:
 
 
 def escape(text: object) -> str:
-    """User text for a figure: plotly reads tags such as <b> and <a> in most of its texts."""
+    """User text for a figure: plotly interprets tags such as <b> and <a> in most texts."""
     return html.escape(str(text), quote=False)
 
 
 @cache
 def template(dark: bool) -> go.layout.Template:
     """The plotly template of all figures."""
-    colours = ink(dark)
+    colours = page_colours(dark)
     axis = {
         "showgrid": False,
         "zeroline": False,

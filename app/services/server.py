@@ -1,4 +1,4 @@
-"""The server's singletons: its store, what starts queued runs, what says what a fit would cost."""
+"""Singletons of the server: the store, the launcher of queued runs, the cost estimator."""
 
 from __future__ import annotations
 
@@ -7,52 +7,50 @@ import os
 import sys
 import threading
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from lvmcore.runs import Estimator, Job, JobSpec, Launcher, Store
-
-if TYPE_CHECKING:
-    pass
+from lvmcore.jobs.cost_estimate import CostEstimator
+from lvmcore.jobs.launcher import Launcher
+from lvmcore.runs import Job, JobSpec, Store
 
 __all__ = [
     "close",
     "estimator",
-    "home",
-    "import_models_ahead",
     "launcher",
-    "start_once",
+    "preload_models",
     "store",
     "store_at",
+    "store_home",
+    "submit_once",
     "uses_model_of",
     "warm_up",
 ]
 
-_WARM_UP_AFTER_SECONDS = 1.0
+_WARM_UP_DELAY_SECONDS = 1.0
 
 
-def home() -> str | None:
-    """Where the store lives, as the environment says; None for the user's data folder."""
+def store_home() -> str | None:
+    """Folder of the store, from LATENTBOARD_HOME; None for the user's data folder."""
     return os.environ.get("LATENTBOARD_HOME")
 
 
 def store() -> Store:
-    """Where datasets and runs are kept."""
-    return store_at(home())
+    """The store of datasets and runs."""
+    return store_at(store_home())
 
 
 @st.cache_resource(show_spinner=False)
 def store_at(home: str | None) -> Store:
-    """The store in a folder, put right at the first time."""
+    """The store in a folder, reconciled once with the workers that still run."""
     found = Store(home)
     found.reconcile()
     return found
 
 
 def launcher() -> Launcher:
-    """What starts queued runs, with a warm spare worker; one for the server."""
-    found = _launcher(home())
+    """The launcher of queued runs, with a warm spare worker; one per server."""
+    found = _launcher(store_home())
     found.ensure_running()
     return found
 
@@ -62,15 +60,15 @@ def _launcher(home: str | None) -> Launcher:
     return Launcher(store_at(home))
 
 
-def start_once(fit: Job, spec: JobSpec) -> str:
-    """Put what uses a fitted run's model in the queue, unless that was done or is under way.
+def submit_once(fit: Job, spec: JobSpec) -> str:
+    """Submit a job that uses the model of a fitted run, unless it exists.
 
     Args:
         fit: the fitted run.
-        spec: what to do with its model.
+        spec: the job.
 
     Returns:
-        The id of what does it.
+        Id of the job.
 
     Raises:
         ConfigError: the queue is full.
@@ -85,41 +83,41 @@ def start_once(fit: Job, spec: JobSpec) -> str:
 
 
 def uses_model_of(fit: Job, job: Job) -> bool:
-    """Whether a run used the model that a fitted run has now: one that went on has another."""
+    """Whether a job used the current model of a fitted run; a resumed run has another model."""
     return job.spec.run == fit.id and fit.ended is not None and job.submitted > fit.ended
 
 
 def warm_up() -> None:
-    """Make a spare worker and import the models, once and in the background.
+    """Start a spare worker and import the models, once and in the background.
 
-    Both load torch, which keeps a core busy for seconds: it begins when the first page is there.
+    Both load torch, which takes seconds of a core, so they start after the first page.
     """
-    _warm_up(home())
+    _warm_up(store_home())
 
 
 @st.cache_resource(show_spinner=False)
 def _warm_up(home: str | None) -> threading.Timer:
-    timer = threading.Timer(_WARM_UP_AFTER_SECONDS, _load, [home])
+    timer = threading.Timer(_WARM_UP_DELAY_SECONDS, _load, [home])
     timer.daemon = True
     timer.start()
     return timer
 
 
-def import_models_ahead() -> None:
-    """Begin to import the models, and torch with them, beside what the caller does next."""
+def preload_models() -> None:
+    """Import the models, and torch with them, in a background thread."""
     if "lvmcore.models" not in sys.modules:
         threading.Thread(target=import_module, args=["lvmcore.models"], daemon=True).start()
 
 
 def _load(home: str | None) -> None:
-    """Import what pages need, and spare the collector of garbage from going through all of it.
+    """Import the modules of the pages, and exclude them from garbage collection.
 
-    Streamlit collects garbage after every run of a page, with the interpreter's lock held: with
-    torch and plotly in memory that is a quarter of a second in which nobody is served. What is
-    there now stays, so it is set apart.
+    Streamlit collects garbage after every run of a page, with the interpreter's lock held. With
+    torch and plotly in memory that blocks the server for a quarter of a second. Modules stay in
+    memory, so ``gc.freeze`` excludes them.
     """
     _launcher(home)
-    import app.exploring
+    import app.analysis.map.heatmaps
     import app.figures  # noqa: F401
     import lvmcore.models  # noqa: F401
 
@@ -127,17 +125,17 @@ def _load(home: str | None) -> None:
     gc.freeze()
 
 
-def estimator() -> Estimator:
-    """What measures a few steps of a fit in a process of its own; one for the server."""
-    return _estimator(home())
+def estimator() -> CostEstimator:
+    """The cost estimator, which times a few steps of a fit in another process; one per server."""
+    return _estimator(store_home())
 
 
 @st.cache_resource(show_spinner=False)
-def _estimator(home: str | None) -> Estimator:
-    return Estimator(store_at(home))
+def _estimator(home: str | None) -> CostEstimator:
+    return CostEstimator(store_at(home))
 
 
 def close() -> None:
-    """End what this server has started: its workers and what estimates fits."""
-    _estimator(home()).close()
-    _launcher(home()).close()
+    """Stop the workers and the cost estimator of this server."""
+    _estimator(store_home()).close()
+    _launcher(store_home()).close()

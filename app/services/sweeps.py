@@ -1,53 +1,53 @@
-"""Sweeps: the fits of a grid of settings, queued together and looked at together."""
+"""Sweeps: the fits of a grid of settings, submitted and shown together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.services import fits, server
+from app.services import runs, server
 from lvmcore.data import Dataset
 from lvmcore.runs import Job
 
-__all__ = ["start_sweep", "sweep_of", "sweeps", "sweeps_with"]
+__all__ = ["dataset_sweeps", "start_sweep", "sweep_by_id", "sweep_settings"]
 
 
-def sweep_of(
+def sweep_settings(
     key: str, parameters: Mapping[str, Any], texts: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """The settings of each fit of a sweep.
 
     Args:
-        key: of the model.
+        key: key of the model.
         parameters: settings that all fits share.
-        texts: of each setting that is swept, its values as somebody typed them.
+        texts: values of each swept setting, as typed.
 
     Raises:
-        ConfigError: a value is not allowed, or there are too few or too many fits.
+        ConfigError: a value is not allowed, or the number of fits is too small or too large.
     """
     from lvmcore.models import MODELS
     from lvmcore.parameters import parameters_of
-    from lvmcore.runs.sweep import grid, values_of
+    from lvmcore.runs.sweep import sweep_grid, values_of
 
     known = {parameter.name: parameter for parameter in parameters_of(MODELS[key])}
     axes = {name: values_of(known[name], text) for name, text in texts.items()}
-    return grid(MODELS[key], parameters, axes)
+    return sweep_grid(MODELS[key], parameters, axes)
 
 
 def start_sweep(dataset: Dataset, key: str, settings: Sequence[Mapping[str, Any]]) -> str:
-    """Put the fits of a sweep in the queue, all of them or none.
+    """Submit the fits of a sweep, all of them or none.
 
     Returns:
-        The sweep's id.
+        Id of the sweep.
 
     Raises:
-        ConfigError: a setting is not allowed, or the queue has not that much room.
-        DataError: the dataset or a run cannot be kept.
+        ConfigError: a setting is not allowed, or the queue has too little room.
+        DataError: the dataset or a run cannot be stored.
     """
     from lvmcore.runs.sweep import new_sweep
 
     sweep = new_sweep()
-    specs = [fits.spec_of(dataset, key, one, sweep) for one in settings]
+    specs = [runs.fit_spec(dataset, key, one, sweep) for one in settings]
     server.store().put_dataset(dataset)
     _, cost = server.estimator().known(specs[0])
     server.store().submit_all(specs, memory=None if cost is None else cost.memory)
@@ -55,14 +55,14 @@ def start_sweep(dataset: Dataset, key: str, settings: Sequence[Mapping[str, Any]
     return sweep
 
 
-def sweeps_with(sweep: str) -> dict[str, list[Job]]:
-    """A sweep by its id, with its fits in order; nothing where it is not there."""
+def sweep_by_id(sweep: str) -> dict[str, list[Job]]:
+    """A sweep by its id, with its fits in order; empty where it does not exist."""
     jobs = [job for job in server.store().list() if job.spec.sweep == sweep]
     return {sweep: jobs[::-1]} if jobs else {}
 
 
-def sweeps(dataset: str) -> dict[str, list[Job]]:
-    """The sweeps over a dataset by their ids, the newest first, each with its fits in order."""
+def dataset_sweeps(dataset: str) -> dict[str, list[Job]]:
+    """The sweeps of a dataset by their ids, newest first, each with its fits in order."""
     found: dict[str, list[Job]] = {}
     for job in server.store().list():
         if job.spec.sweep and job.spec.dataset == dataset:

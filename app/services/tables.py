@@ -1,115 +1,117 @@
-"""Tables as they are read, and the datasets made of them."""
+"""Parsed tables, their profiles, and the datasets built from them."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from operator import attrgetter
 from pathlib import PurePath
 
 import pandas as pd
-import streamlit as st
 
-from app import profiles
-from app.colouring import Colouring, categories, colouring
-from app.histogram import histogram
-from app.profiles import Missing, Profile
-from app.state import DEFAULT_SAMPLE, Reading, Roles, Sample, Source
+from app.analysis.map.row_colours import Colouring, category_style, row_colours
+from app.analysis.tables import column_profiles
+from app.analysis.tables.column_profiles import ColumnProfile, MissingCells
+from app.analysis.tables.histograms import small_histogram
+from app.services.caching import HashFunctions, cached
+from app.state.choices import (
+    DEFAULT_SAMPLE,
+    ReadingChoices,
+    RoleChoices,
+    SampleChoice,
+    Source,
+    Upload,
+)
 from lvmcore.data import (
     Dataset,
     Table,
+    exclusion_reason,
     load_sample,
     propose_label,
     propose_row_id,
-    read_table_limited,
+    read_table_sandboxed,
     samples,
-    why_left_out,
 )
-from lvmcore.runs.proposal import Shape, shape_of
+from lvmcore.recommend.latent_models import TableSummary, summarise
 
 __all__ = [
     "FEATURE_TYPES",
-    "colours",
+    "column_profile",
     "dataset_of",
     "histograms",
-    "missing",
-    "profile",
+    "missing_cells",
     "proposed_roles",
-    "sample_about",
+    "row_colouring",
     "sample_dataset",
+    "sample_description",
     "sample_titles",
-    "shape",
     "table",
+    "table_summary",
 ]
 
-#: Types of columns that a fit learns from unless somebody says otherwise.
+#: Histograms and missing cells of a table do not depend on the types of its columns.
+_BY_CELLS: HashFunctions = {Table: attrgetter("digest")}
+
+#: Types of columns that are features by default.
 FEATURE_TYPES = ("numeric", "count", "binary")
 
 
 def sample_titles() -> dict[str, str]:
-    """Titles of the samples that the package brings along, by key."""
+    """Titles of the bundled samples by key."""
     return {key: f"{sample.title} ({sample.rows} rows)" for key, sample in samples().items()}
 
 
-def sample_about(key: str) -> str:
-    """One plain line on what a sample is."""
+def sample_description(key: str) -> str:
+    """Description of a sample, one line."""
     return samples()[key].about
 
 
-def table(source: Source, reading: Reading) -> Table:
-    """The table of a source.
+def table(source: Source, reading: ReadingChoices) -> Table:
+    """The parsed table of a source.
 
     Raises:
-        DataError: it cannot be read, or not in that way.
+        DataError: the file cannot be read with these options.
     """
-    if isinstance(source, Sample):
+    if isinstance(source, SampleChoice):
         return _sample(source.key)
-    return _uploaded(source.digest, source.name, reading, source.content)
+    return _uploaded(source, reading)
 
 
-@st.cache_resource(show_spinner=False, max_entries=8)
+@cached(max_entries=8, depends_on_store=False)
 def _sample(key: str) -> Table:
     return load_sample(key)
 
 
-@st.cache_resource(show_spinner="Reading the table", max_entries=4)
-def _uploaded(digest: str, name: str, reading: Reading, _content: bytes) -> Table:
-    del digest  # the cache's key: the content itself is too long to be hashed at every rerun
-    return read_table_limited(_content, name=_title(name), **asdict(reading))
+@cached(max_entries=4, spinner="Reading the table", depends_on_store=False)
+def _uploaded(upload: Upload, reading: ReadingChoices) -> Table:
+    return read_table_sandboxed(upload.content, name=_title(upload.name), **asdict(reading))
 
 
 def _title(filename: str) -> str:
-    """A file's name without its folder and endings."""
+    """A file's name without its folder and extensions."""
     name = PurePath(filename).name
     return name.split(".", 1)[0] or name
 
 
-def proposed_roles(table: Table) -> Roles:
-    """What the columns of a table would be used for."""
+def proposed_roles(table: Table) -> RoleChoices:
+    """Proposed roles of the columns of a table."""
     label, row_id = propose_label(table), propose_row_id(table)
     features = tuple(
         column.name
         for column in table.columns
-        if why_left_out(column) is None and column.name not in (label, row_id)
+        if exclusion_reason(column) is None and column.name not in (label, row_id)
     )
     categories = tuple(column.name for column in table.columns if column.type == "category")
-    return Roles(features, label, row_id, one_hot=categories)
+    return RoleChoices(features, label, row_id, one_hot=categories)
 
 
-def dataset_of(table: Table, roles: Roles) -> Dataset:
-    """The matrix that models are fitted to.
+@cached(max_entries=8, depends_on_store=False)
+def dataset_of(table: Table, roles: RoleChoices) -> Dataset:
+    """The dataset of a table: the numeric matrix, labels and names that models take.
 
     Raises:
-        DataError: a column cannot be used as asked.
+        DataError: a column cannot have its role.
     """
-    types = tuple(str(column.type) for column in table.columns)
-    return _dataset(table.digest, table.name, types, roles, table)
-
-
-@st.cache_resource(show_spinner=False, max_entries=8)
-def _dataset(
-    digest: str, name: str, types: tuple[str, ...], roles: Roles, _table: Table
-) -> Dataset:
-    del digest, name, types  # the cache's key
-    return _table.dataset(
+    return table.dataset(
         features=roles.features,
         label=roles.labels,
         row_id=roles.row_id,
@@ -119,65 +121,40 @@ def _dataset(
     )
 
 
-def shape(dataset: Dataset) -> Shape:
-    """What matters of a dataset for the choice of a model."""
-    return _shape(dataset.digest, dataset)
+@cached(max_entries=64, depends_on_store=False)
+def table_summary(dataset: Dataset) -> TableSummary:
+    """Summary of a dataset for the recommendation of a model."""
+    return summarise(dataset)
 
 
-@st.cache_data(show_spinner=False, max_entries=64)
-def _shape(digest: str, _dataset: Dataset) -> Shape:
-    del digest  # the cache's key
-    return shape_of(_dataset)
-
-
+@cached(max_entries=8, depends_on_store=False, hash_funcs=_BY_CELLS)
 def histograms(table: Table) -> list[list[float]]:
-    """A tiny histogram of each column, in the table's order: shares of its cells."""
-    return _histograms(table.digest, table)
+    """A small histogram of each column, in the table's order: shares of its cells."""
+    return [small_histogram(table.frame[column.name]) for column in table.columns]
 
 
-@st.cache_data(show_spinner=False, max_entries=8)
-def _histograms(digest: str, _table: Table) -> list[list[float]]:
-    del digest  # the cache's key
-    return [histogram(_table.frame[column.name]) for column in _table.columns]
+@cached(max_entries=64, depends_on_store=False)
+def column_profile(table: Table, name: str, *, log1p: bool) -> ColumnProfile:
+    """Profile of a column; its histogram is of log(1 + x) with ``log1p``."""
+    return column_profiles.column_profile(table, name, log1p=log1p)
 
 
-def profile(table: Table, name: str, *, log1p: bool) -> Profile:
-    """What a column of a table holds; with its histogram on the scale of log(1 + x) if asked."""
-    return _profile(table.digest, name, str(table.column(name).type), log1p, table)
-
-
-@st.cache_data(show_spinner=False, max_entries=64)
-def _profile(digest: str, name: str, kind: str, log1p: bool, _table: Table) -> Profile:
-    del digest, kind  # the cache's key
-    return profiles.profile(_table, name, log1p=log1p)
-
-
-def missing(table: Table) -> Missing | None:
-    """Where cells of a table are missing; None where none is."""
-    return _missing(table.digest, table)
-
-
-@st.cache_data(show_spinner=False, max_entries=8)
-def _missing(digest: str, _table: Table) -> Missing | None:
-    del digest  # the cache's key
-    return profiles.missing(_table)
+@cached(max_entries=8, depends_on_store=False, hash_funcs=_BY_CELLS)
+def missing_cells(table: Table) -> MissingCells | None:
+    """Missing cells of a table by row and column; None without any."""
+    return column_profiles.missing_cells(table)
 
 
 def sample_dataset() -> Dataset:
-    """The first sample, its columns used as proposed."""
-    sample = table(Sample(DEFAULT_SAMPLE), Reading())
+    """The dataset of the default sample, with the proposed roles."""
+    sample = table(SampleChoice(DEFAULT_SAMPLE), ReadingChoices())
     return dataset_of(sample, proposed_roles(sample))
 
 
-def colours(dataset: Dataset, name: str) -> Colouring:
-    """How to colour the rows of a dataset by one of its label columns, or by a column."""
-    return _colours(dataset, dataset.digest, name)
-
-
-@st.cache_resource(show_spinner=False, max_entries=32)
-def _colours(_dataset: Dataset, digest: str, name: str) -> Colouring:
-    del digest  # the cache's key, with the name
-    labels = _dataset.label_columns.get(name)
+@cached(max_entries=32, depends_on_store=False)
+def row_colouring(dataset: Dataset, name: str) -> Colouring:
+    """Colours of the rows of a dataset by a label column or another column."""
+    labels = dataset.label_columns.get(name)
     if labels is not None:
-        return categories(pd.Series(labels, dtype=object), name)
-    return colouring(_dataset.frame[name], name)
+        return category_style(pd.Series(labels, dtype=object), name)
+    return row_colours(dataset.frame[name], name)

@@ -1,215 +1,260 @@
-// What the map is drawn with: numbers from the server, scales, ticks, markers. See app/canvas.py.
-const MARGIN = { left: 30, right: 10, top: 10, bottom: 40 }; // on the left, besides the numbers
-const BARE = { left: 6, right: 6, top: 6, bottom: 6 };
-const SURE = 0.95, FAINT = 0.25; // opacity of rows, and of those outside a selection
-const GROWN = 15; // diameter of the marked row, in pixels
+// What a map draws on its canvas: rows, ellipses, heatmap, curves, cursor, axes.
+const ROW_OPACITY = 0.95, UNSELECTED_OPACITY = 0.25;
+const MARKED_DIAMETER = 15; // of the selected point, in pixels
 
-// Arrays come as base64 of their bytes: a third of what they are as text, and no parsing.
-function numbers(text, Kind) {
-  if (text === null || text === undefined) return null;
-  const raw = Uint8Array.fromBase64
-    ? Uint8Array.fromBase64(text)
-    : Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
-  return new Kind(raw.buffer);
-}
-
-function unpacked(scene) {
-  const p = scene.points;
-  return {
-    ...scene,
-    n: p.n,
-    px: numbers(p.x, Float32Array), py: numbers(p.y, Float32Array),
-    number: numbers(p.number, Uint32Array), code: numbers(p.code, Uint8Array),
-    selected: numbers(p.selected, Uint8Array), size: numbers(p.size, Float32Array),
-    symbol: numbers(p.symbol, Uint8Array),
-    sx: numbers(p.sx, Float32Array), sy: numbers(p.sy, Float32Array),
-    heatValue: scene.heat && numbers(scene.heat.value, Float32Array),
-  };
-}
-
-function corners(shape) {
-  return {
-    diamond: [[0, -1.35], [1.35, 0], [0, 1.35], [-1.35, 0]],
-    square: [[-1, -1], [1, -1], [1, 1], [-1, 1]],
-    "triangle-up": [[0, -1.3], [1.2, 0.9], [-1.2, 0.9]],
-    cross: [[-0.4, -1.2], [0.4, -1.2], [0.4, -0.4], [1.2, -0.4], [1.2, 0.4], [0.4, 0.4],
-      [0.4, 1.2], [-0.4, 1.2], [-0.4, 0.4], [-1.2, 0.4], [-1.2, -0.4], [-0.4, -0.4]],
-    x: [[-1.1, -0.6], [-0.6, -1.1], [0, -0.5], [0.6, -1.1], [1.1, -0.6], [0.5, 0],
-      [1.1, 0.6], [0.6, 1.1], [0, 0.5], [-0.6, 1.1], [-1.1, 0.6], [-0.5, 0]],
-    star: Array.from({ length: 10 }, (_, i) => {
-      const a = (Math.PI * i) / 5 - Math.PI / 2, r = i % 2 ? 0.6 : 1.4;
-      return [r * Math.cos(a), r * Math.sin(a)];
-    }),
-  }[shape];
-}
-
-function outline(ink, shape, x, y, r) {
-  const edge = corners(shape);
-  ink.beginPath();
-  if (!edge) {
-    ink.arc(x, y, r, 0, 2 * Math.PI);
-    return;
+/**
+ * Draw the rows; the selected ones above the others.
+ *
+ * @param {CanvasRenderingContext2D} context
+ * @param {DecodedScene} scene
+ * @param {Scale} scale
+ * @param {Set<number>} hidden codes of the hidden looks.
+ * @param {number} ratio device pixels a CSS pixel.
+ */
+function drawRows(context, scene, scale, hidden, ratio) {
+  if (!scene.markers || scene.markersRatio !== ratio) {
+    [scene.markers, scene.markersRatio] = [markerCache(scene.ink.panel, ratio), ratio];
   }
-  edge.forEach(([a, b], i) => ink[i ? "lineTo" : "moveTo"](x + a * r, y + b * r));
-  ink.closePath();
-}
-
-// Rows are stamped: a marker of a kind is drawn once, and then copied.
-function stamps(panel, ratio) {
-  const made = new Map();
-  return (colour, shape, hollow, r) => {
-    const name = `${colour} ${shape} ${hollow} ${r}`;
-    let found = made.get(name);
-    if (!found) {
-      const side = Math.ceil(2 * (1.5 * r + 2) * ratio);
-      found = document.createElement("canvas");
-      found.width = found.height = side;
-      const ink = found.getContext("2d");
-      ink.scale(ratio, ratio);
-      outline(ink, shape, side / ratio / 2, side / ratio / 2, r);
-      ink.fillStyle = colour;
-      ink.strokeStyle = hollow ? colour : panel;
-      ink.lineWidth = hollow ? 1.4 : r >= 3 ? 0.7 : 0.25;
-      if (!hollow) ink.fill();
-      ink.stroke();
-      made.set(name, found);
-    }
-    return found;
-  };
-}
-
-function drawRows(ink, scene, across, up, hidden, ratio, box) {
-  if (scene.stampsFor !== ratio) [scene.stamp, scene.stampsFor] = [stamps(scene.ink.panel, ratio), ratio];
-  const { stamp, px, py, code, selected } = scene;
+  const { px, py, code, selected, markers } = scene, { box, toX, toY } = scale;
   const passes = selected ? [0, 1] : [null];
   for (const pass of passes) {
-    ink.globalAlpha = pass === 0 ? FAINT : SURE;
+    context.globalAlpha = pass === 0 ? UNSELECTED_OPACITY : ROW_OPACITY;
     for (let i = 0; i < scene.n; i++) {
-      if ((pass !== null && selected[i] !== pass) || hidden.has(code[i])) continue;
-      const x = across(px[i]), y = up(py[i]);
+      if ((selected && selected[i] !== pass) || hidden.has(code[i])) continue;
+      const x = toX(px[i]), y = toY(py[i]);
       if (x < box.x - 9 || x > box.x + box.w + 9 || y < box.y - 9 || y > box.y + box.h + 9) continue;
       const look = scene.looks[code[i]], hollow = look.shape === "circle-open";
       const shape = scene.symbol ? scene.symbols[scene.symbol[i]] : hollow ? "circle" : look.shape;
       const r = scene.size ? Math.round(2 * scene.size[i]) / 4 : scene.radius;
-      const marker = stamp(look.colour, shape, hollow, r), side = marker.width / ratio;
-      ink.drawImage(marker, x - side / 2, y - side / 2, side, side);
+      const marker = markers(look.colour, shape, hollow, r), side = marker.width / ratio;
+      context.drawImage(marker, x - side / 2, y - side / 2, side, side);
     }
   }
-  ink.globalAlpha = 1;
+  context.globalAlpha = 1;
 }
 
-function drawEllipses(ink, scene, across, up, hidden) {
-  if (!scene.sx) return;
-  const wide = across(1) - across(0), high = up(0) - up(1);
-  ink.strokeStyle = scene.ink.text;
-  ink.lineWidth = 0.7;
-  for (const [pass, opacity] of scene.selected ? [[0, 0.08], [1, 0.45]] : [[null, 0.3]]) {
-    ink.globalAlpha = opacity;
-    ink.beginPath();
+/**
+ * Draw the posterior ellipses of the rows.
+ *
+ * @param {CanvasRenderingContext2D} context
+ * @param {DecodedScene} scene
+ * @param {Scale} scale
+ * @param {Set<number>} hidden codes of the hidden looks.
+ */
+function drawEllipses(context, scene, { toX, toY }, hidden) {
+  const { px, py, sx, sy, code, selected } = scene;
+  if (!sx || !sy) return;
+  const unitX = toX(1) - toX(0), unitY = toY(0) - toY(1); // pixels a data unit
+  context.strokeStyle = scene.ink.text;
+  context.lineWidth = 0.7;
+  for (const [pass, opacity] of selected ? [[0, 0.08], [1, 0.45]] : [[0, 0.3]]) {
+    context.globalAlpha = opacity;
+    context.beginPath();
     for (let i = 0; i < scene.n; i++) {
-      if (Number.isNaN(scene.sx[i]) || hidden.has(scene.code[i])) continue;
-      if (pass !== null && scene.selected[i] !== pass) continue;
-      const x = across(scene.px[i]), y = up(scene.py[i]);
-      const a = scene.ellipse * scene.sx[i] * wide, b = scene.ellipse * scene.sy[i] * high;
-      ink.moveTo(x + a, y);
-      ink.ellipse(x, y, a, b, 0, 0, 2 * Math.PI);
+      if (Number.isNaN(sx[i]) || hidden.has(code[i])) continue;
+      if (selected && selected[i] !== pass) continue;
+      const x = toX(px[i]), y = toY(py[i]);
+      const a = scene.ellipse * sx[i] * unitX, b = scene.ellipse * sy[i] * unitY; // semi-axes
+      context.moveTo(x + a, y);
+      context.ellipse(x, y, a, b, 0, 0, 2 * Math.PI);
     }
-    ink.stroke();
+    context.stroke();
   }
-  ink.globalAlpha = 1;
+  context.globalAlpha = 1;
 }
 
-function heatPicture(scene) {
-  const n = scene.heat.size, small = document.createElement("canvas");
-  small.width = small.height = n;
-  const pen = small.getContext("2d"), image = pen.createImageData(n, n);
-  const [low, high] = scene.heat.limits, last = scene.heat.ramp.length - 1;
-  scene.heatValue.forEach((value, i) => {
+/**
+ * The heatmap as a picture, one pixel a cell.
+ *
+ * @param {Heat} heat
+ * @param {Float32Array} values of the cells, lowest y first.
+ * @returns {HTMLCanvasElement}
+ */
+function heatmapImage(heat, values) {
+  const n = heat.size, canvas = document.createElement("canvas");
+  canvas.width = canvas.height = n;
+  const context = context2d(canvas), image = context.createImageData(n, n);
+  const [low, high] = heat.limits, last = heat.ramp.length - 1;
+  values.forEach((value, i) => {
     const share = Math.min(Math.max((value - low) / (high - low || 1), 0), 1);
-    const [column, row] = [i % n, Math.floor(i / n)], to = 4 * ((n - 1 - row) * n + column);
-    image.data.set([...scene.heat.ramp[Math.round(share * last)], 255], to);
+    const [column, row] = [i % n, Math.floor(i / n)], offset = 4 * ((n - 1 - row) * n + column);
+    image.data.set([...heat.ramp[Math.round(share * last)], 255], offset);
   });
-  pen.putImageData(image, 0, 0);
-  return small;
+  context.putImageData(image, 0, 0);
+  return canvas;
 }
 
-function drawCurve(ink, curve, across, up, colours) {
-  ink.beginPath();
-  curve.x.forEach((x, i) => ink[i ? "lineTo" : "moveTo"](across(x), up(curve.y[i])));
-  ink.lineJoin = "round";
-  for (const [colour, line] of [[colours.panel, 5], [colours.text, 2.2]]) {
-    ink.strokeStyle = colour;
-    ink.lineWidth = line;
-    ink.stroke();
+/**
+ * Draw a picture over a region of the map.
+ *
+ * @param {CanvasRenderingContext2D} context
+ * @param {Scale} scale
+ * @param {HTMLCanvasElement | HTMLImageElement} image
+ * @param {number} inset pixels of the picture that are cut off at each side.
+ * @param {[AxisRange, AxisRange]} ranges that the rest covers, in data units.
+ */
+function drawPicture(context, { toX, toY }, image, inset, [[x0, x1], [y0, y1]]) {
+  const [x, y] = [toX(x0), toY(y1)];
+  const [w, h] = [image.width - 2 * inset, image.height - 2 * inset];
+  context.drawImage(image, inset, inset, w, h, x, y, toX(x1) - x, toY(y0) - y);
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Curve} curve
+ * @param {Scale} scale
+ * @param {Ink} colours
+ */
+function drawCurve(context, curve, { toX, toY }, colours) {
+  context.beginPath();
+  addLine(context, curve.x.map((x, i) => [toX(x), toY(curve.y[i])]));
+  context.lineJoin = "round";
+  /** @type {[string, number][]} */
+  const strokes = [[colours.panel, 5], [colours.text, 2.2]];
+  for (const [colour, width] of strokes) {
+    context.strokeStyle = colour;
+    context.lineWidth = width;
+    context.stroke();
   }
 }
 
-function drawOutline(ink, polygon, across, up, colour) {
-  ink.beginPath();
-  polygon.forEach(([x, y], i) => ink[i ? "lineTo" : "moveTo"](across(x), up(y)));
-  ink.closePath();
-  ink.strokeStyle = colour;
-  ink.lineWidth = 1.4;
-  ink.setLineDash([3, 3]);
-  ink.stroke();
-  ink.setLineDash([]);
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Point[]} polygon in data units.
+ * @param {Scale} scale
+ * @param {string} colour
+ */
+function drawPolygon(context, polygon, { toX, toY }, colour) {
+  context.beginPath();
+  addLine(context, polygon.map(([x, y]) => [toX(x), toY(y)]));
+  context.closePath();
+  context.strokeStyle = colour;
+  context.lineWidth = 1.4;
+  context.setLineDash([3, 3]);
+  context.stroke();
+  context.setLineDash([]);
 }
 
-function drawLetter(ink, mark, across, up, colours) {
-  const [x, y] = [across(mark.x), up(mark.y)];
-  ink.beginPath();
-  ink.arc(x, y, 10, 0, 2 * Math.PI);
-  ink.fillStyle = colours.text;
-  ink.fill();
-  ink.fillStyle = colours.panel;
-  ink.font = "600 12px Inter, sans-serif";
-  ink.textAlign = "center";
-  ink.textBaseline = "middle";
-  ink.fillText(mark.text, x, y + 0.5);
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {{ text: string, x: number, y: number }} mark
+ * @param {Scale} scale
+ * @param {Ink} colours
+ */
+function drawLetter(context, mark, { toX, toY }, colours) {
+  const [x, y] = [toX(mark.x), toY(mark.y)];
+  context.beginPath();
+  context.arc(x, y, 10, 0, 2 * Math.PI);
+  context.fillStyle = colours.text;
+  context.fill();
+  context.fillStyle = colours.panel;
+  context.font = "600 12px Inter, sans-serif";
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.fillText(mark.text, x, y + 0.5);
 }
 
-function drawAxes(ink, scene, view, box, across, up) {
-  ink.strokeStyle = scene.ink.hairline;
-  ink.lineWidth = 1;
-  ink.strokeRect(box.x, box.y, box.w, box.h);
+/**
+ * Draw the inducing inputs of all paths.
+ *
+ * @param {CanvasRenderingContext2D} context
+ * @param {DecodedScene} scene
+ * @param {Scale} scale
+ */
+function drawInducing(context, scene, { toX, toY }) {
+  for (const path of scene.inducing) {
+    path.x.forEach((x, i) => {
+      markerPath(context, path.shape, toX(x), toY(path.y[i]), 4);
+      context.fillStyle = scene.ink.text;
+      context.strokeStyle = scene.ink.panel;
+      context.lineWidth = 1;
+      context.fill();
+      context.stroke();
+    });
+  }
+}
+
+/**
+ * Draw a ring around a point: filled around the selected one, open around the hovered row.
+ *
+ * @param {CanvasRenderingContext2D} context
+ * @param {Ink} colours
+ * @param {number} x in pixels.
+ * @param {number} y
+ * @param {boolean} filled
+ */
+function drawRing(context, colours, x, y, filled) {
+  context.beginPath();
+  context.arc(x, y, filled ? MARKED_DIAMETER / 2 : MARKED_DIAMETER / 2 - 1, 0, 2 * Math.PI);
+  context.fillStyle = colours.text;
+  if (filled) context.fill();
+  context.strokeStyle = filled ? colours.panel : colours.text;
+  context.lineWidth = 1.5;
+  context.stroke();
+}
+
+/**
+ * Draw the cursor: two lines through the plot area, dashed while the cursor follows the mouse.
+ *
+ * @param {CanvasRenderingContext2D} context
+ * @param {Ink} colours
+ * @param {Box} box the plot area.
+ * @param {number} x in pixels.
+ * @param {number} y
+ * @param {boolean} fixed
+ */
+function drawCursor(context, colours, box, x, y, fixed) {
+  context.strokeStyle = colours.text;
+  context.lineWidth = 1;
+  context.setLineDash(fixed ? [] : [3, 3]);
+  context.globalAlpha = 0.6;
+  context.beginPath();
+  context.moveTo(box.x, y);
+  context.lineTo(box.x + box.w, y);
+  context.moveTo(x, box.y);
+  context.lineTo(x, box.y + box.h);
+  context.stroke();
+  context.globalAlpha = 1;
+  context.setLineDash([]);
+  context.beginPath();
+  context.arc(x, y, 7, 0, 2 * Math.PI);
+  context.lineWidth = 2.5;
+  context.strokeStyle = colours.accent;
+  context.fillStyle = colours.panel;
+  context.fill();
+  context.stroke();
+}
+
+/**
+ * Draw the frame of the plot area and, where the axes have titles, ticks and titles.
+ *
+ * @param {CanvasRenderingContext2D} context
+ * @param {DecodedScene} scene
+ * @param {View} view
+ * @param {Scale} scale
+ */
+function drawAxes(context, scene, view, { box, toX, toY }) {
+  context.strokeStyle = scene.ink.hairline;
+  context.lineWidth = 1;
+  context.strokeRect(box.x, box.y, box.w, box.h);
   if (!scene.titles) return;
-  ink.font = "12px Inter, sans-serif";
-  ink.fillStyle = scene.ink.muted;
-  ink.textAlign = "center";
-  ink.textBaseline = "top";
-  for (const v of ticks(view.x)) ink.fillText(written(v), across(v), box.y + box.h + 5);
-  ink.textAlign = "right";
-  ink.textBaseline = "middle";
-  for (const v of ticks(view.y)) ink.fillText(written(v), box.x - 5, up(v));
-  ink.font = "13px Inter, sans-serif";
-  ink.fillStyle = scene.ink.text;
-  ink.textAlign = "center";
-  ink.textBaseline = "bottom";
-  ink.fillText(scene.titles[0], box.x + box.w / 2, scene.height - 2);
-  ink.save();
-  ink.translate(13, box.y + box.h / 2);
-  ink.rotate(-Math.PI / 2);
-  ink.textBaseline = "middle";
-  ink.fillText(scene.titles[1], 0, 0);
-  ink.restore();
+  context.font = "12px Inter, sans-serif";
+  context.fillStyle = scene.ink.muted;
+  context.textAlign = "center";
+  context.textBaseline = "top";
+  for (const v of ticks(view.x)) context.fillText(formatNumber(v), toX(v), box.y + box.h + 5);
+  context.textAlign = "right";
+  context.textBaseline = "middle";
+  for (const v of ticks(view.y)) context.fillText(formatNumber(v), box.x - 5, toY(v));
+  context.font = "13px Inter, sans-serif";
+  context.fillStyle = scene.ink.text;
+  context.textAlign = "center";
+  context.textBaseline = "bottom";
+  context.fillText(scene.titles[0], box.x + box.w / 2, scene.height - 2);
+  context.save();
+  context.translate(13, box.y + box.h / 2);
+  context.rotate(-Math.PI / 2);
+  context.textBaseline = "middle";
+  context.fillText(scene.titles[1], 0, 0);
+  context.restore();
 }
-
-function ticks([low, high]) {
-  const rough = (high - low) / 7, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
-  const found = [];
-  for (let i = Math.ceil(low / step - 1e-9); i <= high / step + 1e-9; i++) {
-    found.push(Number((i * step).toPrecision(12)));
-  }
-  return found;
-}
-
-// How much room the numbers of the upright axis take.
-function widest(ink, range) {
-  ink.font = "12px Inter, sans-serif";
-  return Math.ceil(Math.max(...ticks(range).map((v) => ink.measureText(written(v)).width)));
-}
-
-const middle = ([low, high]) => (low + high) / 2;
-const written = (v) => String(Number(v.toPrecision(6))).replace("-", "\u2212");
-const clip = (v, [low, high]) => Math.min(Math.max(v, low), high);

@@ -1,42 +1,31 @@
-// A map of rows that is looked at, clicked and drawn on: see app/canvas.py for what goes in and out.
-const SEND_EVERY_MS = 80; // a cursor that follows the mouse: the server needs about as long
-const LOOK_AFTER_MS = 200; // of stillness after a zoom
-const STEP = 1 / 60; // of the map's width, for an arrow key
-const NEAR = 9; // pixels from a row that still mean the row
-const MOVED = 4; // pixels that make a click a drag
-const ZOOM = 1.5, MOST_ZOOM = 1e4;
-const ICONS = {
-  point: "M3 2l9 4-4 1.5L6.500 12z",
-  box: "M3 3h10v10H3z",
-  lasso: "M8 3c3.300 0 6 1.600 6 3.800S11.300 10.500 8 10.500 2 9 2 6.800 4.700 3 8 3zM5 10c-1 1.500 0 3 1.500 3.500",
-  in: "M8 3v10M3 8h10",
-  out: "M3 8h10",
-  whole: "M3 6V3h3M10 3h3v3M13 10v3h-3M6 13H3v-3",
-  picture: "M8 3v7M5 7.500l3 3 3-3M3 13h10",
-};
-const TOOLS = [
-  ["point", "Click rows; drag to move the map"],
-  ["box", "Select by a box"],
-  ["lasso", "Select by a lasso (or hold Shift and drag)"],
-  ["in", "Zoom in (or Ctrl and the wheel)"],
-  ["out", "Zoom out"],
-  ["whole", "The whole map"],
-  ["picture", "Save the picture"],
-];
-const KEYS_OF_CURSOR = "The arrow keys move the cursor, with Shift in larger steps.";
-const KEYS = `${KEYS_OF_CURSOR} Enter looks at what is there. Plus and minus zoom, 0 shows all.`;
+// A map of rows on a canvas: zooming, hovering, clicking, selecting. The server joins markers.js,
+// scene.js, canvas.js, legend.js, toolbar.js and this file, in this order, to one module.
+const CURSOR_INTERVAL_MS = 80; // between two messages of a moving cursor: about a server's answer
+const VIEW_DELAY_MS = 200; // from the last zoom to the message about it
+const KEY_STEP = 1 / 60; // of the map's width, for an arrow key
+const DRAG_DISTANCE = 4; // pixels that make a click a drag
+const ZOOM_FACTOR = 1.5, MAX_ZOOM = 1e4;
+const CURSOR_KEYS_HELP = "The arrow keys move the cursor, with Shift in larger steps.";
+const KEYS_HELP =
+  `${CURSOR_KEYS_HELP} Enter selects the row or point at the cursor. Plus and minus zoom, 0 shows all.`;
+/** @type {Record<string, Point>} */
+const ARROW_KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+/** @type {WeakMap<HTMLElement | ShadowRoot, ReturnType<typeof createMap>>} */
 const maps = new WeakMap();
 
+/**
+ * The entry point of the Streamlit component, called at every rerun of the page.
+ *
+ * @param {Component<MapData>} component
+ * @returns {() => void} removes the map.
+ */
 export default function (component) {
   const { parentElement, data, setStateValue, setTriggerValue } = component;
-  let map = maps.get(parentElement);
-  if (!map) {
-    map = create(parentElement);
-    maps.set(parentElement, map);
-  }
-  map.follow = (at) => setStateValue("at", at);
-  map.pick = (what) => setTriggerValue("pick", what);
-  map.look = (where) => setStateValue("view", where);
+  const map = maps.get(parentElement) ?? createMap(parentElement);
+  maps.set(parentElement, map);
+  map.sendCursor = (state) => setStateValue("at", state);
+  map.sendPick = (event) => setTriggerValue("pick", event);
+  map.sendView = (state) => setStateValue("view", state);
   map.show(data);
   return () => {
     map.close();
@@ -44,275 +33,294 @@ export default function (component) {
   };
 }
 
-function element(name, into, attributes = {}) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  into.appendChild(made);
-  return made;
-}
+/**
+ * Create a map inside an element.
+ *
+ * @param {HTMLElement | ShadowRoot} parent
+ */
+function createMap(parent) {
+  const root = appendElement("div", parent, { class: "map" });
+  const stage = appendElement("div", root, { class: "stage" });
+  const base = appendElement("canvas", stage, { "aria-hidden": "true" });
+  const overlay = appendElement("canvas", stage, { tabindex: "0", role: "application" });
+  const bar = appendElement("div", stage, { class: "tools", role: "toolbar", "aria-label": "Tools of the map" });
+  const tooltip = appendElement("div", stage, { class: "tip", hidden: "" });
+  const legend = appendElement("div", root, { class: "legend" });
+  const announcement = appendElement("div", root, { class: "announcement", role: "status" });
 
-function create(parent) {
-  const root = element("div", parent, { class: "map" });
-  const stage = element("div", root, { class: "stage" });
-  const base = element("canvas", stage, { "aria-hidden": "true" });
-  const top = element("canvas", stage, { tabindex: "0", role: "application" });
-  const bar = element("div", stage, { class: "tools", role: "toolbar", "aria-label": "Tools of the map" });
-  const tip = element("div", stage, { class: "tip", hidden: "" });
-  const legend = element("div", root, { class: "legend" });
-  const told = element("div", root, { class: "told", role: "status" });
+  // `show` assigns the scene and the view before any event that uses them.
+  /** @type {DecodedScene} */
+  let scene;
+  /** @type {View} */
+  let view;
+  /** Codes of the hidden looks. @type {Set<number>} */
   const hidden = new Set();
-  let scene = null, width = 0, view = null, at = null, held = false, mode = "point", drag = null;
-  let near = null, density = null, behind = null, sent = 0, timer = 0, frame = 0, moved = false;
-  let room = 24;
+  /** @type {Point | null} */
+  let cursor = null; // in data units
+  let cursorFixed = false;
+  /** @type {Tool} */
+  let tool = "point";
+  /** @type {Drag | null} */
+  let drag = null;
+  /** @type {number | null} */
+  let hoveredRow = null; // position among the drawn rows
+  /** @type {HTMLImageElement | null} */
+  let densityImage = null;
+  /** @type {HTMLCanvasElement | null} */
+  let heatmap = null;
+  let width = 0; // of the canvas, in pixels
+  let labelWidth = 24; // of the tick labels of the vertical axis, in pixels
+  let viewChanged = false; // whether the view is another than that of the whole scene
+  let lastSent = 0, timer = 0, frame = 0;
 
-  // ---- where things are ----------------------------------------------------------------------
+  // ---- coordinates ---------------------------------------------------------------------------
 
-  function plot() {
-    const margin = scene.titles ? MARGIN : BARE, left = margin.left + (scene.titles ? room : 0);
-    return {
-      x: left, y: margin.top,
-      w: width - left - margin.right, h: scene.height - margin.top - margin.bottom,
-    };
-  }
-  const scale = () => {
-    const box = plot(), [x0, x1] = view.x, [y0, y1] = view.y;
-    return {
-      box,
-      across: (v) => box.x + ((v - x0) / (x1 - x0)) * box.w,
-      up: (v) => box.y + (1 - (v - y0) / (y1 - y0)) * box.h,
-      place: (x, y) => [
-        x0 + ((x - box.x) / box.w) * (x1 - x0), y0 + (1 - (y - box.y) / box.h) * (y1 - y0),
-      ],
-    };
-  };
+  const plotBox = () => plotArea(scene, width, labelWidth);
+  const currentScale = () => createScale(plotBox(), view);
+  const wholeView = () => fullView(scene, plotBox());
 
-  function whole() {
-    const found = { x: [...scene.x], y: [...scene.y] };
-    if (!scene.equal) return found;
-    const box = plot(), unit = Math.max((found.x[1] - found.x[0]) / box.w, (found.y[1] - found.y[0]) / box.h);
-    for (const [axis, pixels] of [["x", box.w], ["y", box.h]]) {
-      const centre = middle(found[axis]);
-      found[axis] = [centre - (unit * pixels) / 2, centre + (unit * pixels) / 2];
-    }
-    return found;
+  /** @param {MouseEvent} event @returns {Point} The position on the canvas, in pixels. */
+  function canvasPosition(event) {
+    const edge = overlay.getBoundingClientRect();
+    return [event.clientX - edge.left, event.clientY - edge.top];
   }
 
-  function rowAt(x, y) {
-    const { across, up } = scale();
-    let best = null, least = NEAR ** 2;
-    for (let i = 0; i < scene.n; i++) {
-      if (hidden.has(scene.code[i])) continue;
-      const far = (across(scene.px[i]) - x) ** 2 + (up(scene.py[i]) - y) ** 2;
-      if (far < least) [best, least] = [i, far];
-    }
-    return best;
-  }
-
-  function inside(event) {
-    const frame = top.getBoundingClientRect(), { box } = scale();
-    const x = event.clientX - frame.left, y = event.clientY - frame.top;
+  /** @param {MouseEvent} event @returns {Point | null} null outside the plot area. */
+  function plotPosition(event) {
+    const [x, y] = canvasPosition(event), box = plotBox();
     return x >= box.x && x <= box.x + box.w && y >= box.y && y <= box.y + box.h ? [x, y] : null;
   }
 
   // ---- drawing -------------------------------------------------------------------------------
 
-  function pen(canvas) {
+  /**
+   * Clear a canvas, and set its size and scale to those of the page.
+   *
+   * @param {HTMLCanvasElement} canvas
+   * @returns {[CanvasRenderingContext2D, number]} the context, and the device pixels a CSS pixel.
+   */
+  function prepareCanvas(canvas) {
     const ratio = window.devicePixelRatio || 1;
     const [w, h] = [Math.round(width * ratio), Math.round(scene.height * ratio)];
     if (canvas.width !== w || canvas.height !== h) [canvas.width, canvas.height] = [w, h];
-    const ink = canvas.getContext("2d");
-    ink.setTransform(ratio, 0, 0, ratio, 0, 0);
-    ink.clearRect(0, 0, width, scene.height);
-    return [ink, ratio];
+    const context = context2d(canvas);
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, scene.height);
+    return [context, ratio];
   }
 
   function draw() {
     if (!scene || !width) return;
-    const [ink, ratio] = pen(base);
-    if (scene.titles) room = widest(ink, view.y);
-    const { box, across, up } = scale();
-    const over = (picture, inset, [[x0, x1], [y0, y1]]) => {
-      const [x, y] = [across(x0), up(y1)];
-      const [w, h] = [picture.width - 2 * inset, picture.height - 2 * inset];
-      ink.drawImage(picture, inset, inset, w, h, x, y, across(x1) - x, up(y0) - y);
-    };
-    ink.fillStyle = scene.ink.panel;
-    ink.fillRect(box.x, box.y, box.w, box.h);
-    ink.save();
-    ink.beginPath();
-    ink.rect(box.x, box.y, box.w, box.h);
-    ink.clip();
-    if (behind) over(behind, 0.5, [scene.x, scene.y]);
-    if (density && !hidden.size) over(density, 0, scene.density.ranges); // it holds hidden rows too
-    drawEllipses(ink, scene, across, up, hidden);
-    drawRows(ink, scene, across, up, hidden, ratio, box);
-    for (const path of scene.inducing) {
-      path.x.forEach((x, i) => {
-        outline(ink, path.shape, across(x), up(path.y[i]), 4);
-        ink.fillStyle = scene.ink.text;
-        ink.strokeStyle = scene.ink.panel;
-        ink.lineWidth = 1;
-        ink.fill();
-        ink.stroke();
+    const [context, ratio] = prepareCanvas(base);
+    if (scene.titles) labelWidth = tickLabelWidth(context, view.y);
+    const scale = currentScale(), { box } = scale;
+    context.fillStyle = scene.ink.panel;
+    context.fillRect(box.x, box.y, box.w, box.h);
+    context.save();
+    context.beginPath();
+    context.rect(box.x, box.y, box.w, box.h);
+    context.clip();
+    // The centres of the heatmap's outer cells lie on the edges: half of a cell is cut off.
+    if (heatmap) drawPicture(context, scale, heatmap, 0.5, [scene.x, scene.y]);
+    if (densityImage && scene.density && !hidden.size) { // the picture contains hidden rows too
+      drawPicture(context, scale, densityImage, 0, scene.density.ranges);
+    }
+    drawEllipses(context, scene, scale, hidden);
+    drawRows(context, scene, scale, hidden, ratio);
+    drawInducing(context, scene, scale);
+    for (const polygon of scene.outlines) drawPolygon(context, polygon, scale, scene.ink.text);
+    if (scene.path) drawCurve(context, scene.path, scale, scene.ink);
+    for (const mark of scene.marks) drawLetter(context, mark, scale, scene.ink);
+    context.restore();
+    drawAxes(context, scene, view, scale);
+    drawOverlay();
+  }
+
+  /** Draw what changes with the mouse, on a canvas of its own. */
+  function drawOverlay() {
+    const [context] = prepareCanvas(overlay), scale = currentScale(), { box, toX, toY } = scale;
+    context.save();
+    context.beginPath();
+    context.rect(box.x, box.y, box.w, box.h);
+    context.clip();
+    if (scene.marked) {
+      drawRing(context, scene.ink, toX(scene.marked[0]), toY(scene.marked[1]), true);
+    }
+    if (hoveredRow !== null) {
+      drawRing(context, scene.ink, toX(scene.px[hoveredRow]), toY(scene.py[hoveredRow]), false);
+    }
+    if (cursor) {
+      drawCursor(context, scene.ink, box, toX(cursor[0]), toY(cursor[1]), cursorFixed);
+    }
+    if (drag && drag.corners.length > 1) {
+      drawPolygon(context, selectionPolygon(drag), scale, scene.ink.accent);
+    }
+    context.restore();
+  }
+
+  /** Draw in the next frame; after a zoom, ask the server for the rows within the new view. */
+  function scheduleDraw() {
+    if (!frame) {
+      frame = requestAnimationFrame(() => {
+        frame = 0;
+        draw();
       });
     }
-    for (const polygon of scene.outlines) drawOutline(ink, polygon, across, up, scene.ink.text);
-    if (scene.path) drawCurve(ink, scene.path, across, up, scene.ink);
-    for (const mark of scene.marks) drawLetter(ink, mark, across, up, scene.ink);
-    ink.restore();
-    drawAxes(ink, scene, view, box, across, up);
-    drawTop();
-  }
-
-  // What follows the mouse is on a sheet of its own.
-  function drawTop() {
-    const [ink] = pen(top), { box, across, up } = scale();
-    ink.save();
-    ink.beginPath();
-    ink.rect(box.x, box.y, box.w, box.h);
-    ink.clip();
-    if (scene.marked) ring(ink, across(scene.marked[0]), up(scene.marked[1]), true);
-    if (near !== null) ring(ink, across(scene.px[near]), up(scene.py[near]), false);
-    if (at) drawCursor(ink, box, across(at[0]), up(at[1]));
-    if (drag && drag.corners.length > 1) {
-      drawOutline(ink, polygonOf(drag), across, up, scene.ink.accent);
-    }
-    ink.restore();
-  }
-
-  function ring(ink, x, y, full) {
-    ink.beginPath();
-    ink.arc(x, y, full ? GROWN / 2 : GROWN / 2 - 1, 0, 2 * Math.PI);
-    ink.fillStyle = scene.ink.text;
-    if (full) ink.fill();
-    ink.strokeStyle = full ? scene.ink.panel : scene.ink.text;
-    ink.lineWidth = 1.5;
-    ink.stroke();
-  }
-
-  function drawCursor(ink, box, x, y) {
-    ink.strokeStyle = scene.ink.text;
-    ink.lineWidth = 1;
-    ink.setLineDash(held ? [] : [3, 3]);
-    ink.globalAlpha = 0.6;
-    ink.beginPath();
-    ink.moveTo(box.x, y); ink.lineTo(box.x + box.w, y);
-    ink.moveTo(x, box.y); ink.lineTo(x, box.y + box.h);
-    ink.stroke();
-    ink.globalAlpha = 1;
-    ink.setLineDash([]);
-    ink.beginPath();
-    ink.arc(x, y, 7, 0, 2 * Math.PI);
-    ink.lineWidth = 2.5;
-    ink.strokeStyle = scene.ink.accent;
-    ink.fillStyle = scene.ink.panel;
-    ink.fill();
-    ink.stroke();
-  }
-
-  // Where somebody looks more closely, the server draws what lies there.
-  const soon = () => {
-    if (!frame) frame = requestAnimationFrame(() => { frame = 0; draw(); });
     if (!scene.density) return;
     window.clearTimeout(timer);
     timer = window.setTimeout(() => {
-      map.look(moved ? { x: view.x, y: view.y, turn: scene.turn } : null);
-    }, LOOK_AFTER_MS);
-  };
+      map.sendView(viewChanged ? { x: view.x, y: view.y, scene: scene.id } : null);
+    }, VIEW_DELAY_MS);
+  }
 
-  // ---- what is said --------------------------------------------------------------------------
+  // ---- tooltip -------------------------------------------------------------------------------
 
-  function tell(x, y) {
-    const row = rowAt(x, y), [a, b] = scale().place(x, y);
-    const lines = row !== null && scene.texts ? scene.texts[row].split("\n") : ground(a, b);
-    if (row !== near) {
-      near = row;
-      drawTop();
-    }
-    tip.hidden = !lines.length;
-    tip.replaceChildren();
-    lines.forEach((line, i) => { element(i || row === null ? "span" : "b", tip).textContent = line; });
-    const left = x > width * 0.6;
-    tip.style.left = left ? "auto" : `${x + 14}px`;
-    tip.style.right = left ? `${width - x + 14}px` : "auto";
-    tip.style.top = `${Math.min(y + 10, scene.height - 24 * lines.length - 8)}px`;
+  /** @param {number | null} row */
+  function setHoveredRow(row) {
+    if (row === hoveredRow) return;
+    hoveredRow = row;
+    drawOverlay();
+  }
+
+  /**
+   * Show the tooltip of a position: the row's lines, or the value of the heatmap.
+   *
+   * @param {number} x in pixels.
+   * @param {number} y
+   * @returns {string} its text.
+   */
+  function showTooltip(x, y) {
+    const scale = currentScale(), row = nearestRow(scene, scale, hidden, x, y);
+    const lines = row !== null && scene.texts
+      ? scene.texts[row].split("\n")
+      : heatmapLines(scene, scale.toData(x, y));
+    setHoveredRow(row);
+    tooltip.hidden = !lines.length;
+    tooltip.replaceChildren();
+    lines.forEach((line, i) => {
+      appendElement(i || row === null ? "span" : "b", tooltip).textContent = line;
+    });
+    const onLeft = x > width * 0.6;
+    tooltip.style.left = onLeft ? "auto" : `${x + 14}px`;
+    tooltip.style.right = onLeft ? `${width - x + 14}px` : "auto";
+    tooltip.style.top = `${Math.min(y + 10, scene.height - 24 * lines.length - 8)}px`;
     return lines.join(", ");
   }
 
-  function ground(x, y) {
-    if (!scene.heat || x < scene.x[0] || x > scene.x[1] || y < scene.y[0] || y > scene.y[1]) return [];
-    const n = scene.heat.size, spot = (v, [low, high]) => Math.round(((v - low) / (high - low)) * (n - 1));
-    const value = scene.heatValue[spot(y, scene.y) * n + spot(x, scene.x)];
-    return [`${scene.heat.title}: ${written(Number(value.toPrecision(3)))}`];
+  function hideTooltip() {
+    tooltip.hidden = true;
+    setHoveredRow(null);
   }
 
-  function quiet() {
-    tip.hidden = true;
-    if (near !== null) {
-      near = null;
-      drawTop();
-    }
-  }
+  // ---- cursor --------------------------------------------------------------------------------
 
-  // ---- a cursor that follows -----------------------------------------------------------------
-
-  function send() {
+  /** Send the cursor's position to the server, at most once in CURSOR_INTERVAL_MS. */
+  function sendCursor() {
     window.clearTimeout(timer);
-    const wait = sent + SEND_EVERY_MS - performance.now();
+    const wait = lastSent + CURSOR_INTERVAL_MS - performance.now();
     if (wait > 0) {
-      timer = window.setTimeout(send, wait);
+      timer = window.setTimeout(sendCursor, wait);
       return;
     }
-    sent = performance.now();
-    map.follow({ x: at[0], y: at[1], held, turn: scene.turn });
+    lastSent = performance.now();
+    if (cursor) map.sendCursor({ x: cursor[0], y: cursor[1], held: cursorFixed, scene: scene.id });
   }
 
-  function move(x, y) {
-    at = [clip(x, view.x), clip(y, view.y)];
-    drawTop();
-    if (scene.follow) send();
+  /** @param {Point} point in data units. */
+  function moveCursor([x, y]) {
+    cursor = [clamp(x, view.x), clamp(y, view.y)];
+    drawOverlay();
+    if (scene.follow) sendCursor();
   }
 
-  // ---- choosing ------------------------------------------------------------------------------
+  /**
+   * Move the cursor by an arrow key.
+   *
+   * @param {Point} direction
+   * @param {number} steps
+   */
+  function stepCursor([right, up], steps) {
+    const [x, y] = cursor ?? [midpoint(view.x), midpoint(view.y)], share = steps * KEY_STEP;
+    if (scene.follow) cursorFixed = true;
+    moveCursor([
+      x + right * share * (view.x[1] - view.x[0]), y + up * share * (view.y[1] - view.y[0]),
+    ]);
+    if (!scene.follow) announcement.textContent = showTooltip(...cursorPosition());
+  }
 
-  function choose(x, y) {
-    const row = rowAt(x, y), [a, b] = scale().place(x, y), turn = scene.turn;
+  /** @returns {Point} The position of the cursor, in pixels. */
+  function cursorPosition() {
+    const { toX, toY } = currentScale(), [x, y] = cursor ?? [midpoint(view.x), midpoint(view.y)];
+    return [toX(x), toY(y)];
+  }
+
+  // ---- selection and zoom --------------------------------------------------------------------
+
+  /**
+   * Select the row at a position, or the point where there is none.
+   *
+   * @param {number} x in pixels.
+   * @param {number} y
+   */
+  function selectAt(x, y) {
+    const scale = currentScale(), row = nearestRow(scene, scale, hidden, x, y);
+    const [a, b] = scale.toData(x, y);
     if (row !== null) scene.marked = [scene.px[row], scene.py[row]];
     else scene.marked = scene.places ? [a, b] : null;
-    drawTop();
-    map.pick(row === null ? { kind: "place", x: a, y: b, turn } : { kind: "row", row: scene.number[row], turn });
+    drawOverlay();
+    map.sendPick(
+      row === null
+        ? { kind: "place", x: a, y: b, scene: scene.id }
+        : { kind: "row", row: scene.number[row], scene: scene.id },
+    );
   }
 
-  const polygonOf = ({ kind, corners: drawn }) => {
-    if (kind === "lasso") return drawn;
-    const [[a, b], [c, d]] = [drawn[0], drawn.at(-1)];
-    return [[a, b], [c, b], [c, d], [a, d]];
-  };
-
-  function zoom(by, centre = [middle(view.x), middle(view.y)]) {
-    const full = whole(), most = (full.x[1] - full.x[0]) / MOST_ZOOM;
-    if (by > 1 && view.x[1] - view.x[0] < most) return;
-    for (const [axis, c] of [["x", centre[0]], ["y", centre[1]]]) {
-      view[axis] = view[axis].map((v) => c + (v - c) / by);
-    }
-    moved = true;
-    if (view.x[1] - view.x[0] >= full.x[1] - full.x[0]) reset();
-    soon();
+  /**
+   * @param {number} factor
+   * @param {Point} centre the point that stays where it is, in data units.
+   */
+  function zoom(factor, centre = [midpoint(view.x), midpoint(view.y)]) {
+    const whole = wholeView(), least = (whole.x[1] - whole.x[0]) / MAX_ZOOM;
+    if (factor > 1 && view.x[1] - view.x[0] < least) return;
+    /** @type {(range: AxisRange, c: number) => AxisRange} */
+    const zoomed = ([low, high], c) => [c + (low - c) / factor, c + (high - c) / factor];
+    view.x = zoomed(view.x, centre[0]);
+    view.y = zoomed(view.y, centre[1]);
+    viewChanged = true;
+    if (view.x[1] - view.x[0] >= whole.x[1] - whole.x[0]) resetView();
+    scheduleDraw();
   }
 
-  function reset() {
-    [view, moved] = [whole(), false];
-    soon();
+  /**
+   * Move the map with the pointer.
+   *
+   * @param {Drag} start the drag, with the view that it started at.
+   * @param {Point} position of the pointer, in pixels.
+   */
+  function pan(start, [x, y]) {
+    const box = plotBox();
+    /** @type {(range: AxisRange, share: number) => AxisRange} */
+    const shifted = ([low, high], share) => [low - share * (high - low), high - share * (high - low)];
+    view.x = shifted(start.view.x, (x - start.from[0]) / box.w);
+    view.y = shifted(start.view.y, (start.from[1] - y) / box.h);
+    viewChanged = true;
+    scheduleDraw();
   }
 
-  function save() {
-    const both = document.createElement("canvas");
-    [both.width, both.height] = [base.width, base.height];
-    const ink = both.getContext("2d");
-    ink.fillStyle = scene.ink.panel;
-    ink.fillRect(0, 0, both.width, both.height);
-    for (const sheet of [base, top]) ink.drawImage(sheet, 0, 0);
-    both.toBlob((blob) => {
+  function resetView() {
+    [view, viewChanged] = [wholeView(), false];
+    scheduleDraw();
+  }
+
+  /** Download the map as a PNG file. */
+  function savePicture() {
+    const canvas = document.createElement("canvas"), context = context2d(canvas);
+    [canvas.width, canvas.height] = [base.width, base.height];
+    context.fillStyle = scene.ink.panel;
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    for (const layer of [base, overlay]) context.drawImage(layer, 0, 0);
+    canvas.toBlob((blob) => {
+      if (!blob) throw new Error("The browser could not make a picture of the map.");
       const link = document.createElement("a");
       link.href = URL.createObjectURL(blob);
       link.download = "map.png";
@@ -321,219 +329,184 @@ function create(parent) {
     });
   }
 
-  const acts = { in: () => zoom(ZOOM), out: () => zoom(1 / ZOOM), whole: reset, picture: save };
-  const buttons = TOOLS.map(([name, title]) => {
-    const button = element("button", bar, { type: "button", title, "aria-label": title });
-    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    svg.setAttribute("viewBox", "0 0 16 16");
-    const line = document.createElementNS("http://www.w3.org/2000/svg", "path");
-    line.setAttribute("d", ICONS[name]);
-    svg.appendChild(line);
-    button.appendChild(svg);
-    button.addEventListener("click", () => (acts[name] ? acts[name]() : use(name)));
-    return [name, button];
-  });
+  const toggles = createToolbar(bar, {
+    in: () => zoom(ZOOM_FACTOR),
+    out: () => zoom(1 / ZOOM_FACTOR),
+    whole: resetView,
+    picture: savePicture,
+  }, setTool);
 
-  function use(name) {
-    mode = name;
-    for (const [one, button] of buttons) {
-      if (!acts[one]) button.setAttribute("aria-pressed", String(one === mode));
-    }
-    top.style.touchAction = mode === "point" && !scene?.follow ? "pan-y" : "none";
+  /** @param {Tool} chosen */
+  function setTool(chosen) {
+    tool = chosen;
+    for (const [name, button] of toggles) button.setAttribute("aria-pressed", String(name === tool));
+    overlay.style.touchAction = tool === "point" && !scene?.follow ? "pan-y" : "none";
   }
 
-  // ---- what the person does ------------------------------------------------------------------
+  // ---- events --------------------------------------------------------------------------------
 
-  top.addEventListener("pointerdown", (event) => {
-    const spot = inside(event);
-    if (!spot || scene.follow || event.button || !event.isPrimary) return;
-    const kind = event.shiftKey ? "lasso" : mode;
-    drag = { kind, from: spot, view: { x: [...view.x], y: [...view.y] }, corners: [], far: false };
-    if (kind !== "point") drag.corners = [scale().place(...spot)];
-    top.setPointerCapture(event.pointerId);
+  overlay.addEventListener("pointerdown", (event) => {
+    const position = plotPosition(event);
+    if (!position || scene.follow || event.button || !event.isPrimary) return;
+    const kind = event.shiftKey ? "lasso" : tool;
+    drag = { kind, from: position, view: { x: [...view.x], y: [...view.y] }, corners: [], far: false };
+    if (kind !== "point") drag.corners = [currentScale().toData(...position)];
+    overlay.setPointerCapture(event.pointerId);
   });
-  top.addEventListener("pointermove", (event) => {
+  overlay.addEventListener("pointermove", (event) => {
     if (!event.isPrimary) return; // another finger
-    const spot = inside(event);
-    top.style.cursor = spot ? (scene.follow || mode !== "point" ? "crosshair" : "pointer") : "default";
+    const position = plotPosition(event), crosshair = scene.follow || tool !== "point";
+    overlay.style.cursor = position ? (crosshair ? "crosshair" : "pointer") : "default";
     if (scene.follow) {
-      if (spot && !held) move(...scale().place(...spot));
+      if (position && !cursorFixed) moveCursor(currentScale().toData(...position));
       return;
     }
     if (!drag) {
-      if (spot) tell(...spot);
-      else quiet();
+      if (position) showTooltip(...position);
+      else hideTooltip();
       return;
     }
-    const frame = top.getBoundingClientRect(), { box, place } = scale();
-    const x = event.clientX - frame.left, y = event.clientY - frame.top;
-    drag.far ||= Math.hypot(x - drag.from[0], y - drag.from[1]) > MOVED;
+    const [x, y] = canvasPosition(event);
+    drag.far ||= Math.hypot(x - drag.from[0], y - drag.from[1]) > DRAG_DISTANCE;
     if (!drag.far) return;
-    quiet();
+    hideTooltip();
     if (drag.kind === "point") {
-      const shift = (range, pixels, of) => range.map((v) => v - (pixels / of) * (range[1] - range[0]));
-      view.x = shift(drag.view.x, x - drag.from[0], box.w);
-      view.y = shift(drag.view.y, drag.from[1] - y, box.h);
-      moved = true;
-      soon();
+      pan(drag, [x, y]);
     } else {
-      drag.corners.push(place(x, y));
-      drawTop();
+      drag.corners.push(currentScale().toData(x, y));
+      drawOverlay();
     }
   });
-  top.addEventListener("pointerup", (event) => {
+  overlay.addEventListener("pointerup", (event) => {
     if (!event.isPrimary) return;
     const done = drag;
     drag = null;
     if (!done) return;
-    if (!done.far) choose(...done.from);
-    else if (done.corners.length > 1) {
-      scene.outlines = [polygonOf(done)];
+    if (!done.far) {
+      selectAt(...done.from);
+    } else if (done.kind !== "point" && done.corners.length > 1) {
+      const polygon = selectionPolygon(done);
+      scene.outlines = [polygon];
       draw();
-      map.pick({ kind: done.kind, polygon: scene.outlines[0], turn: scene.turn });
+      map.sendPick({ kind: done.kind, polygon, scene: scene.id });
     }
   });
-  top.addEventListener("pointercancel", () => { drag = null; drawTop(); });
-  top.addEventListener("pointerleave", quiet);
-  top.addEventListener("dblclick", () => {
+  overlay.addEventListener("pointercancel", () => {
+    drag = null;
+    drawOverlay();
+  });
+  overlay.addEventListener("pointerleave", hideTooltip);
+  overlay.addEventListener("dblclick", () => {
     if (scene.follow) return;
-    reset();
+    resetView();
     scene.marked = null;
-    map.pick({ kind: "nothing", turn: scene.turn });
+    map.sendPick({ kind: "nothing", scene: scene.id });
   });
-  top.addEventListener("click", (event) => {
-    const spot = scene.follow && inside(event);
-    if (!spot) return;
-    held = !held;
-    move(...(held ? scale().place(...spot) : at));
+  overlay.addEventListener("click", (event) => {
+    const position = scene.follow && plotPosition(event);
+    if (!position) return;
+    cursorFixed = !cursorFixed;
+    moveCursor(cursorFixed || !cursor ? currentScale().toData(...position) : cursor);
   });
-  top.addEventListener("wheel", (event) => {
-    const spot = inside(event);
-    if (!spot || !(event.ctrlKey || event.metaKey) || scene.follow) return;
+  overlay.addEventListener("wheel", (event) => {
+    const position = plotPosition(event);
+    if (!position || !(event.ctrlKey || event.metaKey) || scene.follow) return;
     event.preventDefault();
-    zoom(event.deltaY < 0 ? 1.25 : 0.8, scale().place(...spot));
+    zoom(event.deltaY < 0 ? 1.25 : 0.8, currentScale().toData(...position));
   }, { passive: false });
-  top.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return; // the browser's own
-    const ways = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
-    const way = ways[event.key], { across, up } = scale();
-    if (way) {
-      if (scene.follow) held = true;
-      const far = (event.shiftKey ? 6 : 1) * STEP, from = at ?? [middle(view.x), middle(view.y)];
-      move(from[0] + way[0] * far * (view.x[1] - view.x[0]), from[1] + way[1] * far * (view.y[1] - view.y[0]));
-      if (!scene.follow) told.textContent = tell(across(at[0]), up(at[1]));
-    } else if (scene.follow) return;
-    else if (event.key === "Enter" && at) choose(across(at[0]), up(at[1]));
-    else if (event.key === "+") zoom(ZOOM);
-    else if (event.key === "-") zoom(1 / ZOOM);
-    else if (event.key === "0") reset();
+  overlay.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return; // shortcuts of the browser
+    const direction = ARROW_KEYS[event.key];
+    if (direction) stepCursor(direction, event.shiftKey ? 6 : 1);
+    else if (scene.follow) return;
+    else if (event.key === "Enter" && cursor) selectAt(...cursorPosition());
+    else if (event.key === "+") zoom(ZOOM_FACTOR);
+    else if (event.key === "-") zoom(1 / ZOOM_FACTOR);
+    else if (event.key === "0") resetView();
     else return;
     event.preventDefault();
   });
-  top.addEventListener("blur", () => {
+  overlay.addEventListener("blur", () => {
     if (scene?.follow) return;
-    at = null;
-    quiet();
-    drawTop();
+    cursor = null;
+    hideTooltip();
+    drawOverlay();
   });
 
-  // ---- the legend ----------------------------------------------------------------------------
+  // ---- messages of the server ----------------------------------------------------------------
 
-  function drawLegend() {
-    legend.replaceChildren();
-    for (const part of scene.legend) {
-      const line = element("div", legend);
-      if (part.title) element("span", line, { class: "title" }).textContent = part.title;
-      if (part.ramp) {
-        element("span", line).textContent = part.low;
-        element("b", line).style.background = `linear-gradient(90deg,${part.ramp.join(",")})`;
-        element("span", line).textContent = part.high;
-      }
-      for (const entry of part.entries ?? []) drawEntry(line, entry);
-    }
-  }
-
-  function drawEntry(line, entry) {
-    const toggles = entry.code !== undefined && entry.code !== null;
-    const made = element(toggles ? "button" : "span", line, { class: "entry" });
-    const mark = element("canvas", made, { width: 28, height: 28, "aria-hidden": "true" });
-    const ink = mark.getContext("2d"), hollow = entry.shape === "circle-open";
-    ink.scale(2, 2);
-    outline(ink, hollow ? "circle" : entry.shape, 7, 7, 4.5);
-    ink.fillStyle = ink.strokeStyle = entry.colour;
-    if (hollow) ink.stroke();
-    else ink.fill();
-    element("span", made).textContent = entry.text;
-    if (!toggles) return;
-    made.type = "button";
-    made.title = "Show or hide these rows. A box or a lasso takes hidden ones too.";
-    made.setAttribute("aria-pressed", String(!hidden.has(entry.code)));
-    made.addEventListener("click", () => {
-      if (!hidden.delete(entry.code)) hidden.add(entry.code);
-      made.setAttribute("aria-pressed", String(!hidden.has(entry.code)));
-      draw();
-    });
-  }
-
-  // ---- from the server -----------------------------------------------------------------------
-
-  function arrive(next) {
-    const other = !scene || next.turn !== scene.turn;
-    if (other || next.colours !== scene.colours) hidden.clear();
-    scene = unpacked(next);
-    [near, behind] = [null, scene.heat ? heatPicture(scene) : null];
-    top.setAttribute("aria-label", scene.alt);
-    top.setAttribute("aria-description", scene.follow ? KEYS_OF_CURSOR : KEYS);
+  /** @param {Scene} next */
+  function setScene(next) {
+    const another = !scene || next.id !== scene.id;
+    if (another || next.colours !== scene.colours) hidden.clear();
+    scene = decodeScene(next);
+    hoveredRow = null;
+    heatmap = scene.heat && scene.heatValue ? heatmapImage(scene.heat, scene.heatValue) : null;
+    overlay.setAttribute("aria-label", scene.alt);
+    overlay.setAttribute("aria-description", scene.follow ? CURSOR_KEYS_HELP : KEYS_HELP);
     stage.style.height = `${scene.height}px`;
     bar.hidden = scene.follow;
     for (const [name, value] of Object.entries(scene.ink)) root.style.setProperty(`--${name}`, value);
-    if (other) [at, held, drag] = [scene.at, false, null];
-    if (width && (other || !moved)) [view, moved] = [whole(), false];
-    if (other && scene.density && String(scene.density.ranges) !== String([scene.x, scene.y])) {
-      const [x, y] = scene.density.ranges; // it was zoomed into before it was drawn anew
-      [view, moved] = [{ x: [...x], y: [...y] }, true];
+    if (another) [cursor, cursorFixed, drag] = [scene.at, false, null];
+    if (width && (another || !viewChanged)) [view, viewChanged] = [wholeView(), false];
+    if (another && scene.density && String(scene.density.ranges) !== String([scene.x, scene.y])) {
+      const [x, y] = scene.density.ranges; // the map was zoomed when it was created anew
+      [view, viewChanged] = [{ x: [...x], y: [...y] }, true];
     }
-    density = null;
-    if (scene.density) {
-      const picture = new Image(), mine = scene;
-      picture.onload = () => { if (scene === mine) { density = picture; draw(); } };
-      picture.src = scene.density.picture;
-    }
-    tip.hidden = true;
-    drawLegend();
-    use(mode);
+    loadDensity(scene);
+    tooltip.hidden = true;
+    drawLegend(legend, scene.legend, hidden, draw);
+    setTool(tool);
   }
 
-  const sizes = new ResizeObserver(() => {
+  /** @param {DecodedScene} requested */
+  function loadDensity(requested) {
+    densityImage = null;
+    if (!requested.density) return;
+    const image = new Image();
+    image.onload = () => {
+      if (scene !== requested) return; // a newer scene has arrived
+      densityImage = image;
+      draw();
+    };
+    image.src = requested.density.picture;
+  }
+
+  const resize = new ResizeObserver(() => {
     if (!scene || !stage.clientWidth || stage.clientWidth === width) return;
     width = stage.clientWidth;
-    if (!moved) view = whole();
+    if (!viewChanged) view = wholeView();
     draw();
   });
-  sizes.observe(stage);
-  window.addEventListener("resize", draw); // the pixels may be others: another screen, a zoom
+  resize.observe(stage);
+  window.addEventListener("resize", draw); // the device pixel ratio may have changed
 
   const map = {
-    follow: () => {},
-    pick: () => {},
-    look: () => {},
+    /** @type {(state: CursorState) => void} */
+    sendCursor: () => {},
+    /** @type {(event: PickEvent) => void} */
+    sendPick: () => {},
+    /** @type {(state: ViewState) => void} */
+    sendView: () => {},
     digest: "",
+    /** @param {MapData} data */
     show(data) {
       if (data.digest === map.digest) return;
       map.digest = data.digest;
       if (!width) width = stage.clientWidth;
-      arrive(JSON.parse(data.scene));
+      setScene(JSON.parse(data.scene));
       draw();
     },
     close() {
       window.clearTimeout(timer);
       cancelAnimationFrame(frame);
-      sizes.disconnect();
+      resize.disconnect();
       window.removeEventListener("resize", draw);
       root.remove();
     },
   };
-  // What the map shows, for whoever looks at it from outside: the browser tests.
-  top.latentboard = () => scene && { digest: map.digest, scene, view, box: plot(), hidden: [...hidden] };
+  // The state of the map, for the browser tests.
+  const state = () => scene && { digest: map.digest, scene, view, box: plotBox(), hidden: [...hidden] };
+  Object.assign(overlay, { latentboard: state });
   return map;
 }

@@ -1,11 +1,15 @@
+// Draws the figures of a report with plotly, in the colours of the reader's light or dark theme.
 "use strict";
-const specs = JSON.parse(document.getElementById("figures").textContent);
-const dark = window.matchMedia("(prefers-color-scheme: dark)");
-function draw() {
-  for (const [place, spec] of Object.entries(specs)) {
-    const figure = dark.matches ? spec.dark : spec.light;
-    Plotly.react(place, figure.data, figure.layout, spec.config);
-  }
+{
+  /** @type {Record<string, ReportFigure>} */
+  const figures = JSON.parse(document.getElementById("figures")?.textContent ?? "{}");
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const draw = () => {
+    for (const [id, figure] of Object.entries(figures)) {
+      const { data, layout } = dark.matches ? figure.dark : figure.light;
+      Plotly.react(id, data, layout, figure.config);
+    }
+  };
+  draw();
+  dark.addEventListener("change", draw);
 }
-draw();
-dark.addEventListener("change", draw);

@@ -1,1 +1,1 @@
-"""One script a page, run by the navigation in main.py."""
+"""The pages, a package each. They never import one another."""

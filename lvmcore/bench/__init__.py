@@ -1,4 +1,4 @@
-"""The papers' tables and the speed figures: ``lvmcore bench NAME [--json FILE] [--full]``."""
+"""Benchmarks: the papers' tables and timings; ``lvmcore bench NAME [--json FILE] [--full]``."""
 
 from __future__ import annotations
 
@@ -6,63 +6,70 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from lvmcore.bench.report import Options, Report, Row
+from lvmcore.bench.harness.report import BenchmarkRow, Options, Report
 from lvmcore.errors import ConfigError
 
 __all__ = ["BENCHES", "run_bench"]
 
 
-def _classify(options: Options) -> Iterator[Callable[[], Row]]:
-    from lvmcore.bench import classify
+def _classify(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.latent import classify
 
     return classify.rows(options)
 
 
-def _impute(options: Options) -> Iterator[Callable[[], Row]]:
-    from lvmcore.bench import impute
+def _impute(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.latent import impute
 
     return impute.rows(options)
 
 
-def _ldgd(options: Options) -> Iterator[Callable[[], Row]]:
-    from lvmcore.bench import ldgd, training_size
+def _ldgd(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.latent import ldgd, training_size
 
     return chain(ldgd.rows(options), training_size.rows(options))
 
 
-def _mnist(options: Options) -> Iterator[Callable[[], Row]]:
-    from lvmcore.bench import mnist
+def _mnist(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.latent import mnist
 
     return mnist.rows(options)
 
 
-def _psi(options: Options) -> Iterator[Callable[[], Row]]:
-    from lvmcore.bench import psi
+def _psi(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.latent import psi
 
     return psi.rows(options)
 
 
-def _qep(options: Options) -> Iterator[Callable[[], Row]]:
-    from lvmcore.bench import qep, qep_pictures, qep_tables
+def _qep(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.deep import qep, qep_pictures, qep_uci_tables
 
-    parts = (qep, qep_pictures, qep_tables)
+    parts = (qep, qep_pictures, qep_uci_tables)
     return chain.from_iterable(part.rows(options) for part in parts)
 
 
-def _sod_dgp(options: Options) -> Iterator[Callable[[], Row]]:
-    from lvmcore.bench import sod_dgp
+def _sod_dgp(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.deep import deep_gp
 
-    return sod_dgp.rows(options)
+    return deep_gp.rows(options)
 
 
-def _srflvm(options: Options) -> Iterator[Callable[[], Row]]:
-    from lvmcore.bench import count_ensembles, counts, held_out, long_tables, pixels, srflvm
+def _srflvm(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.random_features import (
+        count_ensembles,
+        counts,
+        held_out,
+        long_tables,
+        pixels,
+        srflvm,
+    )
 
     parts = (srflvm, long_tables, pixels, counts, count_ensembles, held_out)
     return chain.from_iterable(part.rows(options) for part in parts)
 
 
-BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], Row]]]] = {
+BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], BenchmarkRow]]]] = {
     "classify": _classify,
     "impute": _impute,
     "ldgd": _ldgd,
@@ -75,16 +82,16 @@ BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], Row]]]] = {
 
 
 def run_bench(name: str, *, json_path: Path | None = None, full: bool = False) -> int:
-    """Run a benchmark and print its rows, the reference beside ours.
+    """Run a benchmark and print its rows with their references.
 
     Args:
         name: a key of ``BENCHES``, or "all".
-        json_path: where to keep the results; rows already there, measured with the same settings
-            by the same version, are not measured again.
-        full: the papers' own protocols, as far as they are longer.
+        json_path: JSON file of the results; its rows of the same protocol and version are not
+            measured again.
+        full: whether to use the papers' longer protocols.
 
     Returns:
-        0 where every floor holds, 1 otherwise.
+        0 if every target is met, 1 otherwise.
 
     Raises:
         ConfigError: there is no such benchmark.

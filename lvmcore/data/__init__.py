@@ -1,48 +1,48 @@
-"""Reading tables, and making the matrices that models are fitted to."""
+"""Tables read from files, and the datasets (numeric matrices) that models are fitted to."""
 
-from lvmcore.data.build import why_left_out
-from lvmcore.data.columns import Column, ColumnType
+from lvmcore.data.build_dataset import exclusion_reason
+from lvmcore.data.column_types import ColumnDescription, ColumnType
 from lvmcore.data.dataset import Dataset
-from lvmcore.data.like import codes_of, dataset_like
-from lvmcore.data.limited import Limits, read_table_limited
-from lvmcore.data.mapped import MappedTable, memory_mapped
-from lvmcore.data.matching import Matching, match_columns
-from lvmcore.data.papers import load_paper, load_paper_images, paper_names
-from lvmcore.data.propose import propose_image_shape, propose_label, propose_row_id
-from lvmcore.data.reading import read_table
-from lvmcore.data.samples import Sample, load_sample, samples
-from lvmcore.data.table import Detected, Table
+from lvmcore.data.long_tables.memory_mapped import MappedTable, memory_mapped
+from lvmcore.data.new_tables.column_matching import ColumnMatching, match_columns
+from lvmcore.data.new_tables.matching_dataset import binary_codes, matching_dataset
+from lvmcore.data.new_tables.unit_checks import TypicalRange, UnitWarning, unit_warnings
+from lvmcore.data.proposed_roles import propose_image_shape, propose_label, propose_row_id
+from lvmcore.data.readers.read_table import read_table
+from lvmcore.data.readers.sandbox import SandboxLimits, read_table_sandboxed
+from lvmcore.data.samples.paper_datasets import load_paper, load_paper_images, paper_names
+from lvmcore.data.samples.samples import SampleDataset, load_sample, samples
+from lvmcore.data.table import DetectedFormat, Table
 from lvmcore.data.transforms import check_log1p, check_one_hot
-from lvmcore.data.units import Suspicion, Typical, other_units
 
 __all__ = [
-    "Column",
+    "ColumnDescription",
+    "ColumnMatching",
     "ColumnType",
     "Dataset",
-    "Detected",
-    "Limits",
+    "DetectedFormat",
     "MappedTable",
-    "Matching",
-    "Sample",
-    "Suspicion",
+    "SampleDataset",
+    "SandboxLimits",
     "Table",
-    "Typical",
+    "TypicalRange",
+    "UnitWarning",
+    "binary_codes",
     "check_log1p",
     "check_one_hot",
-    "codes_of",
-    "dataset_like",
+    "exclusion_reason",
     "load_paper",
     "load_paper_images",
     "load_sample",
     "match_columns",
+    "matching_dataset",
     "memory_mapped",
-    "other_units",
     "paper_names",
     "propose_image_shape",
     "propose_label",
     "propose_row_id",
     "read_table",
-    "read_table_limited",
+    "read_table_sandboxed",
     "samples",
-    "why_left_out",
+    "unit_warnings",
 ]

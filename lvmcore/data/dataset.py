@@ -2,28 +2,26 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from lvmcore.data.names import refuse_repeated
+from lvmcore.data.column_names import check_unique
 from lvmcore.errors import DataError
 
 __all__ = ["Dataset", "labels_as_text"]
 
 
-def _nothing() -> NDArray[np.bool_]:
+def _empty_mask() -> NDArray[np.bool_]:
     return np.zeros(0, dtype=bool)
 
 
-#: Rows that the digest is worked out over at a time.
-_ROWS_AT_ONCE = 4096
+#: Rows that the digest is computed over at a time.
+_DIGEST_ROWS = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,21 +32,21 @@ class Dataset:
         X: float64 [N, D] in the data's units; NaN for a missing cell, never infinite.
         feature_names: D names, all different.
         row_ids: N names of rows (strings), all different.
-        rows: N positions of these rows in the table they came from, from 0.
+        rows: N positions of these rows in the table, from 0.
         frame: The same rows with all columns of the table, for colours and listings.
-        name: What to call the dataset.
+        name: Name of the dataset.
         labels: N classes as strings, None for a missing one; or None when there is no label. Where
-            there are several label columns this is the first.
+            there are several label columns, this is the first.
         label_name: The name of the label, or None.
         more_labels: The further label columns by name, [N] each.
-        notes: What was left out or coded, and why.
+        notes: What was left out or coded, and the reasons.
         image_shape: (height, width) when a row is an image, pixel by pixel along its rows.
-        log1p: True for the columns of X that hold log(1 + x) of the table's cells [D]; when
-            empty, none does.
-        held_out: True for the rows that a fit leaves out, to be measured with them [N]; when
-            empty, none is.
-        digest: sha256 over X, the labels, all names, the frame, the image shape, the two masks
-            where they are not False throughout, and the further labels where there are any.
+        log1p: Mask of the columns of X that hold log(1 + x) of the table's cells [D]; empty for
+            none.
+        held_out: Mask of the rows that are held out of the fit and used to score it [N]; empty
+            for none.
+        digest: sha256 over X, the labels, all names, the frame, the image shape, each mask that
+            is not all False, and the further labels where there are any.
     """
 
     X: NDArray[np.float64]
@@ -62,12 +60,12 @@ class Dataset:
     more_labels: Mapping[str, NDArray[np.object_]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     image_shape: tuple[int, int] | None = None
-    log1p: NDArray[np.bool_] = field(default_factory=_nothing)
-    held_out: NDArray[np.bool_] = field(default_factory=_nothing)
+    log1p: NDArray[np.bool_] = field(default_factory=_empty_mask)
+    held_out: NDArray[np.bool_] = field(default_factory=_empty_mask)
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
-        n, d = _shape_of(self.X)
+        n, d = _matrix_shape(self.X)
         for mask, length in (("log1p", d), ("held_out", n)):
             given = np.asarray(getattr(self, mask), dtype=bool)
             object.__setattr__(self, mask, given if given.size else np.zeros(length, dtype=bool))
@@ -91,15 +89,17 @@ class Dataset:
                 f"{self.feature_names[column]!r}. Expected finite numbers, or NaN where a value "
                 "is missing."
             )
-        refuse_repeated("feature name", self.feature_names)
-        refuse_repeated("name of a feature as it is learned", self.learned_names)
-        refuse_repeated("row id", self.row_ids.tolist())
+        check_unique("feature name", self.feature_names)
+        check_unique("name of a feature as it is learned", self.transformed_names)
+        check_unique("row id", self.row_ids.tolist())
         if self.more_labels:
             if self.labels is None or self.label_name is None:
-                raise DataError("There are further labels and no first one with a name.")
-            refuse_repeated("label", [self.label_name, *self.more_labels])
+                raise DataError("Further label columns need a first one with labels and a name.")
+            check_unique("label", [self.label_name, *self.more_labels])
         if self.image_shape is not None and self.image_shape[0] * self.image_shape[1] != d:
-            raise DataError(f"image_shape={self.image_shape} has not {d} pixels, as X has columns.")
+            raise DataError(
+                f"image_shape={self.image_shape} does not have {d} pixels, as X has columns."
+            )
         object.__setattr__(self, "digest", self._digest())
 
     def __len__(self) -> int:
@@ -107,54 +107,54 @@ class Dataset:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The different labels, sorted; empty when there is no label."""
+        """The distinct labels, sorted; empty when there is no label."""
         if self.labels is None:
             return ()
         return tuple(sorted({label for label in self.labels.tolist() if label is not None}))
 
     @property
     def label_columns(self) -> dict[str, NDArray[np.object_]]:
-        """All label columns by name, the first one first; empty when there is no label."""
+        """All label columns by name, in order; empty when there is no label."""
         if self.labels is None:
             return {}
         return {self.label_name or "label": self.labels, **self.more_labels}
 
-    def classes_of(self, name: str) -> tuple[str, ...]:
-        """The different labels of one of the label columns, sorted."""
+    def label_classes(self, name: str) -> tuple[str, ...]:
+        """The distinct labels of a label column, sorted."""
         labels = self.label_columns[name].tolist()
         return tuple(sorted({label for label in labels if label is not None}))
 
     @property
     def y(self) -> NDArray[np.object_] | pd.DataFrame | None:
-        """The labels as a model takes them: [N], or a frame of several columns, or None."""
+        """The labels in the form that a model's ``fit`` takes: [N], a frame of columns, or None."""
         return pd.DataFrame(self.label_columns) if self.more_labels else self.labels
 
-    def of_label(self, name: str) -> "Dataset":
-        """The same with one of the label columns as its only label."""
+    def select_label(self, name: str) -> "Dataset":
+        """The dataset with one of the label columns as its only label."""
         labels = self.label_columns[name]
         return replace(self, labels=labels, label_name=name, more_labels={})
 
     @property
-    def learned_names(self) -> tuple[str, ...]:
-        """Names of the columns of X as a model knows them: log(1 + name) for such a column.
+    def transformed_names(self) -> tuple[str, ...]:
+        """Feature names with their transform: "log(1 + name)" for a column of log(1 + x).
 
-        So a model's file says by itself what it expects; see `dataset_like`.
+        A fitted model keeps them in ``feature_names_in_``, so its file says which columns and
+        transforms it needs; see `matching_dataset`.
         """
         return tuple(
             f"log(1 + {name})" if log1p else name
             for name, log1p in zip(self.feature_names, self.log1p.tolist(), strict=True)
         )
 
-    def in_units(self, values: ArrayLike) -> NDArray[np.float64]:
-        """Cells of X, or of a model of it, in the table's own units.
+    def original_units(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Invert the log(1 + x) transform: values on the scale of X, in the table's units.
 
         Args:
-            values: [..., D] on the scale of X. A mean on that scale becomes a median, and the ends
-                of an interval become the ends of the interval that holds as much.
+            values: [..., D] on the scale of X. The mean of a Gaussian on that scale becomes a
+                median, and the ends of an interval those of an interval of the same probability.
 
         Returns:
-            The same with exp(x) − 1 in the columns that hold log(1 + x); infinite where that is
-            beyond what a number can hold.
+            The values with exp(x) − 1 in the columns of log(1 + x), [..., D]; infinite on overflow.
         """
         own = np.array(values, dtype=np.float64)
         with np.errstate(over="ignore"):
@@ -179,8 +179,8 @@ class Dataset:
             X: Numbers [N, D]; NaN for a missing cell.
             labels: N classes; None or NaN for a missing one.
             feature_names: D names; by default x1, x2, ….
-            name: What to call it.
-            label_name: What to call the label.
+            name: Name of the dataset.
+            label_name: Name of the label.
             row_ids: N names of rows; by default "1", "2", ….
             image_shape: (height, width) when a row is an image.
 
@@ -191,7 +191,7 @@ class Dataset:
             matrix = np.array(X, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise DataError(f"X is not a matrix of numbers: {error}.") from error
-        n, d = _shape_of(matrix)
+        n, d = _matrix_shape(matrix)
         names = (
             tuple(feature_names)
             if feature_names is not None
@@ -225,7 +225,7 @@ class Dataset:
 
         Args:
             keep: A mask of N booleans, or row positions in this dataset.
-            note: What to add to the notes.
+            note: Added to the notes.
         """
         chosen = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep
         return replace(
@@ -243,8 +243,8 @@ class Dataset:
     def complete_rows(self) -> "Dataset":
         """Return the rows without a missing feature cell.
 
-        Columns that are missing throughout are left out first. A note says how many rows went
-        and which columns were missing most often in them.
+        Columns without any cell are left out first. A note says how many rows were left out, and
+        which columns were missing most often in them.
 
         Raises:
             DataError: No row is complete.
@@ -266,10 +266,10 @@ class Dataset:
         note = f"{rows} left out: a cell is missing, most often in {most}."
         return dataset.subset(np.logical_not(dropped), note)
 
-    def rows_with_cells(self) -> "Dataset":
+    def nonempty_rows(self) -> "Dataset":
         """Return the rows with at least one feature cell.
 
-        Columns that are missing throughout are left out first. A note says how many rows went.
+        Columns without any cell are left out first. A note says how many rows were left out.
 
         Raises:
             DataError: Every cell is missing.
@@ -304,9 +304,9 @@ class Dataset:
 
     def _digest(self) -> str:
         digest = hashlib.sha256()
-        for start in range(0, len(self), _ROWS_AT_ONCE):  # few enough to stay in a core's cache
-            cells = np.array(self.X[start : start + _ROWS_AT_ONCE], dtype="<f8", order="C") + 0.0
-            cells[np.isnan(cells)] = np.nan  # one NaN for all, as one zero for both
+        for start in range(0, len(self), _DIGEST_ROWS):  # small enough for the processor's cache
+            cells = np.array(self.X[start : start + _DIGEST_ROWS], dtype="<f8", order="C") + 0.0
+            cells[np.isnan(cells)] = np.nan  # one bit pattern for NaN, and + 0.0 for zero
             digest.update(cells.data)
         labels = None if self.labels is None else self.labels.tolist()
         names = [self.feature_names, self.label_name, labels, self.row_ids.tolist()]
@@ -321,33 +321,9 @@ class Dataset:
             digest.update(json.dumps(["label", name, column.tolist()]).encode())
         return digest.hexdigest()
 
-    def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Write `data.parquet` and `dataset.json` into a folder, each all or nothing.
-
-        Args:
-            folder: Made if it is not there.
-
-        Returns:
-            The folder.
-        """
-        from lvmcore.data.storage import save_dataset
-
-        return save_dataset(self, Path(folder))
-
-    @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> "Dataset":
-        """Read what `save` wrote.
-
-        Raises:
-            DataError: The folder holds no dataset, or one that was damaged or changed.
-        """
-        from lvmcore.data.storage import load_dataset
-
-        return load_dataset(Path(folder))
-
 
 def labels_as_text(values: pd.Series) -> NDArray[np.object_]:
-    """Classes as strings, whole numbers without a decimal point; None for a missing one."""
+    """Labels as strings, whole numbers without a decimal point; None for a missing label."""
     texts: list[str | None] = []
     for value in values.tolist():
         if value is None or pd.isna(value):
@@ -361,7 +337,7 @@ def labels_as_text(values: pd.Series) -> NDArray[np.object_]:
     return labels
 
 
-def _shape_of(X: NDArray[Any]) -> tuple[int, int]:
+def _matrix_shape(X: NDArray[Any]) -> tuple[int, int]:
     if X.ndim != 2 or 0 in X.shape:
         raise DataError(
             f"X has the shape {X.shape}. Expected rows by columns, with at least one of each."

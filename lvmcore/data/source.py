@@ -1,4 +1,4 @@
-"""The bytes of a table: where they come from, how much of them, and what they are not."""
+"""The bytes of a table: reading, decompression, and checks of size and file format."""
 
 import gzip
 import hashlib
@@ -19,30 +19,30 @@ __all__ = [
     "MAX_CELLS",
     "MAX_COLUMNS",
     "SAMPLE_BYTES",
-    "Content",
+    "FileContent",
+    "check_compression_ratio",
+    "check_density",
+    "check_size",
     "content_digest",
+    "decompressed_size",
     "open_source",
-    "refuse_bomb",
-    "refuse_size",
-    "refuse_sparse",
-    "unpacked_size",
 ]
 
-#: What is read, for messages.
+#: The supported formats, for messages.
 FORMATS = "CSV, TSV, JSON lines (or the gzip of one), XLSX, NPZ, Parquet or H5AD"
 
-#: The largest table that is read, after decompression, unless the caller says otherwise.
+#: Default limit of the size after decompression.
 MAX_BYTES = 2 * 1024**3
-#: The most columns of a table, and the most cells.
+#: Limits of the number of columns and of cells.
 MAX_COLUMNS = 20_000
 MAX_CELLS = 200_000_000
-#: How much of the content is looked at before the rest is touched.
+#: Size of the sample that the format is detected from.
 SAMPLE_BYTES = 256 * 1024
 
-#: Packed content is refused beyond this size at more than this ratio: tables never pack so.
+#: Compressed content above this size and ratio is rejected: tables never compress so well.
 _BOMB_BYTES = 16 * 1024**2
 _BOMB_RATIO = 200
-#: A table of more cells than this is refused when it has less than one in so many filled.
+#: A table of more cells than this is rejected if fewer than one in so many are filled.
 _SPARSE_CELLS = 2_000_000
 _SPARSE_SHARE = 200
 _CHUNK = 1024 * 1024
@@ -70,7 +70,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x7fELF", "a program. Load a table instead"),
     (b"RDX", "an R data file. Use write.csv in R and load that file"),
 )
-_ENDINGS = (
+_EXTENSIONS = (
     *(".gz", ".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".parquet", ".pq"),
     *(".xlsx", ".xlsm", ".jsonl", ".ndjson", ".json", ".npz", ".h5ad"),
 )
@@ -84,20 +84,20 @@ _MARKUP: tuple[tuple[str, str], ...] = (
 
 
 @dataclass(frozen=True)
-class Content:
-    """The content of one source.
+class FileContent:
+    """The content of a file.
 
     Attributes:
-        name: What it was asked to be called, else the file's name without its endings, or "table".
-        raw: The bytes as they were given (what the digest is taken of).
+        name: The requested name, else the file's name without its extensions, or "table".
+        raw: The bytes as given, from which the digest is computed.
         data: The bytes after decompression.
-        packed: "gzip" or None.
+        compression: "gzip" or None.
     """
 
     name: str
     raw: bytes
     data: bytes
-    packed: str | None
+    compression: str | None
 
 
 def open_source(
@@ -105,16 +105,16 @@ def open_source(
     *,
     max_bytes: int = MAX_BYTES,
     name: str | None = None,
-) -> Content:
-    """Read a source and unpack it, refusing early what is no table or too large.
+) -> FileContent:
+    """Read and decompress a source, after early checks of its format and size.
 
     Args:
         source: A path, the bytes of a file, or a file object opened in binary mode.
         max_bytes: Largest content, after decompression, in bytes.
-        name: What to call it; by default the file's name without its endings.
+        name: Name of the content; by default the file's name without its extensions.
 
     Raises:
-        DataError: The source cannot be read, is empty, too large, or known not to be a table.
+        DataError: The source cannot be read, is empty, too large, or of a format without tables.
     """
     own, raw = _read(source, max_bytes)
     name = own if name is None else name
@@ -124,19 +124,19 @@ def open_source(
             "one row of values. Check that the file was saved or downloaded completely."
         )
     if len(raw) > max_bytes:
-        raise _too_large(name, max_bytes)
+        raise _too_large_error(name, max_bytes)
     if not raw.startswith(b"\x1f\x8b"):
-        # The directory of an old workbook, which tells whether it is protected, may lie anywhere.
-        refuse_other_formats(raw if raw.startswith(_OLE) else raw[:SAMPLE_BYTES], name)
-        return Content(name, raw, raw, None)
+        # The directory of an old workbook, which shows encryption, may be anywhere in the file.
+        check_signature(raw if raw.startswith(_OLE) else raw[:SAMPLE_BYTES], name)
+        return FileContent(name, raw, raw, None)
     data = _gunzip(raw, name, max_bytes)
     if not data:
         raise DataError(f"{name!r} is a gzip with nothing in it. Expected a packed table.")
-    return Content(name, raw, data, "gzip")
+    return FileContent(name, raw, data, "gzip")
 
 
 def content_digest(raw: bytes, overrides: Mapping[str, object]) -> str:
-    """Return the sha256 of the bytes and of the settings that differ from the default."""
+    """sha256 of the bytes and of the settings that differ from the default."""
     digest = hashlib.sha256(raw)
     given = {key: value for key, value in overrides.items() if value is not None}
     if given:
@@ -144,8 +144,8 @@ def content_digest(raw: bytes, overrides: Mapping[str, object]) -> str:
     return digest.hexdigest()
 
 
-def refuse_size(rows: int, columns: int, name: str) -> None:
-    """Raise a DataError when a table has more columns or cells than are read."""
+def check_size(rows: int, columns: int, name: str) -> None:
+    """Check a table's columns and cells against the limits; raises DataError."""
     if columns > MAX_COLUMNS:
         raise DataError(
             f"{name!r} has {columns:,} columns, more than the {MAX_COLUMNS:,} that are read. "
@@ -159,8 +159,8 @@ def refuse_size(rows: int, columns: int, name: str) -> None:
         )
 
 
-def refuse_sparse(rows: int, columns: int, filled: int, name: str) -> None:
-    """Raise a DataError when next to no cell of a large table is filled."""
+def check_density(rows: int, columns: int, filled: int, name: str) -> None:
+    """Check that a large table is not almost empty; raises DataError."""
     if rows * columns > _SPARSE_CELLS and rows * columns > _SPARSE_SHARE * filled:
         raise DataError(
             f"{name!r} has {filled:,} filled cells scattered over {rows:,} rows and {columns:,} "
@@ -169,8 +169,8 @@ def refuse_sparse(rows: int, columns: int, filled: int, name: str) -> None:
         )
 
 
-def refuse_bomb(size: int, packed: int, name: str) -> None:
-    """Raise a DataError when so many unpacked bytes come of so few packed ones."""
+def check_compression_ratio(size: int, packed: int, name: str) -> None:
+    """Check against a decompression bomb: ``size`` bytes from ``packed``; raises DataError."""
     if size > _BOMB_BYTES and size > _BOMB_RATIO * packed:
         raise DataError(
             f"{name!r} unpacks to more than {_BOMB_RATIO} times its size: {packed / 1e6:.1f} MB "
@@ -179,8 +179,8 @@ def refuse_bomb(size: int, packed: int, name: str) -> None:
         )
 
 
-def refuse_other_formats(head: bytes, name: str) -> None:
-    """Raise a DataError when the first bytes are those of a known format that is no table."""
+def check_signature(head: bytes, name: str) -> None:
+    """Check the first bytes against the signatures of unsupported formats; raises DataError."""
     if head.startswith(_OLE) and _PROTECTED in head:
         raise DataError(
             f"{name!r} is a workbook that is protected with a password. Save it without one, or "
@@ -219,49 +219,49 @@ def _read(source: str | PathLike[str] | bytes | BinaryIO, max_bytes: int) -> tup
 
 def _stem(filename: str) -> str:
     stem = filename
-    for ending in _ENDINGS:
+    for ending in _EXTENSIONS:
         if stem.lower().endswith(ending):
             stem = stem[: -len(ending)]
     return stem or filename or "table"
 
 
-def _too_large(name: str, max_bytes: int) -> DataError:
+def _too_large_error(name: str, max_bytes: int) -> DataError:
     return DataError(
         f"{name!r} is larger than {max_bytes / 1e6:,.0f} MB, the most that is read. Expected a "
         "smaller table: leave out rows or columns, or save numbers with fewer digits."
     )
 
 
-def unpacked_size(raw: bytes, name: str, max_bytes: int = MAX_BYTES) -> int:
-    """How large the content is after decompression; nothing of it is kept.
+def decompressed_size(raw: bytes, name: str, max_bytes: int = MAX_BYTES) -> int:
+    """Size of the content after decompression, which is discarded.
 
     Raises:
-        DataError: It is a gzip that is damaged, too large, or unpacks to no table.
+        DataError: The gzip is damaged, too large, or does not contain a table.
     """
     if not raw.startswith(b"\x1f\x8b"):
         return len(raw)
-    return sum(map(len, _unpack(raw, name, max_bytes)))
+    return sum(map(len, _decompress(raw, name, max_bytes)))
 
 
 def _gunzip(raw: bytes, name: str, max_bytes: int) -> bytes:
     out = bytearray()
-    for chunk in _unpack(raw, name, max_bytes):
+    for chunk in _decompress(raw, name, max_bytes):
         out += chunk
     return bytes(out)
 
 
-def _unpack(raw: bytes, name: str, max_bytes: int) -> Iterator[bytes]:
-    """Unpack in steps, so that neither a bomb nor a wrong format is unpacked to its end."""
+def _decompress(raw: bytes, name: str, max_bytes: int) -> Iterator[bytes]:
+    """Decompress in chunks, so that a bomb or an unsupported format is detected early."""
     size = 0
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
             while chunk := file.read(_CHUNK if size else SAMPLE_BYTES):
                 if not size:
-                    _refuse_packed(chunk, name)
+                    _check_unpacked(chunk, name)
                 size += len(chunk)
                 if size > max_bytes:
-                    raise _too_large(name, max_bytes)
-                refuse_bomb(size, len(raw), name)
+                    raise _too_large_error(name, max_bytes)
+                check_compression_ratio(size, len(raw), name)
                 yield chunk
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(
@@ -270,9 +270,9 @@ def _unpack(raw: bytes, name: str, max_bytes: int) -> Iterator[bytes]:
         ) from error
 
 
-def _refuse_packed(chunk: bytes, name: str) -> None:
+def _check_unpacked(chunk: bytes, name: str) -> None:
     if chunk.startswith(b"\x1f\x8b"):
         raise DataError(f"{name!r} is a gzip inside a gzip. Unpack it once and load the result.")
-    refuse_other_formats(chunk, name)
+    check_signature(chunk, name)
     if len(chunk) == SAMPLE_BYTES and chunk.count(0) == len(chunk):
         raise DataError(f"{name!r} unpacks to nothing but zero bytes. Expected a packed table.")

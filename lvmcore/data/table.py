@@ -1,4 +1,4 @@
-"""A table as it was read: frame, column types, and what the reader did."""
+"""A table: the frame, the column types, the detected file format, and notes on its reading."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -8,35 +8,39 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from lvmcore.data.columns import Column, ColumnType, describe, label_like_names
-from lvmcore.data.names import unique_names
+from lvmcore.data.column_names import unique_names
+from lvmcore.data.column_types import (
+    ColumnDescription,
+    ColumnType,
+    describe_column,
+    label_like_names,
+)
 from lvmcore.errors import DataError
 
 if TYPE_CHECKING:
     from lvmcore.data.dataset import Dataset
 
-__all__ = ["Detected", "Table", "infinity_notes"]
+__all__ = ["DetectedFormat", "Table", "infinity_notes"]
 
 
 @dataclass(frozen=True)
-class Detected:
-    """What was detected about a file, or asked for.
+class DetectedFormat:
+    """File format of a table, as detected or as set by the caller.
 
     Attributes:
         format: "csv", "tsv", "text", "jsonl", "json", "xlsx", "npz", "parquet", "h5ad" or "frame",
-            with " (gzip)" when it was packed.
+            followed by " (gzip)" for a compressed file.
         delimiter: The character between cells; " " for runs of spaces; None where there is none.
-        encoding: Python's name of the text encoding; None where the format has none of its own.
-        decimal: The decimal mark; None where no numbers are written as text.
+        encoding: Python's name of the text encoding; None for a binary format.
+        decimal: The decimal mark; None where numbers are not stored as text.
         thousands: The character between groups of three digits, or None.
-        header_row: Number of the header among the lines that are not blank, from 0; None without.
-        missing: What stood for a missing cell; "" is an empty cell.
+        header_row: Index of the header among the non-blank lines; None without a header.
+        missing: The markers of missing cells that occurred; "" is an empty cell.
         second_header: Whether the first row of the frame is a second header row (units, or
             sub-headings). It is kept in the frame and left out of datasets.
-        sheet: The sheet of the workbook, or the matrix of the H5AD file, that was read; None where
-            there are none to choose from.
-        sheets: The names of all its sheets that hold something, in the workbook's order; of all
-            its matrices.
+        sheet: The sheet of the workbook, or the matrix of the H5AD file, that was read; None for
+            other formats.
+        sheets: The names of all non-empty sheets of the workbook, in its order, or of all matrices.
     """
 
     format: str
@@ -56,20 +60,20 @@ class Table:
     """A table.
 
     Attributes:
-        name: What to call it.
+        name: Its name.
         frame: Every row of data and every column, constant ones too. Numbers are float64, int64
             or nullable Int64, missing cells NaN or NA; dates are datetime64; the rest strings.
-        columns: What each column holds, in the frame's order.
-        notes: What was left out, converted or guessed, in plain words.
-        detected: How the file was read.
+        columns: Descriptions of the columns, in the frame's order.
+        notes: What was left out, converted or guessed, in sentences.
+        detected: The file format.
         digest: sha256 of the bytes that were read and of the settings that were overridden.
     """
 
     name: str
     frame: pd.DataFrame
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnDescription, ...]
     notes: tuple[str, ...]
-    detected: Detected
+    detected: DetectedFormat
     digest: str
 
     @classmethod
@@ -79,32 +83,32 @@ class Table:
         *,
         name: str = "table",
         notes: Sequence[str] = (),
-        detected: Detected | None = None,
+        detected: DetectedFormat | None = None,
         digest: str | None = None,
-        about_rows: Sequence[int] = (),
+        annotation_columns: Sequence[int] = (),
     ) -> "Table":
-        """Make a table of a data frame; its index is dropped.
+        """Make a table from a data frame; the index is dropped.
 
         Args:
             frame: Rows and columns; the cells are taken as they are.
-            name: What to call the table.
-            notes: Notes from whoever read the frame.
-            detected: How it was read.
-            digest: Digest of the content; computed from the frame when not given.
-            about_rows: Positions of columns that tell of the rows beside what was measured.
+            name: Name of the table.
+            notes: Notes of the reader.
+            detected: The file format.
+            digest: Digest of the content; computed from the frame by default.
+            annotation_columns: Positions of columns that annotate the rows (not measurements).
         """
         unnamed = [not str(column).strip() for column in frame.columns]
         names, renamed = unique_names([str(column) for column in frame.columns])
         clean = frame.reset_index(drop=True).set_axis(names, axis="columns")
-        likely, beside = label_like_names(names), set(about_rows)
+        likely, beside = label_like_names(names), set(annotation_columns)
         columns = tuple(
-            describe(
+            describe_column(
                 label,
                 clean[label],
                 position=position,
                 named=not unnamed[position],
                 label_like=label in likely,
-                about_row=position in beside,
+                is_annotation=position in beside,
             )
             for position, label in enumerate(names)
         )
@@ -113,12 +117,12 @@ class Table:
             frame=clean,
             columns=columns,
             notes=(*notes, *renamed, *infinity_notes(clean)),
-            detected=detected or Detected("frame"),
+            detected=detected or DetectedFormat("frame"),
             digest=digest or _frame_digest(clean),
         )
 
-    def column(self, name: str) -> Column:
-        """Return what is known about one column.
+    def column(self, name: str) -> ColumnDescription:
+        """Return the description of a column.
 
         Raises:
             KeyError: There is no column of that name.
@@ -134,7 +138,7 @@ class Table:
         row id.
 
         Args:
-            types: The new type of each column that is to change.
+            types: New types by column name.
 
         Raises:
             DataError: There is no such column or type, or its cells do not allow the type.
@@ -149,7 +153,7 @@ class Table:
                 )
             _check_type(self.column(name), ColumnType(kind), self.frame[name])
         columns = tuple(
-            replace(column, type=ColumnType(types[column.name]), why="Set by you.")
+            replace(column, type=ColumnType(types[column.name]), reason="Set by you.")
             if types.get(column.name, column.type) != column.type
             else column
             for column in self.columns
@@ -168,34 +172,33 @@ class Table:
         hold_out: float = 0.0,
         hold_out_seed: int = 0,
     ) -> "Dataset":
-        """Make the numeric matrix that models are fitted to.
+        """Make a dataset: the numeric matrix that models are fitted to.
 
         Args:
             features: Names of the columns to use; by default all numeric, count and binary
                 columns other than the label and the row id, and those of ``one_hot``.
             label: Name of the column of classes, names of several, or None.
-            row_id: Name of the column that names rows; by default they are numbered from 1.
-            name: What to call the dataset; by default as the table.
-            log1p: Names of numeric or count columns among the features that enter as log(1 + x).
-            one_hot: Names of categories (or binary columns of text) that enter as one 0/1 feature
-                a level, named "column = level"; at most 50 levels.
-            hold_out: Share of the rows, 0 to 0.5, that a fit leaves out and is measured with; the
-                same share of each class where there is a label, of each combination of classes
-                where there are several.
-            hold_out_seed: Seed of their draw.
+            row_id: Name of the column that identifies rows; by default they are numbered from 1.
+            name: Name of the dataset; by default the table's.
+            log1p: Names of numeric or count features to transform by log(1 + x).
+            one_hot: Names of categories (or binary columns of text) to encode as one 0/1 feature a
+                level, named "column = level"; at most 50 levels.
+            hold_out: Share of the rows, 0 to 0.5, held out of the fit to score it; stratified by
+                the label, or by the combination of labels.
+            hold_out_seed: Random seed of the held-out rows.
 
         Returns:
             The dataset. Missing cells are NaN; rows with an infinite value are left out, with a
-            note, and so are columns that are no numbers.
+            note, and so are columns that are not numeric.
 
         Raises:
-            DataError: A column is not there, or cannot be used as asked.
+            DataError: A column does not exist, or cannot be used as requested.
         """
-        from lvmcore.data.build import Choice, build_dataset
+        from lvmcore.data.build_dataset import ColumnRoles, build_dataset
 
         return build_dataset(
             self,
-            Choice(
+            ColumnRoles(
                 features=features,
                 label=label,
                 row_id=row_id,
@@ -208,20 +211,20 @@ class Table:
         )
 
 
-def _check_type(column: Column, kind: ColumnType, values: pd.Series) -> None:
-    """Refuse a type that the cells of a column do not allow."""
+def _check_type(column: ColumnDescription, kind: ColumnType, values: pd.Series) -> None:
+    """Check that the cells of a column allow a type."""
     numeric = values.dtype.kind in "iuf"
     if kind in {ColumnType.NUMERIC, ColumnType.COUNT} and not numeric:
         example = values.dropna().iloc[0]
         raise DataError(
-            f"Column {column.name!r} cannot be {kind}: its cells are no numbers, for example "
+            f"Column {column.name!r} cannot be {kind}: its cells are not numbers, for example "
             f"{str(example)!r}."
         )
     if kind is ColumnType.COUNT:
         numbers = values.dropna().to_numpy(dtype=np.float64)
         if np.any(numbers < 0) or np.any(numbers != np.floor(numbers)):
             raise DataError(
-                f"Column {column.name!r} cannot be count: some cells are below zero or no whole "
+                f"Column {column.name!r} cannot be count: some cells are negative or not whole "
                 "numbers. Make it numeric."
             )
     if kind is ColumnType.BINARY and column.distinct != 2:
@@ -230,11 +233,11 @@ def _check_type(column: Column, kind: ColumnType, values: pd.Series) -> None:
             "Expected exactly two."
         )
     if kind is ColumnType.DATE and column.type is not ColumnType.DATE:
-        raise DataError(f"Column {column.name!r} cannot be date: its cells are no dates.")
+        raise DataError(f"Column {column.name!r} cannot be date: its cells are not dates.")
 
 
 def infinity_notes(frame: pd.DataFrame) -> list[str]:
-    """One note per column with infinite values: how many, and the first row that has one."""
+    """Notes on the columns with infinite values: their number, and the first row."""
     notes = []
     for name, values in frame.items():
         if values.dtype.kind != "f":

@@ -11,10 +11,10 @@ import pkgutil
 from typing import TypeVar
 
 from lvmcore import persistence
-from lvmcore.base import LatentVariableModel
-from lvmcore.errors import DataError
-from lvmcore.estimator import Estimator
-from lvmcore.predictor import Predictor
+from lvmcore.base.estimator import Estimator
+from lvmcore.base.latent_variable_model import LatentVariableModel
+from lvmcore.base.predictor import Predictor
+from lvmcore.errors import ConfigError, DataError
 
 __all__ = ["MODELS", "PREDICTORS", "load", "load_map", "load_predictor"]
 
@@ -24,7 +24,7 @@ Base = TypeVar("Base", bound=Estimator)
 
 def _discover(base: type[Base]) -> dict[str, type[Base]]:
     found: list[type[Base]] = []
-    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         members = vars(importlib.import_module(module.name)).values()
         found += [
             member
@@ -81,3 +81,34 @@ def load_predictor(path: str | os.PathLike[str]) -> Predictor:
     if not isinstance(model, Predictor):
         raise DataError(f"{path} holds {model.title}, which has a map and predicts no target.")
     return model
+
+
+#: A model of either task.
+AnyModel = LatentVariableModel | Predictor
+
+
+def model_class(key: str) -> type[LatentVariableModel]:
+    """The model of a map with this key.
+
+    Raises:
+        ConfigError: there is none, or it predicts a target.
+    """
+    cls = estimator_class(key)
+    if issubclass(cls, Predictor):
+        raise ConfigError(
+            f"The model {key!r} predicts a target and has no map: expected one of "
+            f"{', '.join(MODELS)}."
+        )
+    return cls
+
+
+def estimator_class(key: str) -> type[AnyModel]:
+    """The model with this key, of a map or of a target.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    known = {**MODELS, **PREDICTORS}
+    if key not in known:
+        raise ConfigError(f"There is no model {key!r}. There are: {', '.join(known)}.")
+    return known[key]

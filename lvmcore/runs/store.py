@@ -20,19 +20,20 @@ from typing import TYPE_CHECKING, Any
 from filelock import Timeout
 from platformdirs import user_data_path
 
-from lvmcore.data import Dataset
+from lvmcore.data.dataset import Dataset
+from lvmcore.data.dataset_storage import load_dataset, save_dataset
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.persistence import branch_path
-from lvmcore.runs.events import read_events
-from lvmcore.runs.files import read_json
-from lvmcore.runs.folder import JobFolder
-from lvmcore.runs.selections import SavedSelection, read_selections, write_selections
-from lvmcore.runs.spec import Event, Job, JobSpec, Kind
-from lvmcore.runs.usage import Usage, measure_usage
+from lvmcore.runs.atomic_files import read_json
+from lvmcore.runs.disk_usage import DiskUsage, measure_usage
+from lvmcore.runs.event_log import read_events
+from lvmcore.runs.job import Event, Job, JobSpec, Kind
+from lvmcore.runs.job_folder import JobFolder
+from lvmcore.runs.saved_selections import SavedSelection, read_selections, write_selections
 
 if TYPE_CHECKING:
-    from lvmcore.base import LatentVariableModel
-    from lvmcore.predictor import Predictor
+    from lvmcore.base.latent_variable_model import LatentVariableModel
+    from lvmcore.base.predictor import Predictor
 
 __all__ = ["Store"]
 
@@ -90,7 +91,7 @@ class Store:
             with tempfile.TemporaryDirectory(dir=self.home, prefix=".dataset-") as scratch:
                 fresh = Path(scratch) / "dataset"
                 try:
-                    dataset.save(fresh)
+                    save_dataset(dataset, fresh)
                 except OSError as error:
                     raise DataError(
                         f"The dataset {dataset.name} could not be kept in {self._datasets}: "
@@ -113,7 +114,7 @@ class Store:
         path = self._dataset_path(digest)
         if not path.is_dir():
             raise DataError(f"The store {self.home} holds no dataset with the digest {digest}.")
-        return Dataset.load(path)
+        return load_dataset(path)
 
     def _dataset_path(self, digest: str) -> Path:
         if not _DIGEST.fullmatch(digest):
@@ -153,7 +154,7 @@ class Store:
         path.rename(doomed)
         shutil.rmtree(doomed, ignore_errors=True)
 
-    def size(self) -> Usage:
+    def size(self) -> DiskUsage:
         """How much room everything takes on the disk, by dataset and by run."""
         return measure_usage(self._datasets, self._jobs)
 
@@ -220,7 +221,7 @@ class Store:
                 the model allows, or the queue is full.
             DataError: there is no such run, or the disk is full.
         """
-        from lvmcore.runs.models import make_estimator
+        from lvmcore.runs.model_of_job import make_estimator
 
         job, folder = self.get(id), self._known(id)
         if not job.still_rising:

@@ -13,9 +13,9 @@ from lvmcore.errors import ConfigError
 from lvmcore.parameters import Parameter, check_settings, parameters_of
 
 if TYPE_CHECKING:
-    from lvmcore.base import LatentVariableModel
+    from lvmcore.base.latent_variable_model import LatentVariableModel
 
-__all__ = ["MOST_FITS", "grid", "new_sweep", "swept", "values_of"]
+__all__ = ["MOST_FITS", "new_sweep", "sweep_grid", "swept_settings", "values_of"]
 
 #: Fits of a sweep, at most.
 MOST_FITS = 60
@@ -57,7 +57,7 @@ def values_of(parameter: Parameter, text: str) -> list[Any]:
     return list(dict.fromkeys(found))
 
 
-def grid(
+def sweep_grid(
     model: type[LatentVariableModel],
     settings: Mapping[str, Any],
     axes: Mapping[str, Sequence[Any]],
@@ -93,7 +93,7 @@ def grid(
     ]
 
 
-def swept(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def swept_settings(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Which settings differ among fits, and their values in the order that they come in."""
     names = dict.fromkeys(name for one in settings for name in one)
     found = {}

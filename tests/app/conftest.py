@@ -8,12 +8,15 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from app import navigation, services, state
+from app import navigation
+from app.services import runs, server, tables
+from app.state import choices
 from lvmcore.runs import Job
 
-MAIN = Path(state.__file__).with_name("main.py")
+MAIN = Path(navigation.__file__).with_name("main.py")
 #: Long, for a busy machine; nothing is measured here.
 PATIENCE_SECONDS = 120.0
 
@@ -28,7 +31,7 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LATENTBOARD_HOME", str(folder))
         yield folder
-        services.close()
+        server.close()
 
 
 @pytest.fixture(autouse=True)
@@ -42,12 +45,20 @@ def home(shared_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def no_estimates(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out what a fit will cost: each first estimate starts a process that imports torch."""
     if "estimates" not in request.fixturenames:
-        monkeypatch.setattr(services, "estimate", lambda *_: (True, None))
+        monkeypatch.setattr(runs, "estimate_cost", lambda *_: (True, None))
 
 
 @pytest.fixture
 def estimates() -> None:
     """Have the pages estimate what a fit will cost."""
+
+
+@pytest.fixture
+def session_state(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    """The session state of a test that calls a page's functions without a script run."""
+    state: dict[str, object] = {}
+    monkeypatch.setattr(st, "session_state", state)
+    return state
 
 
 @pytest.fixture
@@ -90,7 +101,7 @@ def wait(home: Path) -> Wait:
     def until_ended(run: str) -> Job:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
-            job = services.store().get(run)
+            job = server.store().get(run)
             if job.finished:
                 return job
             time.sleep(0.1)
@@ -102,11 +113,11 @@ def wait(home: Path) -> Wait:
 @pytest.fixture(scope="session")
 def fitted(shared_home: Path) -> str:
     """A run that has ended: probabilistic PCA on the first sample."""
-    table = services.table(state.Sample(state.DEFAULT_SAMPLE), state.Reading())
-    dataset = services.dataset_of(table, services.proposed_roles(table))
-    run = services.start_fit(dataset, "ppca", {})
+    table = tables.table(choices.SampleChoice(choices.DEFAULT_SAMPLE), choices.ReadingChoices())
+    dataset = tables.dataset_of(table, tables.proposed_roles(table))
+    run = runs.start_fit(dataset, "ppca", {})
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not services.store().get(run).finished:
+    while not server.store().get(run).finished:
         assert time.monotonic() < deadline, "the fit has not ended"
         time.sleep(0.1)
     return run

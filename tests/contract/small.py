@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lvmcore.base import LatentVariableModel
+from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.models import MODELS
 
 __all__ = [

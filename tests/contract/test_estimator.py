@@ -14,8 +14,8 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from lvmcore import ConfigError
-from lvmcore.counts import check_positive
 from lvmcore.models import MODELS
+from lvmcore.preprocessing.cell_types import check_positive
 from tests.contract.expected import EXPECTED_FAILURES
 from tests.contract.small import N_COMPONENTS, N_ROWS, fit, fitted, for_models, make, table_for
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from lvmcore import UnsupportedError, load
-from lvmcore.base import LatentVariableModel
+from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.models import MODELS
 from tests.contract.small import N_COLUMNS, N_COMPONENTS, N_ROWS, fit, fitted, for_models, table
 

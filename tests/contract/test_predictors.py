@@ -15,8 +15,8 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from lvmcore import ConfigError, DataError, load
-from lvmcore.checkpoint import Checkpoint
 from lvmcore.models import PREDICTORS, load_map
+from lvmcore.training.checkpoint import Checkpoint
 
 N = 60
 SMALL = {"n_inducing": 8, "max_iter": 5, "n_samples": 2, "n_sites": 3, "n_hidden": 16}
@@ -96,7 +96,7 @@ def test_a_row_s_prediction_does_not_depend_on_its_neighbours(
     np.testing.assert_allclose(predict(frame.iloc[order]), together[order], rtol=1e-9)
     apart = np.concatenate([predict(frame.iloc[[i]]) for i in range(7)])
     np.testing.assert_allclose(apart, together[:7], rtol=1e-9)
-    monkeypatch.setattr("lvmcore.blocks.ROWS_AT_A_TIME", 11)
+    monkeypatch.setattr("lvmcore.numerics.row_blocks.BLOCK_ROWS", 11)
     np.testing.assert_allclose(predict(frame), together, rtol=1e-9)
 
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from lvmcore import DataError, load
-from lvmcore.base import LatentVariableModel
+from lvmcore.base.latent_variable_model import LatentVariableModel
 from tests.contract.small import N_ROWS, fit, fitted, for_models, make, table_for
 
 

@@ -18,11 +18,16 @@ PAGE_SECONDS = 30.0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of this folder, and keep them in one worker: they share the machine."""
+    """Mark every test of this folder, and keep them in one worker: they share the machine.
+
+    All but the walk are slow.
+    """
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.e2e)
             item.add_marker(pytest.mark.xdist_group("browser"))
+            if item.get_closest_marker("walk") is None:
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from playwright.sync_api import Error, Locator, Page, TimeoutError, expect
 
-from app.words import count
-from lvmcore.base import LatentVariableModel
+from app.formatting import count
+from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.runs import Store
 from tests.e2e.server import Server
 
@@ -24,7 +24,7 @@ BOUND = "The bound at each step of the fit"
 #: The charts of a fit under way.
 LIVE = (
     BOUND,
-    "The parts that the bound is the sum of, at each step",
+    "The terms of the bound at each step",
     "Latent means of the rows on the two most relevant dimensions",
     "Share of relevance of each latent dimension",
 )

@@ -1,4 +1,4 @@
-"""The README's pictures: `python -m tests.e2e.pictures [--out FOLDER]`, or `make pictures`.
+"""The pictures of README and the documentation: `python -m tests.e2e.pictures`, `make pictures`.
 
 A dashboard with an empty home of its own is looked at in a real browser, as somebody meets it who
 follows the tour. Seeds are fixed, so that the maps are the same each time; of a fit under way the
@@ -98,7 +98,7 @@ class Pictures:
         self.dashboard.open("latent", run=run)
         self.dashboard.settled()
         self.dashboard.button("Find rows").click()
-        self._choose("Look in", "cultivar")
+        self._choose("Column", "cultivar")
         field, found = page.get_by_role("textbox", name="Text"), "Select 48 rows"
         for _ in range(TRIES):  # what is typed while the page is drawn anew is lost
             field.fill("class_2")
@@ -107,7 +107,7 @@ class Pictures:
             if self.dashboard.button(found).count():
                 break
         self.dashboard.button(found).click()
-        self.dashboard.says("What sets them apart")
+        self.dashboard.says("Contrast to the other rows")
         page.keyboard.press("Escape")
         self._choose("Row", "100")
         self.dashboard.settled()
@@ -121,7 +121,7 @@ class Pictures:
         self.dashboard.button("PCA").click()
         self.dashboard.says("From one map to another")
         self.dashboard.settled()
-        slider = page.get_by_role("slider", name="How far the rows are")
+        slider = page.get_by_role("slider", name="Position between")
         slider.focus()
         for _ in range(3):
             page.keyboard.press("PageUp")
@@ -219,7 +219,7 @@ def main(arguments: list[str] | None = None) -> int:
     Returns:
         The exit status: 1 where there is no browser.
     """
-    parser = argparse.ArgumentParser(description="Take the README's pictures.")
+    parser = argparse.ArgumentParser(description="Take the pictures of README and getting started.")
     parser.add_argument("--out", type=Path, default=ASSETS, help="the folder that they go to")
     chosen = parser.parse_args(arguments)
     program = chromium.find()

@@ -33,7 +33,7 @@ def test_bad_files_are_refused_and_the_data_stay(dashboard: Dashboard, folder: P
     }.items():
         dashboard.upload(folder / file)
         dashboard.says(message)
-        dashboard.says("Until it can be read, the data below stay as they were.")
+        dashboard.says("The data below are the previous ones.")
         dashboard.says("150 rows, 4 features, label with 3 classes")
         expect(dashboard.page.get_by_role("alert")).to_have_count(1)
         dashboard.no_traceback()

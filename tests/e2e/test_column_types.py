@@ -25,7 +25,7 @@ def test_a_column_gets_another_type(dashboard: Dashboard) -> None:
     expect(editor.get_by_test_id("glide-cell-2-1")).to_have_text("category")
 
     _choose_type(dashboard, 4, "numeric")
-    dashboard.says("Column 'species' cannot be numeric: its cells are no numbers")
+    dashboard.says("Column 'species' cannot be numeric: its cells are not numbers")
     dashboard.says("150 rows, 3 features, label with 3 classes")
 
     _choose_type(dashboard, 1, "numeric")

@@ -10,7 +10,7 @@ from matplotlib.path import Path as Outline
 from numpy.typing import NDArray
 from playwright.sync_api import expect
 
-from app.words import count
+from app.formatting import count
 from tests.e2e.dashboard import CLEAR, PATIENCE_MS, Dashboard
 
 pytestmark = pytest.mark.timeout(600)

@@ -11,7 +11,7 @@ from tests.e2e.dashboard import Dashboard
 
 _FEATURE_X, _TRANSFORM_X, _ROW_PX = 48, 405, 33
 MISSING = "Missing cells by row and column"
-PROFILE = "How the cells of the column are spread"
+PROFILE = "Histogram of the column"
 
 
 def _table(folder: Path) -> Path:
@@ -48,11 +48,11 @@ def test_columns_are_transformed_and_rows_held_out(dashboard: Dashboard, tmp_pat
         expect(page.get_by_label(name, exact=True).locator(".js-plotly-plot")).to_be_visible()
 
     _transform(dashboard, 3, "log(1 + x)")
-    dashboard.says("Learned as log(1 + x): 'amount'.")
+    dashboard.says("Transformed by log(1 + x): 'amount'.")
     _click(dashboard, 4, _FEATURE_X)
     dashboard.says("120 rows, 7 features, label with 2 classes")
     _transform(dashboard, 0, "log(1 + x)")
-    dashboard.says("Column 'a' cannot be learned as log(1 + x): row")
+    dashboard.says("Column 'a' cannot be transformed by log(1 + x): row")
     dashboard.number("Hold out, % of rows", 20)
     dashboard.says("120 rows, 7 features, label with 2 classes, 24 rows held out")
     expect(page.get_by_role("alert")).to_have_count(0)
@@ -71,6 +71,6 @@ def test_columns_are_transformed_and_rows_held_out(dashboard: Dashboard, tmp_pat
     lookup = page.get_by_role("combobox", name="Row", exact=True)
     lookup.fill(rows.iloc[0])
     lookup.press("Enter")
-    dashboard.says("1 column of these was learned as log(1 + x), and placed so in the figure.")
-    page.get_by_text("Figures about this map").click()
+    dashboard.says("1 column of these was fitted as log(1 + x), which is the scale of the figure.")
+    page.get_by_text("Scores of this map").click()
     dashboard.says("of the 24 rows held out of the fit")

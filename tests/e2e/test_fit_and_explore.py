@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from playwright.sync_api import expect
 
-from app.words import count
+from app.formatting import count
 from lvmcore.relevance import leading_dimensions
 from tests.e2e.dashboard import CLEAR, LIVE, PATIENCE_MS, Dashboard
 
@@ -85,7 +85,7 @@ def test_a_fit_is_watched_found_again_and_cancelled(dashboard: Dashboard, case: 
 
     dashboard.button("Cancel").click()
     dashboard.says(re.compile("cancelled in"))
-    dashboard.says("Stopped on request. The map as it stood then can be explored.")
+    dashboard.says("Stopped on request. The map of the last step can be explored.")
     expect(page.get_by_test_id("stSidebar").get_by_text("cancelled", exact=True)).to_be_visible()
     assert dashboard.store().get(run).status == "cancelled"
 

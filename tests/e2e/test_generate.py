@@ -20,14 +20,14 @@ def test_the_row_under_the_cursor_follows_it(dashboard: Dashboard) -> None:
     dashboard.says("done in")
 
     dashboard.open("generate", run=run)
-    dashboard.says("The row at the middle of the map")
+    dashboard.says("The row at the centre of the map")
     first, _ = dashboard.cursor_at()
     canvas = dashboard.cursor_map()
     canvas.hover(position={"x": 200, "y": 150})
     moved, _ = dashboard.cursor_at(first)
     dashboard.says("The row under the cursor")
     canvas.click(position={"x": 330, "y": 300})
-    dashboard.says("Held: latent dimension")
+    dashboard.says("Fixed: latent dimension")
     held, place = dashboard.cursor_at(moved)
     canvas.hover(position={"x": 150, "y": 100})  # it stays where it is held
 
@@ -38,8 +38,8 @@ def test_the_row_under_the_cursor_follows_it(dashboard: Dashboard) -> None:
 
     dashboard.button("Set A here").click()
     dashboard.says("The row under the cursor")
-    chosen = page.get_by_role("combobox", name="A, where it begins")
-    expect(chosen).to_have_value("the place kept on the map", timeout=PATIENCE_MS)
+    chosen = page.get_by_role("combobox", name="Start (A)")
+    expect(chosen).to_have_value("the point set on the map", timeout=PATIENCE_MS)
     dashboard.settled()  # the path is drawn after the choice of its ends
     assert dashboard.cursor_at()[0] == said
 

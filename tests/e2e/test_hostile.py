@@ -155,12 +155,12 @@ def test_thirty_payloads_do_nothing(dashboard: Dashboard, tmp_path: Path) -> Non
     for colour in ("script>canary(30)", "kind <svg"):
         pick(dashboard, "Colour", colour)
         hover(page)
-    pick(dashboard, "Behind", "class probability")
+    pick(dashboard, "Background", "class probability")
     page.get_by_role("button", name="Find rows").click()
     page.get_by_role("textbox", name="Text").fill("canary")
     page.keyboard.press("Enter")
     page.get_by_role("button", name=re.compile("^Select [1-9]")).click()
-    dashboard.says("What sets them apart")
+    dashboard.says("Contrast to the other rows")
     page.get_by_role("button", name="Saved selections").click()
     page.get_by_role("textbox", name="Name of this selection").fill(PAYLOADS[1])
     page.keyboard.press("Enter")
@@ -181,27 +181,27 @@ def test_thirty_payloads_do_nothing(dashboard: Dashboard, tmp_path: Path) -> Non
     look(dashboard, watch)
 
     dashboard.open("generate", run=run)
-    dashboard.says("The row at the middle of the map")
-    for kind in ("Path", "Sweep", "Draw rows"):
+    dashboard.says("The row at the centre of the map")
+    for kind in ("Path", "Sweep", "Sample rows"):
         page.get_by_text(kind, exact=True).first.click()
         dashboard.settled()
         look(dashboard, watch)
         inert(taken(dashboard))
 
     dashboard.open("new_rows", run=run)
-    dashboard.says("It needs the columns")
+    dashboard.says("The file needs the columns")
     dashboard.settled()
     page.locator('input[type="file"]').set_input_files({**file, "buffer": sink.getvalue()})
     dashboard.says("30 of 30 columns found")
     look(dashboard, watch)
-    dashboard.button("Place on the map").click()
+    dashboard.button("Infer positions").click()
     expect(dashboard.button("New rows as CSV")).to_be_visible(timeout=PATIENCE_MS)
     look(dashboard, watch)
     inert(taken(dashboard))
 
     dashboard.open("impute", run=run)
-    dashboard.button("Fill the missing cells").click()
-    expect(dashboard.button("Filled table as CSV")).to_be_visible(timeout=PATIENCE_MS)
+    dashboard.button("Impute the missing cells").click()
+    expect(dashboard.button("Completed table as CSV")).to_be_visible(timeout=PATIENCE_MS)
     look(dashboard, watch)
     inert(taken(dashboard))
 

@@ -36,14 +36,14 @@ def test_gaps_are_filled_checked_and_exported(dashboard: Dashboard, tmp_path: Pa
     dashboard.explore()
     dashboard.follow("Missing cells")
     dashboard.says(f"lacks {gaps.to_numpy().sum()} cells in 3 of 13 columns")
-    dashboard.button("Fill the missing cells").click()
-    dashboard.says(re.compile(r"90 % intervals held \d+ % of \d+ hidden known cells"))
-    plot = dashboard.plot("Hidden cells, as they were and as filled in")
+    dashboard.button("Impute the missing cells").click()
+    dashboard.says(re.compile(r"90 % intervals contain \d+ % of \d+ hidden cells"))
+    plot = dashboard.plot("Predictions of hidden cells over their true values")
     assert sum(len(trace["x"]) for trace in plot["traces"] if trace["name"] != "exact") > 5
     dashboard.settled()
     dashboard.has_rows(page.get_by_test_id("stDataFrame").last, int(gaps.any(axis=1).sum()))
 
-    found = pd.read_csv(io.BytesIO(dashboard.download("Filled table as CSV")))
+    found = pd.read_csv(io.BytesIO(dashboard.download("Completed table as CSV")))
     assert len(found) == len(frame)
     for name in frame.select_dtypes("number"):
         known = given[name].notna()
@@ -55,5 +55,5 @@ def test_gaps_are_filled_checked_and_exported(dashboard: Dashboard, tmp_path: Pa
         assert np.sqrt(np.square(error).mean()) < 1.5 * frame[name].std()
 
     page.reload()
-    dashboard.says("90 % intervals held")
+    dashboard.says("90 % intervals contain")
     dashboard.no_traceback()

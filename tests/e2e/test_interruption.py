@@ -33,7 +33,7 @@ def test_a_fit_goes_on_after_its_server_was_killed(page: Page, tmp_path: Path) -
         seen = Dashboard(page, server)
         seen.open("fit", run=run)
         seen.says(re.compile(r"interrupted in"))
-        seen.says(re.compile(r"Goes on after step \d+|Starts from the beginning"))
+        seen.says(re.compile(r"Continues after step \d+|Starts from the first step"))
         before = store.get(run)
         assert before.status == "interrupted"
         seen.button("Resume").click()

@@ -12,7 +12,7 @@ from tests.e2e.dashboard import PATIENCE_MS, Dashboard
 
 pytestmark = pytest.mark.timeout(600)
 
-TERMS = "The parts that the bound is the sum of, at each step"
+TERMS = "The terms of the bound at each step"
 NEW_MAP = "Map of the fit with the new rows"
 
 
@@ -68,7 +68,7 @@ def test_two_labels_are_learned_from_at_once(dashboard: Dashboard, tmp_path: Pat
     dashboard.open("new_rows", run=run)
     dashboard.upload(second)
     dashboard.says("others: 90 rows, 4 of 4 columns found")
-    dashboard.button("Place on the map").click()
+    dashboard.button("Infer positions").click()
     dashboard.says("accuracy, species")
     page.get_by_role("radio", name="sex").click()
     dashboard.says("accuracy, sex")

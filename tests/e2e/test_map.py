@@ -5,8 +5,8 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from lvmcore.data import Dataset
+from lvmcore.jobs.run_job import run_job
 from lvmcore.runs import JobSpec
-from lvmcore.runs.execute import execute
 from tests.e2e.dashboard import MAP, PATIENCE_MS, Dashboard
 
 pytestmark = pytest.mark.timeout(300)
@@ -24,7 +24,7 @@ def _fitted(dashboard: Dashboard) -> str:
     store.put_dataset(dataset)
     spec = JobSpec(dataset.digest, "two kinds", "ppca", {"n_components": 2})
     with store.own(spec) as folder:
-        execute(folder, lambda: dataset, lambda: None)
+        run_job(folder, lambda: dataset, lambda: None)
         return folder.path.name
 
 

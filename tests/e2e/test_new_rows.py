@@ -34,13 +34,13 @@ def test_a_second_table_is_checked_placed_and_exported(
     run = dashboard.start()
     dashboard.says("done in")
     dashboard.open("new_rows", run=run)
-    dashboard.says("It needs the columns that the model was fitted to")
+    dashboard.says("The file needs the columns of the fit")
     dashboard.settled()
     dashboard.upload(file)
     dashboard.says("second: 45 rows, 13 of 13 columns found")
     dashboard.says("'proline' looks 1000 times larger")
-    dashboard.says("Not used, as the model does not know them: 'batch'")
-    dashboard.button("Place on the map").click()
+    dashboard.says("Not used, since the model has no such features: 'batch'")
+    dashboard.button("Infer positions").click()
     plot = dashboard.plot(NEW_MAP)
     new = [trace for trace in plot["traces"] if trace["name"].startswith("new: ")]
     assert sum(len(trace["x"]) for trace in new) == 45

@@ -40,7 +40,7 @@ def test_pages_are_drawn(
     expect(dashboard.button("Compare PCA and t-SNE on the sample")).to_be_visible()
     drawn("compare empty")
     dashboard.open("runs")
-    dashboard.says("Every fit is kept here")
+    dashboard.says("This page lists all runs")
     drawn("runs empty")
     dashboard.open()
     expect(page.get_by_test_id("stDataFrame")).to_have_count(2)
@@ -58,10 +58,10 @@ def test_pages_are_drawn(
     assert dashboard.map()["rows"]
 
     dashboard.open("new_rows", run=run)
-    dashboard.says("It needs the columns that the model was fitted to")
+    dashboard.says("The file needs the columns of the fit")
     drawn("new rows")
     dashboard.open("impute", run=run)
-    dashboard.says("Nothing is missing")
+    dashboard.says("No cell is missing")
     drawn("missing cells")
     dashboard.open("compare", run=run)
     dashboard.map("Map of PCA")
@@ -77,7 +77,7 @@ def test_pages_are_drawn(
     dashboard.says("These are the data of the open run.")
     drawn("data of a run")
     dashboard.open("latent", run="0" * 32)
-    dashboard.says("The run in the address is not there. It may have been deleted.")
+    dashboard.says("The run in the address does not exist. It may have been deleted.")
     drawn("latent without its run")
 
 
@@ -92,6 +92,7 @@ def test_tables_offer_only_the_pages_own_downloads(dashboard: Dashboard) -> None
     expect(unsafe.filter(visible=True)).to_have_count(0)
 
 
+@pytest.mark.walk
 def test_a_first_visit_ends_at_a_map(dashboard: Dashboard) -> None:
     """The button of the empty Latent page fits the sample; the run is open on every page."""
     page = dashboard.page

@@ -11,8 +11,8 @@ from tests.e2e.dashboard import Dashboard
 
 pytestmark = pytest.mark.timeout(600)
 
-HELD_OUT = "Mean negative log density of rows that the fit does not see, at each step"
-SCATTER = "Predicted values with 90 % intervals over the true ones, of the rows held out"
+HELD_OUT = "Mean negative log density of held-out rows at each step"
+SCATTER = "Predicted values with 90 % intervals over the true values of the held-out rows"
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_column_of_a_csv_is_learned_and_its_predictions_are_shown(
     drawn = [trace for trace in plot["traces"] if trace["name"] != "exact"]
     truth = np.concatenate([np.asarray(trace["x"]) for trace in drawn])
     np.testing.assert_allclose(np.sort(truth), np.sort(held["truth"]))
-    dashboard.figure("What is predicted over two columns, the others at their median")
+    dashboard.figure("Prediction over two columns, the others at their median")
     content = pd.read_csv(io.BytesIO(dashboard.download("Predictions as CSV")))
     np.testing.assert_allclose(content["mean"], found["mean"], rtol=1e-9)
 

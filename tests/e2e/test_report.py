@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page
 
-from app import report
-from tests.unit.test_report import PAYLOADS, subject
+from app.report import document
+from tests.app.report.test_document import PAYLOADS, subject
 
 WATCH = """() => {
   window.ran = [];
@@ -28,7 +28,7 @@ def test_a_report_draws_itself_offline_and_runs_nothing_of_its_names(
     hover = [[PAYLOADS[code]] for code in codes]
     found = replace(found, rows=replace(found.rows, colouring=look, hover=hover))
     path = tmp_path / "report.html"
-    path.write_bytes(report.make(found))
+    path.write_bytes(document.report_html(found))
     asked: list[str] = []
     dialogs: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

@@ -10,9 +10,9 @@ from playwright.sync_api import expect
 from lvmcore.data import Dataset
 from lvmcore.runs import JobSpec
 from tests.e2e.dashboard import PATIENCE_MS, Dashboard
-from tests.unit.runs.fitting import ran
+from tests.unit.lvmcore.runs.fitting import ran
 
-CURVES = "The bounds of the chosen runs"
+CURVES = "The bounds of the selected runs"
 SMALL = {"n_components": 2, "n_inducing": 5}
 
 
@@ -42,7 +42,7 @@ def test_runs_are_compared_renamed_taken_away_and_deleted(
         "twin, steps at most 4": [[one.iteration, one.objective] for one in steps[runs[0]]],
     }
     page.get_by_role("radio", name="seconds").click()
-    dashboard.along(CURVES, "seconds since the fit began")
+    dashboard.along(CURVES, "seconds since the start of the fit")
     assert dashboard.curves(CURVES)["twin, steps at most 4"] == [
         [one.seconds, one.objective] for one in steps[runs[0]]
     ]
@@ -78,7 +78,7 @@ def test_runs_are_compared_renamed_taken_away_and_deleted(
 
     dashboard.button("Delete").click()
     dashboard.button("Delete this run").click()
-    dashboard.says("Tick a run to open")
+    dashboard.says("Select a run to open")
     dashboard.has_rows(page.get_by_test_id("stDataFrame").first, 1)
     assert [job.id for job in store.list()] == [runs[1]]
     dashboard.no_traceback()

@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, expect
 from app import navigation
 from lvmcore.data import Dataset
 from tests.e2e.dashboard import Dashboard
-from tests.unit.runs.fitting import ran
+from tests.unit.lvmcore.runs.fitting import ran
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -44,8 +44,8 @@ def test_every_page_fits_a_tablet_and_rows_move_between_maps(dashboard: Dashboar
     dashboard.says("From one map to another")
     dashboard.settled()
     assert page.evaluate(_TOO_WIDE) == []
-    slider = page.get_by_role("slider", name="How far the rows are on their way")
-    canvas = page.get_by_role("img", name="Trails of rows from")
+    slider = page.get_by_role("slider", name="Position between")
+    canvas = page.get_by_role("img", name="Trajectories of rows from")
     expect(slider).to_have_value("0")
     expect(canvas).to_be_visible()
     slider.press("End")

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from app.tour import STEPS
-from lvmcore.bench.machine import matrix_product_seconds
-from lvmcore.bench.report import Report, Row
+from app.shell.tour import STEPS
+from lvmcore.bench.harness.machine import matrix_product_seconds
+from lvmcore.bench.harness.report import BenchmarkRow, Report
 from lvmcore.errors import DataError
 from tests.e2e import browser as chromium
 from tests.e2e.dashboard import Dashboard
@@ -66,7 +66,7 @@ class Trials:
         self.missing: dict[str, str] = {}
         self._ran = False
 
-    def row(self, name: str, ceiling: float | None, unit: str = "s") -> Row:
+    def row(self, name: str, ceiling: float | None, unit: str = "s") -> BenchmarkRow:
         """The median of a figure.
 
         Raises:
@@ -80,7 +80,7 @@ class Trials:
                 raise DataError(why)
         values = self.seconds[name]
         spread = statistics.stdev(values) if unit == "s" and len(values) > 1 else None
-        return Row(
+        return BenchmarkRow(
             name, statistics.median(values), unit, spread, ceiling=ceiling,
             settings={"trials": [round(value, 3) for value in values]},
         )  # fmt: skip
@@ -192,7 +192,7 @@ def _interactive(page: Page, url: str) -> float:
     return time.perf_counter() - began
 
 
-def _rows(trials: Trials) -> Iterator[Callable[[], Row]]:
+def _rows(trials: Trials) -> Iterator[Callable[[], BenchmarkRow]]:
     yield partial(trials.row, "first page, cold", FIRST_PAGE)
     yield partial(trials.row, "first page, warm", FIRST_PAGE)
     yield partial(trials.row, "command to first page", None)

@@ -10,16 +10,12 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 from torch import Tensor
 
-from lvmcore.kernels import RBF
-from lvmcore.linalg import cholesky
-from lvmcore.psi import PsiSums, psi_sums
-from lvmcore.variational import (
-    OptimalInducing,
-    collapsed_bound,
-    kl_whitened,
-    stochastic_bound,
-)
-from tests.unit.engine.small import Small, small_problem
+from lvmcore.gp.bounds import OptimalInducing, collapsed_bound, stochastic_bound
+from lvmcore.kernels.psi_statistics import PsiSums, psi_sums
+from lvmcore.kernels.stationary import RBF
+from lvmcore.numerics.gaussians import kl_whitened
+from lvmcore.numerics.linalg import cholesky
+from tests.unit.lvmcore.small_problems import Small, small_problem
 
 JITTER = 1e-8
 Bound = Callable[[Small], Tensor]

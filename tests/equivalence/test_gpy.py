@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from lvmcore.kernels import RBF
-from lvmcore.psi import psi1, psi_sums
-from lvmcore.variational import collapsed_bound, kl_standard_normal
+from lvmcore.gp.bounds import collapsed_bound
+from lvmcore.kernels.psi_statistics import psi1, psi_sums
+from lvmcore.kernels.stationary import RBF
+from lvmcore.numerics.gaussians import kl_standard_normal
 
 REFERENCE = json.loads((Path(__file__).parent / "reference" / "gpy.json").read_text())
 LEAVES = ("mean", "variance", "Z", "lengthscales", "kernel_variance", "noise")

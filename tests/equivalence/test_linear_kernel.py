@@ -7,9 +7,9 @@ from scipy.stats import multivariate_normal
 from torch import Tensor
 
 from lvmcore import ProbabilisticPCA
-from lvmcore.kernels import Linear
-from lvmcore.psi import psi_sums
-from lvmcore.variational import collapsed_bound
+from lvmcore.gp.bounds import collapsed_bound
+from lvmcore.kernels.psi_statistics import psi_sums
+from lvmcore.kernels.stationary import Linear
 
 N, D, Q = 8, 40, 3
 

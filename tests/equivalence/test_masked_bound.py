@@ -5,15 +5,15 @@ import torch
 from scipy.stats import multivariate_normal
 from torch import Tensor
 
-from lvmcore import masked
-from lvmcore.bilinear import full_from_pairs
-from lvmcore.cells import ObservedCells
-from lvmcore.kernels import RBF
-from lvmcore.layers import DataPath, LatentRows
-from lvmcore.masked import masked_bound
-from lvmcore.psi import masked_psi_sums, psi_sums
-from lvmcore.variational import collapsed_bound
-from tests.unit.engine.small import Small, small_problem
+from lvmcore.gp import masked_bound as gp_masked_bound
+from lvmcore.gp.bounds import collapsed_bound
+from lvmcore.gp.masked_bound import masked_bound
+from lvmcore.gp.paths import DataPath, LatentRows
+from lvmcore.kernels.psi_exponents import full_from_pairs
+from lvmcore.kernels.psi_statistics import masked_psi_sums, psi_sums
+from lvmcore.kernels.stationary import RBF
+from lvmcore.preprocessing.observed_cells import ObservedCells
+from tests.unit.lvmcore.small_problems import Small, small_problem
 
 D = 5
 
@@ -67,8 +67,8 @@ def test_equals_the_bounds_of_the_columns_own_rows(
 ) -> None:
     """Chunks of one column, of two, and of all: those with the same rows fall into two of them."""
     p, mask = problem
-    monkeypatch.setattr(masked, "CHUNK_CELLS", chunk)
-    cells = ObservedCells.of(mask, p.Y)
+    monkeypatch.setattr(gp_masked_bound, "CHUNK_CELLS", chunk)
+    cells = ObservedCells.from_mask(mask, p.Y)
     assert cells.sets.shape[1] == D - 1
     results = []
     for bound in (lambda p: ours(p, cells), lambda p: by_columns(p, mask)):
@@ -84,14 +84,14 @@ def test_without_missing_cells_it_is_the_bound_of_all_cells() -> None:
     kernel = p.rbf
     sums = psi_sums(kernel, p.mean, p.variance, p.Z, p.Y)
     expected, _ = collapsed_bound(sums, kernel(p.Z, p.Z), p.noise, p.squares, len(p.Y))
-    cells = ObservedCells.of(torch.ones_like(p.Y, dtype=torch.bool), p.Y)
+    cells = ObservedCells.from_mask(torch.ones_like(p.Y, dtype=torch.bool), p.Y)
     assert cells.sets.shape == (14, 1)
     assert float(ours(p, cells)) == pytest.approx(float(expected), rel=1e-10)
 
 
 def test_gradients_are_exact(problem: tuple[Small, Tensor]) -> None:
     p, mask = problem
-    cells = ObservedCells.of(mask, p.Y)
+    cells = ObservedCells.from_mask(mask, p.Y)
 
     def bound(
         mean: Tensor, log_S: Tensor, Z: Tensor, log_v: Tensor, log_l: Tensor, log_noise: Tensor
@@ -116,12 +116,12 @@ def test_with_an_inducing_input_at_each_certain_row_is_the_exact_evidence() -> N
         K = p.rbf(x, x) + noise * torch.eye(len(x))
         exact += float(multivariate_normal(cov=K.numpy()).logpdf(y.numpy()))
     # The jitter of Kuu, 1e-8, is all that tells them apart.
-    assert float(ours(sure, ObservedCells.of(mask, p.Y))) == pytest.approx(exact, abs=1e-5)
+    assert float(ours(sure, ObservedCells.from_mask(mask, p.Y))) == pytest.approx(exact, abs=1e-5)
 
 
 def test_sums_are_those_of_the_columns_own_rows(problem: tuple[Small, Tensor]) -> None:
     p, mask = problem
-    cells = ObservedCells.of(mask, p.Y)
+    cells = ObservedCells.from_mask(mask, p.Y)
     got = masked_psi_sums(p.rbf, p.mean, p.variance, p.Z, p.Y, cells, chunk_cells=40)
     full = full_from_pairs(got.psi2, len(p.Z))
     for d in range(D):
@@ -139,7 +139,7 @@ def test_the_decoder_predicts_each_column_as_its_own_rows_do(
     p, mask = problem
     start = torch.full((D,), 0.2, dtype=torch.float64)
     path, rows = DataPath(p.Z, start), LatentRows(p.mean, 0.3)
-    decoder = path.decoder(path.masked_optimum(rows, p.Y, ObservedCells.of(mask, p.Y)))
+    decoder = path.decoder(path.masked_optimum(rows, p.Y, ObservedCells.from_mask(mask, p.Y)))
     X = 2 * torch.randn(7, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     mean, variance = decoder.predict(X)
     for d in range(D):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lvmcore.qexponential import QExponential
+from lvmcore.qep.distribution import QExponential
 
 REFERENCE = json.loads(
     Path(__file__).with_name("reference").joinpath("qpytorch.json").read_text(encoding="utf-8")

@@ -18,8 +18,8 @@ import psutil
 from lvmcore import persistence
 from lvmcore.data import Dataset
 from lvmcore.runs import Job, JobSpec, Store
-from lvmcore.runs.folder import JobFolder
-from tests.unit.runs.waiting import until, workers_of
+from lvmcore.runs.job_folder import JobFolder
+from tests.unit.lvmcore.jobs.waiting import until, workers_of
 
 __all__ = ["Bench", "Victim", "left_beyond_the_checkpoint", "read_everything"]
 
@@ -27,7 +27,8 @@ Victim = Literal["worker", "server", "both"]
 
 SERVER = """
 import sys, threading
-from lvmcore.runs import Launcher, Store
+from lvmcore.jobs.launcher import Launcher
+from lvmcore.runs import Store
 launcher = Launcher(Store(sys.argv[1]))
 print("up", flush=True)
 threading.Event().wait()
@@ -166,7 +167,7 @@ def left_beyond_the_checkpoint(store: Store, name: str) -> int:
     path = store.job_folder(name).checkpoint_path
     seconds, gap = 0.0, 2.0
     if path.is_file():
-        facts = persistence.read_facts(path, format=persistence.CHECKPOINT_FORMAT)
+        facts = persistence.read_metadata(path, format=persistence.CHECKPOINT_FORMAT)
         seconds, gap = facts["seconds"], facts["gap"]
     limit = seconds + gap + SLACK_SECONDS
     return sum(event.step.seconds > limit for event in store.events(name))

@@ -9,13 +9,8 @@ import numpy as np
 import pytest
 
 from lvmcore.runs import Store
-from tests.kill.harness import (
-    Bench,
-    Victim,
-    left_beyond_the_checkpoint,
-    read_everything,
-)
-from tests.unit.runs.waiting import finished, until
+from tests.kill.harness import Bench, Victim, left_beyond_the_checkpoint, read_everything
+from tests.unit.lvmcore.jobs.waiting import finished, until
 
 VICTIMS: tuple[Victim, ...] = get_args(Victim)
 LONGEST_WAIT = 4.0

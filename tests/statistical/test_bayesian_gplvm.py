@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 
 from lvmcore import PCA, BayesianGPLVM, ProbabilisticPCA
 from lvmcore.data import load_sample
-from lvmcore.metrics import continuity, nlpd, trustworthiness
+from lvmcore.metrics.scores import continuity, nlpd, trustworthiness
 
 Array = NDArray[np.float64]
 NOISE_SD = 0.1  # of every column of the sample

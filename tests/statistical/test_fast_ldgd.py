@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from lvmcore import LDGD, VAE, FastLDGD, ProbabilisticPCA, SupervisedVAE
-from lvmcore.base import LatentVariableModel
+from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.data import load_paper, load_sample
-from lvmcore.metrics import coverage
-from lvmcore.variational import kl_standard_normal
+from lvmcore.metrics.scores import coverage
+from lvmcore.numerics.gaussians import kl_standard_normal
 
 Array = NDArray[np.float64]
 Split = tuple[Array, Array, NDArray[np.str_], NDArray[np.str_]]
@@ -96,7 +96,7 @@ def test_a_network_never_told_of_gaps_leaves_them_to_the_columns(moons: Split) -
     bounds = []
     for found in (place, guess):
         mean, variance = torch.as_tensor(found.mean), torch.as_tensor(found.variance)
-        rows = model._decoder.observe(torch.as_tensor(model._standardiser.transform(gaps)))
+        rows = model._decoder.observed_rows(torch.as_tensor(model._standardiser.transform(gaps)))
         fit = rows.expected_log_density(torch.arange(len(gaps)), mean, variance)
         bounds.append((fit - kl_standard_normal(mean, variance)).numpy()[~complete])
     assert np.mean(bounds[0] > bounds[1]) > 0.95
@@ -134,7 +134,7 @@ def test_refinement_raises_the_bound_of_every_new_row(moons: Split, share: float
         posterior = model.posterior(unseen)
         mean, variance = torch.as_tensor(posterior.mean), torch.as_tensor(posterior.variance)
         # The two fits are the same; what differs is how they place new rows.
-        rows = plain._decoder.observe(Y)
+        rows = plain._decoder.observed_rows(Y)
         fit = rows.expected_log_density(torch.arange(len(Y)), mean, variance)
         bounds.append(fit - kl_standard_normal(mean, variance))
     assert bool((bounds[1] >= bounds[0] - 1e-9).all())

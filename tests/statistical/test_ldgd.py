@@ -9,7 +9,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score, train_test
 
 from lvmcore import LDGD
 from lvmcore.data import load_paper, load_sample
-from lvmcore.metrics import nlpd
+from lvmcore.metrics.scores import nlpd
 
 Array = NDArray[np.float64]
 

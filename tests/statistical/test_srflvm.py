@@ -5,14 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
 import lvmcore
 from lvmcore import SRFLVM, ConfigError, DataError
-from lvmcore.metrics import coverage
-
-FloatArray = NDArray[np.float64]
+from lvmcore.metrics.scores import coverage
+from lvmcore.numerics.array_types import FloatArray
 
 
 def s_curve(seed: int, n: int = 250, columns: int = 60) -> tuple[FloatArray, FloatArray]:

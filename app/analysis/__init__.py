@@ -1,0 +1,1 @@
+"""What the pages compute of maps and tables: pure NumPy, no Streamlit."""

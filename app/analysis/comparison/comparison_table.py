@@ -1,0 +1,200 @@
+"""Scores of several maps in one table, each with its protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.formatting import duration, number
+from app.templates import render
+from lvmcore.metrics.metric import Metric
+from lvmcore.runs import Job
+
+if TYPE_CHECKING:
+    from lvmcore.base.latent_variable_model import Capabilities
+
+__all__ = ["COLUMNS", "MapScores", "ScoreColumn", "map_scores", "score_table_html"]
+
+
+@dataclass(frozen=True)
+class ScoreColumn:
+    """A column of the table.
+
+    Attributes:
+        key: key of the metric.
+        title: title of the column.
+        better: 1 if higher values are better, −1 if lower values are, None if neither.
+        description: the definition of the metric, in plain words.
+    """
+
+    key: str
+    title: str
+    better: int | None
+    description: str
+
+
+COLUMNS = (
+    ScoreColumn(
+        "knn_accuracy", "1-NN accuracy", 1, "share of rows whose nearest row has the same label"
+    ),
+    ScoreColumn(
+        "trustworthiness", "trustworthiness", 1, "share of map neighbours that are data neighbours"
+    ),
+    ScoreColumn("continuity", "continuity", 1, "share of data neighbours that are map neighbours"),
+    ScoreColumn("silhouette", "silhouette", 1, "separation of the classes, −1 to 1"),
+    ScoreColumn(
+        "held_out_nlpd",
+        "held-out NLPD",
+        -1,
+        "negative log predictive density of held-out rows, nats per row",
+    ),
+    ScoreColumn(
+        "cells_coverage_90",
+        "90 % intervals",
+        None,
+        "share of hidden cells inside their 90 % interval; 0.9 is calibrated",
+    ),
+    ScoreColumn(
+        "held_out_ece", "calibration error", -1, "of the label probabilities of held-out rows"
+    ),
+    ScoreColumn("seconds", "seconds", None, "duration of the fit"),
+)
+
+
+@dataclass(frozen=True)
+class MapScores:
+    """The scores of a map.
+
+    Attributes:
+        metrics: one for each of COLUMNS, by key; the protocol of one without a value says why.
+        refitted: keys of the metrics that come from a fit to 80 % of the rows.
+        unscored: whether metrics need a fit to 80 % of the rows that nobody has started.
+        in_progress: whether metrics are being measured.
+    """
+
+    metrics: Mapping[str, Metric]
+    refitted: frozenset[str]
+    unscored: bool
+    in_progress: bool
+
+
+#: Metrics without meaning on a map that was fitted with the labels.
+_FROM_LABELS = ("knn_accuracy", "silhouette")
+
+
+def map_scores(job: Job, score: Job | None, can: Capabilities) -> MapScores:
+    """The scores of a run, each with its protocol or the reason why it is missing.
+
+    Metrics of the labels come from a scoring run if the model uses the labels. The density of
+    held-out rows does too, unless the dataset itself has held-out rows.
+
+    Args:
+        job: the run.
+        score: its scoring run on held-out rows; None if there is none.
+        can: capabilities of its model.
+    """
+    wanted = set(_FROM_LABELS) if can.labels != "none" else set()
+    defined = {
+        "held_out_nlpd": can.density and can.new_rows,
+        "cells_coverage_90": can.missing_cells and can.new_rows,
+        "held_out_ece": can.labels != "none" and can.new_rows,
+    }
+    wanted |= {key for key, holds in defined.items() if holds and key not in job.metrics}
+    found: dict[str, Metric] = {}
+    for column in COLUMNS[:-1]:
+        scored = column.key in wanted
+        metrics = (score.metrics if score is not None else {}) if scored else job.metrics
+        reason = _score_status(score) if scored else _missing_reason(job, column.key)
+        found[column.key] = metrics.get(column.key, Metric(column.title, None, reason))
+    protocol = "Wall-clock time of the run on its machine."
+    found["seconds"] = Metric("seconds", job.seconds, protocol)
+    scoring = score is not None and not score.finished
+    return MapScores(
+        metrics=found,
+        refitted=frozenset(wanted),
+        unscored=bool(wanted) and score is None,
+        in_progress=scoring or job.stage == "measuring",
+    )
+
+
+def _score_status(score: Job | None) -> str:
+    if score is None:
+        return "Not measured yet: this needs a fit to 80 % of the rows. The button starts it."
+    if not score.finished:
+        return "Being measured on held-out rows."
+    return score.message or "The held-out rows do not allow it."
+
+
+#: Why a metric of held-out rows is undefined.
+_UNDEFINED = {
+    "held_out_nlpd": "The method has no density, or cannot infer the positions of new rows.",
+    "cells_coverage_90": "The method takes no missing cells, so it cannot predict hidden cells.",
+    "held_out_ece": "The method gives no probabilities of labels, or the data have none.",
+}
+
+
+def _missing_reason(job: Job, key: str) -> str:
+    if job.stage == "measuring" or not job.finished:
+        return "Being measured."
+    if key in _UNDEFINED:
+        return _UNDEFINED[key]
+    if key in _FROM_LABELS:
+        return "The data have no label column, or the run is older than this score."
+    return "Not measured in this run."
+
+
+class _Cell(NamedTuple):
+    """A cell of the table.
+
+    Attributes:
+        text: the score as it is shown; a dash without a value.
+        protocol: how it was measured, or why it is missing.
+        best: whether it is the best of its column.
+        refitted: whether it comes from a fit to 80 % of the rows.
+    """
+
+    text: str
+    protocol: str
+    best: bool
+    refitted: bool
+
+
+def score_table_html(rows: Sequence[tuple[str, MapScores]]) -> str:
+    """The scores of several maps as an HTML table, the best of each column marked.
+
+    Args:
+        rows: the name of each map, and its scores.
+
+    Returns:
+        HTML. The tooltip of a cell gives the protocol of the score; scores of a fit to 80 % of the
+        rows carry a dagger.
+    """
+    best = {
+        column.key: _best([scores.metrics[column.key] for _, scores in rows], column.better)
+        for column in COLUMNS
+    }
+    return render(
+        "score_table.html",
+        columns=COLUMNS,
+        rows=[
+            (name, [_cell(column, scores, best[column.key]) for column in COLUMNS])
+            for name, scores in rows
+        ],
+    )
+
+
+def _cell(column: ScoreColumn, scores: MapScores, best: str | None) -> _Cell:
+    metric = scores.metrics[column.key]
+    if metric.value is None:
+        return _Cell("–", metric.protocol, best=False, refitted=False)
+    text = duration(metric.value) if column.key == "seconds" else number(metric.value, 3)
+    return _Cell(text, metric.protocol, best=text == best, refitted=column.key in scores.refitted)
+
+
+def _best(metrics: Sequence[Metric], better: int | None) -> str | None:
+    """The text of the best value of a column; None if no value is better than another."""
+    values = [metric.value for metric in metrics if metric.value is not None]
+    if better is None or len(values) < 2:
+        return None
+    return number(max(values, key=lambda value: better * value), 3)

@@ -1,0 +1,128 @@
+"""The reconstruction of a latent point in the data's units, with intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lvmcore.data import Dataset
+from lvmcore.numerics.array_types import FloatArray
+from lvmcore.prediction.label_columns import label_columns
+
+if TYPE_CHECKING:
+    from lvmcore.base.latent_variable_model import LatentVariableModel
+
+#: Half the width of the displayed intervals, in sd.
+INTERVAL_SD = 2.0
+
+
+@dataclass(frozen=True)
+class MapPoint:
+    """The point of the latent space that the page shows.
+
+    Attributes:
+        latent: its Q coordinates.
+        row: position of the fitted row at this point; None if the point is no row.
+        start: its coordinates before they were edited; None if they were not.
+    """
+
+    latent: tuple[float, ...]
+    row: int | None = None
+    start: tuple[float, ...] | None = None
+
+    def with_coordinate(self, dimension: int, to: float) -> MapPoint:
+        """The point with one coordinate changed; it is no row any more."""
+        latent = list(self.latent)
+        latent[dimension] = to
+        return MapPoint(tuple(latent), start=self.start or self.latent)
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """The reconstruction of a latent point.
+
+    The predictive mean and sd are on the scale of the fit, log(1 + x) for some columns; value, low
+    and high are in data units.
+
+    Attributes:
+        mean: predictive mean on the scale of the fit, [D].
+        sd: predictive sd, noise included, on the scale of the fit, [D].
+        value: the mean in data units; the median for columns fitted as log(1 + x), [D].
+        low: lower end of the ± 2 sd interval in data units, [D].
+        high: upper end in data units; the interval is asymmetric for log(1 + x) columns, [D].
+        log1p: which columns were fitted as log(1 + x), [D].
+        centre: mean of each column among the fitted rows, on the scale of the fit, [D].
+        scale: sd of each column among the fitted rows, on that scale; 1 if constant, [D].
+        varies: False for columns that are constant among the fitted rows, [D].
+        probability: probability of each class, [C], for each label column of the model.
+    """
+
+    mean: FloatArray
+    sd: FloatArray
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
+    log1p: NDArray[np.bool_]
+    centre: FloatArray
+    scale: FloatArray
+    varies: NDArray[np.bool_]
+    probability: tuple[FloatArray, ...]
+
+    def subset(self, columns: NDArray[np.intp]) -> Reconstruction:
+        """The reconstruction of some of the columns."""
+        per_column = ("mean", "sd", "value", "low", "high", "log1p", "centre", "scale", "varies")
+        return replace(self, **{name: getattr(self, name)[columns] for name in per_column})
+
+    def most_deviating(self, observed: FloatArray | None, most: int) -> NDArray[np.intp]:
+        """The columns that deviate most, in the order of the table.
+
+        The deviation is from the observed row, in predictive sd; without a row, from the mean of
+        the column, in sd of the column.
+
+        Args:
+            observed: cells of the row in data units, NaN where missing, [D]; None without a row.
+            most: most columns to return.
+        """
+        if observed is None:
+            deviation = (self.mean - self.centre) / self.scale
+        else:
+            fitted = np.where(self.log1p, np.log1p(np.where(self.log1p, observed, 0.0)), observed)
+            deviation = (fitted - self.mean) / np.where(self.sd > 0, self.sd, 1.0)
+        deviation = np.nan_to_num(np.abs(deviation), nan=-1.0)
+        found: NDArray[np.intp] = np.sort(np.argsort(-deviation, kind="stable")[:most])
+        return found
+
+
+def reconstruct(
+    model: LatentVariableModel, dataset: Dataset, latent: tuple[float, ...]
+) -> Reconstruction:
+    """Decode one latent point.
+
+    Args:
+        model: a fitted model.
+        dataset: the rows of the fit.
+        latent: Q coordinates of the point.
+
+    Raises:
+        UnsupportedError: the model cannot decode.
+    """
+    predicted = model.decode([latent])
+    standard = model.standardiser_
+    columns = label_columns(model)
+    found = model.decode_labels([latent]) if columns else None
+    mean, sd = predicted.mean[0], np.sqrt(predicted.variance[0])
+    return Reconstruction(
+        mean=mean,
+        sd=sd,
+        value=dataset.original_units(mean),
+        low=dataset.original_units(mean - INTERVAL_SD * sd),
+        high=dataset.original_units(mean + INTERVAL_SD * sd),
+        log1p=dataset.log1p,
+        centre=standard.mean,
+        scale=standard.scale,
+        varies=~standard.constant,
+        probability=tuple(column.part(found).probability[0] for column in columns),
+    )

@@ -1,0 +1,1 @@
+"""Columns, runs and model cards as tables."""

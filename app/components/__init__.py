@@ -1,0 +1,1 @@
+"""Streamlit components that more than one page shows."""

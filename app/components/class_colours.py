@@ -1,0 +1,40 @@
+"""Classes of the rows of a fit, with a choice among label columns."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.analysis.map.row_colours import CategoryStyle
+from app.formatting import distinct_titles, shortened
+from app.services import fitted_maps
+from lvmcore.errors import LatentboardError
+
+__all__ = ["choose_class_style"]
+
+
+def choose_class_style(run: str, *, key: str) -> CategoryStyle | None:
+    """Classes of the rows of a fit; of several label columns, the one chosen here.
+
+    Args:
+        run: id of the fit.
+        key: widget key of the choice.
+
+    Returns:
+        None without labels, or if the data were deleted.
+    """
+    try:
+        labels = list(fitted_maps.fitted_dataset(run).label_columns)
+        if len(labels) < 2:
+            return fitted_maps.class_style(run)
+        titles = distinct_titles(shortened(name) for name in labels)
+        position = st.selectbox(
+            "Colour of the map",
+            range(len(labels)),
+            format_func=titles.__getitem__,
+            key=key,
+            help="The label column of the row colours.",
+            persist_state="session",
+        )
+        return fitted_maps.class_style(run, labels[position])
+    except LatentboardError:
+        return None

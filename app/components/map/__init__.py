@@ -1,0 +1,1 @@
+"""The map with its controls, its point and its selection."""

@@ -1,0 +1,315 @@
+"""The map of a run: its drawing, the handling of its events, and its caption."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from numpy.typing import NDArray
+
+from app.analysis.map import subsampling
+from app.analysis.map.fitted_map import FittedMap
+from app.analysis.map.heatmaps import Heatmap, HeatmapRequest, MapChoices
+from app.analysis.map.map_axes import Axes, extent, latent_position, positions
+from app.analysis.map.reconstruction import MapPoint
+from app.analysis.map.regions import Region
+from app.analysis.map.row_colours import Colouring, NumericColours, group_of_rows
+from app.components.map.canvas import (
+    ClickedPoint,
+    ClickedRow,
+    DrawnPolygon,
+    MapEvent,
+    draw_canvas,
+    zoomed_ranges,
+)
+from app.components.map.map_controls import label_colour
+from app.components.map.measured_colours import (
+    BY_DISAGREEMENT,
+    BY_RESIDUAL,
+    describe_residuals,
+    disagreement_colour,
+    residual_colour,
+)
+from app.components.map.row_appearance import Appearance, row_appearance
+from app.figures import canvas_scene, density, latent_map, row_traces
+from app.figures.canvas_scene import ELLIPSE_SD, Scene
+from app.formatting import count, markdown, number, shortened
+from app.services import fitted_maps, row_analysis, tables
+from app.state.session import session
+from app.state.widgets import map_widget_key
+from lvmcore.data import Dataset
+
+__all__ = ["MOST_DRAWN", "SEED", "axis_titles", "drawn_rows", "hover", "map_chart", "map_style"]
+
+#: Most rows drawn as markers. Of more rows, a random sample of ``SAMPLED`` is drawn over a density
+#: picture of all. A selection is computed over all rows, drawn or not.
+MOST_DRAWN, SAMPLED, SEED = 20_000, 5000, 0
+#: Most rows with a posterior ellipse.
+MOST_ELLIPSES = 1000
+
+
+def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
+    """Draw the map."""
+    grid = None if choices.heatmap is None else fitted_maps.heatmap(fitted_map.run, choices.heatmap)
+    appearance = row_appearance(fitted_map.dataset, choices.size, choices.shape)
+    key, scene_id = map_widget_key(fitted_map, "map"), f"{fitted_map.run} {choices.axes}"
+    points = positions(fitted_map.mean, choices.axes)
+    ranges = extent(points)
+    visible = zoomed_ranges(key, scene_id) or ranges
+    rows = _rows(fitted_map, choices, appearance, drawn_rows(points, visible))
+    draw_canvas(
+        Scene(
+            rows=rows,
+            ranges=ranges,
+            titles=axis_titles(choices.axes),
+            alt="Map of the rows in two latent dimensions",
+            id=scene_id,
+            grid=grid,
+            density=_density(fitted_map, choices, points, visible),
+            inducing=_inducing(fitted_map, choices),
+            outlines=_outlines(choices),
+            marked=_marked(fitted_map, choices.axes, session.point[fitted_map.run]),
+        ),
+        key=key,
+        dark=choices.dark,
+        on_event=partial(_handle_event, fitted_map, choices),
+    )
+    st.caption(_caption(fitted_map, choices, grid, rows, appearance))
+
+
+def axis_titles(axes: Axes) -> tuple[str, str]:
+    """Titles of the axes."""
+    horizontal, vertical = (latent_map.axis_title(dimension).capitalize() for dimension in axes)
+    return horizontal, vertical
+
+
+def _handle_event(fitted_map: FittedMap, choices: MapChoices, event: MapEvent) -> None:
+    """Store the selection or the point of an event."""
+    match event:
+        case DrawnPolygon(corners):
+            session.selection[fitted_map.run] = Region(choices.axes, (corners,))
+        case ClickedRow(row) if row < len(fitted_map.mean):
+            session.point[fitted_map.run] = MapPoint(tuple(fitted_map.mean[row].tolist()), row)
+        case ClickedPoint(x, y):
+            fixed = (
+                choices.heatmap.fixed
+                if choices.heatmap is not None
+                else (0.0,) * fitted_map.dimensions
+            )
+            session.point[fitted_map.run] = MapPoint(latent_position(fixed, choices.axes, x, y))
+        case _:
+            session.point[fitted_map.run] = None
+
+
+def _rows(
+    fitted_map: FittedMap, choices: MapChoices, appearance: Appearance, chosen: NDArray[np.intp]
+) -> row_traces.MapRows:
+    """The rows drawn as markers."""
+    measured = _measured(fitted_map, choices.colour)
+    colouring = _colouring(fitted_map, choices)
+    more = [name for name in (choices.size, choices.shape) if name is not None]
+    lines = hover(fitted_map.dataset, colouring, chosen, more)
+    if measured is not None:
+        title = measured.title.partition(",")[0]
+        for line, value in zip(lines, measured.values[chosen], strict=True):
+            line.append(f"{title}: {number(float(value), 2)}")
+    selected = row_analysis.current_selection_mask(fitted_map)
+    sd = None
+    if choices.ellipses:
+        sd = np.sqrt(fitted_map.model.embedding_.variance[chosen][:, _pair(choices.axes)])
+        if choices.axes[1] is None:  # the vertical axis is the row number, without uncertainty
+            sd = np.column_stack([sd, np.zeros(len(sd))])
+        without_ellipse = np.ones(len(chosen), dtype=bool)
+        without_ellipse[subsampling.evenly_spaced(len(chosen), MOST_ELLIPSES)] = False
+        sd[without_ellipse] = np.nan
+    return row_traces.MapRows(
+        points=positions(fitted_map.mean, choices.axes)[chosen],
+        number=chosen,
+        hover=lines,
+        colouring=group_of_rows(colouring, chosen),
+        selected=None if selected is None else selected[chosen],
+        sd=sd,
+        size=None if appearance.size is None else appearance.size[chosen],
+        shape=None
+        if appearance.shape is None
+        else replace(appearance.shape, symbol=appearance.shape.symbol[chosen]),
+    )
+
+
+def drawn_rows(
+    points: NDArray[np.float64], visible: canvas_scene.Ranges, among: int = 1
+) -> NDArray[np.intp]:
+    """The rows drawn as markers: all, or a random sample of the visible rows.
+
+    Args:
+        points: positions of all rows, [N, 2].
+        visible: visible ranges of the map.
+        among: number of maps side by side, which share the number of markers.
+    """
+    if len(points) <= MOST_DRAWN // among:
+        return np.arange(len(points))
+    inside = np.ones(len(points), dtype=np.bool_)
+    for axis, (low, high) in enumerate(visible):
+        inside &= (points[:, axis] >= low) & (points[:, axis] <= high)
+    rows = np.flatnonzero(inside)
+    return rows[subsampling.sampled_rows(len(rows), SAMPLED // among, SEED)]
+
+
+def _colouring(fitted_map: FittedMap, choices: MapChoices) -> Colouring:
+    return _measured(fitted_map, choices.colour) or map_style(fitted_map.dataset, choices.colour)
+
+
+def _density(
+    fitted_map: FittedMap,
+    choices: MapChoices,
+    points: NDArray[np.float64],
+    visible: canvas_scene.Ranges,
+) -> tuple[str, canvas_scene.Ranges] | None:
+    """Density picture of all rows, for a map with too many rows for markers."""
+    if len(points) <= MOST_DRAWN:
+        return None
+    colouring, selected = (
+        _colouring(fitted_map, choices),
+        row_analysis.current_selection_mask(fitted_map),
+    )
+    picture = density.density_picture(
+        points, colouring, visible, selected=selected, dark=choices.dark
+    )
+    return picture, visible
+
+
+def _measured(fitted_map: FittedMap, colour: str | None) -> NumericColours | None:
+    """The colours of a measure of the rows that is no column of the table."""
+    if colour == BY_DISAGREEMENT:
+        return disagreement_colour(fitted_map.run)
+    return residual_colour(fitted_map) if colour == BY_RESIDUAL else None
+
+
+def map_style(dataset: Dataset, colour: str | None) -> Colouring:
+    """Colours of the rows of a dataset, by an option of ``map_controls.colour_options``."""
+    if colour is None:
+        return None
+    for label in dataset.label_columns:
+        if colour == label_colour(dataset, label):
+            return tables.row_colouring(dataset, label)
+    return tables.row_colouring(dataset, colour.removeprefix("column "))
+
+
+def hover(
+    dataset: Dataset, colouring: Colouring, chosen: NDArray[np.intp], more: Sequence[str] = ()
+) -> list[list[str]]:
+    """Lines of the hover texts of rows, with the names and units of the data.
+
+    Args:
+        dataset: all rows.
+        colouring: colours of the rows.
+        chosen: positions of the rows to describe.
+        more: further columns to show.
+    """
+    shown: list[tuple[str, list[object]]] = []
+    for label, labels in dataset.label_columns.items():
+        shown.append((label, labels[chosen].tolist()))
+    named = dataset.label_columns
+    for name in dict.fromkeys([*([] if colouring is None else [colouring.title]), *more]):
+        if name not in named and name in dataset.frame:
+            shown.append((name, dataset.frame[name].iloc[chosen].tolist()))
+    names = [f"row {shortened(name, 60)}" for name in dataset.row_ids[chosen]]
+    return [
+        [name, *(f"{shortened(title)}: {_cell(cells[i])}" for title, cells in shown)]
+        for i, name in enumerate(names)
+    ]
+
+
+def _cell(cell: object) -> str:
+    if pd.isna(cell):  # type: ignore[call-overload]
+        return "(missing)"
+    return number(cell, 6) if isinstance(cell, float) else shortened(cell, 60)
+
+
+def _inducing(fitted_map: FittedMap, choices: MapChoices) -> dict[str, NDArray[np.float64]]:
+    if not choices.inducing:
+        return {}
+    return {
+        path: Z[:, _pair(choices.axes)] for path, Z in fitted_map.model.inducing_inputs_.items()
+    }
+
+
+def _pair(axes: Axes) -> list[int]:
+    return [dimension for dimension in axes if dimension is not None]
+
+
+def _outlines(choices: MapChoices) -> tuple[tuple[tuple[float, float], ...], ...]:
+    drawn = choices.selection
+    return drawn.polygons if isinstance(drawn, Region) and drawn.axes == choices.axes else ()
+
+
+def _marked(
+    fitted_map: FittedMap, axes: Axes, point: MapPoint | None
+) -> tuple[float, float] | None:
+    if point is None:
+        return None
+    if point.row is not None:
+        x, y = positions(fitted_map.mean, axes)[point.row].tolist()
+        return x, y
+    vertical = 0.0 if axes[1] is None else point.latent[axes[1]]
+    return point.latent[axes[0]], vertical
+
+
+def _caption(
+    fitted_map: FittedMap,
+    choices: MapChoices,
+    grid: Heatmap | None,
+    rows: row_traces.MapRows,
+    appearance: Appearance,
+) -> str:
+    """What the map shows and leaves out."""
+    sentences = []
+    if grid is not None and grid.flat:
+        sentences.append(
+            f"The background is empty: the value is {number(float(grid.value[0, 0]), 3)} "
+            "everywhere on this map."
+        )
+    if len(rows.points) < len(fitted_map.mean):
+        sentences.append(
+            f"The density in the background is that of all {count(len(fitted_map.mean), 'row')}. "
+            f"{count(len(rows.points), 'row')} are drawn as markers, a random sample of the "
+            f"visible rows (seed {SEED}). Selections are computed over all rows."
+        )
+    sentences += map(markdown, appearance.notes)
+    if choices.colour == BY_RESIDUAL:
+        sentences += describe_residuals(fitted_map)
+    if choices.heatmap is not None and choices.heatmap.kind == "magnification":
+        sentences.append(_magnification_note(fitted_map, choices.heatmap))
+    if choices.ellipses:
+        ellipses = len(subsampling.evenly_spaced(len(rows.points), MOST_ELLIPSES))
+        of_rows = f"{count(ellipses, 'row')}, evenly spaced"
+        if ellipses == len(rows.points):
+            of_rows = "each row"
+        sentences.append(f"Ellipses: posterior of {of_rows}, {ELLIPSE_SD:g} sd.")
+    if fitted_map.model.capabilities.labels != "none":
+        sentences.append(
+            "The fit used the labels, so the separation of the classes on this map is no measure "
+            "of accuracy on new rows."
+        )
+    sentences.append(
+        "Click a row or any point to see its reconstruction. Box, lasso and zoom are in the "
+        "toolbar on the map; drag with Shift for a lasso, turn the wheel with Ctrl to zoom."
+    )
+    return " ".join(sentences)
+
+
+def _magnification_note(fitted_map: FittedMap, ask: HeatmapRequest) -> str:
+    """Definition of the magnification factor, with its value far from the rows."""
+    size = "unit area" if ask.axes[1] is not None else "unit length"
+    definition = (
+        f"Magnification: change of the columns per {size} of the map, in sd of the columns. "
+        "Where it is large, rows that are close on the map differ more in the data."
+    )
+    far = fitted_maps.far_field_value(fitted_map.run, ask)
+    if far is None:
+        return definition
+    return f"{definition} Far from all rows, at the prior, it is {number(far, 3)}."

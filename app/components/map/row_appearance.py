@@ -1,0 +1,165 @@
+"""Size and shape of the rows on the map, by columns of the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from app.analysis.map.fitted_map import FittedMap
+from app.analysis.map.selections import is_number
+from app.figures.row_traces import RowShapes
+from app.formatting import count, distinct_titles, number, shortened
+from app.state.widgets import map_widget_key
+from lvmcore.data import Dataset
+from lvmcore.export.categories import MISSING, category_style
+from lvmcore.numerics.array_types import FloatArray
+
+__all__ = ["Appearance", "appearance_controls", "row_appearance", "row_shapes", "row_sizes"]
+
+
+#: Markers of the categories in their order; the last one stands for all further ones.
+SYMBOLS = ("circle", "square", "triangle-up", "diamond", "cross", "star")
+_MISSING_SYMBOL = "x"
+#: Diameters in pixels of the smallest and of the largest value.
+SMALLEST, LARGEST = 4.0, 14.0
+_NONE = ""
+
+
+@dataclass(frozen=True)
+class Appearance:
+    """How rows look, apart from their colours.
+
+    Attributes:
+        size: diameter of the marker of each row in pixels, [N]; None for one size.
+        shape: marker of each row; None for one shape.
+        notes: sentences on their meaning.
+    """
+
+    size: FloatArray | None = None
+    shape: RowShapes | None = None
+    notes: tuple[str, ...] = ()
+
+
+def appearance_controls(
+    fitted_map: FittedMap, *, inducing: bool
+) -> tuple[str | None, str | None, bool]:
+    """Draw the controls of size, shape and inducing inputs, in a popover.
+
+    Args:
+        fitted_map: the run.
+        inducing: whether the map can show the inducing inputs of a model that has them.
+
+    Returns:
+        Names of the columns of size and shape, None for one size and one shape; and whether
+        inducing inputs are drawn.
+    """
+    labels = fitted_map.dataset.label_columns
+    types = {str(name): dtype for name, dtype in fitted_map.dataset.frame.dtypes.items()}
+    numbers = [name for name, dtype in types.items() if is_number(dtype)]
+    taken = {*numbers, *labels}
+    others = [name for name in types if name not in taken]
+    with st.popover(
+        "Appearance",
+        help="Size and shape of the rows by columns of the table, and inducing inputs.",
+        key=map_widget_key(fitted_map, "appearance"),
+        width="content",
+    ):
+        size = _column(fitted_map, "Size by", numbers, "Larger markers for larger numbers.")
+        shape = _column(fitted_map, "Shape by", [*labels, *others], "A marker for each category.")
+        drawn = False
+        if inducing and fitted_map.model.inducing_inputs_:
+            drawn = st.toggle(
+                "Inducing inputs",
+                help="The latent points on which the sparse Gaussian process is conditioned.",
+                key=map_widget_key(fitted_map, "inducing"),
+            )
+    return size, shape, drawn
+
+
+def _column(fitted_map: FittedMap, title: str, names: list[str], about: str) -> str | None:
+    options = [_NONE, *names]
+    titles = distinct_titles(["nothing", *(shortened(name, 60) for name in names)])
+    chosen = st.selectbox(
+        title,
+        range(len(options)),
+        format_func=titles.__getitem__,
+        help=about,
+        key=map_widget_key(fitted_map, title),
+    )
+    return options[chosen] or None
+
+
+def row_appearance(dataset: Dataset, size: str | None, shape: str | None) -> Appearance:
+    """Sizes and shapes of all rows.
+
+    Args:
+        dataset: the rows.
+        size: a numeric column.
+        shape: a label or another column.
+    """
+    notes: list[str] = []
+    sizes = shapes = None
+    if size is not None and size in dataset.frame:
+        cells = dataset.frame[size].to_numpy(dtype=np.float64, na_value=np.nan)
+        sizes = row_sizes(cells)
+        notes.append(_size_note(size, cells))
+    if shape is not None and (shape in dataset.label_columns or shape in dataset.frame):
+        labels = dataset.label_columns.get(shape)
+        column = dataset.frame[shape] if labels is None else pd.Series(labels, dtype=object)
+        shapes = row_shapes(column, shape)
+    return Appearance(sizes, shapes, tuple(notes))
+
+
+def row_sizes(values: FloatArray) -> FloatArray:
+    """Diameters of rows, [N]: their squares are linear in the value.
+
+    A row without a value gets the smallest diameter.
+    """
+    known = np.isfinite(values)
+    found = np.full(len(values), SMALLEST)
+    if known.any():
+        low, high = values[known].min(), values[known].max()
+        share = (values[known] - low) / (high - low) if high > low else np.zeros(known.sum())
+        found[known] = np.sqrt(SMALLEST**2 + share * (LARGEST**2 - SMALLEST**2))
+    return found
+
+
+def _size_note(name: str, values: FloatArray) -> str:
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return f"Size: no row has a value of {shortened(name)}."
+    note = (
+        f"Size: {shortened(name)}, smallest at {number(float(known.min()), 3)}, largest at "
+        f"{number(float(known.max()), 3)}"
+    )
+    missing = len(values) - len(known)
+    return (
+        f"{note}; {count(missing, 'row')} without a value have the smallest marker."
+        if missing
+        else f"{note}."
+    )
+
+
+def row_shapes(column: pd.Series, title: str) -> RowShapes:
+    """A marker for each of the most frequent categories, one for all others, one for missing."""
+    found = category_style(column, title)
+    counts = np.bincount(found.codes[found.codes >= 0], minlength=len(found.names))
+    most = (
+        len(SYMBOLS) if len(found.names) + bool(found.others) <= len(SYMBOLS) else len(SYMBOLS) - 1
+    )
+    own = sorted(np.argsort(-counts, kind="stable")[:most].tolist())
+    symbol = np.full(len(column), SYMBOLS[-1], dtype=object)
+    legend = []
+    for position, code in enumerate(own):
+        symbol[found.codes == code] = SYMBOLS[position]
+        legend.append((found.names[code], SYMBOLS[position]))
+    others = len(found.names) - len(own) + found.others
+    if others:
+        legend.append((f"other ({others} more)", SYMBOLS[-1]))
+    if (found.codes == MISSING).any():
+        symbol[found.codes == MISSING] = _MISSING_SYMBOL
+        legend.append(("(missing)", _MISSING_SYMBOL))
+    return RowShapes(title, symbol, tuple(legend))

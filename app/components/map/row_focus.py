@@ -1,0 +1,95 @@
+"""The row in focus: a click on a line of a table shows the row on the map and beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from numpy.typing import NDArray
+
+from app.analysis.map.fitted_map import FittedMap
+from app.analysis.map.reconstruction import MapPoint
+from app.analysis.map.regions import Region
+from app.services import fitted_maps
+from app.state.session import session
+from app.state.widgets import widget_value
+
+__all__ = ["focus_row", "on_row_click", "refresh_focus", "row_table"]
+
+#: Width of the names in a table of rows.
+_NAME_PX = 130
+
+
+def focus_row(fitted_map: FittedMap, row: int) -> None:
+    """Make a row the point of the map."""
+    session.point[fitted_map.run] = MapPoint(tuple(fitted_map.mean[row].tolist()), row)
+
+
+def refresh_focus(fitted_map: FittedMap) -> None:
+    """Update the point and remove stale regions after the map has changed.
+
+    A resumed run has another map, on which the row of the point has moved, and earlier regions
+    hold other rows.
+    """
+    if session.map_changed(fitted_map.run, fitted_maps.attempt(fitted_map.run)):
+        session.selection.remove(fitted_map.run, lambda one: isinstance(one, Region))
+    point = session.point[fitted_map.run]
+    if point is None or point.row is None:
+        return
+    if point.row >= len(fitted_map.mean):
+        session.point[fitted_map.run] = None
+    elif point.latent != tuple(fitted_map.mean[point.row].tolist()):
+        focus_row(fitted_map, point.row)
+
+
+def row_table(
+    fitted_map: FittedMap,
+    frame: pd.DataFrame,
+    rows: NDArray[np.intp],
+    *,
+    key: str,
+    alt: str,
+    numbers: Mapping[str, str],
+    height: int | Literal["auto"] = "auto",
+) -> None:
+    """Draw a table of rows; a click on a line puts its row in focus.
+
+    Args:
+        fitted_map: the run.
+        frame: the table, one line per row, with the row name in the column "row".
+        rows: positions of the rows among the fitted ones.
+        key: widget key of the table.
+        alt: alternative text.
+        numbers: formats of the numeric columns.
+        height: height in pixels.
+    """
+    st.dataframe(
+        frame,
+        hide_index=True,
+        height=height,
+        column_config={
+            "row": st.column_config.TextColumn(width=_NAME_PX),
+            **{name: st.column_config.NumberColumn(format=form) for name, form in numbers.items()},
+        },
+        on_select=partial(on_row_click, rows, key, partial(focus_row, fitted_map)),
+        selection_mode="single-cell",
+        key=key,
+        alt=alt,
+    )
+
+
+def on_row_click(rows: NDArray[np.intp], key: str, focus: Callable[[int], None]) -> None:
+    """Handle a click on a line of a table of rows.
+
+    Args:
+        rows: positions of the rows, a line each.
+        key: widget key of the table.
+        focus: called with the position of the clicked row.
+    """
+    cells = widget_value(key).selection.cells
+    if cells:
+        focus(int(rows[cells[0][0]]))

@@ -1,0 +1,124 @@
+"""A run as one HTML file that opens offline: data, settings, map, training curves, scores. Pure.
+
+The file loads nothing from the network, and its content security policy forbids that. The policy
+allows two scripts by their digests, plotly's and the report's own, so no name or cell can run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from app.analysis.map import subsampling
+from app.analysis.map.row_colours import CategoryStyle, NumericColours
+from app.figures import latent_map, row_panels, row_traces, training_curve
+from app.report.sections import section_values
+from app.report.subject import ReportSubject
+from app.templates import render
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+__all__ = ["MOST_BYTES", "MOST_ROWS", "report_html"]
+
+#: Most rows on the map of a report, and the most bytes of the file.
+MOST_ROWS, MOST_BYTES = 10_000, 15_000_000
+_CONFIG = {"displaylogo": False, "responsive": True, "scrollZoom": False}
+
+
+def report_html(subject: ReportSubject) -> bytes:
+    """The report of a run in UTF-8, at most ``MOST_BYTES`` long.
+
+    The map of a long table shows an evenly spaced subsample of the rows, and the report says so.
+    """
+    rows = MOST_ROWS
+    while True:
+        page = _page(_subsample(subject, rows)).encode()
+        if len(page) <= MOST_BYTES or rows < 2:
+            return page
+        rows //= 2
+
+
+def _subsample(subject: ReportSubject, most: int) -> ReportSubject:
+    rows = subject.rows
+    if len(rows.points) <= most:
+        return subject
+    chosen = subsampling.evenly_spaced(len(rows.points), most)
+    colouring = rows.colouring
+    if isinstance(colouring, CategoryStyle):
+        colouring = replace(colouring, codes=colouring.codes[chosen])
+    elif isinstance(colouring, NumericColours):
+        colouring = replace(colouring, values=colouring.values[chosen])
+    subsample = row_traces.MapRows(
+        points=rows.points[chosen],
+        number=rows.number[chosen],
+        hover=[rows.hover[row] for row in chosen],
+        colouring=colouring,
+        sd=None if rows.sd is None else rows.sd[chosen],
+    )
+    return replace(subject, rows=subsample)
+
+
+def _page(subject: ReportSubject) -> str:
+    static = files("app").joinpath("static")
+    script = static.joinpath("report.js").read_text(encoding="utf-8")
+    policy = (
+        f"default-src 'none'; script-src {_source(_plotly())} {_source(script)}; "
+        "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+    return render(
+        "report/document.html",
+        policy=policy,
+        title=subject.job.name,
+        style=static.joinpath("report.css").read_text(encoding="utf-8"),
+        figures=_figures(subject),
+        plotly=_plotly(),
+        script=script,
+        **section_values(subject),
+    )
+
+
+@cache
+def _plotly() -> str:
+    """The script of plotly, without carriage returns: a browser's digest does not include them."""
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _source(script: str) -> str:
+    """The source expression of one inline script in the content security policy."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def _figures(subject: ReportSubject) -> dict[str, dict[str, Any]]:
+    """Every figure, light and dark, by the id of its element."""
+    makers: dict[str, Callable[..., go.Figure]] = {"map": partial(_map_figure, subject)}
+    if subject.relevance:
+        makers["relevance"] = partial(row_panels.relevance_figure, subject.relevance, subject.axes)
+    for name, (curves, axis_title) in subject.curves().items():
+        makers[name] = partial(training_curve.training_curve_figure, curves, axis_title)
+    return {
+        name: {
+            "light": json.loads(maker(dark=False).to_json()),
+            "dark": json.loads(maker(dark=True).to_json()),
+            "config": _CONFIG,
+        }
+        for name, maker in makers.items()
+    }
+
+
+def _map_figure(subject: ReportSubject, *, dark: bool) -> go.Figure:
+    """The map, without the grid of clickable positions, which only a page can use.
+
+    As SVG: for WebGL, plotly generates code at run time, which the report's policy forbids.
+    """
+    figure = latent_map.map_figure(subject.rows, subject.axes, dark=dark, svg=True)
+    figure.data = tuple(trace for trace in figure.data if trace.name != "ground")
+    return figure

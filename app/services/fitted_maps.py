@@ -1,0 +1,237 @@
+"""Fitted models and the rows of their fits; heatmaps, reconstructions and exports of the map."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.analysis.map.row_colours import CategoryStyle, category_style
+from app.services import server
+from app.services.caching import cached
+from lvmcore.data import Dataset
+from lvmcore.errors import DataError
+from lvmcore.export.anndata import embedding_to_h5ad
+from lvmcore.export.map_picture import map_picture
+from lvmcore.export.tables import to_csv_bytes, to_parquet_bytes
+from lvmcore.prediction.map_table import embedding_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from app.analysis.map.heatmaps import Heatmap, HeatmapRequest
+    from app.analysis.map.map_axes import Axes
+    from app.analysis.map.reconstruction import Reconstruction
+    from lvmcore.base.latent_variable_model import LatentVariableModel
+    from lvmcore.export.map_picture import PictureFormat
+
+__all__ = [
+    "attempt",
+    "class_style",
+    "embedding_csv",
+    "embedding_h5ad",
+    "embedding_parquet",
+    "far_field_value",
+    "fitted_dataset",
+    "heatmap",
+    "map_file",
+    "model",
+    "reconstruction",
+    "result_table",
+    "selected_start",
+    "start_agreement",
+    "stored_dataset",
+]
+
+
+@cached(max_entries=8)
+def stored_dataset(digest: str) -> Dataset:
+    """A dataset of the store.
+
+    Raises:
+        DataError: the store has no dataset with this digest.
+    """
+    return server.store().get_dataset(digest)
+
+
+@cached(max_entries=16, spinner="Loading the model")
+def model(run: str) -> LatentVariableModel:
+    """The fitted latent variable model of a run.
+
+    Raises:
+        DataError: the run has no model.
+    """
+    return server.store().load_model(run)
+
+
+@cached(max_entries=12)
+def result_table(run: str, name: str) -> pd.DataFrame:
+    """A table in the folder of a run.
+
+    Args:
+        run: id of the run.
+        name: name of the Parquet file, without its extension.
+
+    Raises:
+        DataError: the run or the table does not exist, or the table cannot be read.
+    """
+    import pandas as pd
+
+    path = server.store().job_folder(run).path / f"{name}.parquet"
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise DataError(f"What the run has made, {path}, cannot be read: {error}.") from error
+
+
+def attempt(run: str) -> int:
+    """Number of the run's current attempt; a result of an earlier attempt is out of date."""
+    return server.store().get(run).attempt
+
+
+@cached(max_entries=8)
+def fitted_dataset(run: str) -> Dataset:
+    """The rows of a run's fit, in the order of the model's latent positions.
+
+    Raises:
+        DataError: the run or its dataset does not exist.
+    """
+    # Imported before the thread below, which could otherwise import the same module meanwhile.
+    import lvmcore.data.dataset_storage  # noqa: F401
+
+    server.preload_models()  # takes seconds, in parallel with reading a large dataset
+    store = server.store()
+    spec = store.get(run).spec
+    whole = stored_dataset(spec.dataset)
+    from lvmcore.jobs.fitting import training_rows
+    from lvmcore.models import MODELS
+    from lvmcore.prediction.map_table import rows_on_map
+
+    rows, _ = training_rows(whole, MODELS[spec.model])
+    on_map = rows_on_map(store.folder(run) / "embedding.parquet")
+    # An older run, of a model that did not yet support missing cells, used the complete rows.
+    return rows if on_map in (None, len(rows)) else rows.complete_rows()
+
+
+@cached(max_entries=8)
+def class_style(run: str, label: str | None = None) -> CategoryStyle | None:
+    """Classes of the rows of a run's fit, with their colours; None without labels.
+
+    Args:
+        run: id of the run.
+        label: name of the label column; None for the first.
+
+    Raises:
+        DataError: the run or its dataset does not exist.
+    """
+    import pandas as pd
+
+    named = fitted_dataset(run).label_columns
+    if not named:
+        return None
+    name = label or next(iter(named))
+    return category_style(pd.Series(named[name], dtype=object), name)
+
+
+@cached(max_entries=128)
+def heatmap(run: str, ask: HeatmapRequest) -> Heatmap:
+    """A heatmap over the latent space of a run.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+        UnsupportedError: the model does not support it.
+    """
+    from app.analysis.map import heatmaps
+
+    return heatmaps.heatmap(model(run), fitted_dataset(run), ask)
+
+
+def far_field_value(run: str, ask: HeatmapRequest) -> float | None:
+    """Value of a heatmap far from all rows; None where it has no limit.
+
+    Raises:
+        DataError: the run has no model.
+    """
+    from app.analysis.map import heatmaps
+
+    return heatmaps.prior_magnification(model(run), ask)
+
+
+@cached(max_entries=256)
+def reconstruction(run: str, latent: tuple[float, ...]) -> Reconstruction:
+    """Reconstruction of a latent position, in the units of the data.
+
+    Args:
+        run: id of the run.
+        latent: the position, Q coordinates.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+        UnsupportedError: the model cannot decode.
+    """
+    from app.analysis.map.reconstruction import reconstruct
+
+    return reconstruct(model(run), fitted_dataset(run), latent)
+
+
+def start_agreement(run: str) -> pd.DataFrame | None:
+    """Agreement between the starts of a run by row; None for a run with one start.
+
+    Returns:
+        Columns ``row_id``, ``disagreement`` and ``neighbour_agreement``, in the order of the map.
+    """
+    metric = server.store().get(run).metrics.get("disagreement")  # written after the table
+    if metric is None or metric.value is None:
+        return None
+    try:
+        return result_table(run, "agreement")
+    except DataError:  # deleted from the run's folder
+        return None
+
+
+def selected_start(run: str) -> int:
+    """Number of the start that a run's model comes from, from 1.
+
+    Raises:
+        DataError: the run has no model.
+    """
+    found = getattr(model(run), "restarts_", None)
+    return 1 if found is None else int(found.starts[found.kept])
+
+
+def embedding_csv(run: str) -> bytes:
+    """The embedding as CSV: row id, label, latent means and sds.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+    """
+    return to_csv_bytes(_embedding(run))
+
+
+def embedding_parquet(run: str) -> bytes:
+    """The embedding as Parquet: row id, label, latent means and sds.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+    """
+    return to_parquet_bytes(_embedding(run))
+
+
+def embedding_h5ad(run: str) -> bytes:
+    """The embedding as an AnnData file, with the rows of the fit.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+    """
+    return embedding_to_h5ad(model(run), fitted_dataset(run), server.store().get(run).spec)
+
+
+def _embedding(run: str) -> pd.DataFrame:
+    return embedding_frame(model(run), fitted_dataset(run))
+
+
+def map_file(run: str, axes: Axes, form: PictureFormat, *, sd_behind: bool) -> bytes:
+    """The map of a run as a picture for print.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+    """
+    return map_picture(model(run), fitted_dataset(run), axes, form, sd_behind=sd_behind)

@@ -1,0 +1,151 @@
+"""Decoded rows along curves of the latent space, and rows sampled from a model."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from app.services import server
+from app.services.caching import cached
+from app.services.fitted_maps import fitted_dataset, model
+from lvmcore.export.tables import to_csv_bytes, to_parquet_bytes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from app.analysis.map.generation import DecodedPath, GeneratedRows
+    from lvmcore.geometry import LatentPath
+
+__all__ = [
+    "cell_range",
+    "decoded_path",
+    "decoded_sweep",
+    "generated_csv",
+    "generated_parquet",
+    "generated_rows",
+    "max_deviation",
+    "model_digest",
+]
+
+LatentPosition = tuple[float, ...]
+
+
+@cached(max_entries=64)
+def decoded_path(
+    run: str, start: LatentPosition, end: LatentPosition, *, straight: bool
+) -> tuple[LatentPath, DecodedPath]:
+    """A curve between two latent positions, and the decoded rows along it.
+
+    Args:
+        run: id of the run.
+        start: latent position of one end, Q coordinates.
+        end: latent position of the other end.
+        straight: whether the curve is a straight line, not a path that follows the data.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+        UnsupportedError: the model cannot decode.
+    """
+    from app.analysis.map import generation
+
+    fitted = model(run)
+    found = fitted.latent_path(start, end, along="line" if straight else "data")
+    return found, generation.decode_path(fitted, fitted_dataset(run), found)
+
+
+@cached(max_entries=64)
+def decoded_sweep(run: str, dimension: int, held: LatentPosition, points: int) -> DecodedPath:
+    """Decoded rows along one latent dimension.
+
+    Args:
+        run: id of the run.
+        dimension: the dimension that varies.
+        held: latent position whose other coordinates stay fixed.
+        points: number of rows.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+        UnsupportedError: the model cannot decode.
+    """
+    from app.analysis.map import generation
+
+    return generation.decode_sweep(model(run), fitted_dataset(run), dimension, held, points)
+
+
+def _rows_key(draw: GeneratedRows) -> tuple[object, ...]:
+    """Key of a request, with its row numbers as bytes: quick to hash for many rows."""
+    rows = None if draw.rows is None else np.array(draw.rows, dtype=np.int64).tobytes()
+    return draw.n, draw.seed, draw.classes, rows, draw.origin
+
+
+@cached(max_entries=4, hash_funcs={"app.analysis.map.generation.GeneratedRows": _rows_key})
+def generated_rows(run: str, draw: GeneratedRows) -> pd.DataFrame:
+    """Rows sampled from a run's model.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+        ConfigError: the request selects no row of the fit.
+        UnsupportedError: the model cannot sample rows.
+    """
+    from app.analysis.map import generation
+
+    return generation.generated_table(model(run), fitted_dataset(run), draw, model_digest(run))
+
+
+def generated_csv(run: str, draw: GeneratedRows) -> bytes:
+    """Sampled rows as CSV."""
+    return to_csv_bytes(generated_rows(run, draw))
+
+
+def generated_parquet(run: str, draw: GeneratedRows) -> bytes:
+    """Sampled rows as Parquet."""
+    return to_parquet_bytes(generated_rows(run, draw))
+
+
+def model_digest(run: str, digits: int = 16) -> str:
+    """SHA-256 of a run's model file, hexadecimal.
+
+    Args:
+        run: id of the run.
+        digits: number of leading digits, at most 64.
+
+    Raises:
+        DataError: the run does not exist.
+    """
+    return _model_digest(run)[:digits]
+
+
+@cached(max_entries=64)
+def _model_digest(run: str) -> str:
+    path = server.store().job_folder(run).model_path
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def cell_range(run: str) -> tuple[float, float]:
+    """The smallest and the largest cell of a run's fit, in the units of the data.
+
+    Raises:
+        DataError: the run or its dataset does not exist.
+    """
+    return _ranges(run)[:2]
+
+
+def max_deviation(run: str) -> float:
+    """The largest |x - mean| / sd over the cells of a run's fit, by column.
+
+    Raises:
+        DataError: the run or its dataset does not exist.
+    """
+    return _ranges(run)[2]
+
+
+@cached(max_entries=32)
+def _ranges(run: str) -> tuple[float, float, float]:
+    dataset, standard = fitted_dataset(run), model(run).standardiser_
+    units = dataset.original_units(dataset.X)
+    ends = np.stack([np.nanmin(dataset.X, axis=0), np.nanmax(dataset.X, axis=0)])
+    farthest = float((np.abs(ends - standard.mean) / standard.scale).max())
+    return float(np.nanmin(units)), float(np.nanmax(units)), farthest

@@ -1,0 +1,130 @@
+"""Imputation: counts of missing cells, imputation runs, and the completed table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from app.services import fitted_maps, server
+from app.services.caching import cached
+from lvmcore.export.tables import to_csv_bytes, to_parquet_bytes
+from lvmcore.runs import Job
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from lvmcore.jobs.impute import ImputedColumn
+
+__all__ = [
+    "MissingCellCounts",
+    "completed_csv",
+    "completed_parquet",
+    "completed_table",
+    "hidden_cells",
+    "imputation_job",
+    "imputed_columns",
+    "missing_cell_counts",
+    "start_imputation",
+]
+
+
+@dataclass(frozen=True)
+class MissingCellCounts:
+    """Missing cells of a table, without rows and columns that have no observed cell.
+
+    Attributes:
+        rows: number of rows.
+        columns: number of features.
+        missing: number of missing cells by column, of columns with any, in the table's order.
+    """
+
+    rows: int
+    columns: int
+    missing: dict[str, int]
+
+    @property
+    def cells(self) -> int:
+        """Number of missing cells."""
+        return sum(self.missing.values())
+
+
+@cached(max_entries=32)
+def missing_cell_counts(digest: str) -> MissingCellCounts:
+    """Counts of the missing cells of a dataset.
+
+    Raises:
+        DataError: the store has no dataset with this digest, or every cell of it is missing.
+    """
+    rows = fitted_maps.stored_dataset(digest).nonempty_rows()
+    found = np.isnan(rows.X).sum(axis=0).tolist()
+    pairs = zip(rows.feature_names, found, strict=True)
+    return MissingCellCounts(len(rows), len(found), {name: int(n) for name, n in pairs if n})
+
+
+def imputation_job(run: str) -> Job | None:
+    """The newest imputation run with a run's current model; None without one.
+
+    Raises:
+        DataError: the run does not exist.
+    """
+    fit = server.store().get(run)
+    jobs = (job for job in server.store().list("impute") if server.uses_model_of(fit, job))
+    return next(jobs, None)
+
+
+def start_imputation(run: str) -> str:
+    """Submit the imputation of the missing cells by a run's model, unless it exists.
+
+    Returns:
+        Id of the imputation run.
+
+    Raises:
+        ConfigError: the queue is full.
+        DataError: the run does not exist, or the disk is full.
+    """
+    from lvmcore.jobs.impute import imputation_of
+
+    fit = server.store().get(run)
+    return server.submit_once(fit, imputation_of(fit))
+
+
+def completed_table(run: str) -> pd.DataFrame:
+    """The completed table of an imputation run; see ``lvmcore.jobs.impute.completed``.
+
+    Raises:
+        DataError: the imputation has not ended, or the file cannot be read.
+    """
+    return fitted_maps.result_table(run, "completed")
+
+
+@cached(max_entries=8)
+def imputed_columns(digest: str) -> tuple[ImputedColumn, ...]:
+    """The columns of the completed table for each feature of a dataset.
+
+    Raises:
+        DataError: the store has no dataset with this digest.
+    """
+    from lvmcore.jobs import impute
+
+    return impute.imputed_columns(fitted_maps.stored_dataset(digest).nonempty_rows())
+
+
+def hidden_cells(run: str) -> pd.DataFrame:
+    """The observed cells that an imputation run hid; see ``evaluation.hidden_cells.hidden_frame``.
+
+    Raises:
+        DataError: the check has not ended, or the file cannot be read.
+    """
+    return fitted_maps.result_table(run, "check")
+
+
+def completed_csv(run: str) -> bytes:
+    """The completed table as CSV."""
+    return to_csv_bytes(completed_table(run))
+
+
+def completed_parquet(run: str) -> bytes:
+    """The completed table as Parquet."""
+    return to_parquet_bytes(completed_table(run))

@@ -1,0 +1,151 @@
+"""Models of a target: possible targets, predictions, hidden layers and prediction slices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.services import fitted_maps, server
+from app.services.caching import cached
+from lvmcore.data import Dataset
+from lvmcore.export.tables import to_csv_bytes, to_parquet_bytes
+from lvmcore.prediction import target_rows
+from lvmcore.prediction.target_rows import SupervisedRows, split_for_target
+from lvmcore.recommend.target_models import TargetSummary, summarise_target
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from app.analysis.map.heatmaps import Heatmap
+    from app.analysis.tables.prediction_slices import PredictionSlice
+    from lvmcore.base.predictor import Predictor
+
+__all__ = [
+    "count_predicted",
+    "hidden_units",
+    "prediction_slice",
+    "predictions",
+    "predictions_csv",
+    "predictions_parquet",
+    "predictor",
+    "start_prediction",
+    "target_columns",
+    "target_summary",
+    "training_rows",
+    "unused_categories",
+    "whole_dataset",
+]
+
+
+@cached(max_entries=16, depends_on_store=False)
+def target_columns(dataset: Dataset) -> tuple[str, ...]:
+    """Names of the columns of a dataset that can be a target."""
+    return tuple(target_rows.target_columns(dataset))
+
+
+@cached(max_entries=16, depends_on_store=False)
+def unused_categories(dataset: Dataset) -> tuple[str, ...]:
+    """Names of the category columns that could be features of a dataset and are not."""
+    return target_rows.unlearned_categories(dataset)
+
+
+@cached(max_entries=64, depends_on_store=False)
+def target_summary(dataset: Dataset, name: str) -> TargetSummary | None:
+    """Summary of a column as a target; None where the dataset has no such column."""
+    return summarise_target(dataset, name) if name in dataset.frame else None
+
+
+@cached(max_entries=16, spinner="Loading the model")
+def predictor(run: str) -> Predictor:
+    """The fitted model of a run with a target.
+
+    Raises:
+        DataError: the run has no model.
+    """
+    return server.store().load_predictor(run)
+
+
+def whole_dataset(run: str) -> Dataset:
+    """The dataset of a run, with the rows that the fit left out.
+
+    Raises:
+        DataError: the run or its dataset does not exist.
+    """
+    return fitted_maps.stored_dataset(server.store().get(run).spec.dataset)
+
+
+@cached(max_entries=8)
+def training_rows(run: str) -> SupervisedRows:
+    """The training and test rows of a run.
+
+    Raises:
+        DataError: the run or its dataset does not exist.
+    """
+    spec = server.store().get(run).spec
+    return split_for_target(fitted_maps.stored_dataset(spec.dataset), predictor(run).task, spec)
+
+
+def predictions(run: str) -> pd.DataFrame:
+    """Predictions of a fit for its own rows, or of a run of kind "predict" for new rows.
+
+    Raises:
+        DataError: the run has no predictions, or the file cannot be read.
+    """
+    return fitted_maps.result_table(run, "predictions")
+
+
+def hidden_units(run: str) -> pd.DataFrame | None:
+    """Means of the hidden units at the rows of a fit; None without hidden layers.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    if not server.store().job_folder(run).hidden_path.is_file():
+        return None
+    return fitted_maps.result_table(run, "hidden")
+
+
+def predictions_csv(run: str) -> bytes:
+    """The predictions of a run as CSV."""
+    return to_csv_bytes(predictions(run))
+
+
+def count_predicted(frame: pd.DataFrame) -> int:
+    """Number of rows with a prediction in a table of predictions."""
+    from lvmcore.prediction.target_predictions import has_prediction
+
+    return int(has_prediction(frame).sum())
+
+
+def predictions_parquet(run: str) -> bytes:
+    """The predictions of a run as Parquet."""
+    return to_parquet_bytes(predictions(run))
+
+
+@cached(max_entries=64, spinner="Predicting over the two columns")
+def prediction_slice(run: str, request: PredictionSlice) -> Heatmap:
+    """Prediction over two columns; see ``app.analysis.tables.prediction_slices``.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+    """
+    from app.analysis.tables import prediction_slices
+
+    return prediction_slices.prediction_slice(predictor(run), training_rows(run), request)
+
+
+def start_prediction(run: str, rows: Dataset) -> str:
+    """Submit the prediction of rows' target by a run's model, unless it exists.
+
+    Returns:
+        Id of the prediction run.
+
+    Raises:
+        ConfigError: the queue is full.
+        DataError: the run does not exist, or the rows cannot be stored.
+    """
+    from lvmcore.jobs.predict import prediction_of
+
+    store = server.store()
+    fit = store.get(run)
+    store.put_dataset(rows)
+    return server.submit_once(fit, prediction_of(fit, rows))

@@ -1,0 +1,1 @@
+"""The sidebar, the tour and preloading."""

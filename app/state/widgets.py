@@ -1,0 +1,32 @@
+"""Keys of widgets, and their values in the session state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+if TYPE_CHECKING:
+    from app.analysis.map.fitted_map import FittedMap
+
+__all__ = ["map_widget_key", "set_widget_value", "widget_key", "widget_value"]
+
+
+def widget_key(page: str, *parts: object) -> str:
+    """Key of a widget: the page, then the identifiers of its subject, then its own name."""
+    return ":".join((page, *map(str, parts)))
+
+
+def map_widget_key(fitted_map: FittedMap, name: str) -> str:
+    """Key of a widget of a run's map."""
+    return widget_key(fitted_map.page, fitted_map.run, name)
+
+
+def widget_value(key: str) -> Any:
+    """Value of a widget, or selection event of a chart; None before it is first shown."""
+    return st.session_state.get(key)
+
+
+def set_widget_value(key: str, value: object) -> None:
+    """Set the value of a widget, in a callback or before the widget is shown."""
+    st.session_state[key] = value

@@ -1,0 +1,266 @@
+// Types of the scripts in this folder: the messages between the server and the browser, and the
+// state that the scripts derive from them. The server writes the messages in
+// app/figures/canvas_scene.py (Scene) and app/views/compare/figures.py (Trajectories), and reads
+// the answers (CursorState, PickEvent, ViewState) in app/components/map/canvas.py.
+
+/** A point [x, y], in data units or in CSS pixels. */
+type Point = [number, number];
+
+/** The two ends of an axis range, in data units. */
+type AxisRange = [number, number];
+
+/** Ranges of the horizontal and of the vertical axis. */
+interface View {
+  x: AxisRange;
+  y: AxisRange;
+}
+
+/** A rectangle of the canvas, in CSS pixels. */
+interface Box {
+  x: number;
+  y: number;
+  w: number;
+  h: number;
+}
+
+/** Conversion of a coordinate from data units to CSS pixels. */
+type AxisScale = (value: number) => number;
+
+/** Conversion between data units and CSS pixels, for one view and one plot area. */
+interface Scale {
+  box: Box;
+  toX: AxisScale;
+  toY: AxisScale;
+  toData: (x: number, y: number) => Point;
+}
+
+/** Colours of the page, as CSS colours. */
+interface Ink {
+  text: string;
+  muted: string;
+  hairline: string;
+  panel: string;
+  page: string;
+  accent: string;
+}
+
+/** Colour and marker of a group of rows. */
+interface Look {
+  colour: string;
+  shape: string;
+}
+
+/** A curve through [x[i], y[i]], in data units. */
+interface Curve {
+  x: number[];
+  y: number[];
+}
+
+/** The rows of a map. Arrays are base64 of their little-endian bytes, one element a row. */
+interface PackedPoints {
+  n: number;
+  /** float32, data units. */
+  x: string;
+  y: string;
+  /** uint32: the row's index in the dataset. */
+  number: string;
+  /** uint8: index into `looks`. */
+  code: string;
+  /** uint8: 1 for a selected row; absent without a selection. */
+  selected?: string;
+  /** float32: diameter of the marker in pixels; absent where all are alike. */
+  size?: string;
+  /** uint8: index into `symbols`; absent where the look decides the shape. */
+  symbol?: string;
+  /** float32: posterior standard deviations on both axes; absent without ellipses. */
+  sx?: string;
+  sy?: string;
+}
+
+/** The heatmap behind the rows, on a square grid of `size` by `size` cells, lowest y first. */
+interface Heat {
+  size: number;
+  /** float32, base64. */
+  value: string;
+  limits: AxisRange;
+  /** Colours from the lower to the upper limit, each [red, green, blue] of 0 to 255. */
+  ramp: number[][];
+  title: string;
+}
+
+/** An entry of the legend. A `code` makes it a button that hides the rows of that look. */
+interface LegendEntry extends Look {
+  text: string;
+  code?: number | null;
+}
+
+/** A line of the legend: entries, or a colour ramp between two numbers. */
+interface LegendLine {
+  title?: string;
+  entries?: LegendEntry[];
+  low?: string;
+  high?: string;
+  ramp?: string[];
+}
+
+/** What a map shows, as the server sends it. */
+interface Scene {
+  /** Ranges of the axes in data units. */
+  x: AxisRange;
+  y: AxisRange;
+  /** Titles of the axes; null draws neither titles nor ticks. */
+  titles: [string, string] | null;
+  /** Description for screen readers. */
+  alt: string;
+  /** Identifies the scene; another value resets the view, the hidden rows and the cursor. */
+  id: string;
+  /** Pixels. */
+  height: number;
+  /** Whether both axes have the same unit of length. */
+  equal: boolean;
+  /** Whether a click on a point without a row selects that point. */
+  places: boolean;
+  /** Whether a cursor follows the mouse; otherwise rows are clicked and regions drawn. */
+  follow: boolean;
+  /** Radius of a row's marker in pixels. */
+  radius: number;
+  /** Size of a posterior ellipse in standard deviations. */
+  ellipse: number;
+  looks: Look[];
+  /** Title of the colouring. */
+  colours: string;
+  points: PackedPoints;
+  /** Markers that `points.symbol` refers to. */
+  symbols: string[];
+  /** Hover text of each row, lines separated by \n; null without hover texts. */
+  texts: string[] | null;
+  /** Letters on the map. */
+  marks: { text: string; x: number; y: number }[];
+  /** Polygons of the selected regions. */
+  outlines: Point[][];
+  /** Inducing inputs, one entry a path. */
+  inducing: (Curve & { shape: string })[];
+  /** The selected point. */
+  marked: Point | null;
+  path: Curve | null;
+  heat: Heat | null;
+  /** Picture of the density of rows (a data address), and the ranges it covers. */
+  density: { picture: string; ranges: [AxisRange, AxisRange] } | null;
+  /** Initial position of the cursor; null shows none. */
+  at: Point | null;
+  ink: Ink;
+  legend: LegendLine[];
+}
+
+/** Draws a marker once and returns the canvas with it. */
+type MarkerCache = (colour: string, shape: string, hollow: boolean, radius: number) => HTMLCanvasElement;
+
+/** A scene with its arrays decoded, one element a row. */
+interface DecodedScene extends Scene {
+  n: number;
+  px: Float32Array;
+  py: Float32Array;
+  number: Uint32Array;
+  code: Uint8Array;
+  selected: Uint8Array | null;
+  size: Float32Array | null;
+  symbol: Uint8Array | null;
+  sx: Float32Array | null;
+  sy: Float32Array | null;
+  heatValue: Float32Array | null;
+  /** Cached markers, and the device pixel ratio they were drawn for. */
+  markers?: MarkerCache;
+  markersRatio?: number;
+}
+
+/** What the server sends to the map: a scene as JSON, and the digest of that text. */
+interface MapData {
+  digest: string;
+  scene: string;
+}
+
+/** Position of the cursor, sent to the server as the state `at`. */
+interface CursorState {
+  x: number;
+  y: number;
+  /** Whether a click or a key fixed the cursor there. */
+  held: boolean;
+  /** `id` of the scene. */
+  scene: string;
+}
+
+/** A click or a drawn region, sent to the server as the trigger `pick`. */
+type PickEvent =
+  | { kind: "row"; row: number; scene: string }
+  | { kind: "place"; x: number; y: number; scene: string }
+  | { kind: "box" | "lasso"; polygon: Point[]; scene: string }
+  | { kind: "nothing"; scene: string };
+
+/** Ranges of a zoomed map, sent to the server as the state `view`; null shows the full range. */
+type ViewState = (View & { scene: string }) | null;
+
+/** A tool of the map that stays active: pan and click, or select a region. */
+type Tool = "point" | "box" | "lasso";
+
+/** A drag on the map. */
+interface Drag {
+  kind: Tool;
+  /** Position of the pointer when the button went down, in pixels. */
+  from: Point;
+  /** The view at that moment. */
+  view: View;
+  /** Corners of the drawn region, in data units. */
+  corners: Point[];
+  /** Whether the pointer moved far enough to be a drag. */
+  far: boolean;
+}
+
+/** The rows of two maps and their positions on both, as the server sends them. */
+interface Trajectories {
+  /** Ranges of the axes in data units. */
+  x: AxisRange;
+  y: AxisRange;
+  /** Pixels. */
+  height: number;
+  radius: number;
+  looks: Look[];
+  /** Rows without a trail: position on the second map, and index into `looks`. */
+  others: { x: number[]; y: number[]; c: number[] };
+  /** Rows with a trail: first and second position, index into `looks`, lines of the label. */
+  trails: { x0: number[]; y0: number[]; x1: number[]; y1: number[]; c: number[]; name: string[][] };
+  /** Names of the two maps. */
+  ends: [string, string];
+  /** Accessible name of the slider. */
+  slider: string;
+  alt: string;
+  /** Identifies the pair of maps; another value resets the slider. */
+  id: string;
+  ink: Ink;
+}
+
+/** A trail on the canvas, in pixels: the row's current, first and last position. */
+interface Trail {
+  now: Point;
+  start: Point;
+  end: Point;
+}
+
+/** The arguments of a Streamlit component's default export. */
+interface Component<Data> {
+  parentElement: HTMLElement | ShadowRoot;
+  data: Data;
+  setStateValue: (name: string, value: unknown) => void;
+  setTriggerValue: (name: string, value: unknown) => void;
+}
+
+/** A figure of the report: plotly's data and layout on a light and on a dark page. */
+interface ReportFigure {
+  light: { data: object[]; layout: object };
+  dark: { data: object[]; layout: object };
+  config: object;
+}
+
+/** plotly.js, which the report contains. */
+declare const Plotly: {
+  react(id: string, data: object[], layout: object, config: object): Promise<unknown>;
+};

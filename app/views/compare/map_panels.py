@@ -1,0 +1,218 @@
+"""The panels of the Compare page: one map each, with common colours and one selection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from app.analysis.comparison import map_alignment
+from app.analysis.comparison.map_alignment import AlignedMap
+from app.analysis.map.map_axes import extent
+from app.analysis.map.regions import Region
+from app.analysis.map.row_colours import CategoryStyle, Colouring, group_of_rows
+from app.components.derived_run import stop_error_panel, stop_runs
+from app.components.map import map_chart
+from app.components.map.canvas import ClickedRow, DrawnPolygon, MapEvent, draw_canvas, zoomed_ranges
+from app.figures import density as figures_density
+from app.figures import row_traces
+from app.figures.canvas_scene import Scene
+from app.formatting import count, duration, markdown, shortened
+from app.services import progress, runs
+from app.state.session import session
+from app.state.widgets import widget_key
+from app.views.compare.figures import aligned_map_figure
+from lvmcore.data import Dataset
+from lvmcore.runs import Job
+
+__all__ = ["illustration", "map_panels"]
+
+_EVERY_SECONDS = 1.0
+
+_key = partial(widget_key, "compare")
+
+
+def map_panels(
+    jobs: Sequence[Job],
+    maps: dict[str, AlignedMap],
+    full_dataset: Dataset,
+    colouring: Colouring,
+    chosen: NDArray[np.bool_] | None,
+) -> None:
+    """Draw the maps side by side.
+
+    Args:
+        jobs: the runs.
+        maps: the aligned maps, by run.
+        full_dataset: the dataset with all rows.
+        colouring: colours of its rows.
+        chosen: mask of the selected rows, [N]; None without a selection.
+    """
+    per_line = 3 if len(jobs) == 3 else 2
+    height = 340 if per_line == 3 else 430
+    columns = [
+        column
+        for _ in range(0, len(jobs), per_line)
+        for column in st.columns(per_line, gap="small")
+    ]
+    titles = map_alignment.map_names(jobs)
+    for job, column in zip(jobs, columns, strict=False):
+        with column.container(border=True, key=_key("panel", job.id), height="stretch"):
+            st.markdown(f"**{markdown(shortened(titles[job.id], 60))}**")
+            if job.id in maps:
+                _map(maps[job.id], full_dataset, colouring, chosen, height, len(jobs))
+            else:
+                every = None if job.finished else _EVERY_SECONDS
+                st.fragment(_pending_map, run_every=every)(job.id, job.status)
+    if len(jobs) == 1:
+        columns[1].info("Add a method above to see its map here, beside this one.")
+
+
+def illustration() -> None:
+    """Illustration of two maps of three groups, one of which is selected on both."""
+    rng = np.random.default_rng(7)
+    codes = np.repeat(np.arange(3), 40)
+    loose = np.array([[-1.3, 0.6], [1.2, 0.9], [0.2, -1.1]])[codes] + 0.6 * rng.normal(
+        size=(120, 2)
+    )
+    tight = np.array([[-1.6, 0.4], [1.4, 0.8], [0.3, -1.3]])[codes] + 0.22 * rng.normal(
+        size=(120, 2)
+    )
+    for points, column, name in zip((loose, tight), st.columns(2), ("one", "another"), strict=True):
+        rows = row_traces.MapRows(
+            points=points,
+            number=np.arange(120),
+            hover=[[""]] * 120,
+            colouring=CategoryStyle("group", ("one group", "another", "a third"), codes),
+            selected=codes == 1,
+        )
+        column.plotly_chart(
+            aligned_map_figure(rows, equal=True, dark=session.is_dark, height=360),
+            theme=None,
+            key=_key("illustration", name),
+            config={"staticPlot": True},
+            alt=f"Illustration of {name} map, not of your data",
+        )
+    st.caption("An illustration, not computed from any data.")
+
+
+def _map(
+    aligned: AlignedMap,
+    full_dataset: Dataset,
+    colouring: Colouring,
+    chosen: NDArray[np.bool_] | None,
+    height: int,
+    among: int,
+) -> None:
+    """Draw one map with the common colours and the common selection."""
+    run, dark = aligned.fitted_map.run, session.is_dark
+    key, scene_id, ranges = _key("map", run), f"{run} {aligned.description}", extent(aligned.points)
+    visible = zoomed_ranges(key, scene_id) or ranges
+    shown = map_chart.drawn_rows(aligned.points, visible, among)
+    positions = aligned.row_positions[shown]
+    rows = row_traces.MapRows(
+        points=aligned.points[shown],
+        number=positions,
+        hover=map_chart.hover(full_dataset, colouring, positions),
+        colouring=group_of_rows(colouring, positions),
+        selected=None if chosen is None else chosen[positions],
+    )
+    density = None
+    if len(shown) < len(aligned.points):
+        own = None if chosen is None else chosen[aligned.row_positions]
+        picture = figures_density.density_picture(
+            aligned.points,
+            group_of_rows(colouring, aligned.row_positions),
+            visible,
+            selected=own,
+            dark=dark,
+        )
+        density = picture, visible
+    drawn = session.compared_region
+    draw_canvas(
+        Scene(
+            rows=rows,
+            ranges=ranges,
+            titles=None,
+            alt=f"Map of {aligned.fitted_map.model.title}",
+            id=scene_id,
+            density=density,
+            outlines=aligned.outlines(drawn[1]) if drawn is not None and drawn[0] == run else (),
+            marked=_marked(aligned, full_dataset),
+            equal=aligned.axes[1] is not None,
+            places=False,
+            legend=False,
+            height=height,
+        ),
+        key=key,
+        dark=dark,
+        on_event=partial(_handle_event, aligned, full_dataset.digest),
+    )
+    st.caption(_caption(aligned, shown, chosen))
+
+
+def _handle_event(aligned: AlignedMap, dataset: str, event: MapEvent) -> None:
+    """Store the selection of a box or lasso, or the clicked row, for all maps."""
+    if isinstance(event, DrawnPolygon):
+        session.compared_region = (
+            aligned.fitted_map.run,
+            aligned.to_own_axes(Region(aligned.axes, (event.corners,))),
+        )
+    else:
+        session.compared_row[dataset] = event.number if isinstance(event, ClickedRow) else None
+
+
+def _marked(aligned: AlignedMap, full_dataset: Dataset) -> tuple[float, float] | None:
+    """Position of the clicked row on this map, if the map has it."""
+    row = session.compared_row[full_dataset.digest]
+    found = np.flatnonzero(aligned.row_positions == (-1 if row is None else row))
+    if not len(found):
+        return None
+    x, y = aligned.points[found[0]].tolist()
+    return x, y
+
+
+def _caption(aligned: AlignedMap, shown: NDArray[np.intp], chosen: NDArray[np.bool_] | None) -> str:
+    """What a map shows, in a line."""
+    parts = [aligned.description]
+    if len(shown) < len(aligned.points):
+        parts.append(f"{count(len(shown), 'row')} of {count(len(aligned.points), 'row')} drawn")
+    if aligned.fitted_map.model.capabilities.labels != "none":
+        parts.append("fitted with the labels")
+    if chosen is not None:
+        absent = int(chosen.sum() - chosen[aligned.row_positions].sum())
+        if absent:
+            parts.append(f"{count(absent, 'selected row')} not on this map")
+    return ". ".join(text[0].upper() + text[1:] for text in parts) + "."
+
+
+def _pending_map(run: str, drawn: str) -> None:
+    """A run without a map: its progress, or why it has none."""
+    job = runs.job(run)
+    if job is None or job.status != drawn:
+        st.rerun()
+    if job.finished:
+        st.warning(markdown(job.message or f"This run is {job.status} and left no map."))
+        return
+    if job.status == "queued":
+        st.caption(f"Queued, position {job.queue_place or 1}.")
+    else:
+        steps = progress.progress(run).steps
+        if steps:
+            last = steps[-1]
+            st.progress(min(1.0, last.iteration / max(1, last.total)))
+            st.caption(f"Step {last.iteration} of at most {last.total}.")
+        else:
+            st.caption(f"Running for {duration(job.seconds)}.")
+    problem = _key("cancel problem", run)
+    st.button(
+        "Cancel",
+        key=_key("cancel", run),
+        on_click=stop_runs,
+        args=([run], problem),
+        help="Stops this fit at its next step and keeps the model fitted so far.",
+    )
+    stop_error_panel(problem)

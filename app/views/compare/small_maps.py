@@ -1,0 +1,84 @@
+"""Small multiples of maps: of the fits of a sweep, or of the restarts of one fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from app.analysis.map import subsampling
+from app.analysis.map.row_colours import Colouring, group_of_rows
+from app.components.map import map_chart
+from app.figures import row_traces
+from app.formatting import markdown, shortened
+from app.state.session import session
+from app.views.compare.figures import aligned_map_figure
+from lvmcore.data import Dataset
+
+__all__ = ["MOST_MAPS", "MOST_ROWS", "SmallMap", "small_maps"]
+
+#: Most small maps, their number per line, their height, and the size of their markers.
+MOST_MAPS, PER_LINE, HEIGHT, MARKER = 12, 4, 210, 4
+#: Most rows drawn on each.
+MOST_ROWS = 1500
+
+
+@dataclass(frozen=True)
+class SmallMap:
+    """A small map.
+
+    Attributes:
+        key: widget key of its chart.
+        name: title above the map.
+        caption: text below the map, as Markdown.
+        alt: alternative text for screen readers.
+        row_positions: position of each of its rows in the whole dataset, [n].
+        points: displayed positions of the rows, [n, 2].
+        equal: whether both axes have the same scale.
+    """
+
+    key: str
+    name: str
+    caption: str
+    alt: str
+    row_positions: NDArray[np.intp]
+    points: NDArray[np.float64]
+    equal: bool
+
+
+def small_maps(maps: Sequence[SmallMap], full_dataset: Dataset, colouring: Colouring) -> None:
+    """Draw small maps in lines.
+
+    Args:
+        maps: the maps in their order.
+        full_dataset: the dataset with all rows.
+        colouring: colours of its rows.
+    """
+    for first in range(0, len(maps), PER_LINE):
+        row = maps[first : first + PER_LINE]
+        for one, column in zip(row, st.columns(PER_LINE, gap="small"), strict=False):
+            with column:
+                _small(one, full_dataset, colouring)
+
+
+def _small(one: SmallMap, full_dataset: Dataset, colouring: Colouring) -> None:
+    shown = subsampling.evenly_spaced(len(one.points), MOST_ROWS)
+    positions = one.row_positions[shown]
+    rows = row_traces.MapRows(
+        points=one.points[shown],
+        number=positions,
+        hover=map_chart.hover(full_dataset, colouring, positions),
+        colouring=group_of_rows(colouring, positions),
+    )
+    st.markdown(f":small[**{markdown(shortened(one.name, 60))}**]")
+    st.plotly_chart(
+        aligned_map_figure(rows, equal=one.equal, dark=session.is_dark, height=HEIGHT, size=MARKER),
+        theme=None,
+        key=one.key,
+        config={"displayModeBar": False},
+        alt=one.alt,
+    )
+    st.caption(one.caption)

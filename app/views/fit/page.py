@@ -1,0 +1,200 @@
+"""Fit: choose a model and its settings, start a fit and follow its progress."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import streamlit as st
+
+from app import navigation
+from app.analysis.tables.model_cards import MapCard, ModelCard
+from app.components import current_dataset
+from app.components.empty_states import deleted_run_warning
+from app.formatting import count, grouped, listed, markdown, shortened
+from app.services import model_cards, runs, tables
+from app.state.choices import TargetChoice
+from app.state.session import session
+from app.state.widgets import widget_key
+from app.views.fit import cost_estimate
+from app.views.fit.live_run import live_run_panel
+from app.views.fit.parameter_form import parameter_form
+from app.views.fit.sweep_form import sweep_form
+from app.views.fit.task_choice import ModelOffer, choose_task, model_offer
+from lvmcore.data import Dataset
+from lvmcore.errors import LatentboardError
+from lvmcore.recommend.latent_models import TableSummary
+
+_CARDS_PER_ROW = 4
+_SCROLL_TO_TOP = """<script>
+document.querySelector('[data-testid="stMain"]').scrollTo({top: 0});
+</script>"""
+
+
+def page() -> None:
+    """Draw the page."""
+    st.title("Fit")
+    try:
+        dataset = current_dataset.dataset()
+    except LatentboardError as error:
+        st.error(markdown(error))
+        navigation.link("Choose data", "data", key="data")
+        return
+    job = runs.job(session.run_id)
+    if job is None:
+        deleted_run_warning()
+    is_current = job is not None and job.spec.dataset == dataset.digest
+    if job is not None and is_current:
+        if session.fit_started:  # the button is at the end of the page, the curves at the top
+            session.fit_started = False
+            st.html(_SCROLL_TO_TOP, unsafe_allow_javascript=True)
+        live_run_panel(job)
+        st.divider()
+        st.header("Fit again")
+    shape = tables.table_summary(dataset)
+    st.markdown(f"{markdown(dataset.name)}: {_describe(dataset, shape)}.")
+    target = choose_task(dataset, job if is_current else None)
+    _model_form(dataset, shape, target)
+
+
+def _describe(dataset: Dataset, shape: TableSummary) -> str:
+    """Size of the dataset and its labels, in a line."""
+    parts = [count(len(dataset.X), "row"), count(shape.columns, "feature")]
+    for name, n in zip(dataset.label_columns, (shape.classes, *shape.further), strict=False):
+        title = "label" if name.casefold() == "label" else f"label {markdown(name)}"
+        parts.append(f"{title} with {count(n, 'class', 'classes')}")
+    if dataset.held_out.any():
+        parts.append(f"{count(int(dataset.held_out.sum()), 'row')} held out")
+    text = ", ".join(parts)
+    if shape.incomplete:
+        text += f". {count(shape.incomplete, 'row')} with missing cells"
+    return text
+
+
+def _model_form(dataset: Dataset, shape: TableSummary, target: TargetChoice | None) -> None:
+    """The model cards, and the settings of the chosen one."""
+    offer = model_offer(dataset, shape, target)
+    chosen = session.model_key
+    if chosen is None or offer.refusals.get(chosen, "") is not None:
+        chosen = offer.best.key
+    for first in range(0, len(offer.cards), _CARDS_PER_ROW):
+        row = offer.cards[first : first + _CARDS_PER_ROW]
+        for column, card in zip(st.columns(_CARDS_PER_ROW), row, strict=False):
+            with column:
+                best = card.key == offer.best.key
+                reason = f"Recommended here: {offer.best.reason}." if best else None
+                _card(card, chosen, offer.refusals[card.key], reason)
+    _settings(
+        dataset, shape, target, offer, next(card for card in offer.cards if card.key == chosen)
+    )
+
+
+def _settings(
+    dataset: Dataset,
+    shape: TableSummary,
+    target: TargetChoice | None,
+    offer: ModelOffer,
+    card: ModelCard,
+) -> None:
+    """The settings of the chosen model, and the button that starts the fit."""
+    refusal = offer.refusals[card.key]
+    st.header(f"Settings of {card.title}")
+    if shape.further and isinstance(card, MapCard) and card.needs_labels:
+        st.caption(markdown(_label_note(dataset, card)))
+    advice = offer.advice(card)
+    if advice and refusal is None:
+        with st.container(gap="xxsmall"):
+            st.caption("Settings for this table that differ from the defaults:")
+            for sentence in advice:
+                st.caption(grouped(markdown(sentence)))
+    values = parameter_form(
+        card.parameters,
+        offer.suggest(card),
+        key=partial(widget_key, "fit", card.key, dataset.digest),
+        choices={"device": model_cards.devices()},
+    )
+    route = offer.route(card, values)
+    if route is not None and refusal is None:
+        st.caption(grouped(markdown(route)))
+    if session.start_error is not None:
+        st.error(markdown(session.start_error))
+    if refusal is not None:
+        st.warning(markdown(refusal))
+        return
+    too_large = cost_estimate.refusal(dataset, card.key, values, target)
+    if too_large is not None:
+        st.error(markdown(too_large))
+        return
+    if st.button(
+        "Fit",
+        type="primary",
+        key=widget_key("fit", "start"),
+        width=160,
+        help="Starts the fit in the background; other pages stay usable.",
+    ):
+        _start(dataset, card, values, target)
+    job = runs.job(session.run_id)
+    if target is None:
+        sweep_form(dataset, card, values)
+    idle = job is None or job.finished
+    cost_estimate.cost_estimate_line(dataset, card.key, values, target, polling=idle)
+
+
+def _label_note(dataset: Dataset, card: MapCard) -> str:
+    """The label columns that the fit uses."""
+    first, *others = (shortened(name) for name in dataset.label_columns)
+    if card.several_labels:
+        return (
+            f"Learns from {first} and {listed(others, 4)}: each has its own path and relevant "
+            "dimensions."
+        )
+    return (
+        f"Learns from one label, {first}, and does not use {listed(others, 4)}. LDGD and Fast LDGD "
+        "learn from several labels. The first label is chosen on the Data page."
+    )
+
+
+def _card(card: ModelCard, chosen: str, refusal: str | None, reason: str | None) -> None:
+    """The card of a model: summary, capabilities, and its recommendation or refusal."""
+    mark = "chosen" if card.key == chosen else "card"
+    with st.container(border=True, key=widget_key("fit", mark, card.key), height="stretch"):
+        title = f"**{markdown(card.title)}**"
+        st.markdown(f"{title} &nbsp; :primary[★]" if reason else title)
+        st.markdown(f":gray[{markdown(card.summary)}]" if refusal else markdown(card.summary))
+        st.caption(markdown(" · ".join(card.supports)))
+        if refusal is not None:
+            st.markdown(f":small[{markdown(refusal)}]")
+        elif reason is not None:
+            st.markdown(f":small[{grouped(markdown(reason))}]")
+        st.button(
+            "Chosen" if card.key == chosen else "Choose",
+            key=widget_key("fit", "choose", card.key),
+            on_click=_choose_model,
+            args=(card.key,),
+            disabled=refusal is not None or card.key == chosen,
+            width="stretch",
+            help="Shows this model's settings below.",
+        )
+
+
+def _choose_model(key: str) -> None:
+    session.model_key = key
+
+
+def _start(
+    dataset: Dataset, card: ModelCard, values: dict[str, object], target: TargetChoice | None
+) -> None:
+    try:
+        run = runs.start_fit(dataset, card.key, values, target)
+    except LatentboardError as error:
+        session.start_error = str(error)
+    else:
+        session.start_error = None
+        if not current_dataset.uses_run_data():
+            session.pin_source()
+        session.run_id = run
+        session.fit_started = True
+    st.rerun()
+
+
+if __name__ == "__main__":  # as the navigation runs it
+    page()

@@ -1,0 +1,179 @@
+"""The form of a model's parameters, from their metadata."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from app.formatting import markdown
+from lvmcore.parameters import Parameter
+
+__all__ = ["AUTO", "COMMON_PARAMETERS", "defaults", "parameter_form", "parameter_widget"]
+
+#: Text of an empty field of an optional parameter: the model chooses from the data.
+AUTO = "auto"
+#: Parameters of every model, drawn after its own.
+COMMON_PARAMETERS = ("device", "random_state")
+
+_COLUMNS = 3
+
+
+def defaults(parameters: Sequence[Parameter], suggested: Mapping[str, Any]) -> dict[str, Any]:
+    """Initial value of each field: the suggestion for the table, else the default."""
+    return {
+        parameter.name: suggested.get(parameter.name, parameter.default) for parameter in parameters
+    }
+
+
+def parameter_form(
+    parameters: Sequence[Parameter],
+    suggested: Mapping[str, Any],
+    key: Callable[[str], str],
+    choices: Mapping[str, Sequence[str]] | None = None,
+) -> dict[str, Any]:
+    """Draw the fields of a model's parameters: basic ones, device and seed, advanced ones.
+
+    Args:
+        parameters: the declared parameters of the model.
+        suggested: suggested settings for the table, by name.
+        key: gives the widget key of a parameter.
+        choices: options of a choice by parameter, for example the devices of this machine; other
+            choices have their declared options.
+
+    Returns:
+        The value of every parameter; None for one that the model chooses.
+    """
+    initial = defaults(parameters, suggested)
+    common = [p for name in COMMON_PARAMETERS for p in parameters if p.name == name]
+    basic = [p for p in parameters if not p.advanced and p.name not in COMMON_PARAMETERS]
+    advanced = [p for p in parameters if p.advanced and p.name not in COMMON_PARAMETERS]
+    values: dict[str, Any] = {}
+    options = choices or {}
+    _grid([*basic, *common], initial, key, options, values)
+    if advanced:
+        with st.expander("Advanced settings"):
+            _grid(advanced, initial, key, options, values)
+    return {parameter.name: values[parameter.name] for parameter in parameters}
+
+
+def _grid(
+    parameters: Sequence[Parameter],
+    initial: Mapping[str, Any],
+    key: Callable[[str], str],
+    choices: Mapping[str, Sequence[str]],
+    values: dict[str, Any],
+) -> None:
+    for first in range(0, len(parameters), _COLUMNS):
+        row = parameters[first : first + _COLUMNS]
+        for column, parameter in zip(st.columns(_COLUMNS), row, strict=False):
+            with column:
+                values[parameter.name] = parameter_widget(
+                    parameter,
+                    initial[parameter.name],
+                    key(parameter.name),
+                    choices.get(parameter.name, parameter.choices),
+                )
+
+
+def parameter_widget(
+    parameter: Parameter, value: Any, key: str, choices: Sequence[str] = ()
+) -> Any:
+    """Draw the field of one parameter.
+
+    Args:
+        parameter: its metadata.
+        value: initial value of the field.
+        key: widget key.
+        choices: options of a choice.
+
+    Returns:
+        The value of the field; None for an empty field of an optional parameter.
+    """
+    label = markdown(parameter.label[:1].upper() + parameter.label[1:])
+    text = markdown(parameter.doc)
+    if parameter.kind == "bool" and not parameter.optional:
+        return st.checkbox(label, value=bool(value), key=key, help=text, persist_state="session")
+    if parameter.kind in ("bool", "choice"):
+        return _choice(parameter, value, key, label, text, choices)
+    if parameter.kind == "str":
+        typed = st.text_input(
+            label,
+            value=value,
+            key=key,
+            help=text,
+            placeholder=AUTO if parameter.optional else None,
+            persist_state="session",
+        )
+        return None if parameter.optional and not typed else typed
+    if parameter.word is not None:
+        return _number_or_word(parameter, parameter.word, value, key, label, text)
+    return _number(parameter, value, key, label, text)
+
+
+def _choice(
+    parameter: Parameter, value: Any, key: str, label: str, text: str, choices: Sequence[str]
+) -> Any:
+    options: list[Any] = [True, False] if parameter.kind == "bool" else list(choices)
+    if parameter.optional:
+        options.insert(0, None)
+    return st.selectbox(
+        label,
+        options,
+        index=options.index(value) if value in options else 0,
+        format_func=lambda option: {None: AUTO, True: "yes", False: "no"}.get(option, str(option)),
+        key=key,
+        help=text,
+        persist_state="session",
+    )
+
+
+def _number_or_word(
+    parameter: Parameter, word: str, value: Any, key: str, label: str, text: str
+) -> float | str:
+    """A slider over the range, and a checkbox for a word instead of a number."""
+    use_word = st.checkbox(
+        f"{label}: {word}",
+        value=value == word,
+        key=f"{key}:{word}",
+        help=f"Uses {word} instead of the number of the slider.",
+        persist_state="session",
+    )
+    assert parameter.low is not None
+    assert parameter.high is not None
+    initial = next(v for v in (value, parameter.default, parameter.high) if v != word)
+    number: float = st.slider(
+        label,
+        float(parameter.low),
+        float(parameter.high),
+        float(initial),
+        step=10 ** math.floor(math.log10(parameter.high - parameter.low)) / 20,
+        key=key,
+        help=text,
+        disabled=use_word,
+        persist_state="session",
+    )
+    return word if use_word else number
+
+
+def _number(
+    parameter: Parameter, value: Any, key: str, label: str, text: str
+) -> int | float | None:
+    whole = parameter.kind == "int"
+    cast: Callable[[Any], int | float] = int if whole else float
+    initial = None if value is None else cast(value)
+    # The overloads of Streamlit require bounds and value of the same type, int or float.
+    options: dict[str, Any] = {
+        "min_value": None if parameter.low is None else cast(parameter.low),
+        "max_value": None if parameter.high is None else cast(parameter.high),
+        "value": initial,
+        "step": 1 if whole else abs(initial or 0.1) / 10,
+        "format": "%d" if whole else "%g",
+        "placeholder": AUTO if parameter.optional else None,
+    }
+    entered: int | float | None = st.number_input(
+        label, key=key, help=text, persist_state="session", **options
+    )
+    return initial if entered is None and not parameter.optional else entered

@@ -1,0 +1,147 @@
+"""The row under the cursor as ECharts options, which Streamlit updates in place. Pure.
+
+User text (names of columns) is drawn as plain text on the axis; no tooltip contains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.analysis.map.reconstruction import INTERVAL_SD, Reconstruction
+from app.figures import palette
+from app.figures.theme import accent, heatmap_colours, interval_colour, page_colours
+from app.formatting import distinct_titles, shortened
+
+__all__ = ["MOST_LINES", "height", "images", "row_chart"]
+
+Options = dict[str, Any]
+
+#: Most columns with a line each; more columns are drawn as a profile.
+MOST_LINES = 40
+_LINE_PX = 24
+#: Approximate width of the images in pixels.
+_IMAGE_PX = 190
+
+
+def height(columns: int) -> int:
+    """Height of the chart of a row, in pixels."""
+    return 70 + _LINE_PX * columns if columns <= MOST_LINES else 300
+
+
+def row_chart(
+    names: Sequence[str], row: Reconstruction, limits: tuple[float, float], *, dark: bool
+) -> Options:
+    """Decoded columns ± 2 sd, in sd from the mean of each column, on the scale of the fit.
+
+    Args:
+        names: names of the columns, [D].
+        row: the decoded latent point.
+        limits: ends of the axis of values, which do not depend on the point.
+        dark: whether the page is dark.
+    """
+    many = len(names) > MOST_LINES
+    mean = (row.mean - row.centre) / row.scale
+    half_width = INTERVAL_SD * row.sd / row.scale
+    colours = page_colours(dark)
+    muted = {"color": colours.muted, "fontFamily": "Inter, sans-serif"}
+    value = {
+        "type": "value",
+        "min": limits[0],
+        "max": limits[1],
+        "name": "sd from the mean",
+        "nameLocation": "middle",
+        "nameGap": 26 if not many else 34,
+        "nameTextStyle": muted,
+        "axisLabel": muted,
+        "splitLine": {"show": False},
+    }
+    column: Options = {
+        "type": "category",
+        "data": [str(d + 1) for d in range(len(names))]
+        if many
+        else distinct_titles(shortened(name, 18) for name in names),
+        "axisTick": {"show": False},
+        "axisLine": {"show": False, "onZero": False},
+        "axisLabel": {**muted, "color": colours.text if not many else colours.muted},
+    }
+    if many:
+        column |= {
+            "name": "column",
+            "nameLocation": "middle",
+            "nameGap": 26,
+            "nameTextStyle": muted,
+        }
+    else:
+        column["inverse"] = True
+    low, high = np.clip(mean - half_width, *limits), np.clip(mean + half_width, *limits)
+    stack = {"stack": "interval", "stackStrategy": "all", "silent": True, "animation": False}
+    if many:
+        base = {**stack, "type": "line", "symbol": "none", "lineStyle": {"opacity": 0}}
+        series = [
+            {**base, "data": _rounded(low)},
+            {
+                **base,
+                "data": _rounded(high - low),
+                "areaStyle": {"color": interval_colour(dark), "opacity": 1},
+            },
+            {
+                "type": "line",
+                "symbol": "none",
+                "lineStyle": {"width": 1.4},
+                "data": _rounded(np.clip(mean, *limits)),
+            },
+        ]
+    else:
+        base = {**stack, "type": "bar", "barWidth": 5}
+        series = [
+            {**base, "data": _rounded(low), "itemStyle": {"color": "transparent"}},
+            {**base, "data": _rounded(high - low), "itemStyle": {"color": interval_colour(dark)}},
+            {
+                "type": "scatter",
+                "symbolSize": 9,
+                "data": [[v, d] for d, v in enumerate(_rounded(np.clip(mean, *limits)))],
+            },
+        ]
+    return {
+        "animation": False,
+        "color": [accent(dark)] * 3,
+        "grid": {"left": 8, "right": 16, "top": 8, "bottom": 34, "containLabel": True},
+        "xAxis": column if many else value,
+        "yAxis": value if many else column,
+        "series": series,
+    }
+
+
+def images(
+    row: Reconstruction, shape: tuple[int, int], limits: tuple[float, float], *, dark: bool
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8], float]:
+    """A decoded image, the interval widths of its pixels, and the largest width.
+
+    Returns:
+        Both as RGB images, each pixel enlarged.
+    """
+    low, high = limits
+    share = ((row.value - low) / max(high - low, 1e-300)).clip(0, 1).reshape(shape)
+    grey = np.repeat((255 * share)[..., None], 3, axis=-1)
+    width = (row.high - row.low).reshape(shape)
+    most = float(width.max())
+    colours = np.array(
+        palette.ramp_steps(heatmap_colours(low_is_certain=True, dark=dark), palette.LEVELS)
+    )
+    widths = colours[(width / max(most, 1e-300) * (palette.LEVELS - 1)).round().astype(int)]
+    times = max(1, _IMAGE_PX // shape[1])
+    enlarged = (
+        np.repeat(np.repeat(part, times, axis=0), times, axis=1).astype(np.uint8)
+        for part in (grey, widths)
+    )
+    first, second = enlarged
+    return first, second, most
+
+
+def _rounded(values: NDArray[np.float64]) -> list[float]:
+    found: list[float] = np.round(values, 4).tolist()
+    return found

@@ -1,0 +1,148 @@
+"""Figures of rows along a latent curve: curves of their columns, or a strip of images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from app.analysis.map.generation import DecodedPath
+from app.figures.theme import (
+    accent,
+    escape,
+    heatmap_colours,
+    interval_colour,
+    page_colours,
+    template,
+)
+from app.formatting import number, shortened
+
+__all__ = ["curves_figure", "strip_figure"]
+
+_PER_LINE = 3
+_LINE_PX, _IMAGE_PX = 170, 118
+
+
+def curves_figure(
+    found: DecodedPath, columns: Sequence[int], names: Sequence[str], title: str, *, dark: bool
+) -> go.Figure:
+    """Columns along a curve, each with its ± 2 sd band, in data units.
+
+    Args:
+        found: the decoded curve.
+        columns: positions of the columns to draw.
+        names: names of all columns.
+        title: title of the horizontal axes.
+        dark: whether the page is dark.
+    """
+    lines = -(-len(columns) // _PER_LINE)
+    per_line = min(_PER_LINE, len(columns))
+    figure = make_subplots(
+        rows=lines,
+        cols=per_line,
+        subplot_titles=[escape(shortened(names[d], 34)) for d in columns],
+        shared_xaxes=True,
+        horizontal_spacing=0.07,
+        vertical_spacing=min(0.14, 0.5 / lines),
+    )
+    for i, d in enumerate(columns):
+        subplot = {"row": i // per_line + 1, "col": i % per_line + 1}
+        figure.add_scatter(
+            x=np.concatenate([found.at, found.at[::-1]]),
+            y=np.concatenate([found.low[:, d], found.high[::-1, d]]),
+            fill="toself",
+            fillcolor=interval_colour(dark),
+            line={"width": 0},
+            hoverinfo="skip",
+            name="± 2 sd",
+            **subplot,
+        )
+        ends = zip(found.value[:, d], found.low[:, d], found.high[:, d], strict=True)
+        figure.add_scatter(
+            x=found.at,
+            y=found.value[:, d],
+            mode="lines",
+            line={"color": accent(dark), "width": 2},
+            hovertext=[
+                f"{number(v)}, 2 sd from {number(a, 3)} to {number(b, 3)}" for v, a, b in ends
+            ],
+            hoverinfo="text",
+            name=escape(shortened(names[d], 60)),
+            **subplot,
+        )
+        if i + per_line >= len(columns):
+            # Three titles in a line would overlap on a narrow page.
+            titled = per_line < _PER_LINE or subplot["col"] == (per_line + 1) // 2
+            figure.update_xaxes(
+                title_text=escape(title) if titled else None, showticklabels=True, **subplot
+            )
+    figure.update_layout(
+        template=template(dark),
+        height=60 + _LINE_PX * lines,
+        showlegend=False,
+        hovermode="closest",
+        margin={"t": 28},
+    )
+    figure.update_annotations(font={"size": 12, "color": page_colours(dark).text})
+    return figure
+
+
+def strip_figure(
+    found: DecodedPath,
+    shape: tuple[int, int],
+    limits: tuple[float, float],
+    title: str,
+    *,
+    most: int,
+    dark: bool,
+) -> go.Figure:
+    """Images along a curve, with the interval widths of their pixels below.
+
+    Args:
+        found: the decoded curve.
+        shape: height and width of the images.
+        limits: darkest and lightest value of all images.
+        title: title of ``found.at``.
+        most: most images, evenly spaced along the curve.
+        dark: whether the page is dark.
+    """
+    chosen = np.linspace(0, len(found.at) - 1, min(most, len(found.at))).round().astype(int)
+    width = found.high[chosen] - found.low[chosen]
+    figure = make_subplots(
+        rows=2,
+        cols=len(chosen),
+        subplot_titles=[number(found.at[i], 3) for i in chosen],
+        horizontal_spacing=0.008,
+        vertical_spacing=0.03,
+    )
+    sd_style = {
+        "zmin": 0.0,
+        "zmax": float(width.max()),
+        "colorscale": heatmap_colours(low_is_certain=True, dark=dark),
+        "colorbar": {"title": {"text": "interval width"}, "len": 0.5, "y": 0.25},
+    }
+    for column, i in enumerate(chosen, start=1):
+        image: dict[str, Any] = {"zmin": limits[0], "zmax": limits[1], "colorscale": "Greys_r"}
+        for line, cells, style in ((1, found.value[i], image), (2, width[column - 1], sd_style)):
+            figure.add_heatmap(
+                z=cells.reshape(shape),
+                showscale=line == 2 and column == len(chosen),
+                hovertemplate="%{z:.3g}<extra>row %{y}, column %{x}</extra>",
+                name=f"{escape(title)} {number(found.at[i], 3)}",
+                row=line,
+                col=column,
+                **style,
+            )
+    for k in range(2 * len(chosen)):
+        name = "" if k == 0 else str(k + 1)
+        figure.update_layout({f"yaxis{name}": {"autorange": "reversed", "scaleanchor": f"x{name}"}})
+    figure.update_xaxes(visible=False, constrain="domain")
+    figure.update_yaxes(visible=False, constrain="domain")
+    figure.update_layout(
+        template=template(dark), height=60 + 2 * _IMAGE_PX, margin={"t": 28}, showlegend=False
+    )
+    figure.update_annotations(font={"size": 11, "color": page_colours(dark).muted})
+    return figure

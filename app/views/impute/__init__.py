@@ -1,0 +1,1 @@
+"""The Missing cells page."""

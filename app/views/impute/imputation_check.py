@@ -1,0 +1,170 @@
+"""The check of an imputation on hidden cells: coverage, error and predictions."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from app.analysis.map.subsampling import evenly_spaced
+from app.figures.interval_coverage import HiddenCellPredictions, coverage_figure
+from app.formatting import count, distinct_titles, markdown, number, shortened
+from app.services import imputation
+from app.state.session import session
+from app.state.widgets import widget_key
+from lvmcore.errors import LatentboardError
+from lvmcore.runs import Job
+
+__all__ = ["FIGURES", "imputation_check"]
+
+#: Most hidden cells of a column in the figure.
+_MOST_DRAWN = 400
+#: The page warns if the error is above this share of the error of the column means.
+_HARDLY_BETTER = 0.95
+#: Titles of the metrics of the check; the keys of the column means end in "_means".
+FIGURES = {
+    "cells_coverage_50": "inside their 50 % interval",
+    "cells_coverage_90": "inside their 90 % interval",
+    "cells_coverage_95": "inside their 95 % interval",
+    "impute_rmse": "error (RMSE), in sd",
+    "cells_nlpd": "NLPD, in nats",
+}
+_AIMS = {
+    "cells_coverage_50": "50 %",
+    "cells_coverage_90": "90 %",
+    "cells_coverage_95": "95 %",
+    "impute_rmse": "low",
+    "cells_nlpd": "low",
+}
+_WIDTHS = {
+    "narrow": "The intervals are too narrow: the errors of imputed cells exceed their sd.",
+    "wide": "The intervals are too wide: the errors of imputed cells are below their sd.",
+}
+
+
+def _key(job: Job, name: str) -> str:
+    return widget_key("impute", job.id, name)
+
+
+def imputation_check(job: Job, gaps: imputation.MissingCellCounts) -> None:
+    """Draw the check of an imputation on hidden cells.
+
+    Args:
+        job: the finished imputation.
+        gaps: the missing cells of its table.
+    """
+    from lvmcore.evaluation.hidden_cells import interval_width
+
+    st.header("Check on hidden cells")
+    value = {key: metric.value for key, metric in job.metrics.items()}
+    covered, error = value.get("cells_coverage_90"), value.get("impute_rmse")
+    try:
+        cells = imputation.hidden_cells(job.id)
+    except LatentboardError as problem:
+        st.error(markdown(problem))
+        return
+    if covered is None or error is None:
+        st.info(
+            "There was no observed cell to hide, so the error of the imputed cells is not known."
+        )
+        return
+    by_means = value["impute_rmse_means"]
+    st.markdown(
+        f"**90 % intervals contain {_share(covered)} of {count(len(cells), 'hidden cell')}**; "
+        f"typical error **{number(error, 3)}** against **{number(by_means, 3)}** for column means, "
+        "in sd of each column."
+    )
+    found = interval_width(covered, 0.9, len(cells))
+    if found != "fair":
+        st.warning(_WIDTHS[found])
+    if by_means is not None and error > _HARDLY_BETTER * by_means:
+        st.warning(
+            "Column means have about the same error: the columns are hardly related, or the model "
+            "is too small."
+        )
+    numbers, picture = st.columns([2, 3], gap="large")
+    with numbers:
+        _metrics_table(job)
+    with picture:
+        _predictions(job, cells, gaps)
+
+
+def _share(value: float | None) -> str:
+    """A share of cells in per cent."""
+    return "–" if value is None else f"{100 * value:.0f} %"
+
+
+def _metrics_table(job: Job) -> None:
+    """Coverage, error and density of the model and of the column means."""
+
+    def texts(suffix: str) -> list[str]:
+        values = {key: job.metrics[key + suffix].value for key in FIGURES}
+        return [
+            _share(value) if "coverage" in key else number(value, 3)
+            for key, value in values.items()
+        ]
+
+    st.dataframe(
+        pd.DataFrame(
+            {
+                "hidden cells": list(FIGURES.values()),
+                "model": texts(""),
+                "means": texts("_means"),
+                "aim": list(_AIMS.values()),
+            }
+        ),
+        hide_index=True,
+        column_config={
+            "hidden cells": st.column_config.TextColumn(width=178),
+            "model": st.column_config.TextColumn(alignment="right", width=54),
+            "means": st.column_config.TextColumn(
+                alignment="right", width=58, help="Mean and sd of each column instead of a model"
+            ),
+            "aim": st.column_config.TextColumn(alignment="right", width=50),
+        },
+        key=_key(job, "figures"),
+        alt="The check in numbers",
+    )
+    protocol = job.metrics["impute_rmse"].protocol
+    st.caption(
+        f"{markdown(protocol)} NLPD is the negative log predictive density of a hidden cell, "
+        "averaged over cells, on that scale."
+    )
+
+
+def _predictions(job: Job, cells: pd.DataFrame, gaps: imputation.MissingCellCounts) -> None:
+    """Predictions of the hidden cells of a column against their true values."""
+    from lvmcore.jobs.impute import CHECK_LEVEL
+
+    hidden = cells["feature"].value_counts(sort=False)
+    names = [str(name) for name in hidden.index]
+    titles = distinct_titles(f"{shortened(name, 50)} ({hidden[name]} hidden)" for name in names)
+    most = max(range(len(names)), key=lambda i: gaps.missing.get(names[i], 0))
+    position = st.selectbox(
+        "Column",
+        range(len(names)),
+        index=most,
+        format_func=titles.__getitem__,
+        key=_key(job, "column"),
+        help="The column whose hidden cells are compared with their predictions.",
+    )
+    of_column = cells[cells["feature"] == names[position]]
+    drawn = of_column.iloc[evenly_spaced(len(of_column), _MOST_DRAWN)]
+    st.plotly_chart(
+        coverage_figure(
+            HiddenCellPredictions(
+                drawn["row_id"].tolist(),
+                *(drawn[part].to_numpy() for part in ("truth", "mean", "lower", "upper")),
+            ),
+            names[position],
+            CHECK_LEVEL,
+            dark=session.is_dark,
+        ),
+        theme=None,
+        key=_key(job, "hidden"),
+        config={"displayModeBar": False},
+        alt="Predictions of hidden cells over their true values",
+    )
+    caption = "Bars: 90 % intervals. On the dotted line the prediction is exact."
+    if len(drawn) < len(of_column):
+        caption += f" {len(drawn)} of {count(len(of_column), 'cell')} are drawn, evenly spaced."
+    st.caption(caption)

@@ -1,0 +1,128 @@
+"""Latent: explore the map of a fit, and export it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import streamlit as st
+
+from app import navigation
+from app.analysis.map.fitted_map import FittedMap
+from app.components.download_buttons import table_downloads
+from app.components.empty_states import illustrated_empty_state
+from app.components.map.map_chart import map_chart
+from app.components.map.map_controls import map_controls
+from app.components.map.reconstruction_panel import point_panel
+from app.components.map.relevance_panel import relevance_panel
+from app.components.map.row_focus import refresh_focus
+from app.components.map.selection_panel import selection_panel
+from app.components.page_opening import PageOpening, open_map
+from app.components.score_table import score_button
+from app.formatting import count, duration, markdown, number
+from app.report.download import report_download_button
+from app.services import fitted_maps, scores, server
+from app.state.widgets import map_widget_key, widget_key
+from app.views.latent.find_rows import find_rows_panel
+from app.views.latent.fit_replay import replay_panel
+from app.views.latent.learned_kernel import learned_kernel_panel
+from app.views.latent.nearest_rows import nearest_rows_panel
+from app.views.latent.worst_rows import worst_rows_panel
+from lvmcore.runs import Job
+
+_OPENING = PageOpening(
+    page="latent",
+    introduction=(
+        "After a fit this page shows its map: every row in two latent dimensions, the posterior "
+        "uncertainty, the relevance of the dimensions, and the reconstruction of any latent point "
+        "in data units."
+    ),
+    pending="Its map appears here when the fit has finished.",
+    first_step=partial(illustrated_empty_state, "latent"),
+)
+
+
+def page() -> None:
+    """Draw the page."""
+    opened = open_map(_OPENING)
+    if opened is not None:
+        _explore(*opened)
+
+
+def _explore(job: Job, fitted_map: FittedMap) -> None:
+    refresh_focus(fitted_map)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(_facts(job, fitted_map))
+        if job.still_rising:
+            navigation.link("More steps", "fit", key="more-steps", primary=False)
+        navigation.link("How to read this", "guide", key="guide", primary=False)
+    left, right = st.columns([2, 1], gap="large")
+    with left:
+        choices = map_controls(fitted_map)
+        map_chart(fitted_map, choices)
+        find_rows_panel(fitted_map)
+        _export(fitted_map)
+        selection_panel(fitted_map)
+        nearest_rows_panel(fitted_map)
+        worst_rows_panel(fitted_map)
+        replay_panel(fitted_map)
+        learned_kernel_panel(fitted_map, choices)
+    with right:
+        relevance_panel(fitted_map, choices)
+        point_panel(fitted_map, choices)
+    _scores_and_notes(job)
+
+
+def _facts(job: Job, fitted_map: FittedMap) -> str:
+    """Model, data, bound and convergence of the run, in a line."""
+    parts = [
+        f"**{markdown(fitted_map.model.title)}** on {markdown(fitted_map.dataset.name)}",
+        count(len(fitted_map.dataset), "row"),
+    ]
+    if job.elbo is not None:
+        parts.append(f"bound (ELBO) {number(job.elbo)} nats")
+    if not fitted_map.model.capabilities.bound:
+        parts.append("this model has no bound")
+    elif job.converged:
+        parts.append("converged")
+    else:
+        parts.append(":gray[not converged: more steps may improve the map]")
+    if job.status in ("cancelled", "interrupted"):
+        parts.append(f":orange[{job.status}]")
+    parts.append(duration(job.seconds))
+    return " · ".join(parts)
+
+
+def _export(fitted_map: FittedMap) -> None:
+    """Downloads of the map, with links to pages that use it."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        table_downloads(
+            "Embedding",
+            "embedding",
+            csv=partial(fitted_maps.embedding_csv, fitted_map.run),
+            parquet=partial(fitted_maps.embedding_parquet, fitted_map.run),
+            about="Row id, label, latent means and sds.",
+            key=lambda ending: map_widget_key(fitted_map, f"embedding {ending}"),
+            h5ad=partial(fitted_maps.embedding_h5ad, fitted_map.run),
+        )
+        report_download_button(
+            server.store().get(fitted_map.run), key=map_widget_key(fitted_map, "report")
+        )
+        if fitted_map.model.capabilities.new_rows:
+            navigation.link("New rows", "new_rows", key="new-rows", primary=False)
+        if fitted_map.model.capabilities.missing_cells and np.isnan(fitted_map.dataset.X).any():
+            navigation.link("Missing cells", "impute", key="impute", primary=False)
+
+
+def _scores_and_notes(job: Job) -> None:
+    """Scores with their protocols, and notes of the fit."""
+    with st.expander("Scores of this map"):
+        for metric in scores.score_values(job):
+            value = number(metric.value) if metric.value is not None else "not measured"
+            st.markdown(f"{markdown(metric.label)}: **{value}**. {markdown(metric.protocol)}")
+        score_button([job], partial(widget_key, "latent"))
+    for note in job.notes:
+        st.caption(markdown(note))
+
+
+page()

@@ -1,0 +1,138 @@
+"""Predict: predictions of a target, their scores and calibration, and predictions of new rows."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import streamlit as st
+
+from app import navigation
+from app.components.download_buttons import table_downloads
+from app.components.page_opening import PageOpening, open_run
+from app.formatting import count, duration, markdown, number
+from app.services import prediction
+from app.views.predict.hidden_layers import hidden_layer_map
+from app.views.predict.new_predictions import new_predictions_panel
+from app.views.predict.prediction_charts import PredictionRun, predictions_panel
+from app.views.predict.prediction_surface import input_relevance_panel, prediction_slice_panel
+from lvmcore.errors import LatentboardError
+from lvmcore.runs import Job
+
+_CARDS = ("nlpp", "rmse", "mae", "r2", "coverage_90")
+_CLASS_CARDS = ("accuracy", "macro_f1", "log_loss", "auc", "calibration_error")
+
+
+_OPENING = PageOpening(
+    page="predict",
+    introduction=(
+        "After a fit to a target this page shows the predictions of held-out rows against the true "
+        "values, whether intervals or probabilities are calibrated, which columns are relevant, "
+        "and the hidden layers of the model. It also predicts the rows of another file. Choose "
+        "the column on the Fit page, under Learn to predict."
+    ),
+    pending="The predictions appear here when the fit has finished.",
+    first_step=partial(navigation.link, "Choose a column to predict", "fit", key="fit"),
+    predicts=True,
+)
+
+
+def page() -> None:
+    """Draw the page."""
+    job = open_run(_OPENING)
+    if job is not None:
+        _explore(job)
+
+
+def _explore(job: Job) -> None:
+    try:
+        fit = PredictionRun(job, prediction.predictor(job.id), prediction.training_rows(job.id))
+    except LatentboardError as error:
+        st.error(markdown(error))
+        return
+    st.markdown(_facts(fit))
+    try:
+        frame = prediction.predictions(job.id)
+    except LatentboardError:
+        _missing_predictions(job)
+    else:
+        _scores(job)
+        predictions_panel(fit, frame)
+        _export(fit)
+        st.divider()
+        hidden_layer_map(fit, frame)
+    left, right = st.columns(2, gap="large")
+    with left:
+        input_relevance_panel(fit)
+    with right:
+        prediction_slice_panel(fit)
+    st.divider()
+    new_predictions_panel(fit)
+    for note in job.notes:
+        st.caption(markdown(note))
+
+
+def _missing_predictions(job: Job) -> None:
+    """A fitted model without predictions of its rows: they are being computed, or were not."""
+    if not job.finished:
+        st.info("The model is fitted. The predictions of its rows are being computed.")
+        return
+    ended = "failed" if job.status == "failed" else f"was {job.status}"
+    advice = "Resume it on the Fit page. " if job.resumable else ""
+    st.warning(
+        f"The fit {ended} before its rows were predicted, so it has no scores. "
+        f"{markdown(job.message) + ' ' if job.message else ''}{advice}Other rows can be predicted "
+        "below."
+    )
+
+
+def _facts(fit: PredictionRun) -> str:
+    """The run, its rows and its bound, in a line."""
+    job, held = fit.job, int(fit.rows.held_out.sum())
+    parts = [
+        f"**{markdown(fit.model.title)}** predicts **{markdown(fit.target)}** of "
+        f"{markdown(job.spec.dataset_name)}",
+        f"{count(len(fit.rows.y) - held, 'row')} fitted, {count(held, 'row')} held out",
+    ]
+    if job.elbo is not None:
+        parts.append(f"bound (ELBO) {number(job.elbo)} nats")
+    if job.status in ("cancelled", "interrupted"):
+        parts.append(f":orange[{job.status}]")
+    elif job.still_rising:
+        parts.append(":gray[not converged]")
+    parts.append(duration(job.seconds))
+    return " · ".join(parts)
+
+
+def _scores(job: Job) -> None:
+    """Scores on the held-out rows, with their protocols."""
+    keys = _CARDS if "rmse" in job.metrics else _CLASS_CARDS
+    found = [job.metrics[key] for key in keys if key in job.metrics]
+    if not found:
+        st.caption("The scores are being measured." if job.stage == "measuring" else "No scores.")
+        return
+    for column, metric in zip(st.columns(len(found)), found, strict=True):
+        column.metric(
+            metric.label, number(metric.value, 3), border=True, help=markdown(metric.protocol)
+        )
+    with st.expander("Protocols"):
+        for metric in found:
+            st.markdown(f"{markdown(metric.label)}: {markdown(metric.protocol)}")
+
+
+def _export(fit: PredictionRun) -> None:
+    """The predictions of all rows as a file."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        table_downloads(
+            "Predictions",
+            "predictions",
+            csv=partial(prediction.predictions_csv, fit.job.id),
+            parquet=partial(prediction.predictions_parquet, fit.job.id),
+            about="Every row: whether it is held out, its true value, and its prediction.",
+            key=lambda ending: fit.key("predictions", ending),
+        )
+        if fit.job.still_rising:
+            navigation.link("More steps", "fit", key="more-steps", primary=False)
+
+
+if __name__ == "__main__":  # as the navigation runs it
+    page()

@@ -1,0 +1,135 @@
+"""Relevance of the inputs of a predictor, and its prediction over two columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from app.analysis.map import subsampling
+from app.analysis.tables.prediction_slices import MEAN, SD, PredictionSlice, sliceable_columns
+from app.figures import latent_map, row_traces, theme
+from app.formatting import count, distinct_titles, shortened
+from app.services import prediction
+from app.state.session import session
+from app.views.predict.figures import input_relevance_figure
+from app.views.predict.prediction_charts import (
+    FIGURE_HEIGHT,
+    MOST_DRAWN,
+    SEED,
+    PredictionRun,
+    cell_text,
+)
+
+__all__ = ["input_relevance_panel", "prediction_slice_panel"]
+
+
+def _varying_columns(fit: PredictionRun) -> list[str]:
+    """Names of the columns that vary, the inputs of the first layer."""
+    names = [str(name) for name in fit.model.feature_names_in_]
+    constant = fit.model.standardiser_.constant.tolist()
+    return [name for name, is_constant in zip(names, constant, strict=True) if not is_constant]
+
+
+def input_relevance_panel(fit: PredictionRun) -> None:
+    """Draw the relevance of the inputs of a layer.
+
+    Args:
+        fit: the run.
+    """
+    st.header("Relevance of the inputs")
+    layers = list(fit.model.relevance_)
+    layer = layers[0]
+    if len(layers) > 1:
+        titles = {
+            name: f"{'hidden layer' if name != layers[-1] else 'layer to the target,'} {n}"
+            for n, name in enumerate(layers, start=1)
+        }
+        layer = st.selectbox(
+            "Relevance of the inputs of",
+            layers,
+            format_func=titles.__getitem__,
+            key=fit.key("relevance layer"),
+            help="The inputs of the first layer are the columns, those of others the units before.",
+        )
+    share = np.asarray(fit.model.relevance_[layer], dtype=np.float64)
+    names = (
+        _varying_columns(fit)
+        if layer == layers[0]
+        else [f"unit {k + 1}" for k in range(len(share))]
+    )
+    st.plotly_chart(
+        input_relevance_figure(names, share / share.sum(), dark=session.is_dark),
+        theme=None,
+        key=fit.key("relevance"),
+        alt="Share of relevance of each input of the layer",
+    )
+    st.caption(
+        "Sensitivity of the layer's functions to each standardised input: α = 1/ℓ² of the kernel; "
+        "through a network, the mean over rows of its squared slopes times 1/ℓ² of the features."
+        + (" The 20 most relevant are drawn." if len(share) > 20 else "")
+    )
+
+
+def prediction_slice_panel(fit: PredictionRun) -> None:
+    """Draw the prediction over two columns, the others at their median.
+
+    Args:
+        fit: the run.
+    """
+    st.header("A slice of the prediction")
+    first = np.asarray(fit.model.relevance_["layer1"], dtype=np.float64)
+    columns = sliceable_columns(fit.rows, first, _varying_columns(fit))
+    if len(columns) < 2:
+        st.caption("A slice needs two columns with more than two values.")
+        return
+    titles = dict(zip(columns, distinct_titles(shortened(name) for name in columns), strict=True))
+    left, right = st.columns(2)
+    across = left.selectbox(
+        "Horizontal column",
+        columns,
+        format_func=titles.__getitem__,
+        key=fit.key("slice across"),
+        help="The column of the horizontal axis; the most relevant columns come first.",
+    )
+    others = [name for name in columns if name != across]
+    upright = right.selectbox(
+        "Vertical column",
+        others,
+        format_func=titles.__getitem__,
+        key=fit.key("slice upright", across),
+        help="The column of the vertical axis.",
+    )
+    classes = [] if fit.number else [str(name) for name in fit.model.classes_]
+    show = st.selectbox(
+        "Show",
+        [MEAN, SD] if fit.number else classes,
+        format_func=shortened if fit.number else lambda name: f"probability of {shortened(name)}",
+        key=fit.key("slice show"),
+        help="The quantity of the colours.",
+    )
+    unit = shortened(fit.target, 24) if fit.number else "0 to 1"
+    grid = prediction.prediction_slice(fit.job.id, PredictionSlice(across, upright, show, unit))
+    fitted = np.flatnonzero(~fit.rows.held_out)
+    drawn = fitted[subsampling.sampled_rows(len(fitted), MOST_DRAWN // 10, SEED)]
+    points = fit.rows.X[[across, upright]].to_numpy()[drawn]
+    ids = fit.rows.dataset.row_ids
+    rows = row_traces.MapRows(
+        points=points,
+        number=drawn,
+        hover=[[f"row {ids[i]}", f"{fit.target}: {cell_text(fit.rows.y[i])}"] for i in drawn],
+        size=np.full(len(drawn), 5.0),
+    )
+    figure = latent_map.map_figure(rows, (0, 1), dark=session.is_dark, grid=grid, svg=True)
+    figure.update_layout(height=FIGURE_HEIGHT - 40, margin={"t": 12})
+    figure.update_xaxes(title_text=theme.escape(shortened(across)))
+    figure.update_yaxes(title_text=theme.escape(shortened(upright)))
+    st.plotly_chart(
+        figure,
+        theme=None,
+        key=fit.key("surface"),
+        alt="Prediction over two columns, the others at their median",
+    )
+    st.caption(
+        f"The other columns are at their median in the rows of the fit. The points are "
+        f"{count(len(drawn), 'row')} of the fit, which also differ in the other columns."
+    )

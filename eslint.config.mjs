@@ -1,0 +1,41 @@
+// Rules for the scripts in app/static. Types and undeclared names are TypeScript's to check, but it
+// sees the scripts of the map as global, so what the other two may use of them is listed here.
+import js from "@eslint/js";
+
+const readonly = (...names) => Object.fromEntries(names.map((name) => [name, "readonly"]));
+
+export default [
+  js.configs.recommended,
+  {
+    languageOptions: { ecmaVersion: 2022, sourceType: "script" },
+    linterOptions: { reportUnusedDisableDirectives: "error" },
+    rules: {
+      curly: ["error", "multi-line"],
+      eqeqeq: "error",
+      "no-implicit-coercion": "error",
+      "no-shadow": "error",
+      "no-undef": "off",
+      "no-unused-vars": ["error", { vars: "local" }], // the server joins the scripts
+      "no-var": "error",
+      "prefer-const": "error",
+    },
+  },
+  {
+    files: ["app/static/{map,trails}.js"],
+    languageOptions: { sourceType: "module" },
+    rules: { "no-unused-vars": "error" },
+  },
+  {
+    files: ["app/static/{trails,report}.js"],
+    languageOptions: { globals: readonly("document", "performance", "window", "ResizeObserver", "ShadowRoot") },
+    rules: { "no-undef": "error" },
+  },
+  {
+    files: ["app/static/trails.js"],
+    languageOptions: { globals: readonly("context2d", "markerPath") }, // of markers.js
+  },
+  {
+    files: ["app/static/report.js"],
+    languageOptions: { globals: readonly("Plotly") },
+  },
+];

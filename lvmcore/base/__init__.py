@@ -1,0 +1,1 @@
+"""The estimator contracts that every model inherits."""

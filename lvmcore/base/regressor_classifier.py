@@ -1,0 +1,194 @@
+"""Regressor and Classifier: a predictor of numbers, and one of classes.
+
+What a target means to a ``Predictor``: how it is read and learned, and what is said of new rows.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from lvmcore.base.predictor import Predictor, Task
+from lvmcore.errors import ConfigError, DataError
+from lvmcore.numerics.array_types import FloatArray
+from lvmcore.numerics.conversion import to_numpy
+from lvmcore.preprocessing.class_labels import ClassLabels
+from lvmcore.preprocessing.target_column import (
+    NumberTarget,
+    PredictiveMixture,
+    class_signs,
+    numeric_target,
+    target_vector,
+)
+
+__all__ = ["Classifier", "Regressor"]
+
+
+class Regressor(RegressorMixin, Predictor):
+    """A model of a numeric target."""
+
+    task: ClassVar[Task] = "number"
+
+    _target: NumberTarget
+
+    def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
+        return numeric_target(y, n_rows)
+
+    def _read_truth(self, y: Any, n_rows: int) -> NDArray[Any]:
+        return numeric_target(y, n_rows)
+
+    def _truth(self, target: NDArray[Any]) -> NDArray[Any]:
+        return target
+
+    def _measure_target(self, target: NDArray[Any]) -> None:
+        self._target = NumberTarget.fit(target)
+
+    def _as_learned(self, target: NDArray[Any], like: Tensor) -> Tensor:
+        return torch.as_tensor(self._target.transform(target)[:, None]).to(like)
+
+    @abstractmethod
+    def _predicted(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and variances, noise included, under each draw, standardised, [n, S] each."""
+
+    def predictive(self, X: ArrayLike) -> PredictiveMixture:
+        """The predicted distribution of the target of rows, in its units, the noise included.
+
+        Args:
+            X: rows in the data's units, [n, H].
+
+        Returns:
+            A mixture of normal distributions, one a draw of the functions, or one a site.
+
+        Raises:
+            DataError: the rows do not fit the model.
+        """
+        parts = list(self._mixtures(X))
+        mean, sd = (
+            np.concatenate(part, 1) for part in zip(*((p.mean, p.sd) for p in parts), strict=True)
+        )
+        return PredictiveMixture(mean, sd, self._weights())
+
+    def _weights(self) -> FloatArray | None:
+        """Weights of the draws, [S]; None where all are equal."""
+        return None
+
+    def _mixtures(self, X: ArrayLike) -> Iterator[PredictiveMixture]:
+        """The predicted distributions of some rows at a time."""
+        check_is_fitted(self)
+        yield from map(self._mixture, self._blocks_of(X))
+
+    def _mixture(self, X: Tensor) -> PredictiveMixture:
+        """The predicted distributions of standardised rows, in the target's units."""
+        means, variances = (to_numpy(part).T for part in self._predicted(X))
+        mean, scale = self._target.mean, self._target.scale
+        return PredictiveMixture(mean + scale * means, scale * np.sqrt(variances), self._weights())
+
+    def _of_each(
+        self, X: ArrayLike, compute: Callable[[PredictiveMixture], FloatArray]
+    ) -> FloatArray:
+        """What is computed of the distributions, some rows at a time, rows first."""
+        return np.concatenate([compute(part) for part in self._mixtures(X)])
+
+    def predict(
+        self, X: ArrayLike, return_std: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """The mean of the target of rows, [n]; with ``return_std`` its sd too, noise included."""
+        mean, sd = self._of_each(X, lambda some: np.stack(some.moments(), 1)).T
+        return (mean, sd) if return_std else mean
+
+    def predict_quantiles(self, X: ArrayLike, levels: ArrayLike = (0.05, 0.5, 0.95)) -> FloatArray:
+        """Quantiles of the predicted distribution, [n, levels].
+
+        Raises:
+            ConfigError: a level is not between 0 and 1.
+        """
+        wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+        if wanted.ndim != 1 or not ((wanted > 0) & (wanted < 1)).all():
+            raise ConfigError(f"levels={levels!r} cannot be used: expected numbers in (0, 1).")
+        return self._of_each(X, lambda some: some.quantiles(wanted))
+
+    def _log_density(self, X: Tensor, y: NDArray[Any]) -> FloatArray:
+        return self._mixture(X).log_density(y)
+
+    def _stored(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, meta = super()._stored()
+        return arrays, {**meta, "target": [self._target.mean, self._target.scale]}
+
+    def _take_stored(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        super()._take_stored(arrays, meta)
+        self._target = NumberTarget(*map(float, meta["target"]))
+
+
+class Classifier(ClassifierMixin, Predictor):
+    """A model of a target of classes."""
+
+    task: ClassVar[Task] = "class"
+
+    def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
+        labels = ClassLabels.encode(y, n_rows)
+        missing = labels.codes < 0
+        if missing.any():
+            raise DataError(
+                f"Input y contains NaN or None in {int(missing.sum())} rows, the first of them row "
+                f"{int(np.argmax(missing)) + 1}: leave rows without a class out."
+            )
+        self._know((labels,))
+        return labels.codes
+
+    def _as_learned(self, target: NDArray[Any], like: Tensor) -> Tensor:
+        return class_signs(target, len(self.classes_), like)
+
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        """Class probabilities of rows, [n, C], averaged over the draws of the functions.
+
+        Raises:
+            DataError: the rows do not fit the model.
+        """
+        check_is_fitted(self)
+        return np.concatenate([self._probabilities(block) for block in self._blocks_of(X)])
+
+    def _probabilities(self, X: Tensor) -> FloatArray:
+        """Of all classes, normalised, of standardised rows, [n, C]."""
+        each = to_numpy(self._probability(X))
+        found = np.hstack([1 - each, each]) if each.shape[1] == 1 else each
+        return np.asarray(found / found.sum(1, keepdims=True))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The most probable class of each row, [n]."""
+        chosen = self.predict_proba(X).argmax(1)
+        return np.asarray(self.classes_[chosen])
+
+    def _read_truth(self, y: Any, n_rows: int) -> NDArray[Any]:
+        return target_vector(y, n_rows)
+
+    def _truth(self, target: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(np.asarray(self.classes_)[target])
+
+    def _foreseen(self, y: NDArray[Any]) -> NDArray[np.bool_]:
+        known = y[:, None] == np.asarray(self.classes_)
+        return np.asarray(known.any(1), dtype=bool)
+
+    def _log_density(self, X: Tensor, y: NDArray[Any]) -> FloatArray:
+        known = y[:, None] == np.asarray(self.classes_)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log((self._probabilities(X) * known).sum(1)))
+
+    @abstractmethod
+    def _probability(self, X: Tensor) -> Tensor:
+        """Probabilities of standardised rows, [n, C]; of two classes that of the second, [n, 1]."""
+
+    def _stored(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, meta = super()._stored()
+        return arrays, {**meta, "classes": self._known_labels()}
+
+    def _take_stored(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        self._know((ClassLabels.from_json(meta["classes"]),))
+        super()._take_stored(arrays, meta)

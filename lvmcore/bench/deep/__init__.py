@@ -1,0 +1,1 @@
+"""Benchmarks of deep Gaussian and q-exponential processes."""

@@ -1,0 +1,1 @@
+"""Rows of a benchmark, their report, and their provenance."""

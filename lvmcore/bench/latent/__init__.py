@@ -1,0 +1,1 @@
+"""Benchmarks of Gaussian process latent variable models."""

@@ -1,0 +1,158 @@
+"""LDGD: the papers' Tables 1 and 2, and the seconds of a fit and of an inference.
+
+Every score is on test rows of stratified 5-fold cross-validation.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedKFold
+
+from lvmcore.bench.harness.machine import matrix_product_seconds
+from lvmcore.bench.harness.report import BenchmarkRow, Options
+from lvmcore.data.samples.paper_datasets import load_paper
+from lvmcore.data.samples.samples import load_sample
+from lvmcore.metrics.scores import classification_scores
+from lvmcore.models.latent.ldgd import LDGD
+
+__all__ = ["rows"]
+
+# Seconds of the matrix product on the machine that the ceilings apply to.
+YARDSTICK = 0.13
+
+
+@dataclass(frozen=True)
+class FoldScores:
+    """Cross-validation scores, one entry a fold."""
+
+    accuracy: list[float]
+    f1: list[float]
+    fit_seconds: list[float]
+    infer_seconds_per_row: list[float]
+    share_of_two: list[float]
+
+
+def rows(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    """Yield the measurement of each row."""
+    repeats = 10
+    yield partial(_accuracy, "oil_flow_train", 7, 25, 1, 0.985, "paper 0.99 (80/20 split)")
+    yield partial(_f1, "oil_flow_train", 7, 25, "paper 0.99 (80/20 split)")
+    yield partial(_fit_seconds, "oil_flow_train", 7, 25, 5.0, "published code: 101 s")
+    yield partial(_infer_seconds, "oil_flow_train", 7, 25)
+    for dimensions in (10, 30, 40):
+        name = f"moons{dimensions}"
+        yield partial(_accuracy, name, 10, 25, 1, 0.995, "paper 1.00")
+        yield partial(_relevance, name, 10, 25)
+    yield partial(_accuracy, "iris", None, 25, repeats, 0.95, "paper 1.00 (one split)")
+    yield partial(_fit_seconds, "iris", None, 25, 2.0, "")
+    if options.full:
+        for name in ("wine", "breast_cancer", "digits"):
+            yield partial(_accuracy, name, None, 50, 1, None, "")
+
+
+def _settings(name: str, Q: int | None, M: int, repeats: int) -> dict[str, object]:
+    return {
+        "data": name,
+        "n_components": Q,
+        "n_inducing": M,
+        "folds": 5,
+        "repeats": repeats,
+        "seeds": list(range(repeats)),
+    }
+
+
+def _accuracy(
+    name: str, Q: int | None, M: int, repeats: int, floor: float | None, reference: str
+) -> BenchmarkRow:
+    folds = _cross_validate(name, Q, M, repeats)
+    times = f", {repeats} repeats" if repeats > 1 else ""
+    return BenchmarkRow(
+        f"{name}: accuracy, 5-fold{times}",
+        statistics.fmean(folds.accuracy),
+        spread=statistics.stdev(folds.accuracy),
+        reference=reference,
+        floor=floor,
+        settings=_settings(name, Q, M, repeats),
+    )
+
+
+def _f1(name: str, Q: int | None, M: int, reference: str) -> BenchmarkRow:
+    folds = _cross_validate(name, Q, M, 1)
+    return BenchmarkRow(
+        f"{name}: F1 (macro), 5-fold",
+        statistics.fmean(folds.f1),
+        spread=statistics.stdev(folds.f1),
+        reference=reference,
+        settings=_settings(name, Q, M, 1),
+    )
+
+
+def _fit_seconds(name: str, Q: int | None, M: int, ceiling: float, reference: str) -> BenchmarkRow:
+    folds = _cross_validate(name, Q, M, 1)
+    return BenchmarkRow(
+        f"{name}: fit, median of 5, scaled to the yardstick",
+        statistics.median(folds.fit_seconds),
+        "s",
+        ceiling=ceiling,
+        reference=reference,
+        settings=_settings(name, Q, M, 1),
+    )
+
+
+def _infer_seconds(name: str, Q: int | None, M: int) -> BenchmarkRow:
+    folds = _cross_validate(name, Q, M, 1)
+    return BenchmarkRow(
+        f"{name}: inference of 200 new rows, median of 5, scaled to the yardstick",
+        200 * statistics.median(folds.infer_seconds_per_row),
+        "s",
+        ceiling=0.8,
+        settings=_settings(name, Q, M, 1),
+    )
+
+
+def _relevance(name: str, Q: int | None, M: int) -> BenchmarkRow:
+    folds = _cross_validate(name, Q, M, 1)
+    return BenchmarkRow(
+        f"{name}: share of the label relevance in two dimensions, least of 5",
+        min(folds.share_of_two),
+        floor=0.95,
+        reference="paper: exactly two",
+        settings=_settings(name, Q, M, 1),
+    )
+
+
+@cache
+def _cross_validate(name: str, Q: int | None, M: int, repeats: int) -> FoldScores:
+    X, y = _load(name)
+    scale = YARDSTICK / matrix_product_seconds()
+    folds = FoldScores([], [], [], [], [])
+    for seed in range(repeats):
+        splits = StratifiedKFold(5, shuffle=True, random_state=seed)
+        for train, test in splits.split(X, y):
+            start = time.perf_counter()
+            model = LDGD(n_components=Q, n_inducing=M, random_state=seed).fit(X[train], y[train])
+            folds.fit_seconds.append(scale * (time.perf_counter() - start))
+            start = time.perf_counter()
+            model.posterior(X[test])
+            seconds = scale * (time.perf_counter() - start)
+            folds.infer_seconds_per_row.append(seconds / len(test))
+            scores = classification_scores(y[test], model.predict(X[test]))
+            folds.accuracy.append(scores.accuracy)
+            folds.f1.append(scores.f1)
+            share = np.sort(model.relevance_["labels"] / model.relevance_["labels"].sum())
+            folds.share_of_two.append(float(share[-2:].sum()))
+    return folds
+
+
+def _load(name: str) -> tuple[NDArray[np.float64], NDArray[np.object_]]:
+    table = load_paper(name) if name == "oil_flow_train" else load_sample(name)
+    data = table.dataset(label=table.columns[-1].name)
+    assert data.labels is not None
+    return data.X, data.labels

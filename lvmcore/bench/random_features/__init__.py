@@ -1,0 +1,1 @@
+"""Benchmarks of random-feature latent variable models."""

@@ -1,0 +1,1 @@
+"""Latent variable models in closed form or by expectation maximisation, without torch modules."""

@@ -1,0 +1,8 @@
+"""Run the command line: ``python -m lvmcore.cli``."""
+
+import sys
+
+from lvmcore.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

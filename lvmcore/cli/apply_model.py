@@ -1,0 +1,211 @@
+"""The commands ``lvmcore transform``, ``impute`` and ``predict``: a table and a fitted model."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from lvmcore.base.predictor import Predictor
+from lvmcore.cli.fit import read_source
+from lvmcore.cli.output_files import check_outputs, table_writer, write_output, write_placements
+from lvmcore.data.dataset import Dataset
+from lvmcore.data.dataset_storage import load_dataset
+from lvmcore.data.new_tables.matching_dataset import matching_dataset
+from lvmcore.data.readers.read_table import read_table
+from lvmcore.data.table import Table
+from lvmcore.errors import DataError
+from lvmcore.jobs.fitting import training_rows
+from lvmcore.jobs.impute import completed_table, refuse_complete_models
+from lvmcore.jobs.predict import predict_rows
+from lvmcore.metrics.metric import Metric
+from lvmcore.models import AnyModel, load_map, load_predictor
+from lvmcore.prediction.new_table import (
+    NewTableRoles,
+    feature_names_of,
+    propose_new_table_roles,
+    read_new_table,
+)
+from lvmcore.prediction.placement import most_probable, place_rows
+from lvmcore.prediction.target_predictions import has_prediction
+from lvmcore.runs.job_folder import JobFolder
+
+__all__ = ["impute", "predict", "transform"]
+
+
+def transform(arguments: argparse.Namespace) -> int:
+    """Place the rows of a table on a model's map, and write what is known of them.
+
+    Args:
+        arguments: what ``lvmcore.cli`` parsed.
+
+    Returns:
+        The exit status, 0.
+
+    Raises:
+        LatentboardError: the model, the table or the two together cannot be used.
+    """
+    console = Console(highlight=False)
+    check_outputs(arguments.out, "--out")
+    model = load_map(_model_path(arguments.model))
+    table = read_source(arguments)
+    fitted = _fitted(arguments, model)
+    roles = _roles(arguments, model, table, fitted, console)
+    rows = read_new_table(model, table, fitted, roles, _codes(arguments))
+    placement = place_rows(model, rows.dataset, fitted)
+    placed = most_probable(placement.frame, arguments.abstain)
+    write_placements(arguments.out, placed, model, rows.dataset)
+    notes = (note for note in rows.dataset.notes if note not in table.notes)
+    for note in (*table.notes, *notes, *placement.notes):
+        _say(console, f"  {note}")
+    n, dimensions = len(placement.frame), model.embedding_.mean.shape[1]
+    counted = "1 row" if n == 1 else f"{n:,} rows"
+    _say(console, f"{counted} placed in {dimensions} dimensions by {model.title}.")
+    _say_figures(console, placement.metrics)
+    _say(console, f"Kept in {arguments.out}")
+    return 0
+
+
+def impute(arguments: argparse.Namespace) -> int:
+    """Fill the missing cells of a table, and write it.
+
+    Args:
+        arguments: what ``lvmcore.cli`` parsed.
+
+    Returns:
+        The exit status, 0.
+
+    Raises:
+        LatentboardError: the model, the table or the two together cannot be used.
+    """
+    console = Console(highlight=False)
+    write = table_writer(arguments.out)
+    model = load_map(_model_path(arguments.model))
+    refuse_complete_models(model)
+    table = read_source(arguments)
+    roles = _row_id(arguments, propose_new_table_roles(model, table, None), console)
+    rows = read_new_table(model, table, None, roles, _codes(arguments)).dataset
+    frame = completed_table(model, rows)
+    write_output(arguments.out, write(frame))
+    for note in (*table.notes, *(note for note in rows.notes if note not in table.notes)):
+        _say(console, f"  {note}")
+    gaps = int(np.isnan(rows.X).sum())
+    cells = "1 missing cell" if gaps == 1 else f"{gaps:,} missing cells"
+    _say(console, f"{cells} of {rows.X.size:,} filled by {model.title}.")
+    _say(console, f"Kept in {arguments.out}")
+    return 0
+
+
+def predict(arguments: argparse.Namespace) -> int:
+    """Predict the target of the rows of a table, and write that.
+
+    Args:
+        arguments: what ``lvmcore.cli`` parsed.
+
+    Returns:
+        The exit status, 0.
+
+    Raises:
+        LatentboardError: the model, the table or the two together cannot be used.
+    """
+    console = Console(highlight=False)
+    write = table_writer(arguments.out)
+    model = load_predictor(_model_path(arguments.model))
+    folder = JobFolder(arguments.model)
+    target = folder.spec().target if folder.exists() else ""
+    table = read_source(arguments)
+    fitted = _fitted(arguments, model)
+    roles = _row_id(arguments, propose_new_table_roles(model, table, fitted), console)
+    rows = read_new_table(
+        model, table, fitted, NewTableRoles(roles.row_id), _codes(arguments)
+    ).dataset
+    found = predict_rows(model, rows, target)
+    write_output(arguments.out, write(found.frame))
+    notes = (note for note in rows.notes if note not in table.notes)
+    for note in (*table.notes, *notes, *found.notes):
+        _say(console, f"  {note}")
+    n = int(has_prediction(found.frame).sum())
+    counted = "1 row" if n == 1 else f"{n:,} rows"
+    _say(console, f"{target or 'The target'} of {counted} predicted by {model.title}.")
+    _say_figures(console, found.metrics)
+    _say(console, f"Kept in {arguments.out}")
+    return 0
+
+
+def _say_figures(console: Console, metrics: Mapping[str, Metric]) -> None:
+    for metric in metrics.values():
+        value = "not measured" if metric.value is None else f"{metric.value:g}"
+        _say(console, f"  {metric.label}: {value}. {metric.protocol}")
+
+
+def _roles(
+    arguments: argparse.Namespace,
+    model: AnyModel,
+    table: Table,
+    fitted: Dataset | None,
+    console: Console,
+) -> NewTableRoles:
+    """The row id and the label: as given, else as they look."""
+    roles = _row_id(arguments, propose_new_table_roles(model, table, fitted), console)
+    if arguments.label is not None or arguments.no_label:
+        first, *others = dict.fromkeys(arguments.label or [None])
+        roles = replace(roles, label=first, more_labels=tuple(others))
+    elif roles.labels:
+        named = ", ".join(roles.labels)
+        _say(console, f"Label: {named}, as in the fit (--label or --no-label decide).")
+    return roles
+
+
+def _row_id(arguments: argparse.Namespace, roles: NewTableRoles, console: Console) -> NewTableRoles:
+    """The roles with the row id as given, else as it looks."""
+    if arguments.row_id is not None or arguments.no_row_id:
+        return replace(roles, row_id=arguments.row_id)
+    if roles.row_id is not None:
+        _say(console, f"Row id: {roles.row_id}, by its looks (--row-id or --no-row-id decide).")
+    return roles
+
+
+def _fitted(arguments: argparse.Namespace, model: AnyModel) -> Dataset | None:
+    """The rows of the fit: from the table given, else from the store that the run is in."""
+    if arguments.fitted is not None:
+        table = read_table(arguments.fitted)
+        whole = matching_dataset(
+            table, feature_names_of(model, table), missing_cells=model.capabilities.missing_cells
+        )
+        return whole if model.capabilities.missing_cells else whole.complete_rows()
+    folder = JobFolder(arguments.model)
+    if not folder.exists():
+        return None
+    stored = arguments.model.absolute().parent.parent / "datasets" / folder.spec().dataset
+    if not stored.is_dir():
+        return None
+    whole = load_dataset(stored)
+    return whole if isinstance(model, Predictor) else training_rows(whole, type(model))[0]
+
+
+def _codes(arguments: argparse.Namespace) -> Mapping[str, tuple[str, str]]:
+    """The words that the run's dataset had for 0 and 1; none where there is only a model's file."""
+    folder = JobFolder(arguments.model)
+    return folder.spec().codes if folder.exists() else {}
+
+
+def _model_path(path: Path) -> Path:
+    """The model's file, or that in a run's folder."""
+    if not path.is_dir():
+        return path
+    inside = path / "model.safetensors"
+    if not inside.is_file():
+        raise DataError(
+            f"{path} holds no fitted model: expected a model file, or the folder of a run with "
+            "model.safetensors in it."
+        )
+    return inside
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(Text(text), soft_wrap=True)

@@ -1,0 +1,277 @@
+"""The command ``lvmcore fit``: a run in this process, with its progress on the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.text import Text
+
+from lvmcore.base.predictor import Predictor
+from lvmcore.cli.choose_model import chosen_model
+from lvmcore.cli.output_files import check_outputs, write_placements
+from lvmcore.cli.progress import meter_for
+from lvmcore.data.column_types import ColumnType
+from lvmcore.data.dataset import Dataset
+from lvmcore.data.new_tables.matching_dataset import binary_codes
+from lvmcore.data.proposed_roles import propose_label, propose_row_id
+from lvmcore.data.readers.read_table import read_table
+from lvmcore.data.samples.paper_datasets import load_paper
+from lvmcore.data.samples.samples import load_sample
+from lvmcore.data.table import Table
+from lvmcore.data.transforms import MAX_LEVELS
+from lvmcore.errors import ConfigError
+from lvmcore.jobs.fitting import training_rows
+from lvmcore.jobs.run_job import run_job
+from lvmcore.models import AnyModel, load_map
+from lvmcore.prediction.map_table import embedding_frame
+from lvmcore.runs.job import JobSpec
+from lvmcore.runs.job_folder import JobFolder, JobState
+from lvmcore.runs.store import Store
+
+__all__ = ["fit", "read_source"]
+
+OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+_BAD_INPUT_ERRORS = ("DataError", "ConfigError", "UnsupportedError")
+
+
+def fit(arguments: argparse.Namespace) -> int:
+    """Fit a model to a table in this process, and leave what a run leaves.
+
+    Args:
+        arguments: what ``lvmcore.cli`` parsed.
+
+    Returns:
+        The exit status: 0 where a model was kept, 2 for data or settings that cannot be used, 130
+        when stopped before anything was kept, 1 for anything else.
+
+    Raises:
+        LatentboardError: data or settings cannot be used.
+    """
+    console = Console(highlight=False)
+    _check_options(arguments)
+    table = read_source(arguments)
+    dataset = _dataset(arguments, table, console)
+    model = chosen_model(arguments, dataset, console)
+    _say(console, f"{model.title}: {_settings(model)}")
+    if not isinstance(model, Predictor):
+        for note in training_rows(dataset, type(model))[1]:
+            _say(console, f"  {note}")
+    with (
+        _open_run(arguments, dataset, model) as folder,
+        _ctrl_c() as pressed,
+        meter_for(console) as meter,
+    ):
+        state = run_job(
+            folder,
+            lambda: dataset,
+            lambda: "cancelled" if pressed() or folder.cancel_requested() else None,
+            on_step=meter.show,
+        )
+    status = _report(console, folder, state)
+    if arguments.embedding is not None and folder.model_path.is_file():
+        fitted = load_map(folder.model_path)
+        rows, _ = training_rows(dataset, type(fitted))
+        write_placements(
+            arguments.embedding, embedding_frame(fitted, rows), fitted, rows, folder.spec()
+        )
+        _say(console, f"Map kept in {arguments.embedding}")
+    return status
+
+
+def read_source(arguments: argparse.Namespace) -> Table:
+    """The table that a command line names: a file, ``sample:NAME`` or ``paper:NAME``.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    kind, colon, name = arguments.data.partition(":")
+    if colon and kind == "sample":
+        return load_sample(name)
+    if colon and kind == "paper":
+        return load_paper(name)
+    return read_table(
+        arguments.data,
+        delimiter=arguments.delimiter,
+        encoding=arguments.encoding,
+        decimal=arguments.decimal,
+        thousands=arguments.thousands,
+        sheet=arguments.sheet,
+        header=arguments.header,
+        missing=_missing(arguments.missing),
+    )
+
+
+def _missing(texts: Sequence[str] | None) -> list[str | float] | None:
+    """Cells that mean missing; what reads as a number means that number too."""
+    if texts is None:
+        return None
+    found: list[str | float] = []
+    for text in (part.strip() for item in texts for part in item.split(",")):
+        found.append(text)
+        try:
+            found.append(float(text))
+        except ValueError:
+            continue
+    return found
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    """Refuse options that do not go together, before anything is read."""
+    if arguments.embedding is not None:
+        check_outputs(arguments.embedding, "--embedding")
+        if arguments.target:
+            raise ConfigError("--embedding writes a map, and a model of a target has none.")
+    if not arguments.target and (arguments.groups or arguments.time):
+        raise ConfigError(
+            "--groups and --time say which rows a fit to a target leaves out: name it by --target."
+        )
+
+
+def _dataset(arguments: argparse.Namespace, table: Table, console: Console) -> Dataset:
+    labels, row_id = arguments.label or [], arguments.row_id
+    if not labels and not arguments.no_label and not arguments.target:
+        label = propose_label(table)
+        if label is not None:
+            labels = [label]
+            _say(console, f"Label: {label}, which looks like one (--label or --no-label decide).")
+    if row_id is None and not arguments.no_row_id:
+        row_id = propose_row_id(table)
+        if row_id in (*labels, arguments.target):
+            row_id = None
+        elif row_id is not None:
+            _say(console, f"Row id: {row_id}, by its looks (--row-id or --no-row-id decide).")
+    dataset = table.dataset(
+        features=_names(arguments.features, table),
+        label=labels,
+        row_id=row_id,
+        log1p=_names(arguments.log1p, table) or (),
+        one_hot=_one_hot(arguments, table, {*labels, row_id}),
+        hold_out=arguments.hold_out,
+        hold_out_seed=arguments.hold_out_seed,
+    )
+    rows, columns = dataset.X.shape
+    labelled = "".join(
+        f", label {name} with {len(dataset.label_classes(name))} classes"
+        for name in dataset.label_columns
+    )
+    _say(console, f"{dataset.name}: {rows} rows, {columns} columns{labelled}.")
+    target = f"Column {arguments.target!r} left out"  # which is no feature, and is said to be none
+    notes = (*table.notes, *(note for note in dataset.notes if note not in table.notes))
+    for note in notes:
+        if not arguments.target or not note.startswith(target):
+            _say(console, f"  {note}")
+    return dataset
+
+
+def _one_hot(arguments: argparse.Namespace, table: Table, others: set[str | None]) -> Sequence[str]:
+    """Categories to learn from: those asked for; for a target, where none are, all there are."""
+    given = _names(arguments.one_hot, table)
+    if given is not None or not arguments.target or arguments.features:
+        return given or ()
+    others |= {arguments.target, arguments.groups, arguments.time}
+    return [
+        column.name
+        for column in table.columns
+        if column.type is ColumnType.CATEGORY
+        and not column.is_annotation
+        and column.name not in others
+        and 0 < column.distinct <= MAX_LEVELS
+    ]
+
+
+def _names(given: Sequence[str] | None, table: Table) -> list[str] | None:
+    """Column names; one that holds a comma can be given by an option of its own."""
+    if given is None:
+        return None
+    known = set(table.frame.columns)
+    return [
+        name.strip() for item in given for name in ([item] if item in known else item.split(","))
+    ]
+
+
+def _settings(model: AnyModel) -> str:
+    return ", ".join(f"{name}={value}" for name, value in model.get_params(deep=False).items())
+
+
+@contextmanager
+def _open_run(
+    arguments: argparse.Namespace, dataset: Dataset, model: AnyModel
+) -> Iterator[JobFolder]:
+    """The run's folder, its lock held: ``--out``, or one in the store for the dashboard to show."""
+    spec = JobSpec(
+        dataset=dataset.digest,
+        dataset_name=dataset.name,
+        model=model.key,
+        parameters=model.get_params(deep=False),
+        name=arguments.name,
+        target=arguments.target,
+        groups=arguments.groups,
+        time=arguments.time,
+        codes=binary_codes(dataset),
+    )
+    if arguments.out is not None:
+        path = arguments.out.expanduser().absolute()
+        with JobFolder.create(path, spec, queued=False) as folder:
+            yield folder
+        return
+    store = Store()
+    store.put_dataset(dataset)
+    with store.own(spec) as folder:
+        yield folder
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[Callable[[], bool]]:
+    """Tells whether Ctrl-C was pressed; a second one stops at once."""
+    presses: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        del frame
+        if presses:
+            raise KeyboardInterrupt
+        presses.append(number)
+        print("Stopping; what was fitted is kept. Ctrl-C again stops at once.", file=sys.stderr)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(presses)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _report(console: Console, folder: JobFolder, state: JobState) -> int:
+    """Say how the run ended, and what that makes the exit status."""
+    kept = folder.model_path.is_file()
+    if not kept:
+        print(state.message, file=sys.stderr)
+        if folder.log_path.is_file():
+            print(f"See {folder.log_path}", file=sys.stderr)
+        if state.status == "failed":
+            return BAD_INPUT if state.error in _BAD_INPUT_ERRORS else FAILED
+        return INTERRUPTED
+    seconds = (
+        (state.ended - state.started).total_seconds() if state.ended and state.started else 0.0
+    )
+    ended = "Done" if state.status == "done" else "Stopped"
+    converged = "converged" if state.converged else "not converged"
+    _say(console, f"{ended} after {seconds:.1f} s, {converged}.")
+    for note in state.notes:
+        _say(console, f"  {note}")
+    for metric in folder.metrics().values():
+        value = "not measured" if metric.value is None else _figure(metric.value)
+        _say(console, f"  {metric.label}: {value}. {metric.protocol}")
+    _say(console, f"Kept in {folder.path}")
+    return OK
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.3f}"
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(Text(text), soft_wrap=True)

@@ -1,0 +1,126 @@
+"""How a fit's progress is shown on a terminal: one live line, or plain lines where it is none."""
+
+from __future__ import annotations
+
+import math
+import time
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from lvmcore.results import FitStep
+
+__all__ = ["LiveMeter", "PlainMeter", "ProgressMeter", "describe_step", "meter_for"]
+
+_PLAIN_EVERY_SECONDS = 2.0
+_REDRAWS_PER_SECOND = 10
+
+
+class ProgressMeter(Protocol):
+    """Shows the steps of a fit, inside a ``with`` block."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def show(self, step: FitStep) -> None:
+        """Show a step."""
+
+
+class LiveMeter:
+    """One line that is redrawn in place."""
+
+    def __init__(self, console: Console) -> None:
+        self._live = Live(console=console, auto_refresh=False)
+        self._drawn = float("-inf")
+        self._last: FitStep | None = None
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._last is not None:
+            self._draw(self._last)
+        self._live.stop()
+
+    def show(self, step: FitStep) -> None:
+        """Redraw the line, at most ten times a second."""
+        self._last = step
+        if time.monotonic() - self._drawn >= 1 / _REDRAWS_PER_SECOND:
+            self._draw(step)
+
+    def _draw(self, step: FitStep) -> None:
+        self._drawn = time.monotonic()
+        line = Text(describe_step(step), no_wrap=True, overflow="ellipsis")
+        self._live.update(line, refresh=True)
+
+
+class PlainMeter:
+    """A line now and then, the first and the last step always."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._printed = float("-inf")
+        self._pending: FitStep | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._pending is not None:
+            self._print(self._pending)
+
+    def show(self, step: FitStep) -> None:
+        """Print a line if the last one is a while ago."""
+        self._pending = step
+        if time.monotonic() - self._printed >= _PLAIN_EVERY_SECONDS:
+            self._print(step)
+
+    def _print(self, step: FitStep) -> None:
+        self._printed = time.monotonic()
+        self._pending = None
+        self._console.print(Text(describe_step(step)), soft_wrap=True)
+
+
+def meter_for(console: Console) -> ProgressMeter:
+    """The meter that suits where the console writes."""
+    return LiveMeter(console) if console.is_terminal else PlainMeter(console)
+
+
+def describe_step(step: FitStep) -> str:
+    """A step on one line: how far, time passed and left at most, the bound and its terms."""
+    timing = f"{step.seconds:.1f} s"
+    left = step.seconds / step.iteration * (step.total - step.iteration)
+    if left > 0:
+        timing += f", at most {left:.1f} s left"
+    parts = [f"step {step.iteration}/{step.total}", timing]
+    if step.starts > 1:
+        parts.insert(0, f"start {step.start}/{step.starts}")
+    if math.isfinite(step.objective):
+        parts.append(f"bound {step.objective:,.1f}")
+    parts += [f"{name} {_term(value)}" for name, value in step.terms.items()]
+    return " · ".join(parts)
+
+
+def _term(value: float) -> str:
+    """A bound's part to a tenth of a nat; a small one, as a divergence is, to four digits."""
+    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.4g}"

@@ -1,0 +1,1 @@
+"""New tables matched to the features of a fitted model."""

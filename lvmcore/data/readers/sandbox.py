@@ -1,0 +1,191 @@
+"""`read_table_sandboxed`: an untrusted file is read in a process of its own with limits.
+
+The process returns an Arrow file and a JSON file in a temporary folder; nothing is pickled. The
+limits grow with the content: memory by ten bytes a byte, time by a second for each few megabytes.
+On an operating system without such limits (Windows, in part macOS) the limits of time, size, cells
+and columns still apply.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from lvmcore.data.readers.sandbox_transport import CONTENT, MEASURED, REQUEST, RESULT, load_result
+from lvmcore.data.source import MAX_BYTES
+from lvmcore.data.table import Table
+from lvmcore.errors import DataError
+
+__all__ = ["SandboxLimits", "read_table_sandboxed"]
+
+_POLL_SECONDS = 0.05
+#: -P: the current folder is not searched for modules.
+_WORKER_COMMAND = [sys.executable, "-P", "-m", "lvmcore.data.readers.sandbox_worker"]
+_MEGABYTE = 1e6
+
+
+@dataclass(frozen=True)
+class SandboxLimits:
+    """Limits of the process that reads a file.
+
+    Attributes:
+        max_bytes: Maximal size of the content after decompression, in bytes.
+        seconds: Time limit for a small file: processor time where the system can limit it, else
+            wall time.
+        wall_factor: Limit of the wall time as a multiple of that of the processor time, for a busy
+            machine.
+        bytes_per_second: A larger content gets a further second for each so many bytes.
+        columns_per_second: A table gets a further second for each so many columns.
+        memory: Memory limit for an empty file, in bytes.
+        memory_per_byte: Further memory for each byte of the content, in bytes.
+        memory_per_column: Further memory for the objects of each column, in bytes.
+    """
+
+    max_bytes: int = MAX_BYTES
+    seconds: float = 10.0
+    wall_factor: float = 3.0
+    bytes_per_second: float = 4e6
+    columns_per_second: int = 2000
+    memory: int = 300_000_000
+    memory_per_byte: float = 10.0
+    memory_per_column: int = 8000
+
+    def time_limit(self, size: int, columns: int = 0) -> float:
+        """Time limit in seconds for a size in bytes (8 MB are free) and a number of columns."""
+        more = max(0.0, size - 8e6) / self.bytes_per_second
+        return self.seconds + more + columns / self.columns_per_second
+
+    def memory_limit(self, size: int, columns: int = 0) -> int:
+        """Memory limit in bytes for a size in bytes and a number of columns."""
+        return int(self.memory + self.memory_per_byte * size + self.memory_per_column * columns)
+
+
+def read_table_sandboxed(
+    content: bytes,
+    *,
+    name: str,
+    limits: SandboxLimits | None = None,
+    **how: str | int | bool | Sequence[str | float] | None,
+) -> Table:
+    """Read a table as `read_table` does, in a process of its own with limits.
+
+    Args:
+        content: The bytes of the file.
+        name: Name of the table.
+        limits: Limits of the process.
+        how: Settings of `read_table`: delimiter, encoding, decimal, thousands, header, sheet,
+            missing.
+
+    Returns:
+        The table, equal to what `read_table` returns.
+
+    Raises:
+        DataError: The content is not a single table, or reading it exceeds the limits.
+        ConfigError: A setting is out of its range.
+        UnsupportedError: A package that its format needs is not installed.
+    """
+    limits = limits or SandboxLimits()
+    if len(content) > limits.max_bytes:
+        raise DataError(
+            f"{name!r} is larger than {limits.max_bytes / _MEGABYTE:,.0f} MB, the most that is "
+            "read. Leave out rows or columns."
+        )
+    request = {"name": name, "how": how, "limits": asdict(limits)}
+    with ExitStack() as stack:
+        try:
+            place = tempfile.TemporaryDirectory(prefix="latentboard-reading-")
+            folder = Path(stack.enter_context(place))
+            (folder / CONTENT).write_bytes(content)
+            (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
+        except OSError as error:
+            raise DataError(
+                f"{name!r} cannot be read: there is no room for it among the temporary files "
+                f"({error.strerror}). Make room and try again."
+            ) from error
+        code = _run_worker(folder, name, len(content), limits)
+        if not (folder / RESULT).is_file():
+            raise _exit_error(name, code, _measured_size(folder, len(content)), limits)
+        return load_result(folder)
+
+
+def _run_worker(folder: Path, name: str, size: int, limits: SandboxLimits) -> int:
+    """Run the reading process, within the time limit.
+
+    Returns:
+        Its exit status.
+    """
+    with subprocess.Popen(
+        [*_WORKER_COMMAND, str(folder)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=_environment(),
+        start_new_session=True,
+    ) as process:
+        started = time.monotonic()
+        try:
+            while True:
+                try:
+                    return process.wait(_POLL_SECONDS)
+                except subprocess.TimeoutExpired:
+                    allowed = limits.time_limit(*_measured_size(folder, size))
+                    if find_spec("resource") is not None:  # the process limits its processor time
+                        allowed *= limits.wall_factor
+                    if time.monotonic() - started > allowed:
+                        raise _timeout_error(name, allowed) from None
+        finally:
+            process.kill()
+
+
+def _environment() -> Mapping[str, str]:
+    """The environment with this lvmcore on the path, and without threads, which use memory."""
+    root = str(Path(__file__).resolve().parents[3])
+    inherited = os.environ.get("PYTHONPATH")
+    return dict(os.environ) | {
+        "PYTHONPATH": root if not inherited else os.pathsep.join((root, inherited)),
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+        "MALLOC_ARENA_MAX": "1",
+        "MALLOC_MMAP_THRESHOLD_": "65536",
+        "RUST_BACKTRACE": "0",
+    }
+
+
+def _measured_size(folder: Path, size: int) -> tuple[int, int]:
+    """Bytes and columns of the decompressed content, once the process has measured them."""
+    try:
+        unpacked, columns = (folder / MEASURED).read_text().split()
+    except (FileNotFoundError, ValueError):
+        return size, 0
+    return int(unpacked), int(columns)
+
+
+def _timeout_error(name: str, seconds: float) -> DataError:
+    return DataError(
+        f"Reading {name!r} took longer than {seconds:.0f} s, which a table of its size does not "
+        "need, and was stopped. Check that the file is a table; try saving it again as CSV or "
+        "Parquet."
+    )
+
+
+def _exit_error(
+    name: str, code: int, measured: tuple[int, int], limits: SandboxLimits
+) -> DataError:
+    if hasattr(signal, "SIGXCPU") and code == -signal.SIGXCPU:
+        return _timeout_error(name, limits.time_limit(*measured))
+    memory = limits.memory_limit(*measured) / _MEGABYTE
+    return DataError(
+        f"Reading {name!r} needed more memory than a file of its size may use (about {memory:,.0f} "
+        f"MB), or failed (status {code}), and was stopped. Check that the file is a table; leave "
+        "out rows or columns, or save it as Parquet."
+    )

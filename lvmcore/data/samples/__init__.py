@@ -1,0 +1,1 @@
+"""Bundled, simulated and paper datasets."""

@@ -1,0 +1,1 @@
+"""Delimited text and JSON as typed columns."""

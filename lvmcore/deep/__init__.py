@@ -1,0 +1,1 @@
+"""Deep Gaussian processes: layers, variational inference, SGHMC, sigma points, deep kernels."""

@@ -1,0 +1,200 @@
+"""A hidden layer of a deep Gaussian process: its kernel, and q of its values at inducing inputs.
+
+The inducing inputs Z are a parameter, or draws of the previous layer at a subset of the rows; then
+they differ between draws, and all tensors have a leading dimension S. With C Cᵀ = K(Z) and whitened
+values v = C⁻¹(f(Z) − mean(Z)), a row with k = k(Z, x) has, given v, the mean mean(x) + kᵀC⁻ᵀv and
+the variance k(x, x) − kᵀK⁻¹k. Rows are treated as independent given v, so one draw of v serves any
+number of rows, and no covariance between rows is computed. The quadratic forms kᵀGk (`row_moments`)
+dominate the time of a step: one matrix product forwards and one backwards.
+
+Notation: lvmcore/README.md; H inputs and D outputs of a layer, B rows.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from lvmcore.deep.layer_kernel import JITTER, KernelName, LayerKernel, row_moments
+from lvmcore.gp.paths import LARGEST_VARIANCE
+from lvmcore.numerics.gaussians import kl_whitened
+from lvmcore.qep.blocks import block_kl
+
+
+class InducingValues(nn.Module):
+    """q(v_d) = N(mean_d, factor_d factor_dᵀ) of the whitened values of each unit d.
+
+    The values depend on the inducing inputs: with V = factor factorᵀ and the variance v_d of a
+    unit, q(f_d(Z)) = N(mean(Z) + √v_d C m, v_d C V Cᵀ). factor_d = diag(s_d)(I + B_d), B_d strictly
+    lower triangular, so that an optimiser step changes a narrow covariance in proportion to its
+    size.
+
+    Args:
+        mean: initial means, [D, M].
+        variance: initial variance of every value.
+        exponent: q of the prior, one q-exponential block of all D M values; 2 for N(0, I).
+    """
+
+    def __init__(self, mean: Float[Tensor, "D M"], variance: float, exponent: float = 2.0) -> None:
+        super().__init__()
+        self.exponent = exponent
+        D, M = mean.shape
+        self.mean = nn.Parameter(mean.detach().clone(memory_format=torch.contiguous_format))
+        self.log_scale = nn.Parameter(mean.new_full((D, M), 0.5 * math.log(variance)))
+        self.lower = nn.Parameter(mean.new_zeros(D, M, M))
+
+    @property
+    def unused_entries(self) -> int:
+        """Number of entries of B on and above its diagonal, which have no effect."""
+        D, M = self.mean.shape
+        return D * M * (M + 1) // 2
+
+    @property
+    def factor(self) -> Float[Tensor, "D M M"]:
+        """Lower-triangular root of the covariances, [D, M, M]."""
+        scale = self.log_scale.exp()
+        return scale[:, :, None] * self.lower.tril(-1) + scale.diag_embed()
+
+    def draw(self, noise: Float[Tensor, "S D M"]) -> Float[Tensor, "S M D"]:
+        """mean + factor noise, [S, M, D], of noise [S, D, M]."""
+        spread = (self.factor @ noise.permute(1, 2, 0)).permute(2, 0, 1)
+        return (self.mean + spread).mT
+
+    def kl(self) -> Float[Tensor, ""]:
+        """KL(q(v) ‖ p(v)), independent of Z, or an upper bound for an exponent below 2, []."""
+        mean, factor = self.mean, self.factor
+        square = mean.square().sum() + factor.square().sum()
+        return block_kl(kl_whitened(mean, factor), square, mean.numel(), self.exponent)
+
+    def natural_parameters(self) -> tuple[Float[Tensor, "D M M"], Float[Tensor, "D M"]]:
+        """Precision [D, M, M] and precision times mean [D, M]."""
+        factor = self.factor
+        eye = torch.eye(factor.shape[-1]).to(factor)
+        inverse = torch.linalg.solve_triangular(factor, eye, upper=False)
+        precision = inverse.mT @ inverse
+        return precision, (precision @ self.mean[:, :, None])[:, :, 0]
+
+
+class KernelLayer(nn.Module):
+    """A kernel with one lengthscale per input, and a linear mean or none.
+
+    Args:
+        n_inputs: H; the initial lengthscales are √H, at which the similarity of rows of unit
+            variance does not depend on the number of columns.
+        like: dtype and device.
+        variance: initial v.
+        linear: W of the mean function x ↦ x W, [H, D], fixed; None for no mean.
+        kernel: see ``LayerKernel``.
+    """
+
+    linear: Tensor | None
+
+    def __init__(
+        self,
+        n_inputs: int,
+        like: Tensor,
+        *,
+        variance: float = 1.0,
+        linear: Tensor | None = None,
+        kernel: KernelName = "rbf",
+    ) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.log_lengthscales = nn.Parameter(like.new_full((n_inputs,), 0.5 * math.log(n_inputs)))
+        self.log_variance = nn.Parameter(like.new_tensor(math.log(variance)))
+        self.register_buffer("linear", linear)
+
+    @property
+    def variance(self) -> Tensor:
+        """v, at most ``LARGEST_VARIANCE``: [], or [D] in hidden layers."""
+        limit = math.log(LARGEST_VARIANCE)
+        return (limit - nn.functional.softplus(limit - self.log_variance)).exp()
+
+    @property
+    def relevance(self) -> Float[Tensor, "H"]:
+        """α_h = 1/ℓ_h², [H]."""
+        return (-2 * self.log_lengthscales).exp()
+
+    def mean(self, X: Float[Tensor, "*S B H"]) -> Float[Tensor, "*S B D"] | None:
+        """The mean function at rows X [..., B, H], [..., B, D]; None where it is zero."""
+        return None if self.linear is None else X @ self.linear
+
+    def kernel_at(self, Z: Float[Tensor, "*S M H"]) -> LayerKernel:
+        """The layer's kernel at inducing inputs Z, [..., M, H]."""
+        return LayerKernel.from_inputs(
+            self.variance, self.log_lengthscales.exp(), Z, self.mean(Z), self.kernel
+        )
+
+
+class HiddenLayer(KernelLayer):
+    """D Gaussian processes and the noise of the layer's output.
+
+    f_d = mean_d + √v_d g_d with g_d of a shared kernel of unit variance: a unit that does not
+    improve the fit shrinks to its linear mean without divergence, independently of the other units.
+    With one variance for all units, a single useful unit would pay for the noise of the others.
+
+    Args:
+        n_inputs: H.
+        values: q at the inducing inputs.
+        variance: initial v_d.
+        noise: initial σ_l².
+        linear: see ``KernelLayer``.
+        kernel: see ``LayerKernel``.
+    """
+
+    def __init__(
+        self,
+        n_inputs: int,
+        values: InducingValues,
+        *,
+        variance: float = 1.0,
+        noise: float = 1e-5,
+        linear: Tensor | None = None,
+        kernel: KernelName = "rbf",
+    ) -> None:
+        super().__init__(n_inputs, values.mean, linear=linear, kernel=kernel)
+        self.q = values
+        self.log_variance = nn.Parameter(values.mean.new_full((self.width,), math.log(variance)))
+        self.log_noise = nn.Parameter(values.mean.new_tensor(math.log(noise)))
+
+    @property
+    def width(self) -> int:
+        """D."""
+        return len(self.q.mean)
+
+    @property
+    def noise(self) -> Float[Tensor, ""]:
+        """σ_l², []."""
+        return self.log_noise.exp() + JITTER[self.log_noise.dtype]
+
+    def kernel_at(self, Z: Float[Tensor, "*S M H"]) -> LayerKernel:
+        """The layer's kernel of unit variance at inducing inputs Z, [..., M, H]."""
+        one = torch.ones_like(self.log_noise)
+        return LayerKernel.from_inputs(
+            one, self.log_lengthscales.exp(), Z, self.mean(Z), self.kernel
+        )
+
+    def draw(self, noise: Float[Tensor, "S D M"]) -> Float[Tensor, "S M D"]:
+        """√v_d times the whitened values of unit d, [S, M, D], of noise [S, D, M]."""
+        return self.variance.sqrt() * self.q.draw(noise)
+
+    def conditional_moments(
+        self,
+        layer_kernel: LayerKernel,
+        v: Float[Tensor, "S M D"],
+        X: Float[Tensor, "... B H"],
+    ) -> tuple[Float[Tensor, "S B D"], Float[Tensor, "... B D"]]:
+        """Means and variances of f(x), [S, B, D] each, given the values v [S, M, D]."""
+        weights = v.mT @ layer_kernel.inverse
+        product, explained = row_moments(
+            layer_kernel.cross(X), weights, layer_kernel.precision.unsqueeze(-3)
+        )
+        mean, variance = (
+            product.mT,
+            self.variance * (layer_kernel.variance - explained).clamp_min(0).mT,
+        )
+        offset = self.mean(X)
+        return mean if offset is None else mean + offset, variance

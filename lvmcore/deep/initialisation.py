@@ -1,0 +1,117 @@
+"""Initialisation of a deep Gaussian process: layers close to linear, with a narrow q.
+
+Notation: lvmcore/README.md and lvmcore/deep/hidden_layer.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lvmcore.deep.hidden_layer import HiddenLayer, InducingValues
+from lvmcore.deep.layer_kernel import KernelName
+from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
+from lvmcore.deep.output_layer import GaussianSites
+from lvmcore.training.batches import LONGEST_LABEL_STEP, step_length
+
+__all__ = ["DeepGPSettings", "hidden_layers", "initial_output_values", "principal_axes"]
+
+MINIBATCH_SITE_STEP = 0.2
+
+
+@dataclass(frozen=True)
+class DeepGPSettings:
+    """Settings of the initial deep Gaussian process.
+
+    Attributes:
+        n_hidden: hidden layers.
+        width: D of each; None for min(30, H).
+        spread: initial variance of q of the whitened values in hidden layers.
+        hidden_variance: initial variance of their kernels. With a small one the model is close to a
+            single layer, whose bound further layers can improve: hidden layers as wide as their
+            prior cost hundreds of nats and many steps at first.
+        hidden_noise: σ_l².
+        batch_size: rows a step; the step length of the last layer's natural gradients depends on
+            it.
+        natural: natural gradients for q of the last layer; otherwise Adam.
+        exponent: q of the layers' priors, each a q-exponential block; 2 for Gaussian processes.
+        kernel: of every layer.
+    """
+
+    n_hidden: int = 2
+    width: int | None = None
+    spread: float = 0.01
+    hidden_variance: float = 1e-3
+    hidden_noise: float = 1e-5
+    batch_size: int = 2000
+    natural: bool = True
+    exponent: float = 2.0
+    kernel: KernelName = "rbf"
+
+
+def hidden_layers(
+    settings: DeepGPSettings, X: Float[Tensor, "N H"], Z: Float[Tensor, "M H"]
+) -> tuple[list[HiddenLayer], list[Tensor]]:
+    """The hidden layers, and each layer's inducing inputs under the linear means.
+
+    Args:
+        settings: of the initial model.
+        X: all inputs, [N, H].
+        Z: the first layer's inducing inputs, [M, H].
+
+    Returns:
+        The layers, and Z of each of them and of the last layer.
+    """
+    layers, inputs = [], [Z]
+    width = settings.width or min(30, X.shape[1])
+    for _ in range(settings.n_hidden):
+        W = principal_axes(X, width)
+        values = InducingValues(Z.new_zeros(width, len(Z)), settings.spread, settings.exponent)
+        layers.append(
+            HiddenLayer(
+                X.shape[1],
+                values,
+                variance=settings.hidden_variance,
+                noise=settings.hidden_noise,
+                linear=W,
+                kernel=settings.kernel,
+            )
+        )
+        X = X @ W
+        inputs.append(inputs[-1] @ W)
+    return layers, inputs
+
+
+def initial_output_values(
+    settings: DeepGPSettings,
+    n_rows: int,
+    Z: Float[Tensor, "M H"],
+    n_outputs: int,
+    likelihood: GaussianNoise | SoftmaxClasses,
+) -> GaussianSites | InducingValues:
+    """q of the last layer's values at Z [M, H], for batches made of ``n_rows`` rows."""
+    gaussian = isinstance(likelihood, GaussianNoise)
+    if not settings.natural:
+        return InducingValues(Z.new_zeros(n_outputs, len(Z)), 1.0, settings.exponent)
+    size = min(settings.batch_size, max(1, n_rows))
+    step = step_length(size, len(Z), most=1.0 if gaussian else LONGEST_LABEL_STEP)
+    if gaussian and size >= n_rows:
+        # Without hidden layers nothing is sampled, and a full step reaches the optimum. With them a
+        # step uses the sums of its own draws, and the sites average several steps.
+        step = MINIBATCH_SITE_STEP if settings.n_hidden else 1.0
+    return GaussianSites(
+        len(Z), n_outputs, Z, shared=gaussian, step=step, exponent=settings.exponent
+    )
+
+
+def principal_axes(X: Float[Tensor, "N H"], width: int) -> Float[Tensor, "H {width}"]:
+    """W of a linear mean, [H, width]: I; the leading principal axes; or I and columns of zeros."""
+    H = X.shape[1]
+    if width >= H:
+        return torch.eye(H, width).to(X)
+    _, vectors = torch.linalg.eigh((X - X.mean(0)).T @ (X - X.mean(0)))  # in ascending order
+    axes: Tensor = vectors.flip(1)[:, :width]
+    return axes.contiguous()

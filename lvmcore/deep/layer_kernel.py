@@ -1,0 +1,194 @@
+"""A layer's kernel at its inducing inputs, and quadratic forms of rows under it.
+
+Notation: lvmcore/README.md and lvmcore/deep/hidden_layer.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from lvmcore.kernels.stationary import matern32_correlation
+from lvmcore.numerics.linalg import cholesky_batch
+
+__all__ = ["JITTER", "KernelName", "LayerKernel", "row_moments"]
+
+# Relative to the kernel's variance, on the diagonal of K(Z).
+JITTER = {torch.float64: 1e-7, torch.float32: 1e-4}
+KernelName = Literal["rbf", "matern32"]
+_KUU = "The kernel matrix of a layer's inducing inputs"
+
+
+@dataclass(frozen=True)
+class LayerKernel:
+    """A layer's kernel at its inducing inputs, which may differ between draws.
+
+    Attributes:
+        centre: subtracted from inputs, for the rounding of products, [..., 1, H].
+        lengthscales: ℓ, [H].
+        features: of Z, so that log v − d²/2 = features(z)ᵀ features(x), [..., M, H + 2], d² =
+            Σ_h (z_h − x_h)²/ℓ_h².
+        variance: v = k(x, x), [].
+        C: lower factor of K(Z), [..., M, M].
+        inverse: C⁻¹, [..., M, M].
+        offset: mean(Z), [..., M, D]; None where the mean is zero.
+        kernel: ``rbf``, v exp(−d²/2), or ``matern32``, v (1 + √3 d) exp(−√3 d).
+    """
+
+    centre: Float[Tensor, "*S 1 H"]
+    lengthscales: Float[Tensor, "H"]
+    features: Float[Tensor, "*S M F"]
+    variance: Float[Tensor, ""]
+    C: Float[Tensor, "*S M M"]
+    inverse: Float[Tensor, "*S M M"]
+    offset: Float[Tensor, "*S M D"] | None = None
+    kernel: KernelName = "rbf"
+
+    @classmethod
+    def from_inputs(
+        cls,
+        variance: Float[Tensor, ""],
+        lengthscales: Float[Tensor, "H"],
+        Z: Float[Tensor, "*S M H"],
+        offset: Float[Tensor, "*S M D"] | None = None,
+        kernel: KernelName = "rbf",
+    ) -> LayerKernel:
+        """A kernel at inducing inputs Z, [..., M, H].
+
+        Raises:
+            NumericalError: K(Z) could not be factorised.
+        """
+        centre = Z.detach().mean(-2, keepdim=True)
+        rows = _features(Z, centre, lengthscales)
+        # features(z): the row's features, with log v added where features(x) has its 1.
+        features = torch.cat(
+            [rows[..., :-2], rows[..., -1:] + variance.log(), rows[..., -2:-1]], -1
+        )
+        eye = torch.eye(Z.shape[-2]).to(Z)
+        K = _kernel_values(features @ rows.mT, variance, kernel) + JITTER[Z.dtype] * variance * eye
+        C = cholesky_batch(K.reshape(-1, *K.shape[-2:]), _KUU).reshape(K.shape)
+        inverse = torch.linalg.solve_triangular(C, eye, upper=False)
+        return cls(centre, lengthscales, features, variance, C, inverse, offset, kernel)
+
+    def cross(self, X: Float[Tensor, "... B H"]) -> Float[Tensor, "... M B"]:
+        """k(Z, x) of rows X [..., B, H], [..., M, B]."""
+        rows = _features(X, self.centre, self.lengthscales)
+        return _kernel_values(self.features @ rows.mT, self.variance, self.kernel)
+
+    @property
+    def precision(self) -> Float[Tensor, "*S M M"]:
+        """K⁻¹, [..., M, M]."""
+        return self.inverse.mT @ self.inverse
+
+    def values(self, v: Float[Tensor, "S M D"]) -> Float[Tensor, "S M D"]:
+        """f(Z) = mean(Z) + C v, [S, M, D], of whitened values v [S, M, D]."""
+        f = self.C @ v
+        return f if self.offset is None else f + self.offset
+
+
+def _kernel_values(
+    E: Float[Tensor, "*shape"], variance: Float[Tensor, ""], kernel: KernelName
+) -> Float[Tensor, "*shape"]:
+    """k of exponents E = log v − d²/2, which are overwritten."""
+    if kernel == "rbf":
+        return E.exp_()
+    return variance * matern32_correlation(E - variance.log())
+
+
+def row_moments(
+    k: Float[Tensor, "... M B"], weights: Float[Tensor, "... P M"], G: Float[Tensor, "... g M M"]
+) -> tuple[Float[Tensor, "... P B"], Float[Tensor, "... g B"]]:
+    """weights k [..., P, B] and kᵀ G_g k [..., g, B] of each row.
+
+    Args:
+        k: [M, B], or for each draw [S, M, B].
+        weights: [P, M] or [S, P, M].
+        G: symmetric, [g, M, M] or [S, g, M, M].
+    """
+    mean, square = _RowMoments.apply(k, weights, G)  # type: ignore[no-untyped-call]
+    return mean, square
+
+
+class _RowMoments(torch.autograd.Function):
+    """With T = G k, d kᵀGk/dk = 2 T: the gradient by k needs no further product with G.
+
+    With several G, draws are processed one by one, so that intermediate results stay in the cache.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, k: Tensor, weights: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
+        if G.shape[-3] == 1:
+            T = G.flatten(-3, -2) @ k
+            square = (T * k).sum(-2).unsqueeze(-2)
+        else:
+            T, square = _forms_by_draw(k, G)
+        ctx.save_for_backward(k, weights, G, T)
+        return weights @ k, square
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, by_mean: Tensor, by_square: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        k, weights, G, T = ctx.saved_tensors
+        by_weights = by_mean @ k.mT
+        by_k = _to_shape(weights.mT @ by_mean, k)
+        if G.shape[-3] > 1:
+            by_G = _slopes_by_draw(k, T, by_square, by_k, G)
+        else:
+            by_G = ((k * by_square) @ k.mT).unsqueeze(-3)
+            if T.shape[:-2] == k.shape[:-2]:
+                by_k = by_k.addcmul_(T, by_square, value=2)
+            else:
+                by_k = by_k + _to_shape(2 * T * by_square, k)
+        return by_k, _to_shape(by_weights, weights), _to_shape(by_G, G)
+
+
+def _n_draws(k: Tensor, G: Tensor) -> int:
+    return max(len(k) if k.dim() > 2 else 1, len(G) if G.dim() > 3 else 1)
+
+
+def _select_draw(tensor: Tensor, number: int, n_dimensions: int) -> Tensor:
+    """The part of one draw, if the tensor has a dimension of draws."""
+    return tensor[number] if tensor.dim() > n_dimensions else tensor
+
+
+def _forms_by_draw(k: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
+    """T = G k, [S, g, M, B], and kᵀGk, [..., g, B]."""
+    S, (g, M), B = _n_draws(k, G), G.shape[-3:-1], k.shape[-1]
+    T, square, product = k.new_empty(S, g * M, B), k.new_empty(S, g, B), k.new_empty(g, M, B)
+    for s in range(S):
+        own = _select_draw(k, s, 2)
+        torch.mm(_select_draw(G, s, 3).reshape(g * M, M), own, out=T[s])
+        torch.mul(T[s].view(g, M, B), own, out=product)
+        torch.sum(product, 1, out=square[s])
+    alone = k.dim() == 2 and G.dim() == 3
+    return T.view(S, g, M, B), square[0] if alone else square
+
+
+def _slopes_by_draw(k: Tensor, T: Tensor, by_square: Tensor, by_k: Tensor, G: Tensor) -> Tensor:
+    """The gradient by G, [..., g, M, M]; the gradient by k is added to ``by_k``."""
+    S, g, M, B = T.shape
+    by_G, product = G.new_zeros(S if G.dim() > 3 else 1, g * M, M), k.new_empty(g, M, B)
+    for s in range(S):
+        own, slope = _select_draw(k, s, 2), _select_draw(by_square, s, 2).unsqueeze(-2)
+        torch.mul(own, slope, out=product)
+        by_G[s if len(by_G) > 1 else 0].addmm_(product.view(g * M, B), own.mT)
+        torch.mul(T[s], slope, out=product)
+        _select_draw(by_k, s, 2).add_(product.sum(0), alpha=2)
+    return by_G.view(-1, g, M, M) if G.dim() > 3 else by_G.view(g, M, M)
+
+
+def _to_shape(gradient: Tensor, like: Tensor) -> Tensor:
+    """The gradient summed over the draws that share the argument."""
+    return gradient if gradient.shape == like.shape else gradient.sum_to_size(like.shape)
+
+
+def _features(X: Tensor, centre: Tensor, lengthscales: Tensor) -> Tensor:
+    """(x/ℓ, 1, −½‖x/ℓ‖²) of centred rows, [..., B, H + 2]."""
+    scaled = (X - centre) / lengthscales
+    half = -0.5 * scaled.square().sum(-1, keepdim=True)
+    return torch.cat([scaled, torch.ones_like(half), half], -1)

@@ -1,0 +1,162 @@
+"""Warm start of a deep Gaussian process: the subset of rows and kernel of a single process.
+
+A sparse Gaussian process whose inducing inputs are rows is nearly as good as one that optimises
+them, if the rows are chosen by its bound under its kernel (compare Burt, Rasmussen and van der Wilk
+2020). So optimisation steps and choices of rows alternate, from rows near centroids. The deep model
+is then initialised as this one: linear hidden layers, and a last layer with this kernel and noise.
+
+Notation: lvmcore/README.md and lvmcore/deep/hidden_layer.py.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lvmcore.deep.deep_gp import DeepGP
+from lvmcore.deep.dsvi import InducedDeepGP, induced_deep_gp
+from lvmcore.deep.initialisation import DeepGPSettings
+from lvmcore.deep.likelihoods import GaussianNoise
+from lvmcore.deep.objective import DeepGPObjective, deep_schedule
+from lvmcore.deep.output_layer import OutputLayer
+from lvmcore.deep.subset_of_data import SubsetDeepGP, subset_deep_gp
+from lvmcore.gp.inducing_points import SubsetRule, choose_subset, rows_by_bound
+from lvmcore.kernels.stationary import RBF
+from lvmcore.training.loop import train
+
+__all__ = ["fit_induced", "fit_single_gp", "initialise_from_single_gp"]
+
+# Rows that a single process is fitted to besides the subset; rounds, and steps of each at most.
+MAX_ROWS, SUBSET_ROUNDS, STEPS = 2000, 3, 100
+#: Initial σ² of the standardised targets, or of signs of classes.
+START_NOISE = 0.05
+# Steps for a process with learned inducing inputs, and their learning rate.
+INDUCED_STEPS, INDUCED_RATE = 500, 0.04
+# Initial sd of hidden functions: their effect on the target over the sd of the noise, and at most.
+MAX_NOISE_SHARE, MAX_SPREAD = 0.1, 0.03
+
+
+def fit_single_gp(
+    X: Float[Tensor, "N H"],
+    Y: Float[Tensor, "N P"],
+    size: int,
+    rule: SubsetRule,
+    generator: torch.Generator,
+    *,
+    steps: int,
+    learning_rate: float,
+) -> tuple[Tensor, OutputLayer]:
+    """The subset of M rows, and the layer of a single Gaussian process on it.
+
+    Args:
+        X: inputs, standardised, [N, H].
+        Y: targets: standardised numbers, or signs of classes, treated as numbers, [N, P].
+        size: M.
+        rule: ``bound`` chooses rows by ``rows_by_bound`` under the kernel of the previous round;
+            any other is a rule of `choose_subset`, with fixed rows.
+        generator: of random numbers.
+        steps: of each round, 100 at most.
+        learning_rate: of the steps.
+
+    Returns:
+        Positions of S in increasing order, [min(M, N)]; the layer.
+
+    Raises:
+        NumericalError: the optimisation failed repeatedly.
+    """
+    chosen = choose_subset(X, size, "kmeans" if rule == "bound" else rule, generator)
+    used = torch.arange(len(X))
+    if len(X) > MAX_ROWS:
+        others = torch.randperm(len(X), generator=generator)[:MAX_ROWS]
+        used = torch.unique(torch.cat([chosen, others]))
+    rows, some, targets = torch.searchsorted(used, chosen), X[used], Y[used]
+    model = _single_gp(some, targets, rows)
+    for _ in range(SUBSET_ROUNDS):
+        fit = DeepGPObjective(
+            model, some, targets, n_samples=1, batch_size=len(used), generator=generator
+        )
+        train(fit, deep_schedule(fit, min(steps, STEPS), learning_rate), None)
+        if rule == "bound":
+            last = model.last
+            rows = _best_rows(last, some, targets, len(rows))
+            model = _single_gp(some, targets, rows)
+            _copy_kernel_and_noise(last, model.last)
+    return used[rows], model.last
+
+
+def fit_induced(
+    X: Float[Tensor, "N H"],
+    Y: Float[Tensor, "N P"],
+    Z: Float[Tensor, "M H"],
+    batch_size: int,
+    generator: torch.Generator,
+    *,
+    steps: int,
+    learned: bool,
+) -> InducedDeepGP:
+    """A single Gaussian process with free inducing inputs (SVGP), by 500 steps at most.
+
+    Args:
+        X: inputs, standardised, [N, H].
+        Y: standardised numbers, [N, P].
+        Z: initial inducing inputs, [M, H].
+        batch_size: B.
+        generator: of the batches.
+        steps: at most.
+        learned: whether inducing inputs are optimised.
+
+    Raises:
+        NumericalError: the optimisation failed repeatedly.
+    """
+    settings = DeepGPSettings(n_hidden=0, batch_size=batch_size)
+    model = induced_deep_gp(settings, X, Y, Z, GaussianNoise(START_NOISE, X), learned=learned)
+    fit = DeepGPObjective(model, X, Y, n_samples=1, batch_size=batch_size, generator=generator)
+    train(fit, deep_schedule(fit, min(steps, INDUCED_STEPS), INDUCED_RATE), None)
+    return model
+
+
+def initialise_from_single_gp(model: DeepGP, single: OutputLayer) -> None:
+    """Initialise a deep model as a single Gaussian process.
+
+    The last layer gets the kernel, and the noise of a numeric target. Unit d of the hidden layers
+    gets the sd 0.1 σ ℓ_d/√v, at which it changes the target by a tenth of the noise, at most 0.03;
+    the noise of hidden layers is at most the smallest sd, so that it does not dominate a last layer
+    that is almost exact. A model with fewer units than columns is not changed, as the kernel has a
+    lengthscale for every column.
+
+    Args:
+        model: initial model; changed in place, and marked as pretrained.
+        single: the layer of the single process, of the first layer's inputs.
+    """
+    if len(model.last.log_lengthscales) < len(single.log_lengthscales):
+        return
+    _copy_kernel_and_noise(single, model.last)
+    with torch.no_grad():
+        share = MAX_NOISE_SHARE * (single.likelihood.site_scale / single.variance).sqrt()
+        sd = (share * model.last.log_lengthscales.exp()).clamp_max(MAX_SPREAD)
+        for layer in model.hidden:
+            layer.log_variance.copy_(2 * sd.log())
+            layer.log_noise.clamp_(max=2 * float(sd.min().log()))
+    model.pretrained = True
+
+
+def _single_gp(X: Tensor, Y: Tensor, rows: Tensor) -> SubsetDeepGP:
+    settings = DeepGPSettings(n_hidden=0, batch_size=len(X))
+    return subset_deep_gp(settings, X, Y, rows, GaussianNoise(START_NOISE, X))
+
+
+@torch.no_grad()
+def _best_rows(last: OutputLayer, X: Tensor, Y: Tensor, size: int) -> Tensor:
+    """Rows chosen by the bound under a layer's kernel and noise, in increasing order."""
+    K = RBF(last.variance, last.log_lengthscales.exp())(X, X)
+    return rows_by_bound(K, Y, last.likelihood.site_scale, size).sort().values
+
+
+@torch.no_grad()
+def _copy_kernel_and_noise(single: OutputLayer, last: OutputLayer) -> None:
+    """Copy kernel and noise; lengthscales of further inputs are not changed."""
+    last.log_lengthscales[: len(single.log_lengthscales)] = single.log_lengthscales
+    if isinstance(single.likelihood, GaussianNoise) and isinstance(last.likelihood, GaussianNoise):
+        last.log_variance.copy_(single.log_variance)
+        last.likelihood.log_noise.copy_(single.likelihood.log_noise)

@@ -1,0 +1,1 @@
+"""Figures about fits, each with its protocol."""

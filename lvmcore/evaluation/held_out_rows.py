@@ -1,0 +1,195 @@
+"""Figures about a fit from the rows that it left out, each with its protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lvmcore.base.latent_variable_model import LatentVariableModel
+from lvmcore.data.dataset import Dataset
+from lvmcore.evaluation.hidden_cells import SEED as HIDDEN_SEED
+from lvmcore.evaluation.hidden_cells import hide_cells, imputation_metrics, predict_hidden
+from lvmcore.metrics.metric import Metric
+from lvmcore.metrics.scores import expected_calibration_error
+from lvmcore.numerics.array_types import FloatArray
+from lvmcore.prediction.label_columns import label_columns
+from lvmcore.preprocessing.standardiser import Standardiser
+
+__all__ = ["held_out_metrics"]
+
+
+#: Rows that are looked at: each is placed on the map by an optimisation of its own.
+MOST_ROWS = 1000
+SEED = 0
+
+_LABELS = {
+    "held_out_nlpd": "held-out NLPD",
+    "held_out_accuracy": "held-out accuracy",
+    "held_out_rmse": "held-out RMSE",
+    "held_out_ece": "held-out calibration error (ECE)",
+}
+#: Share of the observed cells of held-out rows that are hidden, to be predicted from the others.
+HIDDEN = 0.2
+_NO_LABEL = "No row held out has both a label and the cells that the model needs."
+
+
+def held_out_metrics(
+    model: LatentVariableModel, fitted: Dataset, held_out: Dataset
+) -> dict[str, Metric]:
+    """Measure a fitted model on rows that it has not seen.
+
+    The negative log predictive density is per row and in the data's own units: of a column that
+    is learned as z = log(1 + x), the density of x is that of z divided by 1 + x, so z is added.
+
+    Args:
+        model: a fitted model.
+        fitted: the rows that it was fitted to.
+        held_out: the rows that the fit left out, all columns of the dataset.
+
+    Returns:
+        The figures that are defined for this model; without a value where no row can be used.
+    """
+    can = model.capabilities
+    if not can.new_rows and not can.density:
+        return {}
+    keys = [
+        key
+        for key, defined in (
+            ("held_out_nlpd", can.density),
+            ("held_out_accuracy", can.labels != "none" and can.new_rows),
+            ("held_out_ece", can.labels != "none" and can.new_rows),
+            ("held_out_rmse", can.new_rows and can.decoding),
+        )
+        if defined
+    ]
+    rows, words = _usable(model, fitted, held_out)
+    if not len(rows):
+        lacks = "no cell" if can.missing_cells else "a missing cell"
+        why = f"Each of the {len(held_out)} rows held out has {lacks}."
+        return {key: Metric(_LABELS[key], None, why) for key in keys}
+    X = _columns(fitted, held_out)[rows]
+    found: dict[str, Metric] = {}
+    if "held_out_nlpd" in keys:
+        found["held_out_nlpd"] = _nlpd(model, fitted, X, words)
+    if "held_out_accuracy" in keys:
+        found |= _classes(model, fitted, X, held_out.subset(rows), words)
+    if "held_out_rmse" in keys:
+        found["held_out_rmse"] = _rmse(model, fitted, X, words)
+    return found | (_cells(model, fitted, X, words) if can.missing_cells else {})
+
+
+def _columns(fitted: Dataset, held_out: Dataset) -> FloatArray:
+    """The columns that the model was fitted to: fewer where one was missing in every row of it."""
+    place = {name: d for d, name in enumerate(held_out.feature_names)}
+    return held_out.X[:, [place[name] for name in fitted.feature_names]]
+
+
+def _usable(
+    model: LatentVariableModel, fitted: Dataset, held_out: Dataset
+) -> tuple[NDArray[np.intp], str]:
+    """Positions of the held-out rows to look at, and a word on which they are."""
+    gaps = np.isnan(_columns(fitted, held_out))
+    takes_gaps = model.capabilities.missing_cells
+    usable = np.flatnonzero(~(gaps.all(axis=1) if takes_gaps else gaps.any(axis=1)))
+    rows = usable
+    if len(rows) > MOST_ROWS:
+        rows = np.sort(np.random.default_rng(SEED).choice(usable, MOST_ROWS, replace=False))
+    words = f"{len(rows):,} of the {len(held_out):,} rows held out of the fit"
+    if len(rows) < len(usable):
+        words += f", drawn with seed {SEED}"
+    absent = len(held_out) - len(usable)
+    if absent:
+        words += f"; {absent:,} {'without any cell' if takes_gaps else 'with missing cells'}"
+        words += " left out"
+    incomplete = int(gaps[rows].any(axis=1).sum())
+    if incomplete:
+        words += f"; {incomplete:,} of them lack cells, and count by the others"
+    return rows, words
+
+
+def _frame(fitted: Dataset, X: FloatArray) -> pd.DataFrame:
+    return pd.DataFrame(X, columns=list(fitted.transformed_names))
+
+
+def _nlpd(model: LatentVariableModel, fitted: Dataset, X: FloatArray, on: str) -> Metric:
+    density = LatentVariableModel.score(model, _frame(fitted, X))  # a label model's own is accuracy
+    varies = ~Standardiser.fit(fitted.X, list(fitted.feature_names)).constant
+    change = np.nansum(X[:, varies & fitted.log1p], axis=1).mean()  # log |dz/dx| = −z
+    protocol = (
+        "Minus the log predictive density of a row, labels unused, mean over rows, nats, in the "
+        f"data's own units; lower is better. On {on}."
+    )
+    return Metric(_LABELS["held_out_nlpd"], float(change - density), protocol)
+
+
+def _rmse(model: LatentVariableModel, fitted: Dataset, X: FloatArray, on: str) -> Metric:
+    standard = Standardiser.fit(fitted.X, list(fitted.feature_names))
+    again = model.inverse_transform(model.transform(_frame(fitted, X)))
+    error = standard.transform(X) - standard.transform(again)
+    logs = ", of log(1 + x) where a column is learned so" if fitted.log1p.any() else ""
+    protocol = (
+        "Root mean square over cells of a row less its reconstruction from its place on the map, "
+        f"in standard deviations of the fitted rows{logs}. On {on}."
+    )
+    return Metric(_LABELS["held_out_rmse"], float(np.sqrt(np.nanmean(np.square(error)))), protocol)
+
+
+def _cells(
+    model: LatentVariableModel, fitted: Dataset, X: FloatArray, on: str
+) -> dict[str, Metric]:
+    """How honest the intervals of cells are that are hidden and predicted from the others."""
+    hidden = hide_cells(X, HIDDEN)
+    how = (
+        f"A fifth of the cells of each row on average ({int(hidden.sum()):,}, seed {HIDDEN_SEED}) "
+        f"are hidden and predicted from its others, labels unused. On {on}."
+    )
+    return imputation_metrics(predict_hidden(model, fitted, X, hidden), how)
+
+
+def _classes(
+    model: Any, fitted: Dataset, X: FloatArray, rows: Dataset, on: str
+) -> dict[str, Metric]:
+    """How well, and how honestly, the classes of each label column are predicted."""
+    columns = label_columns(model)
+    known = {column.place: _known(column.labels(rows), len(rows)) for column in columns}
+    asked = np.flatnonzero(np.any(list(known.values()), axis=0))
+    probability = model.predict_proba(_frame(fitted, X[asked])) if len(asked) else None
+    found: dict[str, Metric] = {}
+    for column in columns:
+        labels, mine = column.labels(rows), known[column.place][asked]
+        if labels is None or probability is None or not mine.any():
+            keys = ("held_out_accuracy", "held_out_ece")
+            found |= column.figures({key: Metric(_LABELS[key], None, _NO_LABEL) for key in keys})
+            continue
+        place = {name: code for code, name in enumerate(column.classes)}
+        truth = np.array([place.get(str(name), -1) for name in labels[asked][mine]])
+        found |= column.figures(_of_classes(column.part(probability)[mine], truth, on))
+    return found
+
+
+def _known(labels: NDArray[np.object_] | None, n: int) -> NDArray[np.bool_]:
+    """Which of n rows have a label."""
+    return np.zeros(n, dtype=bool) if labels is None else ~np.asarray(pd.isna(labels))
+
+
+def _of_classes(probability: FloatArray, truth: NDArray[np.intp], on: str) -> dict[str, Metric]:
+    """Accuracy and calibration; truth is −1 for a class that the model does not know."""
+    how = f"On {on}; {len(truth):,} of these have a label."
+    right = float(np.mean(probability.argmax(axis=1) == truth))
+    return {
+        "held_out_accuracy": Metric(
+            _LABELS["held_out_accuracy"],
+            right,
+            f"Share of rows whose label the model predicts from the columns alone. {how}",
+        ),
+        "held_out_ece": Metric(
+            _LABELS["held_out_ece"],
+            expected_calibration_error(probability, truth),
+            "Mean over rows of the distance between the probability of the predicted class and how "
+            "often such predictions are right, in 15 bins by that probability; 0 at best. From the "
+            f"columns alone. {how}",
+        ),
+    }

@@ -1,0 +1,141 @@
+"""Figures about rows that a fit has not seen: the honest ones for a model that learns from labels.
+
+The model is fitted anew to 80 % of the rows, and places the other 20 % by their columns alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.neighbors import KNeighborsClassifier
+
+from lvmcore.base.latent_variable_model import Capabilities, LatentVariableModel
+from lvmcore.data.dataset import Dataset
+from lvmcore.data.held_out_rows import keep_every_class
+from lvmcore.errors import DataError, UnsupportedError
+from lvmcore.evaluation.held_out_rows import held_out_metrics
+from lvmcore.evaluation.map_quality import silhouette_metric
+from lvmcore.metrics.metric import Metric
+from lvmcore.prediction.label_columns import label_columns
+
+__all__ = ["can_be_scored", "score_on_new_rows", "scoring_split"]
+
+SEED = 0
+SHARE = 0.2
+
+
+def can_be_scored(can: Capabilities) -> bool:
+    """Whether held-out rows tell something about a model: it knows labels, or has a density."""
+    return can.new_rows and (can.labels != "none" or can.density)
+
+
+def scoring_split(dataset: Dataset, model: type[LatentVariableModel]) -> tuple[Dataset, Dataset]:
+    """The rows to fit to and the rows to score on, a fifth of each class among these.
+
+    Rows without a label count as a class of their own.
+
+    Args:
+        dataset: rows that the model can be fitted to.
+        model: what is to be scored.
+
+    Raises:
+        UnsupportedError: held-out rows could tell nothing about the model.
+        DataError: there are too few rows.
+    """
+    if not can_be_scored(model.capabilities):
+        raise UnsupportedError(
+            f"{model.title} cannot be scored on held-out rows: it places no new rows, or has "
+            "neither labels nor a density."
+        )
+    held = np.zeros(len(dataset), dtype=np.bool_)
+    rng = np.random.default_rng(SEED)
+    for rows in _strata(dataset):
+        held[rng.permutation(rows)[: round(SHARE * len(rows))]] = True
+    if model.capabilities.several_labels:
+        held = keep_every_class(held, list(dataset.label_columns.values())[1:])
+    if not held.any():
+        raise DataError(
+            f"{len(dataset)} rows are too few to hold out a fifth of each class: expected a class "
+            "with at least three."
+        )
+    return dataset.subset(~held), dataset.subset(held)
+
+
+def _strata(dataset: Dataset) -> list[NDArray[np.intp]]:
+    """Positions of the rows of each class, those without a label last."""
+    if dataset.labels is None:
+        return [np.arange(len(dataset))]
+    known = ~np.asarray(pd.isna(dataset.labels))
+    return [
+        *(np.flatnonzero(known & (dataset.labels == name)) for name in dataset.classes),
+        np.flatnonzero(~known),
+    ]
+
+
+def score_on_new_rows(
+    model: LatentVariableModel, fitted: Dataset, held_out: Dataset
+) -> dict[str, Metric]:
+    """Measure a model on rows that it has not seen.
+
+    Args:
+        model: fitted to ``fitted``.
+        fitted: the 80 %.
+        held_out: the 20 %.
+
+    Returns:
+        The figures on held-out rows that a run has too where its dataset holds rows out; and for a
+        model that learns from labels the 1-nearest-neighbour accuracy and the silhouette.
+    """
+    how = (
+        f"The model was fitted anew to {len(fitted)} rows, and placed the {len(held_out)} others "
+        f"by their columns alone (a fifth of each class, seed {SEED})."
+    )
+    found = {
+        key: Metric(metric.label, metric.value, f"{metric.protocol} {how}")
+        for key, metric in held_out_metrics(model, fitted, held_out).items()
+    }
+    if model.capabilities.labels != "none":
+        for column in label_columns(model):
+            seen, asked = column.labels(fitted), column.labels(held_out)
+            assert seen is not None
+            assert asked is not None
+            found |= column.figures(_on_the_map(model, seen, held_out, asked, how))
+    return found
+
+
+def _on_the_map(
+    model: LatentVariableModel,
+    fitted: NDArray[np.object_],
+    held_out: Dataset,
+    labels: NDArray[np.object_],
+    how: str,
+) -> dict[str, Metric]:
+    """How well labels that the fit has not seen follow from where it places their rows.
+
+    Args:
+        model: the model.
+        fitted: labels of the rows that it was fitted to.
+        held_out: the others.
+        labels: theirs.
+        how: they were placed.
+    """
+    seen = ~np.asarray(pd.isna(fitted))
+    known = ~np.asarray(pd.isna(labels))
+    if not known.any():
+        why = "No row held out has a label."
+        names = {"knn_accuracy": "1-NN accuracy", "silhouette": "silhouette"}
+        return {key: Metric(label, None, why) for key, label in names.items()}
+    X = pd.DataFrame(held_out.X[known], columns=list(held_out.transformed_names))
+    placed, truth = model.transform(X), labels[known]
+    nearest = KNeighborsClassifier(1)
+    nearest.fit(model.embedding_.mean[seen], fitted[seen].astype(str))
+    share = float(np.mean(nearest.predict(placed) == truth.astype(str)))
+    return {
+        "knn_accuracy": Metric(
+            "1-NN accuracy",
+            share,
+            f"The nearest fitted row on the map decides; {int(known.sum())} rows. {how}",
+        ),
+        "silhouette": silhouette_metric(placed, truth, f"rows held out of the fit. {how[:-1]}"),
+    }

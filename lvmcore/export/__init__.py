@@ -1,0 +1,1 @@
+"""What a person takes away: tables, AnnData files, pictures for print."""

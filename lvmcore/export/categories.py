@@ -1,0 +1,75 @@
+"""How rows are told apart by category, on the pages and in the files: groups, colours, shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+__all__ = ["MISSING", "OKABE_ITO", "OTHER", "SHAPES", "CategoryStyle", "category_style"]
+
+#: Okabe and Ito's colours, told apart with any kind of colour vision; black or white comes eighth.
+OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
+#: Shapes of markers, one for each round of the colours.
+SHAPES = ("circle", "diamond", "square", "triangle-up")
+
+#: Codes of rows that have no category of their own.
+MISSING, OTHER = -1, -2
+
+#: The most categories that can all have a look of their own: eight colours in two shapes.
+MOST = 16
+#: Of more than that so many have one, the most frequent.
+KEPT = 10
+
+
+@dataclass(frozen=True)
+class CategoryStyle:
+    """Rows by category.
+
+    Attributes:
+        title: name of the column.
+        names: of the categories that have a look of their own, in the order of their looks.
+        codes: position in ``names`` of each row, else MISSING or OTHER, [N].
+        others: how many further categories there are.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    codes: NDArray[np.intp]
+    others: int = 0
+
+
+def category_style(column: pd.Series, title: str) -> CategoryStyle:
+    """Rows by category, in the order of names (numbers by size).
+
+    Where there are too many categories, the ten most frequent ones keep a look of their own and the
+    rest are one group.
+
+    Args:
+        column: one cell a row, [N].
+        title: what to call it.
+    """
+    known = column.notna().to_numpy(dtype=bool)
+    texts = np.array([_text(cell) for cell in column[known].tolist()], dtype=object)
+    names, counts = np.unique(texts.astype(str), return_counts=True)
+    shown = list(names)
+    if len(names) > MOST:
+        shown = list(names[np.argsort(-counts, kind="stable")[:KEPT]])
+    shown.sort(key=_order)
+    place = {str(name): code for code, name in enumerate(shown)}
+    codes = np.full(len(column), MISSING, dtype=np.intp)
+    codes[known] = [place.get(text, OTHER) for text in texts]
+    return CategoryStyle(title, tuple(place), codes, len(names) - len(shown))
+
+
+def _text(cell: object) -> str:
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+
+
+def _order(name: str) -> tuple[int, float, str]:
+    try:
+        return 0, float(name), name
+    except ValueError:
+        return 1, 0.0, name

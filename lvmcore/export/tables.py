@@ -1,0 +1,87 @@
+"""What a person takes away: the embedding as a table, as CSV and as Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import numbers
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    pass
+
+
+#: A cell of text that starts so would be run as a formula by a spreadsheet.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def to_csv_bytes(frame: pd.DataFrame) -> bytes:
+    """A frame as CSV (UTF-8, commas, CRLF, header, no index), safe to open in a spreadsheet.
+
+    Text that a spreadsheet would take for a formula (it starts with = + - @, a tab or a carriage
+    return) gets a leading quote mark, headers included. Numbers stay numbers, with every digit;
+    a missing cell is empty.
+    """
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow([_safe(str(name)) for name in frame.columns])
+    cells = [_texts(frame.iloc[:, i]) for i in range(frame.shape[1])]
+    writer.writerows(zip(*cells, strict=True))
+    return text.getvalue().encode()
+
+
+def to_parquet_bytes(frame: pd.DataFrame) -> bytes:
+    """A frame as Parquet. A column of mixed types, which Parquet has no place for, becomes text."""
+    columns = [_arrow(frame.iloc[:, i]) for i in range(frame.shape[1])]
+    table = pa.table(columns, names=[str(name) for name in frame.columns])
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return sink.getvalue()
+
+
+def _texts(column: pd.Series[Any]) -> list[str]:
+    write = _writer(column)
+    missing = column.isna().tolist()
+    return [
+        "" if gone else write(cell) for cell, gone in zip(column.tolist(), missing, strict=True)
+    ]
+
+
+def _writer(column: pd.Series[Any]) -> Callable[[Any], str]:
+    if pd.api.types.is_float_dtype(column.dtype):
+        return _float
+    if pd.api.types.is_integer_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
+        return str
+    return _cell
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, numbers.Integral):
+        return str(value)
+    if isinstance(value, numbers.Real):
+        return _float(float(value))
+    return _safe(str(value))
+
+
+def _float(value: float) -> str:
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return repr(float(value))
+
+
+def _safe(text: str) -> str:
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+
+
+def _arrow(column: pd.Series[Any]) -> Any:
+    try:
+        return pa.array(column, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        missing = column.isna()
+        return pa.array([None if gone else str(v) for v, gone in zip(column, missing, strict=True)])

@@ -1,0 +1,1 @@
+"""Sparse Gaussian process latent variable models: paths, bounds, inference of new rows."""

@@ -1,0 +1,275 @@
+"""The data path once it is fitted: columns at points of the latent space, and under q(x)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lvmcore.kernels.psi_statistics import (
+    pair_weights,
+    psi1,
+    psi2_contraction,
+    psi2_products,
+    psi2_row_contraction,
+)
+from lvmcore.kernels.stationary import RBF
+from lvmcore.numerics.gaussians import LOG_2PI
+
+__all__ = ["DataDecoder", "ObservedRows"]
+
+# Columns whose second moments are made at a time; bounds memory, changes no result.
+COLUMNS_AT_A_TIME = 64
+
+
+@dataclass(frozen=True)
+class DataDecoder:
+    """Predicts columns at latent points, f(x) | data.
+
+    Attributes:
+        kernel: RBF.
+        Z: inducing inputs, [M, Q].
+        basis: T, so that b = k(x, Z) T is whitened, [M, M]; or [K, M, M], one a group of columns.
+        weights: W, E f(x) = k(x, Z) W, [M, D].
+        shrinkage: s, Var f_d(x) = k(x, x) − Σ_m b_m² s_md, [M, D].
+        noise: σ_d², [D].
+        groups: which of the K bases a column has, [D]; None where there is but one.
+    """
+
+    kernel: RBF
+    Z: Tensor
+    basis: Tensor
+    weights: Tensor
+    shrinkage: Tensor
+    noise: Tensor
+    groups: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        """Lay the numbers out as a file would: in some processors' sums the layout shows."""
+        for name in ("Z", "basis", "weights", "shrinkage", "noise"):
+            object.__setattr__(self, name, getattr(self, name).contiguous())
+
+    def predict(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of f(x) (noise not included) at points X [N, Q], each [N, D]."""
+        K = self.kernel(X, self.Z)
+        known = K.new_empty(len(K), self.weights.shape[1])
+        for basis, columns in self._bases():
+            known[:, columns] = (K @ basis).square() @ self.shrinkage[:, columns]
+        return K @ self.weights, (self.kernel.diagonal(X)[:, None] - known).clamp_min(0)
+
+    def _bases(self) -> list[tuple[Tensor, Tensor | slice]]:
+        """Each basis with its columns."""
+        if self.groups is None:
+            return [(self.basis, slice(None))]
+        order = torch.argsort(self.groups, stable=True)
+        sizes = torch.bincount(self.groups, minlength=len(self.basis)).tolist()
+        return list(zip(self.basis, torch.split(order, sizes), strict=True))
+
+    @cached_property
+    def _spread(self) -> Tensor:
+        """P with Σ_d Var f_d(x) = D k(x, x) − k(x, Z) P k(Z, x), [M, M]."""
+        spread = self.basis.new_zeros(self.basis.shape[-2:])
+        for basis, columns in self._bases():
+            spread = spread + (basis * self.shrinkage[:, columns].sum(1)) @ basis.T
+        return spread
+
+    def metric(self, X: Tensor) -> Tensor:
+        """G(x) = Σ_d E[∂f_d ∂f_dᵀ] at points X [N, Q], [N, Q, Q].
+
+        With J = ∂k(x, Z)/∂x [Q, M], the mean slopes J W and the covariance of the slopes of f_d,
+        diag(v/ℓ²) − J T diag(s_d) Tᵀ Jᵀ: G = J (W Wᵀ − P) Jᵀ + D diag(v/ℓ²).
+        """
+        square, D = self.kernel.lengthscales.square(), self.weights.shape[1]
+        away = (X[:, None, :] - self.Z) / square
+        J = -self.kernel(X, self.Z)[:, None, :] * away.transpose(1, 2)
+        moment = self.weights @ self.weights.T - self._spread
+        return (J @ moment) @ J.transpose(1, 2) + torch.diag(D * self.kernel.variance / square)
+
+    def prior_variance_share(self, X: Tensor) -> Tensor:
+        """Mean of Var f_d(x)/v over columns, the share of the prior's variance left, [N]."""
+        K = self.kernel(X, self.Z)
+        known = ((K @ self._spread) * K).sum(1) / self.weights.shape[1]
+        return (1 - known / self.kernel.variance).clamp(0, 1)
+
+    @cached_property
+    def _second_moment(self) -> Tensor:
+        """S with Σ_d E f_d²/σ_d² = Σ_d k/σ_d² + tr[psi2_n S], [M, M]."""
+        moment = (self.weights / self.noise) @ self.weights.T
+        for basis, columns in self._bases():
+            spread = basis * (self.shrinkage / self.noise)[:, columns].sum(1)
+            moment = moment - spread @ basis.T
+        return moment
+
+    @cached_property
+    def _second_moments(self) -> Tensor:
+        """S_d with E f_d² = k + tr[psi2_n S_d], as ``pair_weights``, [D, M(M+1)/2]."""
+        M, D = self.weights.shape
+        moments = self.weights.new_empty(D, M * (M + 1) // 2)
+        for basis, columns in self._bases():
+            chosen = torch.arange(D, device=moments.device)[columns]
+            for block in torch.split(chosen, COLUMNS_AT_A_TIME):
+                W = self.weights[:, block].T
+                spread = (basis * self.shrinkage[:, block].T[:, None, :]) @ basis.T
+                moments[block] = pair_weights(W[:, :, None] * W[:, None, :] - spread)
+        return moments
+
+    def moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """``decode`` for x ~ N(mean, diag variance), closed form, each [N, D].
+
+        E f_d = psi1 w_d and E f_d² = k + tr[psi2 S_d], so a row's own uncertainty is in it.
+        """
+        first = psi1(self.kernel, mean, variance, self.Z) @ self.weights
+        second = psi2_products(self.kernel, mean, variance, self.Z, self._second_moments)
+        spread = (self.kernel.variance + second - first.square()).clamp_min(0)
+        noise = self.noise.expand_as(first)
+        return first, spread + noise, noise
+
+    @property
+    def complete_row_size(self) -> int:
+        """See ``inference.RowDecoder``: small enough for any block of rows."""
+        return 1
+
+    @property
+    def incomplete_row_size(self) -> int:
+        """See ``inference.RowDecoder``."""
+        return len(self.Z) ** 2
+
+    def reconstruct(self, X: Tensor) -> Tensor:
+        """Means of the columns at points X [N, Q], [N, D]."""
+        return self.predict(X)[0]
+
+    def distance_features(self, Y: Tensor) -> Tensor:
+        """Standardised rows as they are."""
+        return Y
+
+    def decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean, variance with noise and noise variance of y at points X [N, Q], each [N, D]."""
+        mean, variance = self.predict(X)
+        noise = self.noise.expand_as(mean)
+        return mean, variance + noise, noise
+
+    def complete_rows(self, Y: Tensor) -> CompleteRows:
+        """Complete rows Y [B, D] as functions of their places."""
+        return CompleteRows(self, Y)
+
+    def observed_rows(self, Y: Tensor) -> ObservedRows:
+        """What the observed cells of rows Y [B, D], NaN where missing, say of their places."""
+        observed = ~torch.isnan(Y)
+        precision = observed / self.noise
+        known = torch.where(observed, Y, 0.0)
+        constant = (
+            (observed * (LOG_2PI + self.noise.log())).sum(1)
+            + (known.square() * precision).sum(1)
+            + self.kernel.variance * precision.sum(1)
+        )
+        return ObservedRows(
+            self.kernel,
+            self.Z,
+            constant,
+            (known * precision) @ self.weights.T,
+            precision @ self._second_moments,
+        )
+
+    def expected_log_density(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """E log N(y_n | f(x_n), diag σ²) for x_n ~ N(mean, diag variance), closed form, [N]."""
+        prediction = psi1(self.kernel, mean, variance, self.Z) @ self.weights
+        square = (
+            (Y * (Y - 2 * prediction) / self.noise).sum(1)
+            + self.kernel.variance * (1 / self.noise).sum()
+            + psi2_contraction(self.kernel, mean, variance, self.Z, self._second_moment)
+        )
+        return -0.5 * ((LOG_2PI + self.noise.log()).sum() + square)
+
+    def log_density(self, Y: Tensor, X: Tensor) -> Tensor:
+        """Σ_d log N(y_nd | E f_d(x_n), Var f_d(x_n) + σ_d²) at points X [S, N, Q], [S, N].
+
+        The sum is over the cells that are not NaN.
+        """
+        mean, variance = self.predict(X.reshape(-1, X.shape[-1]))
+        shape = (*X.shape[:2], Y.shape[1])
+        total = variance.reshape(shape) + self.noise
+        square = (Y - mean.reshape(shape)).square()
+        cells = LOG_2PI + total.log() + square / total
+        return -0.5 * torch.where(torch.isnan(Y), 0.0, cells).sum(-1)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What ``from_arrays`` needs."""
+        return {
+            "data.variance": _numpy(self.kernel.variance),
+            "data.lengthscales": _numpy(self.kernel.lengthscales),
+            "data.Z": _numpy(self.Z),
+            "data.basis": _numpy(self.basis),
+            "data.weights": _numpy(self.weights),
+            "data.shrinkage": _numpy(self.shrinkage),
+            "data.noise": _numpy(self.noise),
+            **({} if self.groups is None else {"data.groups": self.groups.cpu().numpy()}),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> Self:
+        """Rebuild from ``arrays()``, on the device and in the dtype of ``like``."""
+        get = _getter(arrays, "data.", like)
+        kernel = RBF(get("variance").reshape(()), get("lengthscales"))  # in a file it is [1]
+        groups = None
+        if "data.groups" in arrays:
+            groups = torch.as_tensor(arrays["data.groups"].copy()).to(like.device)
+        return cls(
+            kernel,
+            Z=get("Z"),
+            basis=get("basis"),
+            weights=get("weights"),
+            shrinkage=get("shrinkage"),
+            noise=get("noise"),
+            groups=groups,
+        )
+
+
+@dataclass(frozen=True)
+class CompleteRows:
+    """Complete rows, as a function of where they lie on the map."""
+
+    decoder: DataDecoder
+    Y: Tensor
+
+    def expected_log_density(self, rows: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """See ``DataDecoder.expected_log_density``, of some of the rows."""
+        return self.decoder.expected_log_density(self.Y[rows], mean, variance)
+
+
+@dataclass(frozen=True)
+class ObservedRows:
+    """Rows of which some cells are observed, as a function of where they lie on the map.
+
+    Attributes:
+        kernel: RBF.
+        Z: inducing inputs, [M, Q].
+        constant: Σ_d log 2πσ_d² + (y_d² + v)/σ_d² over a row's observed cells, [B].
+        first: Σ_d y_d w_d/σ_d², [B, M].
+        second: Σ_d S_d/σ_d² with S_d as in ``DataDecoder``, [B, M(M+1)/2].
+    """
+
+    kernel: RBF
+    Z: Tensor
+    constant: Tensor
+    first: Tensor
+    second: Tensor
+
+    def expected_log_density(self, rows: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """E log N(observed cells | f(x), σ²) of ``rows`` for x ~ N(mean, diag variance), [n]."""
+        place = (self.kernel, mean, variance, self.Z)
+        fit = (psi1(*place) * self.first[rows]).sum(1)
+        return fit - 0.5 * (self.constant[rows] + psi2_row_contraction(*place, self.second[rows]))
+
+
+def _numpy(tensor: Tensor) -> NDArray[Any]:
+    return np.asarray(tensor.detach().cpu().numpy(), dtype=np.float64)
+
+
+def _getter(arrays: Mapping[str, NDArray[Any]], prefix: str, like: Tensor) -> Any:
+    return lambda name: torch.as_tensor(arrays[prefix + name].copy()).to(like)

@@ -1,0 +1,140 @@
+"""Which rows of a table stand for all: by the bound, near centroids, at random, or by leverage."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from sklearn.cluster import KMeans, kmeans_plusplus
+from torch import Tensor
+
+from lvmcore.kernels.stationary import RBF
+from lvmcore.numerics.conversion import to_numpy
+from lvmcore.numerics.linalg import cholesky, solve_lower
+
+__all__ = ["InputRule", "SubsetRule", "centroids", "choose_subset", "rows_by_bound"]
+
+#: Rows nearest to the centroids of k-means; uniformly without replacement; by leverage scores.
+InputRule = Literal["kmeans", "uniform", "leverage"]
+#: Or by the bound of a Gaussian process, which asks for its targets and kernel too.
+SubsetRule = Literal["bound", "kmeans", "uniform", "leverage"]
+
+# Rows that the leverage scores are computed from, and the share of noise in them.
+MOST_LEVERAGE_ROWS, LEVERAGE_NOISE = 2000, 1e-2
+# Share of its variance that a row has to have left, given those chosen, to add anything to them.
+LEFT = 1e-6
+
+
+def choose_subset(X: Tensor, size: int, rule: InputRule, generator: torch.Generator) -> Tensor:
+    """Positions of M different rows of X [N, H], in increasing order, [min(M, N)].
+
+    Args:
+        X: standardised columns.
+        size: M.
+        rule: see ``InputRule``. Leverage draws rows without replacement in proportion to
+            [K (K + N λ I)⁻¹]_nn, K the RBF kernel with lengthscale √H, of at most 2000 rows.
+        generator: of what is drawn.
+    """
+    if size >= len(X):
+        return torch.arange(len(X))
+    if rule == "kmeans":
+        chosen = _near_centroids(X, size, generator)
+    elif rule == "uniform":
+        chosen = torch.randperm(len(X), generator=generator)[:size]
+    else:
+        chosen = _by_leverage(X, size, generator)
+    return chosen.sort().values
+
+
+def rows_by_bound(K: Tensor, Y: Tensor, noise: Tensor, size: int) -> Tensor:
+    """Positions of M rows, each the one that raises the bound of a Gaussian process most.
+
+    With Q = K_nS K_SS⁻¹ K_Sn of the rows chosen so far and Σ = Q + σ²I the bound is
+    Σ_p log N(y_p | 0, Σ) − P tr(K − Q)/(2σ²) (Titsias 2009, who chooses so too). A further row has
+    φ = r/√r_n, r its column of K − Q, and adds to it
+
+    ½ Σ_p (φᵀΣ⁻¹y_p)²/(1 + φᵀΣ⁻¹φ) − ½ P log(1 + φᵀΣ⁻¹φ) + P φᵀφ/(2σ²),
+
+    for all rows at once from K − Q, Σ⁻¹(K − Q) and Σ⁻¹Y, which change by a product of two vectors
+    with each choice: M N² operations, and 2 N² numbers.
+
+    Args:
+        K: kernel matrix of the rows, [N, N].
+        Y: targets, [N, P].
+        noise: σ², [].
+        size: M, N at most.
+
+    Returns:
+        In the order of the choices, [M].
+    """
+    left, weighted, explained = K.clone(), K / noise, Y / noise
+    variance, P = K.diagonal(), Y.shape[1]
+    open_rows = torch.ones(len(K), dtype=torch.bool, device=K.device)
+    chosen = []
+    for _ in range(size):
+        own = left.diagonal().clone()
+        scale = own.clamp_min(LEFT * variance)
+        square = torch.einsum("ij,ij->j", left, left) / scale
+        known = (torch.einsum("ij,ij->j", left, weighted) / scale).clamp_min(0)
+        fit = (left @ explained).square().sum(1) / scale / (1 + known)
+        gain = 0.5 * (fit + P * (square / noise - known.log1p()))
+        # Where no row has anything left, any will do.
+        gain[own < LEFT * variance] = torch.finfo(gain.dtype).min
+        gain[~open_rows] = -torch.inf
+        row = int(gain.argmax())
+        chosen.append(row)
+        open_rows[row] = False
+        root = scale[row].sqrt()
+        phi, w, shrink = left[:, row] / root, weighted[:, row] / root, 1 + known[row]
+        weighted -= torch.outer(w, left @ w + phi) / shrink
+        explained = explained - torch.outer(w, phi @ explained) / shrink
+        left -= torch.outer(phi, phi)
+    return torch.tensor(chosen)
+
+
+def centroids(X: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    """Centres of k-means with M clusters, [M, H]; at most as many as there are different rows."""
+    seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
+    distinct = len(torch.unique(X, dim=0))
+    means = KMeans(min(size, distinct), n_init=1, random_state=seed)
+    return torch.as_tensor(means.fit(X.cpu().numpy()).cluster_centers_).to(X)
+
+
+def _near_centroids(X: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    """The row nearest to each centroid that no centroid before took; then rows at random.
+
+    Of equal rows one is taken at most, as long as there are others.
+    """
+    distances = torch.cdist(centroids(X, size, generator), X)
+    _, same = torch.unique(X, dim=0, return_inverse=True)
+    chosen: list[int] = []
+    for row in distances:
+        nearest = int(row.argmin())
+        chosen.append(nearest)
+        distances[:, same == same[nearest]] = torch.inf
+    left = torch.ones(len(X), dtype=torch.bool)
+    left[chosen] = False
+    order = torch.randperm(len(X), generator=generator)
+    more = order[left[order]][: size - len(chosen)]
+    return torch.cat([torch.tensor(chosen), more])
+
+
+def _by_leverage(X: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    rows = torch.randperm(len(X), generator=generator)[: max(size, MOST_LEVERAGE_ROWS)]
+    some = X[rows].double()
+    one = torch.ones((), dtype=some.dtype, device=some.device)
+    K = RBF(one, one.expand(X.shape[1]) * np.sqrt(X.shape[1]))(some, some)
+    noise = LEVERAGE_NOISE * len(some)
+    L, _ = cholesky(K + noise * torch.eye(len(some)).to(K), "The kernel matrix of the rows")
+    inverse = solve_lower(L, torch.eye(len(some)).to(L))
+    scores = 1 - noise * inverse.square().sum(0)
+    drawn = torch.multinomial(scores.clamp_min(1e-12).cpu(), size, generator=generator)
+    return rows[drawn]
+
+
+def spread_points(X: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """A k-means++ pick of rows of X [N, Q] as inducing inputs, [count, Q]."""
+    seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
+    chosen, _ = kmeans_plusplus(to_numpy(X), count, random_state=seed)
+    return torch.as_tensor(chosen).to(X)

@@ -1,0 +1,246 @@
+"""The bound from mini-batches where cells are missing: each column follows the rows that it has.
+
+A missing cell leaves the likelihood's sum and nothing else, so a batch estimates the statistics
+G_d and P_d of each column's own rows without bias, and q(V_d), the optimum for their running means,
+is N(B_d⁻¹P_d, σ_d² B_d⁻¹) with B_d = σ_d² I + G_d. Columns with the same rows share their G.
+
+Notation: lvmcore/README.md; lvmcore/gp/minibatch_data_path.py for tables that are complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lvmcore.gp.bounds import OptimalInducing
+from lvmcore.gp.masked_bound import column_blocks, masked_bound, masked_optimum, whitened
+from lvmcore.gp.minibatch_data_path import BatchedDataPath
+from lvmcore.kernels.psi_exponents import full_from_pairs, pairs
+from lvmcore.kernels.psi_statistics import MaskedPsiSums, masked_psi_sums
+from lvmcore.numerics.gaussians import LOG_2PI
+from lvmcore.numerics.linalg import cholesky_batch, solve_lower
+from lvmcore.preprocessing.observed_cells import ObservedCells
+from lvmcore.preprocessing.table_rows import TableRows
+
+__all__ = ["MaskedStochasticDataPath", "column_groups"]
+
+# Rows whose weights [M, M] are held at a time; bounds memory, changes no result.
+ROWS_OF_WEIGHTS = 512
+_B = "The kernel matrix of a column's observed rows"
+
+
+def column_groups(table: TableRows) -> tuple[Tensor, Tensor]:
+    """Which columns are observed in the same rows.
+
+    Args:
+        table: N rows with missing cells, read once.
+
+    Returns:
+        The group of each column, [D], and a column of each of the K groups, [K].
+    """
+    groups = torch.zeros(table.n_columns, dtype=torch.long)
+    for _, observed in table.blocks():
+        if observed is not None:
+            # Columns stay together as long as every block leaves them so.
+            marks = torch.cat([groups[None], observed.cpu().long()])
+            groups = torch.unique(marks, dim=1, return_inverse=True)[1]
+    columns = torch.arange(table.n_columns).flip(0)
+    first = torch.empty(int(groups.max()) + 1, dtype=torch.long)
+    first[groups[columns]] = columns
+    return groups, first
+
+
+@dataclass(frozen=True)
+class ColumnMoments:
+    """q(V) of every column at the optimum for the running means, as far as the bound needs it.
+
+    Attributes:
+        mean: m_d, [M, D].
+        weights: of each group Σ_d (m_d m_dᵀ + cov_d − I)/σ_d² over its columns, [K, M, M].
+        quadratic: tr[G_d (m_d m_dᵀ + cov_d − I)] of the rows in question, [D].
+        kl: Σ_d KL(q(V_d) ‖ N(0, I)), [].
+    """
+
+    mean: Tensor
+    weights: Tensor
+    quadratic: Tensor
+    kl: Tensor
+
+    def expected_error(self, P: Tensor, psi0: Tensor, Y: Tensor) -> Tensor:
+        """E‖y_d − f_d‖² of the rows in question, ``InducingMoments.expected_error``, [D].
+
+        Args:
+            P: [M, D].
+            psi0: [D].
+            Y: the rows, 0 where a cell is missing, [B, D].
+        """
+        squares = Y.square().sum(0, dtype=torch.float64)
+        return squares - 2 * (self.mean * P).sum(0) + psi0 + self.quadratic
+
+
+@dataclass(frozen=True)
+class DrawnRows:
+    """Rows of a batch at a draw of each one's place.
+
+    Attributes:
+        K: kernel between the draws and Z, [B, M].
+        psi1Y: Σ_n k(Z, x_n) y_nᵀ, [M, D].
+        psi0: k(x, x) summed over each column's rows, [D].
+    """
+
+    K: Tensor
+    psi1Y: Tensor
+    psi0: Tensor
+
+
+class MaskedStochasticDataPath(BatchedDataPath):
+    """``StochasticDataPath`` for a table with missing cells.
+
+    Args:
+        Z: inducing inputs to start from, [M, Q] (float64).
+        noise: noise variances to start from, [D] or [1]; one of [D] never falls below half of the
+            columns' average.
+        table: all rows, standardised.
+    """
+
+    groups: Tensor
+    first: Tensor
+
+    def __init__(self, Z: Tensor, noise: Tensor, table: TableRows) -> None:
+        groups, first = column_groups(table)
+        super().__init__(Z, noise, table, n_groups=len(first), pooled=True)
+        self.register_buffer("groups", groups.to(Z.device), persistent=False)
+        self.register_buffer("first", first.to(Z.device), persistent=False)
+
+    def _cells(self, Y: Tensor, observed: Tensor | None) -> ObservedCells:
+        seen = torch.ones_like(Y, dtype=torch.bool) if observed is None else observed
+        return ObservedCells(seen, seen[:, self.first].double(), self.groups, seen.sum(0).double())
+
+    def sums(
+        self, mean: Tensor, variance: Tensor, Y: Tensor, observed: Tensor | None
+    ) -> MaskedPsiSums:
+        """See ``BatchedDataPath.sums``."""
+        cells = self._cells(Y, observed)
+        return masked_psi_sums(self.kernel, mean, variance, self.Z, Y.double(), cells)
+
+    def drawn_sums(self, X: Tensor, Y: Tensor, observed: Tensor | None) -> DrawnRows:
+        """See ``BatchedDataPath.drawn_sums``; psi2 is left to ``batch_bound``."""
+        kernel, counts = self.kernel, self._cells(Y, observed).counts
+        K = kernel(X, self.Z).double()
+        return DrawnRows(K, K.T @ Y.double(), counts * kernel.variance.double())
+
+    def whiten(self, sums: MaskedPsiSums) -> tuple[Tensor, Tensor]:
+        """See ``BatchedDataPath.whiten``."""
+        L = self._root()
+        return whitened(sums.psi2, L), solve_lower(L, sums.psi1Y)
+
+    @torch.no_grad()
+    def moments(self, rows: Tensor) -> ColumnMoments:
+        """q(V) as it stands; constant for gradients.
+
+        Args:
+            rows: G of the rows in question, [K, M, M].
+        """
+        noises, M = self._noises(), len(self.P)
+        eye = torch.eye(M).to(self.P)
+        mean, weights = torch.empty_like(self.P), torch.zeros_like(self.G)
+        traces, log_dets, quadratic = (torch.empty_like(self.P[0]) for _ in range(3))
+        for columns, begin, end in column_blocks(self.groups, M):
+            noise, P = noises[columns], self.P[:, columns]
+            group = self.groups[columns] - begin
+            factor = cholesky_batch(self.G[begin:end][group] + noise[:, None, None] * eye, _B)
+            inverse = torch.cholesky_inverse(factor)
+            m = torch.cholesky_solve(P.T[:, :, None], factor)[:, :, 0]
+            second = inverse + (m[:, :, None] * m[:, None, :] - eye) / noise[:, None, None]
+            weights[begin:end].index_add_(0, group, second)
+            quadratic[columns] = noise * (second * rows[begin:end][group]).sum((1, 2))
+            mean[:, columns] = m.T
+            traces[columns] = noise * inverse.diagonal(dim1=1, dim2=2).sum(1)  # tr cov
+            log_dets[columns] = 2 * factor.diagonal(dim1=1, dim2=2).log().sum(1)
+        kl = 0.5 * (traces + mean.square().sum(0) - M + log_dets - M * noises.log()).sum()
+        return ColumnMoments(mean, weights, quadratic, kl)
+
+    def _error(self, sums: MaskedPsiSums, Y: Tensor) -> Tensor:
+        G, P = self.whiten(sums)
+        return self.moments(G).expected_error(P, sums.psi0, Y)
+
+    def _own(self, left: Tensor) -> Tensor:
+        """σ_d² is what a column has of its own and the average s of that over all.
+
+        Where none may be negative, s is the largest of Σ/(D + k) over the k columns that are left
+        most, for any k.
+        """
+        D, most = len(left), left.sort(descending=True).values.cumsum(0)
+        return left - (most / (D + torch.arange(1, D + 1).to(left))).max()
+
+    def batch_bound(
+        self,
+        sums: MaskedPsiSums | DrawnRows,
+        Y: Tensor,
+        excess: Tensor | None = None,
+        observed: Tensor | None = None,
+    ) -> Tensor:
+        """See ``BatchedDataPath.batch_bound``."""
+        if len(Y) == self.n_rows and isinstance(sums, MaskedPsiSums):
+            return self.best_bound(sums)
+        scale, cells = self.n_rows / len(Y), self._cells(Y, observed)
+        if isinstance(sums, DrawnRows):
+            L = self._root()
+            P, a = solve_lower(L, sums.psi1Y), solve_lower(L, sums.K.T)
+            G = _grams(a.detach(), cells.sets)
+            q = self.moments(G)
+            curvature = _curvature(q.weights, a, cells.sets)
+        else:
+            G, P = self.whiten(sums)
+            q = self.moments(G.detach())
+            curvature = (q.weights * G).sum()
+        noise = self._noises().detach()
+        squares = Y.square().sum(0, dtype=torch.float64)
+        error = squares - 2 * (q.mean * P).sum(0) + sums.psi0
+        logs = (cells.counts * (LOG_2PI + noise.log()) + error / noise).sum()
+        fit = -0.5 * (logs + curvature)
+        if P.requires_grad:
+            left = q.expected_error(P, sums.psi0, Y)
+            self._follow_batch(G, P, excess, left, Y, observed)
+        return scale * fit - q.kl
+
+    def best_bound(self, sums: MaskedPsiSums) -> Tensor:
+        """The collapsed bound of all rows, whatever q(V) is now, []."""
+        Kuu = self.kernel(self.Z, self.Z)
+        return masked_bound(sums, Kuu, self._noises(), self.squares, self.counts)
+
+    @torch.no_grad()
+    def optimum(self, sums: MaskedPsiSums) -> OptimalInducing:
+        """The optimal q(V) for sums over all rows, as ``decoder`` takes it."""
+        return masked_optimum(sums, self.kernel(self.Z, self.Z), self._noises())
+
+
+def _grams(a: Tensor, sets: Tensor) -> Tensor:
+    """Σ_n a_n a_nᵀ of the rows of each set, [K, M, M].
+
+    Args:
+        a: whitened kernel of the rows, [M, B].
+        sets: 1 where the set has the row, [B, K].
+    """
+    M = len(a)
+    i, j = pairs(M, a.device)
+    return full_from_pairs((a[i] * a[j]) @ sets, M).permute(2, 0, 1)
+
+
+def _curvature(weights: Tensor, a: Tensor, sets: Tensor) -> Tensor:
+    """Σ_k tr[T_k Σ_n a_n a_nᵀ] of the rows of each set, row by row: cheap to differentiate, [].
+
+    Args:
+        weights: T_k, [K, M, M], constant.
+        a: whitened kernel of the rows, [M, B].
+        sets: 1 where the set has the row, [B, K].
+    """
+    M, B = a.shape
+    total = a.new_zeros(())
+    for begin in range(0, B, ROWS_OF_WEIGHTS):
+        some, rows = sets[begin : begin + ROWS_OF_WEIGHTS], a[:, begin : begin + ROWS_OF_WEIGHTS].T
+        of_rows = (some @ weights.reshape(-1, M * M)).reshape(-1, M, M)
+        total = total + (rows * (of_rows @ rows[:, :, None])[:, :, 0]).sum()
+    return total

@@ -1,0 +1,296 @@
+"""The mini-batch objective of LDGD with an encoder: data term, label terms and KL terms.
+
+Notation: lvmcore/README.md; the bound is that of ``FastLDGD``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from lvmcore.base.initial_map import pca_start
+from lvmcore.base.latent_variable_model import FitProblem
+from lvmcore.gp.imputation_intervals import (
+    HELD_ROWS,
+    ConditionedRows,
+    hold_out_cells,
+    interval_scale,
+)
+from lvmcore.gp.inducing_points import spread_points
+from lvmcore.gp.labelled_model import named_paths
+from lvmcore.gp.minibatch_data_path import BatchedDataPath, StochasticDataPath
+from lvmcore.gp.minibatch_label_path import StochasticLabelPath
+from lvmcore.gp.minibatch_masked_path import MaskedStochasticDataPath
+from lvmcore.kernels.psi_statistics import MaskedPsiSums, masked_psi_sums, psi1
+from lvmcore.likelihoods.classification import Link
+from lvmcore.neural.latent_batch import LatentBatch, LatentKLTerm, draw_positions
+from lvmcore.neural.networks import Encoder, clip_to_range
+from lvmcore.numerics.row_blocks import BLOCK_ROWS
+from lvmcore.preprocessing.class_labels import (
+    ClassLabels,
+    Weighting,
+    label_column_names,
+    row_weights,
+)
+from lvmcore.preprocessing.observed_cells import ObservedCells
+from lvmcore.training.batches import LONGEST_LABEL_STEP, ROWS_PER_INDUCING, Batches, step_length
+from lvmcore.training.label_term import LabelTerm
+from lvmcore.training.objective import KLTerm, Objective, Term, total_values
+
+__all__ = ["MinibatchLDGDObjective", "MinibatchSettings"]
+
+# With more inducing inputs the psi statistics of a batch are sampled, not computed in closed form.
+MOST_PSI_INDUCING = 32
+
+
+class MinibatchSettings(Protocol):
+    """The settings of a model that its objective uses."""
+
+    n_hidden: int
+    batch_size: int
+    likelihood: Link
+    label_weight: float
+    class_weight: Weighting
+
+
+@dataclass(frozen=True)
+class TableBatch(LatentBatch):
+    """A batch with its rows of the table.
+
+    Attributes:
+        Y: the rows, 0 where a cell is missing, [B, D].
+        observed: True where a cell is observed, [B, D]; None where every one is.
+    """
+
+    Y: Tensor
+    observed: Tensor | None
+
+
+class MinibatchDataTerm(Term[TableBatch]):
+    """The bound of the columns, less KL(q(V)), estimated from a batch.
+
+    Args:
+        path: to the columns; q(V) and the noise are updated with each batch.
+        exact_psi: whether the psi statistics are in closed form, or at samples of q(x).
+    """
+
+    name = "data fit"
+
+    def __init__(self, path: BatchedDataPath, *, exact_psi: bool) -> None:
+        self.path, self.exact_psi = path, exact_psi
+
+    def frozen_in_warm_up(self) -> list[nn.Parameter]:
+        """The noise variances."""
+        return [self.path.log_noise]
+
+    def value(self, sample: TableBatch) -> Tensor:
+        """The estimate before q(V) and the noise are updated, []."""
+        Y, observed, mean, variance = sample.Y, sample.observed, sample.mean, sample.variance
+        if self.exact_psi:
+            sums = self.path.sums(mean, variance, Y, observed)
+        else:
+            sums = self.path.drawn_sums(sample.X[0], Y, observed)
+        return self.path.batch_bound(sums, Y, self._excess(mean, variance, Y), observed)
+
+    def _excess(self, mean: Tensor, variance: Tensor, Y: Tensor) -> Tensor | None:
+        """psi1ᵀ times the part of the cells beyond the encoder's range, [M, D]; None without."""
+        beyond = Y - clip_to_range(Y)
+        if not bool(beyond.any()):
+            return None
+        with torch.no_grad():
+            return psi1(self.path.kernel, mean, variance, self.path.Z).T @ beyond.double()
+
+
+class NaturalGradientLabelTerm(LabelTerm):
+    """A label term whose q(V) takes a natural-gradient step after each batch.
+
+    Args:
+        name: of the term.
+        path: to the label column.
+        labels: its classes and codes.
+        weights: w of each row, [N].
+        step: length ρ of the natural-gradient step.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        path: StochasticLabelPath,
+        labels: ClassLabels,
+        weights: ArrayLike,
+        step: float,
+    ) -> None:
+        super().__init__(name, path, labels, weights, path.precision)
+        self.path, self.step = path, step
+
+    def update(self) -> None:
+        """Take the natural-gradient step for the last batch."""
+        self.path.natural_gradient_step(self.step)
+
+
+class MinibatchLDGDObjective(Objective[TableBatch]):
+    """LDGD's bound with q(x_n) from an encoder, estimated from a batch of rows.
+
+    Args:
+        settings: of the model.
+        problem: what is fitted.
+        noise: initial noise variances, [D] or [1].
+        n_inducing: M of every path.
+    """
+
+    def __init__(
+        self, settings: MinibatchSettings, problem: FitProblem, noise: Tensor, n_inducing: int
+    ) -> None:
+        table, generator = problem.table, problem.generator
+        self.table, self.generator, self.columns = table, generator, problem.labels
+        start = pca_start(problem)
+        self.encoder = Encoder(
+            table.n_columns,
+            settings.n_hidden,
+            problem.n_components,
+            table.like,
+            generator,
+            masked=not table.complete,
+        )
+        self.encoder.start(table, start)
+        X, _ = self.encode()
+        # Kernels, inducing inputs and sums are float64 whatever the network's precision.
+        data_path = StochasticDataPath if table.complete else MaskedStochasticDataPath
+        self.path: BatchedDataPath = data_path(
+            spread_points(X, n_inducing, generator), noise.double(), table
+        )
+        self.batches = Batches(len(table), settings.batch_size, generator)
+        self.labels = self._label_terms(settings, X, n_inducing)
+        self.label_paths = [term.path for term in self.labels]
+        exact = self.batches.whole or n_inducing <= MOST_PSI_INDUCING
+        self.data = MinibatchDataTerm(self.path, exact_psi=exact)
+        self.latent_kl = LatentKLTerm()
+        self.label_kl = KLTerm("KL of the label functions", self.label_paths)
+        super().__init__(
+            [self.encoder, self.path, *self.label_paths],
+            [self.data, *self.labels, self.latent_kl, self.label_kl],
+        )
+        self._initialise_inducing_values(n_inducing)
+
+    def _label_terms(
+        self, settings: MinibatchSettings, X: Tensor, n_inducing: int
+    ) -> list[NaturalGradientLabelTerm]:
+        step = step_length(self.batches.size, n_inducing, most=LONGEST_LABEL_STEP)
+        found = []
+        names = label_column_names("label fit", self.columns)
+        for name, column in zip(names, self.columns, strict=True):
+            Z = spread_points(X, n_inducing, self.generator)
+            path = StochasticLabelPath(Z, len(column.classes), settings.likelihood).to(X.device)
+            weights = settings.label_weight * row_weights(column.codes, settings.class_weight)
+            found.append(NaturalGradientLabelTerm(name, path, column, weights, step))
+        return found
+
+    def _initialise_inducing_values(self, n_inducing: int) -> None:
+        """Initialise q(V) of the columns from as many rows as its running means average."""
+        wanted = max(self.batches.size, ROWS_PER_INDUCING * n_inducing)
+        rows = torch.randperm(len(self.table), generator=self.generator)[:wanted]
+        with torch.no_grad():
+            Y, observed = self.table.take(rows)
+            sums = self.path.sums(*self._posterior(Y, observed), Y, observed)
+            self.path.prime(sums, Y, observed)
+
+    def _posterior(self, Y: Tensor, observed: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Mean and variance of q(x) of rows, float64."""
+        mean, log_variance = self.encoder(Y, observed)
+        return mean.double(), log_variance.double().exp()
+
+    def encode(self) -> tuple[Tensor, Tensor]:
+        """Mean and variance of q(x) of all rows, float64; no gradient."""
+        Q = self.encoder.n_components
+        found = self.table.map_blocks(lambda *block: torch.cat(self._posterior(*block), 1), 2 * Q)
+        return found[:, :Q].contiguous(), found[:, Q:].contiguous()
+
+    @torch.no_grad()
+    def all_sums(self, mean: Tensor, variance: Tensor) -> Any:
+        """Psi statistics of all rows under q(x)."""
+        means, variances = (torch.split(part, BLOCK_ROWS) for part in (mean, variance))
+        blocks = zip(means, variances, self.table.blocks(), strict=True)
+        return reduce(add, (self.path.sums(some, spread, *block) for some, spread, block in blocks))
+
+    @torch.no_grad()
+    def interval_scale(self, sums: MaskedPsiSums, generator: torch.Generator) -> Tensor:
+        """Interval scale of imputed cells, calibrated on held-out cells, [D].
+
+        The held-out cells are subtracted from the sums over all rows, so that q(V) does not use
+        them. Kernels and network were fitted with them. See ``lvmcore.gp.imputation_intervals``.
+
+        Args:
+            sums: psi statistics of all rows.
+            generator: of the choice of held-out cells.
+        """
+        rows = torch.randperm(len(self.table), generator=generator)[:HELD_ROWS]
+        Y, observed = self.table.take(rows)
+        assert observed is not None
+        mean, variance = self._posterior(Y, observed)
+        held_out, Y = hold_out_cells(observed, generator), Y.double()
+        cells = ObservedCells.from_mask(held_out, Y)
+        path = self.path
+        own = masked_psi_sums(
+            path.kernel, mean, variance, path.Z, Y.masked_fill(~held_out, 0), cells
+        )
+        decoder = path.decoder(path.optimum(sums.subtract(own)))
+        return interval_scale(ConditionedRows(decoder, mean, variance), Y, observed, held_out)
+
+    def state(self) -> Iterable[Tensor]:
+        """Running statistics of q(V), and the order of the batches."""
+        return [
+            *(tensor for module in self.modules for tensor in module.buffers()),
+            *self.batches.buffers(),
+        ]
+
+    def batch_terms(self) -> dict[str, Tensor]:
+        """The terms estimated from the next batch; q(V) is then updated."""
+        rows = self.batches.next()
+        Y, observed = self.table.take(rows)
+        mean, variance = self._posterior(Y, observed)
+        scale = len(self.table) / len(Y)
+        X = draw_positions(mean, variance.sqrt(), 1, self.generator)
+        batch = TableBatch(rows.to(X.device), mean, variance, X, scale, Y, observed)
+        terms = self.values(batch)
+        for term in self.summands:
+            term.update()
+        return terms
+
+    @torch.no_grad()
+    def terms(self, draws: int = 1) -> dict[str, Tensor]:
+        """The terms of all rows, q(V) of the columns at its optimum."""
+        mean, variance = self.encode()
+        rows = torch.arange(len(mean), device=mean.device)
+        blocks = zip(*(torch.split(x, BLOCK_ROWS) for x in (rows, mean, variance)), strict=True)
+        batches = (
+            LatentBatch(some, m, v, draw_positions(m, v.sqrt(), draws, self.generator), 1.0)
+            for some, m, v in blocks
+        )
+        return {
+            self.data.name: self.path.best_bound(self.all_sums(mean, variance)),
+            **total_values([*self.labels, self.latent_kl], batches),
+            self.label_kl.name: self.label_kl.value(None),
+        }
+
+    @property
+    def n_rows(self) -> int:
+        """N."""
+        return len(self.table)
+
+    def latent_mean(self, rows: NDArray[np.intp]) -> Tensor:
+        """Means of q(x) of some rows, [n, Q]."""
+        return self._posterior(*self.table.take(torch.as_tensor(rows)))[0]
+
+    def relevance(self, mean: Tensor) -> dict[str, Tensor]:
+        """α of each path, [Q]."""
+        del mean
+        paths = named_paths(self.path, self.label_paths, self.columns)
+        return {name: path.kernel.relevance for name, path in paths.items()}

@@ -1,0 +1,221 @@
+"""What Gaussian-process latent variable models share: start, inference, decoding, storage."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lvmcore.base.latent_variable_model import FitProblem, LatentVariableModel
+from lvmcore.base.marginal_likelihood import log_marginal
+from lvmcore.errors import NumericalError
+from lvmcore.gp.data_decoder import DataDecoder
+from lvmcore.gp.imputation_intervals import (
+    ConditionedRows,
+    ImputationDecoder,
+    fill_rows,
+    hold_out_cells,
+    interval_scale,
+)
+from lvmcore.gp.latent_inference import infer_rows
+from lvmcore.gp.paths import LatentRows
+from lvmcore.numerics.conversion import to_numpy
+from lvmcore.preprocessing.table_rows import InMemoryRows
+from lvmcore.results import Posterior
+from lvmcore.training.loop import FitOutcome
+
+START_VARIANCE = 0.1
+START_NOISE = 0.1
+# Steps in which a fit may forget cells that are held out, a tenth of its own at most.
+SETTLING_STEPS = 30
+
+
+class PathDecoder(ImputationDecoder, Protocol):
+    """A fitted data path: what is left of it once the fit is over."""
+
+    def decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean, variance with noise and noise variance of y at points X [N, Q], each [N, D]."""
+
+    def prior_variance_share(self, X: Tensor) -> Tensor:
+        """The share of the prior's variance that is left at points X [N, Q], [N]."""
+
+    def log_density(self, Y: Tensor, X: Tensor) -> Tensor:
+        """log p(y_n | x_sn) of the cells that are not NaN, at points X [S, N, Q], [S, N]."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All of it, for a file."""
+
+
+class SparseDecoder(PathDecoder, Protocol):
+    """A fitted data path that has a noise for each column, and slopes."""
+
+    @property
+    def noise(self) -> Tensor:
+        """σ_d², [D]."""
+
+    def metric(self, X: Tensor) -> Tensor:
+        """Σ_d E[∂f_d ∂f_dᵀ] at points X [N, Q], [N, Q, Q]."""
+
+
+class GPLatentVariableModel(LatentVariableModel):
+    """Base of the models whose data path is a set of Gaussian processes."""
+
+    learning_rate: float
+    max_iter: int
+
+    _decoder: PathDecoder
+    _interval_scale: Tensor | None = None
+
+    @property
+    def interval_scale_(self) -> NDArray[np.float64]:
+        """Factor of the sd of filled cells of the columns that vary, by cells held out, [D].
+
+        1 where the fit had no cell to fill.
+        """
+        if self._interval_scale is None:
+            return np.ones(int((~self._standardiser.constant).sum()))
+        return to_numpy(self._interval_scale)
+
+    def _keep_rows(self, rows: LatentRows) -> None:
+        self.embedding_ = Posterior(to_numpy(rows.mean), to_numpy(rows.variance))
+
+    def _fitted_rows(self) -> tuple[Tensor, Tensor]:
+        return self._to_tensor(self.embedding_.mean), self._to_tensor(self.embedding_.variance)
+
+    def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.no_grad():
+            return infer_rows(self._decoder, Y, *self._fitted_rows())
+
+    def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        with torch.no_grad():
+            return self._decoder.decode(X)
+
+    def _prior_variance_share(self, X: Tensor) -> Tensor:
+        return self._decoder.prior_variance_share(X)
+
+    def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Moments of y = f(x) + ε, the sd widened by ``interval_scale_``."""
+        with torch.no_grad():
+            mean, variance, noise = fill_rows(self._decoder, Y, *self._fitted_rows())
+            if self._interval_scale is not None:
+                variance = variance * self._interval_scale.square()
+            return mean, variance, noise
+
+    def _calibrate(
+        self, problem: FitProblem, outcome: FitOutcome, measure: Callable[[torch.Generator], Tensor]
+    ) -> None:
+        """Find how wide intervals of filled cells have to be, where the fit had cells to fill.
+
+        Args:
+            problem: what was fitted.
+            outcome: how that ended.
+            measure: gives ``interval_scale`` by cells held out at random.
+        """
+        self._interval_scale = None
+        if problem.table.complete:
+            return
+        if outcome.stopped:
+            self._note(
+                "The fit was stopped before the intervals of filled cells could be checked: they "
+                "may be too narrow."
+            )
+            return
+        try:
+            generator = torch.Generator().manual_seed(problem.generator.initial_seed())
+            self._interval_scale = measure(generator)
+        except NumericalError as error:
+            self._note(f"The intervals of filled cells could not be checked. {error}")
+
+    def _calibrate_by_steps(
+        self,
+        problem: FitProblem,
+        outcome: FitOutcome,
+        go_on: Callable[[FitProblem, int], ConditionedRows],
+    ) -> None:
+        """``_calibrate``, the fit going on without the cells held out.
+
+        Args:
+            problem: what was fitted.
+            outcome: how that ended.
+            go_on: fits fewer cells for so many steps, from where the fit ended.
+        """
+
+        def measure(generator: torch.Generator) -> Tensor:
+            Y, observed = problem.table.take(slice(None))
+            assert observed is not None
+            held = hold_out_cells(observed, generator)
+            fewer = replace(
+                problem,
+                table=InMemoryRows(Y.masked_fill(held, 0.0), observed & ~held),
+                generator=generator,
+                callback=None,
+                checkpoint=None,
+            )
+            settled = go_on(fewer, min(SETTLING_STEPS, len(outcome.history) // 10))
+            return interval_scale(settled, Y.to(settled.mean), observed, held)
+
+        self._calibrate(problem, outcome, measure)
+
+    def _log_density(self, Y: Tensor) -> Tensor:
+        mean, variance = self._posterior(Y)
+        with torch.no_grad():
+            return log_marginal(self._decoder.log_density, Y, mean, variance)
+
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays = self._decoder.arrays()
+        if self._interval_scale is not None:
+            arrays["intervals.scale"] = to_numpy(self._interval_scale)
+        return arrays, {}
+
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        del facts
+        self._restore_data(arrays, self._to_tensor(np.zeros(1)))
+
+    @abstractmethod
+    def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> PathDecoder:
+        """The data path of a file, in the dtype and on the device of ``like``."""
+
+    def _restore_data(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> None:
+        """Take over the data path, in the dtype and on the device of ``like``."""
+        self._decoder = self._read_decoder(arrays, like)
+        scale = arrays.get("intervals.scale")
+        self._interval_scale = None if scale is None else torch.as_tensor(scale.copy()).to(like)
+
+
+class SparseGPModel(GPLatentVariableModel):
+    """Base of the models whose data path has inducing inputs."""
+
+    n_inducing: int
+    noise: str
+
+    _decoder: SparseDecoder
+
+    def _inducing_count(self, n_rows: int) -> int:
+        """M, at most one inducing input a row."""
+        if self.n_inducing > n_rows:
+            self._note(
+                f"n_inducing reduced from {self.n_inducing} to {n_rows}: the table has "
+                f"{n_rows} rows."
+            )
+        return min(self.n_inducing, n_rows)
+
+    @property
+    def noise_variance_(self) -> NDArray[np.float64]:
+        """σ_d² of the columns that vary, standardised units, [D]."""
+        return to_numpy(self._decoder.noise)
+
+    def _start_noise(self, problem: FitProblem) -> Tensor:
+        columns = problem.table.n_columns if self.noise == "column" else 1
+        return problem.table.like.new_full((columns,), START_NOISE)
+
+    def _metric(self, X: Tensor) -> Tensor:
+        return self._decoder.metric(X)
+
+    def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> SparseDecoder:
+        return DataDecoder.from_arrays(arrays, like)

@@ -1,0 +1,235 @@
+"""Objectives of sparse GP latent variable models whose steps use every row.
+
+Notation: lvmcore/README.md.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from lvmcore.base.latent_variable_model import FitProblem
+from lvmcore.gp.data_decoder import DataDecoder
+from lvmcore.gp.labelled_model import named_paths
+from lvmcore.gp.model import SparseDecoder
+from lvmcore.gp.paths import DataPath, KernelPath, LabelPath, LatentRows
+from lvmcore.preprocessing.class_labels import label_column_names
+from lvmcore.preprocessing.observed_cells import ObservedCells
+from lvmcore.training.label_term import LabelTerm
+from lvmcore.training.objective import KLTerm, Objective, Term
+
+__all__ = ["DataTerm", "GPLVMObjective", "LDGDObjective", "LatentSample", "SparseGPLVMObjective"]
+
+# Labelled rows that a step uses; of more, each step and each sample takes a random subset.
+LABELLED_ROWS_PER_STEP = 20_000
+
+
+@dataclass(frozen=True)
+class LatentSample:
+    """q(X) of all rows, and how many samples of it the sampled terms average.
+
+    Attributes:
+        rows: q(X).
+        draws: samples of q(X).
+        generator: of the samples.
+        positions: samples of each labelled row in a draw, for the label terms.
+    """
+
+    rows: LatentRows
+    draws: int
+    generator: torch.Generator
+    positions: int = 1
+
+    def labelled_positions(self, term: LabelTerm) -> Iterator[tuple[Tensor, Tensor, float]]:
+        """Samples of all labelled rows; of more than 20 000, of a random subset in each draw."""
+        n, samples = len(term.rows), self.positions
+        if n <= LABELLED_ROWS_PER_STEP:
+            yield term.rows, self.rows.draw(self.draws * samples, term.rows, self.generator), 1.0
+            return
+        for _ in range(self.draws):
+            subset = torch.randperm(n, generator=self.generator)[:LABELLED_ROWS_PER_STEP]
+            rows = term.rows[subset.to(term.rows.device)]
+            X = self.rows.draw(samples, rows, self.generator)
+            yield rows, X, n / LABELLED_ROWS_PER_STEP
+
+
+class DataTerm(Term[LatentSample]):
+    """F(q(X)): the collapsed bound on log p(Y | X) of the observed cells.
+
+    Args:
+        path: kernel, inducing inputs and noise.
+        problem: the table.
+    """
+
+    name = "data fit"
+
+    def __init__(self, path: DataPath, problem: FitProblem) -> None:
+        Y, observed = problem.Y, problem.observed
+        self.path = path
+        self.Y = Y.double()
+        self.squares = self.Y.square().sum(0)
+        self.cells = None if observed is None else ObservedCells.from_mask(observed, Y)
+
+    @property
+    def count(self) -> int:
+        """Number of cells that the bound sums over."""
+        return self.Y.numel() if self.cells is None else int(self.cells.counts.sum())
+
+    def frozen_in_warm_up(self) -> list[nn.Parameter]:
+        """The noise variances."""
+        return [self.path.log_noise]
+
+    def value(self, sample: LatentSample) -> Tensor:
+        """The collapsed bound without KL(q(X)), []."""
+        if self.cells is not None:
+            return self.path.masked_bound(sample.rows, self.Y, self.squares, self.cells)
+        return self.path.bound(sample.rows, self.Y, self.squares)[0]
+
+    @torch.no_grad()
+    def decoder(self, rows: LatentRows) -> DataDecoder:
+        """The path at the optimal q(V) for q(X)."""
+        if self.cells is not None:
+            return self.path.decoder(self.path.masked_optimum(rows, self.Y, self.cells))
+        return self.path.decoder(self.path.bound(rows, self.Y, self.squares)[1])
+
+
+class SparseGPLVMObjective(Objective[LatentSample]):
+    """Base of the objectives of q(X) and Gaussian processes from the latent space to the columns.
+
+    Args:
+        rows: q(X).
+        data: the term of the columns.
+        problem: what is fitted; its generator draws the samples of q(X).
+        further: the other terms.
+        modules: their parameters are optimised beside those of ``rows`` and of the data path.
+    """
+
+    def __init__(
+        self,
+        rows: LatentRows,
+        data: DataTerm,
+        problem: FitProblem,
+        further: Sequence[Term[LatentSample]],
+        modules: Sequence[nn.Module] = (),
+    ) -> None:
+        super().__init__([rows, data.path, *modules], [data, *further])
+        self.rows, self.data, self.generator = rows, data, problem.generator
+
+    @property
+    def path(self) -> DataPath:
+        """The Gaussian processes to the columns."""
+        return self.data.path
+
+    @property
+    def latent_path(self) -> KernelPath:
+        """The Gaussian processes of the latent space itself: its kernel and inducing inputs."""
+        return self.path
+
+    def draw_sample(self, draws: int) -> LatentSample:
+        """q(X) and the number of its samples."""
+        return LatentSample(self.rows, draws, self.generator)
+
+    @property
+    def n_rows(self) -> int:
+        """N."""
+        return len(self.rows.mean)
+
+    def latent_mean(self, rows: NDArray[np.intp]) -> Tensor:
+        """Means of q(x) of some rows, [n, Q]."""
+        return self.rows.mean[torch.as_tensor(rows)]
+
+    def relevance(self, mean: Tensor) -> dict[str, Tensor]:
+        """α of the kernel on the latent space, [Q]."""
+        del mean
+        return {"data": self.latent_path.kernel.relevance}
+
+    def decoder(self) -> SparseDecoder:
+        """The fitted paths to the columns, q(V) at its optimum."""
+        return self.data.decoder(self.rows)
+
+    @abstractmethod
+    def with_problem(self, problem: FitProblem) -> Self:
+        """An objective of other cells with a copy of the current parameters."""
+
+
+class GPLVMObjective(SparseGPLVMObjective):
+    """F(q(X)) − KL(q(X) ‖ N(0, I)).
+
+    Args:
+        rows: initial q(X).
+        path: initial kernel, inducing inputs and noise.
+        problem: what is fitted.
+    """
+
+    def __init__(self, rows: LatentRows, path: DataPath, problem: FitProblem) -> None:
+        super().__init__(rows, DataTerm(path, problem), problem, [KLTerm("KL of the map", [rows])])
+
+    def with_problem(self, problem: FitProblem) -> Self:
+        """An objective of other cells with a copy of the current parameters."""
+        return type(self)(deepcopy(self.rows), deepcopy(self.path), problem)
+
+
+class LDGDObjective(SparseGPLVMObjective):
+    """F(q(X)) + Σ_l w · E log P(labels_l) − KL(q(X) ‖ N(0, I)) − Σ_l KL(q(U^l) ‖ p).
+
+    Args:
+        rows: initial q(X).
+        path: initial kernel, inducing inputs and noise of the columns.
+        label_paths: initial Gaussian processes of each label column.
+        problem: what is fitted.
+        weights: w of each row, by label column, [N] each.
+        samples: positions of each row that a step draws for the label terms.
+    """
+
+    def __init__(
+        self,
+        *,
+        rows: LatentRows,
+        path: DataPath,
+        label_paths: Sequence[LabelPath],
+        problem: FitProblem,
+        weights: Sequence[ArrayLike],
+        samples: int,
+    ) -> None:
+        self.label_paths = [label_path.to(problem.Y.device) for label_path in label_paths]
+        self.columns, self.weights, self.samples = problem.labels, weights, samples
+        names = label_column_names("label fit", self.columns)
+        self.labels = [
+            LabelTerm(*parts, problem.Y)
+            for parts in zip(names, self.label_paths, self.columns, weights, strict=True)
+        ]
+        further: list[Term[LatentSample]] = [
+            *self.labels,
+            KLTerm("KL of the map", [rows]),
+            KLTerm("KL of the label functions", self.label_paths),
+        ]
+        super().__init__(rows, DataTerm(path, problem), problem, further, self.label_paths)
+
+    def draw_sample(self, draws: int) -> LatentSample:
+        """q(X) and the number of its samples."""
+        return LatentSample(self.rows, draws, self.generator, self.samples)
+
+    def relevance(self, mean: Tensor) -> dict[str, Tensor]:
+        """α of each path, [Q]."""
+        del mean
+        paths = named_paths(self.path, self.label_paths, self.columns)
+        return {name: path.kernel.relevance for name, path in paths.items()}
+
+    def with_problem(self, problem: FitProblem) -> Self:
+        """An objective of other cells with a copy of the current parameters."""
+        return type(self)(
+            rows=deepcopy(self.rows),
+            path=deepcopy(self.path),
+            label_paths=deepcopy(self.label_paths),
+            problem=problem,
+            weights=self.weights,
+            samples=self.samples,
+        )

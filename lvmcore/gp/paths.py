@@ -1,0 +1,311 @@
+"""Sparse Gaussian-process layers over a latent space: trainable paths, and the frozen decoders.
+
+A *path* holds the parameters of one set of Gaussian processes that share a kernel and inducing
+inputs while they are fitted. Its ``decoder`` is what is left once they are: enough to predict at
+any latent point, and nothing that only training needs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from lvmcore.gp.bounds import OptimalInducing, collapsed_bound
+from lvmcore.gp.data_decoder import DataDecoder
+from lvmcore.gp.masked_bound import masked_bound, masked_optimum
+from lvmcore.kernels.psi_statistics import masked_psi_sums, psi_sums
+from lvmcore.kernels.stationary import RBF
+from lvmcore.likelihoods.classification import Link, label_expectation
+from lvmcore.numerics.gaussians import kl_standard_normal, kl_whitened
+from lvmcore.numerics.linalg import cholesky, solve_lower, solve_upper
+from lvmcore.preprocessing.observed_cells import ObservedCells
+
+__all__ = ["DataPath", "KernelPath", "LabelDecoder", "LabelPath", "LatentRows", "WhitenedPath"]
+
+LARGEST_VARIANCE = 100.0
+# Smallest noise variance: a column that is followed exactly keeps a finite density.
+NOISE_FLOOR = 1e-6
+
+
+class LatentRows(nn.Module):
+    """q(X) = ∏_n N(mean_n, diag variance_n): one free Gaussian a row."""
+
+    def __init__(self, mean: Tensor, variance: float) -> None:
+        super().__init__()
+        self.mean = nn.Parameter(mean.clone())
+        self.log_variance = nn.Parameter(torch.full_like(mean, math.log(variance)))
+
+    @property
+    def variance(self) -> Tensor:
+        """[N, Q]."""
+        return self.log_variance.exp()
+
+    def kl(self) -> Tensor:
+        """KL(q(X) ‖ N(0, I)), []."""
+        return kl_standard_normal(self.mean, self.variance).sum()
+
+    def draw(self, samples: int, rows: Tensor, generator: torch.Generator) -> Tensor:
+        """Reparameterised samples of ``rows``, [samples, n, Q]."""
+        mean, sd = self.mean[rows], (0.5 * self.log_variance[rows]).exp()
+        noise = torch.randn((samples, *mean.shape), generator=generator, dtype=torch.float64)
+        return mean + sd * noise.to(mean)
+
+
+class KernelPath(nn.Module):
+    """Kernel and inducing inputs, all positive parameters as logarithms.
+
+    The kernel's variance approaches ``LARGEST_VARIANCE`` and no further. On standardised columns an
+    RBF kernel follows straight lines better and better as variance and lengthscales grow together;
+    the bound hardly gains, while Kuu loses its digits until rounding alone moves the bound by
+    thousands of nats.
+    """
+
+    def __init__(self, Z: Tensor) -> None:
+        super().__init__()
+        Q = Z.shape[1]
+        self.Z = nn.Parameter(Z.clone())
+        self.log_lengthscales = nn.Parameter(Z.new_full((Q,), 0.5 * math.log(Q)))
+        self.log_variance = nn.Parameter(Z.new_zeros(()))
+
+    @property
+    def kernel(self) -> RBF:
+        """The kernel at the current parameters."""
+        limit = math.log(LARGEST_VARIANCE)
+        log_variance = limit - nn.functional.softplus(limit - self.log_variance)
+        return RBF(log_variance.exp(), self.log_lengthscales.exp())
+
+
+class DataPath(KernelPath):
+    """Regression Gaussian processes from the latent space to the data's columns.
+
+    Args:
+        Z: inducing inputs to start from, [M, Q].
+        noise: noise variances to start from: [D], or [1] where the columns share one.
+        pooled: keep each column's noise above half of the average. Where many cells are missing,
+            a column that is all but constant in the others would be followed exactly, which
+            bends the map for the sake of a few rows and says nothing of the missing cells.
+    """
+
+    def __init__(self, Z: Tensor, noise: Tensor, *, pooled: bool = False) -> None:
+        super().__init__(Z)
+        self.pooled = pooled and len(noise) > 1
+        self.log_noise = nn.Parameter((0.5 * noise if self.pooled else noise).log())
+
+    @property
+    def noise(self) -> Tensor:
+        """σ² at the current parameters, [D] or [1]."""
+        own = self.log_noise.exp() + NOISE_FLOOR
+        return own + own.mean() if self.pooled else own
+
+    def bound(self, rows: LatentRows, Y: Tensor, squares: Tensor) -> tuple[Tensor, OptimalInducing]:
+        """The collapsed bound without KL_X, [], and the optimal q(V); squares is ‖y_d‖², [D]."""
+        kernel = self.kernel
+        sums = psi_sums(kernel, rows.mean, rows.variance, self.Z, Y)
+        noise = self.noise.expand(Y.shape[1])
+        return collapsed_bound(sums, kernel(self.Z, self.Z), noise, squares, len(Y))
+
+    def masked_bound(
+        self, rows: LatentRows, Y: Tensor, squares: Tensor, cells: ObservedCells
+    ) -> Tensor:
+        """The same of the observed cells alone, []; Y is 0 where a cell is missing."""
+        kernel = self.kernel
+        sums = masked_psi_sums(kernel, rows.mean, rows.variance, self.Z, Y, cells)
+        noise = self.noise.expand(Y.shape[1])
+        return masked_bound(sums, kernel(self.Z, self.Z), noise, squares, cells.counts)
+
+    @torch.no_grad()
+    def masked_optimum(self, rows: LatentRows, Y: Tensor, cells: ObservedCells) -> OptimalInducing:
+        """The optimal q(V) given the observed cells alone."""
+        kernel = self.kernel
+        sums = masked_psi_sums(kernel, rows.mean, rows.variance, self.Z, Y, cells)
+        return masked_optimum(sums, kernel(self.Z, self.Z), self.noise.expand(Y.shape[1]))
+
+    def decoder(self, q: OptimalInducing, noise: Tensor | None = None) -> DataDecoder:
+        """Freeze the path at the optimal q(V), with its own noise or that of new cells, [D]."""
+        kernel = self.kernel
+        noise = self.noise if noise is None else noise
+        return DataDecoder(
+            kernel=RBF(kernel.variance.detach(), kernel.lengthscales.detach()),
+            Z=self.Z.detach().clone(),
+            basis=q.basis.to(self.Z),
+            weights=q.weights.to(self.Z),
+            shrinkage=q.shrinkage.to(self.Z),
+            noise=noise.detach().expand(q.mean.shape[1]).clone(),
+            groups=q.groups,
+        )
+
+
+class WhitenedPath(KernelPath):
+    """Gaussian processes with a free q(V) each, C of them.
+
+    q(V_c) = N(q_mu_c, q_sqrt_c q_sqrt_cᵀ), whitened.
+    """
+
+    def __init__(self, Z: Tensor, n_functions: int) -> None:
+        super().__init__(Z)
+        M = len(Z)
+        self.q_mu = nn.Parameter(Z.new_zeros(n_functions, M))
+        self.q_sqrt = nn.Parameter(torch.eye(M).to(Z).repeat(n_functions, 1, 1))
+
+    @property
+    def factor(self) -> Tensor:
+        """Lower-triangular, [C, M, M]."""
+        return self.q_sqrt.tril()
+
+    def latent_function(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of f_c(x) at points X [N, Q], each [N, C]."""
+        kernel = self.kernel
+        L, _ = cholesky(kernel(self.Z, self.Z), "The kernel matrix of the inducing inputs")
+        # a = L⁻¹ k(Z, x)
+        a = solve_lower(L.to(X), kernel(self.Z, X))
+        mean = a.T @ self.q_mu.T
+        spread = (self.factor.mT @ a).square().sum(1).T
+        left = kernel.diagonal(X) - a.square().sum(0)
+        return mean, (left.clamp_min(0)[:, None] + spread).clamp_min(1e-12)
+
+    def kl(self) -> Tensor:
+        """KL(q(V) ‖ N(0, I)) of all functions, []."""
+        return kl_whitened(self.q_mu, self.factor)
+
+
+class LabelPath(WhitenedPath):
+    """Classification Gaussian processes, one for each class.
+
+    Likelihood by the link: Φ(±f_c) of each class against the rest, or softmax(f).
+    """
+
+    def __init__(self, Z: Tensor, n_classes: int, link: Link = "probit") -> None:
+        super().__init__(Z, n_classes)
+        self.link = link
+
+    def expected_log_likelihood(
+        self, X: Tensor, signs: Tensor, weights: Tensor | None = None
+    ) -> Tensor:
+        """Σ_n w_n E log p(label_n | f(x_n)), averaged over the samples.
+
+        Args:
+            X: samples of the labelled rows, [S, n, Q].
+            signs: t, +1 for the row's class and −1 otherwise, [n, C].
+            weights: w, [n]; 1 each where there are none.
+        """
+        mean, variance = self.latent_function(X.reshape(-1, X.shape[-1]))
+        terms = label_expectation(self.link, signs.repeat(len(X), 1), mean, variance)
+        if weights is not None:
+            terms = terms * weights.repeat(len(X))
+        return terms.sum() / len(X)
+
+    def decoder(self) -> LabelDecoder:
+        """Freeze the path."""
+        kernel = RBF(self.kernel.variance.detach(), self.kernel.lengthscales.detach())
+        Z = self.Z.detach().clone()
+        L, _ = cholesky(kernel(Z, Z), "The kernel matrix of the label inducing inputs")
+        factor = self.factor.detach().double()
+        eye = torch.eye(len(Z)).to(L)
+        half = solve_upper(L, eye - factor @ factor.mT)
+        reduction = solve_upper(L, half.mT)
+        weights = solve_upper(L, self.q_mu.detach().double().T)
+        return LabelDecoder(kernel, Z, weights.to(Z), reduction.to(Z))
+
+
+@dataclass(frozen=True)
+class LabelDecoder:
+    """Predicts the classifiers' latent functions at latent points.
+
+    Attributes:
+        kernel: RBF.
+        Z: inducing inputs, [M, Q].
+        weights: E f_c(x) = k(x, Z) weights_c, [M, C].
+        reduction: Var f_c(x) = k(x, x) − k(x, Z) reduction_c k(Z, x), [C, M, M].
+    """
+
+    kernel: RBF
+    Z: Tensor
+    weights: Tensor
+    reduction: Tensor
+
+    def __post_init__(self) -> None:
+        """Lay the numbers out as a file would: in some processors' sums the layout shows."""
+        for name in ("Z", "weights", "reduction"):
+            object.__setattr__(self, name, getattr(self, name).contiguous())
+
+    def predict(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of f_c(x), each [N, C]."""
+        K = self.kernel(X, self.Z)
+        spread = ((K @ self.reduction) * K).sum(-1).T
+        return K @ self.weights, (self.kernel.diagonal(X)[:, None] - spread).clamp_min(1e-12)
+
+    def arrays(self, prefix: str = "labels.") -> dict[str, NDArray[Any]]:
+        """What ``from_arrays`` needs, under names that begin with ``prefix``."""
+        return {
+            f"{prefix}variance": _numpy(self.kernel.variance),
+            f"{prefix}lengthscales": _numpy(self.kernel.lengthscales),
+            f"{prefix}Z": _numpy(self.Z),
+            f"{prefix}weights": _numpy(self.weights),
+            f"{prefix}reduction": _numpy(self.reduction),
+        }
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], like: Tensor, prefix: str = "labels."
+    ) -> Self:
+        """Rebuild from ``arrays(prefix)``, on the device and in the dtype of ``like``."""
+        get = _getter(arrays, prefix, like)
+        kernel = RBF(get("variance").reshape(()), get("lengthscales"))  # in a file it is [1]
+        return cls(kernel, get("Z"), get("weights"), get("reduction"))
+
+
+def _numpy(tensor: Tensor) -> NDArray[Any]:
+    return np.asarray(tensor.detach().cpu().numpy(), dtype=np.float64)
+
+
+def _getter(arrays: Mapping[str, NDArray[Any]], prefix: str, like: Tensor) -> Any:
+    return lambda name: torch.as_tensor(arrays[prefix + name].copy()).to(like)
+
+
+class FullRows(LatentRows):
+    """q(X) = ∏_n N(mean_n, L_n L_nᵀ): a full covariance a row, L_n lower-triangular.
+
+    Args:
+        mean: where it starts, [N, Q].
+        variance: of every dimension at the start.
+    """
+
+    def __init__(self, mean: Tensor, variance: float) -> None:
+        super().__init__(mean, variance)
+        N, Q = mean.shape
+        self.below = nn.Parameter(mean.new_zeros(N, Q * (Q - 1) // 2))
+
+    @property
+    def factor(self) -> Tensor:
+        """L, [N, Q, Q]."""
+        Q = self.mean.shape[1]
+        i, j = torch.tril_indices(Q, Q, -1, device=self.mean.device)
+        L = torch.diag_embed((0.5 * self.log_variance).exp())
+        L[:, i, j] = self.below
+        return L
+
+    @property
+    def variance(self) -> Tensor:
+        """The diagonal of the covariances, [N, Q]."""
+        return self.factor.square().sum(-1)
+
+    def kl(self) -> Tensor:
+        """KL(q(X) ‖ N(0, I)), []."""
+        square = self.log_variance.exp().sum() + self.below.square().sum()
+        return 0.5 * (
+            square + self.mean.square().sum() - self.log_variance.sum() - self.mean.numel()
+        )
+
+    def draw(self, samples: int, rows: Tensor, generator: torch.Generator) -> Tensor:
+        """Reparameterised samples of ``rows``, [samples, n, Q]."""
+        mean = self.mean[rows]
+        noise = torch.randn((samples, *mean.shape), generator=generator, dtype=torch.float64)
+        drawn: Tensor = mean + (self.factor[rows] @ noise.to(mean)[..., None])[..., 0]
+        return drawn

@@ -1,0 +1,297 @@
+"""Fits from several starts, of which the one with the highest bound is kept."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from lvmcore import persistence
+from lvmcore.base.initial_map import perturbed, start_map
+from lvmcore.base.latent_variable_model import FitProblem
+from lvmcore.errors import NumericalError
+from lvmcore.gp.model import GPLatentVariableModel
+from lvmcore.parameters import is_array
+from lvmcore.results import Callback, FitStep, Posterior
+from lvmcore.training.checkpoint import State
+from lvmcore.training.loop import FitOutcome
+
+__all__ = ["RestartMixin", "RestartResult", "derived_seeds"]
+
+
+@dataclass(frozen=True)
+class RestartResult:
+    """What the starts of one fit came to.
+
+    Attributes:
+        starts: which they are, from 1; one that broke down is not among them, [R].
+        bounds: the final bound of each, total nats, [R].
+        seeds: the seed of each, [R].
+        means: the latent means that each came to, [R, N, Q].
+        kept: which one the model is, by position.
+    """
+
+    starts: NDArray[np.int64]
+    bounds: NDArray[np.float64]
+    seeds: NDArray[np.int64]
+    means: NDArray[np.float64]
+    kept: int
+
+
+class RestartMixin(GPLatentVariableModel):
+    """Adds the settings ``start`` and ``n_restarts`` to a model whose fit begins with a map.
+
+    The first start has the fit's own seed, and is the whole fit where ``n_restarts`` is 1. Later
+    ones have seeds derived from it (``numpy.random.SeedSequence.spawn``) and begin a quarter of a
+    standard deviation away from the same map, or at a new one where ``start`` is "random".
+
+    Attributes:
+        restarts_: what the starts came to; None after a single one.
+    """
+
+    start: str | ArrayLike
+    n_restarts: int
+
+    restarts_: RestartResult | None
+
+    @abstractmethod
+    def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
+        """``_fit`` from the map X, [N, Q]."""
+
+    def _fit(self, problem: FitProblem) -> FitOutcome:
+        self.restarts_ = None
+        if self.n_restarts == 1:
+            X = start_map(self._start_problem(problem), self.start, self._note)
+            return self._fit_start(problem, X)
+        return _Course(self, problem).run()
+
+    def _start_problem(self, problem: FitProblem) -> FitProblem:
+        """The table as a start looks at it: by default as the fit does."""
+        return problem
+
+    def _decide_components(self, shape: tuple[int, ...]) -> int:
+        """As many dimensions as the given start has, where neither was said."""
+        if self.n_components is None and is_array(self.start) and np.ndim(self.start) == 2:
+            return int(np.shape(self.start)[1])
+        return super()._decide_components(shape)
+
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = super()._get_state()
+        if self.restarts_ is not None:
+            found = self.restarts_
+            names = ("starts", "bounds", "seeds", "means")
+            arrays = arrays | {f"restarts.{name}": getattr(found, name) for name in names}
+            facts = facts | {"kept_start": found.kept}
+        return arrays, facts
+
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        super()._set_state(arrays, facts)
+        parts = persistence.with_prefix(arrays, "restarts.")
+        self.restarts_ = RestartResult(**parts, kept=facts["kept_start"]) if parts else None
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The fit with the highest bound so far.
+
+    Attributes:
+        start: which one it is.
+        arrays: its model's own state, and its map.
+        facts: of its model's own state.
+        outcome: how it ended.
+    """
+
+    start: int
+    arrays: dict[str, NDArray[Any]]
+    facts: dict[str, Any]
+    outcome: FitOutcome
+
+    @classmethod
+    def of(cls, start: int, model: RestartMixin, outcome: FitOutcome) -> _Kept:
+        """What a model has just been fitted to."""
+        own, facts = model._get_state()
+        arrays = {
+            **{f"own.{name}": array for name, array in own.items()},
+            "mean": model.embedding_.mean,
+            "variance": model.embedding_.variance,
+            **{f"relevance.{path}": alpha for path, alpha in model.relevance_.items()},
+            **{f"inducing.{path}": Z for path, Z in model.inducing_inputs_.items()},
+        }
+        return cls(start, arrays, facts, outcome)
+
+    def give(self, model: RestartMixin) -> None:
+        """Make it what the model is fitted to."""
+        model._set_state(persistence.with_prefix(self.arrays, "own."), self.facts)
+        model.embedding_ = Posterior(self.arrays["mean"], self.arrays["variance"])
+        model.relevance_ = model._by_path(persistence.with_prefix(self.arrays, "relevance."))
+        model.inducing_inputs_ = model._by_path(persistence.with_prefix(self.arrays, "inducing."))
+
+
+class _Course:
+    """One fit from several starts, one after the other."""
+
+    def __init__(self, model: RestartMixin, problem: FitProblem) -> None:
+        self.model, self.problem = model, problem
+        self.seeds = derived_seeds(problem.generator.initial_seed(), model.n_restarts)
+        self.next = 0
+        self.ended: list[int] = []  # the starts that came to an end, in order
+        self.bounds: list[float] = []
+        self.means: list[NDArray[np.float64]] = []
+        self.kept: _Kept | None = None
+        self.steps, self.seconds = 0, 0.0
+        self.last: FitStep | None = None
+        self.stopped = False
+        found = None if problem.checkpoint is None else problem.checkpoint.beside()
+        if found is not None:
+            self._restore(*found)
+        self.base: Tensor = start_map(model._start_problem(problem), model.start, model._note)
+
+    def run(self) -> FitOutcome:
+        """Fit from the starts that are left, and let the model be the best."""
+        for r in range(self.next, self.model.n_restarts):
+            self.last = None
+            try:
+                outcome = self._fit(r)
+            except NumericalError:
+                if r + 1 == self.model.n_restarts and self.kept is None:
+                    raise
+                self.model._note(f"Start {r + 1} of {len(self.seeds)} broke down and is left out.")
+                self._spent(self.last)
+                continue
+            if self.stopped and self.kept is not None:
+                self.model._note(
+                    f"Stopped in start {r + 1} of {len(self.seeds)}, which is left out: the map is "
+                    "the best of those before."
+                )
+                break
+            self._keep(r, outcome)
+            if self.stopped:
+                break
+        return self._end()
+
+    def _fit(self, r: int) -> FitOutcome:
+        problem, generator, X = self.problem, self.problem.generator, self.base
+        if r > 0:
+            generator = torch.Generator().manual_seed(self.seeds[r])
+        if problem.checkpoint is not None:
+            problem.checkpoint.follow(
+                generator,
+                start=r + 1,
+                steps=self.steps,
+                seconds=self.seconds,
+                beside=self._state(r),
+            )
+        problem = replace(problem, generator=generator, callback=self._callback(r))
+        if r > 0:
+            again = isinstance(self.model.start, str) and self.model.start == "random"
+            X = start_map(problem, "random", _unheard) if again else perturbed(X, generator)
+        return self.model._fit_start(problem, X)
+
+    def _callback(self, r: int) -> Callback | None:
+        told = self.problem.callback
+        if told is None:
+            return None
+
+        def callback(step: FitStep) -> bool:
+            self.last = step
+            counted = replace(
+                step,
+                iteration=self.steps + step.iteration,
+                total=len(self.seeds) * self.model.max_iter,
+                seconds=self.seconds + step.seconds,
+                start=r + 1,
+                starts=len(self.seeds),
+            )
+            self.stopped = bool(told(counted))
+            return self.stopped
+
+        return callback
+
+    def _keep(self, r: int, outcome: FitOutcome) -> None:
+        """Note down what a start came to."""
+        self.ended.append(r)
+        self.bounds.append(outcome.objective)
+        self.means.append(self.model.embedding_.mean)
+        if self.kept is None or outcome.objective > self.kept.outcome.objective:
+            self.kept = _Kept.of(r, self.model, outcome)
+        self._spent(outcome.history[-1] if outcome.history else None)
+
+    def _spent(self, last: FitStep | None) -> None:
+        if last is not None:
+            self.steps, self.seconds = self.steps + last.iteration, self.seconds + last.seconds
+
+    def _end(self) -> FitOutcome:
+        assert self.kept is not None
+        self.kept.give(self.model)
+        if len(self.ended) > 1:
+            self.model.restarts_ = RestartResult(
+                starts=1 + np.array(self.ended, dtype=np.int64),
+                bounds=np.array(self.bounds),
+                seeds=np.array([self.seeds[r] for r in self.ended], dtype=np.int64),
+                means=np.stack(self.means),
+                kept=self.ended.index(self.kept.start),
+            )
+        return self.kept.outcome
+
+    # ---- checkpoints ---------------------------------------------------------------------------
+
+    def _state(self, r: int) -> State:
+        """What the starts before the one at hand came to."""
+        facts: dict[str, Any] = {
+            "next": r,
+            "seeds": self.seeds,
+            "ended": list(self.ended),
+            "bounds": list(self.bounds),
+            "steps": self.steps,
+            "seconds": self.seconds,
+            "notes": list(self.model.notes_),
+        }
+        arrays = {f"mean.{i}": mean for i, mean in enumerate(self.means)}
+        if self.kept is not None:
+            outcome = self.kept.outcome
+            arrays |= {f"kept.{name}": array for name, array in self.kept.arrays.items()}
+            arrays |= {
+                f"kept.{name}": column
+                for name, column in persistence.history_arrays(outcome.history).items()
+            }
+            facts["kept"] = {
+                "start": self.kept.start,
+                "facts": self.kept.facts,
+                "objective": outcome.objective,
+                "converged": outcome.converged,
+                "terms": list(outcome.history[0].terms) if outcome.history else [],
+            }
+        return arrays, facts
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """Go back to before the start in which the checkpoint was left."""
+        self.next, self.seeds = int(facts["next"]), [int(seed) for seed in facts["seeds"]]
+        self.problem.generator.manual_seed(self.seeds[0])
+        self.ended, self.bounds = list(facts["ended"]), list(facts["bounds"])
+        self.means = [arrays[f"mean.{i}"] for i in range(len(self.ended))]
+        self.steps, self.seconds = int(facts["steps"]), float(facts["seconds"])
+        self.model.notes_ = tuple(facts["notes"])
+        if "kept" in facts:
+            kept, own = facts["kept"], persistence.with_prefix(arrays, "kept.")
+            history = tuple(
+                replace(step, terms={name: step.terms[name] for name in kept["terms"]})
+                for step in persistence.history_from_arrays(own)
+            )
+            outcome = FitOutcome(float(kept["objective"]), history, bool(kept["converged"]))
+            self.kept = _Kept(int(kept["start"]), own, dict(kept["facts"]), outcome)
+
+
+def derived_seeds(first: int, count: int) -> list[int]:
+    """A fit's own seed, and those derived from it, ``count`` in all."""
+    spawned = np.random.SeedSequence(first).spawn(count - 1)
+    return [first, *(int(sequence.generate_state(1)[0]) for sequence in spawned)]
+
+
+def _unheard(text: str) -> None:
+    """Take no note."""

@@ -1,0 +1,79 @@
+"""What Gaussian-process maps share that learn from the columns alone, every row in every step."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from lvmcore.base.advice import LONG_TABLE, advised_inducing, advised_steps
+from lvmcore.base.latent_variable_model import FitProblem
+from lvmcore.gp.imputation_intervals import ConditionedRows
+from lvmcore.gp.inducing_points import spread_points
+from lvmcore.gp.model import START_VARIANCE, SparseGPModel
+from lvmcore.gp.objective import GPLVMObjective, SparseGPLVMObjective
+from lvmcore.gp.paths import DataPath, LatentRows
+from lvmcore.gp.restarts import RestartMixin
+from lvmcore.numerics.conversion import to_numpy
+from lvmcore.parameters import Advised
+from lvmcore.preprocessing.cell_types import Cells
+from lvmcore.training.loop import FitOutcome, train
+from lvmcore.training.schedule import Schedule
+
+__all__ = ["UnsupervisedGPLVM"]
+
+
+class UnsupervisedGPLVM(RestartMixin, SparseGPModel):
+    """A fit of q(X), kernel, inducing inputs and noise to the columns, from a start."""
+
+    final_draws: ClassVar[int] = 1  # that the bound in the end averages, where it is sampled
+
+    @classmethod
+    def advise(
+        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+    ) -> dict[str, Advised]:
+        """More inducing inputs for longer tables; for very long ones fewer steps instead."""
+        del n_columns, cells
+        if n_rows > LONG_TABLE:
+            return {"max_iter": advised_steps(n_rows)}
+        return {"n_inducing": advised_inducing(50, n_rows, n_classes)} if n_rows > 1000 else {}
+
+    def _objective(
+        self, rows: LatentRows, path: DataPath, problem: FitProblem
+    ) -> SparseGPLVMObjective:
+        """What is maximised."""
+        return GPLVMObjective(rows, path, problem)
+
+    def _schedule(self, cells: int) -> Schedule:
+        """The course of a fit to so many cells."""
+        return Schedule(self.max_iter, self.learning_rate, cells)
+
+    def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
+        Z = spread_points(X, self._inducing_count(len(X)), problem.generator)
+        gaps = problem.observed is not None
+        path = DataPath(Z, self._start_noise(problem), pooled=gaps)
+        fit = self._objective(LatentRows(X, START_VARIANCE), path, problem)
+        schedule = self._schedule(fit.data.count)
+        outcome = train(
+            fit,
+            schedule,
+            problem.callback,
+            draws=self.final_draws,
+            checkpoint=problem.checkpoint,
+        )
+        self._keep(fit)
+
+        def go_on(fewer: FitProblem, steps: int) -> ConditionedRows:
+            on = fit.with_problem(fewer)
+            train(on, Schedule.cooling_only(steps, self.learning_rate, on.data.count), None)
+            return ConditionedRows.of(on.decoder(), on.rows)
+
+        self._calibrate_by_steps(problem, outcome, go_on)
+        return outcome
+
+    def _keep(self, fit: SparseGPLVMObjective) -> None:
+        """Take over what was fitted."""
+        self._decoder = fit.decoder()
+        self._keep_rows(fit.rows)
+        self.relevance_ = {"data": to_numpy(fit.latent_path.kernel.relevance)}
+        self.inducing_inputs_ = {"data": to_numpy(fit.latent_path.Z)}

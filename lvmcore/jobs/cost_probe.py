@@ -1,0 +1,134 @@
+"""A process that times a handful of steps of a fit: ``python -m lvmcore.jobs.cost_probe``.
+
+It reads one line of JSON from its standard input, ``{"dataset": folder, "spec": …, "limit": bytes,
+"out": file}``, writes what it measured to the file, and ends; it also ends when the other end of
+its standard input closes. It takes no more memory than the limit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import psutil
+
+from lvmcore.base.predictor import Predictor
+from lvmcore.data.dataset import Dataset
+from lvmcore.data.dataset_storage import load_dataset
+from lvmcore.jobs.fitting import describe_error, training_rows
+from lvmcore.jobs.machine_limits import keep_freed_memory
+from lvmcore.models import AnyModel
+from lvmcore.prediction.target_rows import split_for_target
+from lvmcore.results import FitStep
+from lvmcore.runs.atomic_files import write_json
+from lvmcore.runs.job import JobSpec
+from lvmcore.runs.model_of_job import make_estimator
+
+__all__ = ["main", "probe"]
+
+_STEPS = 12
+_ENOUGH_SECONDS = 2.0
+
+
+def probe(spec: JobSpec, dataset: Dataset) -> dict[str, Any]:
+    """Fit for a few steps, at most about two seconds of them, and measure.
+
+    Args:
+        spec: the fit to measure.
+        dataset: what it would be fitted to.
+
+    Returns:
+        "step": seconds a step; "rest": seconds before the first and after the last one; "memory":
+        the most bytes that this process has held.
+    """
+    model = make_estimator(spec)
+    X, y = _rows(model, spec, dataset)
+    marks: list[float] = []
+
+    def mark(step: FitStep) -> bool:
+        del step
+        marks.append(time.perf_counter())
+        return len(marks) > _STEPS or marks[-1] - marks[0] > _ENOUGH_SECONDS
+
+    began = time.perf_counter()
+    model.fit(X, y, callback=mark)
+    whole = time.perf_counter() - began
+    course = marks[-1] - marks[0] if marks else 0.0
+    step = course / max(1, len(marks) - 1)
+    return {"step": step, "rest": max(0.0, whole - course), "memory": _peak_memory()}
+
+
+def _rows(model: AnyModel, spec: JobSpec, dataset: Dataset) -> tuple[pd.DataFrame, Any]:
+    """What the fit is given."""
+    if isinstance(model, Predictor):
+        chosen = split_for_target(dataset, model.task, spec)
+        return chosen.X[~chosen.held_out], chosen.y[~chosen.held_out]
+    rows, _ = training_rows(dataset, type(model))
+    X = pd.DataFrame(rows.X, columns=list(rows.transformed_names))
+    return X, None if model.capabilities.labels == "none" else rows.y
+
+
+def _peak_memory() -> int:
+    """The most memory that this process has held, bytes; where that is not told, what it holds."""
+    try:
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return int(psutil.Process().memory_info().rss)
+
+
+def _limit_memory(limit: int) -> None:
+    """Let an allocation beyond the limit fail, where the system can do so."""
+    try:
+        import resource
+
+        held = psutil.Process().memory_info()
+        # What is mapped may be more than what is held: the limit is on what is yet to come.
+        limit = int(getattr(held, "data", held.rss)) + max(0, limit - held.rss)
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        most = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+    except (ImportError, OSError, ValueError):
+        return
+
+
+def _watch() -> None:
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    os._exit(1)
+
+
+def main() -> int:
+    """Measure what is asked for.
+
+    Returns:
+        The exit status: 0 when there is a result.
+    """
+    keep_freed_memory()  # as a fit does
+    request = json.loads(sys.stdin.readline())
+    threading.Thread(target=_watch, daemon=True).start()
+    if hasattr(os, "nice"):
+        os.nice(10)  # the page and the fits go first
+    try:
+        dataset = load_dataset(Path(request["dataset"]))
+        _limit_memory(int(request["limit"]))
+        found = probe(JobSpec.from_json(request["spec"]), dataset)
+    except Exception as error:  # what fails here fails again in the fit, and is explained there
+        _, kind = describe_error(error)
+        found = {"error": kind}
+    write_json(Path(request["out"]), found)
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # the thread that watches standard input holds its lock

@@ -1,0 +1,207 @@
+"""What every fit of a run shares: its callback, checkpoints, errors and rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from lvmcore.base.latent_variable_model import Capabilities, LatentVariableModel
+from lvmcore.data.dataset import Dataset
+from lvmcore.errors import DataError, LatentboardError
+from lvmcore.metrics.metric import Metric
+from lvmcore.models import AnyModel
+from lvmcore.results import FitStep
+from lvmcore.runs.atomic_files import DISK_FULL, is_disk_full
+from lvmcore.runs.event_log import EventLog, truncate_events
+from lvmcore.runs.job_folder import JobFolder, JobState
+from lvmcore.training.checkpoint import Checkpoint
+
+#: Why a fit should stop before its end.
+Reason = Literal["cancelled", "interrupted"]
+_OUT_OF_MEMORY = (
+    "There was not enough memory for this fit. Try fewer rows, columns or inducing points, or a "
+    "machine with more memory."
+)
+
+
+class StoppedError(Exception):
+    """The run was asked to stop before what it makes was there."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass
+class FitMonitor:
+    """The callback of a fit: writes each step down, and stops the fit when asked to.
+
+    Attributes:
+        folder: whose log of events is written.
+        should_stop: asked at every step.
+        on_step: told of every step.
+        stopped: why the fit was stopped; None before.
+        log: open from the first step on.
+    """
+
+    folder: JobFolder
+    should_stop: Callable[[], Reason | None]
+    on_step: Callable[[FitStep], None] | None
+    stopped: Reason | None = None
+    log: EventLog | None = None
+
+    def __call__(self, step: FitStep) -> bool:
+        """Write a step down; True stops the fit."""
+        if self.log is None:
+            self.log = self._begin(step.iteration)
+        self.log.add(step)
+        if self.on_step is not None:
+            self.on_step(step)
+        if self.stopped is None:
+            self.stopped = self.should_stop()
+            if self.stopped is not None:
+                state = self.folder.state()
+                self.folder.write_state(dataclasses.replace(state, stage="stopping"))
+        return self.stopped is not None
+
+    def _begin(self, iteration: int) -> EventLog:
+        """The log, without what an earlier attempt wrote of this step and of later ones."""
+        if truncate_events(self.folder.events_path, iteration - 1):
+            state = self.folder.state()
+            fresh = dataclasses.replace(state, attempt=state.attempt + 1, earlier=0.0)
+            self.folder.write_state(fresh)
+        return EventLog(self.folder.events_path)
+
+    def close(self) -> None:
+        """Write the last step down."""
+        if self.log is not None:
+            self.log.close()
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What a run has fitted, and what is left to be done with it.
+
+    Attributes:
+        model: the fitted model.
+        state: of the run, so far.
+        keep: writes what belongs to the model, once that is written.
+        measure: the figures about it.
+        score: for a run of kind "score", what it does in place of all that; else None.
+    """
+
+    model: AnyModel
+    state: JobState
+    keep: Callable[[], None]
+    measure: Callable[[], dict[str, Metric]]
+    score: Callable[[], JobState] | None = None
+
+
+def write_outcome(folder: JobFolder, state: JobState) -> JobState:
+    """Write a state down; where the disk is full, ``JobFolder.settle`` says so instead."""
+    written = folder.state()
+    state = dataclasses.replace(state, attempt=written.attempt, earlier=written.earlier)
+    try:
+        folder.write_state(state)
+        folder.clear_up()
+    except OSError as error:
+        log_error(folder, error)
+    return state
+
+
+def fit_with_checkpoints(
+    folder: JobFolder,
+    model: AnyModel,
+    X: pd.DataFrame,
+    y: Any,
+    watch: FitMonitor,
+    held_out: tuple[pd.DataFrame, Any] | None = None,
+) -> None:
+    """Fit a run's model, going on from the run's checkpoint and leaving others.
+
+    A model of a target follows the density of the rows held out.
+    """
+    kept = folder.spec().kind == "fit" and model.capabilities.bound
+    checkpoint = Checkpoint(folder.checkpoint_path, branches=folder.path if kept else None)
+    followed: dict[str, Any] = {} if held_out is None else {"held_out": held_out}
+    model._fit_from(X, y, callback=watch, checkpoint=checkpoint, **followed)
+    if checkpoint.saved:
+        written = folder.state()
+        folder.write_state(dataclasses.replace(written, earlier=written.earlier + checkpoint.saved))
+
+
+def training_rows(
+    dataset: Dataset, model: type[LatentVariableModel]
+) -> tuple[Dataset, tuple[str, ...]]:
+    """The rows of a dataset that a model is fitted to, and a sentence on those left out.
+
+    Rows that the dataset holds out are left out whatever the model can use.
+
+    Raises:
+        DataError: the model needs labels and there are none, or fewer than two rows are left.
+    """
+    can: Capabilities = model.capabilities
+    if can.labels == "required" and dataset.labels is None:
+        raise DataError(
+            f"{model.title} learns from labels, and none were chosen: choose a label column, or a "
+            "model that needs no labels."
+        )
+    kept = dataset
+    if dataset.held_out.any():
+        n = int(dataset.held_out.sum())
+        rows = "1 row" if n == 1 else f"{n:,} rows"
+        kept = dataset.subset(~dataset.held_out, f"{rows} held out, to measure the fit with.")
+    kept = kept.nonempty_rows() if can.missing_cells else kept.complete_rows()
+    if can.labels == "required" and kept.more_labels and not can.several_labels:
+        first, *others = kept.label_columns
+        note = f"{model.title} learns from one label column: {first!r} is used, and not "
+        kept = dataclasses.replace(
+            kept.select_label(first),
+            notes=(*kept.notes, f"{note}{', '.join(repr(name) for name in others)}."),
+        )
+    if can.labels == "required" and kept.labels is not None and not can.missing_labels:
+        labelled = ~np.asarray(pd.isna(kept.labels))
+        if not labelled.all():
+            kept = kept.subset(labelled, f"{(~labelled).sum():,} rows left out: no label.")
+    if len(kept) < 2:
+        advice = (
+            "A map needs several rows."
+            if len(kept) == int((~dataset.held_out).sum())
+            else "Leave out the columns with many missing cells, or fill them first."
+        )
+        raise DataError(
+            f"{len(kept)} of {len(dataset)} rows can be used by {model.title}: expected at least "
+            f"2. {advice}"
+        )
+    return kept, kept.notes[len(dataset.notes) :]
+
+
+def describe_error(error: BaseException) -> tuple[str, str]:
+    """A plain sentence on an error, and its kind; "Unexpected" where it is a fault of ours."""
+    if isinstance(error, LatentboardError):
+        return str(error), type(error).__name__
+    text = str(error).lower()
+    if isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and ("out of memory" in text or "allocate memory" in text)
+    ):
+        return _OUT_OF_MEMORY, "MemoryError"
+    if is_disk_full(error):
+        return DISK_FULL, "DiskFull"
+    return (
+        f"The fit ended with an unexpected error ({type(error).__name__}). The run's worker.log "
+        "has the details.",
+        "Unexpected",
+    )
+
+
+def log_error(folder: JobFolder, error: BaseException) -> None:
+    """Write an error with its traceback into the run's log."""
+    with suppress(OSError), folder.log_path.open("a", encoding="utf-8") as log:
+        traceback.print_exception(error, file=log)

@@ -1,0 +1,293 @@
+"""The run that fills the missing cells of a table with a fitted model, and checks itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lvmcore.base.latent_variable_model import LatentVariableModel
+from lvmcore.data.dataset import Dataset
+from lvmcore.errors import CancelledError, DataError, UnsupportedError
+from lvmcore.evaluation.hidden_cells import (
+    SEED,
+    HiddenCells,
+    hidden_frame,
+    hide_cells,
+    imputation_metrics,
+    predict_hidden,
+)
+from lvmcore.export.tables import to_parquet_bytes
+from lvmcore.jobs.fitting import (
+    FitMonitor,
+    Reason,
+    StoppedError,
+    describe_error,
+    log_error,
+    training_rows,
+    write_outcome,
+)
+from lvmcore.metrics.metric import Metric
+from lvmcore.persistence import write_atomically
+from lvmcore.prediction.label_columns import label_cells
+from lvmcore.prediction.placement import features_of
+from lvmcore.runs.atomic_files import write_json
+from lvmcore.runs.job import Job, JobSpec, now
+from lvmcore.runs.job_folder import JobFolder, JobState
+from lvmcore.runs.model_of_job import make_model
+from lvmcore.runs.store import Store
+from lvmcore.training.checkpoint import Checkpoint
+
+__all__ = [
+    "CHECK_LEVEL",
+    "ImputedColumn",
+    "completed_table",
+    "imputation_of",
+    "impute_missing",
+    "imputed_columns",
+    "refuse_complete_models",
+]
+
+#: Share of the known cells that the self-check hides.
+SHARE = 0.1
+#: Level of the intervals that ``check.parquet`` holds.
+CHECK_LEVEL = 0.9
+_NOTHING_KEPT = "Stopped before the table was filled."
+_NOT_CHECKED = "Stopped before the check was done: the filled table was kept."
+
+
+def imputation_of(job: Job) -> JobSpec:
+    """What fills the missing cells of a fitted run's own table, and checks how well.
+
+    Args:
+        job: the fitted run.
+    """
+    spec = job.spec
+    return JobSpec(
+        dataset=spec.dataset,
+        dataset_name=spec.dataset_name,
+        model=spec.model,
+        parameters=spec.parameters,
+        name=f"Missing cells by {job.name}",
+        kind="impute",
+        run=job.id,
+    )
+
+
+def impute_missing(
+    folder: JobFolder, store: Store, should_stop: Callable[[], Reason | None]
+) -> JobState:
+    """Fill the missing cells of a run's dataset with the model of the fitted run that it names.
+
+    ``completed.parquet`` holds the table (``completed``); no model is fitted for it. The check
+    hides a tenth of the known cells, fits the model anew without them, and compares what it fills
+    in: ``metrics.json``, and ``check.parquet`` with the hidden cells (``hidden_frame``). The caller
+    holds the folder's lock.
+
+    Args:
+        folder: a run of kind "impute" that has not begun.
+        store: where its dataset and the fitted run are.
+        should_stop: asked at every step of the check's fit; the filled table is kept.
+
+    Returns:
+        The state in which the run ended; the same as its status.json.
+    """
+    state = dataclasses.replace(folder.state(), status="running", stage="preparing", started=now())
+    watch = FitMonitor(folder, should_stop, None)
+    try:
+        folder.write_state(state)
+        dataset, notes = _complete(folder, store)
+        state = dataclasses.replace(state, stage="fitting", notes=notes)
+        folder.write_state(state)
+        reason = should_stop()
+        if reason is not None:
+            raise StoppedError(reason)
+        with closing(watch):
+            metrics = _check(folder, dataset, watch)
+        stored = {key: dataclasses.asdict(metric) for key, metric in metrics.items()}
+        write_json(folder.metrics_path, stored)
+    except (StoppedError, CancelledError) as stop:
+        found = stop.reason if isinstance(stop, StoppedError) else watch.stopped
+        kept = folder.completed_path.is_file()
+        message = _NOT_CHECKED if kept else _NOTHING_KEPT
+        return write_outcome(folder, state.ending(found or "interrupted", message=message))
+    except Exception as error:
+        message, kind = describe_error(error)
+        if kind == "Unexpected":
+            log_error(folder, error)
+        return write_outcome(folder, state.ending("failed", message=message, error=kind))
+    return write_outcome(folder, state.ending("done"))
+
+
+def _complete(folder: JobFolder, store: Store) -> tuple[Dataset, tuple[str, ...]]:
+    """Write the filled table; returns the dataset and sentences on what was filled and left out."""
+    spec = folder.spec()
+    fit = store.get(spec.run)
+    if not fit.has_model:
+        raise DataError(f"The run {fit.name} is {fit.status}: expected one that has a model.")
+    model, dataset = store.load_model(spec.run), store.get_dataset(spec.dataset)
+    refuse_complete_models(model)
+    rows = dataset.nonempty_rows()
+    frame = completed_table(model, rows)
+    write_atomically(folder.completed_path, to_parquet_bytes(frame))
+    gaps = int(np.isnan(rows.X).sum())
+    cells = "1 missing cell was" if gaps == 1 else f"{gaps:,} missing cells were"
+    return dataset, (*rows.notes[len(dataset.notes) :], f"{cells} filled by {fit.name}.")
+
+
+def refuse_complete_models(model: LatentVariableModel) -> None:
+    """Refuse a model that needs every cell.
+
+    Raises:
+        UnsupportedError: it does.
+    """
+    if not model.capabilities.missing_cells:
+        raise UnsupportedError(
+            f"{model.title} cannot fill missing cells: it needs every cell. Fit a model that takes "
+            "missing cells, such as the Bayesian GPLVM."
+        )
+
+
+@dataclass(frozen=True)
+class ImputedColumn:
+    """Names of the columns that a filled table has for a feature.
+
+    Attributes:
+        feature: its own name.
+        value: of its cells.
+        sd: of their standard deviations; "" where no cell was missing.
+        imputed: of the flags that tell which were filled in; "" where no cell was missing.
+    """
+
+    feature: str
+    value: str
+    sd: str = ""
+    imputed: str = ""
+
+
+def imputed_columns(dataset: Dataset) -> tuple[ImputedColumn, ...]:
+    """The columns of a filled table after its ``row_id`` and ``label``, a feature at a time.
+
+    Args:
+        dataset: the table that is filled.
+    """
+    taken = {"row_id", *label_cells(dataset)}
+    columns = []
+    gaps = np.asarray(np.isnan(dataset.X).any(axis=0))
+    for name, some in zip(dataset.feature_names, gaps.tolist(), strict=True):
+        wanted = (name, f"{name} sd", f"{name} imputed") if some else (name,)
+        columns.append(ImputedColumn(name, *(_free(one, taken) for one in wanted)))
+    return tuple(columns)
+
+
+def completed_table(model: LatentVariableModel, dataset: Dataset) -> pd.DataFrame:
+    """A table with its missing cells filled.
+
+    Args:
+        model: a fitted model that takes missing cells.
+        dataset: rows with its features.
+
+    Returns:
+        ``row_id``; ``label`` where the rows have any; each feature in its own units, its known
+        cells as they were; and for each that had missing cells ``<name> sd``, the standard
+        deviation of what was filled in (0 for a cell that was known), and ``<name> imputed``. In a
+        feature that is learned as log(1 + x) what was filled in is a median, and its sd half the
+        width of the interval of one sd.
+    """
+    filled = model.impute(features_of(model, dataset))
+    gaps, sd = np.isnan(dataset.X), np.sqrt(filled.variance)
+    values = dataset.original_units(filled.mean)
+    width = 0.5 * (
+        dataset.original_units(filled.mean + sd) - dataset.original_units(filled.mean - sd)
+    )
+    columns: dict[str, Any] = {"row_id": dataset.row_ids.tolist()}
+    columns |= label_cells(dataset)
+    for d, names in enumerate(imputed_columns(dataset)):
+        columns[names.value] = _known(dataset, d, values[:, d])
+        if names.imputed:
+            spread = (width if dataset.log1p[d] else sd)[:, d]
+            columns[names.sd] = np.where(gaps[:, d], spread, 0.0)
+            columns[names.imputed] = gaps[:, d]
+    return pd.DataFrame(columns)
+
+
+def _known(dataset: Dataset, d: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The cells of a feature, with the table's own numbers where logarithms were taken of them."""
+    name = dataset.feature_names[d]
+    if not dataset.log1p[d] or name not in dataset.frame:
+        return values
+    own = pd.to_numeric(dataset.frame[name], errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    with np.errstate(all="ignore"):
+        same = np.log1p(own) == dataset.X[:, d]
+    return np.where(same, own, values)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """``name``, or a name like it where a column has it already; taken from then on."""
+    found, number = name, 2
+    while found in taken:
+        found, number = f"{name} ({number})", number + 1
+    taken.add(found)
+    return found
+
+
+def _check(folder: JobFolder, dataset: Dataset, watch: FitMonitor) -> dict[str, Metric]:
+    """Hide a tenth of the known cells, fit anew without them, and compare."""
+    model = make_model(folder.spec())
+    whole, _ = training_rows(dataset, type(model))
+    hidden = hide_cells(whole.X, SHARE)
+    left = dataclasses.replace(whole, X=np.where(hidden, np.nan, whole.X))
+    fitted, _ = training_rows(left, type(model))
+    frame = pd.DataFrame(fitted.X, columns=list(fitted.transformed_names))
+    y = None if model.capabilities.labels == "none" else fitted.y
+    model._fit_from(frame, y, callback=watch, checkpoint=Checkpoint(folder.checkpoint_path))
+    if watch.stopped is not None:
+        raise StoppedError(watch.stopped)
+    folder.write_state(dataclasses.replace(folder.state(), stage="measuring"))
+    kept = [whole.feature_names.index(name) for name in fitted.feature_names]
+    X = whole.X[:, kept]
+    cells = predict_hidden(model, fitted, X, hidden[:, kept])
+    write_atomically(
+        folder.check_path, to_parquet_bytes(hidden_frame(cells, fitted, X, CHECK_LEVEL))
+    )
+    return _figures(cells, int(hidden.sum()))
+
+
+def _figures(cells: HiddenCells, hidden: int) -> dict[str, Metric]:
+    how = (
+        f"A tenth of the known cells ({hidden:,}, seed {SEED}) were hidden, the model "
+        "was fitted anew without them with the settings of the run, and it filled them in from "
+        "the other cells of their rows, labels unused."
+    )
+    unit = "in standard deviations of the cells that were left"
+    error = f"Root mean square over the hidden cells of what was filled in less the truth, {unit}."
+    means = "The same for the mean and the sd of the cells that were left in each column"
+    plain = np.zeros_like(cells.mean)
+    by_means = dataclasses.replace(cells, mean=plain, variance=plain + 1)
+    baseline = {
+        "impute_rmse": Metric("error of filled cells (RMSE)", _rmse(by_means), f"{means}, {unit}."),
+        **{
+            key: dataclasses.replace(metric, protocol=f"{means}.")
+            for key, metric in imputation_metrics(by_means, how).items()
+        },
+    }
+    return {
+        "impute_rmse": Metric("error of filled cells (RMSE)", _rmse(cells), f"{error} {how}"),
+        **imputation_metrics(cells, how),
+        **{
+            f"{key}_means": dataclasses.replace(metric, label=f"{metric.label}, column means")
+            for key, metric in baseline.items()
+        },
+    }
+
+
+def _rmse(cells: HiddenCells) -> float | None:
+    if not len(cells.truth):
+        return None
+    return float(np.sqrt(np.square(cells.mean - cells.truth).mean()))

@@ -1,0 +1,1 @@
+"""Covariance functions, and their expectations under q(X) (psi statistics)."""

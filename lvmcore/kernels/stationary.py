@@ -1,0 +1,98 @@
+"""Covariance functions: RBF with one lengthscale per dimension (ARD), linear ARD, Matérn-3/2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+__all__ = ["RBF", "Kernel", "Linear", "matern32_correlation"]
+
+
+@dataclass(frozen=True)
+class RBF:
+    """k(x, x') = v exp(−½ Σ_q (x_q − x'_q)² / ℓ_q²).
+
+    Attributes:
+        variance: v, [].
+        lengthscales: ℓ, [Q].
+    """
+
+    variance: Float[Tensor, ""]
+    lengthscales: Float[Tensor, "Q"]
+
+    def __call__(self, X: Float[Tensor, "N Q"], X2: Float[Tensor, "N2 Q"]) -> Float[Tensor, "N N2"]:
+        """Covariances between rows of X [N, Q] and X2 [N2, Q], [N, N2]."""
+        centre = (X2 if len(X2) else X).detach().mean(0)
+        A, B = (X - centre) / self.lengthscales, (X2 - centre) / self.lengthscales
+        square = A.square().sum(1)[:, None] + B.square().sum(1) - 2 * A @ B.T
+        return self.variance * (-0.5 * square.clamp_min(0)).exp()
+
+    def diagonal(self, X: Float[Tensor, "N Q"]) -> Float[Tensor, "N"]:
+        """k(x, x) of each row of X [N, Q], [N]."""
+        return self.variance.expand(len(X))
+
+    @property
+    def relevance(self) -> Float[Tensor, "Q"]:
+        """α_q = 1 / ℓ_q², [Q]."""
+        return self.lengthscales**-2
+
+
+@dataclass(frozen=True)
+class Linear:
+    """k(x, x') = Σ_q a_q x_q x'_q.
+
+    Attributes:
+        variances: a, [Q].
+    """
+
+    variances: Float[Tensor, "Q"]
+
+    def __call__(self, X: Float[Tensor, "N Q"], X2: Float[Tensor, "N2 Q"]) -> Float[Tensor, "N N2"]:
+        """Covariances between rows of X [N, Q] and X2 [N2, Q], [N, N2]."""
+        return (X * self.variances) @ X2.T
+
+    def diagonal(self, X: Float[Tensor, "N Q"]) -> Float[Tensor, "N"]:
+        """k(x, x) of each row of X [N, Q], [N]."""
+        return X.square() @ self.variances
+
+    @property
+    def relevance(self) -> Float[Tensor, "Q"]:
+        """α_q = a_q, [Q]."""
+        return self.variances
+
+
+Kernel = RBF | Linear
+
+
+def matern32_correlation(exponent: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The Matérn-3/2 correlation (1 + √3 d) exp(−√3 d) of two points at scaled distance d.
+
+    Its gradient is finite where d = 0, which that of d itself is not.
+
+    Args:
+        exponent: −d²/2, the exponent of the RBF kernel, any shape.
+    """
+    correlation: Tensor = _Matern32.apply(exponent)  # type: ignore[no-untyped-call]
+    return correlation
+
+
+class _Matern32(torch.autograd.Function):
+    """(1 + t) e^{−t} of −d²/2, with t = √3 d; its derivative is 3 e^{−t}."""
+
+    @staticmethod
+    def forward(ctx: Any, exponent: Tensor) -> Tensor:
+        t = exponent.mul(-6).clamp_min_(0).sqrt_()
+        decay = t.neg().exp_()
+        ctx.save_for_backward(decay)
+        return t.add_(1).mul_(decay)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, cotangent: Tensor) -> Tensor:
+        decay: Tensor = ctx.saved_tensors[0]
+        return 3 * decay * cotangent

@@ -1,0 +1,1 @@
+"""Likelihoods: probit and softmax classification, the Pólya-gamma family, Poisson."""

@@ -1,0 +1,1 @@
+"""Scores of maps and predictions, each with its protocol."""

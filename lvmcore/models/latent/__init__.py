@@ -1,0 +1,1 @@
+"""Latent variable models, a file each."""

@@ -1,0 +1,77 @@
+"""Bayesian Gaussian process latent variable model."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from lvmcore.base.latent_variable_model import Capabilities
+from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
+from lvmcore.parameters import (
+    Components,
+    Device,
+    Dtype,
+    Inducing,
+    LearningRate,
+    MaxIter,
+    Noise,
+    Restarts,
+    Seed,
+    Start,
+)
+
+__all__ = ["BayesianGPLVM"]
+
+
+class BayesianGPLVM(UnsupervisedGPLVM):
+    """Nonlinear map with uncertainty: x_n ~ N(0, I), y_nd = f_d(x_n) + ε, f_d ~ GP(0, RBF-ARD).
+
+    Maximises the collapsed bound F(q(X)) − KL(q(X) ‖ N(0, I)), q(X) = ∏_n N(mean_n, diag var_n),
+    with M inducing inputs whose outputs are integrated out at their optimum (Titsias and Lawrence
+    2010, eq. 14). The relevance α_q = 1/ℓ_q² shows which dimensions the data need. A missing cell
+    leaves the bound and nothing else; where there is one, no column's noise falls below half of
+    the columns' average. Once such a fit is over it goes on for some steps without a tenth of the
+    cells of some rows, and the intervals of filled cells are widened to hold those.
+
+    Attributes:
+        relevance_: ``data`` holds α, [Q].
+        inducing_inputs_: ``data`` holds Z, [M, Q].
+        noise_variance_: σ_d² of the columns that vary, standardised units, [D].
+        interval_scale_: factor of the standard deviation of filled cells, [D].
+        restarts_: bounds, seeds and latent means of the starts; None after a single one.
+    """
+
+    key: ClassVar[str] = "bayesian_gplvm"
+    title: ClassVar[str] = "Bayesian GPLVM"
+    summary: ClassVar[str] = (
+        "A curved map with uncertainty that finds how many dimensions the data need; no labels."
+    )
+    paper: ClassVar[str] = "Titsias and Lawrence 2010"
+    order: ClassVar[int] = 10
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        missing_cells=True, sampling=True, uncertainty=True, bound=True
+    )
+
+    def __init__(
+        self,
+        *,
+        n_components: Components = None,
+        n_inducing: Inducing = 25,
+        max_iter: MaxIter = 500,
+        noise: Noise = "column",
+        learning_rate: LearningRate = 0.1,
+        start: Start = "pca",
+        n_restarts: Restarts = 1,
+        device: Device = "auto",
+        dtype: Dtype = "float64",
+        random_state: Seed = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_inducing = n_inducing
+        self.max_iter = max_iter
+        self.noise = noise
+        self.learning_rate = learning_rate
+        self.start = start
+        self.n_restarts = n_restarts
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state

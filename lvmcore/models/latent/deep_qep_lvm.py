@@ -1,0 +1,126 @@
+"""Bayesian latent variable model of q-exponential processes with a hidden layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar
+
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lvmcore.base.latent_variable_model import Capabilities, FitProblem
+from lvmcore.deep.initialisation import principal_axes
+from lvmcore.gp.model import SparseDecoder
+from lvmcore.gp.paths import DataPath, LatentRows
+from lvmcore.parameters import (
+    Components,
+    Device,
+    Doc,
+    Dtype,
+    Inducing,
+    LearningRate,
+    MaxIter,
+    Noise,
+    Range,
+    Restarts,
+    Seed,
+    Start,
+)
+from lvmcore.qep.deep_decoder import DeepDataPath, DeepDecoder
+from lvmcore.qep.deep_objective import FINAL_DRAWS, DeepQEPLVMObjective
+from lvmcore.qep.objective import Exponent, QEPLVMBase, QExponent
+from lvmcore.training.schedule import Schedule
+
+__all__ = ["DeepQEPLVM"]
+
+
+class DeepQEPLVM(QEPLVMBase):
+    """A map with a hidden layer: h_i(x_n) and y_nd = f_d(h(x_n)) + ε, q-exponential processes all.
+
+    The bound of ``QEPLVM`` with one block more, the whitened inducing values of the hidden layer,
+    whose q(V) is a Gaussian of its own:
+
+    E_q(X)[ψ(e_Y) − ½ Σ_d n_d log σ_d² + H(q(V)) + ψ(e_V)] + H(q(V_h)) + ψ(e_h) + H(q(X)) + ψ(e_X).
+
+    The expectation is over one draw of X a step. Given it and the hidden layer's inducing values, a
+    hidden row is Gaussian by the model (of a block that is summed over, not only measured, more
+    than the covariance matters); its mean and variance take the place of q(x) in the psi statistics
+    of the path to the columns, so that nothing else is drawn and the columns' q(V) stays at its
+    optimum. That optimum depends on the draw, which leaves the bound one, q(V | X) being as good a
+    q as any; predictions are made with the q(V) that is best for 16 draws at once. The hidden layer
+    has no linear mean, so that its lengthscales say which dimensions of the map matter; it begins
+    as a straight image of the map.
+
+    Attributes:
+        q_: q, as given or as learned.
+        relevance_: ``data`` holds α of the hidden layer's kernel, [Q].
+        inducing_inputs_: ``data`` holds the hidden layer's Z, [M, Q].
+        noise_variance_: of one more row, standardised units, [D]; see ``QEPLVM``.
+        interval_scale_: factor of the standard deviation of filled cells, [D].
+        restarts_: bounds, seeds and latent means of the starts; None after a single one.
+    """
+
+    key: ClassVar[str] = "deep_qep_lvm"
+    title: ClassVar[str] = "Deep Q-EP LVM"
+    summary: ClassVar[str] = (
+        "The Q-EP LVM with a hidden layer, for maps that bend unevenly; slower, and no labels."
+    )
+    paper: ClassVar[str] = "Chang, Obite, Zhou and Lan 2025"
+    order: ClassVar[int] = 12
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        missing_cells=True, sampling=True, uncertainty=True, bound=True
+    )
+    final_draws: ClassVar[int] = FINAL_DRAWS
+
+    def __init__(
+        self,
+        *,
+        q: Exponent = 1.5,
+        n_components: Components = None,
+        hidden_dim: Annotated[
+            int | None,
+            Range(1, 100),
+            Doc("Dimensions of the hidden layer; auto is as many as the map has.", "hidden layer"),
+        ] = None,
+        n_inducing: Inducing = 25,
+        max_iter: MaxIter = 500,
+        noise: Noise = "column",
+        learning_rate: LearningRate = 0.1,
+        start: Start = "pca",
+        n_restarts: Restarts = 1,
+        device: Device = "auto",
+        dtype: Dtype = "float64",
+        random_state: Seed = 0,
+    ) -> None:
+        self.q = q
+        self.n_components = n_components
+        self.hidden_dim = hidden_dim
+        self.n_inducing = n_inducing
+        self.max_iter = max_iter
+        self.noise = noise
+        self.learning_rate = learning_rate
+        self.start = start
+        self.n_restarts = n_restarts
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+
+    def _objective(
+        self, rows: LatentRows, path: DataPath, problem: FitProblem
+    ) -> DeepQEPLVMObjective:
+        X, Z = rows.mean.detach(), path.Z.detach()
+        W = principal_axes(X, self.hidden_dim or X.shape[1])
+        gaps = problem.observed is not None
+        beyond = DataPath(Z @ W, self._start_noise(problem), pooled=gaps)
+        return DeepQEPLVMObjective(
+            rows, beyond, problem, QExponent(self.q), DeepDataPath(Z, X, X @ W)
+        )
+
+    def _schedule(self, cells: int) -> Schedule:
+        """A bound that is estimated by one draw has to fall further to count as collapsed."""
+        usual = super()._schedule(cells)
+        return replace(usual, window=2 * usual.window, collapse=10 * usual.collapse)
+
+    def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> SparseDecoder:
+        return DeepDecoder.from_arrays(arrays, like)

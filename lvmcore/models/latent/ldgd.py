@@ -1,0 +1,217 @@
+"""LDGD: the latent discriminative generative decoder, a label-aware Gaussian process map."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from torch import Tensor
+
+from lvmcore.base.advice import (
+    LONG_TABLE,
+    WIDE_TABLE,
+    advised_components,
+    advised_inducing,
+    advised_noise,
+    advised_steps,
+)
+from lvmcore.base.latent_variable_model import Capabilities, FitProblem
+from lvmcore.gp.imputation_intervals import ConditionedRows
+from lvmcore.gp.inducing_points import spread_points
+from lvmcore.gp.labelled_model import LabelledGPLVM
+from lvmcore.gp.model import START_VARIANCE
+from lvmcore.gp.objective import LDGDObjective
+from lvmcore.gp.paths import DataPath, LabelPath, LatentRows
+from lvmcore.gp.restarts import RestartMixin
+from lvmcore.parameters import (
+    Advanced,
+    Advised,
+    ClassWeight,
+    Components,
+    Device,
+    Doc,
+    Dtype,
+    Inducing,
+    LabelLikelihood,
+    LabelWeight,
+    LearningRate,
+    MaxIter,
+    Noise,
+    Range,
+    Restarts,
+    Seed,
+    Start,
+)
+from lvmcore.preprocessing.cell_types import Cells
+from lvmcore.preprocessing.class_labels import row_weights
+from lvmcore.training.loop import FitOutcome, train
+from lvmcore.training.schedule import Schedule
+
+__all__ = ["LDGD"]
+
+FINAL_DRAWS = 8
+
+
+class LDGD(RestartMixin, LabelledGPLVM):
+    """One latent space behind both the columns and the class labels.
+
+    x_n ~ N(0, I) drives D regression Gaussian processes with Gaussian noise and C classification
+    ones, P(y_nc = 1 | f) = Φ(f_c(x_n)), each path with its own RBF-ARD kernel and inducing inputs:
+
+    ELBO = F(q(X)) + w · Σ_nc E log Φ(±f_c(x_n)) − KL(q(U^c) ‖ p) − KL(q(X) ‖ N(0, I)).
+
+    F is the collapsed regression bound, so the regression path has no variational parameters.
+    (Ziaei et al. 2024 sample x and keep q(U^r): the same model with a noisier, slower bound, and a
+    noise of its own for each column.) The label term averages samples of x_n, then 20
+    Gauss–Hermite nodes; with ``likelihood="softmax"`` it is log softmax(f)_y instead, by
+    quasi-random draws of f. Of more than 20 000 labelled rows each step takes 20 000 at random and
+    scales their sum. A row without a label leaves the label term only, a missing cell F only;
+    where cells are missing, no column's noise falls below half of the columns' average, and the
+    intervals of filled cells are widened as those of ``BayesianGPLVM``.
+    ``class_weight="balanced"`` weighs the rows so that every class counts the same.
+
+    Several label columns, y [N, L], have a path each (kernel, inducing inputs, q(U^c)): the bound
+    has a label term and a divergence for each, and w and the class weights hold in every one. Then
+    ``classes_`` and ``predict_proba`` are lists, one entry a column.
+
+    New rows are inferred from their columns alone. P(class k) = E_{q(x)} Φ(m_k/√(1 + v_k)), divided
+    by the sum over the classes.
+
+    Attributes:
+        classes_: the classes, sorted, [C].
+        label_names_: names of the label columns, [L].
+        relevance_: ``data`` and ``labels`` (or ``labels: NAME`` of each column) hold α = 1/ℓ² of
+            each path, [Q].
+        inducing_inputs_: under the same names, Z of each path, [M, Q].
+        noise_variance_: σ_d² of the columns that vary, standardised units, [D].
+        interval_scale_: factor of the standard deviation of filled cells, [D].
+        restarts_: bounds, seeds and latent means of the starts; None after a single one.
+    """
+
+    key: ClassVar[str] = "ldgd"
+    title: ClassVar[str] = "LDGD"
+    summary: ClassVar[str] = (
+        "A curved map shaped by the columns and by a class label: to separate, explain and "
+        "predict classes."
+    )
+    paper: ClassVar[str] = "Ziaei et al. 2024"
+    order: ClassVar[int] = 0
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        labels="required",
+        several_labels=True,
+        missing_labels=True,
+        missing_cells=True,
+        sampling=True,
+        uncertainty=True,
+        bound=True,
+    )
+
+    def __init__(
+        self,
+        *,
+        n_components: Components = None,
+        n_inducing: Inducing = 25,
+        max_iter: MaxIter = 300,
+        label_weight: LabelWeight = 1.0,
+        class_weight: ClassWeight = "equal",
+        likelihood: LabelLikelihood = "probit",
+        n_samples: Annotated[
+            int,
+            Range(1, 100),
+            Doc("Draws of each row's position at every step, for the label term."),
+            Advanced(),
+        ] = 1,
+        noise: Noise = "column",
+        learning_rate: LearningRate = 0.1,
+        start: Start = "pca",
+        n_restarts: Restarts = 1,
+        device: Device = "auto",
+        dtype: Dtype = "float64",
+        random_state: Seed = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_inducing = n_inducing
+        self.max_iter = max_iter
+        self.label_weight = label_weight
+        self.class_weight = class_weight
+        self.likelihood = likelihood
+        self.n_samples = n_samples
+        self.noise = noise
+        self.learning_rate = learning_rate
+        self.start = start
+        self.n_restarts = n_restarts
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+
+    @classmethod
+    def advise(
+        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+    ) -> dict[str, Advised]:
+        """Settings for a table of this size, where they differ from the defaults.
+
+        More inducing inputs for longer tables and for many classes; more dimensions, and all
+        classes at once, where these come with many columns; and fewer steps for the longest. In a
+        wide table some columns hardly vary: with a noise of its own, a rare spike in one would
+        outweigh all other columns of its row, so the columns share one.
+        """
+        del cells
+        wide = n_columns > WIDE_TABLE
+        found = {"noise": advised_noise(n_columns)} if wide else {}
+        if n_rows > LONG_TABLE:
+            return found | {"max_iter": advised_steps(n_rows)}
+        if wide and n_classes > 5 and n_rows > 200:
+            found["n_components"] = advised_components(n_columns, n_classes)
+            found["likelihood"] = Advised(
+                "softmax", f"{n_classes} classes are told apart better all at once"
+            )
+        if n_rows > 1000 or n_classes > 5:
+            found["n_inducing"] = advised_inducing(50, n_rows, n_classes)
+        return found
+
+    # ---- fitting -------------------------------------------------------------------------------
+
+    def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
+        M = self._inducing_count(len(X))
+        weights = [
+            self.label_weight * row_weights(column.codes, self.class_weight)
+            for column in problem.labels
+        ]
+        fit = LDGDObjective(
+            rows=LatentRows(X, START_VARIANCE),
+            path=DataPath(
+                spread_points(X, M, problem.generator),
+                self._start_noise(problem),
+                pooled=problem.observed is not None,
+            ),
+            label_paths=[
+                LabelPath(
+                    spread_points(X, M, problem.generator), len(column.classes), self.likelihood
+                )
+                for column in problem.labels
+            ],
+            problem=problem,
+            weights=weights,
+            samples=self.n_samples,
+        )
+        labelled = sum(len(term.rows) * term.n_classes for term in fit.labels)
+        cells = fit.data.count + round(self.label_weight * labelled)
+        schedule = Schedule(self.max_iter, self.learning_rate, cells)
+        outcome = train(
+            fit,
+            schedule,
+            problem.callback,
+            draws=FINAL_DRAWS,
+            checkpoint=problem.checkpoint,
+        )
+        self._decoder = fit.data.decoder(fit.rows)
+        self._keep_rows(fit.rows)
+        self._keep_labels(fit.label_paths)
+        self._keep_relevance(fit.path, fit.label_paths)
+
+        def go_on(fewer: FitProblem, steps: int) -> ConditionedRows:
+            on = fit.with_problem(fewer)
+            train(on, Schedule.cooling_only(steps, self.learning_rate, cells), None)
+            return ConditionedRows.of(on.decoder(), on.rows)
+
+        self._calibrate_by_steps(problem, outcome, go_on)
+        return outcome

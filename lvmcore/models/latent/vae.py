@@ -1,0 +1,257 @@
+"""Variational autoencoders: the networks' answer to the same maps, as a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from torch import Tensor
+
+from lvmcore.base.latent_variable_model import Capabilities, FitProblem
+from lvmcore.gp.labelled_model import draw_of_class
+from lvmcore.gp.model import START_NOISE
+from lvmcore.gp.paths import NOISE_FLOOR
+from lvmcore.neural.autoencoder import Autoencoder
+from lvmcore.neural.gaussian_objective import GaussianColumns, SupervisedVAEObjective, log_normal
+from lvmcore.neural.networks import Network, network_arrays, restore_network
+from lvmcore.neural.objective import AutoencoderNetworks, AutoencoderObjective
+from lvmcore.numerics.conversion import to_numpy
+from lvmcore.numerics.quasi_random import sobol_draws
+from lvmcore.parameters import (
+    BatchSize,
+    ClassWeight,
+    Components,
+    Device,
+    Dtype,
+    Hidden,
+    LabelWeight,
+    LearningRate,
+    MaxIter,
+    Noise,
+    Seed,
+)
+from lvmcore.preprocessing.class_labels import row_weights
+from lvmcore.training.loop import FitOutcome
+
+__all__ = ["VAE", "SupervisedVAE"]
+
+LABEL_DRAWS = 64
+
+
+class VAE(Autoencoder):
+    """Two networks: one places a row on the map, the other makes the row of a place.
+
+    x_n ~ N(0, I), y_nd = f_d(x_n) + ε_d with f a network and ε_d Gaussian of learned variance;
+    q(x_n) = N(mean(y_n), diag variance(y_n)) from the same kind of encoder as Fast LDGD's. It
+    maximises Σ_n E_{q(x_n)} log p(y_n | x_n) − KL(q(x_n) ‖ N(0, I)), with one sample of x_n a step
+    (Kingma and Welling 2014). Both networks start at the principal components.
+
+    Attributes:
+        relevance_: ``data`` holds the mean squared slope of the columns along each latent
+            dimension, standardised units, [Q].
+        noise_variance_: σ_d² of the columns that vary, standardised units, [D].
+    """
+
+    key: ClassVar[str] = "vae"
+    title: ClassVar[str] = "Variational autoencoder"
+    summary: ClassVar[str] = (
+        "A map by two neural networks: quick on long tables, and hungry for rows."
+    )
+    paper: ClassVar[str] = "Kingma and Welling 2014"
+    order: ClassVar[int] = 32
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        sampling=True, uncertainty=True, bound=True, amortised=True
+    )
+
+    noise: str
+    _noise: Tensor
+
+    def __init__(
+        self,
+        *,
+        n_components: Components = None,
+        max_iter: MaxIter = 1000,
+        n_hidden: Hidden = 128,
+        batch_size: BatchSize = 512,
+        noise: Noise = "column",
+        learning_rate: LearningRate = 0.03,
+        device: Device = "auto",
+        dtype: Dtype = "float64",
+        random_state: Seed = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.max_iter = max_iter
+        self.n_hidden = n_hidden
+        self.batch_size = batch_size
+        self.noise = noise
+        self.learning_rate = learning_rate
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+
+    # ---- fitting -------------------------------------------------------------------------------
+
+    def _fit(self, problem: FitProblem) -> FitOutcome:
+        fit = AutoencoderObjective(self, problem, *self._parts(problem))
+        return self._train(fit, problem)
+
+    def _parts(self, problem: FitProblem) -> tuple[AutoencoderNetworks, GaussianColumns]:
+        """Encoder and decoder, and the likelihood of the columns, as the fit starts."""
+        shared = self.noise == "shared"
+        networks = AutoencoderNetworks(self.n_hidden, problem, problem.table, problem.Y)
+        return networks, GaussianColumns(problem.Y, START_NOISE, NOISE_FLOOR, shared=shared)
+
+    def _train(self, fit: AutoencoderObjective[GaussianColumns], problem: FitProblem) -> FitOutcome:
+        outcome = super()._train(fit, problem)
+        self._noise = fit.likelihood.noise.detach().clone()
+        return outcome
+
+    # ---- inference and decoding ----------------------------------------------------------------
+
+    @property
+    def noise_variance_(self) -> NDArray[np.float64]:
+        """σ_d² of the columns that vary, standardised units, [D]."""
+        return to_numpy(self._noise)
+
+    def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        with torch.no_grad():
+            mean = self._network(X)
+            noise = self._noise.expand_as(mean)
+            return mean, noise, noise
+
+    def _metric(self, X: Tensor) -> Tensor:
+        return self._network.metric(X)
+
+    def _log_given(self, Y: Tensor, out: Tensor) -> Tensor:
+        return log_normal(Y, out, self._noise)
+
+    # ---- storage -------------------------------------------------------------------------------
+
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = super()._get_state()
+        return {**arrays, "noise": self._noise.cpu().numpy()}, facts
+
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        super()._set_state(arrays, facts)
+        self._noise = self._to_tensor(arrays["noise"].copy())
+
+
+class SupervisedVAE(ClassifierMixin, VAE):
+    """A variational autoencoder with a classifier on the map.
+
+    To the bound of ``VAE`` it adds w · Σ_n E_{q(x_n)} log softmax(h(x_n))_label with h a network:
+    the encoder sees the columns alone, and the label shapes the map through h. A row without a
+    label leaves that term only.
+
+    Attributes:
+        classes_: the classes, sorted, [C].
+        relevance_: ``data`` as in ``VAE``; ``labels`` likewise, of the classes' log-odds, [Q].
+    """
+
+    key: ClassVar[str] = "supervised_vae"
+    title: ClassVar[str] = "Supervised autoencoder"
+    summary: ClassVar[str] = (
+        "A variational autoencoder whose map a class label shapes: a baseline for LDGD."
+    )
+    paper: ClassVar[str] = "Ziaei et al. 2024, as their baseline"
+    order: ClassVar[int] = 35
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        labels="required",
+        missing_labels=True,
+        sampling=True,
+        uncertainty=True,
+        bound=True,
+        amortised=True,
+    )
+
+    classes_: NDArray[Any]
+    _head: Network
+
+    def __init__(
+        self,
+        *,
+        n_components: Components = None,
+        max_iter: MaxIter = 1000,
+        label_weight: LabelWeight = 1.0,
+        class_weight: ClassWeight = "equal",
+        n_hidden: Hidden = 128,
+        batch_size: BatchSize = 512,
+        noise: Noise = "column",
+        learning_rate: LearningRate = 0.03,
+        device: Device = "auto",
+        dtype: Dtype = "float64",
+        random_state: Seed = 0,
+    ) -> None:
+        super().__init__(
+            n_components=n_components,
+            max_iter=max_iter,
+            n_hidden=n_hidden,
+            batch_size=batch_size,
+            noise=noise,
+            learning_rate=learning_rate,
+            device=device,
+            dtype=dtype,
+            random_state=random_state,
+        )
+        self.label_weight = label_weight
+        self.class_weight = class_weight
+
+    def _fit(self, problem: FitProblem) -> FitOutcome:
+        codes = np.asarray(problem.labels[0].codes)
+        weights = self.label_weight * row_weights(codes, self.class_weight)
+        fit = SupervisedVAEObjective(self, problem, *self._parts(problem), weights)
+        outcome = self._train(fit, problem)
+        self._head, self._codes = fit.head.network, codes
+        return outcome
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Class probabilities of rows, averaged over where each may lie, [N, C].
+
+        Raises:
+            DataError: the rows do not fit the model (columns, infinite or missing cells).
+        """
+        posterior = self.posterior(X)
+        mean, sd = self._to_tensor(posterior.mean), self._to_tensor(np.sqrt(posterior.variance))
+        draws = sobol_draws(LABEL_DRAWS, mean.shape[1], mean)
+        with torch.no_grad():
+            total = sum(
+                (torch.softmax(self._head(mean + sd * draw), 1) for draw in draws),
+                mean.new_zeros(()),
+            )
+        return to_numpy(total / total.sum(1, keepdim=True))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The most probable class of each row, [N]."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def score(self, X: ArrayLike, y: Any = None) -> float:
+        """Accuracy of ``predict(X)`` against the labels y."""
+        return float(ClassifierMixin.score(self, X, y))
+
+    def _decode_labels(self, X: Tensor, column: int) -> tuple[Tensor, Tensor, Tensor]:
+        del column  # there is one
+        with torch.no_grad():
+            p = torch.softmax(self._head(X), 1)
+            return p, p, torch.zeros_like(p)
+
+    def _sample_latent(self, n: int, label: Any, rng: np.random.Generator) -> NDArray[np.float64]:
+        """From the prior, or for a label from the mixture of its rows' posteriors, [n, Q]."""
+        if label is None:
+            return super()._sample_latent(n, None, rng)
+        return draw_of_class(self.embedding_, self._codes, self.classes_, n, label, rng)
+
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = super()._get_state()
+        return {**arrays, **network_arrays(self._head, "head."), "codes": self._codes}, facts
+
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        super()._set_state(arrays, facts)
+        Q, C = self.embedding_.mean.shape[1], len(self.classes_)
+        self._head = Network(Q, self.n_hidden, C, self._noise, torch.Generator())
+        restore_network(self._head, arrays, "head.")
+        self._codes = np.asarray(arrays["codes"])

@@ -1,0 +1,83 @@
+"""Deep Gaussian processes by doubly stochastic variational inference (DSVI)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from lvmcore.base.regressor_classifier import Classifier, Regressor
+from lvmcore.deep.induced_predictor import InducedPredictor
+from lvmcore.deep.settings import (
+    HiddenDim,
+    InducingCount,
+    InducingInputs,
+    Layers,
+    Samples,
+    Validation,
+)
+from lvmcore.parameters import BatchSize, Device, LearningRate, MaxIter, Seed
+
+
+class _DSVI(InducedPredictor):
+    def __init__(
+        self,
+        *,
+        n_layers: Layers = 2,
+        n_inducing: InducingCount = 50,
+        hidden_dim: HiddenDim = None,
+        max_iter: MaxIter = 1000,
+        inducing_inputs: InducingInputs = "learned",
+        n_samples: Samples = 10,
+        learning_rate: LearningRate = 0.04,
+        batch_size: BatchSize = 2000,
+        validation: Validation = 0.0,
+        device: Device = "auto",
+        random_state: Seed = 0,
+    ) -> None:
+        self.n_layers = n_layers
+        self.n_inducing = n_inducing
+        self.hidden_dim = hidden_dim
+        self.max_iter = max_iter
+        self.inducing_inputs = inducing_inputs
+        self.n_samples = n_samples
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.validation = validation
+        self.device = device
+        self.random_state = random_state
+
+
+class DSVIDeepGPRegressor(_DSVI, Regressor):
+    """A deep Gaussian process to a number, by doubly stochastic variational inference.
+
+    Layers of Gaussian processes, each at inducing inputs of its own and around a linear mean, one
+    draw of all layers' values a sample (Salimbeni and Deisenroth 2017):
+
+    ELBO = Σ_n E log N(y_n | f^L(x_n), σ²) − Σ_l KL(q(v^l) ‖ N(0, I)).
+
+    Attributes:
+        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs, the last of them
+            the layer to the target.
+        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+    """
+
+    key: ClassVar[str] = "dsvi_regressor"
+    title: ClassVar[str] = "Deep GP (DSVI)"
+    summary: ClassVar[str] = "Layers of Gaussian processes to a number, inducing inputs learned."
+    paper: ClassVar[str] = "Salimbeni and Deisenroth 2017"
+    order: ClassVar[int] = 120
+
+
+class DSVIDeepGPClassifier(_DSVI, Classifier):
+    """A deep Gaussian process to classes: see ``DSVIDeepGPRegressor`` and ``SVGPClassifier``.
+
+    Attributes:
+        classes_: the classes, sorted, [C].
+        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs.
+        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+    """
+
+    key: ClassVar[str] = "dsvi_classifier"
+    title: ClassVar[str] = "Deep GP (DSVI)"
+    summary: ClassVar[str] = "Layers of Gaussian processes to classes, inducing inputs learned."
+    paper: ClassVar[str] = "Salimbeni and Deisenroth 2017"
+    order: ClassVar[int] = 121

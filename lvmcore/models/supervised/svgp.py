@@ -1,0 +1,77 @@
+"""Sparse variational Gaussian processes (SVGP), regression and classification."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from lvmcore.base.regressor_classifier import Classifier, Regressor
+from lvmcore.deep.induced_predictor import InducedPredictor
+from lvmcore.deep.settings import (
+    InducingCount,
+    Validation,
+)
+from lvmcore.parameters import BatchSize, Device, LearningRate, MaxIter, Seed
+
+
+class _SVGP(InducedPredictor):
+    def __init__(
+        self,
+        *,
+        n_inducing: InducingCount = 50,
+        max_iter: MaxIter = 1000,
+        learning_rate: LearningRate = 0.04,
+        batch_size: BatchSize = 2000,
+        validation: Validation = 0.0,
+        device: Device = "auto",
+        random_state: Seed = 0,
+    ) -> None:
+        self.n_inducing = n_inducing
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.validation = validation
+        self.device = device
+        self.random_state = random_state
+
+
+class SVGPRegressor(_SVGP, Regressor):
+    """A sparse Gaussian process to a number (Hensman and others 2013).
+
+    f ~ GP(0, v exp(−½ Σ_h (x_h − x'_h)²/ℓ_h²)), y_n = f(x_n) + N(0, σ²), q(f(Z)) = N(C m, C V Cᵀ)
+    at M inducing inputs Z, CCᵀ = K(Z):
+
+    ELBO = Σ_n E log N(y_n | f(x_n), σ²) − KL(N(m, V) ‖ N(0, I)).
+
+    q follows by natural gradients, which for a step over all rows is its optimum, and is that of
+    all rows in the end; Adam moves Z, the kernel and the noise.
+
+    Attributes:
+        relevance_: ``layer1`` holds α = 1/ℓ² of the columns that vary, [H].
+        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+    """
+
+    key: ClassVar[str] = "svgp_regressor"
+    title: ClassVar[str] = "Sparse GP (SVGP)"
+    summary: ClassVar[str] = "One Gaussian process to a number: quick, smooth, and sure of itself."
+    paper: ClassVar[str] = "Hensman et al. 2013"
+    order: ClassVar[int] = 110
+
+
+class SVGPClassifier(_SVGP, Classifier):
+    """A sparse Gaussian process to classes (Hensman and others 2015).
+
+    As ``SVGPRegressor``, with one function a class and P(class c | f) = softmax(f)_c; two classes
+    have one function and P = Φ(f). q follows by natural gradients with the likelihood's slope and
+    curvature, and is the optimum of all rows in the end.
+
+    Attributes:
+        classes_: the classes, sorted, [C].
+        relevance_: ``layer1`` holds α = 1/ℓ² of the columns that vary, [H].
+        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+    """
+
+    key: ClassVar[str] = "svgp_classifier"
+    title: ClassVar[str] = "Sparse GP (SVGP)"
+    summary: ClassVar[str] = "One Gaussian process a class: quick and smooth."
+    paper: ClassVar[str] = "Hensman et al. 2015"
+    order: ClassVar[int] = 111

@@ -1,0 +1,1 @@
+"""Encoder and decoder networks, and the base of the autoencoders."""

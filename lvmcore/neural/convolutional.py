@@ -1,0 +1,147 @@
+"""A convolutional network from the pixels of small grey pictures to features.
+
+Two convolutions, each halved in size by its largest neighbours, a dense layer and the features,
+with weights at unit scale divided by √(inputs) as in ``networks``. A fit begins at random
+convolutions, their features of unit variance; a straight line of the pixels beside them, which
+networks of columns begin as, left rows held out less likely. Pictures go through the convolutions
+in single precision, whatever the model computes in: in double precision they take many times as
+long, and no quadratic form is made of them before they are features.
+
+Notation: H pixels that vary, U features, S the side of a picture.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from lvmcore.errors import DataError
+from lvmcore.neural.networks import DenseLayer
+from lvmcore.preprocessing.standardiser import Standardiser
+
+__all__ = ["ConvolutionalNetwork", "PixelScaling"]
+
+#: Channels of the two convolutions, and the side of their windows.
+CHANNELS, WINDOW = (16, 32), 3
+#: The smallest picture that can be halved twice.
+SMALLEST = 8
+# Of a feature at its start.
+LEAST_SD = 1e-6
+
+
+class PixelScaling(nn.Module):
+    """Puts standardised columns back into pictures of one brightness and one contrast.
+
+    Args:
+        standardiser: of the columns, which are pixels row by row.
+        like: dtype and device of the rows.
+
+    Raises:
+        DataError: the columns make no square of 8 × 8 pixels or more.
+    """
+
+    kept: Tensor
+    gain: Tensor
+    empty: Tensor
+
+    def __init__(self, standardiser: Standardiser, like: Tensor) -> None:
+        super().__init__()
+        columns = len(standardiser.mean)
+        self.side = math.isqrt(columns)
+        if self.side**2 != columns or self.side < SMALLEST:
+            raise DataError(
+                f"The table's {columns} columns make no square picture: a network of pictures "
+                f"wants S × S pixels row by row, S at least {SMALLEST}, such as 784 columns for "
+                "28 × 28. Choose the network of columns, or leave other columns out."
+            )
+        varies = ~standardiser.constant
+        variance = np.where(varies, standardiser.scale, 0.0) ** 2
+        middle = standardiser.mean.mean()
+        spread = math.sqrt(float((variance + (standardiser.mean - middle) ** 2).mean()))
+
+        def put(values: NDArray[np.float64]) -> Tensor:
+            return torch.as_tensor(values).to(like)
+
+        self.register_buffer("kept", torch.as_tensor(np.flatnonzero(varies), device=like.device))
+        self.register_buffer("gain", put(standardiser.scale[varies] / spread))
+        self.register_buffer("empty", put((standardiser.mean - middle) / spread))
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Pictures [B, 1, S, S], in single precision, of rows X [B, H]."""
+        flat = self.empty.float().repeat(len(X), 1)
+        flat = flat.index_add(1, self.kept, (X * self.gain).float())
+        return flat.reshape(-1, 1, self.side, self.side)
+
+
+class _Convolution(nn.Module):
+    """Windows of 3 × 3 pixels, SiLU, and the largest of each 2 × 2; weights at unit scale."""
+
+    def __init__(self, n_in: int, n_out: int, like: Tensor, draws: torch.Generator) -> None:
+        super().__init__()
+        self.scale = 1 / math.sqrt(n_in * WINDOW**2)
+        shape = (n_out, n_in, WINDOW, WINDOW)
+        weight = torch.randn(shape, generator=draws, dtype=torch.float64)
+        self.weight = nn.Parameter(weight.to(like))
+        self.bias = nn.Parameter(like.new_zeros(n_out))
+
+    def forward(self, x: Tensor) -> Tensor:
+        kernel = (self.weight * self.scale).float()
+        seen = nn.functional.conv2d(x, kernel, self.bias.float(), padding="same")
+        return nn.functional.silu(nn.functional.max_pool2d(seen, 2))
+
+
+class ConvolutionalNetwork(nn.Module):
+    """Pixels to features.
+
+    Args:
+        pixels: puts rows into pictures.
+        n_hidden: units of the dense layer.
+        n_out: U.
+        like: dtype and device of the rows.
+        generator: of the start, drawn in float64.
+    """
+
+    def __init__(
+        self,
+        pixels: PixelScaling,
+        n_hidden: int,
+        n_out: int,
+        like: Tensor,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.pixels = pixels
+        self.first = _Convolution(1, CHANNELS[0], like, generator)
+        self.second = _Convolution(CHANNELS[0], CHANNELS[1], like, generator)
+        left = pixels.side // 2 // 2
+        self.dense = DenseLayer(CHANNELS[1] * left**2, n_hidden, like, generator)
+        self.last = DenseLayer(n_hidden, n_out, like, generator)
+
+    @torch.no_grad()
+    def start(self, X: Tensor) -> None:
+        """Bring the features to mean 0 and variance 1 over rows X [N, H]."""
+        features = self(X)
+        mean, sd = features.mean(0), features.std(0, correction=0).clamp_min(LEAST_SD)
+        self.last.weight.div_(sd)
+        self.last.bias.copy_((self.last.bias - mean) / sd)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Features [B, U] of rows X [B, H]."""
+        seen = self.second(self.first(self.pixels(X))).flatten(1).to(X)
+        out: Tensor = self.last(nn.functional.silu(self.dense(seen)))
+        return out
+
+    def slopes(self, X: Tensor) -> Tensor:
+        """∂ out_u/∂ x_h at rows X [B, H], [B, H, U]."""
+        with torch.enable_grad():
+            rows = X.detach().requires_grad_()
+            out = self(rows)
+            found = [
+                torch.autograd.grad(out[:, u].sum(), rows, retain_graph=u + 1 < out.shape[1])[0]
+                for u in range(out.shape[1])
+            ]
+        return torch.stack(found, -1)

@@ -1,0 +1,1 @@
+"""Numerical methods without models: factorisations, quadratic forms, BFGS, random draws."""

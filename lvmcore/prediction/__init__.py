@@ -1,0 +1,1 @@
+"""A fitted model applied to a dataset or a new table."""

@@ -1,0 +1,152 @@
+"""What a fitted model says of the target of rows, and its hidden layers of them, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lvmcore.base.predictor import Predictor
+from lvmcore.base.regressor_classifier import Classifier, Regressor
+from lvmcore.errors import CancelledError, DataError
+from lvmcore.numerics.row_blocks import BLOCK_ROWS
+
+__all__ = [
+    "PROBABILITY_OF",
+    "class_probabilities",
+    "has_prediction",
+    "hidden_frame",
+    "hidden_name",
+    "prediction_table",
+]
+
+#: What the columns of class probabilities begin with.
+PROBABILITY_OF = "probability of "
+#: Ends of the interval that holds 90 % of a predicted distribution.
+ENDS = (0.05, 0.95)
+
+#: Told how many rows are done of how many; True stops.
+Tell = Callable[[int, int], bool]
+
+
+def has_prediction(frame: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which rows of ``predicted`` have a prediction: those that lack no cell, [n]."""
+    return frame["mean" if "mean" in frame else "predicted"].notna().to_numpy()
+
+
+def prediction_table(
+    model: Predictor,
+    X: pd.DataFrame,
+    truth: NDArray[Any] | None = None,
+    *,
+    tell: Tell | None = None,
+) -> pd.DataFrame:
+    """What a model predicts of rows, and how that compares with the truth.
+
+    Args:
+        model: a fitted model.
+        X: the rows, in the data's units, [n, H]; one with a missing cell has no prediction.
+        truth: their target, NaN or None where it is unknown, [n]; None where it is for all.
+        tell: told of every few thousand rows; True stops.
+
+    Returns:
+        One line a row, in the target's units. Of a number ``mean``, ``sd`` (with the noise), and
+        ``q05`` and ``q95``, which 90 % lie between; of a class ``predicted``, its ``probability``,
+        and ``probability of …`` each. With a truth, before these ``truth``, and after them
+        ``log_density``, log p(truth) in nats (−inf for a class that the model does not know), and
+        of numbers ``cumulative``, P(target ≤ truth).
+
+    Raises:
+        CancelledError: ``tell`` asked to stop.
+        DataError: the rows do not fit the model, or each lacks a cell.
+    """
+    whole = np.flatnonzero(~X.isna().to_numpy().any(axis=1))
+    parts = []
+    for begin in range(0, len(whole), BLOCK_ROWS):
+        rows = whole[begin : begin + BLOCK_ROWS]
+        some = None if truth is None else truth[rows]
+        part = dict(_columns(model, X.iloc[rows], some))
+        parts.append(pd.DataFrame(part, index=rows))
+        if tell is not None and tell(int(begin + len(rows)), len(whole)):
+            raise CancelledError("Stopped before all rows were predicted.")
+    if not parts:
+        raise DataError(
+            f"Each of the {len(X):,} rows lacks a cell that the model needs, so none can be "
+            "predicted: fill them first."
+        )
+    found = pd.concat(parts).reindex(range(len(X)))
+    if truth is not None:
+        found["truth"] = truth  # known of rows without a prediction too
+    return found
+
+
+def _columns(
+    model: Predictor, X: pd.DataFrame, truth: NDArray[Any] | None
+) -> Iterator[tuple[str, NDArray[Any]]]:
+    if truth is not None:
+        yield "truth", truth
+    if isinstance(model, Regressor):
+        yield from _numbers(model, X, truth)
+    else:
+        assert isinstance(model, Classifier)
+        yield from _classes(model, X, truth)
+
+
+def _numbers(
+    model: Regressor, X: pd.DataFrame, truth: NDArray[Any] | None
+) -> Iterator[tuple[str, NDArray[Any]]]:
+    mixture = model.predictive(X)
+    mean, sd = mixture.moments()
+    low, high = mixture.quantiles(np.array(ENDS)).T
+    yield from (("mean", mean), ("sd", sd), ("q05", low), ("q95", high))
+    if truth is not None:
+        given = truth.astype(np.float64)
+        yield "log_density", mixture.log_density(given)
+        yield "cumulative", mixture.cumulative(given)
+
+
+def _classes(
+    model: Classifier, X: pd.DataFrame, truth: NDArray[Any] | None
+) -> Iterator[tuple[str, NDArray[Any]]]:
+    probability = model.predict_proba(X)
+    classes = [str(name) for name in model.classes_]
+    yield "predicted", np.array(classes, dtype=object)[probability.argmax(axis=1)]
+    yield "probability", probability.max(axis=1)
+    for k, name in enumerate(classes):
+        yield f"{PROBABILITY_OF}{name}", probability[:, k]
+    if truth is not None:
+        known = truth.astype(object)[:, None] == np.array(classes, dtype=object)
+        with np.errstate(divide="ignore"):
+            logs = np.log((probability * known).sum(axis=1))
+        yield "log_density", np.where(pd.isna(truth), np.nan, logs)
+
+
+def class_probabilities(frame: pd.DataFrame) -> tuple[list[str], NDArray[np.float64]]:
+    """The classes of a table of predictions, and their probabilities, [n, C]."""
+    names = [str(name) for name in frame.columns if str(name).startswith(PROBABILITY_OF)]
+    return [name.removeprefix(PROBABILITY_OF) for name in names], frame[names].to_numpy()
+
+
+def hidden_frame(model: Predictor, X: pd.DataFrame) -> pd.DataFrame | None:
+    """Means of the units of every hidden layer at rows; None of a model that has no such layer.
+
+    Args:
+        model: a fitted model.
+        X: rows in the data's units, every cell there, [n, H].
+
+    Returns:
+        A column a unit, see ``hidden_name``, [n, units].
+    """
+    columns: dict[str, NDArray[np.float64]] = {}
+    for layer in range(1, model.n_hidden_layers_ + 1):
+        units = model.hidden(X, layer)
+        columns |= {hidden_name(layer, k + 1): units[:, k] for k in range(units.shape[1])}
+    return pd.DataFrame(columns) if columns else None
+
+
+def hidden_name(layer: int, unit: int) -> str:
+    """What a unit of a hidden layer is called in a table, both counted from 1."""
+    return f"layer {layer} unit {unit}"

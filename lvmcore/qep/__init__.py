@@ -1,0 +1,1 @@
+"""Q-exponential processes: distribution, blocks, collapsed bound, objective."""

@@ -1,0 +1,196 @@
+"""The objective of a map of q-exponential processes, and q where it is learned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Annotated, Any, Literal, Self
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from lvmcore.base.latent_variable_model import FitProblem
+from lvmcore.gp.data_decoder import DataDecoder
+from lvmcore.gp.objective import DataTerm, LatentSample, SparseGPLVMObjective
+from lvmcore.gp.paths import DataPath, LatentRows
+from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
+from lvmcore.kernels.psi_statistics import MaskedPsiSums, PsiSums, masked_psi_sums, psi_sums
+from lvmcore.parameters import Doc, Range
+from lvmcore.qep.collapsed_bound import QEPBound, block_bound, qep_bound
+from lvmcore.qep.distribution import MIN_Q
+from lvmcore.training.objective import Term
+
+__all__ = [
+    "Exponent",
+    "LatentBlockTerm",
+    "QEPDataTerm",
+    "QEPLVMBase",
+    "QEPLVMObjective",
+    "QExponent",
+]
+
+START_Q = 1.5
+# The inducing values are seen with a noise of this share of the kernel variance, times 1 − q/2.
+NUGGET = 1e-5
+
+Exponent = Annotated[
+    float | Literal["learn"],
+    Range(MIN_Q, 2.0),
+    Doc(
+        "2 is the Gaussian process; less follows the rows more closely, and is too sure far from "
+        "them.",
+        "exponent q",
+    ),
+]
+
+
+def with_nugget(Kuu: Tensor, q: Tensor) -> Tensor:
+    """K_uu of inducing values with a little noise, [M, M].
+
+    Directions that inducing inputs near one another hardly span say nothing of the columns, and a
+    Gaussian's q(V) leaves them to the prior. Here w_V is not 1, their variance is not the prior's,
+    and the inverse of their part of K_uu stays in the predictions: with rounding errors as large
+    as it is, which would move the places of rows.
+
+    Args:
+        Kuu: kernel matrix of the inducing inputs, [M, M].
+        q: as of the fit, [].
+    """
+    nugget = NUGGET * (1 - q.detach() / 2).to(Kuu) * Kuu.detach().diagonal().mean()
+    return Kuu + nugget * torch.eye(len(Kuu)).to(Kuu)
+
+
+class QExponent(nn.Module):
+    """q: fixed, or learned between its ends, as the logit of where it lies.
+
+    Args:
+        q: its value, or "learn".
+    """
+
+    def __init__(self, q: float | Literal["learn"]) -> None:
+        super().__init__()
+        self.fixed = None if q == "learn" else float(q)
+        if self.fixed is None:
+            share = (START_Q - MIN_Q) / (2 - MIN_Q)
+            logit = torch.tensor(math.log(share / (1 - share)), dtype=torch.float64)
+            self.logit = nn.Parameter(logit)
+
+    @property
+    def q(self) -> Tensor:
+        """[], float64."""
+        if self.fixed is not None:
+            return torch.tensor(self.fixed, dtype=torch.float64)
+        return MIN_Q + (2 - MIN_Q) * torch.sigmoid(self.logit)
+
+
+class QEPDataTerm(DataTerm):
+    """The bound of the columns, whose inducing values are one q-exponential block.
+
+    Args:
+        path: kernel, inducing inputs and noise.
+        problem: the table.
+        exponent: q.
+    """
+
+    def __init__(self, path: DataPath, problem: FitProblem, exponent: QExponent) -> None:
+        super().__init__(path, problem)
+        self.exponent = exponent
+
+    def frozen_in_warm_up(self) -> list[nn.Parameter]:
+        """The noise variances and q."""
+        return [*super().frozen_in_warm_up(), *self.exponent.parameters()]
+
+    def value(self, sample: LatentSample) -> Tensor:
+        """The bound at the optimal q(V), []."""
+        return self.bound(self.sums(sample.rows.mean, sample.rows.variance)).value
+
+    def sums(self, mean: Tensor, variance: Tensor) -> PsiSums | MaskedPsiSums:
+        """Psi statistics of rows whose inputs are N(mean, diag variance), [N, Q] each."""
+        inputs = (self.path.kernel, mean, variance, self.path.Z, self.Y)
+        return psi_sums(*inputs) if self.cells is None else masked_psi_sums(*inputs, self.cells)
+
+    def bound(self, sums: PsiSums | MaskedPsiSums) -> QEPBound:
+        """The bound at the optimal q(V) for psi statistics of all rows."""
+        Z, q = self.path.Z, self.exponent.q
+        noise = self.path.noise.expand(self.Y.shape[1])
+        complete = noise.new_full(noise.shape, len(self.Y))
+        counts = complete if self.cells is None else self.cells.counts
+        Kuu = with_nugget(self.path.kernel(Z, Z), q)
+        return qep_bound(sums, Kuu, noise, self.squares, counts, q)
+
+    @torch.no_grad()
+    def decoder(self, rows: LatentRows) -> DataDecoder:
+        """The path at the optimal q(V) for q(X); its noise is that of one more row."""
+        return self.decoder_of(self.sums(rows.mean, rows.variance))
+
+    @torch.no_grad()
+    def decoder_of(self, sums: PsiSums | MaskedPsiSums) -> DataDecoder:
+        """The path at the optimal q(V) for psi statistics of all rows."""
+        found = self.bound(sums)
+        return self.path.decoder(found.inducing, found.conditional_noise(self.path.noise))
+
+
+class LatentBlockTerm(Term[LatentSample]):
+    """H(q(X)) + ψ(e_X): the bound on E log p(X)/q(X), X one q-exponential block.
+
+    Args:
+        exponent: q.
+    """
+
+    name = "KL of the map"
+
+    def __init__(self, exponent: QExponent) -> None:
+        self.exponent = exponent
+
+    def value(self, sample: LatentSample) -> Tensor:
+        """The bound, []."""
+        return block_bound(sample.rows.mean, sample.rows.variance, self.exponent.q)
+
+
+class QEPLVMObjective(SparseGPLVMObjective):
+    """The bound of the columns and that of the latent positions, one q-exponential block each.
+
+    Args:
+        rows: initial q(X).
+        path: initial kernel, inducing inputs and noise.
+        problem: what is fitted.
+        exponent: initial q.
+    """
+
+    data: QEPDataTerm
+
+    def __init__(
+        self, rows: LatentRows, path: DataPath, problem: FitProblem, exponent: QExponent
+    ) -> None:
+        data = QEPDataTerm(path, problem, exponent)
+        super().__init__(rows, data, problem, [LatentBlockTerm(exponent)], [exponent])
+
+    @property
+    def exponent(self) -> QExponent:
+        """q."""
+        return self.data.exponent
+
+    def with_problem(self, problem: FitProblem) -> Self:
+        """An objective of other cells with a copy of the current parameters."""
+        rows, path = deepcopy(self.rows), deepcopy(self.path)
+        return type(self)(rows, path, problem, deepcopy(self.exponent))
+
+
+class QEPLVMBase(UnsupervisedGPLVM):
+    """A map whose fit has a q."""
+
+    q_: float
+
+    def _keep(self, fit: SparseGPLVMObjective) -> None:
+        super()._keep(fit)
+        self.q_ = float(fit.data.exponent.q.detach()) if isinstance(fit.data, QEPDataTerm) else 2.0
+
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = super()._get_state()
+        return arrays, {**facts, "q": self.q_}
+
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        super()._set_state(arrays, facts)
+        self.q_ = float(facts["q"])

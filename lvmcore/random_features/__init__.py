@@ -1,0 +1,1 @@
+"""Latent variable models on random Fourier features."""

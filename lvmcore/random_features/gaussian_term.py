@@ -1,0 +1,285 @@
+"""The columns' part in a fit by random features: numbers, and what every kind of column shares."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from lvmcore.base.latent_variable_model import FitProblem
+from lvmcore.gp.bounds import OptimalInducing, collapsed_bound
+from lvmcore.gp.model import START_NOISE
+from lvmcore.gp.paths import NOISE_FLOOR
+from lvmcore.kernels.psi_statistics import PsiSums
+from lvmcore.numerics.gaussians import LOG_2PI
+from lvmcore.numerics.linalg import cholesky, solve_lower
+from lvmcore.random_features.decoder import FeatureDecoder, pooled_moments
+from lvmcore.random_features.fourier import RandomFourierFeatures
+from lvmcore.random_features.fourier_sums import averaged_feature_sums, feature_sums
+from lvmcore.random_features.gaussian_decoder import GaussianFeatureDecoder
+from lvmcore.random_features.weight_posterior import column_posteriors, weighted_evidence
+from lvmcore.training.objective import Term
+
+__all__ = ["ColumnTerm", "FeatureSample", "GaussianTerm"]
+
+# Draws of the rows' places that the final q(h) averages over.
+FINAL_PLACES = 16
+# Products N × D × R² in a step beyond which missing cells are filled.
+MOST_PRODUCTS = 2e8
+
+
+@dataclass(frozen=True)
+class FeatureSample:
+    """A sample of the spectral points and of the latent positions of all rows.
+
+    Attributes:
+        points: spectral points w, [L, Q].
+        X: latent positions, [N, Q].
+        step: whether an optimisation step is made, in which the term's state is updated.
+    """
+
+    points: Tensor
+    X: Tensor
+    step: bool
+
+
+class ColumnTerm(nn.Module, Term[FeatureSample]):
+    """The bound on log p(Y | X, W), the weights h integrated out.
+
+    Args:
+        problem: the table.
+        offset: value of the last feature, a constant; 0 for none.
+    """
+
+    name = "data fit"
+
+    def __init__(self, problem: FitProblem, offset: float) -> None:
+        super().__init__()
+        self.Y, self.observed = problem.Y, problem.observed
+        self.offset = offset
+        self.log_scale = nn.Parameter(self.Y.new_zeros(()))
+
+    def features(self, points: Tensor) -> RandomFourierFeatures:
+        """φ at the current scale."""
+        return RandomFourierFeatures(points, self.log_scale.exp(), self.offset)
+
+    @property
+    def count(self) -> int:
+        """How many cells the bound sums over."""
+        return self.Y.numel() if self.observed is None else int(self.observed.sum())
+
+    def state(self) -> list[Tensor]:
+        """What a step changes in place."""
+        return []
+
+    @property
+    def at_a_time(self) -> int:
+        """Columns that a step takes."""
+        return self.Y.shape[1]
+
+    @property
+    def places(self) -> int:
+        """Draws of the rows' places that the final q(h) is the optimum for."""
+        return FINAL_PLACES
+
+    def value(self, sample: FeatureSample) -> Tensor:
+        """The bound at a sample of W and X, []."""
+        return self.bound(self.features(sample.points)(sample.X), step=sample.step)
+
+    @abstractmethod
+    def warm_start_from(self, fitted: FeatureDecoder, X: Tensor) -> None:
+        """Begin with what another fit to the same columns ended with, its rows at X [N, Q]."""
+
+    @abstractmethod
+    def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
+        """The bound on log p(Y | X, W), [].
+
+        Args:
+            Phi: features of the rows, [N, R].
+            step: one of the fit's, which the state follows.
+        """
+
+    @abstractmethod
+    def decoder(self, features: RandomFourierFeatures, X: Tensor) -> FeatureDecoder:
+        """What is left once q(h) is at its optimum for several draws of the places, [S, N, Q]."""
+
+    @abstractmethod
+    def frozen_in_warm_up(self) -> list[nn.Parameter]:
+        """Noise or dispersion, where it is learned."""
+
+
+class GaussianTerm(ColumnTerm):
+    """log N(y_d | 0, ΦΦᵀ + σ_d² I), cells that are missing left out.
+
+    Left out exactly they cost an R × R matrix for every column. Where that is too much, and the
+    columns share a noise, they are filled: under q(y_nd) = N(μ_nd, τ_n²), with K = ΦΦᵀ + σ²I, the
+    bound is log N(y_d | 0, K) at the filled columns, and ½ log 2π − ½ log (K⁻¹)_nn more for every
+    missing cell, at the best τ_n², 1/(K⁻¹)_nn. μ follows every step to φ(x_n)ᵀE h_d, which raises
+    the bound.
+
+    Args:
+        problem: what is fitted.
+        n_features: R, which decides whether missing cells are filled.
+        shared: one σ² for all columns.
+    """
+
+    def __init__(self, problem: FitProblem, *, n_features: int, shared: bool) -> None:
+        super().__init__(problem, 0.0)
+        self.shared = shared
+        cost = self.Y.numel() * n_features**2
+        fills = self.observed is not None and shared and cost > MOST_PRODUCTS
+        self.filled = self.Y.clone() if fills else None
+        columns = 1 if shared else self.Y.shape[1]
+        self.log_noise = nn.Parameter(self.Y.new_full((columns,), math.log(START_NOISE)))
+
+    @property
+    def noise(self) -> Tensor:
+        """σ² of every column, [D]."""
+        return (self.log_noise.exp() + NOISE_FLOOR).expand(self.Y.shape[1])
+
+    def frozen_in_warm_up(self) -> list[nn.Parameter]:
+        """The noise."""
+        return [self.log_noise]
+
+    @torch.no_grad()
+    def warm_start_from(self, fitted: FeatureDecoder, X: Tensor) -> None:
+        """See ``ColumnTerm.begin_from``."""
+        assert isinstance(fitted, GaussianFeatureDecoder)
+        self.log_scale.copy_(fitted.features.scale.log().squeeze())
+        noise = fitted.noise[: len(self.log_noise)]
+        self.log_noise.copy_((noise - NOISE_FLOOR).clamp_min(NOISE_FLOOR).log())
+        if self.filled is not None:
+            assert self.observed is not None
+            mean = fitted.functions(X.double())[0].to(self.Y)
+            self.filled = torch.where(self.observed, self.Y, mean)
+
+    def value(self, sample: FeatureSample) -> Tensor:
+        """The bound at a sample of W and X, []; of a complete table by blocks of rows."""
+        if self.observed is not None:
+            return super().value(sample)
+        features = self.features(sample.points)
+        return self._complete_bound(*feature_sums(features, sample.X, self.outer))
+
+    def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
+        """See ``ColumnTerm.bound``, by the R × R form."""
+        if self.filled is not None:
+            return self._filled_bound(Phi, self.filled, step=step)
+        if self.observed is None:
+            return self._complete_bound(Phi.T @ Phi, Phi.T @ self.outer)
+        omega, kappa = self._weights()
+        value, _, _ = weighted_evidence(Phi, omega, kappa)
+        rest = self.observed * (LOG_2PI + self.noise.log()) + kappa * self.Y
+        return value - 0.5 * rest.double().sum()
+
+    def _complete_bound(self, G: Tensor, first: Tensor) -> Tensor:
+        """The bound of a complete table from ΦᵀΦ and ΦᵀZ, see ``outer``."""
+        squares = self.all_squares if self.outer is self.Y else self._squares(self.outer)
+        bound = self._collapsed(G, first, squares)[0]
+        left_out = self.Y.shape[1] - self.outer.shape[1]
+        if left_out:  # each of them as a column of zeros
+            none = squares.new_zeros(1)
+            bound = bound + left_out * self._collapsed(G, first[:, :1] * 0, none)[0]
+        return bound
+
+    @cached_property
+    def all_squares(self) -> Tensor:
+        """‖y_d‖² of the columns themselves, [D]."""
+        return self._squares(self.Y)
+
+    @staticmethod
+    def _squares(Y: Tensor) -> Tensor:
+        return Y.square().sum(0, dtype=torch.float64)
+
+    def summed_bound(self, G: Tensor, first: Tensor) -> Tensor:
+        """The same of a complete table from ΦᵀΦ [R, R] and ΦᵀY [R, D] of its rows, []."""
+        return self._collapsed(G, first, self.all_squares)[0]
+
+    def summed_decoder(
+        self, features: RandomFourierFeatures, G: Tensor, first: Tensor
+    ) -> FeatureDecoder:
+        """``decoder`` of a complete table from the same."""
+        q = self._collapsed(G, first, self.all_squares)[1]
+        return self._decoder(features, q.weights, q.basis, 1 - q.shrinkage, G.double())
+
+    def _filled_bound(self, Phi: Tensor, filled: Tensor, *, step: bool) -> Tensor:
+        """The bound with missing cells filled; a step moves what they are filled with."""
+        assert self.observed is not None
+        used = filled.clone() if step else filled  # kept for the gradient
+        G, first = Phi.T @ Phi, Phi.T @ used
+        value, q = self._collapsed(G, first, used.double().square().sum(0))
+        noise = self.noise[0].double()
+        A = G.double() + noise * torch.eye(len(G)).to(noise)
+        L, _ = cholesky(A, "The features of the rows", exact=True)
+        leverage = solve_lower(L, Phi.double().T).square().sum(0)
+        missing = (~self.observed).sum(1)
+        rest = LOG_2PI - (((1 - leverage).clamp_min(1e-12)) / noise).log()
+        if step:
+            with torch.no_grad():
+                torch.matmul(Phi, q.weights.to(Phi), out=filled)
+                torch.where(self.observed, self.Y, filled, out=filled)
+        return value + 0.5 * (missing * rest).sum()
+
+    @property
+    def places(self) -> int:
+        """Fewer where every column has a matrix of its own."""
+        return FINAL_PLACES if self.filled is None else FINAL_PLACES // 4
+
+    def fill_from(self, other: GaussianTerm) -> None:
+        """Begin with what another fit's missing cells are filled with; its others are forgotten."""
+        if self.filled is not None and other.filled is not None and other.observed is not None:
+            both = torch.where(other.observed, self.Y, other.filled)
+            self.filled.copy_(both)
+
+    def state(self) -> list[Tensor]:
+        """What missing cells are filled with."""
+        return [] if self.filled is None else [self.filled]
+
+    def _weights(self) -> tuple[Tensor, Tensor]:
+        """1/σ_d² and y/σ_d² of the cells that are observed, 0 elsewhere."""
+        assert self.observed is not None
+        omega = self.observed / self.noise
+        return omega, omega * self.Y
+
+    @cached_property
+    def outer(self) -> Tensor:
+        """Z with Z Zᵀ = Y Yᵀ and no more columns than rows: one noise for all sees no more of Y."""
+        if not self.shared or self.observed is not None or self.Y.shape[1] <= len(self.Y):
+            return self.Y
+        values, vectors = torch.linalg.eigh(self.Y.double() @ self.Y.double().T)
+        root: Tensor = vectors * values.clamp_min(0).sqrt()
+        return root.to(self.Y)
+
+    def _collapsed(
+        self, G: Tensor, first: Tensor, squares: Tensor
+    ) -> tuple[Tensor, OptimalInducing]:
+        """The bound of columns with Φᵀy = ``first`` and ‖y‖² = ``squares``, and q(h) of each."""
+        sums = PsiSums(G.diagonal().sum(), first, G)
+        eye = torch.eye(len(G), dtype=torch.float64, device=G.device)
+        noise = self.noise[:1].expand(len(squares)) if len(self.log_noise) == 1 else self.noise
+        return collapsed_bound(sums, eye, noise, squares, len(self.Y))
+
+    @torch.no_grad()
+    def decoder(self, features: RandomFourierFeatures, X: Tensor) -> FeatureDecoder:
+        """See ``ColumnTerm.decoder``; of a complete table some rows at a time."""
+        if self.observed is None:
+            return self.summed_decoder(features, *averaged_feature_sums(features, X, self.Y))
+        parts = list(features(X))
+        G = sum((P.T @ P for P in parts), self.Y.new_zeros(())) / len(parts)
+        mean, basis = column_posteriors(parts, *self._weights())
+        return self._decoder(features, mean, basis, torch.ones_like(mean), G.double())
+
+    def _decoder(
+        self,
+        features: RandomFourierFeatures,
+        mean: Tensor,
+        basis: Tensor,
+        spread: Tensor,
+        G: Tensor,
+    ) -> FeatureDecoder:
+        noise = self.noise.double()
+        weights = pooled_moments(mean, basis, spread, 1 / noise, G / len(self.Y))
+        return GaussianFeatureDecoder(features.to(noise), weights.to(noise), noise)

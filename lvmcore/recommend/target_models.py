@@ -1,0 +1,109 @@
+"""Which model of a target suits it, and what keeps the others from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from lvmcore.data.dataset import Dataset
+from lvmcore.prediction.target_rows import task_of
+from lvmcore.recommend.latent_models import Proposal
+
+if TYPE_CHECKING:
+    from lvmcore.base.predictor import Predictor, Task
+    from lvmcore.parameters import Advised
+
+__all__ = [
+    "MOST_CLASSES",
+    "TargetSummary",
+    "advised_target_settings",
+    "propose_for_target",
+    "suggested_target_settings",
+    "summarise_target",
+    "target_obstacle",
+]
+
+#: Numbers of a column that can be classes at most, unless somebody makes them its label.
+MOST_CLASSES = 50
+#: Rows that a step of the deep models sees at their default.
+MOST_ROWS_OF_A_STEP = 2000
+
+
+@dataclass(frozen=True)
+class TargetSummary:
+    """What matters of a target for the choice of a model.
+
+    Attributes:
+        name: of the column.
+        task: what it is to predict it.
+        numeric: whether its cells are numbers.
+        distinct: different values.
+        rows: that have it and every cell of the features.
+        columns: features.
+    """
+
+    name: str
+    task: Task
+    numeric: bool
+    distinct: int
+    rows: int
+    columns: int
+
+
+def summarise_target(dataset: Dataset, name: str) -> TargetSummary | None:
+    """What matters of a column as a target; None where it can be none."""
+    task = task_of(dataset, name)
+    if task is None:
+        return None
+    column = dataset.frame[name]
+    whole = ~np.isnan(dataset.X).any(axis=1) & column.notna().to_numpy()
+    numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    columns = dataset.X.shape[1] - (name in dataset.feature_names)
+    return TargetSummary(name, task, numeric, column.nunique(), int(whole.sum()), columns)
+
+
+def target_obstacle(task: Task, shape: TargetSummary) -> str | None:
+    """Why a model of a task cannot learn a target, in a sentence; None where it can."""
+    if task == "number" and not shape.numeric:
+        return f"Predicts numbers, and {shape.name!r} holds classes."
+    if task == "class" and shape.task == "number" and shape.distinct > MOST_CLASSES:
+        return f"Predicts classes, and {shape.name!r} has {shape.distinct:,} different numbers."
+    return None
+
+
+def propose_for_target(models: Mapping[str, type[Predictor]], shape: TargetSummary) -> Proposal:
+    """The model to try first on a target, and the reason.
+
+    A single sparse Gaussian process, which is there in seconds. Of a number, on tables that a step
+    sees whole, a deep one on a subset predicts better (``lvmcore bench sod-dgp``) in ten times as
+    long: the reason says so.
+
+    Args:
+        models: to choose from by key, in the order of menus.
+        shape: of the target.
+    """
+    key = "svgp_regressor" if shape.task == "number" else "svgp_classifier"
+    if key not in models:
+        key = next((one for one, model in models.items() if model.task == shape.task), key)
+    what = "number" if shape.task == "number" else "class"
+    reason = f"{shape.name!r} is a {what}, and a single layer is fitted in seconds"
+    deep = models.get("sod_regressor")
+    if shape.task == "number" and deep is not None and shape.rows <= MOST_ROWS_OF_A_STEP:
+        reason += f"; {deep.title} often predicts it better, in a minute or two"
+    return Proposal(key, reason)
+
+
+def suggested_target_settings(model: type[Predictor], shape: TargetSummary) -> dict[str, Any]:
+    """Settings of a model that suit a table, where they differ from the defaults."""
+    return {name: one.value for name, one in advised_target_settings(model, shape).items()}
+
+
+def advised_target_settings(model: type[Predictor], shape: TargetSummary) -> dict[str, Advised]:
+    """``suggested_for_target``, each setting with the reason for it."""
+    found = model.advise(n_rows=shape.rows, n_columns=shape.columns)
+    usual = {parameter.name: parameter.default for parameter in model.parameters()}
+    return {name: one for name, one in found.items() if one.value != usual[name]}

@@ -1,0 +1,130 @@
+"""The files of a run: JSON replaced whole, lines appended whole, and nothing else."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lvmcore.errors import DataError
+from lvmcore.persistence import write_atomically
+
+__all__ = [
+    "DISK_FULL",
+    "LineAppender",
+    "as_plain_json",
+    "dump_json",
+    "is_disk_full",
+    "read_json",
+    "read_lines",
+    "write_json",
+]
+
+
+#: What is said where nothing more can be written.
+DISK_FULL = "The disk is full, so the run could not be written. Make room and start it again."
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an error says that the disk, or this person's share of it, is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def as_plain_json(value: Any) -> Any:
+    """``value`` as JSON can hold it: NumPy unwrapped, numbers that are not finite as null."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    elif isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): as_plain_json(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [as_plain_json(item) for item in value]
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    raise TypeError(f"{type(value).__name__} has no place in a run's JSON")
+
+
+def dump_json(value: Any, *, indent: int | None = None) -> str:
+    """Strict JSON (no NaN) of ``value``, on one line unless indented."""
+    separators = (",", ":") if indent is None else None
+    return json.dumps(
+        as_plain_json(value),
+        ensure_ascii=False,
+        allow_nan=False,
+        indent=indent,
+        separators=separators,
+    )
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Replace a JSON file, whole or not at all."""
+    write_atomically(path, (dump_json(value, indent=1) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises:
+        DataError: the file is missing, or no JSON object.
+    """
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise DataError(f"There is no file {path.name} in {path.parent}.") from error
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read ({error}): expected JSON.") from error
+    if not isinstance(value, dict):
+        raise DataError(f"{path} holds {type(value).__name__}: expected a JSON object.")
+    return value
+
+
+class LineAppender:
+    """Appends lines to a file, one ``write`` each, so that no reader sees half a line mixed in.
+
+    What a full disk cuts short is taken back. What a dying machine cuts short is no JSON: readers
+    leave such a line out.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+
+    def append(self, line: str) -> None:
+        """Append one line; it must hold no newline.
+
+        Raises:
+            OSError: it could not be written, and nothing of it was.
+        """
+        content = line.encode() + b"\n"
+        written = os.write(self._descriptor, content)
+        if written < len(content):
+            os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+
+def read_lines(path: Path, offset: int = 0) -> tuple[list[bytes], int]:
+    """The whole lines from a byte offset on, and the offset after the last of them.
+
+    A last line without its newline is still being written: it is left for the next reading. A file
+    that is not there yet has no lines.
+    """
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            content = file.read()
+    except FileNotFoundError:
+        return [], offset
+    end = content.rfind(b"\n") + 1
+    return content[:end].split(b"\n")[:-1], offset + end

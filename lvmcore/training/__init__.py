@@ -1,0 +1,1 @@
+"""The optimisation loop, checkpoints, mini-batches and snapshots."""

@@ -1,0 +1,286 @@
+"""Checkpoints: where a fit stands, in one file, so that it can go on from there."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lvmcore import persistence
+from lvmcore.errors import DataError
+from lvmcore.persistence import CHECKPOINT_FORMAT
+
+__all__ = ["Checkpoint", "restore_tensors", "tensor_arrays"]
+
+SECONDS_BETWEEN = 2.0
+#: Writing takes at most this share of a fit's time: a large fit writes less often.
+SHARE = 0.05
+#: Bytes of the largest state that a fit keeps, once it has ended, for a longer one to go on from.
+LARGEST_BRANCH = 1 << 28
+
+_NOT_READ = "The checkpoint could not be read, so the fit started from the beginning."
+_OF_ANOTHER = (
+    "The checkpoint was of other data, other settings or another version, so the fit started from "
+    "the beginning."
+)
+_NO_BRANCH = (
+    "The state that the shorter fit left cannot be used: it is of other data, other settings or "
+    "another version, or torn. So the fit started from the beginning, and ends the same."
+)
+_NOT_WRITTEN = (
+    "A checkpoint could not be written ({why}): had the fit been interrupted then, more of it "
+    "would have been lost."
+)
+
+State = tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]]
+
+
+class Checkpoint:
+    """One fit's checkpoint file, read when the fit begins and replaced now and then.
+
+    Args:
+        path: the file; it need not exist.
+        branches: folder for the state of each start of the fit just before it began to settle, up
+            to where a fit with more steps takes the same course; one that lies there already is
+            gone on from. None keeps and takes none.
+        seconds: from one checkpoint to the next.
+
+    Attributes:
+        notes: sentences on a checkpoint that could not be used or written.
+        saved: seconds of an earlier fit that were not spent again, as this one branched off it.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        branches: Path | None = None,
+        seconds: float = SECONDS_BETWEEN,
+    ) -> None:
+        self.path = Path(path)
+        self.notes: list[str] = []
+        self.saved = 0.0
+        self._branches, self._start, self._course = branches, 1, ""
+        self._seconds = seconds
+        self._gap = seconds
+        self._cost = 0.0
+        self._written = time.monotonic()
+        self._fingerprint, self._seed = "", 0
+        self._generator: torch.Generator | None = None
+        self._found: State | None = None
+        self._beside: State | None = None
+        self._steps, self._seconds_before = 0, 0.0
+
+    def attach(self, course: str, max_iter: int | None, generator: torch.Generator) -> None:
+        """Say which fit this is for; a checkpoint of another one, or a torn one, is not used.
+
+        Args:
+            course: fingerprint of everything that decides the fit's course, but for its steps.
+            max_iter: its steps at most; None where it has no such setting.
+            generator: its source of randomness, kept and restored with the rest.
+        """
+        self._course, self._generator = course, generator
+        self._fingerprint = hashlib.sha256(f"{course} {max_iter}".encode()).hexdigest()
+        self._written = time.monotonic()
+        self._take_seed(generator)
+        self._seed = generator.initial_seed()
+        if not self.path.is_file():
+            return
+        try:
+            arrays, facts = persistence.read(self.path, format=CHECKPOINT_FORMAT)
+        except DataError:
+            self.notes.append(_NOT_READ)
+            return
+        if facts.get("fingerprint") != self._fingerprint:
+            self.notes.append(_OF_ANOTHER)
+            return
+        # What is drawn before the fit's first step is drawn as it was.
+        self._seed = int(facts["drawn_by"])
+        generator.manual_seed(self._seed)
+        self._found = arrays, facts
+
+    def _take_seed(self, generator: torch.Generator) -> None:
+        """Let a fit that branches off another have its seed, drawn anew where none was set."""
+        path = self._branch_path
+        if path is None or not path.is_file():
+            return
+        with suppress(DataError):
+            facts = persistence.read_metadata(path, format=CHECKPOINT_FORMAT)
+            if facts.get("fingerprint") == self._course:
+                generator.manual_seed(int(facts["seed"]))
+
+    @property
+    def _branch_path(self) -> Path | None:
+        return (
+            None if self._branches is None else persistence.branch_path(self._branches, self._start)
+        )
+
+    def beside(self) -> State | None:
+        """What ``follow`` was given before the checkpoint that was found; None without."""
+        if self._found is None or "beside" not in self._found[1]:
+            return None
+        arrays, facts = self._found
+        return persistence.with_prefix(arrays, "beside."), facts["beside"]
+
+    def follow(
+        self,
+        generator: torch.Generator,
+        *,
+        start: int,
+        steps: int,
+        seconds: float,
+        beside: State,
+    ) -> None:
+        """Turn to the next of several optimisations that make one fit.
+
+        Args:
+            generator: its source of randomness.
+            start: which one it is, from 1.
+            steps: done by those before it; the file counts them too.
+            seconds: spent on those before it; likewise.
+            beside: what is to be kept of those before it, in the same file.
+        """
+        self._generator, self._beside, self._start = generator, beside, start
+        self._steps, self._seconds_before = steps, seconds
+
+    def restore(self) -> State | None:
+        """What ``save`` was given last, with the generator set to where it was; None without."""
+        found, self._found = self._found, None
+        if found is None or self._generator is None:
+            return found
+        arrays, facts = found
+        self._generator.set_state(torch.as_tensor(arrays["generator"].copy()))
+        own = {
+            "iteration": facts["iteration"] - self._steps,
+            "seconds": facts["seconds"] - self._seconds_before,
+        }
+        return arrays, {**facts, **own}
+
+    def branch(self, last: int) -> State | None:
+        """The state of an earlier fit of the same course, with the generator set to where it was.
+
+        Args:
+            last: steps that this fit does before it begins to settle, if not earlier: a state of
+                later than that is of no use to it.
+
+        Returns:
+            What ``leave_branch`` was given; None where there is none, or none that can be used.
+        """
+        path = self._branch_path
+        if path is None or self._generator is None or not path.is_file():
+            return None
+        try:
+            arrays, facts = persistence.read(path, format=CHECKPOINT_FORMAT)
+        except DataError:
+            facts = {}
+        if facts.get("fingerprint") != self._course or facts["iteration"] > last:
+            if _NO_BRANCH not in self.notes:
+                self.notes.append(_NO_BRANCH)
+            return None
+        self._generator.set_state(torch.as_tensor(arrays["generator"].copy()))
+        self.saved += float(facts["seconds"])
+        return arrays, facts
+
+    def leave_branch(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """Keep the state of a fit that is about to settle, for one with more steps to go on from.
+
+        One that is too large, or that cannot be written, is not kept: a longer fit then begins
+        anew.
+        """
+        path, generator = self._branch_path, self._generator
+        if path is None or generator is None:
+            return
+        if sum(array.nbytes for array in arrays.values()) > LARGEST_BRANCH:
+            path.unlink(missing_ok=True)
+            return
+        state = {**arrays, "generator": generator.get_state().numpy()}
+        own = {"fingerprint": self._course, "seed": generator.initial_seed()}
+        with suppress(OSError):
+            persistence.write(path, state, {**facts, **own}, format=CHECKPOINT_FORMAT)
+
+    def due(self) -> bool:
+        """Whether it is time for the next one."""
+        return time.monotonic() - self._written >= self._gap
+
+    def save(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """Replace the file, whole or not at all; what cannot be written does not stop the fit.
+
+        Args:
+            arrays: the fit's state.
+            facts: the rest of it, as JSON can hold it; "iteration" is the steps that were done, in
+                "seconds".
+        """
+        assert self._generator is not None
+        began = time.monotonic()
+        self._gap = max(self._seconds, self._cost / SHARE)
+        state = {**arrays, "generator": self._generator.get_state().numpy()}
+        own = {
+            "iteration": facts["iteration"] + self._steps,
+            "seconds": facts["seconds"] + self._seconds_before,
+            "fingerprint": self._fingerprint,
+            "drawn_by": self._seed,
+            "gap": self._gap,
+        }
+        facts = {**facts, **own}
+        if self._beside is not None:
+            state |= {f"beside.{name}": array for name, array in self._beside[0].items()}
+            facts["beside"] = dict(self._beside[1])
+        try:
+            persistence.write(self.path, state, facts, format=CHECKPOINT_FORMAT)
+        except OSError as error:
+            note = _NOT_WRITTEN.format(why=error.strerror or type(error).__name__)
+            if note not in self.notes:
+                self.notes.append(note)
+        self._written = began
+        self._cost = time.monotonic() - began
+
+
+def tensor_arrays(
+    parameters: Sequence[Tensor], sound: Sequence[Tensor], adam: torch.optim.Optimizer
+) -> dict[str, NDArray[Any]]:
+    """Parameters, the last sound ones, and the optimiser's state of each, as arrays."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for i, (parameter, copy) in enumerate(zip(parameters, sound, strict=True)):
+        arrays |= {f"parameter.{i}": _array(parameter), f"sound.{i}": _array(copy)}
+        moments = adam.state.get(parameter, {})
+        arrays |= {f"adam.{i}.{name}": _array(value) for name, value in moments.items()}
+    return arrays
+
+
+def restore_tensors(
+    arrays: Mapping[str, NDArray[Any]],
+    parameters: Sequence[Tensor],
+    sound: Sequence[Tensor],
+    adam: torch.optim.Optimizer,
+) -> None:
+    """Put back what ``tensor_arrays`` gave, in place."""
+    with torch.no_grad():
+        for i, (parameter, copy) in enumerate(zip(parameters, sound, strict=True)):
+            parameter.copy_(_tensor(arrays[f"parameter.{i}"], parameter.shape))
+            copy.copy_(_tensor(arrays[f"sound.{i}"], copy.shape))
+            moments = persistence.with_prefix(arrays, f"adam.{i}.")
+            if moments:  # none at the first step, and none after a recovery
+                adam.state[parameter] = {
+                    name: _tensor(value, ()).to(parameter.device)
+                    if name == "step"
+                    # Laid out as the parameter is: the optimiser takes both number by number.
+                    else torch.empty_like(parameter).copy_(_tensor(value, parameter.shape))
+                    for name, value in moments.items()
+                }
+
+
+def _array(tensor: Tensor) -> NDArray[Any]:
+    return np.asarray(tensor.detach().cpu().numpy())
+
+
+def _tensor(array: NDArray[Any], shape: Sequence[int]) -> Tensor:
+    return torch.from_numpy(array.copy()).reshape(tuple(shape))

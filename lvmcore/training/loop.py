@@ -1,0 +1,349 @@
+"""The optimisation loop: Adam on an objective, with recovery, early stopping and checkpoints."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lvmcore import persistence
+from lvmcore.errors import NumericalError
+from lvmcore.results import Callback, FitStep
+from lvmcore.training.checkpoint import Checkpoint, restore_tensors, tensor_arrays
+from lvmcore.training.held_out import HeldOutTracking, held_out_scores
+from lvmcore.training.objective import Objective
+from lvmcore.training.schedule import Schedule
+
+__all__ = ["FitOutcome", "report_once", "train"]
+
+SECONDS_BETWEEN_SNAPSHOTS = 0.05
+# Snapshots take at most this share of a fit's time.
+SNAPSHOT_SHARE = 0.1
+STEPS_BETWEEN_COPIES = 10
+MOST_BREAKDOWNS = 5
+# Smallest factor of the learning rate after repeated recoveries.
+LEAST_RATE_FACTOR = 1 / 64
+
+#: Scalars of the loop's state by their keys in a checkpoint; tensors and history are kept apart.
+_CHECKPOINT_KEYS = {
+    "brake": "rate_factor",
+    "cooling_since": "cooling_since",
+    "converged": "converged",
+    "copied": "copied_at",
+    "settled": "recovered_at",
+    "breakdowns": "breakdowns",
+}
+
+
+@dataclass(frozen=True)
+class FitOutcome:
+    """The result of an optimisation.
+
+    Attributes:
+        objective: the bound at the final parameters, total nats; NaN without a bound.
+        history: every step.
+        converged: whether the bound was flat before the steps ran out, or early stopping on
+            held-out rows ended the fit.
+        stopped: whether the callback ended the fit.
+    """
+
+    objective: float
+    history: tuple[FitStep, ...]
+    converged: bool
+    stopped: bool = False
+
+
+def report_once(callback: Callback | None, began: float, objective: float = math.nan) -> FitOutcome:
+    """The outcome of a fit in closed form, or by a library that reports no steps.
+
+    Args:
+        callback: called with the one step; its answer is ignored.
+        began: start of the fit, by ``time.perf_counter``.
+        objective: log likelihood, total nats; NaN where there is none.
+    """
+    terms = {} if math.isnan(objective) else {"log likelihood": objective}
+    step = FitStep(1, 1, time.perf_counter() - began, objective, terms)
+    if callback is not None:
+        callback(step)
+    return FitOutcome(objective, (step,), converged=True)
+
+
+def train(
+    objective: Objective[Any],
+    schedule: Schedule,
+    callback: Callback | None,
+    *,
+    draws: int = 1,
+    checkpoint: Checkpoint | None = None,
+    held_out: HeldOutTracking | None = None,
+) -> FitOutcome:
+    """Maximise ``objective`` with Adam.
+
+    A step that leads to a matrix that cannot be factorised, to a bound that is not finite or to one
+    that has collapsed is undone: the loop restores its last copy of the parameters and halves the
+    learning rate.
+
+    Args:
+        objective: left at the parameters of the last step.
+        schedule: learning rate of each step, and the test of convergence.
+        callback: called with each step; True stops the loop.
+        draws: samples that the final bound averages, where it is sampled; one after a stop.
+        checkpoint: restored at the start, saved at intervals and at a stop; a resumed fit ends
+            exactly as an uninterrupted one.
+        held_out: a score on held-out rows, and whether the fit stops by it.
+
+    Returns:
+        The final bound, the history, and whether the fit converged.
+
+    Raises:
+        NumericalError: more than ``MOST_BREAKDOWNS`` steps broke down.
+    """
+    return _Optimisation(objective, schedule, callback, checkpoint, held_out).run(draws)
+
+
+class _Optimisation:
+    """The state of one call of ``train``."""
+
+    def __init__(
+        self,
+        objective: Objective[Any],
+        schedule: Schedule,
+        callback: Callback | None,
+        checkpoint: Checkpoint | None,
+        held_out: HeldOutTracking | None,
+    ) -> None:
+        self.objective, self.schedule, self.callback = objective, schedule, callback
+        self.checkpoint, self.held_out = checkpoint, held_out
+        self.stops_early = held_out is not None and held_out.stops
+        parameters = list(objective.parameters())
+        self.adam = torch.optim.Adam(parameters, lr=1.0, betas=(0.9, 0.99), fused=True)
+        # All that a step changes.
+        self.tensors: list[Tensor] = [*parameters, *objective.state()]
+        self.history: list[FitStep] = []
+        self.rate_factor = 1.0
+        self.cooling_since: int | None = None
+        self.converged = False
+        self.began = time.perf_counter()
+        self.last_snapshot, self.snapshot_gap = -math.inf, SECONDS_BETWEEN_SNAPSHOTS
+        self.copies = self._copy()
+        self.best, self.copied_at, self.recovered_at = -math.inf, 0, 0
+        self.breakdowns = 0
+
+    def run(self, draws: int) -> FitOutcome:
+        """Step until the schedule, the held-out score or the callback ends the fit."""
+        iteration = self._restore()
+        over = iteration > 0 and self._is_finished(iteration - 1)
+        stopped = False
+        while not over and iteration < self.schedule.max_iter:
+            try:
+                values = self._step(iteration)
+            except NumericalError:
+                self.breakdowns += 1
+                if self.breakdowns > MOST_BREAKDOWNS:
+                    raise
+                self._recover()
+                iteration += 1
+                continue
+            stopped = self._report(iteration, values)
+            self._save_checkpoint(iteration + 1, now=stopped)
+            if stopped:
+                draws = 1
+                break
+            over = self._is_finished(iteration)
+            iteration += 1
+        if self.stops_early and held_out_scores(self.history):
+            self._restore_copies()
+        return FitOutcome(self._final_bound(draws), tuple(self.history), self.converged, stopped)
+
+    def _step(self, iteration: int) -> dict[str, float]:
+        """One Adam step; returns the terms at the parameters before it."""
+        rate = self.rate_factor * self.schedule.rate(iteration, self.cooling_since)
+        for group in self.adam.param_groups:
+            group["lr"] = rate
+        self.adam.zero_grad()
+        terms = self.objective.batch_terms()
+        bound = torch.stack([term.double() for term in terms.values()]).sum()
+        if not bool(torch.isfinite(bound.detach())):
+            raise NumericalError(
+                f"The bound was not finite at step {iteration + 1}. Try a lower learning rate or "
+                "another seed, and look for columns with extreme values."
+            )
+        if self._has_collapsed(float(bound.detach()), iteration):
+            self._recover()
+        else:
+            self._update_parameters(bound, iteration)
+        return {name: float(term.detach()) for name, term in terms.items()}
+
+    def _update_parameters(self, bound: Tensor, iteration: int) -> None:
+        (-bound).backward()  # type: ignore[no-untyped-call]
+        if iteration < self.schedule.hold:
+            for parameter in self.objective.frozen_in_warm_up():
+                parameter.grad = None
+        self.adam.step()
+
+    def _has_collapsed(self, bound: float, iteration: int) -> bool:
+        """Whether the bound has collapsed; where not, parameters are copied at intervals."""
+        if bound < self.best - self.schedule.collapse * self.schedule.cells:
+            return True
+        due = bound >= self.best and iteration - self.copied_at >= STEPS_BETWEEN_COPIES
+        if due and not (self.stops_early and held_out_scores(self.history)):
+            self.copies, self.copied_at = self._copy(), iteration
+        self.best = max(self.best, bound)
+        return False
+
+    def _report(self, iteration: int, values: dict[str, float]) -> bool:
+        """Add a step to the history and call the callback; returns whether that stops the fit."""
+        seconds = time.perf_counter() - self.began
+        snapshot = None
+        last = iteration + 1 == self.schedule.max_iter or self._has_cooled(iteration)
+        if self.callback is not None and (
+            last or seconds - self.last_snapshot >= self.snapshot_gap
+        ):
+            with suppress(NumericalError):  # the next step recovers, or raises it
+                snapshot = self.objective.snapshot()
+            self.last_snapshot = seconds
+            took = time.perf_counter() - self.began - seconds
+            self.snapshot_gap = max(SECONDS_BETWEEN_SNAPSHOTS, took / SNAPSHOT_SHARE)
+        step = FitStep(
+            iteration + 1,
+            self.schedule.max_iter,
+            seconds,
+            math.fsum(values.values()),
+            values,
+            snapshot,
+            held_out=self._held_out_score(iteration, last=last),
+        )
+        self.history.append(replace(step, snapshot=None))
+        step = replace(step, ends=last)
+        return self.callback is not None and bool(self.callback(step))
+
+    def _held_out_score(self, iteration: int, *, last: bool) -> float:
+        """The held-out score after a step, NaN where none is due; copies the best parameters."""
+        if self.held_out is None:
+            return math.nan
+        score = self.held_out.score_after(iteration, last=last)
+        best = min(held_out_scores(self.history), default=math.inf)
+        if self.stops_early and score < best:
+            self.copies, self.copied_at = self._copy(), iteration
+        return score
+
+    def _is_finished(self, iteration: int) -> bool:
+        """Whether the fit ends after a step; starts the cooling when it is due."""
+        if self.held_out is not None and self.held_out.is_exhausted(held_out_scores(self.history)):
+            self.converged = True
+            return True
+        schedule = self.schedule
+        if self.cooling_since is None:
+            recent = self.history[self.recovered_at :][-schedule.hold - 2 * schedule.window :]
+            self.converged = schedule.is_flat([step.objective for step in recent], self.rate_factor)
+            if self.converged or iteration + 1 >= schedule.steps_before_cooling:
+                self._save_branch(iteration + 1)
+                self.cooling_since = iteration + 1
+            return False
+        return self._has_cooled(iteration)
+
+    def _has_cooled(self, iteration: int) -> bool:
+        """Whether a step is the last one of the cooling."""
+        since = self.cooling_since
+        return since is not None and iteration + 1 - since >= self.schedule.cooling_steps
+
+    def _final_bound(self, draws: int) -> float:
+        """The bound at the final parameters; a last step that broke down is undone."""
+        try:
+            bound = self._evaluate(draws)
+        except NumericalError:
+            bound = math.nan
+        lost = self.schedule.collapse * self.schedule.cells
+        if not bound >= self.best - lost:
+            self._recover()
+            bound = self._evaluate(draws)
+        return bound
+
+    def _evaluate(self, draws: int) -> float:
+        with torch.no_grad():
+            return math.fsum(float(term) for term in self.objective.terms(draws).values())
+
+    def _copy(self) -> list[Tensor]:
+        return [tensor.detach().clone() for tensor in self.tensors]
+
+    def _restore_copies(self) -> None:
+        """Restore the last copies, or with early stopping those of the best held-out score."""
+        with torch.no_grad():
+            for tensor, value in zip(self.tensors, self.copies, strict=True):
+                tensor.copy_(value)
+
+    def _recover(self) -> None:
+        """Restore the last copies, forget Adam's moments and halve the learning rate."""
+        self._restore_copies()
+        self.adam.state.clear()
+        self.rate_factor = max(0.5 * self.rate_factor, LEAST_RATE_FACTOR)
+        self.best, self.recovered_at = -math.inf, len(self.history)
+
+    # ---- checkpoints ---------------------------------------------------------------------------
+
+    def _save_checkpoint(self, done: int, *, now: bool) -> None:
+        """Save a checkpoint after so many steps, if one is due or wanted now."""
+        if self.checkpoint is not None and (now or self.checkpoint.due()):
+            self.checkpoint.save(*self._state(done))
+
+    def _save_branch(self, done: int) -> None:
+        """Save the state before the cooling, from which a fit with more steps can continue."""
+        if self.checkpoint is not None:
+            arrays, facts = self._state(done)
+            flat = self.rate_factor * self.schedule.flat * self.schedule.cells
+            self.checkpoint.leave_branch(
+                arrays, {**facts, "window": self.schedule.window, "flat": flat}
+            )
+
+    def _state(self, done: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """All that a step changes, after so many of them."""
+        arrays = persistence.history_arrays(self.history)
+        arrays |= tensor_arrays(self.tensors, self.copies, self.adam)
+        facts = {
+            "iteration": done,
+            "seconds": time.perf_counter() - self.began,
+            "best": self.best if math.isfinite(self.best) else None,
+            "terms": list(self.history[0].terms),
+            **{key: getattr(self, name) for key, name in _CHECKPOINT_KEYS.items()},
+        }
+        return arrays, facts
+
+    def _restore(self) -> int:
+        """Restore the state of a checkpoint; returns the number of steps it holds.
+
+        Without one, the branch of a fit with fewer steps is restored if there is one. Its steps are
+        reported to the callback, which has not been called with them.
+        """
+        if self.checkpoint is None:
+            return 0
+        found = self.checkpoint.restore()
+        report: Callback | None = None
+        if found is None:
+            found = self.checkpoint.branch(self.schedule.steps_before_cooling)
+            report = self.callback
+        if found is None:
+            return 0
+        arrays, facts = found
+        restore_tensors(arrays, self.tensors, self.copies, self.adam)
+        self.history = [
+            replace(
+                step,
+                total=self.schedule.max_iter,
+                terms={name: step.terms[name] for name in facts["terms"]},
+            )
+            for step in persistence.history_from_arrays(arrays)
+        ]
+        for key, name in _CHECKPOINT_KEYS.items():
+            setattr(self, name, facts[key])
+        self.best = -math.inf if facts["best"] is None else facts["best"]
+        if report is not None:
+            for step in self.history:
+                report(step)
+        self.began = time.perf_counter() - facts["seconds"]
+        return int(facts["iteration"])

@@ -1,0 +1,79 @@
+"""Tables with missing cells: fitted, shown, and runs from before models took them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from app.analysis.map.reconstruction import MapPoint
+from app.services import caching, fitted_maps, runs, server
+from lvmcore.data import Dataset
+from lvmcore.export.tables import to_parquet_bytes
+from lvmcore.persistence import write_atomically
+from tests.app.conftest import PATIENCE_SECONDS, OpenPage, Wait
+
+N_ROWS = 60
+
+
+@pytest.fixture
+def holed(home: Path) -> Dataset:
+    """Rows of which three lack a cell and one lacks all, some of them held out of the fit."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(N_ROWS, 2)) @ rng.normal(size=(2, 5)) + 0.3 * rng.normal(size=(N_ROWS, 5))
+    X[[1, 30, 59], 2], X[7] = np.nan, np.nan
+    return Dataset.from_arrays(X, ["a", "b"] * 30, name="holed cells")
+
+
+def test_rows_that_lack_cells_are_on_the_map_and_can_be_looked_at(
+    holed: Dataset, open_page: OpenPage, wait: Wait
+) -> None:
+    run = runs.start_fit(holed, "ppca", {"n_components": 2})
+    job = wait(run)
+    assert "1 row left out: every cell is missing." in job.notes
+    rows = fitted_maps.fitted_dataset(run)
+    assert len(rows) == N_ROWS - 1
+    page = open_page("latent", run=run)
+    mean = fitted_maps.model(run).embedding_.mean
+    assert len(mean) == N_ROWS - 1
+    page.session_state["latent.point"] = {run: MapPoint(tuple(mean[1].tolist()), 1)}
+    page.run()
+    assert not page.exception
+    assert any("Row 2" in str(text.value) for text in page.main.markdown)
+
+
+def measured(run: str) -> None:
+    """Wait until a run that has ended is measured: until then its process still writes."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while server.store().get(run).stage != "finished":
+        assert time.monotonic() < deadline, "the run has not been measured"
+        time.sleep(0.1)
+
+
+def test_a_run_from_before_its_model_took_missing_cells_keeps_its_rows(
+    holed: Dataset, wait: Wait
+) -> None:
+    run = runs.start_fit(holed, "ppca", {"n_components": 1})
+    wait(run)
+    measured(run)
+    path = server.store().folder(run) / "embedding.parquet"
+    complete = holed.complete_rows().row_ids.tolist()
+    frame = pd.read_parquet(path)
+    write_atomically(path, to_parquet_bytes(frame[frame["row_id"].isin(complete)]))
+    caching.clear()
+    assert fitted_maps.fitted_dataset(run).row_ids.tolist() == complete
+
+
+def test_held_out_rows_measure_the_intervals(holed: Dataset, wait: Wait) -> None:
+    rows = np.zeros(N_ROWS, dtype=np.bool_)
+    rows[::4] = True
+    run = runs.start_fit(replace(holed, held_out=rows), "ppca", {"n_components": 2})
+    wait(run)
+    measured(run)
+    metrics = server.store().get(run).metrics
+    assert 0.6 < metrics["cells_coverage_90"].value <= 1.0
+    assert "hidden and predicted from its others" in metrics["cells_coverage_90"].protocol

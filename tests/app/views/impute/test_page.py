@@ -1,0 +1,289 @@
+"""The Missing cells page: what it says where there is nothing to do, filling, and the result."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from app.formatting import number
+from app.services import fitted_maps, imputation, runs, server
+from app.views.impute import imputation_check
+from lvmcore.data import Dataset
+from lvmcore.export.tables import to_parquet_bytes
+from lvmcore.jobs.impute import completed_table, imputation_of, impute_missing
+from lvmcore.metrics.metric import Metric
+from lvmcore.persistence import write_atomically
+from lvmcore.results import FitStep
+from lvmcore.runs import Job
+from lvmcore.runs.atomic_files import write_json
+from lvmcore.runs.event_log import EventLog
+from lvmcore.runs.job_folder import JobFolder
+from tests.app.conftest import OpenPage, Wait, follow, ways
+from tests.app.views.new_rows.test_page import button, labels, numbers, texts, traces
+from tests.unit.lvmcore.runs.fitting import ran
+
+N_ROWS, N_COLUMNS = 80, 12
+NAMES = ["imputed", "![x](http://a)", *(f"c{i}" for i in range(3, 13))]
+
+
+@pytest.fixture(scope="module")
+def holed() -> Dataset:
+    """Rows of a plane of which some cells are missing, in four columns of twelve."""
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(N_ROWS, 2)) @ rng.normal(size=(2, N_COLUMNS))
+    X += 0.3 * rng.normal(size=X.shape)
+    gaps = rng.random(X.shape) < 0.15
+    gaps[:, 4:] = False
+    return Dataset.from_arrays(np.where(gaps, np.nan, X), ["a", "b"] * 40, NAMES, name="gappy")
+
+
+@pytest.fixture
+def fit(holed: Dataset) -> Iterator[str]:
+    """A fit of a model that takes missing cells; nothing is filled with it yet."""
+    run = ran(server.store(), holed, "ppca", n_components=2)
+    yield run
+    runs.delete_runs([run])
+
+
+@pytest.fixture(scope="module")
+def done(holed: Dataset, shared_home: Path) -> str:
+    """A fit with which the missing cells have been filled."""
+    store = server.store()
+    run = ran(store, holed, "ppca", n_components=1)
+    with owned(run) as folder:
+        assert impute_missing(folder, store, lambda: None).status == "done"
+    return run
+
+
+def filling(run: str) -> Job:
+    job = imputation.imputation_job(run)
+    assert job is not None
+    return job
+
+
+@contextmanager
+def owned(run: str) -> Iterator[JobFolder]:
+    """A job of the fit that this test runs itself."""
+    store = server.store()
+    with store.own(imputation_of(store.get(run))) as folder:
+        yield folder
+
+
+def keep_table(folder: JobFolder, run: str, holed: Dataset) -> None:
+    content = to_parquet_bytes(completed_table(fitted_maps.model(run), holed))
+    write_atomically(folder.completed_path, content)
+
+
+# ---- nothing to do ---------------------------------------------------------------------------
+
+
+def test_without_a_run_it_says_what_it_is_for(open_page: OpenPage) -> None:
+    page = open_page("impute")
+    assert not page.exception
+    assert "A check on hidden cells measures the error" in texts(page)
+    assert ways(page) == ["Go to the data"]
+
+
+def test_a_table_without_gaps_has_nothing_to_fill(open_page: OpenPage, fitted: str) -> None:
+    page = open_page("impute", run=fitted)
+    assert not page.exception
+    assert "No cell is missing in the 178 rows and 13 columns" in page.info[0].value
+    assert "Impute the missing cells" not in labels(page)
+    assert "Missing cells" not in ways(open_page("latent", run=fitted))
+
+
+def test_a_model_that_needs_every_cell_says_so(open_page: OpenPage, holed: Dataset) -> None:
+    run = ran(server.store(), holed, "pca", n_components=2)
+    page = open_page("impute", run=run)
+    assert not page.exception
+    assert "PCA cannot impute missing cells: it needs every cell" in page.info[0].value
+    assert ways(page) == ["Fit another model"]
+    assert "Missing cells" not in ways(open_page("latent", run=run))
+
+
+# ---- filling ---------------------------------------------------------------------------------
+
+
+def test_from_the_map_to_the_filled_table(
+    open_page: OpenPage, holed: Dataset, fit: str, wait: Wait
+) -> None:
+    page = follow(open_page("latent", run=fit), "Missing cells")
+    gaps = np.isnan(holed.X)
+    assert f"lacks {gaps.sum()} cells in 4 of 12 columns" in texts(page)
+    button(page, "Impute the missing cells").click().run()
+    assert not page.exception
+    assert wait(filling(fit).id).status == "done"
+    page.run()
+    assert not page.exception
+    assert not page.error
+    assert "90 % intervals contain" in texts(page)
+    assert f"{gaps.sum()} missing cells were filled" in texts(page)
+
+
+def test_the_check_comes_first_in_plain_words(open_page: OpenPage, done: str) -> None:
+    page = open_page("impute", run=done)
+    assert not page.exception
+    job = filling(done)
+    covered, error = (job.metrics[key].value for key in ("cells_coverage_90", "impute_rmse"))
+    assert covered is not None
+    cells = imputation.hidden_cells(job.id)
+    percent = f"{100 * covered:.0f} %"
+    assert f"contain {percent} of {len(cells)} hidden cells" in texts(page)
+    assert f"typical error **{number(error, 3)}** against" in texts(page)
+    assert "fitted anew without them" in texts(page)
+    shown = page.dataframe[0].value
+    assert shown["model"][1] == percent
+    assert shown["means"][3] == number(job.metrics["impute_rmse_means"].value, 3)
+    dots = [trace for trace in traces(page) if trace["name"] != "exact"]
+    column = str(page.main.selectbox[0].format_func(page.main.selectbox[0].value)).rsplit(" (", 1)[
+        0
+    ]
+    ours = cells[cells["feature"] == column]
+    np.testing.assert_allclose(
+        np.sort(np.concatenate([numbers(trace["y"]) for trace in dots])), np.sort(ours["mean"])
+    )
+
+
+def test_filled_cells_are_named_and_rows_and_columns_chosen(
+    open_page: OpenPage, holed: Dataset, done: str
+) -> None:
+    page = open_page("impute", run=done)
+    gaps = np.isnan(holed.X)
+    table = page.dataframe[1].value
+    assert table["row_id"].tolist() == holed.row_ids[gaps.any(axis=1)].tolist()
+    first = gaps[gaps.any(axis=1)][0]
+    expected = ", ".join(name for name, gone in zip(NAMES, first, strict=True) if gone)
+    assert table["imputed (2)"][0] == expected  # a column of the table is called "imputed"
+    (chosen,) = page.multiselect
+    assert chosen.value == NAMES[:10]
+    chosen.set_value(["c12", "imputed"]).run()
+    assert list(page.dataframe[1].value) == ["row_id", "imputed (2)", "label", "c12", "imputed"]
+    page.get("button_group")[0].set_value("all").run()
+    assert not page.exception
+    assert len(page.dataframe[1].value) == N_ROWS
+    page.multiselect[0].set_value([]).run()
+    assert not page.exception
+
+
+def test_the_files_hold_every_row_with_flags(holed: Dataset, done: str) -> None:
+    expected = fitted_maps.model(done).impute(pd.DataFrame(holed.X, columns=NAMES))
+    for content, read in (
+        (imputation.completed_csv(filling(done).id), pd.read_csv),
+        (imputation.completed_parquet(filling(done).id), pd.read_parquet),
+    ):
+        frame = read(io.BytesIO(content))
+        assert frame["label"].tolist() == list(holed.labels)
+        for d, name in enumerate(NAMES):
+            gaps = np.isnan(holed.X[:, d])
+            np.testing.assert_array_equal(frame[name][~gaps], holed.X[~gaps, d])
+            np.testing.assert_allclose(frame[name], expected.mean[:, d], rtol=1e-6)
+            if d < 4:
+                np.testing.assert_array_equal(frame[f"{name} imputed"], gaps)
+                sd = np.sqrt(expected.variance[:, d])
+                np.testing.assert_allclose(frame[f"{name} sd"], sd, rtol=1e-6)
+            else:
+                assert f"{name} imputed" not in frame
+
+
+def test_the_same_fit_is_filled_once(open_page: OpenPage, done: str) -> None:
+    page = open_page("impute", run=done)
+    assert "Impute the missing cells" not in labels(page)
+    job = filling(done)
+    assert imputation.start_imputation(done) == job.id
+    fit = server.store().get(done)
+    assert server.uses_model_of(fit, job)
+    assert not server.uses_model_of(replace(fit, ended=job.ended), job)  # the fit went on since
+
+
+# ---- under way, stopped, failed --------------------------------------------------------------
+
+
+def test_the_table_is_there_while_it_is_checked(
+    open_page: OpenPage, holed: Dataset, fit: str
+) -> None:
+    with owned(fit) as folder:
+        folder.write_state(replace(folder.state(), stage="preparing"))
+        page = open_page("impute", run=fit)
+        assert not page.exception
+        assert "Cancel" in labels(page)
+        assert not page.dataframe
+        keep_table(folder, fit, holed)
+        folder.write_state(replace(folder.state(), stage="fitting"))
+        with closing(EventLog(folder.events_path)) as log:
+            log.add(FitStep(40, 100, 20.0, -1.0))
+        page.run()
+        assert not page.exception
+        bar = page.get("progress")[0].proto
+        assert bar.text.endswith("Check: step 40 of 100, at most 30 s left.")
+        assert bar.value == 40
+        assert len(page.dataframe) == 1
+        assert "Check on hidden cells" not in texts(page)
+        button(page, "Cancel").click().run()
+        assert folder.cancel_requested()
+        assert page.get("progress")[0].proto.text == "Stopping."
+
+
+def test_what_was_stopped_in_the_check_is_shown_unchecked(
+    open_page: OpenPage, holed: Dataset, fit: str, wait: Wait
+) -> None:
+    with owned(fit) as folder:
+        keep_table(folder, fit, holed)
+        folder.write_state(folder.state().ending("cancelled", message="The table was kept."))
+    page = open_page("impute", run=fit)
+    assert not page.exception
+    assert "The table was kept." in texts(page)
+    assert len(page.dataframe) == 1
+    button(page, "Start again").click().run()
+    assert not page.exception
+    assert wait(filling(fit).id).status == "done"
+
+
+def test_what_failed_says_why(open_page: OpenPage, fit: str) -> None:
+    with owned(fit) as folder:
+        folder.write_state(folder.state().ending("failed", message="*No* room.", error="DiskFull"))
+    page = open_page("impute", run=fit)
+    assert not page.exception
+    assert page.error[0].value == r"\*No\* room\."
+    assert {"Resume", "Start again"} <= set(labels(page))
+    assert not page.dataframe
+
+
+# ---- what the check says ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("covered", "error", "said"),
+    [
+        (0.5, 0.4, ["too narrow"]),
+        (1.0, 1.2, ["too wide", "Column means have about the same error"]),
+        (0.9, 0.4, []),
+    ],
+)
+def test_a_poor_check_is_said_plainly(
+    open_page: OpenPage, holed: Dataset, fit: str, covered: float, error: float, said: list[str]
+) -> None:
+    cells = pd.DataFrame({"row_id": ["1"] * 200, "feature": "c3"})
+    cells = cells.assign(truth=1.0, mean=1.0, lower=0.0, upper=2.0)
+    values = {"impute_rmse": error, "impute_rmse_means": 1.0, "cells_coverage_90": covered}
+    with owned(fit) as folder:
+        keep_table(folder, fit, holed)
+        write_atomically(folder.check_path, to_parquet_bytes(cells))
+        metrics = {
+            key + suffix: asdict(Metric(key, values.get(key + suffix, 0.5), "How."))
+            for key in imputation_check.FIGURES
+            for suffix in ("", "_means")
+        }
+        write_json(folder.metrics_path, metrics)
+        folder.write_state(folder.state().ending("done"))
+    page = open_page("impute", run=fit)
+    assert not page.exception
+    assert len(page.warning) == len(said)
+    for warning, words in zip(page.warning, said, strict=True):
+        assert words in warning.value

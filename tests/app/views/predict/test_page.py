@@ -1,0 +1,438 @@
+"""A target on the pages: chosen, fitted, looked at, and predicted for another file."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import navigation
+from app.services import prediction, progress, runs, server, tables
+from app.state.choices import ReadingChoices, SampleChoice, TargetChoice
+from app.state.widgets import widget_key
+from lvmcore.data import Table
+from lvmcore.runs import Job
+from tests.app.conftest import PATIENCE_SECONDS, OpenPage, Wait, follow, ways
+from tests.app.controls import unexplained
+
+GONE = "d" * 32
+
+
+def fit(model: str, aim: TargetChoice, **settings: Any) -> str:
+    table = tables.table(SampleChoice("wine"), ReadingChoices())
+    dataset = tables.dataset_of(table, tables.proposed_roles(table))
+    run = runs.start_fit(dataset, model, settings, aim)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while server.store().get(run).stage != "finished":
+        assert time.monotonic() < deadline, "the fit has not ended"
+        time.sleep(0.1)
+    return run
+
+
+@pytest.fixture(scope="module")
+def single(shared_home: Path) -> str:
+    """A single layer to a number."""
+    return fit("svgp_regressor", TargetChoice("alcohol"), max_iter=60)
+
+
+@pytest.fixture(scope="module")
+def deep(shared_home: Path) -> str:
+    """Two hidden layers of two units to a number."""
+    return fit("sod_regressor", TargetChoice("alcohol"), max_iter=20, n_inducing=20, hidden_dim=2)
+
+
+@pytest.fixture(scope="module")
+def classes(shared_home: Path) -> str:
+    """Classes of the label."""
+    return fit("svgp_classifier", TargetChoice("cultivar"), max_iter=40)
+
+
+def texts(page: AppTest) -> str:
+    kinds = ("markdown", "caption", "warning", "error", "info")
+    found = (element for kind in kinds for element in getattr(page.main, kind))
+    return "\n".join(str(element.value).replace("\\", "") for element in found)
+
+
+def box(page: AppTest, label: str) -> Any:
+    (found,) = [element for element in page.main.selectbox if element.label == label]
+    return found
+
+
+def charts(page: AppTest) -> list[dict[str, Any]]:
+    return [json.loads(element.proto.spec) for element in page.get("plotly_chart")]
+
+
+def numbers(array: Any) -> np.ndarray:
+    """An array of a figure, which plotly sends as text."""
+    if isinstance(array, dict):
+        return np.frombuffer(base64.b64decode(array["bdata"]), dtype=array["dtype"])
+    return np.asarray(array)
+
+
+def chart(page: AppTest, name: str) -> dict[str, Any]:
+    """The chart in which a trace is called so."""
+    (found,) = [c for c in charts(page) if name in {trace.get("name") for trace in c["data"]}]
+    return found
+
+
+# ---- without predictions ---------------------------------------------------------------------
+
+
+def test_without_a_run_it_says_what_it_is_for(open_page: OpenPage) -> None:
+    page = open_page("predict")
+    assert not page.exception
+    assert "After a fit to a target this page shows" in texts(page)
+    follow(page, "Choose a column to predict")
+    assert page.title[0].value == "Fit"
+
+
+def test_a_run_that_is_gone_is_said_to_be_gone(open_page: OpenPage) -> None:
+    page = open_page("predict", run=GONE)
+    assert not page.exception
+    assert "does not exist" in page.warning[0].value
+
+
+def test_a_map_predicts_nothing(open_page: OpenPage, fitted: str) -> None:
+    page = open_page("predict", run=fitted)
+    assert not page.exception
+    assert "predicts no column" in texts(page)
+    assert "Explore the map" in ways(page)
+
+
+@pytest.mark.parametrize("name", ["latent", "new_rows", "impute", "generate"])
+def test_a_page_about_maps_leads_to_the_predictions(
+    open_page: OpenPage, single: str, name: navigation.PageName
+) -> None:
+    page = open_page(name, run=single)
+    assert not page.exception
+    assert "This run predicts alcohol" in texts(page)
+    follow(page, "See the predictions")
+    assert page.title[0].value == "Predict"
+    assert not page.exception
+
+
+def test_a_comparison_holds_maps_alone(open_page: OpenPage, single: str, fitted: str) -> None:
+    page = open_page("compare", run=single)
+    assert not page.exception
+    (maps,) = [one for one in page.main.multiselect if one.label.startswith("Maps of")]
+    named = server.store().get(single).name
+    assert named not in maps.options
+    page.query_params["runs"] = f"{fitted},{single}"
+    page.run()
+    assert not page.exception
+    assert "1 run left out: a model that predicts a target has no map." in texts(page)
+
+
+def test_one_that_failed_says_why(open_page: OpenPage) -> None:
+    run = fit("svgp_regressor", TargetChoice("cultivar", groups="cultivar"))
+    assert server.store().get(run).status == "failed"
+    for name in ("predict", "fit"):
+        page = open_page(name, run=run)
+        assert not page.exception
+        assert "'cultivar' has" in texts(page)
+        assert "no number" in texts(page)
+
+
+# ---- numbers ---------------------------------------------------------------------------------
+
+
+def test_numbers_lie_beside_the_truth_with_their_intervals(
+    open_page: OpenPage, single: str
+) -> None:
+    page = open_page("predict", run=single)
+    assert not page.exception
+    found = prediction.predictions(single).query("held_out")
+    cards = {metric.label: metric for metric in page.metric}
+    assert list(cards) == ["NLPP", "RMSE", "MAE", "R²", "90 % coverage"]
+    rmse = float(np.sqrt(np.mean((found["truth"] - found["mean"]) ** 2)))
+    assert cards["RMSE"].value == f"{rmse:.3f}"
+    assert "36 rows" in cards["RMSE"].help.replace("\\", "")
+    scatter = chart(page, "exact")
+    marks = [trace for trace in scatter["data"] if trace["name"] != "exact"]
+    assert sorted(np.concatenate([numbers(trace["x"]) for trace in marks])) == pytest.approx(
+        sorted(found["truth"])
+    )
+    assert sum(len(numbers(trace["error_y"]["array"])) for trace in marks) == 36
+    assert scatter["layout"]["yaxis"]["title"]["text"] == "alcohol, predicted"
+    assert "All 36 held-out rows." in texts(page)
+
+
+def test_coverage_is_drawn_at_every_level(open_page: OpenPage, single: str) -> None:
+    page = open_page("predict", run=single)
+    (curve,) = [t for t in chart(page, "observed")["data"] if t["name"] == "observed"]
+    found = prediction.predictions(single).query("held_out")
+    inside = (found["q05"] <= found["truth"]) & (found["truth"] <= found["q95"])
+    levels, shares = numbers(curve["x"]), numbers(curve["y"])
+    assert len(levels) == 19
+    assert shares[np.isclose(levels, 90)] == pytest.approx(100 * inside.mean())
+
+
+def test_a_single_layer_says_that_nothing_is_hidden(open_page: OpenPage, single: str) -> None:
+    assert "has no hidden layer" in texts(open_page("predict", run=single))
+
+
+def test_a_slice_is_what_the_model_says_there(open_page: OpenPage, single: str) -> None:
+    page = open_page("predict", run=single)
+    across, upright = box(page, "Horizontal column").value, box(page, "Vertical column").value
+    assert "alcohol" not in (across, upright)
+    (heat,) = [t for t in chart(page, "background")["data"] if t["name"] == "background"]
+    rows = prediction.training_rows(single)
+    X = rows.X[~rows.held_out].median().to_frame().T
+    X[across], X[upright] = numbers(heat["x"])[-1], numbers(heat["y"])[0]
+    z = heat["z"]
+    cells = numbers(z).reshape([int(n) for n in z["shape"].split(",")]) if "shape" in z else z
+    said = prediction.predictor(single).predict(X)  # type: ignore[attr-defined]
+    assert np.asarray(cells)[0][-1] == pytest.approx(said[0])
+    box(page, "Horizontal column").select("magnesium").run()
+    assert not page.exception
+    assert chart(page, "background")["layout"]["xaxis"]["title"]["text"] == "magnesium"
+    box(page, "Show").select("sd of the prediction").run()
+    assert not page.exception
+    (heat,) = [t for t in chart(page, "background")["data"] if t["name"] == "background"]
+    assert "sd of the prediction" in heat["colorbar"]["title"]["text"]
+
+
+def test_the_relevance_of_each_column_is_a_bar(open_page: OpenPage, single: str) -> None:
+    (bars,) = chart(open_page("predict", run=single), "relevance")["data"]
+    model = prediction.predictor(single)
+    share = model.relevance_["layer1"] / model.relevance_["layer1"].sum()
+    assert numbers(bars["x"]) == pytest.approx(np.sort(100 * share)[::-1])
+
+
+# ---- hidden layers ---------------------------------------------------------------------------
+
+
+def test_two_units_of_a_layer_are_a_map(open_page: OpenPage, deep: str) -> None:
+    page = open_page("predict", run=deep)
+    assert not page.exception
+    assert box(page, "Layer").value == 2
+    found = prediction.hidden_units(deep)
+    assert found is not None
+    for look in ("target", "error", "uncertainty"):
+        box(page, "Colour").select(look).run()
+        assert not page.exception
+        drawn = next(
+            c for c in charts(page) if "unit" in c["layout"]["xaxis"]["title"].get("text", "")
+        )
+        names = [drawn["layout"][axis]["title"]["text"] for axis in ("xaxis", "yaxis")]
+        assert sorted(names) == ["layer 2 unit 1", "layer 2 unit 2"]
+        points = np.concatenate([numbers(trace["x"]) for trace in drawn["data"]])
+        assert np.sort(points) == pytest.approx(np.sort(found[names[0]]))
+    frame = prediction.predictions(deep)
+    colours = drawn["data"][0]["marker"]["color"]
+    assert np.sort(numbers(colours)) == pytest.approx(np.sort(frame["sd"]))
+    box(page, "Layer").select(1).run()
+    assert not page.exception
+    assert [box(page, "Relevance of the inputs of").options[-1]] == ["layer to the target, 3"]
+
+
+def test_a_layer_of_one_unit_is_drawn_with_what_is_predicted(open_page: OpenPage) -> None:
+    run = fit(
+        "dsvi_regressor", TargetChoice("ash"), max_iter=3, n_inducing=8, hidden_dim=1, n_layers=1
+    )
+    page = open_page("predict", run=run)
+    assert not page.exception
+    drawn = next(c for c in charts(page) if "unit" in c["layout"]["xaxis"]["title"].get("text", ""))
+    points = np.concatenate([numbers(trace["y"]) for trace in drawn["data"]])
+    assert np.sort(points) == pytest.approx(np.sort(prediction.predictions(run)["mean"]))
+
+
+def test_a_target_whose_functions_are_drawn_has_a_curve_and_no_bound(open_page: OpenPage) -> None:
+    run = fit("sghmc_regressor", TargetChoice("ash"), max_iter=20, n_inducing=8, hidden_dim=2)
+    page = open_page("fit", run=run)
+    assert not page.exception
+    assert "Log likelihood of the draws" in texts(page)
+    assert "Map" not in [text.value.strip("*") for text in page.markdown]
+    page = open_page("predict", run=run)
+    assert not page.exception
+    assert "bound (ELBO)" not in texts(page)
+    assert np.isfinite(prediction.predictions(run)["sd"]).all()
+
+
+def test_a_fit_that_was_cut_short_before_it_predicted_still_opens(open_page: OpenPage) -> None:
+    run = fit("svgp_regressor", TargetChoice("hue"), max_iter=3)
+    server.store().job_folder(run).predictions_path.unlink()
+    page = open_page("predict", run=run)
+    assert not page.exception
+    assert "before its rows were predicted" in texts(page)
+    assert page.get("file_uploader")
+
+
+# ---- classes ---------------------------------------------------------------------------------
+
+
+def test_classes_are_counted_against_the_truth(open_page: OpenPage, classes: str) -> None:
+    page = open_page("predict", run=classes)
+    assert not page.exception
+    found = prediction.predictions(classes).query("held_out")
+    cards = {metric.label: metric.value for metric in page.metric}
+    assert list(cards) == ["accuracy", "macro F1", "log loss", "AUC", "calibration (ECE)"]
+    (heat,) = [t for c in charts(page) for t in c["data"] if t.get("texttemplate")]
+    counts = pd.crosstab(found["truth"], found["predicted"])
+    text = heat["text"]
+    cells = numbers(text).reshape([int(n) for n in text["shape"].split(",")])
+    assert np.diag(cells).tolist() == [
+        counts.loc[name, name] for name in prediction.predictor(classes).classes_
+    ]
+    assert cells.sum() == len(found)
+    assert "Rows in 10 bins" in texts(page)
+    assert box(page, "Show").options[0].startswith("probability of ")
+
+
+# ---- from the Fit page -----------------------------------------------------------------------
+
+
+def test_a_target_puts_other_models_on_the_fit_page(open_page: OpenPage, wait: Wait) -> None:
+    page = open_page("fit")
+    assert box(page, "Learn to predict").value == ""
+    box(page, "Learn to predict").select("proline").run()
+    assert not page.exception
+    said = texts(page)
+    assert "Recommended here: 'proline' is a number" in said
+    assert "Predicts classes, and 'proline' has" in said
+    assert "LDGD" not in said
+    (steps,) = [one for one in page.main.number_input if one.label == "Steps at most"]
+    steps.set_value(20).run()
+    page.button(widget_key("fit", "start")).click().run()
+    assert not page.exception
+    job = wait(page.query_params["run"])
+    assert (job.spec.target, job.status) == ("proline", "done")
+    page.run()
+    assert not page.exception
+    assert box(page, "Learn to predict").value == "proline"
+    assert "**Held-out rows**" in texts(page)
+    steps = progress.progress(job.id).steps
+    assert {s.iteration for s in steps if np.isfinite(s.held_out)} == {20}
+    follow(page, "See the predictions")
+    assert page.title[0].value == "Predict"
+    assert not page.exception
+
+
+def test_groups_and_time_are_chosen_there(open_page: OpenPage, wait: Wait) -> None:
+    page = open_page("fit")
+    box(page, "Learn to predict").select("alcohol").run()
+    box(page, "Scored on").select("groups").run()
+    assert not page.exception
+    assert "cultivar" in box(page, "By the column").options
+    box(page, "By the column").select("cultivar").run()
+    (steps,) = [one for one in page.main.number_input if "step" in one.label]
+    steps.set_value(10).run()
+    page.button(widget_key("fit", "start")).click().run()
+    job = wait(page.query_params["run"])
+    assert (job.spec.target, job.spec.groups, job.status) == ("alcohol", "cultivar", "done")
+
+
+def test_a_category_that_is_not_learned_from_is_named(open_page: OpenPage) -> None:
+    frame = pd.DataFrame({"x": np.arange(40) * 1.5, "y": np.arange(40.0) % 7})
+    frame["kind"] = ["red", "green", "blue", "red"] * 10
+    dataset = Table.from_frame(frame, name="kinds").dataset()
+    page = open_page("fit", run=runs.start_fit(dataset, "svgp_regressor", {}, TargetChoice("y")))
+    assert not page.exception
+    assert "kind is a category and not used" in texts(page)
+    box(page, "Learn to predict").select("kind").run()
+    assert "a category and not used" not in texts(page)
+
+
+def test_classes_of_the_label_have_models_of_classes(open_page: OpenPage) -> None:
+    page = open_page("fit")
+    box(page, "Learn to predict").select("cultivar").run()
+    assert "Predicts numbers, and 'cultivar' holds classes." in texts(page)
+    box(page, "Learn to predict").select("").run()
+    assert not page.exception
+    assert "LDGD" in texts(page)
+
+
+# ---- another file ----------------------------------------------------------------------------
+
+
+def upload(page: AppTest, run: str, frame: pd.DataFrame) -> AppTest:
+    content = frame.to_csv(index=False).encode()
+    key = widget_key("predict", run, "upload")
+    return page.file_uploader(key).set_value(("second.csv", content, "text/csv")).run()
+
+
+def predict(page: AppTest, wait: Wait) -> tuple[AppTest, Job]:
+    (button,) = [one for one in page.main.button if one.label == "Predict"]
+    button.click().run()
+    assert not page.exception
+    job = wait(page.query_params["rows"])
+    return page.run(), job
+
+
+def test_a_second_file_is_predicted_and_handed_out(
+    open_page: OpenPage, single: str, wait: Wait
+) -> None:
+    frame = tables.table(SampleChoice("wine"), ReadingChoices()).frame.iloc[:30]
+    page = upload(open_page("predict", run=single), single, frame.drop(columns="alcohol"))
+    assert not page.exception
+    assert "12 of 12 columns found" in texts(page)
+    page, job = predict(page, wait)
+    assert job.status == "done"
+    assert "30 rows predicted" in texts(page)
+    content = prediction.predictions_csv(job.id).decode().splitlines()
+    assert content[0] == "row_id,mean,sd,q05,q95"
+    assert len(content) == 31
+    assert not job.metrics
+    assert unexplained(page) == set()
+    again = open_page("predict", run=single)
+    again.query_params["rows"] = job.id
+    again.run()
+    assert "30 rows predicted" in texts(again)  # by its address
+    (button,) = [one for one in page.main.button if one.label == "Predict another file"]
+    button.click().run()
+    assert not page.exception
+    assert "The file needs the columns of the fit" in texts(page)
+
+
+def test_a_second_file_with_the_target_is_measured(
+    open_page: OpenPage, classes: str, wait: Wait
+) -> None:
+    frame = tables.table(SampleChoice("wine"), ReadingChoices()).frame.iloc[::4]
+    page = upload(open_page("predict", run=classes), classes, frame)
+    page, job = predict(page, wait)
+    assert job.metrics["accuracy"].value is not None
+    assert "accuracy: " in texts(page)
+
+
+def test_a_file_without_a_column_is_refused_by_name(open_page: OpenPage, single: str) -> None:
+    frame = tables.table(SampleChoice("wine"), ReadingChoices()).frame.drop(columns="magnesium")
+    page = upload(open_page("predict", run=single), single, frame)
+    assert not page.exception
+    assert "lacks 'magnesium'" in texts(page)
+    assert "Predict" not in [one.label for one in page.main.button]
+
+
+# ---- among the runs --------------------------------------------------------------------------
+
+
+def test_the_runs_page_lists_opens_and_exports_it(open_page: OpenPage, single: str) -> None:
+    page = open_page("runs")
+    page.session_state["runs.chosen"] = (single,)
+    page.run()
+    assert not page.exception
+    (table,) = [one.value for one in page.main.dataframe if "R²" in one.value]
+    row = table[table["Name"].str.contains("alcohol")].iloc[0]
+    assert row["Model"] == "Sparse GP (SVGP)"
+    labels = [element.proto.label for element in page.get("download_button")]
+    assert "Predictions as CSV" in labels
+    assert "Embedding as CSV" not in labels
+    follow(page, "Open the predictions")
+    assert page.title[0].value == "Predict"
+
+
+@pytest.mark.parametrize("kind", ["single", "deep", "classes"])
+def test_every_control_is_explained(
+    open_page: OpenPage, request: pytest.FixtureRequest, kind: str
+) -> None:
+    run = request.getfixturevalue(kind)
+    for name in ("predict", "fit", "runs"):
+        page = open_page(name, run=run)
+        assert not page.exception
+        assert unexplained(page) == set()

@@ -1,0 +1,1 @@
+"""What an earlier version wrote still opens: models, stores, run folders, addresses, selections."""

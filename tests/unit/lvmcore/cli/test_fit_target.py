@@ -1,0 +1,164 @@
+"""The command line learns to predict a column."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lvmcore import cli
+from lvmcore.models import PREDICTORS
+from lvmcore.runs import Store
+from lvmcore.runs.job_folder import JobFolder
+
+QUICK = ["--set", "max_iter=20", "--set", "n_inducing=10"]
+
+
+@pytest.fixture
+def csv(tmp_path: Path, rng: np.random.Generator) -> Path:
+    """Houses: the price follows size and quarter."""
+    size = rng.uniform(0, 10, 60)
+    quarter = np.array(["north", "south", "west"] * 20)
+    price = 50 + 6 * size + 20 * (quarter == "west") + rng.standard_normal(60)
+    frame = pd.DataFrame({"size": size, "quarter": quarter, "price": price})
+    frame.insert(0, "house", [f"h{k:02d}" for k in range(60)])
+    path = tmp_path / "houses.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_a_target_is_learned_and_predicted_for_another_file(
+    csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    asked = ["fit", str(csv), "--target", "price", "--out", str(out), "--seed", "1"]
+    assert cli.main([*asked, "--set", "max_iter=100"]) == 0
+    said = capsys.readouterr().out
+    assert "Target: price, a number." in said
+    assert "Model: Sparse GP (SVGP), as 'price' is a number, and a single layer" in said
+    assert "'quarter' is one-hot encoded as 3 features" in said
+    assert "Fitted to 48 rows and measured on 12" in said
+    assert "RMSE: " in said
+    assert JobFolder(out).spec().target == "price"
+    assert len(pd.read_parquet(out / "predictions.parquet")) == 60
+
+    other = pd.read_csv(csv).iloc[::-1].drop(columns="price")
+    other.loc[0, "quarter"] = "east"
+    other.to_csv(tmp_path / "other.csv", index=False)
+    written = tmp_path / "predictions.csv"
+    assert cli.main(["predict", str(out), str(tmp_path / "other.csv"), "--out", str(written)]) == 0
+    said = capsys.readouterr().out
+    assert "price of 60 rows predicted by Sparse GP (SVGP)." in said
+    assert "Rows with them have 0 in all of the column's features." in said
+    found = pd.read_csv(written)
+    assert list(found) == ["row_id", "mean", "sd", "q05", "q95"]
+    assert list(found["row_id"]) == list(other["house"])
+    truth = pd.read_csv(csv)["price"][::-1].to_numpy()[:-1]  # that of the last row changed
+    assert np.sqrt(np.mean((found["mean"][:-1] - truth) ** 2)) < 3
+
+
+def test_a_file_with_the_target_is_measured(
+    csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, written = tmp_path / "run", tmp_path / "found.parquet"
+    assert cli.main(["fit", str(csv), "--target", "quarter", "--out", str(out), *QUICK]) == 0
+    said = capsys.readouterr().out
+    assert "Target: quarter, one of 3 classes." in said
+    assert "accuracy: " in said
+    assert "'quarter' left out" not in said  # it is the target, which was said
+    assert cli.main(["predict", str(out), str(csv), "--out", str(written)]) == 0
+    assert "log loss: " in capsys.readouterr().out
+    found = pd.read_parquet(written)
+    assert list(found["truth"]) == list(pd.read_csv(csv)["quarter"])
+    chances = found[[name for name in found if name.startswith("probability of ")]]
+    assert np.allclose(chances.sum(axis=1), 1)
+
+
+def test_groups_and_time_are_kept_with_the_run(
+    csv: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["fit", str(csv), "--target", "price", *QUICK]
+    assert cli.main([*asked, "--groups", "quarter", "--name", "by quarter"]) == 0
+    (job,) = Store(home).list()
+    assert (job.name, job.spec.groups) == ("by quarter", "quarter")
+    capsys.readouterr()
+    assert cli.main(["runs", "show", job.id[:8]]) == 0
+    assert "target    price" in capsys.readouterr().out
+    assert cli.main(["runs", "show", job.id[:8], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["target"] == "price"
+    found = pd.read_parquet(Store(home).folder(job.id) / "predictions.parquet")
+    assert found["held_out"].sum() == 20
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--target", "cost"], "There is no column 'cost'"),
+        (["--target", "house"], "'house' can be no target"),
+        (["--target", "price", "--model", "ppca"], "draws a map"),
+        (["--model", "svgp_regressor"], "name it by --target"),
+        (["--target", "quarter", "--model", "svgp_regressor"], "holds classes"),
+        (["--groups", "quarter"], "name it by --target"),
+        (["--target", "price", "--embedding", "map.csv"], "has none"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    csv: Path,
+    tmp_path: Path,
+    options: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["fit", str(csv), "--out", str(tmp_path / "run"), *options]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_map_predicts_nothing_and_a_predictor_has_no_map(
+    csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, written = tmp_path / "run", str(tmp_path / "x.csv")
+    assert cli.main(["fit", str(csv), "--target", "price", "--out", str(out), *QUICK]) == 0
+    assert cli.main(["transform", str(out), str(csv), "--out", written]) == 2
+    assert "has no map" in capsys.readouterr().err
+    assert cli.main(["fit", str(csv), "--model", "ppca", "--out", str(tmp_path / "map")]) == 0
+    assert cli.main(["predict", str(tmp_path / "map"), str(csv), "--out", written]) == 2
+    assert "predicts no target" in capsys.readouterr().err
+
+
+def test_a_column_of_two_words_means_the_same_in_every_file(
+    csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Though a file may hold one of them alone, or the others first; the run holds no table."""
+    whole = pd.read_csv(csv).drop(columns="house")
+    whole["quarter"] = whole["quarter"].replace("west", "south")
+    whole["price"] = 100 * (whole["quarter"] == "south") + whole["size"]
+    whole.to_csv(csv, index=False)
+    out, written = tmp_path / "run", tmp_path / "found.csv"
+    asked = ["fit", str(csv), "--target", "price", "--out", str(out), "--set", "max_iter=100"]
+    assert cli.main(asked) == 0
+    assert JobFolder(out).spec().codes == {"quarter": ("north", "south")}
+
+    def predicted(rows: pd.DataFrame) -> np.ndarray:
+        rows.to_csv(tmp_path / "some.csv", index=False)
+        some = str(tmp_path / "some.csv")
+        assert cli.main(["predict", str(out), some, "--out", str(written)]) == 0
+        return pd.read_csv(written)["mean"].to_numpy()
+
+    whole = whole.drop(columns="price")
+    expected = predicted(whole)
+    for word in ("south", "north"):
+        chosen = (whole["quarter"] == word).to_numpy()
+        np.testing.assert_allclose(predicted(whole[chosen]), expected[chosen], rtol=1e-9)
+    capsys.readouterr()
+    predicted(whole.assign(quarter=["east", "south"] * 30))
+    said = " ".join(capsys.readouterr().out.split())
+    assert "'quarter' has values that the model does not know: 'east'" in said
+
+
+def test_the_models_of_a_target_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["models"]) == 0
+    listed = capsys.readouterr().out
+    assert all(key in listed for key in PREDICTORS)
+    assert cli.main(["models", "--model", "sod_regressor"]) == 0
+    assert "n_inducing" in capsys.readouterr().out

@@ -1,0 +1,131 @@
+"""How many runs at once, which one next, and when the queue is full."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lvmcore.data import Dataset
+from lvmcore.errors import ConfigError
+from lvmcore.jobs import machine_limits
+from lvmcore.jobs.launcher import Launcher
+from lvmcore.jobs.machine_limits import (
+    available_memory,
+    default_slots,
+    has_gpu,
+    threads_of_a_fit,
+    total_memory,
+)
+from lvmcore.runs import JobSpec, Store
+from tests.unit.lvmcore.jobs.waiting import finished, until
+
+Submit = Callable[..., str]
+Launch = Callable[..., Launcher]
+LongFit = Callable[[], str]
+
+
+def running(store: Store) -> set[str]:
+    return {job.id for job in store.list() if job.status == "running"}
+
+
+def test_as_many_fits_run_as_there_are_slots_and_the_rest_wait_in_order(
+    store: Store, long_fit: LongFit, launch: Launch
+) -> None:
+    names = [long_fit() for _ in range(4)]
+    launch(slots=2)
+    other = Launcher(Store(store.home), spare=False, slots=2)
+    until(lambda: running(store) == set(names[:2]), "the first two runs")
+    until(lambda: store.events(names[0]) and store.events(names[1]), "both fits' first steps")
+    assert running(store) == set(names[:2])
+    assert [store.get(name).queue_place for name in names[2:]] == [1, 2]
+    store.cancel(names[1])
+    until(lambda: names[2] in running(store), "the third run, when there is a slot")
+    assert store.get(names[3]).queue_place == 1
+    assert names[0] in running(store)
+    for name in reversed(names):
+        store.cancel(name)
+    for name in names:
+        assert finished(store, name).status == "cancelled"
+    other.close()
+
+
+def test_a_run_waits_while_its_memory_is_not_free_and_alone_it_starts(
+    store: Store, big: Dataset, toy: Dataset, launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lvmcore.jobs.launcher.available_memory", lambda: 1000)
+    settings = {"n_components": 5, "n_inducing": 60, "max_iter": 10_000}
+    store.put_dataset(big)
+    store.put_dataset(toy)
+    spec = JobSpec(big.digest, "big", "bayesian_gplvm", settings)
+    first = store.submit(spec, memory=5000)
+    large = store.submit(JobSpec(toy.digest, "toy", "ppca"), memory=1001)
+    small = store.submit(JobSpec(toy.digest, "toy", "ppca"), memory=10)
+    launch(slots=2)
+    until(lambda: store.events(first), "the first run, more than what is free as it is")
+    assert store.get(first).memory == 5000
+    until(lambda: store.get(first).seconds > 3, "a few seconds")  # type: ignore[operator]
+    assert [store.get(name).status for name in (large, small)] == ["queued", "queued"]
+    store.cancel(first)
+    for name in (large, small):
+        assert finished(store, name).status == "done"
+
+
+def test_fits_on_the_gpu_take_turns_and_others_pass(
+    store: Store, big: Dataset, submit: Submit, launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workers find no GPU here: it is the launcher's order that is looked at."""
+    monkeypatch.setattr("lvmcore.jobs.launcher.has_gpu", lambda: True)
+    settings = {"n_components": 5, "n_inducing": 60, "max_iter": 10_000}
+    first, second = (submit(big, "bayesian_gplvm", device="auto", **settings) for _ in range(2))
+    passing = submit(big, "ppca", n_components=2, device="cpu")
+    launch(slots=2)
+    assert finished(store, passing).status == "done"
+    until(lambda: store.events(first), "the first run")
+    assert store.get(second).status == "queued"
+    store.cancel(first)
+    until(lambda: store.events(second), "the second run, when the GPU is free")
+    store.cancel(second)
+    assert finished(store, second).status == "cancelled"
+
+
+def test_a_full_queue_refuses_with_the_reason(tmp_path: Path, toy: Dataset) -> None:
+    store = Store(tmp_path / "store", most_waiting=2)
+    spec = JobSpec(store.put_dataset(toy), "toy", "ppca")
+    names = [store.submit(spec) for _ in range(2)]
+    with pytest.raises(ConfigError, match="queue is full: 2 runs wait already"):
+        store.submit(spec)
+    assert store.queue() == names
+    store.cancel(names[0])
+    assert store.get(store.submit(spec)).queue_place == 2
+
+
+@pytest.mark.parametrize(
+    ("cores", "slots", "threads"), [(1, 1, 1), (2, 1, 1), (3, 1, 2), (4, 2, 2), (17, 8, 2)]
+)
+def test_cores_are_shared_out(
+    cores: int, slots: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_limits, "cores", lambda: cores)
+    assert default_slots() == slots
+    assert threads_of_a_fit(slots) == threads
+
+
+def test_memory_is_that_of_the_container_where_it_has_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free, total = available_memory(), total_memory()
+    assert 0 < free <= total
+    monkeypatch.setattr(machine_limits, "_CGROUP", tmp_path)
+    (tmp_path / "memory.max").write_text("1000000\n")
+    (tmp_path / "memory.current").write_text("700000\n")
+    (tmp_path / "memory.stat").write_text("anon 5\ninactive_file 200000\n")
+    assert (available_memory(), total_memory()) == (500_000, 1_000_000)
+    (tmp_path / "memory.max").write_text("max\n")
+    assert total_memory() >= total
+
+
+def test_a_hidden_gpu_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    has_gpu.cache_clear()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert not has_gpu()
+    has_gpu.cache_clear()

@@ -1,0 +1,30 @@
+"""Which latent dimensions matter."""
+
+import numpy as np
+import pytest
+
+from lvmcore.relevance import leading_dimensions, relevance_shares
+
+
+def test_shares_add_up_to_one_and_even_out_where_nothing_is_relevant() -> None:
+    found = relevance_shares({"data": np.array([3.0, 1.0]), "labels": np.zeros(2)})
+    np.testing.assert_allclose(found["data"], [0.75, 0.25])
+    np.testing.assert_allclose(found["labels"], [0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("relevance", "expected"),
+    [
+        ({"data": [1, 5, 2]}, (1, 2)),
+        ({"data": [1, 5, 2], "labels": [9, 0.1, 3]}, (0, 2)),
+        # The labels need one dimension only: the data choose the other.
+        ({"data": [1, 5, 2], "labels": [9, 1e-6, 1e-5]}, (0, 1)),
+        ({"data": [5, 1, 2], "labels": [9, 1e-6, 1e-5]}, (0, 2)),
+        ({"data": [2, 2, 2]}, (0, 1)),
+        ({"data": [4]}, (0, None)),
+    ],
+)
+def test_dimensions_shown_first(
+    relevance: dict[str, list[float]], expected: tuple[int, int | None]
+) -> None:
+    assert leading_dimensions({path: np.array(a) for path, a in relevance.items()}) == expected
