@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from app.analysis.tables.histograms import BARS, small_histogram
-from app.components.table_upload import reading_of
+from app.components.table_upload import reading_choices
 from app.services import tables
 from app.services.tables import proposed_roles
 from app.state.choices import ReadingChoices, RoleChoices, TypeChoices
@@ -170,10 +170,10 @@ def test_every_column_of_a_sample_has_a_histogram(key: str) -> None:
 
 
 def test_empty_fields_leave_the_reading_to_detection() -> None:
-    assert reading_of(None, None, None, None, "  ") == ReadingChoices()
+    assert reading_choices(None, None, None, None, "  ") == ReadingChoices()
     fields = (";", "latin-1", ",", "there is none", "-999, n/d", ".")
-    assert reading_of(*fields) == ReadingChoices(";", "latin-1", ",", False, ("-999", "n/d"), ".")
-    assert reading_of(None, None, None, "row 3", "", sheet="May") == ReadingChoices(
+    assert reading_choices(*fields) == ReadingChoices(";", "latin-1", ",", False, ("-999", "n/d"), ".")
+    assert reading_choices(None, None, None, "row 3", "", sheet="May") == ReadingChoices(
         header=2, sheet="May"
     )
 
