@@ -204,7 +204,7 @@ def test_saved_selections_are_counted_once_until_one_changes(
 
 def test_a_long_cell_is_cut_on_the_page_and_numbers_stay() -> None:
     frame = pd.DataFrame({"words": ["w" * 10_000, "short", None], "number": [1.5, np.nan, 3.0]})
-    shown = selection_panel._cut(frame)
+    shown = selection_panel._truncated(frame)
     assert shown["words"].tolist()[:2] == ["w" * 199 + "…", "short"]
     assert pd.isna(shown["words"][2])
     pd.testing.assert_series_equal(shown["number"], frame["number"])
@@ -213,7 +213,7 @@ def test_a_long_cell_is_cut_on_the_page_and_numbers_stay() -> None:
 
 def test_columns_of_any_name_can_be_cut() -> None:
     frame = pd.DataFrame({"self": ["w" * 300], "kwargs": ["short"]})
-    assert selection_panel._cut(frame)["self"].tolist() == ["w" * 199 + "…"]
+    assert selection_panel._truncated(frame)["self"].tolist() == ["w" * 199 + "…"]
 
 
 # ---- the page --------------------------------------------------------------------------------

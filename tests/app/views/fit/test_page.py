@@ -295,10 +295,10 @@ def test_a_cancel_that_fails_for_one_run_reaches_the_others(
             refuse(run, patience=patience)
 
     monkeypatch.setattr(runs_service, "cancel", cancel)
-    derived_run.stop_button(["a", "b", "c"], "problem")
+    derived_run.stop_runs(["a", "b", "c"], "problem")
     assert asked == ["a", "b", "c"]
     assert "No space left" in str(session_state.get("problem"))
-    derived_run.stop_button(["a"], "problem")
+    derived_run.stop_runs(["a"], "problem")
     assert session_state.get("problem") is None
 
 

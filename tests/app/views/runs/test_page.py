@@ -152,7 +152,7 @@ def test_ticks_stay_with_their_runs_when_the_list_grows(
 
 def test_a_tick_takes_the_run_of_that_row(session_state: dict[str, object]) -> None:
     session_state["key"] = SimpleNamespace(selection=SimpleNamespace(rows=[2, 0]))
-    view._tick("key", ("a", "b", "c"))
+    view._select("key", ("a", "b", "c"))
     assert session.selected_runs == ("a", "c")
 
 

@@ -181,7 +181,7 @@ def test_missing_and_further_columns_are_named(
     assert "lacks 'width', 'depth, mm'" in said
     assert "the 3 columns that the model was fitted to" in said
     assert "'width' may be called 'widths' here" in said
-    assert "besides: 'widths', 'depth', 'colour'" in said
+    assert "other columns: 'widths', 'depth', 'colour'" in said
     assert not out.exists()
 
 

@@ -219,7 +219,8 @@ def test_closing_interrupts_the_run_and_leaves_the_queue_to_the_next(
 
 SERVER = """
 import sys, threading
-from lvmcore.runs import JobSpec, Launcher, Store
+from lvmcore.jobs.launcher import Launcher
+from lvmcore.runs import JobSpec, Store
 store = Store(sys.argv[1])
 launcher = Launcher(store)
 print("up", flush=True)
@@ -246,7 +247,7 @@ def test_a_server_that_dies_takes_its_workers_along(
 
 def _alive(process: psutil.Process) -> bool:
     try:
-        return bool(worker_process.status() != psutil.STATUS_ZOMBIE)
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 
