@@ -41,6 +41,7 @@ def test_an_infinite_cell_is_located(key: str, value: float) -> None:
         fit(key, altered(key, 3, 2, value), table_for(key)[1])
 
 
+@pytest.mark.slow(quick=["fast_ldgd", "qep_lvm", "srflvm"])
 @for_models()
 def test_a_missing_cell_is_taken_or_located(key: str) -> None:
     frame, (_, labels) = altered(key, 3, 2, np.nan), table_for(key)
@@ -101,6 +102,7 @@ def test_a_column_without_any_value_is_named(key: str) -> None:
         fit(key, frame, labels)
 
 
+@pytest.mark.slow(quick=["bayesian_gplvm", "factor_analysis", "vae"])
 @for_models(lambda model: model.capabilities.new_rows)
 def test_new_rows_are_checked_like_the_old(key: str) -> None:
     model = fitted(key)
@@ -111,6 +113,7 @@ def test_new_rows_are_checked_like_the_old(key: str) -> None:
             model.transform(altered(key, 3, 2, np.nan))
 
 
+@pytest.mark.slow(quick=["1-factor_analysis", "1-topics", "4-factor_analysis"])
 @for_models(lambda model: model.capabilities.new_rows)
 @pytest.mark.parametrize("columns", [1, N_COLUMNS - 1, N_COLUMNS + 1])
 def test_a_wrong_number_of_columns_is_said(key: str, columns: int) -> None:
@@ -149,6 +152,7 @@ def test_too_many_dimensions_are_refused_with_the_most_there_can_be(key: str) ->
         fit(key, frame[:3], labels[:3], n_components=4)
 
 
+@pytest.mark.slow(quick=["pca", "ppca", "supervised_vae"])
 @for_models(lambda model: most_components(model) > 10 and model.key != "lda")
 def test_dimensions_are_chosen_where_none_are_given(key: str) -> None:
     frame, labels = table_for(key)
@@ -161,6 +165,7 @@ def test_dimensions_are_chosen_where_none_are_given(key: str) -> None:
     assert fit(key, wide, labels, n_components=None).embedding_.mean.shape == (N_ROWS, most)
 
 
+@pytest.mark.slow(quick=["nbvae", "ppca", "supervised_vae"])
 @for_models(lambda model: model.capabilities.decoding)
 def test_constant_columns_are_set_aside_and_returned(key: str) -> None:
     frame, labels = table_for(key)
@@ -197,6 +202,7 @@ def test_no_more_inducing_inputs_than_rows(key: str) -> None:
     assert np.isfinite(model.elbo_)
 
 
+@pytest.mark.slow(quick=["2-factor_analysis", "2-tsne", "3-factor_analysis"])
 @for_models()
 @pytest.mark.parametrize("rows", [2, 3, 6])
 def test_a_handful_of_rows(key: str, rows: int) -> None:
@@ -212,6 +218,7 @@ def test_a_handful_of_rows(key: str, rows: int) -> None:
         assert np.isfinite(model.elbo_)
 
 
+@pytest.mark.slow(quick=["isomap", "lda", "tsne"])
 @for_models()
 def test_one_column(key: str) -> None:
     frame, labels = table_for(key)
@@ -219,6 +226,7 @@ def test_one_column(key: str) -> None:
     assert np.isfinite(model.embedding_.mean).all()
 
 
+@pytest.mark.slow(quick=["deep_qep_lvm", "ldgd", "rflvm"])
 @for_models()
 def test_rows_that_repeat(key: str) -> None:
     frame, labels = table_for(key)
@@ -230,6 +238,7 @@ def test_rows_that_repeat(key: str) -> None:
         np.testing.assert_allclose(latent[:4], latent[4:8], atol=1e-6)
 
 
+@pytest.mark.slow(quick=["nmf", "topics", "umap"])
 @for_models()
 def test_columns_that_repeat(key: str) -> None:
     """Rank one: every other latent dimension has nothing to explain."""
@@ -243,6 +252,13 @@ def test_columns_that_repeat(key: str) -> None:
         assert np.corrcoef(back[:, 3], column)[0, 1] > 0.9
 
 
+@pytest.mark.slow(
+    quick=[
+        "1.0-1000000000.0-factor_analysis",
+        "1.0-1000000000.0-ppca",
+        "1000000000.0-0.0-factor_analysis",
+    ]
+)
 @for_models(lambda model: model.capabilities.decoding and model.capabilities.cells == "any")
 @pytest.mark.parametrize(("scale", "offset"), [(1e-12, 0.0), (1e9, 0.0), (1.0, 1e9)])
 def test_units_do_not_matter(key: str, scale: float, offset: float) -> None:
@@ -259,6 +275,7 @@ def test_units_do_not_matter(key: str, scale: float, offset: float) -> None:
     np.testing.assert_allclose(got.variance / scale**2, expected.variance, rtol=0.01)
 
 
+@pytest.mark.slow(quick=["nbvae", "umap", "vae"])
 @for_models()
 def test_what_can_be_read_as_numbers_is_taken(key: str) -> None:
     frame, labels = table_for(key)
@@ -268,6 +285,7 @@ def test_what_can_be_read_as_numbers_is_taken(key: str) -> None:
         np.testing.assert_allclose(fit(key, X, labels).embedding_.mean, expected, atol=1e-6)
 
 
+@pytest.mark.slow(quick=["factor_analysis", "isomap", "lda"])
 @for_models()
 def test_a_memory_map_is_the_table_in_it(key: str, tmp_path: Path) -> None:
     frame, labels = table_for(key)
@@ -283,6 +301,7 @@ def test_a_memory_map_is_the_table_in_it(key: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(found.score_samples(mapped), found.score_samples(single))
 
 
+@pytest.mark.slow(quick=["nmf", "topics", "tsne"])
 @for_models()
 def test_a_second_fit_forgets_the_first(key: str) -> None:
     frame, labels = table_for(key)

@@ -38,6 +38,7 @@ ROUNDING = {
 globals().update({model.__name__: model for model in ROUNDING.values()})  # pickle looks here
 
 
+@pytest.mark.slow(quick=["isomap", "tsne", "umap"])
 @for_models()
 def test_check_estimator(key: str) -> None:
     names = {p.name for p in MODELS[key].parameters()}
@@ -79,6 +80,7 @@ def test_a_wrong_setting_is_named_before_anything_is_computed(key: str) -> None:
         make(key, n_components=0).fit(frame, labels)
 
 
+@pytest.mark.slow(quick=["fast_ldgd", "qep_lvm", "srflvm"])
 @for_models(lambda model: model.capabilities.new_rows)
 def test_fit_transform_is_fit_then_transform(key: str) -> None:
     frame, labels = table_for(key)
@@ -101,6 +103,7 @@ def test_not_fitted_is_said_when_decoding(key: str) -> None:
         make(key).decode([[0.0, 0.0]])
 
 
+@pytest.mark.slow(quick=["lda", "nmf", "rflvm"])
 @for_models(lambda model: model.capabilities.new_rows)
 def test_in_a_pipeline(key: str) -> None:
     frame, labels = table_for(key)
@@ -110,6 +113,7 @@ def test_in_a_pipeline(key: str) -> None:
     assert pipeline.fit(frame, labels).score(frame, labels) > 0.9
 
 
+@pytest.mark.slow(quick=["nbvae", "pca", "topics"])
 @for_models()
 def test_column_names_are_kept_and_minded(key: str) -> None:
     frame, labels = table_for(key)
@@ -127,6 +131,7 @@ def test_column_names_are_kept_and_minded(key: str) -> None:
     np.testing.assert_array_equal(again.embedding_.mean, bare.embedding_.mean)
 
 
+@pytest.mark.slow(quick=["bayesian_gplvm", "ldgd", "pca"])
 @for_models(lambda model: model.capabilities.new_rows)
 def test_output_can_be_a_frame_with_names(key: str) -> None:
     frame, labels = table_for(key)
@@ -138,6 +143,7 @@ def test_output_can_be_a_frame_with_names(key: str) -> None:
     assert latent.columns.tolist() == model.get_feature_names_out().tolist()
 
 
+@pytest.mark.slow(quick=["lda", "supervised_vae"])
 @for_models(lambda model: model.capabilities.labels != "none")
 def test_grid_search_by_accuracy(key: str) -> None:
     frame, labels = table_for(key)
@@ -149,6 +155,7 @@ def test_grid_search_by_accuracy(key: str) -> None:
     assert np.mean(search.predict(frame) == labels) > 0.9
 
 
+@pytest.mark.slow(quick=["deep_qep_lvm", "factor_analysis", "ppca"])
 @for_models(lambda model: model.capabilities.labels == "none" and model.capabilities.density)
 def test_grid_search_by_density(key: str) -> None:
     frame, _ = table_for(key)

@@ -28,6 +28,7 @@ def test_the_metric_holds_the_slopes_of_what_is_decoded(key: str) -> None:
         assert np.linalg.eigvalsh(beyond).min() > -1e-4 * np.abs(metric).max()
 
 
+@pytest.mark.slow(quick=["factor_analysis", "pca", "topics"])
 @pytest.mark.parametrize("key", DECODING)
 def test_a_way_begins_and_ends_where_it_should_and_is_no_longer_than_the_line(key: str) -> None:
     model = fitted(key)
@@ -58,6 +59,7 @@ def test_what_has_no_geometry_says_so(key: str) -> None:
         model.latent_path(np.zeros(Q), np.ones(Q), along="sea")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow(quick=["nbvae", "nmf", "vae"])
 @pytest.mark.parametrize("key", DECODING)
 def test_a_path_in_single_precision(key: str) -> None:
     frame, labels = table_for(key)

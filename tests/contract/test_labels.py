@@ -81,6 +81,7 @@ def test_far_from_all_rows_classes_are_as_likely_as_before_any_was_seen(key: str
     assert (decoded.variance[-1] > decoded.variance[:-1].mean(axis=0)).all()
 
 
+@pytest.mark.slow
 @label_aware
 @pytest.mark.parametrize(
     "names",
@@ -103,6 +104,7 @@ def test_any_kind_of_label_survives_to_prediction_and_file(
         assert set(predicted.tolist()) <= set(names)
 
 
+@pytest.mark.slow(quick=["lda", "ldgd", "supervised_vae"])
 @label_aware
 def test_a_series_of_labels_is_taken(key: str) -> None:
     frame, labels = table()
@@ -143,6 +145,7 @@ def test_rows_without_a_label_are_given_sensible_ones(key: str) -> None:
     assert np.mean(model.classes_[decoded.argmax(axis=1)][9:] == labels[9:]) > 0.9
 
 
+@pytest.mark.slow(quick=["fast_ldgd", "ldgd"])
 @generative
 def test_samples_of_a_class_look_like_it(key: str) -> None:
     frame, labels = table()

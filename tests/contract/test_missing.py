@@ -40,6 +40,7 @@ def test_others_say_that_they_fill_nothing(key: str) -> None:
         fitted(key).impute(table()[0])
 
 
+@pytest.mark.slow(quick=["fast_ldgd", "ppca", "qep_lvm"])
 @for_fillers
 def test_a_table_with_gaps_is_fitted(key: str) -> None:
     frame, labels = holed()
@@ -70,6 +71,7 @@ def test_observed_cells_are_left_alone_and_missing_ones_filled(key: str) -> None
     assert np.square(ours).mean() < 0.6 * np.square(means).mean()
 
 
+@pytest.mark.slow(quick=["deep_qep_lvm", "fast_ldgd", "ppca"])
 @for_fillers
 def test_a_row_is_filled_alike_alone_in_company_and_in_any_order(key: str) -> None:
     frame, _ = holed()
@@ -97,6 +99,7 @@ def test_gaps_are_filled_by_a_model_that_was_fitted_without_any(key: str) -> Non
     assert (complete.variance == 0).all()
 
 
+@pytest.mark.slow(quick=["deep_qep_lvm", "fast_ldgd", "ldgd"])
 @for_fillers
 def test_a_row_without_any_cell_has_the_prior(key: str) -> None:
     frame, labels = holed()
@@ -124,6 +127,7 @@ def test_rows_without_any_cell_are_filled_alone_too(key: str) -> None:
     assert (filled.variance > 0).all()
 
 
+@pytest.mark.slow(quick=["bayesian_gplvm", "ldgd", "srflvm"])
 @for_fillers
 def test_few_cells_are_said_to_be_few(key: str) -> None:
     frame, labels = table()
@@ -136,6 +140,7 @@ def test_few_cells_are_said_to_be_few(key: str) -> None:
     assert any("of the cells are missing" in note for note in model.notes_)
 
 
+@pytest.mark.slow(quick=["deep_qep_lvm", "ldgd", "qep_lvm"])
 @for_fillers
 def test_gaps_in_a_constant_column_are_filled_with_its_value(key: str) -> None:
     frame, labels = holed()
@@ -146,6 +151,7 @@ def test_gaps_in_a_constant_column_are_filled_with_its_value(key: str) -> None:
     assert filled.variance[6, -1] == 0
 
 
+@pytest.mark.slow(quick=["bayesian_gplvm", "ppca", "srflvm"])
 @for_models(lambda model: model.capabilities.missing_cells and model.capabilities.labels == "none")
 def test_score_of_rows_with_gaps_is_in_the_units_of_the_data(key: str) -> None:
     frame, _ = holed()
@@ -156,6 +162,7 @@ def test_score_of_rows_with_gaps_is_in_the_units_of_the_data(key: str) -> None:
     assert model.score(scaled) == pytest.approx(fit_holed(key).score(frame) - less, abs=1e-4)
 
 
+@pytest.mark.slow(quick=["fast_ldgd", "ppca", "qep_lvm"])
 @for_fillers
 def test_what_is_saved_fills_alike(key: str, tmp_path: Path) -> None:
     frame, labels = holed()
@@ -172,6 +179,7 @@ def test_what_is_saved_fills_alike(key: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow(quick=["deep_qep_lvm", "ppca", "srflvm"])
 @for_fillers
 def test_single_precision_fills_alike(key: str) -> None:
     frame, labels = holed()

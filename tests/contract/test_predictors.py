@@ -45,6 +45,7 @@ def table(key: str, n: int = N) -> tuple[pd.DataFrame, NDArray[Any]]:
     return frame, np.array(["low", "mid", "high"])[np.digitize(signal, [-0.7, 0.7])]
 
 
+@pytest.mark.slow(quick=["svgp_regressor"])
 @for_all
 def test_check_estimator(key: str) -> None:
     check_estimator(make(key, n_inducing=20, max_iter=20), on_skip=None)
@@ -66,6 +67,7 @@ def test_a_wrong_setting_is_named(key: str) -> None:
         make(key, n_inducing=1).fit(*table(key))
 
 
+@pytest.mark.slow(quick=["deep_kernel_regressor", "qep_regressor", "svgp_regressor"])
 @for_all
 def test_a_saved_model_predicts_the_same(key: str, tmp_path: Path) -> None:
     frame, y = table(key)
@@ -84,6 +86,7 @@ def test_a_saved_model_predicts_the_same(key: str, tmp_path: Path) -> None:
         load_map(tmp_path / "model.safetensors")
 
 
+@pytest.mark.slow(quick=["deep_kernel_classifier", "qep_classifier", "svgp_classifier"])
 @for_all
 def test_a_row_s_prediction_does_not_depend_on_its_neighbours(
     key: str, monkeypatch: pytest.MonkeyPatch
@@ -100,6 +103,7 @@ def test_a_row_s_prediction_does_not_depend_on_its_neighbours(
     np.testing.assert_allclose(predict(frame), together, rtol=1e-9)
 
 
+@pytest.mark.slow(quick=["deep_qep_classifier", "dsvi_classifier", "sod_regressor"])
 @for_all
 def test_the_same_seed_gives_the_same_model(key: str) -> None:
     frame, y = table(key)
@@ -109,6 +113,9 @@ def test_the_same_seed_gives_the_same_model(key: str) -> None:
     assert not np.array_equal(one.log_density(frame, y), other.log_density(frame, y))
 
 
+@pytest.mark.slow(
+    quick=["deep_kernel_qep_classifier", "deep_kernel_qep_regressor", "dsvi_regressor"]
+)
 @for_all
 def test_a_callback_stops_the_fit_and_what_there_is_is_usable(key: str) -> None:
     frame, y = table(key)
@@ -126,6 +133,7 @@ def test_a_callback_stops_the_fit_and_what_there_is_is_usable(key: str) -> None:
     assert np.isfinite(model.log_density(frame, y)).all()
 
 
+@pytest.mark.slow(quick=["deep_qep_regressor", "sod_classifier", "svgp_regressor"])
 @for_all
 def test_a_fit_goes_on_where_it_stopped(key: str, tmp_path: Path) -> None:
     frame, y = table(key)
@@ -141,6 +149,7 @@ def test_a_fit_goes_on_where_it_stopped(key: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow(quick=["deep_kernel_classifier", "deep_kernel_regressor", "svgp_classifier"])
 @for_all
 def test_rows_held_out_are_followed_and_leave_no_trace(key: str) -> None:
     frame, y = table(key)
@@ -157,6 +166,7 @@ def test_rows_held_out_are_followed_and_leave_no_trace(key: str) -> None:
     assert told[-1] == pytest.approx(-model.log_density(frame[50:], y[50:]).mean(), abs=0.3)
 
 
+@pytest.mark.slow(quick=["deep_kernel_qep_classifier", "qep_classifier"])
 @pytest.mark.parametrize(
     "key",
     [key for key, m in PREDICTORS.items() if "validation" in {p.name for p in m.parameters()}],
@@ -182,6 +192,7 @@ def test_rows_set_aside_end_the_fit(key: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(second.log_density(frame, y), model.log_density(frame, y), rtol=1e-4)
 
 
+@pytest.mark.slow(quick=["deep_kernel_qep_regressor", "dsvi_regressor", "qep_regressor"])
 @for_all
 def test_in_a_pipeline_and_a_search(key: str) -> None:
     frame, y = table(key)
@@ -230,6 +241,7 @@ def test_a_wide_table_is_saved_too(key: str, tmp_path: Path) -> None:
     assert again.n_parameters_ == model.n_parameters_
 
 
+@pytest.mark.slow(quick=["deep_qep_classifier", "dsvi_classifier", "sghmc_regressor"])
 @for_all
 def test_a_fit_without_a_seed_goes_on_with_its_own_draws(key: str, tmp_path: Path) -> None:
     frame, y = table(key)
@@ -293,6 +305,7 @@ def test_bad_targets_of_classes_are_named(key: str) -> None:
             make(key).fit(frame, target)
 
 
+@pytest.mark.slow(quick=["deep_kernel_qep_classifier", "qep_classifier", "sghmc_regressor"])
 @for_all
 def test_gaps_constant_columns_and_few_rows(key: str) -> None:
     frame, y = table(key)
@@ -311,6 +324,7 @@ def test_gaps_constant_columns_and_few_rows(key: str) -> None:
     assert np.isfinite(twice.log_density(frame.iloc[:12], y[:12])).all()
 
 
+@pytest.mark.slow(quick=["deep_kernel_regressor", "qep_regressor", "svgp_regressor"])
 @for_numbers
 def test_predicted_distributions_agree_with_draws_from_them(key: str) -> None:
     frame, y = table(key)
@@ -338,6 +352,7 @@ def test_predicted_distributions_agree_with_draws_from_them(key: str) -> None:
     np.testing.assert_allclose(density[likely], near[likely], rtol=0.15)
 
 
+@pytest.mark.slow(quick=["deep_kernel_qep_regressor", "dspp_regressor", "dsvi_regressor"])
 @for_numbers
 def test_a_target_in_other_units_is_predicted_in_them(key: str) -> None:
     frame, y = table(key)
@@ -350,6 +365,7 @@ def test_a_target_in_other_units_is_predicted_in_them(key: str) -> None:
     )
 
 
+@pytest.mark.slow(quick=["2-deep_kernel_classifier", "2-qep_classifier", "2-svgp_classifier"])
 @for_classes
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_probabilities_add_up_and_follow_the_classes(key: str, n_classes: int) -> None:
@@ -369,6 +385,7 @@ def test_probabilities_add_up_and_follow_the_classes(key: str, n_classes: int) -
     assert unseen[0] == -np.inf
 
 
+@pytest.mark.slow(quick=["dspp_regressor", "svgp_regressor"])
 @for_numbers
 def test_a_smooth_target_is_learned(key: str) -> None:
     frame, y = table(key, 200)
@@ -389,6 +406,7 @@ def test_a_layer_wider_than_the_table_is_watched_too(key: str) -> None:
     assert np.isfinite(shown.mean).all()
 
 
+@pytest.mark.slow(quick=["deep_qep_regressor", "dspp_regressor", "sod_regressor"])
 @for_numbers
 def test_a_target_that_is_seldom_another_value_can_be_set_aside_from(key: str) -> None:
     if "validation" not in {p.name for p in PREDICTORS[key].parameters()}:
@@ -399,6 +417,7 @@ def test_a_target_that_is_seldom_another_value_can_be_set_aside_from(key: str) -
         make(key, max_iter=1, validation=0.3, random_state=seed).fit(frame, y)
 
 
+@pytest.mark.slow(quick=["deep_kernel_classifier", "sod_classifier", "svgp_classifier"])
 @for_all
 def test_the_density_of_a_class_that_the_fit_does_not_know_is_not_followed(key: str) -> None:
     frame, y = table(key)

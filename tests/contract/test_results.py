@@ -86,6 +86,7 @@ def test_suggestions_are_settings(key: str, n_rows: int, n_classes: int, n_colum
         assert not one.reason[0].isupper()
 
 
+@pytest.mark.slow(quick=["nbvae", "rflvm", "vae"])
 @for_models()
 def test_embedding(key: str) -> None:
     model = fitted(key)
@@ -132,6 +133,7 @@ def test_without_a_bound_there_is_none(key: str) -> None:
         assert not hasattr(model, "score") or model.capabilities.labels != "none"
 
 
+@pytest.mark.slow(quick=["factor_analysis", "rflvm", "vae"])
 @for_models(
     lambda model: (
         model.capabilities.labels == "none"
@@ -231,6 +233,7 @@ def test_what_is_not_declared_is_unsupported(key: str) -> None:
         assert not hasattr(model, "classes_")
 
 
+@pytest.mark.slow(quick=["isomap", "lda", "nmf"])
 @for_models()
 def test_same_seed_same_result(key: str) -> None:
     frame, labels = table_for(key)
@@ -241,6 +244,7 @@ def test_same_seed_same_result(key: str) -> None:
         np.testing.assert_array_equal(alpha, fitted(key).relevance_[path])
 
 
+@pytest.mark.slow(quick=["bayesian_gplvm", "deep_qep_lvm", "qep_lvm"])
 @for_models(lambda model: "n_inducing" in {p.name for p in model.parameters()})
 def test_another_seed_another_start(key: str) -> None:
     frame, labels = table_for(key)
@@ -253,6 +257,7 @@ def test_another_seed_another_start(key: str) -> None:
             assert not np.array_equal(starts[i], starts[j])
 
 
+@pytest.mark.slow(quick=["topics", "tsne", "umap"])
 @for_models()
 def test_fitting_leaves_global_random_state_and_data_alone(key: str) -> None:
     frame, labels = table_for(key)
@@ -264,6 +269,7 @@ def test_fitting_leaves_global_random_state_and_data_alone(key: str) -> None:
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
+@pytest.mark.slow(quick=["nbvae", "pca", "umap"])
 @for_models()
 def test_single_precision_is_close(key: str) -> None:
     frame, labels = table_for(key)

@@ -45,6 +45,7 @@ def test_round_trip(key: str, tmp_path: Path) -> None:
             np.testing.assert_array_equal(values, theirs[path])
 
 
+@pytest.mark.slow(quick=["isomap", "nmf", "tsne"])
 @for_models()
 def test_a_loaded_model_does_all_that_the_fitted_one_does(key: str, tmp_path: Path) -> None:
     frame, labels = table_for(key, seed=1)
@@ -73,6 +74,7 @@ def test_a_loaded_model_does_all_that_the_fitted_one_does(key: str, tmp_path: Pa
         assert again.score(frame, labels) == model.score(frame, labels)
 
 
+@pytest.mark.slow(quick=["nbvae", "rflvm", "umap"])
 @for_models()
 def test_a_loaded_model_can_be_fitted_and_saved_again(key: str, tmp_path: Path) -> None:
     frame, labels = table_for(key)
@@ -81,6 +83,7 @@ def test_a_loaded_model_can_be_fitted_and_saved_again(key: str, tmp_path: Path) 
     np.testing.assert_array_equal(again.embedding_.mean, fitted(key).embedding_.mean)
 
 
+@pytest.mark.slow(quick=["factor_analysis", "pca", "topics"])
 @for_models()
 def test_without_column_names_and_with_notes(key: str, tmp_path: Path) -> None:
     frame, labels = table_for(key)
@@ -93,6 +96,7 @@ def test_without_column_names_and_with_notes(key: str, tmp_path: Path) -> None:
         assert (again.decode(model.embedding_.mean).mean[:, -1] == 1).all()
 
 
+@pytest.mark.slow(quick=["isomap", "nmf", "tsne"])
 @for_models()
 def test_settings_given_as_numpy_numbers(key: str, tmp_path: Path) -> None:
     """As a grid over ``np.arange`` gives them."""
@@ -105,6 +109,7 @@ def test_settings_given_as_numpy_numbers(key: str, tmp_path: Path) -> None:
     assert again.get_params() == make(key, **settings).get_params()
 
 
+@pytest.mark.slow(quick=["factor_analysis", "pca", "topics"])
 @for_models()
 def test_single_precision(key: str, tmp_path: Path) -> None:
     frame, labels = table_for(key)

@@ -73,12 +73,14 @@ def run(source: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_one_module_makes_a_model(source: Path) -> None:
     printed = run(source, "-c", FOUND)
     assert KEY in printed
     assert (source / "run" / "model.safetensors").is_file()
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_examples_pass(source: Path) -> None:
     tests = [path for path in MODULES if path.startswith("tests/")]
     assert len(tests) == 2

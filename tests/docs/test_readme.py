@@ -13,6 +13,7 @@ PYTHON = python_examples("README.md")
 MOST_LINES = 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", PYTHON, ids=range(len(PYTHON)))
 def test_python_example_runs(
     example: str,

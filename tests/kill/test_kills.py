@@ -62,6 +62,7 @@ def kill_again_and_again(bench: Bench, kills: int, seed: int) -> None:
     print(f"{kills} kills; right states after at most {max(bench.settling):.2f} s")
 
 
+@pytest.mark.slow
 def test_a_few_kills_leave_nothing_stuck_and_nothing_torn(bench: Bench) -> None:
     kill_again_and_again(bench, kills=6, seed=1)
 
@@ -94,6 +95,7 @@ def cancel_again_and_again(bench: Bench, trials: int, seed: int) -> None:
     print(f"{trials} cancels; at most {max(took):.2f} s, in the middle {np.median(took):.2f} s")
 
 
+@pytest.mark.slow
 def test_a_few_cancels_end_their_fits_and_their_processes(bench: Bench) -> None:
     cancel_again_and_again(bench, trials=3, seed=3)
 

@@ -30,6 +30,7 @@ def moons() -> Split:
     return split("moons10", "label")
 
 
+@pytest.mark.slow(quick=["SupervisedVAE"])
 @pytest.mark.parametrize("model", [FastLDGD, SupervisedVAE])
 def test_iris_is_told_apart(model: type[LatentVariableModel]) -> None:
     X, unseen, y, y_unseen = split("iris", "species")
@@ -39,6 +40,7 @@ def test_iris_is_told_apart(model: type[LatentVariableModel]) -> None:
     assert after.score(unseen, y_unseen) >= 0.93
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [64, 4096])
 def test_moons_are_told_apart_in_batches_and_at_once(moons: Split, batch_size: int) -> None:
     X, unseen, y, y_unseen = moons
@@ -46,6 +48,7 @@ def test_moons_are_told_apart_in_batches_and_at_once(moons: Split, batch_size: i
     assert model.score(unseen, y_unseen) >= 0.97
 
 
+@pytest.mark.slow
 def test_batches_come_near_the_bound_of_all_rows_at_once(moons: Split) -> None:
     X, _, y, _ = moons
     settings = {"n_components": 4, "n_inducing": 15, "max_iter": 600, "n_hidden": 32}
@@ -59,6 +62,7 @@ def holed(X: Array, share: float, seed: int = 0) -> Array:
     return np.where(np.random.default_rng(seed).random(X.shape) < share, np.nan, X)
 
 
+@pytest.mark.slow
 def test_with_gaps_batches_come_near_the_bound_of_all_rows_at_once(moons: Split) -> None:
     X, _, y, _ = moons
     settings = {"n_components": 4, "n_inducing": 15, "max_iter": 400, "n_hidden": 32}
@@ -68,6 +72,7 @@ def test_with_gaps_batches_come_near_the_bound_of_all_rows_at_once(moons: Split)
     assert parts - start > 0.8 * (whole - start)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_inducing", [20, 40])  # closed form, and draws
 def test_with_gaps_classes_are_told_and_cells_filled(moons: Split, n_inducing: int) -> None:
     X, unseen, y, y_unseen = moons
@@ -109,6 +114,7 @@ def test_labels_that_mean_nothing_are_not_predicted() -> None:
     assert FastLDGD(max_iter=60).fit(X, shuffled).score(unseen, y_unseen) < 0.6
 
 
+@pytest.mark.slow
 def test_probabilities_know_what_cannot_be_known(moons: Split) -> None:
     """A fifth of the labels is swapped at random, so nobody can be surer than 0.8."""
     X, unseen, y, y_unseen = moons
@@ -121,6 +127,7 @@ def test_probabilities_know_what_cannot_be_known(moons: Split) -> None:
     assert abs(surest.mean() - right.mean()) < 0.1
 
 
+@pytest.mark.slow(quick=["0.0"])
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_refinement_raises_the_bound_of_every_new_row(moons: Split, share: float) -> None:
     X, unseen, y, _ = moons

@@ -127,6 +127,7 @@ def oil_flow(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Array, ND
     return dataset.X, np.array(dataset.labels)
 
 
+@pytest.mark.slow
 def test_oil_flow_on_one_split(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = oil_flow(data_dir, monkeypatch)
     X_train, X_test, y_train, y_test = train_test_split(

@@ -42,11 +42,13 @@ def planted_counts(seed: int, n: int = 150, columns: int = 12) -> tuple[FloatArr
     return x, rng.negative_binomial(8, 8 / (8 + rates)).astype(float)
 
 
+@pytest.mark.slow
 def test_an_s_shaped_manifold_is_recovered_up_to_an_affine_map() -> None:
     X, Y = s_curve(0)
     assert explained(X, SRFLVM().fit(Y).embedding_.mean) > 0.98
 
 
+@pytest.mark.slow(quick=["moment"])
 @pytest.mark.parametrize("spectral", ["mixture", "moment"])
 def test_the_other_spectra_find_it_too(spectral: str) -> None:
     X, Y = s_curve(0, n=150)
@@ -54,6 +56,7 @@ def test_the_other_spectra_find_it_too(spectral: str) -> None:
     assert explained(X, model.embedding_.mean) > 0.95
 
 
+@pytest.mark.slow
 def test_a_full_covariance_fits_no_worse() -> None:
     X, Y = s_curve(0)
     full = SRFLVM(covariance="full", max_iter=200).fit(Y)
@@ -75,6 +78,7 @@ def test_the_learned_kernel_is_that_of_its_points() -> None:
     )
 
 
+@pytest.mark.slow
 def test_intervals_of_filled_cells_cover() -> None:
     covered, n = 0.0, 0
     for seed in range(2):
@@ -89,6 +93,7 @@ def test_intervals_of_filled_cells_cover() -> None:
     assert 0.85 < covered / n < 0.95
 
 
+@pytest.mark.slow
 def test_counts_are_explained_better_by_counting() -> None:
     x, Y = planted_counts(0)
     model = SRFLVM(n_components=1, likelihood="negative_binomial", max_iter=300).fit(Y)
@@ -102,6 +107,7 @@ def test_counts_are_explained_better_by_counting() -> None:
     assert model.score(new[150:]) > alone + 0.5
 
 
+@pytest.mark.slow
 def test_counts_with_gaps_are_filled() -> None:
     _, Y = planted_counts(1)
     hidden = np.random.default_rng(0).random(Y.shape) < 0.2
@@ -113,6 +119,7 @@ def test_counts_with_gaps_are_filled() -> None:
     assert (filled.variance[hidden] > filled.noise_variance[hidden]).all()
 
 
+@pytest.mark.slow(quick=["bernoulli", "binomial"])
 @pytest.mark.parametrize("likelihood", ["bernoulli", "binomial", "negative_binomial", "poisson"])
 def test_every_likelihood_fits_saves_and_draws_its_own_kind(likelihood: Any, tmp_path: Any) -> None:
     rng = np.random.default_rng(0)
@@ -216,6 +223,7 @@ def test_a_fit_to_counts_forgets_the_intervals_of_one_before() -> None:
     assert np.isfinite(model.impute(Y[:, :3]).variance).all()
 
 
+@pytest.mark.slow(quick=["gaussian"])
 @pytest.mark.parametrize(
     "likelihood", ["gaussian", "bernoulli", "binomial", "negative_binomial", "poisson", "large"]
 )

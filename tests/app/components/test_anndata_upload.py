@@ -139,6 +139,7 @@ def test_the_pages_offer_it(
     assert "Embedding as Parquet" in offers(page)
 
 
+@pytest.mark.slow
 def test_placed_rows_are_handed_out_too(fitted: str) -> None:
     rows = fitted_maps.fitted_dataset(fitted)
     placing = finished(placement.start_placement(fitted, rows))

@@ -172,6 +172,7 @@ def test_the_figures_hold_the_rows_with_their_own_names_light_and_dark() -> None
     assert "plain" in json.dumps(drawn["map"]["light"]["data"])
 
 
+@pytest.mark.slow(quick=["words15"])
 @pytest.mark.parametrize("words", PAYLOADS)
 def test_hostile_names_stay_text(words: str) -> None:
     plain, hostile = read(subject()), read(subject(words))

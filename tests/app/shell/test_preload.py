@@ -50,6 +50,7 @@ def wait_for_a_child() -> psutil.Process:
     return children()[0]
 
 
+@pytest.mark.slow
 def test_the_models_are_imported_silently_urgent_to_nobody_and_by_one_thread() -> None:
     done = run(
         "from app.shell import preload\n"

@@ -24,6 +24,7 @@ def texts(elements: object) -> str:
     return "\n".join(str(element.value) for element in elements)  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow(quick=["compare", "impute", "predict"])
 @pytest.mark.parametrize("name", list(navigation.PAGES))
 def test_every_page_opens_on_a_first_visit(open_page: OpenPage, name: navigation.PageName) -> None:
     page = open_page(name)
@@ -31,6 +32,7 @@ def test_every_page_opens_on_a_first_visit(open_page: OpenPage, name: navigation
     assert page.title[0].value == navigation.TITLES[name]
 
 
+@pytest.mark.slow(quick=["data", "fit", "guide"])
 @pytest.mark.parametrize("name", list(navigation.PAGES))
 def test_every_page_opens_with_a_run(
     open_page: OpenPage, fitted: str, name: navigation.PageName
@@ -101,6 +103,7 @@ def test_the_first_page_is_drawn_without_torch() -> None:
     assert done.stdout.split()[-1] == "False"
 
 
+@pytest.mark.slow
 def test_runs_of_one_name_can_each_be_reopened(open_page: OpenPage, wait: Wait) -> None:
     """Streamlit knows an option by its text: two runs with one title must not become one."""
     table = tables.table(choices.SampleChoice("iris"), choices.ReadingChoices())
@@ -114,6 +117,7 @@ def test_runs_of_one_name_can_each_be_reopened(open_page: OpenPage, wait: Wait) 
         assert page.query_params["run"] == run
 
 
+@pytest.mark.slow(quick=["impute-1", "new_rows-1", "runs-2"])
 @pytest.mark.parametrize("looks", [1, 2])
 @pytest.mark.parametrize("name", list(navigation.PAGES))
 def test_a_run_deleted_while_its_page_is_drawn_is_said_to_be(

@@ -52,6 +52,7 @@ def fit_all(store: Store) -> None:
             run_job(folder, lambda dataset=dataset: dataset, lambda: None)  # type: ignore[misc]
 
 
+@pytest.mark.slow
 def test_it_leads_from_the_sample_to_the_export(open_page: OpenPage, fresh: Store) -> None:
     page = open_page("data")
     page.button(TAKE).click().run()

@@ -72,6 +72,7 @@ def test_a_dimension_without_relevance_does_not_count() -> None:
     assert nearest_on_map(model, 7, 5).rows.tolist() == expected.tolist()
 
 
+@pytest.mark.slow
 def test_a_map_that_cannot_be_decoded_counts_every_dimension_alike() -> None:
     model = TSNE(max_iter=250).fit(np.random.default_rng(5).normal(size=(60, 4)))
     assert weights(model).tolist() == [1.0, 1.0]

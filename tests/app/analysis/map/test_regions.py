@@ -40,6 +40,7 @@ def on_boundary(x: int, y: int, polygon: list[tuple[int, int]]) -> bool:
 corner = st.tuples(st.integers(-6, 6), st.integers(-6, 6))
 
 
+@pytest.mark.slow
 @given(st.lists(corner, min_size=3, max_size=9))
 def test_membership_is_that_of_the_angle_sum_with_the_boundary_inside(
     polygon: list[tuple[int, int]],
@@ -62,6 +63,7 @@ def test_the_direction_and_the_first_corner_do_not_matter(polygon: list[tuple[in
     np.testing.assert_array_equal(rows_inside(points, polygon[2:] + polygon[:2]), expected)
 
 
+@pytest.mark.slow(quick=["1000", "100000"])
 @pytest.mark.parametrize("rows", [1_000, 100_000, 1_000_000])
 def test_a_lasso_over_many_rows_holds_those_that_the_angle_sum_says(rows: int) -> None:
     """A line drawn by hand, crossing itself, over a cloud of rows."""

@@ -93,6 +93,7 @@ def button(page: AppTest, label: str) -> Any:
 # ---- the page --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_without_a_run_there_is_one_button_that_compares(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +165,7 @@ def test_a_method_is_added_once_and_found_again(holed: Dataset, two: tuple[str, 
     assert len(scenes(again)) == 2
 
 
+@pytest.mark.slow
 def test_methods_that_cannot_be_added_say_why(fitted: str, shared_home: Path) -> None:
     bare = Dataset.from_arrays(np.random.default_rng(0).normal(size=(30, 4)), name="bare")
     page = open_compare(ended(runs_service.start_fit(bare, "pca", {})))
@@ -243,6 +245,7 @@ def test_a_click_marks_a_row_and_selects_nothing(session_state: dict[str, object
     assert not session_state
 
 
+@pytest.mark.slow
 def test_held_out_rows_are_scored_when_asked(two: tuple[str, str]) -> None:
     page = open_compare(*two)
     before = scores.map_scores(server.store().get(two[1]))
@@ -267,6 +270,7 @@ def holed_digest(two: tuple[str, str]) -> str:
     return server.store().get(two[0]).spec.dataset
 
 
+@pytest.mark.slow
 def test_the_latent_page_shows_a_map_that_decodes_nothing(holed: Dataset) -> None:
     run = ended(runs_service.start_fit(holed, "isomap", {}))
     page = AppTest.from_file(MAIN, default_timeout=PATIENCE_SECONDS)

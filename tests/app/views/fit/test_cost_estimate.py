@@ -81,6 +81,7 @@ def test_a_model_in_closed_form_needs_no_estimate(open_page: OpenPage) -> None:
     assert "estimated" not in texts(page.caption)
 
 
+@pytest.mark.slow
 def test_the_estimate_is_measured_and_goes_with_the_run(wait: Wait) -> None:
     dataset = dataset_with_labels()
     settings = {"max_iter": 5, "n_inducing": 7, "n_components": 2}

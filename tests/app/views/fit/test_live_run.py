@@ -43,6 +43,7 @@ def resume(page: AppTest, run: str) -> AppTest:
     return page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", ["cancelled", "interrupted"])
 def test_a_stopped_run_is_resumed_to_its_end(open_page: OpenPage, wait: Wait, reason: str) -> None:
     run = stopped(reason, 15)
@@ -60,6 +61,7 @@ def test_a_stopped_run_is_resumed_to_its_end(open_page: OpenPage, wait: Wait, re
     assert progress.progress(run).steps[-1].iteration == 40
 
 
+@pytest.mark.slow
 def test_the_map_that_was_kept_gives_way_to_that_of_the_whole_fit(wait: Wait) -> None:
     run = stopped("cancelled", 15)
     assert len(fitted_maps.model(run).history_) == 15
@@ -71,6 +73,7 @@ def test_the_map_that_was_kept_gives_way_to_that_of_the_whole_fit(wait: Wait) ->
     assert iterations == sorted(set(iterations))
 
 
+@pytest.mark.slow
 def test_one_that_left_no_checkpoint_starts_from_the_beginning(
     open_page: OpenPage, wait: Wait
 ) -> None:
@@ -137,6 +140,7 @@ def test_a_run_that_waits_to_go_on_keeps_its_curves_and_says_what_it_waits_for(
         assert "starts when 3.0 GB of memory are free" in texts(page.markdown).replace("\\", "")
 
 
+@pytest.mark.slow
 def test_a_full_queue_is_said_on_the_page(open_page: OpenPage, quiet: Store) -> None:
     dataset = dataset_with_labels()
     quiet.put_dataset(dataset)

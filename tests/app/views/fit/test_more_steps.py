@@ -41,6 +41,7 @@ def plain(page: AppTest) -> str:
     return texts([*page.warning, *page.caption]).replace("\\", "")
 
 
+@pytest.mark.slow
 def test_one_click_lets_a_fit_go_on_as_a_run_of_its_own(
     open_page: OpenPage, wait: Wait, short: str
 ) -> None:

@@ -70,6 +70,7 @@ def test_a_label_without_ticks_stays_without_one(open_page: OpenPage) -> None:
     assert "label with" not in texts(page.markdown)
 
 
+@pytest.mark.slow(quick=["qep_lvm", "rflvm", "vae"])
 @pytest.mark.parametrize("card", model_cards.cards(), ids=lambda card: card.key)
 def test_the_form_offers_every_parameter_at_its_suggested_value(
     open_page: OpenPage, card: object, monkeypatch: pytest.MonkeyPatch
@@ -140,6 +141,7 @@ def test_a_short_table_says_which_rows_a_step_uses(open_page: OpenPage) -> None:
     assert "Each step uses" not in texts(choose(page, "ppca").caption)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["pca", "ppca"])
 def test_a_fit_from_start_to_its_outcome(open_page: OpenPage, wait: Wait, key: str) -> None:
     page = choose(open_page("fit"), key)
@@ -159,6 +161,7 @@ def test_a_fit_from_start_to_its_outcome(open_page: OpenPage, wait: Wait, key: s
     assert page.query_params["run"] == run
 
 
+@pytest.mark.slow
 def test_a_fit_with_a_curve_shows_it_with_its_terms_and_the_map(
     open_page: OpenPage, wait: Wait
 ) -> None:
@@ -177,6 +180,7 @@ def test_a_fit_with_a_curve_shows_it_with_its_terms_and_the_map(
     assert charts(page) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "settings", "words"),
     [
@@ -235,6 +239,7 @@ def test_a_setting_that_is_not_allowed_is_explained_beside_the_form(
     assert "run" in page.query_params
 
 
+@pytest.mark.slow
 def test_a_failed_fit_says_why_and_what_to_do(open_page: OpenPage, wait: Wait) -> None:
     run = runs_service.start_fit(dataset_with_labels(), "ppca", {"n_components": 500})
     job = wait(run)
@@ -262,6 +267,7 @@ def test_a_cancelled_fit_is_said_to_be(open_page: OpenPage, wait: Wait) -> None:
     assert job.status in texts(page.markdown)
 
 
+@pytest.mark.slow
 def test_what_keeps_a_fit_from_being_cancelled_is_said_beside_it(
     open_page: OpenPage, wait: Wait, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,6 +325,7 @@ def test_a_queued_fit_says_its_place(open_page: OpenPage, wait: Wait) -> None:
     assert "queued" in said
 
 
+@pytest.mark.slow
 def test_data_that_cannot_be_used_lead_back_to_the_data_page(open_page: OpenPage) -> None:
     page = open_page("data")
     content = b"a,b\nx,some long text\ny,and more\nz,end\n"
@@ -331,6 +338,7 @@ def test_data_that_cannot_be_used_lead_back_to_the_data_page(open_page: OpenPage
     assert page.title[0].value == "Data"
 
 
+@pytest.mark.slow
 def test_the_advised_settings_are_shown_with_their_reasons(open_page: OpenPage) -> None:
     page = open_page("data")
     (sample,) = [box for box in page.selectbox if box.label == "Or a sample"]

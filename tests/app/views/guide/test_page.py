@@ -58,6 +58,7 @@ def test_what_the_page_says_of_its_figures_holds() -> None:
     assert float(np.median(corners)) > float(np.median(grid))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_the_figures_are_what_the_models_compute() -> None:
     """Where a model changes, ``python -m app.views.guide.examples`` has to be run again."""

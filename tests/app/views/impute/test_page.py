@@ -258,6 +258,7 @@ def test_what_failed_says_why(open_page: OpenPage, fit: str) -> None:
 # ---- what the check says ---------------------------------------------------------------------
 
 
+@pytest.mark.slow(quick=["0.9-0.4-said2", "1.0-1.2-said1"])
 @pytest.mark.parametrize(
     ("covered", "error", "said"),
     [

@@ -138,6 +138,7 @@ def test_a_run_with_labels_says_that_its_map_has_seen_them(
     assert {trace["name"] for trace in charts(page)[0]["data"]} == {"data path", "labels path"}
 
 
+@pytest.mark.slow(quick=["magnification-magnification"])
 @pytest.mark.parametrize(
     ("behind", "title"),
     [
@@ -327,6 +328,7 @@ def three_clouds() -> Dataset:
     return table.dataset()
 
 
+@pytest.mark.slow
 def test_a_map_is_measured_on_held_out_rows_when_asked(open_page: OpenPage, wait: Wait) -> None:
     """Intervals and density of a run that held no rows out: a fit anew to 80 % of them."""
     run = runs.start_fit(three_clouds(), "ppca", {"n_components": 2})

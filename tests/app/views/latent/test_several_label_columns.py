@@ -165,6 +165,7 @@ def test_curves_and_bars_have_a_colour_and_a_name_for_each_path() -> None:
     assert names == ["label fit: species", "label fit: sex"]
 
 
+@pytest.mark.slow(quick=["data", "runs"])
 @pytest.mark.parametrize("name", ["data", "fit", "compare", "impute", "runs"])
 def test_every_other_page_takes_such_a_run(
     open_page: OpenPage, run: str, name: navigation.PageName
@@ -243,6 +244,7 @@ def _bar(page: AppTest) -> str:
 # ---- new rows ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_names_of_labels_are_no_markdown(shared_home: Any, open_page: OpenPage, wait: Wait) -> None:
     """A name that is Markdown for a picture would have the browser fetch it."""
     name = "![sex](http://example.org/x.png)"
@@ -266,6 +268,7 @@ def test_names_of_labels_are_no_markdown(shared_home: Any, open_page: OpenPage, 
     assert [text for text in shown if "http" in text]
 
 
+@pytest.mark.slow
 def test_labels_that_begin_alike_are_told_apart(open_page: OpenPage, shared_home: Any) -> None:
     del shared_home  # where it is kept
     alike = [f"diagnosis of the patient at the visit in the year {year}" for year in (2019, 2020)]
@@ -288,6 +291,7 @@ def test_labels_that_begin_alike_are_told_apart(open_page: OpenPage, shared_home
         assert not page.exception
 
 
+@pytest.mark.slow
 def test_new_rows_are_looked_at_by_one_label_at_a_time(
     open_page: OpenPage, run: str, wait: Wait
 ) -> None:
@@ -344,6 +348,7 @@ def test_the_label_that_colours_the_map_on_the_fit_page_is_chosen(
     assert _coloured(page) == {"f", "m"}
 
 
+@pytest.mark.slow
 def test_one_label_is_no_choice(open_page: OpenPage, wait: Wait) -> None:
     table = Table.from_frame(frame(), name="birds of one label")
     dataset = table.dataset(features=["length", "width", "mass", "depth"], label="sex")

@@ -139,6 +139,7 @@ def test_the_latent_page_leads_here(open_page: OpenPage, labelled: str) -> None:
 # ---- checking --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_matched_ignored_and_suspicious_is_on_one_screen(
     open_page: OpenPage, labelled: str, iris: pd.DataFrame
 ) -> None:
@@ -162,6 +163,7 @@ def test_what_is_matched_ignored_and_suspicious_is_on_one_screen(
     assert not button(page, "Infer positions").disabled
 
 
+@pytest.mark.slow
 def test_a_missing_column_is_named_and_nothing_is_lost(
     open_page: OpenPage, strict: str, iris: pd.DataFrame, wait: Wait
 ) -> None:
@@ -179,6 +181,7 @@ def test_a_missing_column_is_named_and_nothing_is_lost(
     assert "50 rows" in texts(page)
 
 
+@pytest.mark.slow
 def test_a_missing_column_is_missing_cells_where_the_model_takes_those(
     open_page: OpenPage, labelled: str, iris: pd.DataFrame, wait: Wait
 ) -> None:
@@ -198,6 +201,7 @@ def test_a_missing_column_is_missing_cells_where_the_model_takes_those(
     assert f"Not there, so missing in every row: '{name}'" in texts(page)
 
 
+@pytest.mark.slow(quick=["-empty"])
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -237,6 +241,7 @@ def test_rows_without_a_cell_are_announced(
     assert "1 row left out: a cell is missing, first in row 3" in texts(page)
 
 
+@pytest.mark.slow
 def test_a_table_can_be_read_in_another_way(
     open_page: OpenPage, labelled: str, iris: pd.DataFrame
 ) -> None:
@@ -256,6 +261,7 @@ def test_a_table_can_be_read_in_another_way(
 # ---- placed ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_placed_rows_lie_where_the_model_puts_them(
     open_page: OpenPage, labelled: str, iris: pd.DataFrame, wait: Wait
 ) -> None:
@@ -277,6 +283,7 @@ def test_placed_rows_lie_where_the_model_puts_them(
     assert page.dataframe[0].value["row_id"].tolist() == [str(i + 1) for i in range(50)]
 
 
+@pytest.mark.slow
 def test_a_refresh_finds_the_placed_rows_again(
     open_page: OpenPage, labelled: str, iris: pd.DataFrame, wait: Wait
 ) -> None:
@@ -314,6 +321,7 @@ def test_the_slider_decides_which_rows_are_decided(
     assert len(frame) == 50
 
 
+@pytest.mark.slow
 def test_unusual_rows_are_ringed_and_listed(
     open_page: OpenPage, labelled: str, iris: pd.DataFrame, wait: Wait
 ) -> None:
@@ -331,6 +339,7 @@ def test_unusual_rows_are_ringed_and_listed(
     assert new["marker"]["colorbar"]["title"]["text"].startswith("more unusual than")
 
 
+@pytest.mark.slow(quick=["parquet"])
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_the_file_is_what_lvmcore_transform_writes(
     open_page: OpenPage,

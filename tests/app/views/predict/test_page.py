@@ -106,6 +106,7 @@ def test_a_map_predicts_nothing(open_page: OpenPage, fitted: str) -> None:
     assert "Explore the map" in ways(page)
 
 
+@pytest.mark.slow(quick=["generate", "latent", "new_rows"])
 @pytest.mark.parametrize("name", ["latent", "new_rows", "impute", "generate"])
 def test_a_page_about_maps_leads_to_the_predictions(
     open_page: OpenPage, single: str, name: navigation.PageName
@@ -233,6 +234,7 @@ def test_two_units_of_a_layer_are_a_map(open_page: OpenPage, deep: str) -> None:
     assert [box(page, "Relevance of the inputs of").options[-1]] == ["layer to the target, 3"]
 
 
+@pytest.mark.slow
 def test_a_layer_of_one_unit_is_drawn_with_what_is_predicted(open_page: OpenPage) -> None:
     run = fit(
         "dsvi_regressor", TargetChoice("ash"), max_iter=3, n_inducing=8, hidden_dim=1, n_layers=1
@@ -244,6 +246,7 @@ def test_a_layer_of_one_unit_is_drawn_with_what_is_predicted(open_page: OpenPage
     assert np.sort(points) == pytest.approx(np.sort(prediction.predictions(run)["mean"]))
 
 
+@pytest.mark.slow
 def test_a_target_whose_functions_are_drawn_has_a_curve_and_no_bound(open_page: OpenPage) -> None:
     run = fit("sghmc_regressor", TargetChoice("ash"), max_iter=20, n_inducing=8, hidden_dim=2)
     page = open_page("fit", run=run)
@@ -256,6 +259,7 @@ def test_a_target_whose_functions_are_drawn_has_a_curve_and_no_bound(open_page: 
     assert np.isfinite(prediction.predictions(run)["sd"]).all()
 
 
+@pytest.mark.slow
 def test_a_fit_that_was_cut_short_before_it_predicted_still_opens(open_page: OpenPage) -> None:
     run = fit("svgp_regressor", TargetChoice("hue"), max_iter=3)
     server.store().job_folder(run).predictions_path.unlink()
@@ -289,6 +293,7 @@ def test_classes_are_counted_against_the_truth(open_page: OpenPage, classes: str
 # ---- from the Fit page -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_target_puts_other_models_on_the_fit_page(open_page: OpenPage, wait: Wait) -> None:
     page = open_page("fit")
     assert box(page, "Learn to predict").value == ""
@@ -315,6 +320,7 @@ def test_a_target_puts_other_models_on_the_fit_page(open_page: OpenPage, wait: W
     assert not page.exception
 
 
+@pytest.mark.slow
 def test_groups_and_time_are_chosen_there(open_page: OpenPage, wait: Wait) -> None:
     page = open_page("fit")
     box(page, "Learn to predict").select("alcohol").run()
@@ -366,6 +372,7 @@ def predict(page: AppTest, wait: Wait) -> tuple[AppTest, Job]:
     return page.run(), job
 
 
+@pytest.mark.slow
 def test_a_second_file_is_predicted_and_handed_out(
     open_page: OpenPage, single: str, wait: Wait
 ) -> None:
@@ -391,6 +398,7 @@ def test_a_second_file_is_predicted_and_handed_out(
     assert "The file needs the columns of the fit" in texts(page)
 
 
+@pytest.mark.slow
 def test_a_second_file_with_the_target_is_measured(
     open_page: OpenPage, classes: str, wait: Wait
 ) -> None:
@@ -401,6 +409,7 @@ def test_a_second_file_with_the_target_is_measured(
     assert "accuracy: " in texts(page)
 
 
+@pytest.mark.slow
 def test_a_file_without_a_column_is_refused_by_name(open_page: OpenPage, single: str) -> None:
     frame = tables.table(SampleChoice("wine"), ReadingChoices()).frame.drop(columns="magnesium")
     page = upload(open_page("predict", run=single), single, frame)
@@ -427,6 +436,7 @@ def test_the_runs_page_lists_opens_and_exports_it(open_page: OpenPage, single: s
     assert page.title[0].value == "Predict"
 
 
+@pytest.mark.slow(quick=["classes", "deep"])
 @pytest.mark.parametrize("kind", ["single", "deep", "classes"])
 def test_every_control_is_explained(
     open_page: OpenPage, request: pytest.FixtureRequest, kind: str

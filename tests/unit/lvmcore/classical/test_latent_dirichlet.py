@@ -69,6 +69,7 @@ def check(found: TopicPosterior, Y: Tensor, seed: int, mostly: float = 0.0) -> N
     np.testing.assert_allclose((gamma / total)[same], (expected / total)[same], atol=1e-4)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     n=st.integers(1, 6),

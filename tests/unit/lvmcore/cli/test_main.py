@@ -273,6 +273,7 @@ def test_bench_hands_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert seen == [("psi", None, False), ("all", tmp_path / "f.json", True)]
 
 
+@pytest.mark.slow
 def test_end_to_end_in_a_process_of_its_own(csv: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     words = [
@@ -294,6 +295,7 @@ def test_end_to_end_in_a_process_of_its_own(csv: Path, tmp_path: Path) -> None:
     assert (out / "model.safetensors").is_file()
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_fitted(tmp_path: Path, rng: np.random.Generator) -> None:
     path, out = tmp_path / "big.csv", tmp_path / "run"
     latent = rng.standard_normal((2000, 3))

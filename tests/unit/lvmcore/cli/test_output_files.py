@@ -162,6 +162,7 @@ def printed(program: str, tmp_path: Path) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "settings"),
     [

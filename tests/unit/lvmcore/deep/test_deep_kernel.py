@@ -180,6 +180,7 @@ def test_few_features_begin_on_the_principal_axes() -> None:
     assert total(sod_fit(model, X, Y).batch_terms()) < 0
 
 
+@pytest.mark.slow
 def test_what_a_line_cannot_follow_is_learned() -> None:
     """A kink that moves with another column: the network takes the place of many lengthscales."""
     X = torch.rand(300, 2, generator=generator(), dtype=torch.float64) * 4 - 2

@@ -250,6 +250,7 @@ def test_inducing_inputs_move_where_they_may(learned: bool) -> None:
         assert torch.equal(Z, old) != learned
 
 
+@pytest.mark.slow(quick=["1000-probit-1", "16-probit-1"])
 @pytest.mark.parametrize(("link", "P"), [("probit", 1), ("softmax", 3)])
 @pytest.mark.parametrize("batch_size", [1000, 16])
 def test_classes_are_learned(link: Any, P: int, batch_size: int) -> None:

@@ -85,6 +85,7 @@ def test_without_hidden_layers_the_log_likelihood_is_that_of_dense_algebra() -> 
     assert np.mean(parts) == pytest.approx(wanted, rel=1e-6)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_with_a_hidden_layer_it_is_the_mean_over_what_rows_become() -> None:
     X, Y = table(n=8, H=2)
@@ -157,6 +158,7 @@ def test_the_curvature_of_hidden_units_sums_the_squares_of_the_rows_slopes() -> 
         torch.testing.assert_close(found[unit], torch.eye(5) + weight * s.T @ s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [1000, 8])
 def test_draws_have_the_mean_and_covariance_of_the_exact_posterior(batch_size: int) -> None:
     """150 targets of one table: as many chains side by side, each with a mean of its own."""
@@ -189,6 +191,7 @@ def collapsed(layer: Any, Z: Tensor, X: Tensor, Y: Tensor) -> Tensor:
     return normal.log_prob(Y[:, 0]) - left
 
 
+@pytest.mark.slow
 def test_slopes_of_the_log_joint_at_exact_draws_are_those_of_the_collapsed_bound() -> None:
     """E_π ∂ log p(y, u)/∂θ = ∂ bound/∂θ: what EM rests on, with nothing hidden."""
     X, Y = table()
@@ -209,6 +212,7 @@ def test_slopes_of_the_log_joint_at_exact_draws_are_those_of_the_collapsed_bound
     assert float((away / error).abs().max()) < 4.5
 
 
+@pytest.mark.slow
 def test_the_parameters_come_near_where_the_collapsed_bound_is_highest() -> None:
     X, Y = table(n=60)
     model = sampled_deep_gp(
@@ -271,6 +275,7 @@ def small(**settings: Any) -> SGHMCDeepGPRegressor:
     return SGHMCDeepGPRegressor(**{**wanted, **settings})
 
 
+@pytest.mark.slow(quick=["None"])
 @pytest.mark.parametrize("hidden_dim", [None, 2])
 def test_a_fit_begins_as_a_single_process_where_it_is_as_wide(hidden_dim: int | None) -> None:
     X, Y = table(n=60)
@@ -288,6 +293,7 @@ def test_a_fit_begins_as_a_single_process_where_it_is_as_wide(hidden_dim: int | 
     assert (away < 0.1 * float(wanted.std())) == (hidden_dim is None)
 
 
+@pytest.mark.slow(quick=["16-11", "16-26"])
 @pytest.mark.parametrize("stop", [11, 26])
 @pytest.mark.parametrize("batch_size", [1000, 16])
 def test_a_chain_goes_on_in_its_warm_up_and_after_it(

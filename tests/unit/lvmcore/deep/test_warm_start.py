@@ -59,6 +59,7 @@ def test_rows_that_are_equal_come_last() -> None:
     assert len(X[chosen[:10]].unique(dim=0)) == 10
 
 
+@pytest.mark.slow
 def test_the_bound_s_rows_beat_those_near_centroids() -> None:
     """Four columns of six say nothing of the target, which k-means does not know."""
     found = {}

@@ -178,6 +178,7 @@ def test_a_seed_drawn_anew_is_another_fit(store: Store, toy: Dataset) -> None:
     assert store.find(spec) is None
 
 
+@pytest.mark.slow
 def test_one_that_is_done_is_found_before_one_that_waits(
     store: Store, toy: Dataset, launch: Callable[..., Launcher]
 ) -> None:
@@ -191,6 +192,7 @@ def test_one_that_is_done_is_found_before_one_that_waits(
         assert found.id == done
 
 
+@pytest.mark.slow
 def test_a_library_that_tells_no_steps_is_stopped_by_force(
     store: Store, big: Dataset, launch: Callable[..., Launcher]
 ) -> None:

@@ -168,6 +168,7 @@ def test_odd_names_and_cells_find_a_place(rng: np.random.Generator) -> None:
     assert back["µ ±"].tolist()[:2] == ["名前", "=1+1"]
 
 
+@pytest.mark.slow
 def test_more_columns_than_a_list_in_an_old_file_could_name(rng: np.random.Generator) -> None:
     frame = pd.DataFrame(rng.standard_normal((4, 6000))).rename(columns="column {}".format)
     dataset = Table.from_frame(frame).dataset(features=["column 0", "column 1"])

@@ -137,6 +137,7 @@ def spiky(seed: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     return whole, rng.random(whole.shape) < 0.6
 
 
+@pytest.mark.slow
 def test_a_model_that_follows_too_closely_covers_hidden_cells_after_all() -> None:
     whole, hidden = spiky(1)
     seen = np.where(hidden, np.nan, whole)
@@ -152,6 +153,7 @@ def test_a_model_that_follows_too_closely_covers_hidden_cells_after_all() -> Non
     assert 0.86 < ours < 0.95
 
 
+@pytest.mark.slow
 def test_what_is_fitted_stays_as_it_was_before_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, hidden = spiky(2)
     seen = np.where(hidden, np.nan, whole)

@@ -137,6 +137,7 @@ def test_placed_rows_are_stationary(fitted: tuple[Small, DataDecoder, Tensor]) -
             assert float(gradient.abs().max()) < 1e-6
 
 
+@pytest.mark.slow
 def test_placing_is_as_good_as_scipy_from_the_same_starts(
     fitted: tuple[Small, DataDecoder, Tensor],
 ) -> None:

@@ -218,6 +218,7 @@ def test_the_noise_follows_to_its_best_value(*, shared: bool) -> None:
     torch.testing.assert_close(path.noise.detach(), free.detach(), rtol=0.1, atol=0)
 
 
+@pytest.mark.slow(quick=["False-50"])
 @pytest.mark.parametrize("size", [8, 50])
 @pytest.mark.parametrize("gaps", [False, True])
 def test_little_noise_is_found_by_small_batches(*, gaps: bool, size: int) -> None:

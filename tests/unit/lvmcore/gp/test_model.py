@@ -162,6 +162,7 @@ def test_score_of_a_folded_map_misses_no_fold(rng: np.random.Generator) -> None:
     assert ours.mean() == pytest.approx(exact.mean(), abs=0.06)
 
 
+@pytest.mark.slow
 def test_a_fit_in_float32_is_the_fit_in_float64() -> None:
     rng = np.random.default_rng(0)
     latent = rng.standard_normal((200, 2))

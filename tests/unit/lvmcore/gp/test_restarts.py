@@ -40,6 +40,7 @@ def same_starts(one: Any, two: Any) -> None:
         np.testing.assert_array_equal(two.inducing_inputs_[path], one.inducing_inputs_[path])
 
 
+@pytest.mark.slow(quick=["BayesianGPLVM-pca", "BayesianGPLVM-random", "LDGD-pca"])
 @pytest.mark.parametrize("start", ["pca", "random"])
 @pytest.mark.parametrize("kind", [BayesianGPLVM, LDGD])
 def test_the_highest_bound_is_kept(kind: type[LatentVariableModel], start: str) -> None:
@@ -106,6 +107,7 @@ def test_a_stop_keeps_the_best_start_that_came_to_its_end() -> None:
     assert len(first.history_) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [BayesianGPLVM, LDGD])
 def test_a_fit_stopped_anywhere_ends_as_if_it_had_not_been(
     kind: type[LatentVariableModel], tmp_path: Path
@@ -125,6 +127,7 @@ def test_a_fit_stopped_anywhere_ends_as_if_it_had_not_been(
         assert all(step.seconds >= place[1] for step in steps)
 
 
+@pytest.mark.slow(quick=["random"])
 @pytest.mark.parametrize("start", ["isomap", "random"])
 def test_many_interruptions_change_nothing(start: str, tmp_path: Path) -> None:
     whole = model(start=start).fit(X)

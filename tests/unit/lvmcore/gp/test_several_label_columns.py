@@ -178,6 +178,7 @@ def test_gradients_are_those_of_the_terms() -> None:
 # ---- fits --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(quick=["FastLDGD"])
 @BOTH
 def test_two_independent_labels_are_both_told_apart(model: type[LatentVariableModel]) -> None:
     X, y = rows(120)
@@ -192,6 +193,7 @@ def test_two_independent_labels_are_both_told_apart(model: type[LatentVariableMo
     )
 
 
+@pytest.mark.slow
 @BOTH
 def test_two_labelings_of_the_moons(model: type[LatentVariableModel]) -> None:
     """Which moon a row lies on, and on which side of a height that the moons know nothing of."""
@@ -261,6 +263,7 @@ def test_a_file_holds_every_column(model: type[LatentVariableModel], tmp_path: P
     )
 
 
+@pytest.mark.slow(quick=["FastLDGD-settings2", "LDGD-settings1"])
 @pytest.mark.parametrize(
     ("model", "settings"), [(LDGD, {"n_restarts": 2}), (LDGD, {}), (FastLDGD, {"batch_size": 16})]
 )
@@ -284,6 +287,7 @@ def test_a_fit_that_goes_on_ends_the_same(
         np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.slow(quick=["LDGD"])
 @BOTH
 def test_labels_may_be_missing_in_each_column(model: type[LatentVariableModel]) -> None:
     """What is left of a column still tells its classes apart."""
@@ -317,6 +321,7 @@ def test_weights_hold_in_every_column() -> None:
         assert terms[1][f"label fit: {name}"] == pytest.approx(3 * terms[0][f"label fit: {name}"])
 
 
+@pytest.mark.slow(quick=["LDGD"])
 @BOTH
 def test_samples_are_of_the_classes_asked_for(model: type[LatentVariableModel]) -> None:
     X, y = rows(120)

@@ -62,6 +62,7 @@ def test_more_work_is_found_to_be_more(big: Dataset, toy: Dataset) -> None:
     assert large["memory"] >= small["memory"]
 
 
+@pytest.mark.slow
 def test_an_estimate_is_made_and_remembered_with_the_store(
     store: Store, estimator: CostEstimator, toy: Dataset
 ) -> None:
@@ -81,6 +82,7 @@ def test_an_estimate_is_made_and_remembered_with_the_store(
     assert list((store.home / "datasets").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_last_one_asked_for_is_the_one_that_is_made(
     estimator: CostEstimator, toy: Dataset
 ) -> None:
@@ -91,6 +93,7 @@ def test_the_last_one_asked_for_is_the_one_that_is_made(
     assert [estimator.known(spec)[0] for spec in specs] == [False, False, True]
 
 
+@pytest.mark.slow
 def test_a_run_goes_first(
     store: Store,
     estimator: CostEstimator,
@@ -112,6 +115,7 @@ def test_a_run_goes_first(
     assert answered(estimator, spec) is not None
 
 
+@pytest.mark.slow
 def test_what_nobody_looks_for_any_more_is_given_up(
     estimator: CostEstimator, big: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,12 +130,14 @@ def test_what_nobody_looks_for_any_more_is_given_up(
     assert answered(estimator, spec) is not None
 
 
+@pytest.mark.slow
 def test_what_cannot_be_fitted_has_no_estimate(estimator: CostEstimator, toy: Dataset) -> None:
     spec = spec_of(toy, n_components=99)
     estimator.ask(spec, toy)
     assert answered(estimator, spec) is None
 
 
+@pytest.mark.slow
 def test_more_memory_than_is_free_is_said_and_not_remembered_for_good(
     store: Store, estimator: CostEstimator, big: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -206,6 +206,7 @@ def test_it_is_no_fit_in_the_list_and_is_found_again(
     assert store.list(None) == []
 
 
+@pytest.mark.slow
 def test_a_worker_fills_them(store: Store, holed: Dataset, launch: Callable[..., Launcher]) -> None:
     run = ran(store, holed, "ppca", n_components=2)
     name = store.submit(imputation_of(store.get(run)))

@@ -39,6 +39,7 @@ def workers() -> Workers:
     return lambda: [worker for worker in workers_of(os.getpid()) if worker.pid not in others]
 
 
+@pytest.mark.slow
 def test_a_run_goes_from_submission_to_a_loadable_model(
     store: Store, submit: Submit, launch: Launch, toy: Dataset, workers: Workers
 ) -> None:
@@ -56,6 +57,7 @@ def test_a_run_goes_from_submission_to_a_loadable_model(
     assert not workers()
 
 
+@pytest.mark.slow
 def test_a_spare_worker_waits_and_is_used(
     store: Store, submit: Submit, launch: Launch, toy: Dataset, workers: Workers
 ) -> None:
@@ -68,6 +70,7 @@ def test_a_spare_worker_waits_and_is_used(
     until(lambda: not spare.is_running(), "the end of the worker that was the spare")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "spares"),  # bytes that the fit was said to take, and with how few there is no spare
     [
@@ -102,6 +105,7 @@ def test_beside_a_fit_that_takes_much_memory_no_spare_waits(
     until(lambda: [worker for worker in workers() if worker != own], "the spare for the next fit")
 
 
+@pytest.mark.slow
 def test_runs_start_one_at_a_time_in_order_and_a_failure_stops_nobody(
     store: Store, submit: Submit, launch: Launch, toy: Dataset
 ) -> None:
@@ -118,6 +122,7 @@ def test_runs_start_one_at_a_time_in_order_and_a_failure_stops_nobody(
         assert before.ended <= after.started
 
 
+@pytest.mark.slow
 def test_two_launchers_take_turns_and_start_nothing_twice(
     store: Store, submit: Submit, launch: Launch, toy: Dataset
 ) -> None:
@@ -135,6 +140,7 @@ def test_two_launchers_take_turns_and_start_nothing_twice(
     assert one.ended <= two.started
 
 
+@pytest.mark.slow
 def test_two_workers_with_the_same_run_run_it_once(
     store: Store, submit: Submit, toy: Dataset
 ) -> None:
@@ -150,6 +156,7 @@ def test_two_workers_with_the_same_run_run_it_once(
     assert steps == sorted(set(steps))
 
 
+@pytest.mark.slow
 def test_a_fit_is_followed_and_cancelled_and_keeps_what_was_fitted(
     store: Store, long_fit: LongFit, launch: Launch, big: Dataset
 ) -> None:
@@ -186,6 +193,7 @@ def test_a_fit_is_followed_and_cancelled_and_keeps_what_was_fitted(
     assert len(pd.read_parquet(store.folder(name) / "embedding.parquet")) == len(big)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_leaves_an_interrupted_run(
     store: Store, long_fit: LongFit, launch: Launch, workers: Workers
 ) -> None:
@@ -200,6 +208,7 @@ def test_a_killed_worker_leaves_an_interrupted_run(
     assert "ended before" in job.message or "killed" in job.message
 
 
+@pytest.mark.slow
 def test_closing_interrupts_the_run_and_leaves_the_queue_to_the_next(
     store: Store, long_fit: LongFit, submit: Submit, launch: Launch, toy: Dataset, workers: Workers
 ) -> None:
@@ -228,6 +237,7 @@ threading.Event().wait()
 """
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_takes_its_workers_along(
     store: Store, long_fit: LongFit, tmp_path: Path
 ) -> None:
@@ -275,6 +285,7 @@ with folder.lock():
 """
 
 
+@pytest.mark.slow
 def test_a_fit_that_does_not_listen_is_stopped_by_force(
     store: Store,
     submit: Submit,
@@ -332,6 +343,7 @@ def test_a_run_whose_workers_are_killed_before_they_begin_is_interrupted(
     assert "was killed" in job.message
 
 
+@pytest.mark.slow
 def test_a_run_cancelled_in_the_queue_is_never_started(
     store: Store, submit: Submit, launch: Launch, toy: Dataset
 ) -> None:
@@ -356,6 +368,7 @@ def test_a_closed_launcher_starts_nothing(
     assert not workers()
 
 
+@pytest.mark.slow
 def test_a_worker_ends_with_its_leash_and_with_a_signal_while_it_waits() -> None:
     released, signalled = WorkerProcess(), WorkerProcess()
     released.release()

@@ -136,6 +136,7 @@ def test_the_unexpected_goes_to_the_log(
     assert "a fault of ours" in (path / "worker.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_worker_does_it(
     store: Store, toy: Dataset, new: Dataset, launch: Callable[..., Launcher]
 ) -> None:

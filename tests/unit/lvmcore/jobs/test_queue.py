@@ -28,6 +28,7 @@ def running(store: Store) -> set[str]:
     return {job.id for job in store.list() if job.status == "running"}
 
 
+@pytest.mark.slow
 def test_as_many_fits_run_as_there_are_slots_and_the_rest_wait_in_order(
     store: Store, long_fit: LongFit, launch: Launch
 ) -> None:
@@ -49,6 +50,7 @@ def test_as_many_fits_run_as_there_are_slots_and_the_rest_wait_in_order(
     other.close()
 
 
+@pytest.mark.slow
 def test_a_run_waits_while_its_memory_is_not_free_and_alone_it_starts(
     store: Store, big: Dataset, toy: Dataset, launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,6 +72,7 @@ def test_a_run_waits_while_its_memory_is_not_free_and_alone_it_starts(
         assert finished(store, name).status == "done"
 
 
+@pytest.mark.slow
 def test_fits_on_the_gpu_take_turns_and_others_pass(
     store: Store, big: Dataset, submit: Submit, launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ def test_selections_go_with_the_map_that_they_were_drawn_on(
     assert store.selections(name) == ()
 
 
+@pytest.mark.slow(quick=["bayesian_gplvm-cancelled", "bayesian_gplvm-interrupted"])
 @pytest.mark.parametrize("reason", ["cancelled", "interrupted"])
 @pytest.mark.parametrize("model", ["bayesian_gplvm", "ldgd"])
 def test_a_stopped_run_goes_on_and_ends_like_one_that_was_not(
@@ -164,6 +165,7 @@ def test_a_reader_that_was_further_than_the_checkpoint_reads_rightly(
     assert store.events(name, after=last) == []
 
 
+@pytest.mark.slow
 def test_a_launcher_takes_a_resumed_run_up(
     store: Store, submit: Submit, work: Work, toy: Dataset, launch: Callable[..., Launcher]
 ) -> None:

@@ -122,6 +122,7 @@ def _concentration_given(
     return mixed.concentration
 
 
+@pytest.mark.slow
 def test_a_sweep_leaves_the_prior_and_its_frequencies_as_they_are() -> None:
     """Frequencies drawn from the mixture, the mixture from its conditional, again and again."""
     generator = np.random.default_rng(6)

@@ -15,6 +15,7 @@ def target(x: np.ndarray) -> tuple[float, np.ndarray]:
     return float(-0.5 * (x @ PRECISION * x).sum()), -x @ PRECISION
 
 
+@pytest.mark.slow
 def test_leaps_leave_a_normal_density_as_it_is_and_find_their_step() -> None:
     rng, leap, x = np.random.default_rng(0), HamiltonianMove(np.log(0.01)), np.full((1, 2), 3.0)
     for i in range(2000):

@@ -97,11 +97,13 @@ def z_scores(likelihood: Likelihood) -> np.ndarray:
     return (moving[:, told].mean(axis=0) - fresh[:, told].mean(axis=0)) / error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_two_routes_to_parameters_and_data_agree(likelihood: Likelihood) -> None:
     assert np.abs(z_scores(likelihood)).max() < 4
 
 
+@pytest.mark.slow
 def test_a_sampler_with_a_fault_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights drawn with half of their prior's precision, and nothing else."""
     usual = RFLVMChain._evidence

@@ -73,6 +73,7 @@ def test_a_picture_that_is_moved_by_a_pixel_is_seen_as_such() -> None:
     torch.testing.assert_close(seen[0, :, 1:5, 1:5], seen[1, :, 2:6, 2:6])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [DeepKernelGPClassifier, DeepKernelQEPClassifier])
 def test_digits_are_told_apart_and_read_back(
     kind: type[DeepKernelGPClassifier | DeepKernelQEPClassifier], tmp_path: Path

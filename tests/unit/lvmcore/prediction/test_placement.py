@@ -172,6 +172,7 @@ def test_it_tells_how_far_it_is_and_stops_where_asked(
     assert seen == [(25, 120), (50, 120), (60, 120), (85, 120)]
 
 
+@pytest.mark.slow
 def test_blocks_change_nothing(toy: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     model = fitted(LDGD(n_components=2, max_iter=20), toy)
     whole = place_rows(model, toy, toy).frame

@@ -317,6 +317,9 @@ def again(store: Store, name: str) -> JobState:
         )
 
 
+@pytest.mark.slow(
+    quick=["sod_regressor-interrupted", "svgp_regressor-cancelled", "svgp_regressor-interrupted"]
+)
 @pytest.mark.parametrize("reason", ["cancelled", "interrupted"])
 @pytest.mark.parametrize("model", ["svgp_regressor", "sod_regressor"])
 def test_one_that_is_stopped_goes_on_and_ends_as_if_it_had_not(
@@ -476,6 +479,7 @@ def test_the_mean_is_that_of_a_linear_fit_where_the_truth_is_linear(
 # ---- in other processes, and again --------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_workers_fit_and_predict(
     store: Store, frame: pd.DataFrame, launch: Callable[..., Any]
 ) -> None:

@@ -420,6 +420,7 @@ except MemoryError:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory as Linux has it")
 def test_a_table_is_learnt_from_that_memory_has_no_room_for(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", WITH_LITTLE_MEMORY, str(tmp_path)]

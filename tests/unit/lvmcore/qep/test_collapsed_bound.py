@@ -177,6 +177,7 @@ def test_its_inducing_values_are_the_best(q: float, scale: float) -> None:
             assert float(other) < float(found.value)
 
 
+@pytest.mark.slow(quick=["2.0"])
 @pytest.mark.parametrize("q", [1.0, 1.5, 2.0])
 def test_it_is_below_the_evidence(q: float) -> None:
     """log of the mean of p(Y | F) over draws of X, U and F | U, all of them q-exponential."""

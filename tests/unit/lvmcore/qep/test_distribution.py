@@ -77,6 +77,7 @@ def test_at_two_a_conditional_is_the_gaussian_s() -> None:
 # ---- below it --------------------------------------------------------------------------
 
 
+@pytest.mark.slow(quick=["0.5", "1.0", "1.25"])
 @pytest.mark.parametrize("q", QS)
 def test_densities_integrate_to_one(q: float) -> None:
     one = block(1, q)
@@ -101,6 +102,7 @@ def test_densities_integrate_to_one(q: float) -> None:
         assert inside == pytest.approx(1, abs=1e-3)
 
 
+@pytest.mark.slow(quick=["1-0.5", "1-1.0", "1-1.25"])
 @pytest.mark.parametrize("q", QS)
 @pytest.mark.parametrize("n", [1, 3, 20])
 def test_draws_have_the_radial_law_the_covariance_and_the_entropy(q: float, n: int) -> None:

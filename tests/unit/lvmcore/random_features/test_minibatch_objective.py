@@ -126,6 +126,7 @@ def test_steps_bring_rows_to_the_optimum_that_placing_them_finds() -> None:
                 assert float((here - bound(mean, wider)).mean()) > 0
 
 
+@pytest.mark.slow
 def test_a_map_by_batches_is_as_good_as_one_by_all_rows() -> None:
     """A curve in many columns, its order told by the map."""
     rng = np.random.default_rng(0)

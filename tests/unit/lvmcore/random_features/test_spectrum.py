@@ -133,6 +133,7 @@ def test_points_drawn_anew_follow_the_mixture_that_was_learned() -> None:
     np.testing.assert_allclose(np.cov(points.T), covariance, atol=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["moment", "mixture"])
 def test_drawn_points_have_the_moments_of_the_mixture(kind: str) -> None:
     generator = torch.Generator().manual_seed(0)

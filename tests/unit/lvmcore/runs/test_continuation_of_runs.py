@@ -41,6 +41,7 @@ def work(store: Store) -> Work:
     return do
 
 
+@pytest.mark.slow(quick=["bayesian_gplvm"])
 @pytest.mark.parametrize("model", ["bayesian_gplvm", "ldgd"])
 def test_a_run_with_more_steps_ends_like_one_that_had_them_at_once(
     store: Store, work: Work, toy: Dataset, model: str
@@ -67,6 +68,7 @@ def test_a_run_with_more_steps_ends_like_one_that_had_them_at_once(
     assert store.get(short) == job  # it stays as it was
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_can_be_interrupted_and_resumed(
     store: Store, work: Work, toy: Dataset
 ) -> None:
@@ -101,6 +103,7 @@ def test_without_the_state_of_the_shorter_run_it_begins_anew_and_ends_the_same(
     assert store.get(long).earlier == 0
 
 
+@pytest.mark.slow
 def test_the_state_is_kept_only_where_a_bound_was_still_rising(
     store: Store, toy: Dataset, rng: np.random.Generator
 ) -> None:
@@ -131,6 +134,7 @@ def test_the_files_that_two_runs_share_are_counted_once(store: Store, toy: Datas
     assert branch_path(store.folder(long), 1).stat().st_size == size
 
 
+@pytest.mark.slow(quick=["1000000000-max_iter"])
 @pytest.mark.parametrize(
     ("steps", "said"), [(60, "no more than the 60"), (10**9, "max_iter"), (0, "no more than")]
 )

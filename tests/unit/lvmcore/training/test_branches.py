@@ -30,6 +30,7 @@ def fitted(folder: Path, key: str, data: Any = X, **settings: Any) -> LatentVari
     return model(key, **settings)._fit_from(data, Y, checkpoint=own)
 
 
+@pytest.mark.slow(quick=["supervised_vae", "vae"])
 @pytest.mark.parametrize("key", [*KEYS, "vae"])
 def test_a_longer_fit_that_goes_on_equals_one_from_the_beginning(key: str, tmp_path: Path) -> None:
     short = fitted(tmp_path, key, max_iter=SHORT)
@@ -49,6 +50,7 @@ def test_a_longer_fit_that_goes_on_equals_one_from_the_beginning(key: str, tmp_p
     assert whole.elbo_ != short.elbo_
 
 
+@pytest.mark.slow(quick=["srflvm", "supervised_vae"])
 @pytest.mark.parametrize("key", KEYS)
 def test_it_goes_on_again_and_again(key: str, tmp_path: Path) -> None:
     for steps in (40, 41, 90):
@@ -56,6 +58,7 @@ def test_it_goes_on_again_and_again(key: str, tmp_path: Path) -> None:
     same(model(key, max_iter=90).fit(X, Y), last)
 
 
+@pytest.mark.slow
 def test_the_place_does_not_depend_on_when_the_shorter_fit_was_interrupted(tmp_path: Path) -> None:
     """In the cooling a checkpoint is no place to branch off; the one before the cooling is."""
     stopped = model("ldgd", max_iter=SHORT)
@@ -65,6 +68,7 @@ def test_the_place_does_not_depend_on_when_the_shorter_fit_was_interrupted(tmp_p
     same(model("ldgd", max_iter=LONG).fit(X, Y), fitted(tmp_path, "ldgd", max_iter=LONG))
 
 
+@pytest.mark.slow
 def test_a_longer_fit_that_is_interrupted_goes_on_from_its_own_checkpoint(tmp_path: Path) -> None:
     fitted(tmp_path, "ldgd", max_iter=SHORT)
     for stop in (CRUISED + 1, LONG - 10):
@@ -76,6 +80,7 @@ def test_a_longer_fit_that_is_interrupted_goes_on_from_its_own_checkpoint(tmp_pa
     assert again.saved == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["bayesian_gplvm", "ldgd"])
 def test_every_start_goes_on_from_its_own_state(key: str, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"n_restarts": 3}
@@ -95,6 +100,7 @@ def test_every_start_goes_on_from_its_own_state(key: str, tmp_path: Path) -> Non
     assert {step.start for step in steps} == {1, 2, 3}
 
 
+@pytest.mark.slow
 def test_a_fit_without_a_seed_keeps_the_one_that_it_drew(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"random_state": None, "n_restarts": 2}
     short = fitted(tmp_path, "ldgd", max_iter=40, **settings)
@@ -105,6 +111,7 @@ def test_a_fit_without_a_seed_keeps_the_one_that_it_drew(tmp_path: Path) -> None
     same(whole, long)
 
 
+@pytest.mark.slow
 def test_a_table_with_gaps_goes_on_too(tmp_path: Path) -> None:
     holed = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
     holed[:5] = X[:5]
@@ -115,6 +122,7 @@ def test_a_table_with_gaps_goes_on_too(tmp_path: Path) -> None:
     np.testing.assert_array_equal(long.impute(holed).variance, whole.impute(holed).variance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["settings", "data", "torn", "later"])
 def test_a_state_that_does_not_fit_is_not_used_and_said(change: str, tmp_path: Path) -> None:
     fitted(tmp_path, "ldgd", max_iter=SHORT)

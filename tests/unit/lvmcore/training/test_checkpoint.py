@@ -77,6 +77,7 @@ def same(one: LatentVariableModel, two: LatentVariableModel, X: FloatArray = X) 
     np.testing.assert_array_equal(two.transform(X[:5]), one.transform(X[:5]))
 
 
+@pytest.mark.slow(quick=["supervised_vae"])
 @pytest.mark.usefixtures("recovery")
 @pytest.mark.parametrize("key", KEYS)
 def test_a_fit_stopped_anywhere_ends_as_if_it_had_not_been(key: str, tmp_path: Path) -> None:
@@ -92,6 +93,7 @@ def test_a_fit_stopped_anywhere_ends_as_if_it_had_not_been(key: str, tmp_path: P
         assert all(step.seconds >= seconds for step in second.history_[len(first.history_) :])
 
 
+@pytest.mark.slow(quick=["ldgd", "srflvm", "supervised_vae"])
 @pytest.mark.parametrize("key", KEYS)
 def test_many_interruptions_change_nothing(key: str, tmp_path: Path) -> None:
     whole = model(key, max_iter=60).fit(X, Y)
@@ -103,6 +105,7 @@ def test_many_interruptions_change_nothing(key: str, tmp_path: Path) -> None:
     same(whole, model(key, max_iter=60)._fit_from(X, Y, checkpoint=Checkpoint(path)))
 
 
+@pytest.mark.slow(quick=["bayesian_gplvm", "fast_ldgd"])
 @pytest.mark.parametrize("key", [key for key in KEYS if MODELS[key].capabilities.missing_cells])
 def test_a_fit_to_a_table_with_gaps_goes_on_too(key: str, tmp_path: Path) -> None:
     holed = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
@@ -119,6 +122,7 @@ def test_a_fit_to_a_table_with_gaps_goes_on_too(key: str, tmp_path: Path) -> Non
 
 
 # The bound of one draw a step is never flat at so high a rate.
+@pytest.mark.slow(quick=["supervised_vae"])
 @pytest.mark.parametrize("key", [key for key in KEYS if key != "srflvm"])
 def test_an_early_end_is_the_same_after_a_stop_in_the_cooling(key: str, tmp_path: Path) -> None:
     settings = {"max_iter": 800, "learning_rate": 0.3}
@@ -176,6 +180,7 @@ def test_single_precision_goes_on_too(tmp_path: Path) -> None:
     same(whole, model("ldgd", **settings)._fit_from(X, Y, checkpoint=Checkpoint(path)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -28,6 +28,7 @@ def test_a_spread_and_its_value_end_at_the_same_digit(row: BenchmarkRow, shown: 
     assert row.shown() == shown
 
 
+@pytest.mark.slow
 def test_a_row_is_measured_again_once_it_is_measured_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,6 +52,7 @@ def test_a_row_is_measured_again_once_it_is_measured_otherwise(
     assert measured == [1, 2, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_new_row_records_its_machine_and_commit_and_an_old_one_says_that_it_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,6 +55,7 @@ def grid() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.as_tensor(X)[:, None], torch.as_tensor(mass)
 
 
+@pytest.mark.slow(quick=["Gaussian"])
 @pytest.mark.parametrize("key", ["negative binomial", "Gaussian", "NBVAE"])
 def test_the_likelihood_of_hidden_cells_is_that_of_a_sum_over_the_plane(key: str) -> None:
     settings = {"n_components": 2, "max_iter": 60}

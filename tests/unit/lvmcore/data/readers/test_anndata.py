@@ -107,6 +107,7 @@ def test_another_type_does_not_make_an_observation_a_feature() -> None:
     assert "n_counts" not in table.dataset().feature_names
 
 
+@pytest.mark.slow(quick=["dense"])
 @pytest.mark.parametrize("name", ["dense", "layers", "raw"])
 def test_the_limited_reader_reads_the_same_packed_or_not(name: str) -> None:
     here = read_table(by_anndata(name), name=name)
@@ -385,6 +386,7 @@ def test_a_code_without_its_category_is_refused(code: int) -> None:
         read_table(annotated(SMALL, change))
 
 
+@pytest.mark.slow
 def test_bytes_overwritten_anywhere_end_in_a_table_or_a_sentence(rng: np.random.Generator) -> None:
     """In a process of its own: what HDF5 makes of such bytes is not for this one to find out."""
     whole, outcomes = by_anndata("layers"), set()

@@ -33,6 +33,7 @@ def test_the_corpus_is_large_enough() -> None:
     assert len({case.name for case in CASES}) == len(CASES) >= 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_read_or_refused(case: Case) -> None:
     content = case.make()
@@ -50,6 +51,7 @@ def test_read_or_refused(case: Case) -> None:
     assert any(case.note in note for note in table.notes) == bool(case.note or table.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is counted otherwise elsewhere")
 @pytest.mark.parametrize("case", HEAVY, ids=lambda case: case.name)
 def test_memory_stays_below_ten_times_the_file_and_300_mb(case: Case, tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ CONTENTS = {
 }
 
 
+@pytest.mark.slow(quick=["gzip", "npz", "semicolons"])
 @pytest.mark.parametrize("kind", CONTENTS)
 def test_the_table_is_the_same(kind: str) -> None:
     here = read_table(CONTENTS[kind], name="mine")

@@ -48,6 +48,7 @@ IMAGES = {
 }
 
 
+@pytest.mark.slow(quick=["bridges", "montreal", "uci_haberman"])
 @pytest.mark.parametrize("name", SIZES)
 def test_table(data_dir: Path, name: str) -> None:
     rows, columns, numeric = SIZES[name]

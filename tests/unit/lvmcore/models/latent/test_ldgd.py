@@ -30,6 +30,7 @@ def test_unlabelled_rows_leave_the_label_term_alone() -> None:
     assert label_term(half) == pytest.approx(label_term(list(labels)) / 2)
 
 
+@pytest.mark.slow(quick=["1000.0"])
 @pytest.mark.parametrize("weight", [1.0, 10.0, 1000.0])
 def test_noise_of_the_label_term_does_not_stifle_the_fit(
     weight: float, monkeypatch: pytest.MonkeyPatch
@@ -72,6 +73,7 @@ def test_without_weight_the_map_is_that_of_the_columns_alone() -> None:
     np.testing.assert_allclose(turned.relevance_["data"], straight.relevance_["data"])
 
 
+@pytest.mark.slow
 def test_rows_picked_for_the_label_term_speak_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a long table each step takes some rows; on average their term is that of all rows."""
     rng = np.random.default_rng(3)
@@ -105,6 +107,7 @@ def _label_fits(
     return np.array(kept)
 
 
+@pytest.mark.slow(quick=["FastLDGD"])
 @pytest.mark.parametrize("model", [LDGD, FastLDGD])
 def test_a_rare_class_counts_for_more_where_classes_are_balanced(
     model: type[LatentVariableModel],

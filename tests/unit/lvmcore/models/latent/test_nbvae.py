@@ -36,6 +36,7 @@ def fitted() -> NBVAE:
     return NBVAE(n_components=2, max_iter=400).fit(planted(600, 0))
 
 
+@pytest.mark.slow
 def test_the_bound_lies_below_the_evidence() -> None:
     model, Y = fitted(), planted(600, 0)
     evidence = model.score_samples(Y).sum()
@@ -85,6 +86,7 @@ def test_the_fit_starts_with_the_means_of_the_columns() -> None:
     )
 
 
+@pytest.mark.slow
 def test_it_beats_the_gaussian_autoencoder_of_logarithms_on_unseen_counts() -> None:
     """That one's density made a probability of counts: of log(1 + y ± ½), integrated over x."""
     unseen = planted(400, 1)
@@ -111,6 +113,7 @@ def test_it_beats_the_gaussian_autoencoder_of_logarithms_on_unseen_counts() -> N
     assert fitted().score(unseen) > theirs + 0.2
 
 
+@pytest.mark.slow
 def test_counts_without_overdispersion_are_nearly_poisson() -> None:
     rng = np.random.default_rng(3)
     Y = rng.poisson(np.exp(1.0 + 0.5 * rng.normal(size=(500, 1)) @ np.ones((1, 6)))).astype(float)

@@ -216,6 +216,7 @@ def test_one_column_is_fitted(X: Array, q: Any) -> None:
     assert np.isfinite(model.transform(X[:3, 2:3])).all()
 
 
+@pytest.mark.slow(quick=["1.0"])
 @pytest.mark.parametrize("q", [MIN_Q, 1.0])
 def test_columns_that_are_followed_exactly_keep_a_finite_bound(q: float) -> None:
     """Rows on a straight line, twice each: the noise falls to its floor, and no radius to 0."""

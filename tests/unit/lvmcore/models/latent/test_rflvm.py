@@ -48,6 +48,7 @@ def same(one: RFLVM, two: RFLVM) -> None:
     np.testing.assert_equal(two.diagnostics_, one.diagnostics_)
 
 
+@pytest.mark.slow(quick=["stops0-gaussian", "stops1-gaussian", "stops2-gaussian"])
 @for_likelihoods
 @pytest.mark.parametrize("stops", [(1,), (20,), (21,), (7, 25, 33), (40,)])
 def test_a_fit_that_goes_on_ends_as_if_never_stopped(
@@ -101,6 +102,7 @@ def test_kept_draws_are_few_evenly_spaced_and_end_with_the_last(
     assert len(fitted._draws.W) > min(MAX_DRAWS, sampled) / 2 - n_chains
 
 
+@pytest.mark.slow(quick=["negative_binomial"])
 @for_likelihoods
 def test_the_order_along_a_curve_is_found_and_decoded(likelihood: str) -> None:
     X, psi = TABLES[likelihood], PSI
@@ -219,6 +221,7 @@ def test_the_likelihood_that_cells_ask_for_is_advised() -> None:
     assert RFLVM.suggest(n_rows=9, n_columns=4) == {}
 
 
+@pytest.mark.slow
 def test_the_density_of_a_row_is_that_of_a_grid_over_the_map() -> None:
     X = TABLES["negative_binomial"]
     fitted = model("negative_binomial", max_iter=80, n_components=1).fit(X)
@@ -232,6 +235,7 @@ def test_the_density_of_a_row_is_that_of_a_grid_over_the_map() -> None:
     assert fitted.score(X) == pytest.approx(expected.mean(), abs=0.02)
 
 
+@pytest.mark.slow
 def test_chains_that_agree_have_converged(monkeypatch: pytest.MonkeyPatch) -> None:
     def noise(run: ParallelChains, chain: Any) -> list[float]:
         return chain.rng.standard_normal(len(run._names())).tolist()

@@ -232,6 +232,7 @@ def test_models_that_place_no_rows_have_no_transform() -> None:
     assert frame.columns.tolist() == ["isomap0", "isomap1"]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_slow_libraries_load_only_with_a_fit_that_needs_them() -> None:
     code = (
         "import sys, lvmcore.models\n"

@@ -93,6 +93,13 @@ DEEP = {"n_samples": 2, "n_layers": 1}
 KERNEL = {"n_hidden": 8}
 
 
+@pytest.mark.slow(
+    quick=[
+        "20-SVGPRegressor-QEPRegressor-settings0",
+        "20-_LikeRegressor-DeepQEPRegressor-settings2",
+        "2000-SVGPRegressor-QEPRegressor-settings0",
+    ]
+)
 @pytest.mark.parametrize(
     ("twin", "model", "settings"),
     [
@@ -186,6 +193,7 @@ def sampled_evidence(model: InducedDeepGP, X: Tensor, Y: Tensor, q: float, S: in
     return torch.stack([found, weights.std() / weights.mean() / math.sqrt(S)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("q", [*QS, 2.0])
 @torch.no_grad()
 def test_the_bound_is_below_the_evidence(q: float) -> None:
@@ -361,6 +369,7 @@ def with_rows_far_off(n: int = 120) -> tuple[NDArray[Any], NDArray[Any], NDArray
     return X, y, truth
 
 
+@pytest.mark.slow(quick=["QEPRegressor-settings0"])
 @pytest.mark.parametrize(
     ("model", "settings"),
     [
@@ -380,6 +389,7 @@ def test_rows_far_off_count_little(model: Any, settings: dict[str, Any]) -> None
     assert 0.8 < inside.mean() < 0.9
 
 
+@pytest.mark.slow(quick=["QEPRegressor"])
 @pytest.mark.parametrize("model", [QEPRegressor, DeepQEPRegressor, DeepKernelQEPRegressor])
 def test_targets_that_meet_their_function_are_no_pole(model: Any) -> None:
     """Equal rows with equal targets: the law's density has no bound there, the model's has."""
