@@ -245,8 +245,8 @@ def test_what_is_wrong_with_a_table_is_found_at_once(wine: tuple[Table, Dataset]
     second = Table.from_frame(frame, name="second")
     found = read_new_table(model, second, dataset, propose_new_table_roles(model, second, dataset))
     assert [s.columns for s in found.suspicions] == [("proline",)]
-    assert found.matching.alike == ("hue",)
-    assert found.matching.ignored == ("batch",)
+    assert found.matching.approximate == ("hue",)
+    assert found.matching.unused == ("batch",)
     assert found.unknown_labels == ("cuvée",)
     assert found.incomplete == 0
     said = " ".join(found.dataset.notes)
