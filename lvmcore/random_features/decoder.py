@@ -1,4 +1,4 @@
-"""The fitted decoder by random features: columns at latent points, and likelihoods of rows.
+"""Fitted decoder by random features: columns at latent points, and likelihoods of rows.
 
 Each column is φ(x)ᵀh_d with h_d ~ N(weights_d, V_d). A covariance for every column is too expensive
 in the inference of rows and in their density, which use a pooled one: share_d · V, V the mean over

@@ -1,4 +1,4 @@
-"""The fitted decoder of numeric columns by random features."""
+"""Fitted decoder of numeric columns by random features."""
 
 from __future__ import annotations
 

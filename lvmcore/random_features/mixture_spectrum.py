@@ -1,4 +1,4 @@
-"""A spectrum whose points are drawn from the mixture itself."""
+"""Learned spectrum with spectral points drawn from the mixture itself."""
 
 from __future__ import annotations
 

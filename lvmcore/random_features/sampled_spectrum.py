@@ -1,4 +1,4 @@
-"""A spectrum with a Gaussian posterior for every spectral point."""
+"""Learned spectrum with a Gaussian posterior for every spectral point."""
 
 from __future__ import annotations
 
