@@ -140,7 +140,7 @@ def test_a_state_that_is_too_large_or_cannot_be_written_is_not_kept(
     fit = fitted(tmp_path, "bayesian_gplvm", max_iter=20)
     assert not branch_path(tmp_path, 1).exists()
     assert fit.notes_ == ()
-    monkeypatch.inverse()
+    monkeypatch.undo()
 
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
