@@ -1,4 +1,4 @@
-"""How q(v) of the last layer's inducing values is updated in a step of a deep Gaussian process.
+"""Update schemes of q(v), the last layer's inducing values, in a step of a deep GP.
 
 One class per scheme, each with one method, ``step``: it updates q(v) by the rows of a step and
 returns the sample at which the step's terms are evaluated. ``posterior_update`` chooses one.

@@ -182,7 +182,7 @@ class QExponential:
         """
         n, kept = self.n, self.n - len(known)
         C = self.scale @ self.scale.mT
-        block = cholesky(C[kept:, kept:], "The scale matrix of what is known", exact=True)[0]
+        block = cholesky(C[kept:, kept:], "The scale matrix of the known numbers", exact=True)[0]
         cross = solve_lower(block, C[kept:, :kept])
         away = solve_lower(block, (known - self.location[kept:])[:, None])
         location = self.location[:kept] + (cross.mT @ away)[:, 0]
