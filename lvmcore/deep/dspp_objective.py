@@ -30,7 +30,7 @@ class DSPPObjective(DeepGPObjective):
     """Σ_n log p(y_n | x_n) − β Σ_l KL of layer l, without sampling.
 
     Args:
-        model: what is fitted, in place.
+        model: initial model; fitted in place.
         X: inputs, standardised, [N, H].
         Y: targets, standardised, [N, P].
         kl_weight: β.

@@ -47,7 +47,7 @@ class AutoencoderNetworks:
 
     Args:
         n_hidden: units of each hidden layer.
-        problem: what is fitted.
+        problem: the table.
         inputs: input rows of the encoder.
         targets: columns whose linear fit initialises the decoder, [N, D].
     """
@@ -115,7 +115,7 @@ class AutoencoderObjective(Objective[LatentBatch], Generic[Likelihood]):
 
     Args:
         settings: of the model.
-        problem: what is fitted.
+        problem: the table.
         networks: encoder and decoder.
         likelihood: of the columns.
         further: other terms, between the reconstruction and the KL term.

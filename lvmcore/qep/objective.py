@@ -155,7 +155,7 @@ class QEPLVMObjective(SparseGPLVMObjective):
     Args:
         rows: initial q(X).
         path: initial kernel, inducing inputs and noise.
-        problem: what is fitted.
+        problem: the table.
         exponent: initial q.
     """
 
