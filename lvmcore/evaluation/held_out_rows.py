@@ -65,7 +65,7 @@ def held_out_metrics(
         )
         if defined
     ]
-    rows, words = _usable(model, fitted, held_out)
+    rows, words = _usable_rows(model, fitted, held_out)
     if not len(rows):
         lacks = "no cell" if can.missing_cells else "a missing cell"
         why = f"Each of the {len(held_out)} rows held out has {lacks}."
@@ -87,7 +87,7 @@ def _columns(fitted: Dataset, held_out: Dataset) -> FloatArray:
     return held_out.X[:, [place[name] for name in fitted.feature_names]]
 
 
-def _usable(
+def _usable_rows(
     model: LatentVariableModel, fitted: Dataset, held_out: Dataset
 ) -> tuple[NDArray[np.intp], str]:
     """Positions of the held-out rows that are scored, and a description of them."""

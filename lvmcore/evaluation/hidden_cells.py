@@ -168,8 +168,8 @@ def imputation_metrics(cells: HiddenCells, how: str) -> dict[str, Metric]:
             "hidden-cell NLPD",
             density,
             "Minus the log predictive density of a hidden cell, mean over cells, nats, in standard "
-            f"deviations of the fitted rows; lower is better, and the "
-            f"columns' means and standard deviations alone give about {_by_the_mean():.2f}. {how}",
+            "deviations of the fitted rows; lower is better, and the columns' means and standard "
+            f"deviations alone give about {_baseline_nlpd():.2f}. {how}",
         )
     }
 
@@ -178,6 +178,6 @@ def _title(level: float) -> str:
     return f"coverage of {level:.0%} intervals".replace("%", " %")
 
 
-def _by_the_mean() -> float:
+def _baseline_nlpd() -> float:
     """The NLPD of a standard normal prediction for cells of mean 0 and variance 1."""
     return 0.5 * (math.log(2 * math.pi) + 1)

@@ -101,20 +101,20 @@ def places_to_h5ad(
     var = pd.DataFrame({"log1p": rows.log1p})
     sink = io.BytesIO()
     with h5py.File(sink, "w", libver=_FORMAT) as file:
-        _mark(file, "anndata", "0.1.0")
-        X = _in_units(rows)[places]
+        _set_encoding(file, "anndata", "0.1.0")
+        X = _features_in_units(rows)[places]
         file.create_dataset("X", data=X, compression="gzip", compression_opts=1)
-        _mark(file["X"], "array", "0.2.0")
+        _set_encoding(file["X"], "array", "0.2.0")
         _write_frame(file, "obs", frame["row_id"].tolist(), _observations(known, rows, places))
         _write_frame(file, "var", rows.feature_names, var)
         _write(file, "obsm", obsm)
         for part in _PARTS:
             _write(file, part, {})
-        _write(file, "uns", {"latentboard": _facts(model, rows, spec)})
+        _write(file, "uns", {"latentboard": _provenance(model, rows, spec)})
     return sink.getvalue()
 
 
-def _in_units(rows: Dataset) -> NDArray[np.float64]:
+def _features_in_units(rows: Dataset) -> NDArray[np.float64]:
     """The features in the table's units, [N, D]; exact also where transformed by log(1 + x)."""
     X = rows.X.copy()
     for d in np.flatnonzero(rows.log1p).tolist():
@@ -141,9 +141,10 @@ def _observations(known: pd.DataFrame, rows: Dataset, places: list[int]) -> pd.D
     return named
 
 
-def _facts(
+def _provenance(
     model: LatentVariableModel, rows: Dataset, spec: JobSpec | None
 ) -> dict[str, str | int | float]:
+    """Model, version, dataset and settings of a map."""
     settings = as_plain_json(model.get_params(deep=False))
     version = None if spec is None else spec.versions.get("latentboard")
     seed = settings.get("random_state")
@@ -158,7 +159,7 @@ def _facts(
     }
 
 
-def _mark(element: Any, kind: str, version: str) -> None:
+def _set_encoding(element: Any, kind: str, version: str) -> None:
     element.attrs["encoding-type"] = kind
     element.attrs["encoding-version"] = version
 
@@ -169,33 +170,33 @@ def _write(group: Any, key: str, value: Any) -> None:
 
     text = h5py.string_dtype()
     if isinstance(value, Mapping):
-        _mark(group.create_group(key), "dict", "0.1.0")
+        _set_encoding(group.create_group(key), "dict", "0.1.0")
         for name, part in value.items():
             _write(group[key], name, part)
     elif isinstance(value, pd.Categorical):
-        _mark(group.create_group(key), "categorical", "0.2.0")
+        _set_encoding(group.create_group(key), "categorical", "0.2.0")
         group[key].attrs["ordered"] = False
         _write(group[key], "categories", [str(level) for level in value.categories])
         _write(group[key], "codes", np.asarray(value.codes))
     elif isinstance(value, np.ndarray):
         group.create_dataset(key, data=value)
-        _mark(group[key], "array", "0.2.0")
+        _set_encoding(group[key], "array", "0.2.0")
     elif isinstance(value, str):
         group.create_dataset(key, data=_clean(value), dtype=text)
-        _mark(group[key], "string", "0.2.0")
+        _set_encoding(group[key], "string", "0.2.0")
     elif isinstance(value, list):
         group.create_dataset(key, data=[_clean(one) for one in value], dtype=text)
-        _mark(group[key], "string-array", "0.2.0")
+        _set_encoding(group[key], "string-array", "0.2.0")
     else:
         group.create_dataset(key, data=value)
-        _mark(group[key], "numeric-scalar", "0.2.0")
+        _set_encoding(group[key], "numeric-scalar", "0.2.0")
 
 
 def _write_frame(file: Any, key: str, index: Sequence[str], frame: pd.DataFrame) -> None:
     import h5py
 
     group = file.create_group(key)
-    _mark(group, "dataframe", "0.2.0")
+    _set_encoding(group, "dataframe", "0.2.0")
     group.attrs["_index"] = "_index"
     names = [_clean(str(name)) for name in frame.columns]
     group.attrs.create("column-order", names, (len(names),), h5py.string_dtype())

@@ -169,7 +169,7 @@ def read_new_table(
     )
     reference = None if fitted is None else _model_features(fitted, names)
     called = [matching.columns.get(source.column, source.column) for source in matching.sources]
-    typical = _typical(model, matching) if reference is None else TypicalRange.of(reference)
+    typical = _typical_range(model, matching) if reference is None else TypicalRange.of(reference)
     absent = np.isnan(dataset.X).any(axis=1)
     matching_notes = {*matching.notes(), matching.missing_note()}
     suspicions = unit_warnings(dataset.original_units(dataset.X), called, typical)
@@ -236,7 +236,7 @@ def _labels(model: AnyModel, table: Table, roles: NewTableRoles) -> str | dict[s
     return {name: column for name, column in found.items() if column in roles.labels}
 
 
-def _typical(model: AnyModel, matching: ColumnMatching) -> TypicalRange:
+def _typical_range(model: AnyModel, matching: ColumnMatching) -> TypicalRange:
     """Typical ranges of the fitted columns from the model's own means and sds, for the medians."""
     known = model.standardiser_
     plain = np.array([source.kind == "plain" for source in matching.sources])

@@ -90,7 +90,7 @@ def place_rows(
         DataError: no row can be placed.
         UnsupportedError: the model cannot place new rows.
     """
-    rows, notes = _usable(model, rows)
+    rows, notes = _usable_rows(model, rows)
     density = model.capabilities.density
     compared = _fitted_sample(fitted) if density and fitted is not None else None
     total = len(rows) + (0 if compared is None else len(compared))
@@ -193,7 +193,7 @@ def _belongs_to(column: str, name: str) -> bool:
 # ---- the rows ----------------------------------------------------------------------------------
 
 
-def _usable(model: LatentVariableModel, rows: Dataset) -> tuple[Dataset, tuple[str, ...]]:
+def _usable_rows(model: LatentVariableModel, rows: Dataset) -> tuple[Dataset, tuple[str, ...]]:
     """The rows that the model can use, and notes on the others."""
     if model.capabilities.missing_cells:
         return rows, ()

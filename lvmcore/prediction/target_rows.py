@@ -154,7 +154,7 @@ def split_for_target(dataset: Dataset, task: Task, spec: JobSpec) -> SupervisedR
             f"{len(usable)} of {len(dataset)} rows have the target {name!r} and every cell: "
             f"expected at least {FEWEST_ROWS}. {advice}"
         )
-    _refuse_target(y, task, name)
+    _check_target(y, task, name)
     if spec.time:
         usable, y = _drop_missing_times(usable, y, spec.time)
     if dataset.held_out.any() and not usable.held_out.any():
@@ -163,7 +163,7 @@ def split_for_target(dataset: Dataset, task: Task, spec: JobSpec) -> SupervisedR
             f"{name!r} and every cell: hold out other rows on the Data page."
         )
     held_out, how = _held_out(usable, y, task, spec)
-    _refuse_target(y[~held_out], task, name, " in the rows that are not held out")
+    _check_target(y[~held_out], task, name, " in the rows that are not held out")
     return SupervisedRows(usable, y, held_out, how)
 
 
@@ -222,7 +222,7 @@ def _features(dataset: Dataset, spec: JobSpec) -> Dataset:
     )
 
 
-def _refuse_target(y: NDArray[Any], task: Task, name: str, where: str = "") -> None:
+def _check_target(y: NDArray[Any], task: Task, name: str, where: str = "") -> None:
     """Raise an error for a constant target, or for a class per row."""
     distinct = len(np.unique(y.astype(str) if task == "class" else y))
     if distinct < 2:

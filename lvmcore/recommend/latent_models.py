@@ -69,7 +69,7 @@ class TableSummary:
     image: bool = False
 
     @property
-    def counted(self) -> Cells:
+    def likelihood_cells(self) -> Cells:
         """Type of the cells for the choice of a likelihood."""
         return "any" if self.image else self.cells
 
@@ -125,7 +125,7 @@ def suggested_settings(model: type[LatentVariableModel], shape: TableSummary) ->
         n_rows=shape.rows_for(can),
         n_columns=shape.columns,
         n_classes=max(shape.classes_for(can)),
-        cells=shape.counted,
+        cells=shape.likelihood_cells,
     )
 
 
@@ -136,7 +136,7 @@ def advised_settings(model: type[LatentVariableModel], shape: TableSummary) -> d
         n_rows=shape.rows_for(can),
         n_columns=shape.columns,
         n_classes=max(shape.classes_for(can)),
-        cells=shape.counted,
+        cells=shape.likelihood_cells,
     )
     usual = {parameter.name: parameter.default for parameter in model.parameters()}
     return {name: one for name, one in found.items() if one.value != usual[name]}
@@ -182,12 +182,12 @@ def propose(models: Mapping[str, type[LatentVariableModel]], shape: TableSummary
         key: model for key, model in models.items() if obstacle(model.capabilities, shape) is None
     }
     if _batches_are_faster(models, shape):
-        why = f"learning from {_batch(models)} of {n:,} rows at a time is faster than from all"
+        why = f"learning from {_batch_rows(models)} of {n:,} rows at a time is faster than from all"
         return Proposal("fast_ldgd", f"the label has {classes} classes, and {why}")
     if "ldgd" in usable:
         return Proposal("ldgd", f"the label has {classes} classes to learn from")
     if "bayesian_gplvm" in usable:
-        return Proposal("bayesian_gplvm", f"{_no_classes(shape)}, and it finds curved structure")
+        return Proposal("bayesian_gplvm", f"{_label_reason(shape)}, and it finds curved structure")
     first = next(iter(usable or models))
     return Proposal(first, "it is the first that can be fitted to this table")
 
@@ -220,7 +220,9 @@ def route(
         lost = n - shape.rows_for(models["fast_ldgd"].capabilities)
         if lost:
             return f"{every}. Fast LDGD would be faster, and leave out {lost:,} that lack a cell."
-        return f"{every}. Fast LDGD learns from {_batch(models)} at a time, and is faster here."
+        return (
+            f"{every}. Fast LDGD learns from {_batch_rows(models)} at a time, and is faster here."
+        )
     if batch is None or batch >= n:
         return f"All {n:,} rows fit into one batch, so that each step uses them all."
     some = f"Each step uses {batch:,} of {n:,} rows"
@@ -252,13 +254,13 @@ def _batches_are_faster(
     return every_row and every_label and not gaps and obstacle(can, shape) is None
 
 
-def _batch(models: Mapping[str, type[LatentVariableModel]]) -> int:
+def _batch_rows(models: Mapping[str, type[LatentVariableModel]]) -> int:
     """Default batch size of Fast LDGD, in rows."""
     (size,) = [p for p in models["fast_ldgd"].parameters() if p.name == "batch_size"]
     return int(size.default)
 
 
-def _no_classes(shape: TableSummary) -> str:
+def _label_reason(shape: TableSummary) -> str:
     """The reason why no model with labels is proposed, as a clause."""
     if shape.classes == 0:
         return "there is no label"

@@ -91,7 +91,7 @@ class Checkpoint:
         self._course, self._generator = course, generator
         self._fingerprint = hashlib.sha256(f"{course} {max_iter}".encode()).hexdigest()
         self._written = time.monotonic()
-        self._take_seed(generator)
+        self._restore_branch_seed(generator)
         self._seed = generator.initial_seed()
         if not self.path.is_file():
             return
@@ -108,7 +108,7 @@ class Checkpoint:
         generator.manual_seed(self._seed)
         self._found = arrays, facts
 
-    def _take_seed(self, generator: torch.Generator) -> None:
+    def _restore_branch_seed(self, generator: torch.Generator) -> None:
         """Set the seed of an earlier fit that this one continues, for fits without a given seed."""
         path = self._branch_path
         if path is None or not path.is_file():
