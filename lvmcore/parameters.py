@@ -4,8 +4,8 @@ A model declares each parameter once::
 
     def __init__(self, *, n_inducing: Annotated[int, Range(2, 1000), Doc("…")] = 25)
 
-and the form of the dashboard, ``lvmcore fit --set n_inducing=50``, the validation and the docs are
-all made from that line.
+and the form of the dashboard, ``lvmcore fit --set n_inducing=50``, the validation and the
+documentation use this declaration.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Kind = Literal["int", "float", "bool", "choice", "str"]
 
 @dataclass(frozen=True)
 class Range:
-    """Closed range of a number; ``log`` says that it is naturally seen on a logarithmic scale."""
+    """Closed range of a number; ``log`` for a logarithmic scale on forms."""
 
     low: float
     high: float
@@ -66,7 +66,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Doc:
-    """One plain sentence on what the parameter does, and its label on a form."""
+    """Description of a parameter in one sentence, and its label on a form."""
 
     text: str
     label: str | None = None
@@ -74,39 +74,43 @@ class Doc:
 
 @dataclass(frozen=True)
 class Advanced:
-    """Marks a parameter that most people leave alone: folded away on a form."""
+    """Marks a parameter that is rarely changed: it is collapsed on a form."""
 
 
-# What every model declares alike.
+# Parameters with the same declaration in every model.
 Components = Annotated[
     int | None,
     Range(1, 1000),
-    Doc("How many dimensions the map has; auto is 10, or fewer for a narrow table.", "dimensions"),
+    Doc("Number of dimensions of the map; auto is 10, or fewer for a narrow table.", "dimensions"),
 ]
 Device = Annotated[
-    Literal["auto", "cpu", "cuda"], Doc("Where to compute; auto takes a GPU if there is one.")
+    Literal["auto", "cpu", "cuda"],
+    Doc("Device of the computation; auto uses a GPU if there is one."),
 ]
 Dtype = Annotated[Literal["float64", "float32"], Doc("Precision of the arithmetic."), Advanced()]
 Seed = Annotated[
-    int | None, Range(0, 2**32 - 1), Doc("Same seed, same result; none draws one anew.", "seed")
+    int | None,
+    Range(0, 2**32 - 1),
+    Doc("Seed; equal seeds give equal results, none is random.", "seed"),
 ]
 
 
 MaxIter = Annotated[
     int,
     Range(1, 100_000),
-    Doc("Most optimiser steps; fewer when the bound stops rising.", "steps at most"),
+    Doc("Most optimiser steps; the fit ends earlier if the bound is flat.", "steps at most"),
 ]
 Inducing = Annotated[
     int,
     Range(2, 1000),
     Doc(
-        "Points that summarise the map: more follow finer detail and cost more.", "inducing inputs"
+        "Inducing inputs, which summarise the map: more follow finer detail and cost more.",
+        "inducing inputs",
     ),
 ]
 Noise = Annotated[
     Literal["column", "shared"],
-    Doc("One noise level for each column, or one that all columns share.", "noise"),
+    Doc("Noise variance of each column, or one shared by all columns.", "noise"),
     Advanced(),
 ]
 LearningRate = Annotated[
@@ -115,27 +119,27 @@ LearningRate = Annotated[
 LabelWeight = Annotated[
     float,
     Range(0.0, 1000.0),
-    Doc("How much the labels count; 1 is the model as published.", "weight of labels"),
+    Doc("Weight of the label term of the bound; 1 is the published model.", "weight of labels"),
     Advanced(),
 ]
 ClassWeight = Annotated[
     Literal["equal", "balanced"],
     Doc(
-        "Whether every labelled row counts alike, or every class however few rows it has.",
+        "Equal weight of every labelled row, or of every class, whatever its number of rows.",
         "weight of classes",
     ),
     Advanced(),
 ]
 LabelLikelihood = Annotated[
     Literal["probit", "softmax"],
-    Doc("Each class told from the rest (probit), or all classes at once (softmax)."),
+    Doc("Likelihood of the classes: each against the rest (probit), or all at once (softmax)."),
     Advanced(),
 ]
 Start = Annotated[
     Literal["pca", "isomap", "spectral", "random"] | NDArray[Any],
     Doc(
-        "Where the map begins: principal components, curved coordinates by neighbours (isomap, "
-        "spectral), or random places."
+        "Initial map: principal components, curved coordinates from neighbours (isomap, spectral), "
+        "or random positions."
     ),
     Advanced(),
 ]
@@ -143,8 +147,8 @@ Restarts = Annotated[
     int,
     Range(1, 100),
     Doc(
-        "Fits from so many starts and keeps the one with the highest bound; with more than one the "
-        "map says how far they agree.",
+        "Number of starts, of which the one with the highest bound is kept; with several, the map "
+        "shows their agreement.",
         "starts",
     ),
     Advanced(),
@@ -152,7 +156,7 @@ Restarts = Annotated[
 BatchSize = Annotated[
     int,
     Range(1, 100_000),
-    Doc("Rows looked at in one step; all of them where the table has no more.", "rows a step"),
+    Doc("Rows in a mini-batch; all rows if the table has no more.", "rows a step"),
     Advanced(),
 ]
 Hidden = Annotated[
@@ -165,11 +169,11 @@ Hidden = Annotated[
 
 @dataclass(frozen=True)
 class Advised:
-    """A setting that suits a table better than its default.
+    """A recommended setting for a table, in place of its default.
 
     Attributes:
         value: the setting.
-        reason: why, as a clause without its full stop.
+        reason: of the recommendation, as a clause without a full stop.
     """
 
     value: Any
@@ -182,18 +186,18 @@ class Parameter:
 
     Attributes:
         name: the constructor's argument.
-        label: what a form calls it.
+        label: its name on a form.
         kind: its type; ``choice`` lists its values in ``choices``.
         default: the constructor's default.
-        optional: True where None is allowed (it then means "decided from the data").
+        optional: True if None is allowed, for a value chosen from the data.
         low: smallest value (numbers only).
         high: largest value (numbers only).
-        log: True where a slider should be logarithmic.
+        log: True for a logarithmic slider.
         choices: the allowed values of a ``choice``.
-        doc: one plain sentence.
-        advanced: True where a form folds it away.
-        array: True where Python may give an array in place of one of the choices.
-        word: what may stand in the place of a float; None where nothing may.
+        doc: its description, one sentence.
+        advanced: True if a form collapses it.
+        array: True if an array is allowed in Python in place of one of the choices.
+        word: a word that is allowed in place of a float; None for none.
     """
 
     name: str
@@ -212,7 +216,7 @@ class Parameter:
 
     @property
     def expected(self) -> str:
-        """What a value must be, in words."""
+        """Description of the allowed values."""
         if self.kind == "choice":
             text = "one of " + ", ".join(self.choices)
             text += " (in Python also an array)" if self.array else ""
@@ -231,7 +235,7 @@ class Parameter:
         """Return ``value`` if it is allowed.
 
         Raises:
-            ConfigError: naming the parameter, what was got and what is expected.
+            ConfigError: it is not; the message has the parameter, the value and the allowed values.
         """
         if value is None and self.optional:
             return None
@@ -253,10 +257,10 @@ class Parameter:
         return value
 
     def parse(self, text: str) -> Any:
-        """The value that ``text`` (from a command line or a form) stands for.
+        """Parse a value from ``text`` of a command line or a form.
 
         Raises:
-            ConfigError: the text is not such a value.
+            ConfigError: the text is no allowed value.
         """
         if self.optional and text.strip().lower() in ("none", ""):
             return None
@@ -297,7 +301,7 @@ def parameters_of(cls: type) -> tuple[Parameter, ...]:
     """The parameters that the constructor of ``cls`` declares, in its order.
 
     Raises:
-        TypeError: a parameter is declared without metadata (a fault of the model, not of its user).
+        TypeError: a parameter is declared without metadata (an error in the model).
     """
     init = cls.__init__  # type: ignore[misc]
     hints = get_type_hints(init, include_extras=True)

@@ -70,7 +70,7 @@ def _to_json(value: Any) -> Any:
     """A NumPy number for JSON."""
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"{type(value).__name__} has no place in a model file's JSON")
+    raise TypeError(f"{type(value).__name__} cannot be stored in a model file's JSON")
 
 
 def read(

@@ -75,12 +75,15 @@ class LinearGaussian:
         seen = observed.to(Y)
         outer = (self.weights[:, :, None] * self.weights[:, None, :]).reshape(D, Q * Q)
         eye = torch.eye(Q).to(Y)
+        # A = W_OᵀW_O + σ² I of every row
         factor = cholesky_batch((seen @ outer).reshape(-1, Q, Q) + self.noise * eye, _POSTERIOR)
         away = torch.where(observed, Y - self.offset, 0.0)
         projected = away @ self.weights
         mean = torch.cholesky_solve(projected[:, :, None], factor)[:, :, 0]
+        # log|W_O W_Oᵀ + σ²I| = log|A| + (n_O − Q) log σ²
         log_det = 2 * factor.diagonal(dim1=1, dim2=2).log().sum(1)
         log_det = log_det + (seen.sum(1) - Q) * self.noise.log()
+        # (y − μ)_Oᵀ (W_O W_Oᵀ + σ²I)⁻¹ (y − μ)_O
         square = (away.square().sum(1) - (projected * mean).sum(1)) / self.noise
         log_density = -0.5 * (seen.sum(1) * LOG_2PI + log_det + square)
         return LinearPosterior(mean, self.noise * torch.cholesky_inverse(factor), log_density)
@@ -187,9 +190,10 @@ def _expectations(model: LinearGaussian, Y: Tensor, observed: Tensor) -> _Expect
 def _maximise(sums: _ExpectedSums, cells: int) -> LinearGaussian:
     """W, μ and σ² at the maximum, for a standard normal latent space."""
     factor = cholesky_batch(sums.second, "The matrix of a column's expected positions")
-    both = torch.cholesky_solve(sums.first[:, :, None], factor)[:, :, 0]
+    both = torch.cholesky_solve(sums.first[:, :, None], factor)[:, :, 0]  # (w_d, μ_d)
     noise = ((sums.squares - (both * sums.first).sum()) / cells).clamp_min(NOISE_FLOOR)
     weights, offset = both[:, :-1], both[:, -1]
+    # Mean and covariance of the latent positions, absorbed into W and μ
     moments = sums.total / sums.total[-1, -1]
     centre = moments[-1, :-1]
     covariance = moments[:-1, :-1] - centre[:, None] * centre

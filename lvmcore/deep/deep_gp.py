@@ -67,7 +67,8 @@ class DeepGP(nn.Module):
         last: the last layer.
     """
 
-    #: Whether kernel and noise of the last layer are fitted: the warm-up moves hidden layers only.
+    #: Whether kernel and noise of the last layer are fitted already; if so, the warm-up updates
+    #: hidden layers only.
     pretrained = False
 
     def __init__(self, hidden: Sequence[HiddenLayer], last: OutputLayer) -> None:

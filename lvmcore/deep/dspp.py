@@ -35,10 +35,10 @@ from lvmcore.deep.output_layer import OutputLayer, ProjectedRows
 from lvmcore.numerics.gaussians import LOG_2PI
 from lvmcore.numerics.quasi_random import sobol_draws
 
-__all__ = ["DSPP", "build_dspp", "initial_quadrature", "mixture_log_density"]
+__all__ = ["DSPP", "build_dspp", "initial_quadrature", "marginal_moments"]
 
 
-def mixture_log_density(
+def marginal_moments(
     layer: HiddenLayer, layer_kernel: LayerKernel, X: Float[Tensor, "... B H"]
 ) -> tuple[Float[Tensor, "... B D"], Float[Tensor, "... B D"]]:
     """Mean and variance of q(f(x)) with the layer's values integrated out, [..., B, D] each.
@@ -51,6 +51,7 @@ def mixture_log_density(
         X: rows, [..., B, H].
     """
     half = layer.q.factor.mT @ layer_kernel.inverse
+    # kᵀC⁻ᵀm_d, and kᵀGk with G = K⁻¹ − C⁻ᵀV_dC⁻¹
     mean, explained = row_moments(
         layer_kernel.cross(X),
         layer.q.mean @ layer_kernel.inverse,
@@ -106,7 +107,7 @@ class DSPP(InducedDeepGP):
         self, draw: FunctionDraw, number: int, X: Float[Tensor, "... B H"]
     ) -> tuple[Float[Tensor, "... B D"], Float[Tensor, "... B D"]]:
         """Moments of q(f(x)) with the inducing values integrated out; see ``DeepGP``."""
-        return mixture_log_density(self.hidden[number], draw.layer_kernels[number], X)
+        return marginal_moments(self.hidden[number], draw.layer_kernels[number], X)
 
     def log_density(self, draw: FunctionDraw, rows: ProjectedRows) -> Float[Tensor, "B"]:
         """log Σ_s ω_s N(y | μ_s, s_s² + σ²) of each row, [B]."""

@@ -1,4 +1,4 @@
-"""The objective of a deep sigma point process, and the single process that it begins as.
+"""The objective of a deep sigma point process, and its initialisation as a single process.
 
 Notation: lvmcore/README.md and lvmcore/deep/dspp.py.
 """
@@ -22,15 +22,15 @@ from lvmcore.training.loop import train
 
 __all__ = ["DSPPObjective", "start_from_single_gp"]
 
-# Rows that the single process is fitted to, most of its steps, and their learning rate.
+# Most rows and steps of the fit of the single process, and its learning rate.
 MAX_SINGLE_GP_ROWS, SINGLE_GP_STEPS, SINGLE_GP_RATE = 2000, 300, 0.04
 
 
 class DSPPObjective(DeepGPObjective):
-    """Σ_n log p(y_n | x_n), and each layer's divergence times β; nothing of it is drawn.
+    """Σ_n log p(y_n | x_n) − β Σ_l KL of layer l, without sampling.
 
     Args:
-        model: what is fitted, in place.
+        model: initial model; fitted in place.
         X: inputs, standardised, [N, H].
         Y: targets, standardised, [N, P].
         kl_weight: β.
@@ -61,7 +61,7 @@ class DSPPObjective(DeepGPObjective):
 
     @torch.no_grad()
     def terms(self, draws: int = 1) -> dict[str, Tensor]:
-        """The terms from all rows; there is nothing to average."""
+        """The terms of all rows, which are exact: ``draws`` is not used."""
         del draws
         sites = len(self.model.weight_logits)
         return self._terms(self.model.row_blocks(self.X, self.Y, sites), 1.0)
@@ -87,15 +87,15 @@ def start_from_single_gp(
     *,
     steps: int,
 ) -> None:
-    """Let the last layer begin as a single process of what the linear means make of the rows.
+    """Initialise the last layer as a single process fitted to the rows under the linear means.
 
-    It takes over that one's kernel, noise, inducing inputs and q.
+    The last layer gets the kernel, noise, inducing inputs and q of the single process.
 
     Args:
-        model: at its start; changed in place.
+        model: initial model; changed in place.
         X: inputs, [N, H].
         Y: targets, [N, P].
-        generator: chooses 2000 rows at most.
+        generator: draws 2000 rows at most.
         steps: of the single process, 300 at most.
     """
     rows = torch.randperm(len(X), generator=generator)[:MAX_SINGLE_GP_ROWS]
@@ -112,7 +112,7 @@ def start_from_single_gp(
     fit = DeepGPObjective(single, X, Y, n_samples=1, batch_size=len(X), generator=generator)
     train(fit, deep_schedule(fit, min(steps, SINGLE_GP_STEPS), SINGLE_GP_RATE), None)
     with torch.no_grad():
-        fit.batch_terms()  # q is the optimum of where the last step led
+        fit.batch_terms()  # updates q to its optimum at the final parameters
         last.log_lengthscales.copy_(single.last.log_lengthscales)
         last.log_variance.copy_(single.last.log_variance)
         likelihood.log_noise.copy_(start.log_noise)
@@ -121,7 +121,7 @@ def start_from_single_gp(
 
 
 def _set_posterior(values: InducingValues, posterior: InducingPosterior) -> None:
-    """Let q begin as N(m_p, RᵀR): its factor is diag(s)(I + B)."""
+    """Set q to N(m_p, RᵀR), whose factor is diag(s)(I + B)."""
     covariance = (posterior.root.mT @ posterior.root).expand(len(values.mean), -1, -1)
     factor = cholesky_batch(covariance, "The covariance of the single process's values")
     scale = factor.diagonal(dim1=-2, dim2=-1)

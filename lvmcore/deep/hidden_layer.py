@@ -56,6 +56,7 @@ class InducingValues(nn.Module):
     def factor(self) -> Float[Tensor, "D M M"]:
         """Lower-triangular root of the covariances, [D, M, M]."""
         scale = self.log_scale.exp()
+        # diag(s)(I + B)
         return scale[:, :, None] * self.lower.tril(-1) + scale.diag_embed()
 
     def draw(self, noise: Float[Tensor, "S D M"]) -> Float[Tensor, "S M D"]:
@@ -66,7 +67,7 @@ class InducingValues(nn.Module):
     def kl(self) -> Float[Tensor, ""]:
         """KL(q(v) ‖ p(v)), independent of Z, or an upper bound for an exponent below 2, []."""
         mean, factor = self.mean, self.factor
-        square = mean.square().sum() + factor.square().sum()
+        square = mean.square().sum() + factor.square().sum()  # E ‖v‖²
         return block_kl(kl_whitened(mean, factor), square, mean.numel(), self.exponent)
 
     def natural_parameters(self) -> tuple[Float[Tensor, "D M M"], Float[Tensor, "D M"]]:
@@ -74,7 +75,7 @@ class InducingValues(nn.Module):
         factor = self.factor
         eye = torch.eye(factor.shape[-1]).to(factor)
         inverse = torch.linalg.solve_triangular(factor, eye, upper=False)
-        precision = inverse.mT @ inverse
+        precision = inverse.mT @ inverse  # (factor factorᵀ)⁻¹
         return precision, (precision @ self.mean[:, :, None])[:, :, 0]
 
 
@@ -188,7 +189,8 @@ class HiddenLayer(KernelLayer):
         X: Float[Tensor, "... B H"],
     ) -> tuple[Float[Tensor, "S B D"], Float[Tensor, "... B D"]]:
         """Means and variances of f(x), [S, B, D] each, given the values v [S, M, D]."""
-        weights = v.mT @ layer_kernel.inverse
+        weights = v.mT @ layer_kernel.inverse  # vᵀC⁻¹
+        # kᵀC⁻ᵀv and kᵀK⁻¹k
         product, explained = row_moments(
             layer_kernel.cross(X), weights, layer_kernel.precision.unsqueeze(-3)
         )

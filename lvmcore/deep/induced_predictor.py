@@ -1,4 +1,4 @@
-"""Predictors whose inducing inputs are their own in every layer.
+"""Predictors with free inducing inputs in every layer.
 
 Notation: lvmcore/README.md and lvmcore/deep/hidden_layer.py.
 """
@@ -19,10 +19,10 @@ __all__ = ["InducedPredictor"]
 
 
 class InducedPredictor(DeepGPPredictor):
-    """A ``DeepGPPredictor`` whose inducing inputs are its own: SVGP, DSVI and their Q-EP twins."""
+    """A ``DeepGPPredictor`` with free inducing inputs: SVGP, DSVI, and their Q-EP versions."""
 
     inducing_inputs: str = "learned"
-    #: Whether the last layer's q is that of each draw, where it has a closed form.
+    #: Whether the last layer's q is optimal for each draw, if it has a closed form.
     each_draw: bool = False
 
     def _model(

@@ -41,7 +41,7 @@ class RowFitTerm(Term[DeepSample]):
     """Σ_n E log p(y_n | f(x_n)) of the rows.
 
     Args:
-        model: what is fitted.
+        model: the deep Gaussian process.
     """
 
     name = "data fit"
@@ -81,7 +81,7 @@ class DeepGPObjective(Objective[DeepSample]):
     that q(v) and holds for any weights.
 
     Args:
-        model: what is fitted, in place.
+        model: initial model; fitted in place.
         X: inputs, standardised, [N, H].
         Y: targets: standardised numbers, or signs of classes, [N, P].
         n_samples: S, draws of a step; without hidden layers one is enough.

@@ -79,7 +79,7 @@ class InducingPosterior:
         flat = precision.reshape(-1, *precision.shape[-2:])
         factor = cholesky_batch(flat, "The precision of a layer's values").reshape(precision.shape)
         eye = torch.eye(precision.shape[-1]).to(precision)
-        root = torch.linalg.solve_triangular(factor, eye, upper=False)
+        root = torch.linalg.solve_triangular(factor, eye, upper=False)  # R = L⁻¹, Λ = L Lᵀ
         mean = root.mT @ (root @ shift[..., None])
         return cls(mean[..., 0], root)
 
@@ -91,9 +91,11 @@ class InducingPosterior:
         With a = C⁻¹k: aᵀm_p and k(x, x) − aᵀ(I − V_g)a.
         """
         if k is None:
+            # diag C V Cᵀ
             spread = (self.root @ layer_kernel.C.mT.unsqueeze(-3)).square().sum(-2)
             return layer_kernel.C @ self.mean.mT, spread.mT.clamp_min(1e-12)
         half = self.root @ layer_kernel.inverse.unsqueeze(-3)
+        # G = K⁻¹ − C⁻ᵀ V C⁻¹, so that kᵀGk = aᵀ(I − V)a
         G = layer_kernel.precision.unsqueeze(-3) - half.mT @ half
         mean, reduction = row_moments(k, self.mean @ layer_kernel.inverse, G)
         return mean.mT, (layer_kernel.variance - reduction).mT.clamp_min(1e-12)
@@ -111,7 +113,7 @@ class InducingPosterior:
         """
         outputs, M = self.mean.shape[-2:]
         per_root = outputs / self.root.shape[-3]
-        log_det = self.root.diagonal(dim1=-2, dim2=-1).log().sum((-1, -2))
+        log_det = self.root.diagonal(dim1=-2, dim2=-1).log().sum((-1, -2))  # ½ log|V|
         square = self.square()
         gaussian = 0.5 * (square - outputs * M) - per_root * log_det
         return block_kl(gaussian, square, outputs * M, exponent).mean()
@@ -298,8 +300,8 @@ class OutputLayer(KernelLayer):
     def gaussian_sums(self, layer_kernel: LayerKernel, rows: ProjectedRows) -> Sums:
         """Σ w a aᵀ [..., 1, M, M] and Σ w a y [..., P, M] of each draw: σ² times the sums."""
         a = rows.whitened(layer_kernel)
-        counted = a if rows.precision is None else a * rows.precision.unsqueeze(-2)
-        return rows.weight * (counted @ a.mT).unsqueeze(-3), rows.weight * (counted @ rows.Y).mT
+        weighted = a if rows.precision is None else a * rows.precision.unsqueeze(-2)  # w a
+        return rows.weight * (weighted @ a.mT).unsqueeze(-3), rows.weight * (weighted @ rows.Y).mT
 
     def label_sums(
         self,
@@ -313,7 +315,7 @@ class OutputLayer(KernelLayer):
         slope, by_variance = torch.autograd.grad(fit, (mean, variance), retain_graph=True)
         with torch.no_grad():
             draws = math.prod(mean.shape[:-2])
-            beta = (-2 * by_variance).clamp_min(0)  # both over the number of draws
+            beta = (-2 * by_variance).clamp_min(0)  # g and β, both over the number of draws
             a, step = rows.whitened(layer_kernel), slope + beta * mean
             P, M = mean.shape[-1], a.shape[-2]
             curvature, shift = a.new_zeros(P * M, M), a.new_zeros(M, P)

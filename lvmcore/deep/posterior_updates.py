@@ -1,4 +1,4 @@
-"""How q(v) of the last layer's inducing values is updated in a step of a deep Gaussian process.
+"""Update schemes of q(v), the last layer's inducing values, in a step of a deep GP.
 
 One class per scheme, each with one method, ``step``: it updates q(v) by the rows of a step and
 returns the sample at which the step's terms are evaluated. ``posterior_update`` chooses one.
@@ -78,10 +78,10 @@ class DeepSample:
 
 
 class PosteriorUpdate(ABC):
-    """A scheme of updating q(v).
+    """An update scheme of q(v).
 
     Args:
-        model: what is fitted.
+        model: the deep Gaussian process.
         Y: targets of all rows, [N, P].
         precision: w of each row of a numeric target, updated in place, [N]; None where all are 1.
     """
@@ -126,7 +126,7 @@ class PosteriorUpdate(ABC):
 
 
 class OptimisedPosterior(PosteriorUpdate):
-    """q(v) that Adam optimises, or that stays as it is: nothing is updated here."""
+    """q(v) that is optimised by Adam or fixed: no update."""
 
     def step(self, step: StepRows) -> DeepSample:
         """The sample at the current q(v)."""
@@ -202,10 +202,10 @@ class LabelNaturalGradient(PosteriorUpdate):
 def posterior_update(
     model: DeepGP, Y: Tensor, precision: Tensor | None, *, all_rows: bool
 ) -> PosteriorUpdate:
-    """The scheme of a model.
+    """The update scheme of a model.
 
     Args:
-        model: what is fitted.
+        model: the deep Gaussian process.
         Y: targets of all rows, [N, P].
         precision: w of each row of a numeric target, [N]; None where all are 1.
         all_rows: whether a step uses every row.

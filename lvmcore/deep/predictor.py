@@ -1,4 +1,4 @@
-"""What the models of deep Gaussian processes share: settings, fitting, predictions, storage.
+"""Base class of the deep Gaussian process models: settings, fitting, predictions, storage.
 
 Notation: lvmcore/README.md and lvmcore/deep/hidden_layer.py.
 """
@@ -36,24 +36,24 @@ __all__ = [
     "likelihood_of",
 ]
 
-#: Draws that a prediction averages, and those of the final bound.
+#: Draws in the average of a prediction, and of the final bound.
 PREDICTED_DRAWS, FINAL_DRAWS = 50, 100
-#: Draws that rows set aside are measured by, and measurements without a better one until a stop.
-FOLLOWED_DRAWS, PATIENCE = 10, 5
-#: σ² of a numeric target that a fit starts from, of its variance.
+#: Draws of a held-out score, and scores without an improvement before early stopping.
+HELD_OUT_DRAWS, PATIENCE = 10, 5
+#: Initial σ² of a numeric target, as a share of its variance.
 START_NOISE = 0.05
-#: Rows from which on more inducing variables are worth their time.
+#: Tables with more rows are advised to use more inducing variables.
 LONG_TABLE = 2000
 
 
 def likelihood_of(
     task: Task, n_outputs: int, like: Tensor, exponent: float = 2.0
 ) -> GaussianNoise | SoftmaxClasses:
-    """The likelihood at its start: of a number; of two classes, probit; of more, softmax.
+    """The initial likelihood: Gaussian or q-exponential of a number; probit or softmax of classes.
 
     Args:
-        task: what is predicted.
-        n_outputs: P.
+        task: prediction of a number or of a class.
+        n_outputs: P; probit for one output (two classes), softmax for more.
         like: dtype and device.
         exponent: q of the noise of a number; 2 for a Gaussian.
     """
@@ -65,13 +65,13 @@ def likelihood_of(
 
 
 class DeepGPPredictor(Predictor):
-    """A model whose function is a ``DeepGP``; a subclass makes it in ``_model``."""
+    """A predictor whose function is a ``DeepGP``; a subclass builds it in ``_model``."""
 
-    # Those of a single Gaussian process, which has no such settings.
+    # Values of models without these settings, a single Gaussian process.
     n_layers: int = 0
     q: float = 2.0
     kernel: KernelName = "rbf"
-    # Quadratic forms of inverses lose more digits than single precision has.
+    # Quadratic forms of inverses need more digits than single precision has.
     dtype: str = "float64"
     hidden_dim: int | None = None
     n_samples: int = 1
@@ -95,7 +95,7 @@ class DeepGPPredictor(Predictor):
         return {"n_inducing": Advised(100, f"more than {LONG_TABLE} rows have finer detail")}
 
     def _settings(self) -> DeepGPSettings:
-        """How a fit begins."""
+        """Settings of the initial deep Gaussian process."""
         return DeepGPSettings(
             n_hidden=self.n_layers,
             width=self.hidden_dim,
@@ -134,7 +134,7 @@ class DeepGPPredictor(Predictor):
         return outcome
 
     def _objective(self, X: Tensor, Y: Tensor, generator: torch.Generator) -> DeepGPObjective:
-        """What the steps maximise, for the model at its start."""
+        """The objective of the initial model."""
         return DeepGPObjective(
             self._gp,
             X,
@@ -147,16 +147,16 @@ class DeepGPPredictor(Predictor):
     def _keep(
         self, draws: int, generator: torch.Generator, rows: tuple[Tensor, Tensor] | None
     ) -> None:
-        """Draw the functions that predictions are made from, given rows X and Y, or those seen."""
+        """Draw and store the functions of the predictions, given rows X and Y if q needs them."""
         given = rows if self._gp.posterior_per_draw else None
         samples = draws if len(self._gp.hidden) else 1
         self._kept = DeepGPDraws.from_model(self._gp, samples, generator, given)
 
     def _follow(self, fit: DeepGPObjective, unseen: HeldOutRows | None) -> HeldOutTracking | None:
-        """NLPP of rows that the fit does not see, by the same few draws each time.
+        """NLPP of held-out rows, by the same few draws at every measurement.
 
-        In batches, and of classes, by the q that the steps go by: that of all rows is taken in the
-        end alone.
+        With mini-batches or classes it uses the running q of the steps; the optimal q of all rows
+        is computed at the end only.
         """
         if unseen is None:
             return None
@@ -164,13 +164,13 @@ class DeepGPPredictor(Predictor):
         rows = (fit.X, fit.Y) if closed else None
 
         def measure() -> float:
-            self._keep(FOLLOWED_DRAWS, torch.Generator().manual_seed(0), rows)
+            self._keep(HELD_OUT_DRAWS, torch.Generator().manual_seed(0), rows)
             return float(-self._log_density(unseen.X, unseen.y).mean())
 
         return HeldOutTracking(measure, PATIENCE if unseen.stops else None)
 
     def _finish(self, X: Tensor, Y: Tensor) -> None:
-        """What else is measured on all rows when the steps are over."""
+        """Quantities computed from all rows after the last step; none by default."""
 
     def _note_few(self) -> None:
         used = self._gp.n_inducing
@@ -188,7 +188,7 @@ class DeepGPPredictor(Predictor):
         likelihood: GaussianNoise | SoftmaxClasses,
         generator: torch.Generator,
     ) -> DeepGP:
-        """The model at its start for rows X [N, H] and targets Y [N, P]."""
+        """The initial model for rows X [N, H] and targets Y [N, P]."""
 
     @abstractmethod
     def _blank(
@@ -198,7 +198,7 @@ class DeepGPPredictor(Predictor):
         Y: Tensor,
         likelihood: GaussianNoise | SoftmaxClasses,
     ) -> DeepGP:
-        """A model of a shape at inducing inputs X [M, H], to load a state into."""
+        """A model with inducing inputs X [M, H], as a container for a stored state."""
 
     def _measure_layers(self) -> None:
         layers = [*self._gp.hidden, self._gp.last]
@@ -215,9 +215,8 @@ class DeepGPPredictor(Predictor):
     def _predicted(self, X: Tensor) -> tuple[Tensor, Tensor]:
         (mean, variance), likelihood = self._kept.predict(X), self._gp.last.likelihood
         assert isinstance(likelihood, GaussianNoise)
-        noise = likelihood.noise_mixture[
-            0
-        ].detach()  # [K]: a mixture of S K, the parts of a draw together
+        # The mixture has S K components: K variances of the noise for each of S draws.
+        noise = likelihood.noise_mixture[0].detach()
         total = variance[..., 0].T[:, :, None] + noise
         return mean[..., 0].T.repeat_interleave(len(noise), 1), total.flatten(1)
 

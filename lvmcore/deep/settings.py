@@ -1,4 +1,4 @@
-"""Settings that models of deep Gaussian processes share, declared once."""
+"""Shared settings of the deep Gaussian process models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ InducingCount = Annotated[
     int,
     Range(2, 1000),
     Doc(
-        "Points that summarise each layer: more follow finer detail and cost more.",
+        "Inducing points that summarise each layer: more follow finer detail and cost more.",
         "points a layer",
     ),
 ]
@@ -37,14 +37,14 @@ HiddenDim = Annotated[
     int | None,
     Range(1, 30),
     Doc(
-        "Units in each hidden layer; auto is as many as columns, 30 at most, and 2 can be drawn.",
+        "Units in each hidden layer; auto is the number of columns, 30 at most; 2 can be plotted.",
         "units a layer",
     ),
 ]
 InducingInputs = Annotated[
     Literal["learned", "fixed"],
     Doc(
-        "Whether the points that summarise each layer move (DSVI), or stay (DSVI*).",
+        "Whether the inducing points of each layer are optimised (DSVI), or fixed (DSVI*).",
         "points of a layer",
     ),
     Advanced(),
@@ -53,9 +53,9 @@ Validation = Annotated[
     float,
     Range(0, 0.5),
     Doc(
-        "Share of the rows that is set aside: the fit ends once their density has not improved for "
-        "100 steps, and learns little or nothing else from them. At 0 it learns from all rows and "
-        "ends when the bound is flat.",
+        "Share of the rows set aside for early stopping: the fit ends once their density has not "
+        "improved for 100 steps, and hardly uses them otherwise. At 0 it uses all rows and ends "
+        "when the bound is flat.",
         "share set aside",
     ),
     Advanced(),
@@ -63,22 +63,22 @@ Validation = Annotated[
 Samples = Annotated[
     int,
     Range(1, 100),
-    Doc("Draws of the functions that a step averages.", "draws a step"),
+    Doc("Draws of the functions averaged in a step.", "draws a step"),
     Advanced(),
 ]
 Exponent = Annotated[
     float,
     Range(0.5, 2.0),
     Doc(
-        "2 is a Gaussian process; less has heavier tails, so that rows far off count little.",
+        "2 is a Gaussian process; less has heavier tails, so that outlying rows have less weight.",
         "exponent q",
     ),
 ]
 Kernel = Annotated[
     Literal["matern32", "rbf"],
     Doc(
-        "How functions vary: Matérn-3/2 has a slope and no more, and follows bends; RBF is smooth "
-        "all over.",
+        "Smoothness of the functions: Matérn-3/2 is once differentiable and follows sharp bends; "
+        "RBF is infinitely smooth.",
         "kernel",
     ),
 ]

@@ -1,1 +1,1 @@
-"""Figures about fits, each with its protocol."""
+"""Evaluation of fits: metrics, each with its protocol."""

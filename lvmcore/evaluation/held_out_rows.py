@@ -1,4 +1,4 @@
-"""Figures about a fit from the rows that it left out, each with its protocol."""
+"""Metrics of a fit on its held-out rows, each with its protocol."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lvmcore.preprocessing.standardiser import Standardiser
 __all__ = ["held_out_metrics"]
 
 
-#: Rows that are looked at: each is placed on the map by an optimisation of its own.
+#: Most held-out rows that are scored; the position of each is inferred by an optimisation.
 MOST_ROWS = 1000
 SEED = 0
 
@@ -31,7 +31,7 @@ _LABELS = {
     "held_out_rmse": "held-out RMSE",
     "held_out_ece": "held-out calibration error (ECE)",
 }
-#: Share of the observed cells of held-out rows that are hidden, to be predicted from the others.
+#: Share of the observed cells of held-out rows that are hidden and predicted from the others.
 HIDDEN = 0.2
 _NO_LABEL = "No row held out has both a label and the cells that the model needs."
 
@@ -39,18 +39,18 @@ _NO_LABEL = "No row held out has both a label and the cells that the model needs
 def held_out_metrics(
     model: LatentVariableModel, fitted: Dataset, held_out: Dataset
 ) -> dict[str, Metric]:
-    """Measure a fitted model on rows that it has not seen.
+    """Score a fitted model on held-out rows.
 
-    The negative log predictive density is per row and in the data's own units: of a column that
-    is learned as z = log(1 + x), the density of x is that of z divided by 1 + x, so z is added.
+    The negative log predictive density is per row and in the data's own units: for a column that
+    is transformed to z = log(1 + x), the density of x is that of z divided by 1 + x, so z is added.
 
     Args:
         model: a fitted model.
         fitted: the rows that it was fitted to.
-        held_out: the rows that the fit left out, all columns of the dataset.
+        held_out: the held-out rows, with all columns of the dataset.
 
     Returns:
-        The figures that are defined for this model; without a value where no row can be used.
+        The metrics that are defined for this model; their value is None if no row can be used.
     """
     can = model.capabilities
     if not can.new_rows and not can.density:
@@ -65,7 +65,7 @@ def held_out_metrics(
         )
         if defined
     ]
-    rows, words = _usable(model, fitted, held_out)
+    rows, words = _usable_rows(model, fitted, held_out)
     if not len(rows):
         lacks = "no cell" if can.missing_cells else "a missing cell"
         why = f"Each of the {len(held_out)} rows held out has {lacks}."
@@ -82,15 +82,15 @@ def held_out_metrics(
 
 
 def _columns(fitted: Dataset, held_out: Dataset) -> FloatArray:
-    """The columns that the model was fitted to: fewer where one was missing in every row of it."""
+    """The columns that the model was fitted to, without those missing in every fitted row."""
     place = {name: d for d, name in enumerate(held_out.feature_names)}
     return held_out.X[:, [place[name] for name in fitted.feature_names]]
 
 
-def _usable(
+def _usable_rows(
     model: LatentVariableModel, fitted: Dataset, held_out: Dataset
 ) -> tuple[NDArray[np.intp], str]:
-    """Positions of the held-out rows to look at, and a word on which they are."""
+    """Positions of the held-out rows that are scored, and a description of them."""
     gaps = np.isnan(_columns(fitted, held_out))
     takes_gaps = model.capabilities.missing_cells
     usable = np.flatnonzero(~(gaps.all(axis=1) if takes_gaps else gaps.any(axis=1)))
@@ -106,7 +106,7 @@ def _usable(
         words += " left out"
     incomplete = int(gaps[rows].any(axis=1).sum())
     if incomplete:
-        words += f"; {incomplete:,} of them lack cells, and count by the others"
+        words += f"; {incomplete:,} of them lack cells, and are scored by the observed ones"
     return rows, words
 
 
@@ -115,7 +115,8 @@ def _frame(fitted: Dataset, X: FloatArray) -> pd.DataFrame:
 
 
 def _nlpd(model: LatentVariableModel, fitted: Dataset, X: FloatArray, on: str) -> Metric:
-    density = LatentVariableModel.score(model, _frame(fitted, X))  # a label model's own is accuracy
+    # `score` of a model with labels is its accuracy, that of the base class the density.
+    density = LatentVariableModel.score(model, _frame(fitted, X))
     varies = ~Standardiser.fit(fitted.X, list(fitted.feature_names)).constant
     change = np.nansum(X[:, varies & fitted.log1p], axis=1).mean()  # log |dz/dx| = −z
     protocol = (
@@ -129,10 +130,10 @@ def _rmse(model: LatentVariableModel, fitted: Dataset, X: FloatArray, on: str) -
     standard = Standardiser.fit(fitted.X, list(fitted.feature_names))
     again = model.inverse_transform(model.transform(_frame(fitted, X)))
     error = standard.transform(X) - standard.transform(again)
-    logs = ", of log(1 + x) where a column is learned so" if fitted.log1p.any() else ""
+    logs = ", of log(1 + x) where a column is transformed so" if fitted.log1p.any() else ""
     protocol = (
-        "Root mean square over cells of a row less its reconstruction from its place on the map, "
-        f"in standard deviations of the fitted rows{logs}. On {on}."
+        "Root mean square over cells of the difference between a row and its reconstruction from "
+        f"its latent position, in standard deviations of the fitted rows{logs}. On {on}."
     )
     return Metric(_LABELS["held_out_rmse"], float(np.sqrt(np.nanmean(np.square(error)))), protocol)
 
@@ -140,11 +141,11 @@ def _rmse(model: LatentVariableModel, fitted: Dataset, X: FloatArray, on: str) -
 def _cells(
     model: LatentVariableModel, fitted: Dataset, X: FloatArray, on: str
 ) -> dict[str, Metric]:
-    """How honest the intervals of cells are that are hidden and predicted from the others."""
+    """Calibration of predictive intervals of hidden cells, predicted from the observed ones."""
     hidden = hide_cells(X, HIDDEN)
     how = (
         f"A fifth of the cells of each row on average ({int(hidden.sum()):,}, seed {HIDDEN_SEED}) "
-        f"are hidden and predicted from its others, labels unused. On {on}."
+        f"are hidden and predicted from its other cells, labels unused. On {on}."
     )
     return imputation_metrics(predict_hidden(model, fitted, X, hidden), how)
 
@@ -152,21 +153,21 @@ def _cells(
 def _classes(
     model: Any, fitted: Dataset, X: FloatArray, rows: Dataset, on: str
 ) -> dict[str, Metric]:
-    """How well, and how honestly, the classes of each label column are predicted."""
+    """Accuracy and calibration of the class predictions for each label column."""
     columns = label_columns(model)
     known = {column.place: _known(column.labels(rows), len(rows)) for column in columns}
-    asked = np.flatnonzero(np.any(list(known.values()), axis=0))
-    probability = model.predict_proba(_frame(fitted, X[asked])) if len(asked) else None
+    labelled = np.flatnonzero(np.any(list(known.values()), axis=0))
+    probability = model.predict_proba(_frame(fitted, X[labelled])) if len(labelled) else None
     found: dict[str, Metric] = {}
     for column in columns:
-        labels, mine = column.labels(rows), known[column.place][asked]
-        if labels is None or probability is None or not mine.any():
+        labels, has_label = column.labels(rows), known[column.place][labelled]
+        if labels is None or probability is None or not has_label.any():
             keys = ("held_out_accuracy", "held_out_ece")
             found |= column.figures({key: Metric(_LABELS[key], None, _NO_LABEL) for key in keys})
             continue
         place = {name: code for code, name in enumerate(column.classes)}
-        truth = np.array([place.get(str(name), -1) for name in labels[asked][mine]])
-        found |= column.figures(_of_classes(column.part(probability)[mine], truth, on))
+        truth = np.array([place.get(str(name), -1) for name in labels[labelled][has_label]])
+        found |= column.figures(_class_metrics(column.part(probability)[has_label], truth, on))
     return found
 
 
@@ -175,8 +176,8 @@ def _known(labels: NDArray[np.object_] | None, n: int) -> NDArray[np.bool_]:
     return np.zeros(n, dtype=bool) if labels is None else ~np.asarray(pd.isna(labels))
 
 
-def _of_classes(probability: FloatArray, truth: NDArray[np.intp], on: str) -> dict[str, Metric]:
-    """Accuracy and calibration; truth is −1 for a class that the model does not know."""
+def _class_metrics(probability: FloatArray, truth: NDArray[np.intp], on: str) -> dict[str, Metric]:
+    """Accuracy and calibration error; truth is −1 for classes that are not in the model."""
     how = f"On {on}; {len(truth):,} of these have a label."
     right = float(np.mean(probability.argmax(axis=1) == truth))
     return {
@@ -188,8 +189,8 @@ def _of_classes(probability: FloatArray, truth: NDArray[np.intp], on: str) -> di
         "held_out_ece": Metric(
             _LABELS["held_out_ece"],
             expected_calibration_error(probability, truth),
-            "Mean over rows of the distance between the probability of the predicted class and how "
-            "often such predictions are right, in 15 bins by that probability; 0 at best. From the "
+            "Mean over rows of the difference between the probability of the predicted class and "
+            "the accuracy of such predictions, in 15 bins by that probability; 0 at best. From the "
             f"columns alone. {how}",
         ),
     }

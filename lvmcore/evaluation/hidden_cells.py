@@ -1,4 +1,4 @@
-"""Cells that are hidden, predicted from the others, and compared: how honest the intervals are."""
+"""Calibration of predictive intervals, from hidden cells predicted from the observed ones."""
 
 from __future__ import annotations
 
@@ -28,27 +28,26 @@ __all__ = [
     "predict_hidden",
 ]
 
-#: What a coverage says of intervals: "fair" where they are as wide as they should be.
+#: Width of predictive intervals judged by their coverage: too narrow, calibrated, or too wide.
 Width = Literal["narrow", "fair", "wide"]
 
 SEED = 0
 LEVELS = (0.5, 0.9, 0.95)
-# A coverage so near its level is fair however many cells there are, and a farther one where so many
-# standard deviations of a share of that many cells explain it.
-_NEAR, _CHANCE = 0.02, 2.0
+# Tolerance of a coverage: a constant, plus a number of standard errors of a share of n cells.
+_TOLERANCE, _STANDARD_ERRORS = 0.02, 2.0
 
 
 @dataclass(frozen=True)
 class HiddenCells:
-    """Hidden cells and what a model says of them, in standard deviations of the fitted rows.
+    """Hidden cells and their predictions, in standard deviations of the fitted rows.
 
     Attributes:
-        truth: what was hidden, less the mean of its column, [n].
-        mean: [n].
-        variance: with the noise in it, [n].
-        at: which cells of the rows they are, in their order, [N, D].
-        centre: mean of the fitted cells of each one's column, [n].
-        scale: their standard deviation, [n].
+        truth: hidden values, less the mean of their column, [n].
+        mean: predictive means, [n].
+        variance: predictive variances, noise included, [n].
+        at: mask of the hidden cells, in row-major order, [N, D].
+        centre: mean of each cell's column over the fitted rows, [n].
+        scale: standard deviation of each cell's column over the fitted rows, [n].
     """
 
     truth: FloatArray
@@ -60,7 +59,7 @@ class HiddenCells:
 
 
 def hide_cells(X: FloatArray, share: float, seed: int = SEED) -> NDArray[np.bool_]:
-    """Draw which of the observed cells of X [N, D] to hide, [N, D]; each row keeps one."""
+    """Mask of observed cells of X [N, D] drawn to be hidden, [N, D]; each row keeps one."""
     observed = ~np.isnan(X)
     drawn = np.random.default_rng(seed).random(X.shape)
     hidden = observed & (drawn < share)
@@ -72,13 +71,13 @@ def hide_cells(X: FloatArray, share: float, seed: int = SEED) -> NDArray[np.bool
 def predict_hidden(
     model: LatentVariableModel, fitted: Dataset, X: FloatArray, hidden: NDArray[np.bool_]
 ) -> HiddenCells:
-    """What a model predicts for cells from the others of their rows.
+    """Predict hidden cells from the observed cells of their rows.
 
     Args:
         model: a fitted model that takes missing cells.
         fitted: the rows that it was fitted to.
         X: rows with its columns, [N, D].
-        hidden: which of their cells to hide; those of columns that were constant do not count.
+        hidden: mask of the cells to hide, [N, D]; columns that were constant are left out.
     """
     frame = pd.DataFrame(np.where(hidden, np.nan, X), columns=list(fitted.transformed_names))
     filled = model.impute(frame)
@@ -99,13 +98,13 @@ def hidden_frame(cells: HiddenCells, fitted: Dataset, X: FloatArray, level: floa
     """The hidden cells in the data's units, one row each.
 
     Args:
-        cells: with the predictions.
-        fitted: the rows that the model was fitted to, as ``predict_hidden`` took them.
-        X: rows with its columns, nothing hidden, [N, D].
+        cells: hidden cells with their predictions.
+        fitted: the rows that the model was fitted to, as given to ``predict_hidden``.
+        X: rows with its columns, without hidden cells, [N, D].
         level: of the intervals.
 
     Returns:
-        ``row_id``, ``feature``, ``truth``, ``mean`` (a median in a feature that is learned as
+        ``row_id``, ``feature``, ``truth``, ``mean`` (a median for features transformed by
         log(1 + x)), and the ends of the interval, ``lower`` and ``upper``.
     """
     reach = norm.ppf(0.5 * (1 + level)) * np.sqrt(cells.variance)
@@ -129,15 +128,15 @@ def hidden_frame(cells: HiddenCells, fitted: Dataset, X: FloatArray, level: floa
 
 
 def interval_width(share: float, level: float, cells: int) -> Width:
-    """What a coverage says of the intervals.
+    """The width of intervals judged by their coverage.
 
     Args:
         share: of hidden cells inside their interval.
         level: of the intervals.
-        cells: how many were hidden, at least 1.
+        cells: number of hidden cells, at least 1.
     """
-    room = _NEAR + _CHANCE * math.sqrt(level * (1 - level) / cells)
-    if abs(share - level) <= room:
+    tolerance = _TOLERANCE + _STANDARD_ERRORS * math.sqrt(level * (1 - level) / cells)
+    if abs(share - level) <= tolerance:
         return "fair"
     return "narrow" if share < level else "wide"
 
@@ -146,8 +145,8 @@ def imputation_metrics(cells: HiddenCells, how: str) -> dict[str, Metric]:
     """Coverage of the intervals at three levels, and the density of the hidden cells.
 
     Args:
-        cells: with the predictions.
-        how: which cells were hidden and what the model knew, a sentence for the protocols.
+        cells: hidden cells with their predictions.
+        how: which cells were hidden and which inputs the model had, a sentence for the protocols.
     """
     labels = {f"cells_coverage_{level:.0%}"[:-1]: level for level in LEVELS}
     if not len(cells.truth):
@@ -158,8 +157,8 @@ def imputation_metrics(cells: HiddenCells, how: str) -> dict[str, Metric]:
         key: Metric(
             _title(level),
             coverage(cells.truth, cells.mean, cells.variance, level),
-            f"Share of hidden cells inside their {level:.0%} interval: {level:g} where the "
-            f"intervals are as wide as they should be. {how}",
+            f"Share of hidden cells inside their {level:.0%} interval: {level:g} for calibrated "
+            f"intervals. {how}",
         )
         for key, level in labels.items()
     }
@@ -169,8 +168,8 @@ def imputation_metrics(cells: HiddenCells, how: str) -> dict[str, Metric]:
             "hidden-cell NLPD",
             density,
             "Minus the log predictive density of a hidden cell, mean over cells, nats, in standard "
-            f"deviations of the fitted rows; lower is better, and the "
-            f"columns' means and standard deviations alone give about {_by_the_mean():.2f}. {how}",
+            "deviations of the fitted rows; lower is better, and the columns' means and standard "
+            f"deviations alone give about {_baseline_nlpd():.2f}. {how}",
         )
     }
 
@@ -179,6 +178,6 @@ def _title(level: float) -> str:
     return f"coverage of {level:.0%} intervals".replace("%", " %")
 
 
-def _by_the_mean() -> float:
+def _baseline_nlpd() -> float:
     """The NLPD of a standard normal prediction for cells of mean 0 and variance 1."""
     return 0.5 * (math.log(2 * math.pi) + 1)

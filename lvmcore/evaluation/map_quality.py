@@ -1,4 +1,4 @@
-"""Figures about a fitted map, each with its protocol."""
+"""Metrics of a fitted map, each with its protocol."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lvmcore.preprocessing.standardiser import Standardiser
 
 __all__ = ["map_metrics", "silhouette_metric"]
 
-#: Rows that the neighbourhood figures look at, for they take time and memory like their square.
+#: Most rows in the neighbourhood metrics, whose time and memory grow with their square.
 MOST_ROWS = 2000
 NEIGHBOURS = 5
 FOLDS = 5
@@ -27,25 +27,25 @@ SEED = 0
 def map_metrics(
     model: LatentVariableModel, dataset: Dataset, held_out: Dataset | None = None
 ) -> dict[str, Metric]:
-    """Measure a fitted map.
+    """Score a fitted map.
 
-    The nearest-neighbour accuracy is measured only for a model that never sees labels: a map that
-    the labels helped to draw separates them whatever they are worth.
+    The nearest-neighbour accuracy is computed only for models without labels: a map fitted with
+    labels separates the classes even if they are unrelated to the columns.
 
     Args:
         model: a fitted model.
         dataset: the rows that it was fitted to.
-        held_out: rows of the same table that the fit left out; None where there are none.
+        held_out: held-out rows of the same table; None if there are none.
 
     Returns:
-        The figures that make sense for this model and dataset.
+        The metrics that are defined for this model and dataset.
     """
     found: dict[str, Metric] = {}
     if model.capabilities.bound and np.isfinite(model.elbo_):
         found["elbo"] = Metric(
             "bound (ELBO)",
             float(model.elbo_),
-            "Total nats: of numbers standardised, of counts as they are.",
+            "Total nats, of standardised numbers or of counts.",
         )
     found |= _neighbourhoods(model, dataset)
     if model.capabilities.labels == "none" and dataset.labels is not None:
@@ -70,7 +70,7 @@ def silhouette_metric(
     Args:
         points: positions, [N, Q].
         labels: classes, None where missing, [N].
-        which: what the fit knew of these labels, for the protocol.
+        which: whether the fit used these labels, for the protocol.
     """
     known = np.flatnonzero(~np.asarray(pd.isna(labels)))
     rows = known

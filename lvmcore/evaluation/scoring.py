@@ -1,6 +1,6 @@
-"""Figures about rows that a fit has not seen: the honest ones for a model that learns from labels.
+"""Scores of a model on held-out rows, from a fit to the others: unbiased for models with labels.
 
-The model is fitted anew to 80 % of the rows, and places the other 20 % by their columns alone.
+The model is fitted to 80 % of the rows, and infers the other 20 % from their columns alone.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ SHARE = 0.2
 
 
 def can_be_scored(can: Capabilities) -> bool:
-    """Whether held-out rows tell something about a model: it knows labels, or has a density."""
+    """Whether a model can be scored on held-out rows: it predicts labels, or has a density."""
     return can.new_rows and (can.labels != "none" or can.density)
 
 
 def scoring_split(dataset: Dataset, model: type[LatentVariableModel]) -> tuple[Dataset, Dataset]:
-    """The rows to fit to and the rows to score on, a fifth of each class among these.
+    """The rows for the fit and the held-out rows, a fifth of each class.
 
     Rows without a label count as a class of their own.
 
     Args:
         dataset: rows that the model can be fitted to.
-        model: what is to be scored.
+        model: the class of the model to score.
 
     Raises:
-        UnsupportedError: held-out rows could tell nothing about the model.
+        UnsupportedError: the model has no score on held-out rows.
         DataError: there are too few rows.
     """
     if not can_be_scored(model.capabilities):
@@ -76,7 +76,7 @@ def _strata(dataset: Dataset) -> list[NDArray[np.intp]]:
 def score_on_new_rows(
     model: LatentVariableModel, fitted: Dataset, held_out: Dataset
 ) -> dict[str, Metric]:
-    """Measure a model on rows that it has not seen.
+    """Score a model on held-out rows.
 
     Args:
         model: fitted to ``fitted``.
@@ -84,8 +84,8 @@ def score_on_new_rows(
         held_out: the 20 %.
 
     Returns:
-        The figures on held-out rows that a run has too where its dataset holds rows out; and for a
-        model that learns from labels the 1-nearest-neighbour accuracy and the silhouette.
+        The metrics of ``held_out_metrics``; and for models with labels the 1-nearest-neighbour
+        accuracy and the silhouette.
     """
     how = (
         f"The model was fitted anew to {len(fitted)} rows, and placed the {len(held_out)} others "
@@ -97,28 +97,28 @@ def score_on_new_rows(
     }
     if model.capabilities.labels != "none":
         for column in label_columns(model):
-            seen, asked = column.labels(fitted), column.labels(held_out)
-            assert seen is not None
-            assert asked is not None
-            found |= column.figures(_on_the_map(model, seen, held_out, asked, how))
+            fitted_labels, labels = column.labels(fitted), column.labels(held_out)
+            assert fitted_labels is not None
+            assert labels is not None
+            found |= column.figures(_map_metrics(model, fitted_labels, held_out, labels, how))
     return found
 
 
-def _on_the_map(
+def _map_metrics(
     model: LatentVariableModel,
     fitted: NDArray[np.object_],
     held_out: Dataset,
     labels: NDArray[np.object_],
     how: str,
 ) -> dict[str, Metric]:
-    """How well labels that the fit has not seen follow from where it places their rows.
+    """Separation of the held-out rows' classes on the map.
 
     Args:
-        model: the model.
-        fitted: labels of the rows that it was fitted to.
-        held_out: the others.
-        labels: theirs.
-        how: they were placed.
+        model: the fitted model.
+        fitted: labels of the fitted rows.
+        held_out: the held-out rows.
+        labels: their labels.
+        how: protocol of the fit, a sentence.
     """
     seen = ~np.asarray(pd.isna(fitted))
     known = ~np.asarray(pd.isna(labels))
@@ -135,7 +135,7 @@ def _on_the_map(
         "knn_accuracy": Metric(
             "1-NN accuracy",
             share,
-            f"The nearest fitted row on the map decides; {int(known.sum())} rows. {how}",
+            f"Class of the nearest fitted row on the map; {int(known.sum())} rows. {how}",
         ),
         "silhouette": silhouette_metric(placed, truth, f"rows held out of the fit. {how[:-1]}"),
     }

@@ -1,4 +1,4 @@
-"""How far the starts of a fit agree: figures about the map, and a table of its rows."""
+"""Agreement of the starts of a fit: metrics of the map, and a table of its rows."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["StartAgreement", "start_agreement"]
 
 @dataclass(frozen=True)
 class StartAgreement:
-    """How far the starts of a fit agree.
+    """Agreement of the starts of a fit.
 
     Attributes:
         rows: ``row_id``, ``disagreement`` (in radii of the map) and ``neighbour_agreement`` (a
             share) of each row of the fit; None where the maps cannot be compared.
-        metrics: figures about the whole map, by key.
+        metrics: of the whole map, by key.
     """
 
     rows: pd.DataFrame | None
@@ -34,7 +34,7 @@ class StartAgreement:
 
 
 def start_agreement(model: LatentVariableModel, dataset: Dataset) -> StartAgreement | None:
-    """Compare the maps that the starts of a fit came to; None where there was one start only.
+    """Compare the maps of the starts of a fit; None for a single start.
 
     Args:
         model: a fitted model.
@@ -63,9 +63,9 @@ def start_agreement(model: LatentVariableModel, dataset: Dataset) -> StartAgreem
         "disagreement": Metric(
             labels["disagreement"],
             report.overall,
-            "Root mean square distance between a row's places on the maps of two starts, laid over "
-            "one another by shift, rotation and scale, in units of the map's radius: 0 is the same "
-            f"map, 1.41 nothing in common. {starts}",
+            "Root mean square distance between a row's positions on the maps of two starts, "
+            "aligned by translation, rotation and scale, in units of the map's radius: 0 for equal "
+            f"maps, 1.41 for unrelated maps. {starts}",
         ),
         "neighbours": Metric(
             labels["neighbours"],

@@ -1,4 +1,4 @@
-"""Figures about predictions of a target, each with its protocol."""
+"""Metrics of predictions of a target, each with its protocol."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _LABELS = {
 
 
 def target_metrics(frame: pd.DataFrame, on: str) -> dict[str, Metric]:
-    """Measure predictions of rows that the fit has not seen.
+    """Score predictions of held-out rows.
 
     Args:
-        frame: as ``predictions.predicted`` makes it with a truth; rows that lack the truth or the
-            prediction do not count.
-        on: which rows these are, for the protocol.
+        frame: from ``prediction_table`` with a truth; rows without a truth or a prediction are
+            left out.
+        on: a description of the rows, for the protocol.
 
     Returns:
-        Of numbers NLPP, RMSE, MAE, R² and the coverage of the 90 % interval; of classes accuracy,
+        For numbers NLPP, RMSE, MAE, R² and the coverage of the 90 % interval; for classes accuracy,
         macro F1, log loss, AUC and the expected calibration error.
     """
     rows = frame[frame["truth"].notna() & frame["log_density"].notna()]
@@ -96,8 +96,8 @@ def _numbers(rows: pd.DataFrame, how: str) -> dict[str, Metric]:
         "coverage_90": _figure(
             "coverage_90",
             coverage_at(rows, np.array([0.9]))[0],
-            "Share of truths between the 5 % and the 95 % quantile of their prediction; 0.9 where "
-            "the intervals are right.",
+            "Share of truths between the 5 % and the 95 % quantile of their prediction; 0.9 for "
+            "calibrated intervals.",
             how,
         ),
     }
@@ -105,7 +105,7 @@ def _numbers(rows: pd.DataFrame, how: str) -> dict[str, Metric]:
         found["r2"] = _figure(
             "r2",
             r2_score(truth, mean),
-            "1 less the squared error over that of the rows' own mean: 1 at best, 0 for no use.",
+            "1 − squared error / squared error of the rows' own mean: 1 at best, 0 for that mean.",
             how,
         )
     return found
@@ -136,8 +136,8 @@ def _classes(rows: pd.DataFrame, how: str) -> dict[str, Metric]:
         "calibration_error": _figure(
             "calibration_error",
             expected_calibration_error(probability, codes),
-            "Mean distance between the probability of the predicted class and how often it is "
-            "right, over 15 bins of that probability, weighed by their rows; 0 at best.",
+            "Mean difference between the probability of the predicted class and its accuracy, over "
+            "15 bins of that probability, weighted by their rows; 0 at best.",
             how,
         ),
     }
@@ -159,9 +159,9 @@ def _log_loss(rows: pd.DataFrame, how: str) -> Metric:
 
 
 def _auc(probability: FloatArray, codes: NDArray[np.intp], how: str) -> Metric:
-    """Area under the ROC curve; of several classes the mean over each against the rest.
+    """Area under the ROC curve; for several classes the mean over each against the rest.
 
-    Rows of classes that the fit has not seen are left out.
+    Rows of classes that are not in the fit are left out.
     """
     strange = int((codes < 0).sum())
     probability, codes = probability[codes >= 0], codes[codes >= 0]

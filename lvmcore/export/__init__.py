@@ -1,1 +1,1 @@
-"""What a person takes away: tables, AnnData files, pictures for print."""
+"""Export of maps: tables, AnnData files, and figures for print."""

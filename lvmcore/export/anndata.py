@@ -1,10 +1,10 @@
-"""A map as an AnnData file (H5AD), with the rows that it is of.
+"""Export of a map and its rows as an AnnData file (H5AD).
 
-``obsm["X_KEY"]`` holds the latent means, KEY the model's, and ``obsm["X_KEY_sd"]`` their standard
-deviations; ``X`` the features in the table's own units, ``var`` their names and which were learned
-as log(1 + x); ``obs`` the labels, what else is known of the rows, and the columns of the table that
-are no features; ``uns["latentboard"]`` where the map is from. The format is that of anndata's
-documentation ("On-disk format").
+``obsm["X_KEY"]`` holds the latent means, KEY being the model's key, and ``obsm["X_KEY_sd"]`` their
+standard deviations; ``X`` the features in the table's own units; ``var`` their names and whether
+they were transformed by log(1 + x); ``obs`` the labels, further results for the rows, and the
+columns of the table that are no features; ``uns["latentboard"]`` the provenance of the map. The
+format is that of anndata's documentation ("On-disk format").
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 
 __all__ = ["check_h5ad", "embedding_to_h5ad", "places_to_h5ad", "writes_h5ad"]
 
-#: From this version of the format on, a list of many names is no longer too long for its place.
+#: First HDF5 format version whose attributes can hold long lists of names.
 _FORMAT = "v108"
 _PARTS = ("layers", "obsp", "varm", "varp")
 
 
 def writes_h5ad() -> bool:
-    """Whether the package that writes such files is installed."""
+    """Whether the package that writes H5AD files is installed."""
     return find_spec("h5py") is not None
 
 
 def check_h5ad() -> None:
-    """Refuse to write such files where that package is not installed.
+    """Check that the package that writes H5AD files is installed.
 
     Raises:
-        UnsupportedError: it is not.
+        UnsupportedError: it is not installed.
     """
     if not writes_h5ad():
         raise UnsupportedError(
@@ -63,7 +63,7 @@ def embedding_to_h5ad(
     Args:
         model: a fitted model.
         dataset: the rows that it was fitted to.
-        spec: of its run, where it has one.
+        spec: of its run, if any.
     """
     return places_to_h5ad(embedding_frame(model, dataset), model, dataset, spec)
 
@@ -74,17 +74,17 @@ def places_to_h5ad(
     rows: Dataset,
     spec: JobSpec | None = None,
 ) -> bytes:
-    """Places on a map as an AnnData file.
+    """Latent positions of rows as an AnnData file.
 
     Args:
-        frame: ``row_id``, ``z1`` … ``zQ``, ``z1_sd`` … where there are sds, and what else is known
-            of the rows (see ``embedding_frame`` and ``Placement``).
-        model: whose map it is.
-        rows: the dataset that holds them; it may hold more.
-        spec: of the run that placed them, where there is one.
+        frame: ``row_id``, ``z1`` … ``zQ``, ``z1_sd`` … if there are sds, and further results for
+            the rows (see ``embedding_frame`` and ``Placement``).
+        model: the fitted model.
+        rows: a dataset with these rows, and possibly others.
+        spec: of the run that inferred the positions, if any.
 
     Raises:
-        UnsupportedError: the package that writes such files is not installed.
+        UnsupportedError: the package that writes H5AD files is not installed.
     """
     check_h5ad()
     import h5py
@@ -101,21 +101,21 @@ def places_to_h5ad(
     var = pd.DataFrame({"log1p": rows.log1p})
     sink = io.BytesIO()
     with h5py.File(sink, "w", libver=_FORMAT) as file:
-        _mark(file, "anndata", "0.1.0")
-        X = _in_units(rows)[places]
+        _set_encoding(file, "anndata", "0.1.0")
+        X = _features_in_units(rows)[places]
         file.create_dataset("X", data=X, compression="gzip", compression_opts=1)
-        _mark(file["X"], "array", "0.2.0")
+        _set_encoding(file["X"], "array", "0.2.0")
         _write_frame(file, "obs", frame["row_id"].tolist(), _observations(known, rows, places))
         _write_frame(file, "var", rows.feature_names, var)
         _write(file, "obsm", obsm)
         for part in _PARTS:
             _write(file, part, {})
-        _write(file, "uns", {"latentboard": _facts(model, rows, spec)})
+        _write(file, "uns", {"latentboard": _provenance(model, rows, spec)})
     return sink.getvalue()
 
 
-def _in_units(rows: Dataset) -> NDArray[np.float64]:
-    """The features [N, D]; those learned as log(1 + x) as the table has them, to the last digit."""
+def _features_in_units(rows: Dataset) -> NDArray[np.float64]:
+    """The features in the table's units, [N, D]; exact also where transformed by log(1 + x)."""
     X = rows.X.copy()
     for d in np.flatnonzero(rows.log1p).tolist():
         cells = rows.frame[rows.feature_names[d]]
@@ -124,26 +124,27 @@ def _in_units(rows: Dataset) -> NDArray[np.float64]:
 
 
 def _observations(known: pd.DataFrame, rows: Dataset, places: list[int]) -> pd.DataFrame:
-    """The labels as classes, what is known of the places, and the columns that are no features."""
+    """Labels as categories, further results for the rows, and columns that are no features."""
     labels = {name: pd.Categorical(column[places]) for name, column in rows.label_columns.items()}
-    told = [name for name in known if name != "label" and not str(name).endswith(": label")]
+    results = [name for name in known if name != "label" and not str(name).endswith(": label")]
     features = {*rows.feature_names, *labels}
-    ids = rows.row_ids.tolist()  # the column of these names the rows already
+    ids = rows.row_ids.tolist()  # a column with these values is the index already
     others = rows.frame.iloc[places].drop(
         columns=[c for c in rows.frame if c in features or rows.frame[c].tolist() == ids]
     )
-    parts = [pd.DataFrame(labels, index=known.index), known[told]]
+    parts = [pd.DataFrame(labels, index=known.index), known[results]]
     whole = pd.concat([*parts, others.set_axis(known.index)], axis="columns")
-    # A key that holds "/" would be a path, and "_index" is where the names of the rows are.
+    # A key with "/" would be a path, and "_index" is the key of the row names.
     keys = [str(name).replace("/", "_") for name in whole.columns]
     names, _ = unique_names(["index" if key == "_index" else key for key in keys])
     named: pd.DataFrame = whole.set_axis(names, axis="columns")
     return named
 
 
-def _facts(
+def _provenance(
     model: LatentVariableModel, rows: Dataset, spec: JobSpec | None
 ) -> dict[str, str | int | float]:
+    """Model, version, dataset and settings of a map."""
     settings = as_plain_json(model.get_params(deep=False))
     version = None if spec is None else spec.versions.get("latentboard")
     seed = settings.get("random_state")
@@ -158,44 +159,44 @@ def _facts(
     }
 
 
-def _mark(element: Any, kind: str, version: str) -> None:
+def _set_encoding(element: Any, kind: str, version: str) -> None:
     element.attrs["encoding-type"] = kind
     element.attrs["encoding-version"] = version
 
 
 def _write(group: Any, key: str, value: Any) -> None:
-    """Write a mapping, an array of numbers, a list of texts, classes, a text or a number."""
+    """Write a mapping, a numeric array, a list of strings, a categorical, a string or a number."""
     import h5py
 
     text = h5py.string_dtype()
     if isinstance(value, Mapping):
-        _mark(group.create_group(key), "dict", "0.1.0")
+        _set_encoding(group.create_group(key), "dict", "0.1.0")
         for name, part in value.items():
             _write(group[key], name, part)
     elif isinstance(value, pd.Categorical):
-        _mark(group.create_group(key), "categorical", "0.2.0")
+        _set_encoding(group.create_group(key), "categorical", "0.2.0")
         group[key].attrs["ordered"] = False
         _write(group[key], "categories", [str(level) for level in value.categories])
         _write(group[key], "codes", np.asarray(value.codes))
     elif isinstance(value, np.ndarray):
         group.create_dataset(key, data=value)
-        _mark(group[key], "array", "0.2.0")
+        _set_encoding(group[key], "array", "0.2.0")
     elif isinstance(value, str):
         group.create_dataset(key, data=_clean(value), dtype=text)
-        _mark(group[key], "string", "0.2.0")
+        _set_encoding(group[key], "string", "0.2.0")
     elif isinstance(value, list):
         group.create_dataset(key, data=[_clean(one) for one in value], dtype=text)
-        _mark(group[key], "string-array", "0.2.0")
+        _set_encoding(group[key], "string-array", "0.2.0")
     else:
         group.create_dataset(key, data=value)
-        _mark(group[key], "numeric-scalar", "0.2.0")
+        _set_encoding(group[key], "numeric-scalar", "0.2.0")
 
 
 def _write_frame(file: Any, key: str, index: Sequence[str], frame: pd.DataFrame) -> None:
     import h5py
 
     group = file.create_group(key)
-    _mark(group, "dataframe", "0.2.0")
+    _set_encoding(group, "dataframe", "0.2.0")
     group.attrs["_index"] = "_index"
     names = [_clean(str(name)) for name in frame.columns]
     group.attrs.create("column-order", names, (len(names),), h5py.string_dtype())
@@ -205,7 +206,7 @@ def _write_frame(file: Any, key: str, index: Sequence[str], frame: pd.DataFrame)
 
 
 def _cells(values: pd.Series[Any]) -> NDArray[Any] | pd.Categorical | list[str]:
-    """A column as AnnData can hold it: a missing number is NaN, a missing text has no class."""
+    """A column in a type of AnnData: missing numbers are NaN, missing strings have no category."""
     kind, absent = values.dtype, values.isna()
     if isinstance(kind, pd.CategoricalDtype):
         return pd.Categorical(values)
@@ -223,5 +224,5 @@ def _cells(values: pd.Series[Any]) -> NDArray[Any] | pd.Categorical | list[str]:
 
 
 def _clean(text: str) -> str:
-    """A text that HDF5 can hold: without the zero byte, at which it would end, and as UTF-8."""
+    """A string for HDF5: valid UTF-8 without zero bytes, which would end it."""
     return text.replace("\0", "").encode("utf-8", "replace").decode()

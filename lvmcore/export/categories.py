@@ -1,4 +1,4 @@
-"""How rows are told apart by category, on the pages and in the files: groups, colours, shapes."""
+"""Categorical styles of rows, for pages and files: groups, colours, marker shapes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 __all__ = ["MISSING", "OKABE_ITO", "OTHER", "SHAPES", "CategoryStyle", "category_style"]
 
-#: Okabe and Ito's colours, told apart with any kind of colour vision; black or white comes eighth.
+#: Okabe and Ito's colours, distinct for all types of colour vision; black or white comes eighth.
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
-#: Shapes of markers, one for each round of the colours.
+#: Marker shapes, one for each cycle through the colours.
 SHAPES = ("circle", "diamond", "square", "triangle-up")
 
-#: Codes of rows that have no category of their own.
+#: Codes of rows without a category of their own: missing, or grouped as other.
 MISSING, OTHER = -1, -2
 
-#: The most categories that can all have a look of their own: eight colours in two shapes.
+#: Most categories with a style of their own: eight colours in two shapes.
 MOST = 16
-#: Of more than that so many have one, the most frequent.
+#: Number of categories, the most frequent, with a style of their own if there are more.
 KEPT = 10
 
 
@@ -30,9 +30,9 @@ class CategoryStyle:
 
     Attributes:
         title: name of the column.
-        names: of the categories that have a look of their own, in the order of their looks.
+        names: categories with a style of their own, in the order of the styles.
         codes: position in ``names`` of each row, else MISSING or OTHER, [N].
-        others: how many further categories there are.
+        others: number of further categories.
     """
 
     title: str
@@ -44,12 +44,12 @@ class CategoryStyle:
 def category_style(column: pd.Series, title: str) -> CategoryStyle:
     """Rows by category, in the order of names (numbers by size).
 
-    Where there are too many categories, the ten most frequent ones keep a look of their own and the
-    rest are one group.
+    With more than ``MOST`` categories, the ten most frequent ones have a style of their own and the
+    others are one group.
 
     Args:
-        column: one cell a row, [N].
-        title: what to call it.
+        column: one cell per row, [N].
+        title: name of the column.
     """
     known = column.notna().to_numpy(dtype=bool)
     texts = np.array([_text(cell) for cell in column[known].tolist()], dtype=object)

@@ -1,4 +1,4 @@
-"""The map as a picture for print, drawn by matplotlib: PNG and SVG."""
+"""Figures of a map for print, drawn by matplotlib: PNG and SVG."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ __all__ = ["PictureFormat", "map_picture"]
 PictureFormat = Literal["png", "svg"]
 
 WIDTH, HEIGHT, DOTS_PER_INCH = 6.4, 4.8, 300  # inches, and dots of the PNG
-#: More rows than this are drawn as one image inside the SVG, which stays small enough to open.
+#: Most rows drawn as vectors in an SVG; more are rasterised, to limit the size of the file.
 MOST_VECTORS = 10_000
 GRID = 80
-#: Cells decoded at a time: bounds memory for tables with thousands of columns.
+#: Cells in a chunk of decoding; bounds memory, does not change results.
 CELLS = 4_000_000
 MARGIN = 0.05
 FONT = "DejaVu Sans"  # comes with matplotlib
 LONGEST_NAME = 40
 TEXT, MUTED, HAIRLINE = "#1A1D21", "#6B7280", "#9AA3AD"
 _MARKERS = dict(zip(SHAPES, ("o", "D", "s", "^"), strict=True))
-# Figures share font caches, which matplotlib does not promise to guard.
+# Figures share font caches, which matplotlib does not guarantee to be thread-safe.
 _ONE_AT_A_TIME = threading.Lock()
 
 
 @dataclass(frozen=True)
-class _Look:
-    """Rows that are drawn alike: which, [n], and how."""
+class _MarkerGroup:
+    """Rows with the same marker: their positions, [n], and the marker's style."""
 
     name: str
     rows: NDArray[np.intp]
@@ -64,16 +64,16 @@ def map_picture(
 ) -> bytes:
     """Draw the map of a fit, its rows coloured by label, for a paper or a slide.
 
-    Letters are drawn as outlines in an SVG, so that it looks the same wherever it is opened.
+    Text in an SVG is drawn as outlines, so that it does not depend on installed fonts.
 
     Args:
         model: a fitted model.
         dataset: the rows that it was fitted to, in the order of its map.
         axes: the horizontal and the vertical latent dimension, from 0; None for the vertical one
             shows the row's number, as for a map of one dimension.
-        form: "png" (300 dots an inch) or "svg".
-        sd_behind: whether to draw the predictive sd behind the rows, the other dimensions at 0.
-            Left out where the model has none, or where it is the same everywhere.
+        form: "png" (300 dots per inch) or "svg".
+        sd_behind: whether to draw the predictive sd as background, the other dimensions at 0.
+            Omitted if the model has none, or if it is constant.
 
     Returns:
         The file's content.
@@ -101,7 +101,7 @@ def map_picture(
             _sd(figure, plot, model, dataset, points, (first, second))
         _rows(figure, plot, points, dataset)
         names = ("row" if q is None else f"latent dimension {q + 1}" for q in axes)
-        _dress(plot, *names)
+        _style_axes(plot, *names)
         content = io.BytesIO()
         metadata: dict[str, Any] = {"Date": None} if form == "svg" else {}
         figure.savefig(content, format=form, dpi=DOTS_PER_INCH, metadata=metadata)
@@ -112,17 +112,17 @@ def map_picture(
 
 
 def _rows(figure: Figure, plot: Axes, points: FloatArray, dataset: Dataset) -> None:
-    for look in _looks(dataset, len(points)):
-        places = points[look.rows]
+    for group in _marker_groups(dataset, len(points)):
+        positions = points[group.rows]
         plot.scatter(
-            places[:, 0],
-            places[:, 1],
+            positions[:, 0],
+            positions[:, 1],
             s=16,
-            marker=look.marker,
-            facecolors="none" if look.hollow else look.colour,
-            edgecolors=look.colour if look.hollow else "white",
-            linewidths=0.8 if look.hollow else 0.35,
-            label=look.name,
+            marker=group.marker,
+            facecolors="none" if group.hollow else group.colour,
+            edgecolors=group.colour if group.hollow else "white",
+            linewidths=0.8 if group.hollow else 0.35,
+            label=group.name,
             rasterized=len(points) > MOST_VECTORS,
         )
     if dataset.labels is None:
@@ -142,26 +142,26 @@ def _rows(figure: Figure, plot: Axes, points: FloatArray, dataset: Dataset) -> N
         text.set_color(TEXT)
 
 
-def _looks(dataset: Dataset, n: int) -> Iterator[_Look]:
-    """The groups of rows: those without a class of their own first, under the others."""
+def _marker_groups(dataset: Dataset, n: int) -> Iterator[_MarkerGroup]:
+    """The groups of rows in a legend, one per class; then other classes and missing labels."""
     if dataset.labels is None:
-        yield _Look("rows", np.arange(n), OKABE_ITO[0])
+        yield _MarkerGroup("rows", np.arange(n), OKABE_ITO[0])
         return
     found = category_style(pd.Series(dataset.labels, dtype=object), dataset.label_name or "label")
     colours = (*OKABE_ITO, "#000000")
     for code, name in enumerate(found.names):
         shape = SHAPES[code // len(colours) % len(SHAPES)]
         rows = np.flatnonzero(found.codes == code)
-        yield _Look(_drawable(name), rows, colours[code % len(colours)], _MARKERS[shape])
+        yield _MarkerGroup(_drawable(name), rows, colours[code % len(colours)], _MARKERS[shape])
     others = f"{found.others} others"
     for code, name, hollow in ((OTHER, others, False), (MISSING, "(missing)", True)):
         rows = np.flatnonzero(found.codes == code)
         if len(rows):
-            yield _Look(name, rows, HAIRLINE, hollow=hollow)
+            yield _MarkerGroup(name, rows, HAIRLINE, hollow=hollow)
 
 
 def _drawable(text: object) -> str:
-    """``text`` on one line, shortened, each character that the font lacks as an empty box."""
+    """``text`` on one line, shortened; characters that the font lacks become empty boxes."""
     from matplotlib.font_manager import findfont, get_font
 
     line = " ".join(str(text).split())
@@ -173,7 +173,7 @@ def _drawable(text: object) -> str:
     return "".join(letter if ord(letter) in known else "□" for letter in line)
 
 
-# ---- what is behind and around them ----------------------------------------------------------
+# ---- background and axes ---------------------------------------------------------------------
 
 
 def _sd(
@@ -202,7 +202,7 @@ def _sd(
         extent=(low[0], high[0], low[1], high[1]),
         aspect="auto",
         interpolation="bilinear",
-        cmap="cividis_r",  # light means sure, dark means unsure
+        cmap="cividis_r",  # light: small sd; dark: large sd
         alpha=0.78,
     )
     bar = figure.colorbar(image, ax=plot, pad=0.02, fraction=0.05)
@@ -213,7 +213,7 @@ def _sd(
 
 
 def _mean_sd(model: LatentVariableModel, dataset: Dataset, latent: FloatArray) -> FloatArray:
-    """Predictive sd at latent points, each column's in units of its own sd, mean over columns."""
+    """Mean over columns of the predictive sd in units of the column's sd, at latent points."""
     standard = Standardiser.fit(dataset.X, list(dataset.feature_names))
     varies = ~standard.constant
     step = max(1, CELLS // dataset.X.shape[1])
@@ -224,8 +224,8 @@ def _mean_sd(model: LatentVariableModel, dataset: Dataset, latent: FloatArray) -
     return np.concatenate(parts)
 
 
-def _dress(plot: Axes, across: str, up: str) -> None:
-    """Titles, ticks and frame."""
+def _style_axes(plot: Axes, across: str, up: str) -> None:
+    """Set titles, ticks and frame of the axes."""
     plot.set_xlabel(across, size=9, family=FONT, color=TEXT)
     plot.set_ylabel(up, size=9, family=FONT, color=TEXT)
     plot.tick_params(labelsize=8, labelfontfamily=FONT, color=HAIRLINE, labelcolor=MUTED)

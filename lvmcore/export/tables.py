@@ -1,4 +1,4 @@
-"""What a person takes away: the embedding as a table, as CSV and as Parquet."""
+"""Export of tables as CSV and Parquet."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ import io
 import math
 import numbers
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-if TYPE_CHECKING:
-    pass
-
-
-#: A cell of text that starts so would be run as a formula by a spreadsheet.
+#: First characters of text that a spreadsheet would run as a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -37,7 +33,7 @@ def to_csv_bytes(frame: pd.DataFrame) -> bytes:
 
 
 def to_parquet_bytes(frame: pd.DataFrame) -> bytes:
-    """A frame as Parquet. A column of mixed types, which Parquet has no place for, becomes text."""
+    """A frame as Parquet; columns of mixed types, which Parquet does not support, become text."""
     columns = [_arrow(frame.iloc[:, i]) for i in range(frame.shape[1])]
     table = pa.table(columns, names=[str(name) for name in frame.columns])
     sink = io.BytesIO()

@@ -43,7 +43,7 @@ class PoissonLikelihood:
 
     def expected_log(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """E log p(y | ψ); the shape of ``mean``."""
-        rate = (mean + 0.5 * variance).clamp_max(MAX_LOG_MEAN).exp()
+        rate = (mean + 0.5 * variance).clamp_max(MAX_LOG_MEAN).exp()  # E exp ψ
         return Y * mean - rate - torch.lgamma(Y + 1)
 
     def expected_log_quadrature(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
@@ -81,6 +81,6 @@ def poisson_sites(
     Far below its count the Poisson log likelihood has little curvature in ψ, and a step overshoots.
     With ``damped``, ω is at least half the curvature at the count's optimal ψ, which is y.
     """
-    rate = (mean + 0.5 * variance).clamp_max(MAX_LOG_MEAN).exp()
+    rate = (mean + 0.5 * variance).clamp_max(MAX_LOG_MEAN).exp()  # E exp ψ
     omega = torch.maximum(rate, MIN_CURVATURE_SHARE * Y) if damped else rate
     return omega, Y - rate + omega * mean

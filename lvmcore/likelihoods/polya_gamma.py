@@ -158,9 +158,10 @@ class LogisticLikelihood:
         """Mean, variance and noise variance E Var(y | ψ) of y, for ψ ~ N(mean, variance)."""
         if self.kind == "negative_binomial":
             first, spread = log_normal_moments(mean, variance)
-            noise = self.size * (first + first.square() + spread)
+            noise = self.size * (first + first.square() + spread)  # r E[e^ψ (1 + e^ψ)]
             return self.size * first, noise + self.size.square() * spread, noise
         p, p_squared = self._probability_moments(mean, variance)
+        # E Var(y | ψ) = b E σ(1 − σ), and Var E(y | ψ) = b² Var σ
         noise = self.size * (p - p_squared)
         spread = self.size.square() * (p_squared - p.square()).clamp_min(0)
         return self.size * p, noise + spread, noise
@@ -203,6 +204,7 @@ class LogisticLikelihood:
 def log_normal_moments(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
     """E exp ψ and Var exp ψ = (E exp ψ)² (e^v − 1), ψ ~ N(mean, v), without cancellation."""
     first = (mean + 0.5 * variance).clamp_max(MAX_LOG_MEAN).exp()
+    # e^v − 1
     share = torch.expm1(variance.clamp_max(MAX_LOG_MEAN))
     return first, first * share * first
 

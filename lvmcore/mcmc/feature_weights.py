@@ -83,7 +83,8 @@ class WeightEvidence:
             factor = self._factor(Phi, omega)
             inverse = cho_solve((factor, True), identity, check_finite=False)
             b = Phi.T @ kappa
-            means = inverse @ b
+            means = inverse @ b  # m_d = B⁻¹ b_d
+            # log|Λ| − log|B|
             log_det = np.log(self.precision).sum() - 2 * np.log(np.diagonal(factor)).sum()
             value += 0.5 * float(kappa.shape[1] * log_det + (b * means).sum())
             slope += (kappa - omega * (Phi @ means)) @ means.T
@@ -94,6 +95,7 @@ class WeightEvidence:
         """Weights given everything else, N(B_d⁻¹ b_d, B_d⁻¹) for each column, [R, D]."""
         drawn = rng.standard_normal((Phi.shape[1], self.kappa.shape[1]))
         for columns, omega in self._groups():
+            # With B = L Lᵀ and z ~ N(0, I): L⁻ᵀ(L⁻¹b + z) ~ N(B⁻¹b, B⁻¹)
             factor = self._factor(Phi, omega)
             white = solve_triangular(
                 factor, Phi.T @ self.kappa[:, columns], lower=True, check_finite=False
@@ -113,6 +115,7 @@ class WeightEvidence:
 
     def _factor(self, Phi: FloatArray, omega: FloatArray | float) -> FloatArray:
         """Cholesky factor of B, [R, R]."""
+        # B = Φᵀ diag(ω) Φ + Λ
         B = (omega * Phi).T @ Phi
         B[np.diag_indices_from(B)] += self.precision
         return np.asarray(np.linalg.cholesky(B))
@@ -147,6 +150,7 @@ def draw_rows(
         return np.asarray(psi + np.sqrt(spread) * rng.standard_normal(psi.shape))
     if likelihood == "bernoulli":
         return (rng.random(psi.shape) < expit(psi)).astype(np.float64)
+    # A Poisson count with a rate e^ψ Gamma(r) is negative binomial.
     rate = rng.gamma(np.broadcast_to(spread, psi.shape)) * np.exp(psi)
     return rng.poisson(np.minimum(rate, _MAX_RATE)).astype(np.float64)
 

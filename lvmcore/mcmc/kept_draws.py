@@ -57,6 +57,7 @@ class KeptDraws:
         return self._features(X) @ self.H + self.offset[:, None]
 
     def _features(self, X: Tensor) -> Tensor:
+        """φ(x) of each draw, [S, n, 2L]."""
         angles = X @ self.W.transpose(1, 2)
         return torch.cat([angles.sin(), angles.cos()], 2) / math.sqrt(self.W.shape[1])
 
@@ -153,6 +154,7 @@ class KeptDraws:
         there. All draws have equal weight.
         """
         modes, own = self.modes(Y)
+        # Variance within and between the components
         return modes.mean(0), own.mean(0) + modes.var(0, correction=0)
 
     def modes(self, Y: Tensor) -> tuple[Tensor, Tensor]:
@@ -168,6 +170,7 @@ class KeptDraws:
         ridge = torch.eye(X.shape[2], dtype=X.dtype, device=X.device)
         for _ in range(MAX_NEWTON_STEPS):
             slope, curvature = self._expansion(Y, X)
+            # Levenberg–Marquardt: the damping decreases after a step that improves the density
             damped = curvature + damping[..., None, None] * ridge
             step = torch.linalg.solve(damped, slope[..., None])[..., 0]
             trial = X + step
@@ -182,11 +185,13 @@ class KeptDraws:
         return X, torch.linalg.inv(curvature).diagonal(dim1=2, dim2=3)
 
     def _log_joint(self, Y: Tensor, X: Tensor) -> Tensor:
+        """log p(y | x) p(x) up to a constant, [S, n]."""
         return self.row_log_likelihood(Y, self.psi(X)) - 0.5 * X.square().sum(-1)
 
     def _nearest_anchors(self, Y: Tensor) -> Tensor:
         """The anchor of each draw with the highest joint density with a row, [S, n, Q]."""
         psi = self.psi(self.anchors)
+        # log p(y | ψ) = yᵀ linear + Σ rest up to a constant in x
         if self.likelihood == "gaussian":
             linear, rest = psi / self.spread[:, None], -0.5 * psi.square() / self.spread[:, None]
         else:
@@ -202,6 +207,7 @@ class KeptDraws:
     def _expansion(self, Y: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
         """Gradient [S, n, Q] of the log joint density, and its negative expected curvature."""
         psi, slopes = self.psi(X), self._psi_slopes(X)
+        # score ∂ log p/∂ψ and weight −E ∂² log p/∂ψ² of every cell
         if self.likelihood == "gaussian":
             score = (Y - psi) / self.spread[:, None]
             weight = (1 / self.spread[:, None]).expand_as(psi)

@@ -75,7 +75,7 @@ class SGHMCSampler:
         gradient_noise = self.kept**2 * epsilon**4 * m.square() * self.noise
         s = torch.maximum(target_noise - gradient_noise, MIN_NOISE_SHARE * target_noise)
         xi = standard_normal(tuple(gradient.shape), gradient, self.generator)
-        self.velocity.sub_(epsilon**2 * m * self._of_w(gradient))
+        self.velocity.sub_(epsilon**2 * m * self._gradient_in_w(gradient))
         first = 0.5 * self.velocity
         self.velocity.mul_(self.kept).add_(s.sqrt() * xi)
         moved = self.factor @ (first + 0.5 * self.velocity)[..., None]
@@ -83,7 +83,7 @@ class SGHMCSampler:
 
     def update_masses(self, gradient: Tensor) -> None:
         """Update the running means of a gradient by u, [U_n, M], which determine the masses."""
-        g = self._of_w(gradient)
+        g = self._gradient_in_w(gradient)
         rate = 1 / self.window
         self.mean.lerp_(g, rate)
         self.square.lerp_(g.square(), rate)
@@ -92,7 +92,7 @@ class SGHMCSampler:
 
     def update_gradient_noise(self, one: Tensor, other: Tensor) -> None:
         """Update b from two gradients by u at one position, [U_n, M] each."""
-        half = 0.5 * self._of_w(one - other).square()
+        half = 0.5 * self._gradient_in_w(one - other).square()
         self.pairs += 1
         self.noise.lerp_(half, float(1 / self.pairs.clamp_max(MAX_WINDOW)))
 
@@ -110,6 +110,6 @@ class SGHMCSampler:
         eye = torch.eye(curvature.shape[-1]).to(curvature).expand_as(root)
         self.factor.copy_(torch.linalg.solve_triangular(root, eye, upper=False).mT)
 
-    def _of_w(self, gradient: Tensor) -> Tensor:
+    def _gradient_in_w(self, gradient: Tensor) -> Tensor:
         """∇_w U = Lᵀ ∇_u U."""
         return (self.factor.mT @ gradient[..., None])[..., 0]

@@ -1,4 +1,4 @@
-"""A figure with its protocol."""
+"""A metric: its value and its protocol."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Metric:
-    """One figure about a fitted map, and how it was measured.
+    """A metric of a fit and its protocol.
 
     Attributes:
-        label: what it is called.
-        value: the figure; None where it could not be measured (``protocol`` then says why).
-        protocol: how it was measured, in a sentence.
+        label: its name on the pages.
+        value: its value; None if it could not be computed (``protocol`` then says why).
+        protocol: how it was computed, in a sentence.
     """
 
     label: str

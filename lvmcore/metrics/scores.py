@@ -1,4 +1,4 @@
-"""How good a map and its predictions are. Each function names the protocol it follows."""
+"""Scores of maps and of predictions; each function names its protocol."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Alignment:
         scale: a factor.
         shift: [Q].
         disparity: Σ‖a − aligned b‖² / Σ‖a − mean a‖² over the rows that it was fitted to: 0 for
-            maps of the same shape, 1 for maps that have nothing in common.
+            maps of the same shape, 1 for unrelated maps.
     """
 
     rotation: NDArray[np.float64]
@@ -157,7 +157,7 @@ def procrustes(reference: ArrayLike, points: ArrayLike) -> Alignment:
         points: positions of the same rows on another, [n, Q].
 
     Returns:
-        What moves the second map onto the first (Schönemann 1966; Gower 1975).
+        The transform of the second map to the first (Schönemann 1966; Gower 1975).
 
     Raises:
         DataError: the shapes differ, or fewer than two rows are not all in one place.
@@ -206,17 +206,17 @@ def classification_scores(truth: ArrayLike, predicted: ArrayLike) -> Classificat
 def coverage(truth: ArrayLike, mean: ArrayLike, variance: ArrayLike, level: float) -> float:
     """Share of values inside the central interval of a Gaussian prediction.
 
-    The interval of level p is m ± z√v with Φ(z) = (1 + p)/2; of calibrated predictions a share of
-    p lies inside.
+    The interval of level p is m ± z√v with Φ(z) = (1 + p)/2; it contains a share p of the values if
+    the predictions are calibrated.
 
     Args:
         truth: y, any shape.
         mean: m, same shape.
-        variance: v with the noise in it, same shape.
+        variance: v, noise included, same shape.
         level: p, between 0 and 1.
 
     Raises:
-        DataError: there is no value, or the level is no share.
+        DataError: there is no value, or the level is not between 0 and 1.
     """
     y, m = np.asarray(truth, dtype=np.float64), np.asarray(mean, dtype=np.float64)
     if not 0 < level < 1 or not y.size:
@@ -236,7 +236,7 @@ def nlpd(truth: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
     Args:
         truth: y, any shape.
         mean: m, same shape.
-        variance: v with the noise in it, same shape.
+        variance: v, noise included, same shape.
 
     Raises:
         DataError: a variance is not positive.
@@ -251,15 +251,15 @@ def nlpd(truth: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
 def expected_calibration_error(
     probability: ArrayLike, truth: ArrayLike, *, bins: int = 15
 ) -> float:
-    """Mean gap between the probability of the predicted class and its accuracy, 0 to 1.
+    """Mean difference between the probability of the predicted class and its accuracy, 0 to 1.
 
     ECE = Σ_b n_b/N |mean confidence in bin b − share right in bin b|, the confidence being the
     largest probability of a row and the bins of equal width over 0 to 1 (Guo et al. 2017).
 
     Args:
-        probability: of each class, rows add up to 1, [N, C].
-        truth: position of each row's class; one that is no class (−1) counts as wrong, [N].
-        bins: how many.
+        probability: of each class; rows sum to 1, [N, C].
+        truth: position of each row's class; −1 for an unknown class counts as wrong, [N].
+        bins: number of bins.
 
     Raises:
         DataError: the shapes do not fit, or there is no row.

@@ -110,12 +110,11 @@ def shared_neighbours(
     Args:
         one: positions of the rows on one map, [N, Q].
         two: positions of the same rows on another map, which may have other dimensions, [N, P].
-        rows: positions of the rows to look at, [n]; None for all.
-        n_neighbors: how many nearest rows are compared; fewer where there are not as many.
+        rows: positions of the rows to compare, [n]; None for all.
+        n_neighbors: number of nearest rows that are compared, at most N − 1.
 
     Returns:
-        The share for each of the rows, [n], and what it would be if neighbours were drawn at
-        random.
+        The share for each of the rows, [n], and its expectation for random neighbours.
 
     Raises:
         DataError: the maps are not of the same rows, or of two rows at least.

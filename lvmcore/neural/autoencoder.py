@@ -1,6 +1,6 @@
-"""What variational autoencoders share: an encoder and a decoder network, their objective, storage.
+"""Base class of variational autoencoders: encoder and decoder, training, inference, storage.
 
-A model supplies log p(y | x) as a function of what its decoder puts out, and what its encoder sees.
+A subclass defines log p(y | x) as a function of the decoder's output, and the encoder's input.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FINAL_DRAWS = 8
 
 
 class Autoencoder(LatentVariableModel):
-    """Base of the models that are two networks: one places a row, the other makes the row."""
+    """Base class of models with an encoder q(x | y) and a decoder p(y | x), both networks."""
 
     n_hidden: int
     batch_size: int
@@ -81,12 +81,12 @@ class Autoencoder(LatentVariableModel):
         return outcome
 
     def _seen(self, Y: Tensor) -> Tensor:
-        """Rows as the encoder sees them, [N, D]."""
+        """Input of the encoder for rows Y [N, D], [N, D]."""
         return Y
 
     @abstractmethod
     def _log_given(self, Y: Tensor, out: Tensor) -> Tensor:
-        """Σ_d log p(y_d | what the decoder puts out), over the last dimension."""
+        """Σ_d log p(y_d | output of the decoder), over the last dimension."""
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():

@@ -1,13 +1,13 @@
-"""A convolutional network from the pixels of small grey pictures to features.
+"""Convolutional network from the pixels of small grey images to features.
 
-Two convolutions, each halved in size by its largest neighbours, a dense layer and the features,
-with weights at unit scale divided by √(inputs) as in ``networks``. A fit begins at random
-convolutions, their features of unit variance; a straight line of the pixels beside them, which
-networks of columns begin as, left rows held out less likely. Pictures go through the convolutions
-in single precision, whatever the model computes in: in double precision they take many times as
-long, and no quadratic form is made of them before they are features.
+Two convolutions, each followed by 2 × 2 max pooling, a dense layer and the features, with weights
+at unit scale divided by √(inputs) as in ``networks``. A fit starts from random convolutions whose
+features have unit variance; a linear skip connection from the pixels, from which the networks of
+columns start, gave a lower density of held-out rows. The convolutions are computed in single
+precision for any dtype of the model: double precision takes many times as long, and no quadratic
+form is computed before the features.
 
-Notation: H pixels that vary, U features, S the side of a picture.
+Notation: H non-constant pixels, U features, S the side of an image.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from lvmcore.preprocessing.standardiser import Standardiser
 
 __all__ = ["ConvolutionalNetwork", "PixelScaling"]
 
-#: Channels of the two convolutions, and the side of their windows.
+#: Channels of the two convolutions, and the side of their kernels.
 CHANNELS, WINDOW = (16, 32), 3
-#: The smallest picture that can be halved twice.
+#: Side of the smallest image, which is halved twice.
 SMALLEST = 8
 # Of a feature at its start.
 LEAST_SD = 1e-6
 
 
 class PixelScaling(nn.Module):
-    """Puts standardised columns back into pictures of one brightness and one contrast.
+    """Converts standardised columns to images with one brightness and one contrast.
 
     Args:
         standardiser: of the columns, which are pixels row by row.
         like: dtype and device of the rows.
 
     Raises:
-        DataError: the columns make no square of 8 × 8 pixels or more.
+        DataError: the columns do not form a square of at least 8 × 8 pixels.
     """
 
     kept: Tensor
@@ -55,7 +55,7 @@ class PixelScaling(nn.Module):
         if self.side**2 != columns or self.side < SMALLEST:
             raise DataError(
                 f"The table's {columns} columns make no square picture: a network of pictures "
-                f"wants S × S pixels row by row, S at least {SMALLEST}, such as 784 columns for "
+                f"needs S × S pixels row by row, S at least {SMALLEST}, such as 784 columns for "
                 "28 × 28. Choose the network of columns, or leave other columns out."
             )
         varies = ~standardiser.constant
@@ -71,14 +71,14 @@ class PixelScaling(nn.Module):
         self.register_buffer("empty", put((standardiser.mean - middle) / spread))
 
     def forward(self, X: Tensor) -> Tensor:
-        """Pictures [B, 1, S, S], in single precision, of rows X [B, H]."""
+        """Images of rows X [B, H], in single precision, [B, 1, S, S]."""
         flat = self.empty.float().repeat(len(X), 1)
         flat = flat.index_add(1, self.kept, (X * self.gain).float())
         return flat.reshape(-1, 1, self.side, self.side)
 
 
 class _Convolution(nn.Module):
-    """Windows of 3 × 3 pixels, SiLU, and the largest of each 2 × 2; weights at unit scale."""
+    """3 × 3 convolution, SiLU, and 2 × 2 max pooling; weights at unit scale."""
 
     def __init__(self, n_in: int, n_out: int, like: Tensor, draws: torch.Generator) -> None:
         super().__init__()
@@ -95,14 +95,14 @@ class _Convolution(nn.Module):
 
 
 class ConvolutionalNetwork(nn.Module):
-    """Pixels to features.
+    """Features of images.
 
     Args:
-        pixels: puts rows into pictures.
+        pixels: converts rows to images.
         n_hidden: units of the dense layer.
         n_out: U.
         like: dtype and device of the rows.
-        generator: of the start, drawn in float64.
+        generator: of the initial weights, drawn in float64.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class ConvolutionalNetwork(nn.Module):
 
     @torch.no_grad()
     def start(self, X: Tensor) -> None:
-        """Bring the features to mean 0 and variance 1 over rows X [N, H]."""
+        """Scale the features to mean 0 and variance 1 over rows X [N, H]."""
         features = self(X)
         mean, sd = features.mean(0), features.std(0, correction=0).clamp_min(LEAST_SD)
         self.last.weight.div_(sd)

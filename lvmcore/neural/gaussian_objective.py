@@ -86,7 +86,7 @@ class SupervisedVAEObjective(AutoencoderObjective[GaussianColumns]):
 
     Args:
         settings: of the model.
-        problem: what is fitted.
+        problem: the table and its labels.
         networks: encoder and decoder.
         likelihood: of the columns.
         weights: w of each row, 0 without a label, [N].

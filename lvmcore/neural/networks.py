@@ -1,7 +1,7 @@
 """Small networks: the encoder that maps a row to q(x), and the decoder and head of the VAEs.
 
-Weights are kept at unit scale and divided by √(inputs) where they are used, so that one step size
-suits every width, and the kernels' parameters beside them.
+Weights have unit scale and are divided by √(inputs) where they are used, so that one step size
+suits every width and the kernels' parameters.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ __all__ = [
 START_VARIANCE = 0.1
 # log variances of an encoder's q(x) stay in this range.
 LOG_VARIANCE = (-12.0, 3.0)
-# A cell further from its column's mean than this many standard deviations counts as this far.
+# Standardised cells are clipped to this many standard deviations from their column's mean.
 REACH = 6.0
-# Inputs at which slopes are multiplied out at a time; bounds memory, changes no result.
+# Inputs in a chunk of Jacobians; bounds memory, does not change results.
 PLACES_AT_A_TIME = 1024
-# Of the straight line's normal equations, relative to their mean diagonal.
+# Ridge of the linear layer's normal equations, relative to their mean diagonal.
 RIDGE = 1e-6
 
 
 class DenseLayer(nn.Module):
-    """x W/√(inputs) + b; W starts as draws from N(0, 1), or at zero without a generator."""
+    """x W/√(inputs) + b; initial W drawn from N(0, 1), or zero without a generator."""
 
     def __init__(self, n_in: int, n_out: int, like: Tensor, draws: torch.Generator | None) -> None:
         super().__init__()
@@ -67,14 +67,14 @@ def _silu_slope(x: Tensor) -> Tensor:
 
 
 class Network(nn.Module):
-    """A straight line plus two hidden layers of SiLU units whose part starts at zero.
+    """A linear map plus two hidden layers of SiLU units, whose output is initially zero.
 
     Args:
         n_in: inputs.
         n_hidden: units of each hidden layer.
         n_out: outputs.
         like: a tensor of the dtype and on the device to compute in.
-        generator: of the hidden layers' start, drawn in float64 whatever the dtype.
+        generator: of the hidden layers' initial weights, drawn in float64 for any dtype.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Network(nn.Module):
         self.last = DenseLayer(n_hidden, n_out, like, None)
 
     def start(self, slope: Tensor, offset: Tensor) -> None:
-        """Start from x ↦ x slope + offset for the first columns of slope [n_in, k] alone."""
+        """Initialise as x ↦ x slope + offset, in the first columns of slope [n_in, k] only."""
         with torch.no_grad():
             inputs, outputs = slope.shape
             self.line.weight[:inputs, :outputs] = slope.to(self.line.weight) / self.line.scale
@@ -106,8 +106,8 @@ class Network(nn.Module):
     def metric(self, x: Tensor) -> Tensor:
         """Σ_k ∂ out_k/∂ x_i ∂ out_k/∂ x_j at inputs [N, n_in], [N, n_in, n_in].
 
-        With S the slopes of the hidden units, L those of the last layer and A of the line, it is
-        (S L + A)(S L + A)ᵀ multiplied out: nothing of it is as wide as the outputs.
+        With S the slopes of the hidden units, L those of the last layer and A of the linear map, it
+        is (S L + A)(S L + A)ᵀ, expanded so that no array is as wide as the outputs.
         """
         line, last = self.line.slope, self.last.slope
         moment, mixed, own = last @ last.T, last @ line.T, line @ line.T
@@ -129,17 +129,17 @@ class Network(nn.Module):
 class Encoder(nn.Module):
     """q(x_n) = N(mean(y_n), diag variance(y_n)) from a row's columns alone.
 
-    A missing cell is fed as 0, the standardised mean, and with ``masked`` the pattern of observed
-    cells is fed beside the row; a row without any cell has the prior. Cells far out are pulled in
-    to ``REACH`` standard deviations.
+    A missing cell is replaced by 0, the standardised mean; with ``masked`` the mask of observed
+    cells is a further input. A row without observed cells has the prior. Cells are clipped to
+    ``REACH`` standard deviations.
 
     Args:
         n_columns: D.
         n_hidden: units of each hidden layer.
         n_components: Q.
         like: a tensor of the dtype and on the device to compute in.
-        generator: of the hidden layers' start.
-        masked: whether rows come with missing cells.
+        generator: of the hidden layers' initial weights.
+        masked: whether rows have missing cells.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Encoder(nn.Module):
         self.network = Network(inputs, n_hidden, 2 * n_components, like, generator)
 
     def start(self, table: TableRows, X: Tensor) -> None:
-        """Start at the straight line that comes nearest to latent positions X [N, Q] of rows."""
+        """Initialise as the linear least-squares fit to latent positions X [N, Q] of rows."""
         slope, offset = fit_linear_layer(table, X, reach=REACH)
         Q = self.n_components
         everywhere = offset.new_full((Q,), math.log(START_VARIANCE))
@@ -179,16 +179,16 @@ class Encoder(nn.Module):
 
 
 def clip_to_range(Y: Tensor) -> Tensor:
-    """Standardised cells, those further out than ``REACH`` pulled in."""
+    """Standardised cells clipped to ±``REACH``."""
     return Y.clamp(-REACH, REACH)
 
 
 def fit_linear_layer(
     inputs: TableRows, targets: Tensor, *, reach: float = math.inf
 ) -> tuple[Tensor, Tensor]:
-    """Least squares with a little ridge: slope [I, K] and offset [K] of inputs ↦ targets [N, K].
+    """Ridge regression: slope [I, K] and offset [K] of inputs ↦ targets [N, K].
 
-    Inputs further than ``reach`` from 0 count as this far.
+    Inputs are clipped to ±``reach``.
     """
     middle = targets.mean(0)
     centre = inputs.like.new_zeros(inputs.n_columns, dtype=torch.float64)
@@ -206,7 +206,7 @@ def fit_linear_layer(
 
 
 def network_arrays(module: nn.Module, prefix: str) -> dict[str, NDArray[Any]]:
-    """A network's weights by name, in their own precision."""
+    """Weights of a network by name, in their own precision."""
     return {
         f"{prefix}{name}": np.asarray(tensor.detach().cpu().numpy())
         for name, tensor in module.named_parameters()
@@ -214,7 +214,7 @@ def network_arrays(module: nn.Module, prefix: str) -> dict[str, NDArray[Any]]:
 
 
 def restore_network(module: nn.Module, arrays: Mapping[str, NDArray[Any]], prefix: str) -> None:
-    """Put back what ``network_arrays`` gave, in place."""
+    """Restore the weights of ``network_arrays`` in place."""
     with torch.no_grad():
         for name, tensor in module.named_parameters():
             tensor.copy_(torch.as_tensor(arrays[f"{prefix}{name}"].copy()))

@@ -1,6 +1,6 @@
 """The mini-batch objective of variational autoencoders.
 
-A model supplies the likelihood of the columns given the decoder's output.
+A model defines the likelihood of the columns given the decoder's output.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class AutoencoderNetworks:
 
     Args:
         n_hidden: units of each hidden layer.
-        problem: what is fitted.
-        inputs: the rows as the encoder takes them.
-        targets: columns of which the decoder is initialised as the linear fit, [N, D].
+        problem: the table.
+        inputs: input rows of the encoder.
+        targets: columns whose linear fit initialises the decoder, [N, D].
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class AutoencoderObjective(Objective[LatentBatch], Generic[Likelihood]):
 
     Args:
         settings: of the model.
-        problem: what is fitted.
+        problem: the table.
         networks: encoder and decoder.
         likelihood: of the columns.
         further: other terms, between the reconstruction and the KL term.

@@ -1,4 +1,4 @@
-"""Types of arrays that the engine and the pages share."""
+"""Array types of the engine and the pages."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Between torch tensors and NumPy arrays."""
+"""Conversion of torch tensors to NumPy arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The label columns that a model learned from, and what belongs to each of them by name."""
+"""Label columns of a fitted model, and the names of their results and metrics."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class LabelColumn:
     """One label column of a fitted model.
 
     Attributes:
-        name: what it is called.
-        place: which one it is, from 0.
-        classes: its classes as text, sorted as the model has them.
-        several: whether the model learned from others too.
+        name: of the column.
+        place: its position among the label columns, from 0.
+        classes: its classes as text, in the model's order.
+        several: whether the model has further label columns.
     """
 
     name: str
@@ -41,27 +41,27 @@ class LabelColumn:
     several: bool
 
     def named(self, word: str) -> str:
-        """What belongs to this column: the word itself where it is the only one."""
+        """The name of a result for this column: ``word`` itself if it is the only one."""
         return f"{self.name}: {word}" if self.several else word
 
     def part(self, found: Any) -> Any:
-        """Of what a model gives by label column, such as ``predict_proba``, this column's."""
+        """This column's part of a result per label column, such as that of ``predict_proba``."""
         return found[self.place] if self.several else found
 
     def labels(self, dataset: Dataset) -> NDArray[np.object_] | None:
-        """The labels that a dataset has in this column; None where it has none.
+        """The labels of a dataset in this column; None if it has none.
 
-        The only label column of a model is the dataset's, whatever it is called there.
+        If the model has one label column, the dataset's is used regardless of its name.
         """
         return dataset.label_columns.get(self.name) if self.several else dataset.labels
 
     def figures(self, found: Mapping[str, Metric]) -> dict[str, Metric]:
-        """Figures about this column, so named that those about others can stand beside them."""
+        """Metrics of this column, under keys and labels that are unique among the columns."""
         return named_figures(found, self.name, self.place) if self.several else dict(found)
 
 
 def label_columns(model: LatentVariableModel) -> tuple[LabelColumn, ...]:
-    """The label columns that a fitted model learned from; none where it uses no labels."""
+    """The label columns that a model was fitted to; none if it uses no labels."""
     if model.capabilities.labels == "none":
         return ()
     several = len(model.label_names_) > 1
@@ -73,15 +73,15 @@ def label_columns(model: LatentVariableModel) -> tuple[LabelColumn, ...]:
 
 
 def figure_key(key: str, name: str, place: int) -> str:
-    """The key of a figure about one of several label columns; see ``named_figures``."""
+    """The key of a metric of one of several label columns; see ``named_figures``."""
     return f"{key}: {name}" if place else key
 
 
 def named_figures(found: Mapping[str, Metric], name: str, place: int) -> dict[str, Metric]:
-    """Figures about one of several label columns.
+    """Metrics of one of several label columns.
 
-    Those about the first keep their keys, so that runs with one label column and with several
-    compare; all say in their labels which column they are about.
+    Those of the first column keep their keys, so that runs with one and with several label columns
+    can be compared; all labels name the column.
     """
     return {
         figure_key(key, name, place): Metric(
@@ -92,7 +92,7 @@ def named_figures(found: Mapping[str, Metric], name: str, place: int) -> dict[st
 
 
 def label_cells(dataset: Dataset) -> dict[str, list[Any]]:
-    """The labels of a dataset as columns: ``label``, or ``NAME: label`` of each of several."""
+    """The labels of a dataset as columns: ``label``, or ``NAME: label`` for each of several."""
     if not dataset.more_labels:
         return {} if dataset.labels is None else {"label": dataset.labels.tolist()}
     return {f"{name}: label": labels.tolist() for name, labels in dataset.label_columns.items()}

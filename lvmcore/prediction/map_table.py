@@ -1,4 +1,4 @@
-"""The map as a table: a row a row of the data, its coordinates and their sd."""
+"""The map as a table: latent means and sds of each row."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def embedding_frame(model: LatentVariableModel, dataset: Dataset) -> pd.DataFram
         dataset: the rows that it was fitted to, [N, D].
 
     Returns:
-        Columns ``row_id``; ``label`` where the dataset has labels (``NAME: label`` of each column
-        where it has several); ``z1`` … ``zQ``, the latent
-        means; and ``z1_sd`` … ``zQ_sd``, their standard deviations, where the model has them.
+        Columns ``row_id``; ``label`` if the dataset has labels (``NAME: label`` for each column if
+        it has several); ``z1`` … ``zQ``, the latent means; and ``z1_sd`` … ``zQ_sd``, their
+        standard deviations, if the model has them.
     """
     posterior = model.embedding_
     columns: dict[str, Any] = {"row_id": dataset.row_ids.tolist()}
@@ -37,7 +37,7 @@ def embedding_frame(model: LatentVariableModel, dataset: Dataset) -> pd.DataFram
 
 
 def rows_on_map(path: Path) -> int | None:
-    """How many rows an ``embedding.parquet`` holds; None where there is none."""
+    """Number of rows of an ``embedding.parquet``; None if there is no such file."""
     return int(pq.read_metadata(path).num_rows) if path.is_file() else None
 
 

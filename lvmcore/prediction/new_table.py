@@ -1,4 +1,4 @@
-"""What another table is to a fitted model: which columns, which label, which other units."""
+"""New tables for a fitted model: matching of features and labels, and checks of their units."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class NewTableRoles:
     """Columns of a table of new rows that are no features.
 
     Attributes:
-        row_id: column that names the rows; None numbers them from 1.
-        label: column of classes to compare with; None for none.
-        more_labels: further ones, for a model that learned from several.
+        row_id: column with the names of the rows; None numbers them from 1.
+        label: column of true classes, for comparison with predictions; None for none.
+        more_labels: further such columns, for a model with several label columns.
     """
 
     row_id: str | None = None
@@ -46,23 +46,23 @@ class NewTableRoles:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """All columns of classes."""
+        """All label columns."""
         return () if self.label is None else (self.label, *self.more_labels)
 
 
 @dataclass(frozen=True)
 class MatchedTable:
-    """A table of new rows, ready to be placed.
+    """A table of new rows, matched to the features of a model.
 
     Attributes:
-        dataset: its features, made as those of the fit; its notes say all that follows.
-        matching: how its columns were found.
-        suspicions: columns that look as if they were in other units.
-        unknown_labels: labels in it that the model does not know.
-        incomplete: rows that the model cannot place, as they lack a cell.
-        medians: of each of the model's columns of numbers here and in the fit, in the table's own
-            units; NaN where there is none to tell.
-        notes: what the dataset has to say beyond the matching.
+        dataset: its features, transformed as in the fit; its notes include all that follows.
+        matching: of its columns to the model's features.
+        suspicions: columns that are probably in other units.
+        unknown_labels: labels in it that are not classes of the model.
+        incomplete: number of rows that the model cannot use, as they have missing cells.
+        medians: of each numeric column of the model in this table and in the fit, in the table's
+            own units; NaN where unknown.
+        notes: notes of the dataset other than those on the matching.
     """
 
     dataset: Dataset
@@ -78,7 +78,8 @@ def feature_names_of(model: AnyModel, table: Table) -> list[str]:
     """Names of the features that a model needs, in its order.
 
     Raises:
-        DataError: the model knows no names, and the table has not as many columns of numbers.
+        DataError: the model has no feature names, and the table has another number of numeric
+            columns.
     """
     if hasattr(model, "feature_names_in_"):
         return [str(name) for name in model.feature_names_in_]
@@ -97,12 +98,12 @@ def feature_names_of(model: AnyModel, table: Table) -> list[str]:
 
 
 def propose_new_table_roles(model: AnyModel, table: Table, fitted: Dataset | None) -> NewTableRoles:
-    """The row id by its looks, and the label by the name that it had in the fit.
+    """Propose the row id by its values, and the labels by their names in the fit.
 
     Args:
         model: a fitted model.
         table: the new rows.
-        fitted: the rows of the fit; None where they are not at hand.
+        fitted: the rows of the fit; None if they are not available.
     """
     used = match_to_model(model, table, fitted, NewTableRoles())
     features = set(used.columns.values())
@@ -120,13 +121,13 @@ def propose_new_table_roles(model: AnyModel, table: Table, fitted: Dataset | Non
 
 
 def _names_of_labels(model: AnyModel) -> tuple[str, ...]:
-    """Names of the label columns, of a model that learned from several."""
+    """Names of the label columns of a model with several; empty otherwise."""
     names: tuple[str, ...] = getattr(model, "label_names_", ())
     return names if len(names) > 1 else ()
 
 
 def _labels_by_name(table: Table, names: Sequence[str]) -> dict[str, str]:
-    """Columns of a table by the names of label columns that they match."""
+    """Columns of a table that match label columns, by the name of the label column."""
     found = match_columns(table, names, origin=names).columns if names else {}
     return {name: found[name] for name in names if name in found}
 
@@ -138,19 +139,19 @@ def read_new_table(
     roles: NewTableRoles,
     codes: Mapping[str, tuple[str, str]] | None = None,
 ) -> MatchedTable:
-    """Make the features of a model of another table, and look for what is wrong with them.
+    """Compute the features of a model from a new table, and check them.
 
     Args:
         model: a fitted model.
         table: the new rows.
-        fitted: the rows of the fit; None where they are not at hand.
-        roles: which columns are no features.
-        codes: see `dataset_like`.
+        fitted: the rows of the fit; None if they are not available.
+        roles: columns that are no features.
+        codes: see `matching_dataset`.
 
     Raises:
-        DataError: a column is missing, or holds what cannot be used; or the model learned from
-            other label columns.
-        UnsupportedError: the model cannot place new rows.
+        DataError: a column is missing, or has values that cannot be used; or the model has other
+            label columns.
+        UnsupportedError: the model cannot infer new rows.
     """
     if not model.capabilities.new_rows:
         raise UnsupportedError(f"{type(model).__name__} cannot place new rows on its map.")
@@ -166,13 +167,13 @@ def read_new_table(
         codes=codes,
         missing_cells=takes_missing,
     )
-    beside = None if fitted is None else _as_learned(fitted, names)
+    reference = None if fitted is None else _model_features(fitted, names)
     called = [matching.columns.get(source.column, source.column) for source in matching.sources]
-    typical = _typical(model, matching) if beside is None else TypicalRange.of(beside)
+    typical = _typical_range(model, matching) if reference is None else TypicalRange.of(reference)
     absent = np.isnan(dataset.X).any(axis=1)
-    said = {*matching.notes(), matching.missing_note()}
+    matching_notes = {*matching.notes(), matching.missing_note()}
     suspicions = unit_warnings(dataset.original_units(dataset.X), called, typical)
-    unknown = _unknown(model, dataset)
+    unknown = _unknown_labels(model, dataset)
     further = [suspicion.text for suspicion in suspicions]
     if unknown:
         further.append(f"Labels that the model does not know: {quote_names(unknown)}.")
@@ -182,13 +183,13 @@ def read_new_table(
         suspicions=suspicions,
         unknown_labels=unknown,
         incomplete=0 if takes_missing else int(absent.sum()),
-        medians=_medians(matching, dataset, beside),
-        notes=tuple(note for note in dataset.notes if note not in said),
+        medians=_medians(matching, dataset, reference),
+        notes=tuple(note for note in dataset.notes if note not in matching_notes),
     )
 
 
-def _as_learned(fitted: Dataset, names: Sequence[str]) -> Dataset | None:
-    """The rows of the fit with the columns that the model learned from alone, in its order."""
+def _model_features(fitted: Dataset, names: Sequence[str]) -> Dataset | None:
+    """The rows of the fit with the model's features only, in its order."""
     places = {name: d for d, name in enumerate(fitted.transformed_names)}
     if not all(name in places for name in names):
         return fitted if len(places) == len(names) else None
@@ -205,7 +206,7 @@ def _as_learned(fitted: Dataset, names: Sequence[str]) -> Dataset | None:
 def match_to_model(
     model: AnyModel, table: Table, fitted: Dataset | None, roles: NewTableRoles
 ) -> ColumnMatching:
-    """How the columns of a table meet those of a model, refused or not; see ``new_rows``."""
+    """Match the columns of a table to the features of a model, without checks of the values."""
     origin: Sequence[str] = () if fitted is None else list(map(str, fitted.frame.columns))
     return match_columns(
         table,
@@ -216,7 +217,7 @@ def match_to_model(
 
 
 def _labels(model: AnyModel, table: Table, roles: NewTableRoles) -> str | dict[str, str] | None:
-    """The label columns of a table by the names that the model has for them."""
+    """The label columns of a table, by the names of the model's label columns."""
     wanted = _names_of_labels(model)
     if not wanted:
         if len(roles.labels) > 1 and model.capabilities.labels != "none":
@@ -235,8 +236,8 @@ def _labels(model: AnyModel, table: Table, roles: NewTableRoles) -> str | dict[s
     return {name: column for name, column in found.items() if column in roles.labels}
 
 
-def _typical(model: AnyModel, matching: ColumnMatching) -> TypicalRange:
-    """The columns of the fit as far as the model itself tells: means and sds for the medians."""
+def _typical_range(model: AnyModel, matching: ColumnMatching) -> TypicalRange:
+    """Typical ranges of the fitted columns from the model's own means and sds, for the medians."""
     known = model.standardiser_
     plain = np.array([source.kind == "plain" for source in matching.sources])
     return TypicalRange(np.where(plain & ~known.constant, known.mean, np.nan), known.scale)
@@ -261,7 +262,7 @@ def _median(cells: NDArray[np.float64]) -> float:
     return float(np.median(known)) if len(known) else float("nan")
 
 
-def _unknown(model: AnyModel, dataset: Dataset) -> tuple[str, ...]:
+def _unknown_labels(model: AnyModel, dataset: Dataset) -> tuple[str, ...]:
     if isinstance(model, Predictor) or dataset.labels is None:
         return ()
     unknown: list[str] = []

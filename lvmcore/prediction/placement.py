@@ -1,4 +1,4 @@
-"""New rows on the map of a fitted model: where they lie, what class they are, how unusual."""
+"""New rows on the map of a fitted model: latent positions, class predictions, outlier scores."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ __all__ = [
 ]
 
 
-#: A row is flagged when it is more unusual than this share of the rows of the fit.
+#: A row is flagged if its surprise exceeds that of this share of the rows of the fit.
 UNUSUAL = 0.99
-#: Rows of the fit that new rows are compared with: each takes an optimisation of its own.
+#: Most rows of the fit that new rows are compared with; each is inferred by an optimisation.
 MOST_COMPARED = 2000
 SEED = 0
 _BLOCK = 256
 _PROBABILITY_OF = "probability of "
 
-#: Told how many rows are done, and of how many; True stops the work.
+#: Called with the number of rows done and the total; True cancels.
 Tell = Callable[[int, int], bool]
 
 
@@ -47,14 +47,14 @@ class Placement:
     """New rows on a map.
 
     Attributes:
-        frame: one row each: ``row_id``; ``label`` where they have one of their own; ``z1`` … ``zQ``
-            and ``z1_sd`` … ``zQ_sd``, the latent means and sds; ``predicted``, ``probability`` (of
-            that class) and ``probability of …`` each class, from a model that knows labels; and
-            ``surprise`` with ``unusual``, from a model with a density (see ``place``). Of a model
-            that learned from several label columns, all that is about one is named after it:
-            ``NAME: predicted`` and so on (``of_label`` gives what is about one by itself).
-        metrics: figures about them, by key.
-        notes: what was left out, and why.
+        frame: one row each: ``row_id``; ``label`` if the new rows have labels; ``z1`` … ``zQ`` and
+            ``z1_sd`` … ``zQ_sd``, the latent means and sds; ``predicted``, ``probability`` (of
+            that class) and ``probability of …`` each class, if the model has labels; and
+            ``surprise`` and ``unusual``, if it has a density (see ``place_rows``). For a model
+            with several label columns the results of each have its name as a prefix,
+            ``NAME: predicted`` and so on (``of_label_column`` selects those of one).
+        metrics: of the new rows, by key.
+        notes: on rows that were left out, with the reason.
     """
 
     frame: pd.DataFrame
@@ -68,72 +68,75 @@ def place_rows(
     fitted: Dataset | None,
     tell: Tell = lambda *_: False,
 ) -> Placement:
-    """Place rows on a model's map, by their columns alone.
+    """Infer the latent positions of new rows from their columns alone.
 
-    The surprise of a row is minus its log predictive density per observed column, nats, on the
-    scale that the model learned. Its ``unusual`` is the share of the rows of the fit that surprise
-    the model less, 0 to 1; those rows are placed by their columns alone too.
+    The surprise of a row is minus its log predictive density per observed column, nats, in the
+    units of the model's features. Its ``unusual`` is the share of the rows of the fit with a
+    smaller surprise, 0 to 1; those rows too are inferred from their columns alone.
 
     Args:
         model: a fitted model.
-        rows: features made as those of the fit (``dataset_like``), in the model's order; labels are
-            compared with the model's, and decide nothing.
-        fitted: the rows that the model was fitted to; None where they are not at hand, so that
-            nothing says which surprise is unusual.
-        tell: told of the progress.
+        rows: features transformed as in the fit (``matching_dataset``), in the model's order;
+            labels are only compared with the predictions.
+        fitted: the rows that the model was fitted to; None if they are not available, which leaves
+            out ``unusual``.
+        tell: called with the progress; True cancels.
 
     Returns:
-        The rows, but those that lack a cell which the model needs, in their order.
+        The rows in their order, without those that the model cannot use for missing cells.
 
     Raises:
         CancelledError: ``tell`` asked to stop.
         DataError: no row can be placed.
         UnsupportedError: the model cannot place new rows.
     """
-    rows, notes = _usable(model, rows)
+    rows, notes = _usable_rows(model, rows)
     density = model.capabilities.density
-    compared = _compared(fitted) if density and fitted is not None else None
+    compared = _fitted_sample(fitted) if density and fitted is not None else None
     total = len(rows) + (0 if compared is None else len(compared))
-    count = _Count(tell, total)
-    parts = [_part(model, block) for block in count.blocks(features_of(model, rows))]
+    progress = _RowProgress(tell, total)
+    parts = [_row_results(model, block) for block in progress.blocks(features_of(model, rows))]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     known_columns = label_columns(model)
     metrics: dict[str, Metric] = {}
     if compared is not None and fitted is not None:
-        known = [_surprise(model, block) for block in count.blocks(features_of(model, compared))]
+        fitted_blocks = progress.blocks(features_of(model, compared))
+        known = [_surprise(model, block) for block in fitted_blocks]
         columns["unusual"] = _share_below(columns["surprise"], np.concatenate(known))
-        metrics["unusual_rows"] = _flagged(columns["unusual"], len(compared), len(fitted))
+        metrics["unusual_rows"] = _unusual_rows_metric(
+            columns["unusual"], len(compared), len(fitted)
+        )
     elif density:
-        notes = (*notes, "Which rows are unusual is not told: the rows of the fit are not at hand.")
+        notes = (*notes, "Unusual rows are not marked: the rows of the fit are not available.")
     else:
         notes = (*notes, f"{model.title} has no density, so it cannot tell which rows are unusual.")
     named: dict[str, Any] = {"row_id": rows.row_ids.tolist()}
     if rows.labels is not None:
-        named |= label_cells(rows) if len(known_columns) < 2 else _own_labels(known_columns, rows)
+        named |= label_cells(rows) if len(known_columns) < 2 else _true_labels(known_columns, rows)
         for column in known_columns:
             labels = column.labels(rows)
             if labels is not None:
-                metrics |= column.figures(_against_labels(column, labels, columns))
+                metrics |= column.figures(_label_metrics(column, labels, columns))
     return Placement(pd.DataFrame(named | columns), metrics, notes)
 
 
 def features_of(model: LatentVariableModel, rows: Dataset) -> pd.DataFrame | FloatArray:
-    """The rows as the model takes them: with its names, where it has any."""
+    """The rows as input of the model: with its feature names, if it has any."""
     if not hasattr(model, "feature_names_in_"):
         return rows.X
     return pd.DataFrame(rows.X, columns=list(model.feature_names_in_))
 
 
 def most_probable(frame: pd.DataFrame, least: float) -> pd.DataFrame:
-    """The rows of a placement with a column that tells which are sure enough of their class.
+    """The rows of a placement with a column that marks class predictions above a probability.
 
     Args:
         frame: of a placement.
-        least: probability of the predicted class from which on a row counts as decided.
+        least: smallest probability of the predicted class for which a row counts as decided.
 
     Returns:
-        The frame with ``decided`` (of each label column, where there are several), before the
-        probabilities; as it is where there are none.
+        The frame with ``decided`` (for each label column, if there are several) before the
+        probabilities; unchanged if there are none.
     """
     names = labels_of(frame)
     if not names:
@@ -149,7 +152,7 @@ def most_probable(frame: pd.DataFrame, least: float) -> pd.DataFrame:
 
 
 def labels_of(frame: pd.DataFrame) -> list[str]:
-    """The label columns that a placement predicts; "" for one without a name, none for none.
+    """The label columns that a placement predicts; "" for a single one, which has no name.
 
     Args:
         frame: of a placement.
@@ -159,11 +162,12 @@ def labels_of(frame: pd.DataFrame) -> list[str]:
     if ends in names:
         return [""]
     found = [name.removesuffix(f": {ends}") for name in names if name.endswith(f": {ends}")]
-    return [name for name in found if f"{name}: probability" in names]  # no class called so
+    # A class can end so too; its column has no probability beside it.
+    return [name for name in found if f"{name}: probability" in names]
 
 
 def of_label_column(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """A placement as if the model had learned from one of its label columns alone.
+    """A placement with the results of one label column, under their names without its prefix.
 
     Args:
         frame: of a placement.
@@ -173,14 +177,14 @@ def of_label_column(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     about = {
         column: str(column).removeprefix(f"{name}: ")
         for column in frame.columns
-        if name and _is_about(str(column), name)
+        if name and _belongs_to(str(column), name)
     }
-    gone = [c for c in frame.columns if any(_is_about(str(c), other) for other in others)]
+    gone = [c for c in frame.columns if any(_belongs_to(str(c), other) for other in others)]
     return frame.drop(columns=gone).rename(columns=about)
 
 
-def _is_about(column: str, name: str) -> bool:
-    """Whether a column of a placement is about a label column."""
+def _belongs_to(column: str, name: str) -> bool:
+    """Whether a column of a placement is a result for a label column."""
     about = column.removeprefix(f"{name}: ")
     known = {"label", "predicted", "probability", "decided"}
     return about != column and (about in known or about.startswith(_PROBABILITY_OF))
@@ -189,8 +193,8 @@ def _is_about(column: str, name: str) -> bool:
 # ---- the rows ----------------------------------------------------------------------------------
 
 
-def _usable(model: LatentVariableModel, rows: Dataset) -> tuple[Dataset, tuple[str, ...]]:
-    """The rows that the model can place, and a sentence on the others."""
+def _usable_rows(model: LatentVariableModel, rows: Dataset) -> tuple[Dataset, tuple[str, ...]]:
+    """The rows that the model can use, and notes on the others."""
     if model.capabilities.missing_cells:
         return rows, ()
     absent = np.isnan(rows.X)
@@ -213,7 +217,8 @@ def _usable(model: LatentVariableModel, rows: Dataset) -> tuple[Dataset, tuple[s
     return rows.subset(~gone), (note,)
 
 
-def _compared(fitted: Dataset) -> Dataset:
+def _fitted_sample(fitted: Dataset) -> Dataset:
+    """The rows of the fit, or ``MOST_COMPARED`` of them drawn with ``SEED``."""
     if len(fitted) <= MOST_COMPARED:
         return fitted
     rng = np.random.default_rng(SEED)
@@ -221,15 +226,15 @@ def _compared(fitted: Dataset) -> Dataset:
 
 
 @dataclass
-class _Count:
-    """Counts the rows that are done, and stops where asked to."""
+class _RowProgress:
+    """Counts the rows that are done, and cancels on request."""
 
     tell: Tell
     total: int
     done: int = 0
 
     def blocks(self, X: Any) -> Iterator[Any]:
-        """The rows of X, a few at a time."""
+        """Blocks of the rows of X; the progress is reported after each."""
         for start in range(0, len(X), _BLOCK):
             block = X[start : start + _BLOCK]
             yield block
@@ -238,8 +243,8 @@ class _Count:
                 raise CancelledError("Stopped before all rows were placed.")
 
 
-def _part(model: Any, X: Any) -> dict[str, NDArray[Any]]:
-    """What is known of some rows, by column."""
+def _row_results(model: Any, X: Any) -> dict[str, NDArray[Any]]:
+    """Latent positions, class probabilities and surprise of some rows, by column."""
     posterior = model.posterior(X)
     sd = np.sqrt(posterior.variance) if model.capabilities.uncertainty else None
     columns: dict[str, NDArray[Any]] = map_columns(posterior.mean, sd)
@@ -267,7 +272,7 @@ def _surprise(model: Any, X: Any) -> FloatArray:
 
 
 def _share_below(values: FloatArray, among: FloatArray) -> FloatArray:
-    """For each value, the share of others that are smaller; NaN for NaN."""
+    """For each value, the share of ``among`` that is smaller; NaN for NaN."""
     known = np.sort(among[~np.isnan(among)])
     share = np.searchsorted(known, values, side="left") / max(1, len(known))
     return np.where(np.isnan(values), np.nan, share)
@@ -276,7 +281,7 @@ def _share_below(values: FloatArray, among: FloatArray) -> FloatArray:
 # ---- figures -----------------------------------------------------------------------------------
 
 
-def _flagged(unusual: FloatArray, compared: int, fitted: int) -> Metric:
+def _unusual_rows_metric(unusual: FloatArray, compared: int, fitted: int) -> Metric:
     drawn = f"{compared:,} of the {fitted:,} rows" if compared < fitted else f"the {fitted:,} rows"
     seed = f" (drawn with seed {SEED})" if compared < fitted else ""
     protocol = (
@@ -287,16 +292,16 @@ def _flagged(unusual: FloatArray, compared: int, fitted: int) -> Metric:
     return Metric("unusual rows", float((unusual >= UNUSUAL).sum()), protocol)
 
 
-def _own_labels(known: tuple[LabelColumn, ...], rows: Dataset) -> dict[str, list[Any]]:
-    """The labels that rows bring, of the columns that the model learned from."""
+def _true_labels(known: tuple[LabelColumn, ...], rows: Dataset) -> dict[str, list[Any]]:
+    """True labels of the rows in the model's label columns."""
     found = {column.named("label"): column.labels(rows) for column in known}
     return {name: labels.tolist() for name, labels in found.items() if labels is not None}
 
 
-def _against_labels(
+def _label_metrics(
     column: LabelColumn, labels: NDArray[np.object_], columns: dict[str, NDArray[Any]]
 ) -> dict[str, Metric]:
-    """How well the predicted classes agree with the rows' own."""
+    """Accuracy and calibration error of the predicted classes."""
     names = {"accuracy": "accuracy", "expected_calibration_error": "expected calibration error"}
     known = ~np.asarray(pd.isna(labels))
     if not known.any():
@@ -315,12 +320,12 @@ def _against_labels(
         "accuracy": Metric(
             names["accuracy"],
             right,
-            f"Share of rows whose label is the most probable class, by the columns alone. On {on}.",
+            f"Share of rows whose label is the most probable class, from columns alone. On {on}.",
         ),
         "expected_calibration_error": Metric(
             names["expected_calibration_error"],
             expected_calibration_error(probability, truth),
-            "Mean distance between the probability of the predicted class and how often it is "
-            f"right, over 15 bins of that probability, weighed by their rows. On {on}.",
+            "Mean difference between the probability of the predicted class and its accuracy, over "
+            f"15 bins of that probability, weighted by their rows. On {on}.",
         ),
     }

@@ -1,4 +1,4 @@
-"""What a fitted model says of the target of rows, and its hidden layers of them, as tables."""
+"""Tables of predictions of a target, and of the hidden layers of a model."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = [
     "prediction_table",
 ]
 
-#: What the columns of class probabilities begin with.
+#: Prefix of the columns of class probabilities.
 PROBABILITY_OF = "probability of "
-#: Ends of the interval that holds 90 % of a predicted distribution.
+#: Probabilities at the ends of the central 90 % interval.
 ENDS = (0.05, 0.95)
 
-#: Told how many rows are done of how many; True stops.
+#: Called with the number of rows done and the total; True cancels.
 Tell = Callable[[int, int], bool]
 
 
 def has_prediction(frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """Which rows of ``predicted`` have a prediction: those that lack no cell, [n]."""
+    """Mask of the rows of a ``prediction_table`` with a prediction: those without gaps, [n]."""
     return frame["mean" if "mean" in frame else "predicted"].notna().to_numpy()
 
 
@@ -44,24 +44,24 @@ def prediction_table(
     *,
     tell: Tell | None = None,
 ) -> pd.DataFrame:
-    """What a model predicts of rows, and how that compares with the truth.
+    """Predictions of the target, and their densities at the truth.
 
     Args:
         model: a fitted model.
-        X: the rows, in the data's units, [n, H]; one with a missing cell has no prediction.
-        truth: their target, NaN or None where it is unknown, [n]; None where it is for all.
-        tell: told of every few thousand rows; True stops.
+        X: rows in the data's units, [n, H]; a row with a missing cell has no prediction.
+        truth: their target, NaN or None where unknown, [n]; None if unknown for all.
+        tell: called after every few thousand rows; True cancels.
 
     Returns:
-        One line a row, in the target's units. Of a number ``mean``, ``sd`` (with the noise), and
-        ``q05`` and ``q95``, which 90 % lie between; of a class ``predicted``, its ``probability``,
-        and ``probability of …`` each. With a truth, before these ``truth``, and after them
-        ``log_density``, log p(truth) in nats (−inf for a class that the model does not know), and
-        of numbers ``cumulative``, P(target ≤ truth).
+        One line per row, in the target's units. For a number ``mean``, ``sd`` (with the noise), and
+        ``q05`` and ``q95``, the ends of the central 90 % interval; for a class ``predicted``, its
+        ``probability``, and ``probability of …`` each class. With a truth, ``truth`` before these,
+        and after them ``log_density``, log p(truth) in nats (−inf for a class that is not in the
+        model), and for numbers ``cumulative``, P(target ≤ truth).
 
     Raises:
         CancelledError: ``tell`` asked to stop.
-        DataError: the rows do not fit the model, or each lacks a cell.
+        DataError: the rows do not fit the model, or each has a missing cell.
     """
     whole = np.flatnonzero(~X.isna().to_numpy().any(axis=1))
     parts = []
@@ -79,7 +79,7 @@ def prediction_table(
         )
     found = pd.concat(parts).reindex(range(len(X)))
     if truth is not None:
-        found["truth"] = truth  # known of rows without a prediction too
+        found["truth"] = truth  # also for rows without a prediction
     return found
 
 
@@ -131,14 +131,14 @@ def class_probabilities(frame: pd.DataFrame) -> tuple[list[str], NDArray[np.floa
 
 
 def hidden_frame(model: Predictor, X: pd.DataFrame) -> pd.DataFrame | None:
-    """Means of the units of every hidden layer at rows; None of a model that has no such layer.
+    """Means of the units of every hidden layer at rows; None for a model without hidden layers.
 
     Args:
         model: a fitted model.
-        X: rows in the data's units, every cell there, [n, H].
+        X: complete rows in the data's units, [n, H].
 
     Returns:
-        A column a unit, see ``hidden_name``, [n, units].
+        One column per unit, named by ``hidden_name``, [n, units].
     """
     columns: dict[str, NDArray[np.float64]] = {}
     for layer in range(1, model.n_hidden_layers_ + 1):
@@ -148,5 +148,5 @@ def hidden_frame(model: Predictor, X: pd.DataFrame) -> pd.DataFrame | None:
 
 
 def hidden_name(layer: int, unit: int) -> str:
-    """What a unit of a hidden layer is called in a table, both counted from 1."""
+    """Name of a unit of a hidden layer in a table, both numbered from 1."""
     return f"layer {layer} unit {unit}"

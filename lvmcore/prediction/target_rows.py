@@ -1,7 +1,7 @@
-"""A target column: which rows and columns a model learns it from, and which rows it is measured on.
+"""The rows of a fit to a target column: features, target values, and held-out rows.
 
-Everything comes from the dataset of the run: the columns to learn from are its features, less what
-is made of the target or of the grouping column; the target is a column of its frame.
+All are taken from the dataset of the run: the features are its features without those derived from
+the target or from the grouping column; the target is a column of its frame.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ __all__ = [
     "unlearned_categories",
 ]
 
-#: Share of the rows that a fit to a target leaves out, to be measured on them.
+#: Share of the rows that are held out of a fit to a target, for its metrics.
 HELD_OUT = 0.2
 _SHARE = f"{100 * HELD_OUT:g} %"
-#: With fewer rows a measure on a fifth of them says nothing.
+#: Least number of rows: with fewer, metrics on a fifth of them are meaningless.
 FEWEST_ROWS = 10
-#: Different texts of a column that can be classes at most, unless it is made the label.
+#: Most distinct texts of a column that can be classes without being chosen as the label.
 MOST_TEXTS = 200
 
 
@@ -52,10 +52,10 @@ class SupervisedRows:
     """The rows of a fit to a target.
 
     Attributes:
-        dataset: the rows that can be used, in the table's order, with the columns to learn from.
+        dataset: the usable rows, in the table's order, with the features of the fit.
         y: their target, numbers or classes as text, none missing, [N].
-        held_out: which of them the fit leaves out, [N].
-        how: which these are, as the rest of a sentence on them.
+        held_out: mask of the held-out rows, [N].
+        how: description of the held-out rows, as part of a sentence.
     """
 
     dataset: Dataset
@@ -65,7 +65,7 @@ class SupervisedRows:
 
     @property
     def X(self) -> pd.DataFrame:
-        """The columns to learn from, named as a model keeps them, [N, H]."""
+        """The features, under the names that a model stores, [N, H]."""
         return pd.DataFrame(self.dataset.X, columns=list(self.dataset.transformed_names))
 
 
@@ -73,11 +73,10 @@ class SupervisedRows:
 
 
 def task_of(dataset: Dataset, name: str) -> Task | None:
-    """What it is to predict a column: a number, a class, or None where it can be no target.
+    """The task of predicting a column: a number or a class; None if it cannot be a target.
 
-    Label columns, text and columns of two values are classes; dates, columns that are missing
-    throughout and text that differs in every row or has more than ``MOST_TEXTS`` values are no
-    target.
+    Label columns, text and columns with two values are classes. Dates, columns without values, and
+    text that differs in every row or has more than ``MOST_TEXTS`` values cannot be a target.
     """
     column = dataset.frame[name]
     known = column.dropna()
@@ -91,13 +90,13 @@ def task_of(dataset: Dataset, name: str) -> Task | None:
 
 
 def target_columns(dataset: Dataset) -> dict[str, Task]:
-    """The columns that can be a target and what it is to predict each, in the table's order."""
+    """The columns that can be a target, with their task, in the table's order."""
     found = {str(name): task_of(dataset, str(name)) for name in dataset.frame.columns}
     return {name: task for name, task in found.items() if task is not None}
 
 
 def unlearned_categories(dataset: Dataset) -> tuple[str, ...]:
-    """The categories that could be one-hot features of a dataset and are not, labels apart."""
+    """Categorical columns that could be one-hot features of a dataset and are not; no labels."""
     columns = [str(column) for column in dataset.frame.columns]
     learned = {
         source.column for source in feature_sources(dataset.transformed_names, columns, columns)
@@ -117,21 +116,21 @@ def unlearned_categories(dataset: Dataset) -> tuple[str, ...]:
 
 
 def split_for_target(dataset: Dataset, task: Task, spec: JobSpec) -> SupervisedRows:
-    """The rows that a run learns its target from, and those that it is measured on.
+    """The rows of a run's fit to its target, and its held-out rows.
 
-    Rows without a target (or, for numbers, with an infinite one) go first, then the columns that
-    are missing throughout, then the rows that still lack a cell. Of the rest the dataset's own
-    held-out rows are held out; where there are none, whole groups, the last rows or a draw of
-    ``HELD_OUT`` of them, by the run's seed and of each class the same share.
+    Rows without a target (or, for numbers, with an infinite one) are removed first, then columns
+    without values, then rows with missing cells. The dataset's own held-out rows are held out; if
+    there are none, a share ``HELD_OUT`` of the rest: whole groups, the last rows in time, or rows
+    drawn with the run's seed, stratified by class.
 
     Args:
         dataset: of the run.
-        task: what the run's model predicts.
+        task: of the run's model.
         spec: of the run: its target, groups, time and seed.
 
     Raises:
-        DataError: the target cannot be learned, nothing is left to learn it from, or no row can be
-            held out; the message names the column.
+        DataError: the target cannot be learned, no rows or features are left, or no row can be held
+            out; the message names the column.
     """
     name = spec.target
     y = observed_target(dataset, task, name)
@@ -155,24 +154,25 @@ def split_for_target(dataset: Dataset, task: Task, spec: JobSpec) -> SupervisedR
             f"{len(usable)} of {len(dataset)} rows have the target {name!r} and every cell: "
             f"expected at least {FEWEST_ROWS}. {advice}"
         )
-    _refuse_target(y, task, name)
+    _check_target(y, task, name)
     if spec.time:
-        usable, y = _with_a_time(usable, y, spec.time)
+        usable, y = _drop_missing_times(usable, y, spec.time)
     if dataset.held_out.any() and not usable.held_out.any():
         raise DataError(
             f"None of the {int(dataset.held_out.sum()):,} rows that are held out has the target "
             f"{name!r} and every cell: hold out other rows on the Data page."
         )
     held_out, how = _held_out(usable, y, task, spec)
-    _refuse_target(y[~held_out], task, name, " in the rows that are not held out")
+    _check_target(y[~held_out], task, name, " in the rows that are not held out")
     return SupervisedRows(usable, y, held_out, how)
 
 
 def observed_target(dataset: Dataset, task: Task, name: str) -> NDArray[Any]:
-    """A column as the target of its rows, [N]: numbers, NaN where missing or infinite; or classes.
+    """A column as the target of all rows, [N]: numbers, NaN where missing or infinite; or classes.
 
     Raises:
-        DataError: there is no such column, or its cells are no numbers and the task asks for them.
+        DataError: there is no such column, or it has cells that are no numbers and the task needs
+            numbers.
     """
     if name not in dataset.frame:
         known = ", ".join(repr(str(column)) for column in dataset.frame.columns[:10])
@@ -202,11 +202,11 @@ def observed_target(dataset: Dataset, task: Task, name: str) -> NDArray[Any]:
 
 
 def _features(dataset: Dataset, spec: JobSpec) -> Dataset:
-    """The dataset without the columns that are made of the target or of the groups."""
+    """The dataset without the features derived from the target or from the groups."""
     columns = [str(column) for column in dataset.frame.columns]
     sources = feature_sources(dataset.transformed_names, columns, columns)
-    told = {spec.target, spec.groups} - {""}
-    kept = np.array([source.column not in told for source in sources])
+    excluded = {spec.target, spec.groups} - {""}
+    kept = np.array([source.column not in excluded for source in sources])
     if not kept.any():
         raise DataError(
             f"No column is left to learn the target {spec.target!r} from: choose further features."
@@ -222,8 +222,8 @@ def _features(dataset: Dataset, spec: JobSpec) -> Dataset:
     )
 
 
-def _refuse_target(y: NDArray[Any], task: Task, name: str, where: str = "") -> None:
-    """Refuse a target that says nothing."""
+def _check_target(y: NDArray[Any], task: Task, name: str, where: str = "") -> None:
+    """Raise an error for a constant target, or for a class per row."""
     distinct = len(np.unique(y.astype(str) if task == "class" else y))
     if distinct < 2:
         raise DataError(
@@ -241,8 +241,10 @@ def _refuse_target(y: NDArray[Any], task: Task, name: str, where: str = "") -> N
 # ---- the rows held out -------------------------------------------------------------------------
 
 
-def _with_a_time(dataset: Dataset, y: NDArray[Any], name: str) -> tuple[Dataset, NDArray[Any]]:
-    """The rows that have a time."""
+def _drop_missing_times(
+    dataset: Dataset, y: NDArray[Any], name: str
+) -> tuple[Dataset, NDArray[Any]]:
+    """The rows with a time."""
     absent = np.isnan(_times(dataset, name))
     if not absent.any():
         return dataset, y
@@ -271,7 +273,7 @@ def _column(dataset: Dataset, name: str, role: str) -> pd.Series[Any]:
 def _held_out(
     dataset: Dataset, y: NDArray[Any], task: Task, spec: JobSpec
 ) -> tuple[NDArray[np.bool_], str]:
-    """Which rows are held out, [N], and which these are in words."""
+    """Mask of the held-out rows, [N], and a description of them."""
     seed = spec.parameters.get("random_state", 0)
     seed = 0 if seed is None else int(seed)
     labels = labels_as_text(pd.Series(y)) if task == "class" else None

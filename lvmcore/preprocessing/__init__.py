@@ -1,1 +1,1 @@
-"""What reaches a model: standardised rows, observed cells, class labels, the target column."""
+"""Inputs of models: standardised rows, observed cells, class labels, the target column."""

@@ -1,4 +1,4 @@
-"""A decoder with a hidden layer: its variational layer, and the fitted decoder of both layers.
+"""Decoder with a hidden layer: the variational layer, and the fitted decoder of both layers.
 
 x ↦ h_i(x), i = 1…I, is Gaussian given x, and h ↦ y is a path as in a single-layer model.
 N(h̄(x), diag Var h(x)) replaces q(x) in the psi statistics of the data path, which are sums over

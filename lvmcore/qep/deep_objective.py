@@ -98,7 +98,7 @@ class DeepQEPLVMObjective(SparseGPLVMObjective):
     Args:
         rows: initial q(X).
         path: from the hidden layer to the columns.
-        problem: what is fitted; its generator draws X.
+        problem: the table; its generator draws X.
         exponent: initial q.
         layer: initial hidden layer.
     """

@@ -164,7 +164,7 @@ class QExponential:
         square = normal.square().sum(-1, keepdim=True)  # χ²(N), independent of the direction
         q = torch.as_tensor(self.q).to(self.scale)
         radius = square ** (1 / q)
-        away = radius * normal / square.sqrt()
+        away = radius * normal / square.sqrt()  # R s, s on the unit sphere
         return self.location + (self.scale @ away[..., None])[..., 0]
 
     def condition(self, known: Float[Tensor, "K"]) -> tuple[QExponential, Float[Tensor, ""]]:
@@ -182,7 +182,8 @@ class QExponential:
         """
         n, kept = self.n, self.n - len(known)
         C = self.scale @ self.scale.mT
-        block = cholesky(C[kept:, kept:], "The scale matrix of what is known", exact=True)[0]
+        block = cholesky(C[kept:, kept:], "The scale matrix of the known numbers", exact=True)[0]
+        # With C₂₂ = L Lᵀ: mean μ₁ + C₁₂C₂₂⁻¹(u₂ − μ₂), scale matrix C₁₁ − C₁₂C₂₂⁻¹C₂₁
         cross = solve_lower(block, C[kept:, :kept])
         away = solve_lower(block, (known - self.location[kept:])[:, None])
         location = self.location[:kept] + (cross.mT @ away)[:, 0]
@@ -210,6 +211,7 @@ def conditional_shrinkage(
     t = torch.linspace(-MAX_LOG_RADIUS, MAX_LOG_RADIUS, QUADRATURE_POINTS, dtype=torch.float64)
     for _ in range(3):  # narrow the grid to the mass
         r = t.exp()
+        # log p(r₁ | r₂) + log r₁ up to a constant: the density of t = log r₁
         logs = 0.5 * n_left * t + 0.5 * n * (q / 2 - 1) * (r + known).log()
         logs = logs - 0.5 * (r + known) ** (q / 2)
         held = torch.nonzero(logs > logs.max() - MAX_LOG_RADIUS)[:, 0]
@@ -238,12 +240,13 @@ def kl_bound(
     """
     n = mean.numel()
     expected = mean.square().sum() + covariance_factor(n, q).to(mean) * factor.square().sum()
+    # Σ_d ½ log|L_d L_dᵀ|
     half_log_det = factor.diagonal(dim1=-2, dim2=-1).abs().log().sum()
     return -_standard_entropy(n, q).to(mean) - half_log_det - log_radial(expected, n, q)
 
 
 def _standard_entropy(n: int, q: Tensor | float) -> Tensor:
-    """Of a block with C = I, nats, []."""
+    """Entropy of a block with C = I, nats, []."""
     q = torch.as_tensor(q, dtype=torch.float64)
     log_square = math.log(2) + torch.digamma(torch.tensor(n / 2, dtype=torch.float64))
     return 0.5 * n * (LOG_2PI + 1 + (2 / q - 1) * log_square) - torch.log(q / 2)

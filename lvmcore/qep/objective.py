@@ -1,4 +1,4 @@
-"""The objective of a map of q-exponential processes, and q where it is learned."""
+"""The objective of a q-exponential latent variable model, and its learned exponent q."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ __all__ = [
 ]
 
 START_Q = 1.5
-# The inducing values are seen with a noise of this share of the kernel variance, times 1 − q/2.
+# Nugget of the inducing values as a share of the kernel variance, times 1 − q/2.
 NUGGET = 1e-5
 
 Exponent = Annotated[
     float | Literal["learn"],
     Range(MIN_Q, 2.0),
     Doc(
-        "2 is the Gaussian process; less follows the rows more closely, and is too sure far from "
-        "them.",
+        "2 is the Gaussian process; less follows the rows more closely, and underestimates the "
+        "uncertainty far from them.",
         "exponent q",
     ),
 ]
 
 
 def with_nugget(Kuu: Tensor, q: Tensor) -> Tensor:
-    """K_uu of inducing values with a little noise, [M, M].
+    """K_uu plus a nugget on its diagonal, [M, M].
 
-    Directions that inducing inputs near one another hardly span say nothing of the columns, and a
-    Gaussian's q(V) leaves them to the prior. Here w_V is not 1, their variance is not the prior's,
-    and the inverse of their part of K_uu stays in the predictions: with rounding errors as large
-    as it is, which would move the places of rows.
+    Directions of K_uu with eigenvalues near 0, from inducing inputs close to one another, have no
+    information on the columns, and the q(V) of a Gaussian process equals the prior there. Here w_V
+    is not 1, so q(V) differs from the prior, and the inverse of these eigenvalues remains in the
+    predictions, with rounding errors as large as itself, which would change latent positions.
 
     Args:
         Kuu: kernel matrix of the inducing inputs, [M, M].
@@ -63,7 +63,7 @@ def with_nugget(Kuu: Tensor, q: Tensor) -> Tensor:
 
 
 class QExponent(nn.Module):
-    """q: fixed, or learned between its ends, as the logit of where it lies.
+    """q: fixed, or learned as the logit of its position in its range.
 
     Args:
         q: its value, or "learn".
@@ -122,7 +122,7 @@ class QEPDataTerm(DataTerm):
 
     @torch.no_grad()
     def decoder(self, rows: LatentRows) -> DataDecoder:
-        """The path at the optimal q(V) for q(X); its noise is that of one more row."""
+        """The path at the optimal q(V) for q(X); its noise is that of a new row."""
         return self.decoder_of(self.sums(rows.mean, rows.variance))
 
     @torch.no_grad()
@@ -155,7 +155,7 @@ class QEPLVMObjective(SparseGPLVMObjective):
     Args:
         rows: initial q(X).
         path: initial kernel, inducing inputs and noise.
-        problem: what is fitted.
+        problem: the table.
         exponent: initial q.
     """
 
@@ -179,7 +179,7 @@ class QEPLVMObjective(SparseGPLVMObjective):
 
 
 class QEPLVMBase(UnsupervisedGPLVM):
-    """A map whose fit has a q."""
+    """Base class of unsupervised latent variable models with an exponent q."""
 
     q_: float
 

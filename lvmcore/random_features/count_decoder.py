@@ -1,4 +1,4 @@
-"""The fitted decoder of count columns by random features."""
+"""Fitted decoder of count columns by random features."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class CountFeatureDecoder(FeatureDecoder):
         features: φ.
         weights: q(h).
         family: the likelihood.
-        exactly: whether rows are inferred by E log p(y | ψ) by quadrature, where a bound is too
-            loose.
+        exactly: whether rows are inferred from E log p(y | ψ) by quadrature, for likelihoods whose
+            bound is too loose.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class CountFeatureDecoder(FeatureDecoder):
         return torch.where(gaps, 0.0, cells).sum(-1)
 
     def metric(self, X: Tensor, scale: Tensor) -> Tensor:
-        """See ``FeatureDecoder.metric``: that of ψ times the derivative of the columns by ψ."""
+        """See ``FeatureDecoder.metric``: the metric of ψ times the squared ∂E y/∂ψ."""
         J, q = self.features.slopes(X), self.weights
         slope = self.family.mean_slope(self.features(X) @ q.mean) / scale  # [N, D]
         gradients = (J @ q.mean) * slope[:, None, :]

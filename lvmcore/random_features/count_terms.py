@@ -1,4 +1,4 @@
-"""The counts' part in a fit by random features: the logistic family, and Poisson."""
+"""Terms of count columns in the objective of random features: the logistic family, and Poisson."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from lvmcore.likelihoods.polya_gamma import (
 from lvmcore.random_features.count_decoder import CountFamily, CountFeatureDecoder
 from lvmcore.random_features.decoder import FeatureDecoder, pooled_moments
 from lvmcore.random_features.fourier import RandomFourierFeatures
-from lvmcore.random_features.gaussian_term import FINAL_PLACES, ColumnTerm
+from lvmcore.random_features.gaussian_term import FINAL_DRAWS, ColumnTerm
 from lvmcore.random_features.weight_posterior import column_posteriors, weighted_evidence
 from lvmcore.training.batches import Batches
 
 __all__ = ["LARGE_COUNTS", "CountTerm", "LargeCountTerm", "LogisticTerm", "PoissonTerm"]
 
-# Prior sd of a column's own level.
+# Prior sd of a column's level.
 OFFSET = 5.0
-# Rounds in which what stands for the counts settles for draws that are not a step's own.
+# Fixed-point rounds of the sites for draws other than those of a step.
 SETTLING = 3
-# Mean count from which on a negative binomial goes by sites.
+# Least mean count for which a negative binomial uses Gaussian sites.
 LARGE_COUNTS = 50.0
-# How far sites go to where they would be best.
+# Step of the sites towards their optimum, as a share of the distance.
 SITE_STEP = 0.5
-# Products N × D × R² that a step takes at most, and columns that it takes at least.
+# Most products N × D × R² in a step, and least number of columns.
 MOST_PRODUCTS = 5e8
 FEWEST_COLUMNS = 16
 
@@ -45,15 +45,15 @@ ALL = slice(None)
 
 
 class CountTerm(ColumnTerm):
-    """What counts share: a level of their own, and the q(h) that they end with.
+    """Base class of the terms of counts: a level per column, Gaussian sites, and the final q(h).
 
-    Given X and W the bound is a sum over columns, each with an R × R matrix of its own. Where all
-    of them cost too much, a step takes B columns, scaled by D/B: an unbiased estimate of the bound
-    and of its gradient. What stands for the counts of the others stays as it was.
+    Given X and W the bound is a sum over columns, each with an R × R matrix of its own. If all of
+    them are too expensive, a step uses B columns, scaled by D/B: an unbiased estimate of the bound
+    and of its gradient. The sites of the other columns are not changed.
 
     Args:
-        problem: what is fitted; the columns in their own units.
-        n_features: R, which decides how many columns a step takes.
+        problem: the table, in its own units.
+        n_features: R, which decides the number of columns in a step.
     """
 
     def __init__(self, problem: FitProblem, n_features: int) -> None:
@@ -63,7 +63,7 @@ class CountTerm(ColumnTerm):
         size = D if share >= 1 else max(FEWEST_COLUMNS, math.ceil(share * D))
         self.batches = Batches(D, size, problem.generator)
 
-    # Whether rows are placed by the likelihood's own average, not by a bound on it.
+    # Whether rows are inferred from E log p(y | ψ) itself, not from a bound on it.
     exactly = False
 
     @property
@@ -72,63 +72,63 @@ class CountTerm(ColumnTerm):
         return self.batches.size
 
     @property
-    def places(self) -> int:
-        """Fewer where a step does not take all columns."""
-        return FINAL_PLACES if self.batches.whole else FINAL_PLACES // 4
+    def final_draws(self) -> int:
+        """See ``ColumnTerm.final_draws``; fewer if a step does not use all columns."""
+        return FINAL_DRAWS if self.batches.whole else FINAL_DRAWS // 4
 
     def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
-        """See ``ColumnTerm.bound``; of a step, by some of the columns where all cost too much."""
+        """See ``ColumnTerm.bound``; a step may estimate it from a batch of columns."""
         if not step or self.batches.whole:
             return self.bound_of(ALL, Phi, step=step)
         columns = self.batches.next().to(Phi.device)
         return self.Y.shape[1] / len(columns) * self.bound_of(columns, Phi, step=True)
 
     def state(self) -> list[Tensor]:
-        """What stands for the counts, and where the order of the columns is."""
+        """The sites, and the order of the batches of columns."""
         return [*self.sites_state(), *self.batches.buffers()]
 
     @torch.no_grad()
     def warm_start_from(self, fitted: FeatureDecoder, X: Tensor) -> None:
-        """See ``ColumnTerm.begin_from``."""
+        """See ``ColumnTerm.warm_start_from``."""
         assert isinstance(fitted, CountFeatureDecoder)
         self.log_scale.copy_(fitted.features.scale.log().squeeze())
         for log_size in self.frozen_in_warm_up():
             log_size.copy_(unbounded_log_size(fitted.family.size))
-        self.stand_for(*(part.to(self.Y) for part in fitted.functions(X.double())))
+        self.initialise_sites(*(part.to(self.Y) for part in fitted.functions(X.double())))
 
     @abstractmethod
-    def stand_for(self, mean: Tensor, variance: Tensor) -> None:
-        """Begin with what stands for the counts best where ψ ~ N(mean, variance), [N, D] each."""
+    def initialise_sites(self, mean: Tensor, variance: Tensor) -> None:
+        """Set the sites to their optimum for ψ ~ N(mean, variance), [N, D] each."""
 
     @abstractmethod
     def bound_of(self, columns: Columns, Phi: Tensor, *, step: bool) -> Tensor:
-        """What some columns add to ``bound``."""
+        """The part of ``bound`` of some columns."""
 
     @abstractmethod
     def sites_state(self) -> list[Tensor]:
-        """What stands for the counts and follows the steps, [N, D] each."""
+        """The parameters of the sites, which steps update in place, [N, D] each."""
 
     def masked(self, cells: Tensor, columns: Columns = ALL) -> Tensor:
         """Cells [N, B] of some columns, 0 where missing."""
         return cells if self.observed is None else cells * self.observed[:, columns]
 
     def means(self) -> Tensor:
-        """Of the observed cells of each column, [D]."""
+        """Means of the observed cells of each column, [D]."""
         if self.observed is None:
             return self.Y.mean(0)
         return self.masked(self.Y).sum(0) / self.observed.sum(0)
 
-    def start_size(self, mean: Tensor) -> Tensor:
-        """Ten times r by the columns' moments, mean²/(variance − mean), [D]."""
-        away = self.masked((self.Y - mean).square())
-        counts = len(away) if self.observed is None else self.observed.sum(0)
-        more = (away.sum(0) / counts - mean).clamp_min(1e-3)
-        # So large that the noise starts small, as that of numbers does.
-        return (10 * mean.square() / more).clamp(0.1, 500.0)
+    def initial_size(self, mean: Tensor) -> Tensor:
+        """Ten times the moment estimate of r, mean²/(variance − mean), [D]."""
+        squares = self.masked((self.Y - mean).square())
+        counts = len(squares) if self.observed is None else self.observed.sum(0)
+        excess = (squares.sum(0) / counts - mean).clamp_min(1e-3)  # variance − mean
+        # A large r gives a small initial noise, as for numeric columns.
+        return (10 * mean.square() / excess).clamp(0.1, 500.0)
 
     @abstractmethod
     def sites(self, parts: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """ω and κ of every cell, settled for some draws of φ(X), [N, R] each."""
+        """ω and κ of every cell after fixed-point rounds at draws of φ(X), [N, R] each."""
 
     @property
     @abstractmethod
@@ -155,7 +155,7 @@ class LogisticTerm(CountTerm):
     """The Pólya–gamma bound of a likelihood of the logistic family, q(h) at its optimum.
 
     Args:
-        problem: what is fitted; the columns in their own units.
+        problem: the table, in its own units.
         n_features: R.
         kind: the likelihood.
         trials: of the binomial, [D].
@@ -166,13 +166,13 @@ class LogisticTerm(CountTerm):
     ) -> None:
         super().__init__(problem, n_features)
         self.kind: Family = kind
-        # Trials, which no step changes; the negative binomial learns its r instead.
+        # Trials are fixed; the negative binomial has the learned r in their place.
         self.trials = self.Y.new_ones(self.Y.shape[1]) if trials is None else trials
         size, mean = self.trials, self.means()
         if kind == "negative_binomial":
-            size = self.start_size(mean)
+            size = self.initial_size(mean)
         self.log_size = nn.Parameter(size.log(), requires_grad=kind == "negative_binomial")
-        # c of every cell, at first that of the column's own level.
+        # c of every cell, initially |log-odds| of the column's mean.
         odds = (mean + 0.1) / (size if kind == "negative_binomial" else size + 0.2 - mean)
         self.c = odds.log().abs().expand_as(self.Y).clone()
 
@@ -184,7 +184,7 @@ class LogisticTerm(CountTerm):
         return LogisticLikelihood(self.kind, bounded_size(self.log_size))
 
     def frozen_in_warm_up(self) -> list[nn.Parameter]:
-        """The dispersion, where it is learned."""
+        """The dispersion, if it is learned."""
         return [self.log_size] if self.log_size.requires_grad else []
 
     def sites_state(self) -> list[Tensor]:
@@ -192,15 +192,15 @@ class LogisticTerm(CountTerm):
         return [self.c]
 
     @torch.no_grad()
-    def stand_for(self, mean: Tensor, variance: Tensor) -> None:
-        """See ``CountTerm.stand_for``."""
+    def initialise_sites(self, mean: Tensor, variance: Tensor) -> None:
+        """See ``CountTerm.initialise_sites``."""
         self.c = (mean.square() + variance).sqrt()
 
     def bound_of(self, columns: Columns, Phi: Tensor, *, step: bool) -> Tensor:
-        """See ``CountTerm.bound_of``; c is held in the gradient, and follows every step."""
+        """See ``CountTerm.bound_of``; c is constant in the gradient, and updated at every step."""
         c, family = self.c[:, columns], self.family.select_columns(columns)
         for _ in range(0 if step else SETTLING):
-            c = self._settled(Phi, c, columns)
+            c = self._updated_c(Phi, c, columns)
         value, mean, variance = weighted_evidence(Phi, *self._weights(c, columns))
         Y = self.Y[:, columns]
         rest = family.log_coefficient(Y) + family.trials(Y) * polya_gamma_constant(c)
@@ -208,13 +208,14 @@ class LogisticTerm(CountTerm):
             self.c[:, columns] = (mean.square() + variance).sqrt()
         return value + self.masked(rest, columns).double().sum()
 
-    def _settled(self, Phi: Tensor, c: Tensor, columns: Columns = ALL) -> Tensor:
+    def _updated_c(self, Phi: Tensor, c: Tensor, columns: Columns = ALL) -> Tensor:
+        """c = √E ψ² under the q(h) that is optimal for the given c, [N, B]."""
         with torch.no_grad():
             _, mean, variance = weighted_evidence(Phi, *self._weights(c, columns))
             return (mean.square() + variance).sqrt()
 
     def _weights(self, c: Tensor, columns: Columns = ALL) -> tuple[Tensor, Tensor]:
-        """E ω and κ of the cells that are observed, 0 elsewhere."""
+        """E ω and κ of the observed cells, 0 elsewhere, [N, B] each."""
         family, Y = self.family.select_columns(columns), self.Y[:, columns]
         omega, kappa = family.trials(Y) * expected_precision(c), family.kappa(Y)
         return self.masked(omega, columns), self.masked(kappa, columns)
@@ -225,21 +226,21 @@ class LogisticTerm(CountTerm):
         for _ in range(SETTLING):
             squares = torch.zeros_like(c)
             for Phi in parts:
-                squares += self._settled(Phi, c).square() / len(parts)
+                squares += self._updated_c(Phi, c).square() / len(parts)
             c = squares.sqrt()
         return self._weights(c)
 
 
 class SiteTerm(CountTerm):
-    """Counts under an explicit q(h), cell by cell exp(κψ − ½ωψ²) times the prior.
+    """Counts with Gaussian sites: q(h) is the prior times exp(κψ − ½ωψ²) of every cell.
 
     With log Z the normaliser of q(h), the bound is
-    Σ_nd [E log p(y | ψ) − κ E ψ + ½ω E ψ²] + log Z, whatever ω and κ are; they are held in the
-    gradient, which is exact where they are at their best, and follow every step half the way,
-    damped. The final bound and the decoder go by those that are best.
+    Σ_nd [E log p(y | ψ) − κ E ψ + ½ω E ψ²] + log Z for any ω and κ. They are constant in the
+    gradient, which is exact at their optimum, and every step moves them half the way to a damped
+    optimum. The final bound and the decoder use the optimum itself.
 
     Args:
-        problem: what is fitted; the columns in their own units.
+        problem: the table, in its own units.
         n_features: R.
     """
 
@@ -250,9 +251,9 @@ class SiteTerm(CountTerm):
     def best_sites(
         self, columns: Columns, mean: Tensor, variance: Tensor, *, damped: bool
     ) -> tuple[Tensor, Tensor]:
-        """ω and κ of some columns that are best where ψ ~ N(mean, variance), [N, B] each.
+        """Optimal ω and κ of some columns for ψ ~ N(mean, variance), [N, B] each.
 
-        ``damped`` ones bend more where a cell is far from its count, for steps that begin there.
+        With ``damped``, ω is larger where ψ is far from its count, for stable first steps.
         """
 
     @abstractmethod
@@ -260,8 +261,8 @@ class SiteTerm(CountTerm):
         """E log p(y | ψ) of every cell of some columns, [N, B]."""
 
     @torch.no_grad()
-    def stand_for(self, mean: Tensor, variance: Tensor) -> None:
-        """See ``CountTerm.stand_for``."""
+    def initialise_sites(self, mean: Tensor, variance: Tensor) -> None:
+        """See ``CountTerm.initialise_sites``."""
         omega, kappa = self.best_sites(ALL, mean, variance, damped=True)
         self.omega, self.kappa = self.masked(omega).clone(), self.masked(kappa).clone()
 
@@ -273,7 +274,7 @@ class SiteTerm(CountTerm):
         """See ``CountTerm.bound_of``."""
         omega, kappa = self.omega[:, columns].clone(), self.kappa[:, columns].clone()
         for _ in range(0 if step else SETTLING):
-            omega, kappa = self._settled([Phi], omega, kappa, columns)
+            omega, kappa = self._updated_sites([Phi], omega, kappa, columns)
         value, mean, variance = weighted_evidence(Phi, omega, kappa)
         second = mean.square() + variance
         expected = self.masked(self.expected(columns, mean, variance), columns)
@@ -281,8 +282,8 @@ class SiteTerm(CountTerm):
         if step:
             with torch.no_grad():
                 best = self.best_sites(columns, mean, variance, damped=True)
-                for old, wanted in zip((self.omega, self.kappa), best, strict=True):
-                    new = old[:, columns].lerp(self.masked(wanted, columns), SITE_STEP)
+                for old, optimum in zip((self.omega, self.kappa), best, strict=True):
+                    new = old[:, columns].lerp(self.masked(optimum, columns), SITE_STEP)
                     old[:, columns] = new
         return value + cells.double().sum()
 
@@ -290,14 +291,14 @@ class SiteTerm(CountTerm):
         """See ``CountTerm.sites``."""
         omega, kappa = self.omega, self.kappa
         for _ in range(SETTLING):
-            omega, kappa = self._settled(parts, omega, kappa)
+            omega, kappa = self._updated_sites(parts, omega, kappa)
         return omega, kappa
 
     @torch.no_grad()
-    def _settled(
+    def _updated_sites(
         self, parts: list[Tensor], omega: Tensor, kappa: Tensor, columns: Columns = ALL
     ) -> tuple[Tensor, Tensor]:
-        """A step of ω and κ for some draws together."""
+        """ω and κ after a step towards their optimum, averaged over draws of φ(X), [N, B] each."""
         best = torch.zeros_like(torch.stack([omega, kappa]))
         for Phi in parts:
             _, mean, variance = weighted_evidence(Phi, omega, kappa)
@@ -313,14 +314,14 @@ class PoissonTerm(SiteTerm):
     """Poisson counts.
 
     Args:
-        problem: what is fitted; the columns in their own units.
+        problem: the table, in its own units.
         n_features: R.
     """
 
     def __init__(self, problem: FitProblem, n_features: int) -> None:
         super().__init__(problem, n_features)
         psi = (self.Y + 0.5).log()
-        self.stand_for(psi, torch.zeros_like(psi))
+        self.initialise_sites(psi, torch.zeros_like(psi))
 
     @property
     def family(self) -> PoissonLikelihood:
@@ -328,7 +329,7 @@ class PoissonTerm(SiteTerm):
         return PoissonLikelihood(self.Y.new_ones(self.Y.shape[1]))
 
     def frozen_in_warm_up(self) -> list[nn.Parameter]:
-        """Nothing."""
+        """No parameters."""
         return []
 
     def best_sites(
@@ -343,14 +344,14 @@ class PoissonTerm(SiteTerm):
 
 
 class LargeCountTerm(SiteTerm):
-    """Negative binomial counts so large that Pólya–gamma variables hold ψ in place.
+    """Negative binomial counts so large that the Pólya–gamma bound is too loose.
 
-    A count tells of ψ with a precision below r, E ω is about (y + r)/(2ψ): under the mean-field
-    bound q(X) and q(h) get far narrower than the posterior, and r small. Sites have the precision
-    of the count.
+    The Fisher information of a count about ψ is below r, while E ω is about (y + r)/(2ψ): under the
+    mean-field Pólya–gamma bound q(X) and q(h) are far narrower than the posterior, and r is small.
+    Gaussian sites have the curvature of the count itself.
 
     Args:
-        problem: what is fitted; the columns in their own units.
+        problem: the table, in its own units.
         n_features: R.
     """
 
@@ -358,9 +359,9 @@ class LargeCountTerm(SiteTerm):
 
     def __init__(self, problem: FitProblem, n_features: int) -> None:
         super().__init__(problem, n_features)
-        self.log_size = nn.Parameter(self.start_size(self.means()).log())
+        self.log_size = nn.Parameter(self.initial_size(self.means()).log())
         psi = (self.Y + 0.5).log() - self.log_size.detach()
-        self.stand_for(psi, torch.zeros_like(psi))
+        self.initialise_sites(psi, torch.zeros_like(psi))
 
     @property
     def family(self) -> LogisticLikelihood:

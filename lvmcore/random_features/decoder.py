@@ -1,4 +1,4 @@
-"""The fitted decoder by random features: columns at latent points, and likelihoods of rows.
+"""Fitted decoder by random features: columns at latent points, and likelihoods of rows.
 
 Each column is φ(x)ᵀh_d with h_d ~ N(weights_d, V_d). A covariance for every column is too expensive
 in the inference of rows and in their density, which use a pooled one: share_d · V, V the mean over
@@ -119,8 +119,8 @@ class FeatureDecoder(ABC):
 
     def prior_variance_share(self, X: Tensor) -> Tensor:
         """Mean over columns of the posterior over the prior variance of f_d(x), 0 to 1, [N]."""
-        left = self.pooled_functions(X)[1][:, 0] * self.weights.share.mean()
-        return (left / self.features.variance).clamp(0, 1)
+        posterior = self.pooled_functions(X)[1][:, 0] * self.weights.share.mean()
+        return (posterior / self.features.variance).clamp(0, 1)
 
     # ---- rows ----------------------------------------------------------------------------------
 
@@ -143,6 +143,7 @@ class FeatureDecoder(ABC):
         """``decode`` for x ~ N(mean, diag variance), averaged over fixed draws, each [N, D]."""
         first = second = noise = mean.new_zeros(())
         for X in self.latent_draws(mean, variance, IMPUTATION_DRAWS):
+            # E y, E y² and the noise, averaged over the draws
             centre, spread, own = self.decode(X)
             first, noise = first + centre / IMPUTATION_DRAWS, noise + own / IMPUTATION_DRAWS
             second = second + (spread + centre.square()) / IMPUTATION_DRAWS

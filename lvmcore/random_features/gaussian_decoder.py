@@ -1,4 +1,4 @@
-"""The fitted decoder of numeric columns by random features."""
+"""Fitted decoder of numeric columns by random features."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ class GaussianFeatureDecoder(FeatureDecoder):
         R, D = q.mean.shape
         if D * R**2 > MAX_SECOND_MOMENT_CELLS:
             return None
+        # V_d = B diag(spread_d) Bᵀ
         V = (q.basis * q.spread.T[:, None, :]) @ q.basis.mT
         means = q.mean.T
         return (V + means[:, :, None] * means[:, None, :]).reshape(D, R * R)
@@ -96,6 +97,7 @@ class GaussianFeatureDecoder(FeatureDecoder):
         first, second = (mean.new_empty(len(mean), len(seconds)) for _ in range(2))
         for rows in torch.split(torch.arange(len(mean)), max(1, CHUNK_CELLS // R**2)):
             Phi = self.features(self.latent_draws(mean[rows], variance[rows], IMPUTATION_DRAWS))
+            # E φφᵀ, E y = E φᵀ E h_d and E f_d² = tr(E φφᵀ E h_d h_dᵀ)
             outer = torch.einsum("snr,snq->nrq", Phi, Phi) / len(Phi)
             first[rows] = Phi.mean(0) @ self.weights.mean
             second[rows] = outer.reshape(len(rows), -1) @ seconds.T
@@ -125,7 +127,7 @@ class GaussianFeatureDecoder(FeatureDecoder):
     def log_density(self, Y: Tensor, X: Tensor) -> Tensor:
         """See ``FeatureDecoder.log_density``."""
         mean, pool = self.pooled_functions(X)
-        total = pool * self.weights.share + self.noise
+        total = pool * self.weights.share + self.noise  # share_d φᵀVφ + σ_d²
         cells = LOG_2PI + total.log() + (Y - mean).square() / total
         return -0.5 * torch.where(torch.isnan(Y), 0.0, cells).sum(-1)
 
@@ -133,6 +135,7 @@ class GaussianFeatureDecoder(FeatureDecoder):
         """E log p(y | x) over q(h) at points X [S, n, Q], without NaN cells, [S, n]."""
         mean, pool = self.pooled_functions(X)
         gaps = torch.isnan(Y)
+        # E (y − f)²
         square = (torch.where(gaps, 0.0, Y) - mean).square() + pool * self.weights.share
         cells = LOG_2PI + self.noise.log() + square / self.noise
         return -0.5 * torch.where(gaps, 0.0, cells).sum(-1)
@@ -141,6 +144,7 @@ class GaussianFeatureDecoder(FeatureDecoder):
         """See ``FeatureDecoder.metric``; exact for complete columns with one noise."""
         J, q = self.features.slopes(X), self.weights
         weighted = q.mean / scale
+        # Σ_d E h_d h_dᵀ/scale_d²
         total = weighted @ weighted.T + q.shared * (q.share / scale.square()).sum()
         return J @ total @ J.mT
 

@@ -1,4 +1,4 @@
-"""The columns' part in a fit by random features: numbers, and what every kind of column shares."""
+"""Terms of the columns in the objective of random features: their base class, and numbers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from lvmcore.training.objective import Term
 
 __all__ = ["ColumnTerm", "FeatureSample", "GaussianTerm"]
 
-# Draws of the rows' places that the final q(h) averages over.
-FINAL_PLACES = 16
-# Products N × D × R² in a step beyond which missing cells are filled.
+# Draws of the latent positions that the final q(h) averages over.
+FINAL_DRAWS = 16
+# Products N × D × R² in a step beyond which missing cells are filled in.
 MOST_PRODUCTS = 2e8
 
 
@@ -69,22 +69,22 @@ class ColumnTerm(nn.Module, Term[FeatureSample]):
 
     @property
     def count(self) -> int:
-        """How many cells the bound sums over."""
+        """Number of observed cells, over which the bound sums."""
         return self.Y.numel() if self.observed is None else int(self.observed.sum())
 
     def state(self) -> list[Tensor]:
-        """What a step changes in place."""
+        """Tensors other than parameters that a step changes in place."""
         return []
 
     @property
     def at_a_time(self) -> int:
-        """Columns that a step takes."""
+        """Number of columns in a step."""
         return self.Y.shape[1]
 
     @property
-    def places(self) -> int:
-        """Draws of the rows' places that the final q(h) is the optimum for."""
-        return FINAL_PLACES
+    def final_draws(self) -> int:
+        """Number of draws of the latent positions over which the final q(h) is averaged."""
+        return FINAL_DRAWS
 
     def value(self, sample: FeatureSample) -> Tensor:
         """The bound at a sample of W and X, []."""
@@ -92,7 +92,7 @@ class ColumnTerm(nn.Module, Term[FeatureSample]):
 
     @abstractmethod
     def warm_start_from(self, fitted: FeatureDecoder, X: Tensor) -> None:
-        """Begin with what another fit to the same columns ended with, its rows at X [N, Q]."""
+        """Initialise from another fit to the same columns, with latent positions X [N, Q]."""
 
     @abstractmethod
     def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
@@ -100,30 +100,30 @@ class ColumnTerm(nn.Module, Term[FeatureSample]):
 
         Args:
             Phi: features of the rows, [N, R].
-            step: one of the fit's, which the state follows.
+            step: whether this is an optimisation step, in which the state is updated.
         """
 
     @abstractmethod
     def decoder(self, features: RandomFourierFeatures, X: Tensor) -> FeatureDecoder:
-        """What is left once q(h) is at its optimum for several draws of the places, [S, N, Q]."""
+        """The decoder with the optimal q(h) for draws X of the latent positions, [S, N, Q]."""
 
     @abstractmethod
     def frozen_in_warm_up(self) -> list[nn.Parameter]:
-        """Noise or dispersion, where it is learned."""
+        """The noise or dispersion, if it is learned."""
 
 
 class GaussianTerm(ColumnTerm):
-    """log N(y_d | 0, ΦΦᵀ + σ_d² I), cells that are missing left out.
+    """log N(y_d | 0, ΦΦᵀ + σ_d² I) of the observed cells.
 
-    Left out exactly they cost an R × R matrix for every column. Where that is too much, and the
-    columns share a noise, they are filled: under q(y_nd) = N(μ_nd, τ_n²), with K = ΦΦᵀ + σ²I, the
-    bound is log N(y_d | 0, K) at the filled columns, and ½ log 2π − ½ log (K⁻¹)_nn more for every
-    missing cell, at the best τ_n², 1/(K⁻¹)_nn. μ follows every step to φ(x_n)ᵀE h_d, which raises
-    the bound.
+    With missing cells the exact term needs an R × R matrix for every column. If that is too
+    expensive and the columns share a noise, missing cells are filled in: under
+    q(y_nd) = N(μ_nd, τ_n²), with K = ΦΦᵀ + σ²I, the bound is log N(y_d | 0, K) at the filled-in
+    columns, plus ½ log 2π − ½ log (K⁻¹)_nn for every missing cell, at the optimal
+    τ_n² = 1/(K⁻¹)_nn. Every step sets μ to φ(x_n)ᵀE h_d, which increases the bound.
 
     Args:
-        problem: what is fitted.
-        n_features: R, which decides whether missing cells are filled.
+        problem: the table.
+        n_features: R, which decides whether missing cells are filled in.
         shared: one σ² for all columns.
     """
 
@@ -147,7 +147,7 @@ class GaussianTerm(ColumnTerm):
 
     @torch.no_grad()
     def warm_start_from(self, fitted: FeatureDecoder, X: Tensor) -> None:
-        """See ``ColumnTerm.begin_from``."""
+        """See ``ColumnTerm.warm_start_from``."""
         assert isinstance(fitted, GaussianFeatureDecoder)
         self.log_scale.copy_(fitted.features.scale.log().squeeze())
         noise = fitted.noise[: len(self.log_noise)]
@@ -158,36 +158,37 @@ class GaussianTerm(ColumnTerm):
             self.filled = torch.where(self.observed, self.Y, mean)
 
     def value(self, sample: FeatureSample) -> Tensor:
-        """The bound at a sample of W and X, []; of a complete table by blocks of rows."""
+        """The bound at a sample of W and X, []; for a complete table by blocks of rows."""
         if self.observed is not None:
             return super().value(sample)
         features = self.features(sample.points)
-        return self._complete_bound(*feature_sums(features, sample.X, self.outer))
+        return self._complete_bound(*feature_sums(features, sample.X, self.row_factor))
 
     def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
         """See ``ColumnTerm.bound``, by the R × R form."""
         if self.filled is not None:
             return self._filled_bound(Phi, self.filled, step=step)
         if self.observed is None:
-            return self._complete_bound(Phi.T @ Phi, Phi.T @ self.outer)
+            return self._complete_bound(Phi.T @ Phi, Phi.T @ self.row_factor)
         omega, kappa = self._weights()
         value, _, _ = weighted_evidence(Phi, omega, kappa)
         rest = self.observed * (LOG_2PI + self.noise.log()) + kappa * self.Y
         return value - 0.5 * rest.double().sum()
 
     def _complete_bound(self, G: Tensor, first: Tensor) -> Tensor:
-        """The bound of a complete table from ΦᵀΦ and ΦᵀZ, see ``outer``."""
-        squares = self.all_squares if self.outer is self.Y else self._squares(self.outer)
+        """The bound of a complete table from ΦᵀΦ and ΦᵀZ, Z the ``row_factor``."""
+        Z = self.row_factor
+        squares = self.all_squares if Z is self.Y else self._squares(Z)
         bound = self._collapsed(G, first, squares)[0]
-        left_out = self.Y.shape[1] - self.outer.shape[1]
-        if left_out:  # each of them as a column of zeros
-            none = squares.new_zeros(1)
-            bound = bound + left_out * self._collapsed(G, first[:, :1] * 0, none)[0]
+        n_zero = self.Y.shape[1] - Z.shape[1]
+        if n_zero:  # Z has D columns in the bound, the last ones 0
+            zero = squares.new_zeros(1)
+            bound = bound + n_zero * self._collapsed(G, first[:, :1] * 0, zero)[0]
         return bound
 
     @cached_property
     def all_squares(self) -> Tensor:
-        """‖y_d‖² of the columns themselves, [D]."""
+        """‖y_d‖² of every column, [D]."""
         return self._squares(self.Y)
 
     @staticmethod
@@ -195,27 +196,29 @@ class GaussianTerm(ColumnTerm):
         return Y.square().sum(0, dtype=torch.float64)
 
     def summed_bound(self, G: Tensor, first: Tensor) -> Tensor:
-        """The same of a complete table from ΦᵀΦ [R, R] and ΦᵀY [R, D] of its rows, []."""
+        """The bound of a complete table from ΦᵀΦ [R, R] and ΦᵀY [R, D] of its rows, []."""
         return self._collapsed(G, first, self.all_squares)[0]
 
     def summed_decoder(
         self, features: RandomFourierFeatures, G: Tensor, first: Tensor
     ) -> FeatureDecoder:
-        """``decoder`` of a complete table from the same."""
+        """``decoder`` of a complete table; arguments as of ``summed_bound``."""
         q = self._collapsed(G, first, self.all_squares)[1]
         return self._decoder(features, q.weights, q.basis, 1 - q.shrinkage, G.double())
 
     def _filled_bound(self, Phi: Tensor, filled: Tensor, *, step: bool) -> Tensor:
-        """The bound with missing cells filled; a step moves what they are filled with."""
+        """The bound with missing cells filled in; a step updates their values μ."""
         assert self.observed is not None
-        used = filled.clone() if step else filled  # kept for the gradient
+        used = filled.clone() if step else filled  # the gradient needs the values before the step
         G, first = Phi.T @ Phi, Phi.T @ used
         value, q = self._collapsed(G, first, used.double().square().sum(0))
         noise = self.noise[0].double()
+        # A = ΦᵀΦ + σ²I, and the leverage φ_nᵀA⁻¹φ_n = 1 − σ²(K⁻¹)_nn of each row
         A = G.double() + noise * torch.eye(len(G)).to(noise)
         L, _ = cholesky(A, "The features of the rows", exact=True)
         leverage = solve_lower(L, Phi.double().T).square().sum(0)
         missing = (~self.observed).sum(1)
+        # log 2π − log (K⁻¹)_nn
         rest = LOG_2PI - (((1 - leverage).clamp_min(1e-12)) / noise).log()
         if step:
             with torch.no_grad():
@@ -224,29 +227,29 @@ class GaussianTerm(ColumnTerm):
         return value + 0.5 * (missing * rest).sum()
 
     @property
-    def places(self) -> int:
-        """Fewer where every column has a matrix of its own."""
-        return FINAL_PLACES if self.filled is None else FINAL_PLACES // 4
+    def final_draws(self) -> int:
+        """See ``ColumnTerm.final_draws``; fewer with missing cells filled in."""
+        return FINAL_DRAWS if self.filled is None else FINAL_DRAWS // 4
 
     def fill_from(self, other: GaussianTerm) -> None:
-        """Begin with what another fit's missing cells are filled with; its others are forgotten."""
+        """Initialise missing cells as filled in by another fit, unless they are observed here."""
         if self.filled is not None and other.filled is not None and other.observed is not None:
             both = torch.where(other.observed, self.Y, other.filled)
             self.filled.copy_(both)
 
     def state(self) -> list[Tensor]:
-        """What missing cells are filled with."""
+        """The table with missing cells filled in."""
         return [] if self.filled is None else [self.filled]
 
     def _weights(self) -> tuple[Tensor, Tensor]:
-        """1/σ_d² and y/σ_d² of the cells that are observed, 0 elsewhere."""
+        """1/σ_d² and y/σ_d² of the observed cells, 0 elsewhere, [N, D] each."""
         assert self.observed is not None
         omega = self.observed / self.noise
         return omega, omega * self.Y
 
     @cached_property
-    def outer(self) -> Tensor:
-        """Z with Z Zᵀ = Y Yᵀ and no more columns than rows: one noise for all sees no more of Y."""
+    def row_factor(self) -> Tensor:
+        """Z with Z Zᵀ = Y Yᵀ and at most N columns: a bound with shared noise depends on Y Yᵀ."""
         if not self.shared or self.observed is not None or self.Y.shape[1] <= len(self.Y):
             return self.Y
         values, vectors = torch.linalg.eigh(self.Y.double() @ self.Y.double().T)
@@ -264,7 +267,7 @@ class GaussianTerm(ColumnTerm):
 
     @torch.no_grad()
     def decoder(self, features: RandomFourierFeatures, X: Tensor) -> FeatureDecoder:
-        """See ``ColumnTerm.decoder``; of a complete table some rows at a time."""
+        """See ``ColumnTerm.decoder``; for a complete table by blocks of rows."""
         if self.observed is None:
             return self.summed_decoder(features, *averaged_feature_sums(features, X, self.Y))
         parts = list(features(X))

@@ -30,7 +30,7 @@ from lvmcore.training.batches import Batches
 
 __all__ = ["MinibatchRandomFeatureObjective"]
 
-# Gauss–Newton steps of a batch's q(x), their length, and the longest move of a mean in one.
+# Gauss–Newton steps of a batch's q(x), their length, and the largest change of a mean in a step.
 POSITION_STEPS, STEP_LENGTH, LONGEST_MOVE = 2, 0.5, 0.3
 
 
@@ -75,12 +75,12 @@ class MinibatchRandomFeatureObjective(RandomFeatureObjective):
         halves = torch.tensor_split(batch, 2)
         features = self.columns.features(self.spectrum.draw())
         with torch.no_grad():
-            found = [self._weights(self._half(rows, features)) for rows in halves]
+            found = [self._weights(self._half_sums(rows, features)) for rows in halves]
             for rows, q in zip(halves, reversed(found), strict=True):
                 self._update_positions(rows, features, q)
-        sums = [self._half(rows, features) for rows in halves]
+        sums = [self._half_sums(rows, features) for rows in halves]
         fits = [
-            self._fit(self._weights(one), other)
+            self._data_fit(self._weights(one), other)
             for one, other in zip(sums, reversed(sums), strict=True)
         ]
         mean, variance = self.rows.mean[batch].detach(), self.rows.variance[batch].detach()
@@ -91,11 +91,11 @@ class MinibatchRandomFeatureObjective(RandomFeatureObjective):
             "KL of the spectrum": -self.spectrum.kl(),
         }
 
-    def _half(self, rows: Tensor, features: RandomFourierFeatures) -> _Sums:
+    def _half_sums(self, rows: Tensor, features: RandomFourierFeatures) -> _Sums:
         """Statistics of a half scaled to all rows, at one sample of its positions."""
         scale, Y = len(self.all) / len(rows), self.columns.Y[rows]
         mean, logs = self.rows.mean[rows].detach(), self.rows.log_variance[rows].detach()
-        Phi = features(self._drawn(mean, logs)[0])
+        Phi = features(self._antithetic_pair(mean, logs)[0])
         exact = Phi.double()  # float32 rounding times N/B would exceed a small noise
         return _Sums(
             scale * (exact.T @ exact),
@@ -104,11 +104,12 @@ class MinibatchRandomFeatureObjective(RandomFeatureObjective):
         )
 
     def _weights(self, sums: _Sums) -> _Weights:
-        return _Weights.best(sums.G, sums.P, self.columns.noise[0].double())
+        return _Weights.optimum(sums.G, sums.P, self.columns.noise[0].double())
 
-    def _fit(self, q: _Weights, sums: _Sums) -> Tensor:
+    def _data_fit(self, q: _Weights, sums: _Sums) -> Tensor:
         """E log p(Y | X, W, h) less the divergence of h, []."""
         noise = self.columns.noise[0].double()
+        # E ‖Y − ΦH‖²
         error = sums.squares - 2 * (q.mean * sums.P).sum() + (sums.G * q.second).sum()
         cells = self.columns.Y.numel()
         return -0.5 * (cells * (LOG_2PI + noise.log()) + error / noise) - q.kl
@@ -131,10 +132,10 @@ class MinibatchRandomFeatureObjective(RandomFeatureObjective):
 
     def _sums(self, features: RandomFourierFeatures, draws: int) -> tuple[Tensor, Tensor]:
         """ΦᵀΦ and ΦᵀY of all rows, averaged over samples of their positions."""
-        X = self._drawn(self.rows.mean, self.rows.log_variance)[:draws]
+        X = self._antithetic_pair(self.rows.mean, self.rows.log_variance)[:draws]
         return averaged_feature_sums(features, X, self.columns.Y)
 
-    def _drawn(self, mean: Tensor, logs: Tensor) -> Tensor:
+    def _antithetic_pair(self, mean: Tensor, logs: Tensor) -> Tensor:
         """An antithetic pair of samples of q(x), [2, n, Q]."""
         noise = torch.randn(mean.shape, generator=self.generator, dtype=torch.float64).to(mean)
         offset = (0.5 * logs).exp() * noise
@@ -153,8 +154,9 @@ class MinibatchRandomFeatureObjective(RandomFeatureObjective):
         eye = torch.eye(mean.shape[1]).to(mean)
         for _ in range(POSITION_STEPS):
             slope, precision = -mean, eye.expand(len(mean), -1, -1)
-            for X in self._drawn(mean, logs):
+            for X in self._antithetic_pair(mean, logs):
                 J = features.slopes(X)  # [B, Q, R]
+                # Gradient J (first − Sφ)/σ² and curvature J S Jᵀ/σ², half of each per sample
                 left = first - features(X) @ second
                 slope = slope + (J @ left[:, :, None])[:, :, 0] / (2 * noise)
                 precision = precision + J @ second @ J.mT / (2 * noise)
@@ -197,9 +199,10 @@ class _Weights:
         self.kl = 0.5 * (self.second.trace() - D * (R + log_det))
 
     @classmethod
-    def best(cls, G: Tensor, P: Tensor, noise: Tensor) -> _Weights:
+    def optimum(cls, G: Tensor, P: Tensor, noise: Tensor) -> _Weights:
         """The optimum for G [R, R], P [R, D] and σ²."""
         R = len(G)
+        # A = G + σ²I = L Lᵀ; covariance σ²A⁻¹, its log determinant, and mean A⁻¹P
         L, _ = cholesky(G + noise * torch.eye(R).to(G), "The features of the rows", exact=True)
         covariance = noise * torch.cholesky_inverse(L)
         log_det = R * noise.log() - 2 * L.diagonal().log().sum()

@@ -1,4 +1,4 @@
-"""A spectrum whose points are drawn from the mixture itself."""
+"""Learned spectrum with spectral points drawn from the mixture itself."""
 
 from __future__ import annotations
 
@@ -97,6 +97,7 @@ class MixtureSpectrum(Spectrum):
         return [*self.sticks.tensors(), self.noise, self.gumbel]
 
     def _gumbel(self) -> Tensor:
+        """Standard Gumbel draws, [L, K]."""
         uniform = torch.rand(self.logits.shape, generator=self.generator, dtype=torch.float64)
         return -(-uniform.clamp_min(1e-12).log()).clamp_min(1e-12).log().to(self.like)
 
@@ -104,11 +105,13 @@ class MixtureSpectrum(Spectrum):
         if self.kind == "moment":
             shares = self.shares
             mean = shares @ self.centres
+            # Σ_k q_k (Σ_k + (μ_k − mean)(μ_k − mean)ᵀ)
             away = self.centres - mean[:, None, :]
             spread = torch.einsum("lk,lkq,lkr->lqr", shares, away, away)
             covariance = torch.einsum("lk,kqr->lqr", shares, self.covariances) + spread
             return mean + (_root(covariance) @ noise[:, :, None])[:, :, 0]
         soft = ((self.logits.log_softmax(1) + gumbel) / TEMPERATURE).softmax(1)
+        # Straight-through: the value of the hard choice, the gradient of the soft one
         hard = nn.functional.one_hot(soft.argmax(1), soft.shape[1]).to(soft)
         chosen = hard - soft.detach() + soft
         return chosen @ self.centres + torch.einsum(

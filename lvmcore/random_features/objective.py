@@ -113,5 +113,5 @@ class RandomFeatureObjective(Objective[FeatureSample]):
         """The columns at the fit's own spectral points, q(h) at its optimum under q(X)."""
         features = self.columns.features(self.spectrum.points())
         samples = max(1, MOST_FEATURE_VALUES // (len(self.all) * features.width))
-        X = self.rows.draw(min(self.columns.places, samples), self.all, self.generator)
+        X = self.rows.draw(min(self.columns.final_draws, samples), self.all, self.generator)
         return self.columns.decoder(features, X)

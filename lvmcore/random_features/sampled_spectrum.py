@@ -1,4 +1,4 @@
-"""A spectrum with a Gaussian posterior for every spectral point."""
+"""Learned spectrum with a Gaussian posterior for every spectral point."""
 
 from __future__ import annotations
 
@@ -81,6 +81,7 @@ class SampledSpectrum(Spectrum):
         """KL(q(w_l) ‖ N(μ_k, Σ_k)), float64, [L, K]."""
         mean, log_sd = self.mean.double(), self.log_sd.double()
         precision, log_det = self._precisions()
+        # (m_l − μ_k)ᵀΣ_k⁻¹(m_l − μ_k), tr Σ_k⁻¹ diag s_l², and log|diag s_l²| + Q
         away = mean - self.centres[:, None, :]  # [K, L, Q]
         square = ((away @ precision) * away).sum(-1).T
         trace = (2 * log_sd).exp() @ precision.diagonal(dim1=1, dim2=2).T
@@ -102,11 +103,12 @@ class SampledSpectrum(Spectrum):
         mean, log_sd = self.mean.double(), self.log_sd.double()
         precision, log_det = self._precisions()
         pull = (precision @ self.centres[:, :, None])[:, :, 0]  # Σ_k⁻¹μ_k
-        apart = (pull * self.centres).sum(1) + log_det
+        constant = (pull * self.centres).sum(1) + log_det  # μ_kᵀΣ_k⁻¹μ_k + log|Σ_k|
+        # A_l = Σ_k q(z_l = k) Σ_k⁻¹, the matrix of the quadratic form in m_l
         form = (self.shares @ precision.flatten(1)).reshape(*mean.shape, -1)
         square = mean * ((form @ mean[:, :, None])[:, :, 0] - 2 * (self.shares @ pull))
         trace = (2 * log_sd).exp() * form.diagonal(dim1=1, dim2=2)
-        return 0.5 * ((square + trace - 2 * log_sd - 1).sum() + (self.shares @ apart).sum())
+        return 0.5 * ((square + trace - 2 * log_sd - 1).sum() + (self.shares @ constant).sum())
 
     @torch.no_grad()
     def update(self) -> None:
@@ -129,6 +131,7 @@ class SampledSpectrum(Spectrum):
         share = self.shares / counts.clamp_min(1e-3)
         centres = share.T @ mean
         away = mean[:, None, :] - centres
+        # Covariance of the means m_l, and mean of the covariances diag s_l²
         spread = (away * share[:, :, None]).permute(1, 2, 0) @ away.transpose(0, 1)
         own = torch.diag_embed(share.T @ variance + MIN_VARIANCE)
         self.centres.copy_(torch.where(occupied[:, None], centres, self.centres))

@@ -1,4 +1,4 @@
-"""A learned spectrum: spectral points under a Dirichlet-process mixture of Gaussians.
+"""Learned spectra: spectral points under a Dirichlet-process mixture of Gaussians.
 
 z_l = k with the stick-breaking weights of v_k ~ Beta(1, α), α ~ Gamma(α0, β0), truncated at K
 components, and w_l | z_l = k ~ N(μ_k, Σ_k). q is a product of q(z_l), q(v_k) = Beta and

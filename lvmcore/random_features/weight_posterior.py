@@ -61,6 +61,7 @@ def column_posteriors(parts: list[Tensor], omega: Tensor, kappa: Tensor) -> tupl
         m, [R, D], and F, [D, R, R], both float64.
     """
     R, D = parts[0].shape[1], omega.shape[1]
+    # b_d = Φᵀκ_d and A_d = I + Φᵀdiag(ω_d)Φ, averaged over the draws; m_d = A_d⁻¹b_d, F_d = L⁻ᵀ
     b = sum((Phi.T @ kappa for Phi in parts), parts[0].new_zeros(R, D)).double() / len(parts)
     means, factors = b.new_empty(R, D), b.new_empty(D, R, R)
     pairs = _uses_pairs(parts[0], D)
@@ -117,6 +118,7 @@ def _quadratic(
     R = Phi.shape[1]
     variance, d_Phi = torch.empty_like(omega), torch.zeros_like(Phi)
     if not pairs:
+        # A_d⁻¹φ_n
         spread = (Phi @ inverse.transpose(0, 1).flatten(1)).reshape(*omega.shape, R)
         variance = (spread @ Phi[:, :, None])[..., 0]
         if slope:
@@ -124,7 +126,7 @@ def _quadratic(
         return variance, d_Phi
     i, j = torch.triu_indices(R, R, device=Phi.device)
     packed = inverse.flatten(1).index_select(1, i * R + j)
-    twice = packed * torch.where(i == j, 1.0, 2.0).to(Phi)
+    twice = packed * torch.where(i == j, 1.0, 2.0).to(Phi)  # each pair i < j stands for two entries
     for rows in _slices(len(Phi), R * R):
         torch.matmul(_pairs(Phi[rows]), twice.T, out=variance[rows])
         if slope:

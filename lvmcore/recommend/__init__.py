@@ -1,1 +1,1 @@
-"""Which model suits a table, and why."""
+"""Recommended models for a table or a target, each with its reason."""

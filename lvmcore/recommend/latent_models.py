@@ -1,4 +1,4 @@
-"""Which model suits a table, and why: the star of the page and ``lvmcore fit --model auto``."""
+"""Recommended latent variable model of a table, its settings, and reasons against a model."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ __all__ = [
     "summarise",
 ]
 
-#: A table with fewer rows or columns carries no more than a linear map.
+#: Tables with fewer rows or columns get a linear model.
 FEW_ROWS = 20
 FEW_COLUMNS = 3
 #: The longest table for which LDGD is proposed; beyond it Fast LDGD. Measured on curved tables of
-#: 20 columns and 3 classes, one core, advised settings, in seconds until Fast LDGD passes the bound
-#: that LDGD ends with, of those that LDGD takes: 5,000 rows never of 25, 10,000 rows 25 of 51,
-#: 20,000 rows 41 of 104, 50,000 rows 17 of 64 (33 of 64 with four times the noise), 150,000 rows 3
-#: of 64. The limit lies well above where they meet: the exact route is left where it is plainly
-#: slower, not before.
+#: 20 columns and 3 classes, one core, advised settings: seconds until Fast LDGD exceeds the final
+#: bound of LDGD, and the seconds of LDGD's fit: 5,000 rows never, 25; 10,000 rows 25, 51;
+#: 20,000 rows 41, 104; 50,000 rows 17, 64 (33, 64 with four times the noise); 150,000 rows 3, 64.
+#: The limit is well above the break-even, so that the exact bound is replaced only where it is
+#: clearly slower.
 WHOLE_TABLE_ROWS = 50_000
 
-#: What stands between a model and a table.
+#: Reasons for which a model cannot be fitted to a table.
 Obstacle = Literal[
     "no label", "one class", "one class further", "few whole rows", "below 0", "no counts"
 ]
@@ -46,17 +46,17 @@ Obstacle = Literal[
 
 @dataclass(frozen=True)
 class TableSummary:
-    """What matters of a dataset for the choice of a model, of the rows that are not held out.
+    """Properties of a dataset for the choice of a model, held-out rows excluded.
 
     Attributes:
-        rows: with every cell filled in.
-        columns: features.
-        classes: different labels; 0 without a label column.
-        unlabelled: rows without a label, where there is a label column.
-        incomplete: rows that lack a cell.
-        further: different labels in each of the further label columns.
-        cells: the narrowest kind that all cells are of.
-        image: a row is an image, whose whole numbers are no counts.
+        rows: number of complete rows.
+        columns: number of features.
+        classes: number of different labels; 0 without a label column.
+        unlabelled: number of rows without a label; 0 without a label column.
+        incomplete: number of rows with missing cells.
+        further: number of different labels in each further label column.
+        cells: the narrowest type that all cells have.
+        image: whether rows are images, whose integers are not counts.
     """
 
     rows: int
@@ -69,21 +69,21 @@ class TableSummary:
     image: bool = False
 
     @property
-    def counted(self) -> Cells:
-        """What the cells are, for a choice of likelihood."""
+    def likelihood_cells(self) -> Cells:
+        """Type of the cells for the choice of a likelihood."""
         return "any" if self.image else self.cells
 
     @property
     def all_rows(self) -> int:
-        """Rows, whether they lack a cell or not."""
+        """Number of rows, complete or not."""
         return self.rows + self.incomplete
 
     def rows_for(self, can: Capabilities) -> int:
-        """Rows that such a model can use."""
+        """Number of rows that a model with these capabilities can use."""
         return self.all_rows if can.missing_cells else self.rows
 
     def classes_for(self, can: Capabilities) -> tuple[int, ...]:
-        """Classes of each label column that such a model would learn from."""
+        """Number of classes of each label column that a model with these capabilities uses."""
         return (self.classes, *(self.further if can.several_labels else ()))
 
 
@@ -93,7 +93,7 @@ class Proposal:
 
     Attributes:
         key: the model's key.
-        reason: why, as a clause without its full stop.
+        reason: of the proposal, as a clause without a full stop.
     """
 
     key: str
@@ -101,7 +101,7 @@ class Proposal:
 
 
 def summarise(dataset: Dataset) -> TableSummary:
-    """What matters of a dataset for the choice of a model."""
+    """Summarise a dataset for the choice of a model."""
     fitted = dataset.subset(~dataset.held_out) if dataset.held_out.any() else dataset
     complete = int((~np.isnan(fitted.X)).all(axis=1).sum())
     labels = [] if fitted.labels is None else fitted.labels.tolist()
@@ -125,25 +125,25 @@ def suggested_settings(model: type[LatentVariableModel], shape: TableSummary) ->
         n_rows=shape.rows_for(can),
         n_columns=shape.columns,
         n_classes=max(shape.classes_for(can)),
-        cells=shape.counted,
+        cells=shape.likelihood_cells,
     )
 
 
 def advised_settings(model: type[LatentVariableModel], shape: TableSummary) -> dict[str, Advised]:
-    """``suggested``, each setting that differs from its default with the reason for it."""
+    """``suggested_settings``, each with the reason for it."""
     can = model.capabilities
     found = model.advise(
         n_rows=shape.rows_for(can),
         n_columns=shape.columns,
         n_classes=max(shape.classes_for(can)),
-        cells=shape.counted,
+        cells=shape.likelihood_cells,
     )
     usual = {parameter.name: parameter.default for parameter in model.parameters()}
     return {name: one for name, one in found.items() if one.value != usual[name]}
 
 
 def obstacle(can: Capabilities, shape: TableSummary) -> Obstacle | None:
-    """What keeps a model with these capabilities from being fitted to a table; None: nothing."""
+    """The reason why a model cannot be fitted to a table; None if it can."""
     if can.labels == "required":
         if shape.classes == 0:
             return "no label"
@@ -163,13 +163,13 @@ def obstacle(can: Capabilities, shape: TableSummary) -> Obstacle | None:
 def propose(models: Mapping[str, type[LatentVariableModel]], shape: TableSummary) -> Proposal:
     """The model to try first on a table, and the reason.
 
-    A small table gets a linear map, a table with labels one that learns from them. Of the two
-    routes to the same model, LDGD is the default, and Fast LDGD takes its place in tables so long
-    that it is faster, unless it would have to leave out some of their rows or labels.
+    A linear model for small tables; LDGD for tables with labels, or Fast LDGD (the same model with
+    mini-batches) for tables so long that it is faster, unless it cannot use some of their rows or
+    labels; else the Bayesian GPLVM.
 
     Args:
-        models: to choose from by key, in the order of menus.
-        shape: of the table.
+        models: available models by key, in the order of menus.
+        shape: summary of the table.
     """
     n, columns, classes = shape.all_rows, shape.columns, shape.classes
     if (n < FEW_ROWS or columns < FEW_COLUMNS) and "ppca" in models:
@@ -182,12 +182,12 @@ def propose(models: Mapping[str, type[LatentVariableModel]], shape: TableSummary
         key: model for key, model in models.items() if obstacle(model.capabilities, shape) is None
     }
     if _batches_are_faster(models, shape):
-        why = f"learning from {_batch(models)} of {n:,} rows at a time is faster than from all"
+        why = f"learning from {_batch_rows(models)} of {n:,} rows at a time is faster than from all"
         return Proposal("fast_ldgd", f"the label has {classes} classes, and {why}")
     if "ldgd" in usable:
         return Proposal("ldgd", f"the label has {classes} classes to learn from")
     if "bayesian_gplvm" in usable:
-        return Proposal("bayesian_gplvm", f"{_no_classes(shape)}, and it finds curved structure")
+        return Proposal("bayesian_gplvm", f"{_label_reason(shape)}, and it finds curved structure")
     first = next(iter(usable or models))
     return Proposal(first, "it is the first that can be fitted to this table")
 
@@ -198,13 +198,13 @@ def route(
     shape: TableSummary,
     batch: int | None,
 ) -> str | None:
-    """Which rows a step of LDGD or Fast LDGD uses, and what the other would do where it is faster.
+    """Rows in a step of LDGD or Fast LDGD, and the other of the two where it is faster.
 
     Args:
-        models: to choose from by key.
-        key: of the model that was chosen.
-        shape: of the table.
-        batch: the setting ``batch_size``; None for a model that has none.
+        models: available models by key.
+        key: of the selected model.
+        shape: summary of the table.
+        batch: the setting ``batch_size``; None for a model without it.
 
     Returns:
         One or two sentences; None for any other model.
@@ -220,7 +220,9 @@ def route(
         lost = n - shape.rows_for(models["fast_ldgd"].capabilities)
         if lost:
             return f"{every}. Fast LDGD would be faster, and leave out {lost:,} that lack a cell."
-        return f"{every}. Fast LDGD learns from {_batch(models)} at a time, and is faster here."
+        return (
+            f"{every}. Fast LDGD learns from {_batch_rows(models)} at a time, and is faster here."
+        )
     if batch is None or batch >= n:
         return f"All {n:,} rows fit into one batch, so that each step uses them all."
     some = f"Each step uses {batch:,} of {n:,} rows"
@@ -242,7 +244,7 @@ def _is_long(shape: TableSummary) -> bool:
 def _batches_are_faster(
     models: Mapping[str, type[LatentVariableModel]], shape: TableSummary
 ) -> bool:
-    """Whether Fast LDGD is at hand, takes the whole table, and that is so long that it pays."""
+    """Whether Fast LDGD is available, can use all rows and labels, and is faster than LDGD."""
     if "fast_ldgd" not in models or not _is_long(shape):
         return False
     can = models["fast_ldgd"].capabilities
@@ -252,14 +254,14 @@ def _batches_are_faster(
     return every_row and every_label and not gaps and obstacle(can, shape) is None
 
 
-def _batch(models: Mapping[str, type[LatentVariableModel]]) -> int:
-    """Rows a step of Fast LDGD, as it comes."""
+def _batch_rows(models: Mapping[str, type[LatentVariableModel]]) -> int:
+    """Default batch size of Fast LDGD, in rows."""
     (size,) = [p for p in models["fast_ldgd"].parameters() if p.name == "batch_size"]
     return int(size.default)
 
 
-def _no_classes(shape: TableSummary) -> str:
-    """Why no model that learns from labels is proposed, as a clause."""
+def _label_reason(shape: TableSummary) -> str:
+    """The reason why no model with labels is proposed, as a clause."""
     if shape.classes == 0:
         return "there is no label"
     if shape.classes == 1:

@@ -1,4 +1,4 @@
-"""Which model of a target suits it, and what keeps the others from it."""
+"""Recommended predictor of a target, its settings, and reasons against a predictor."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ __all__ = [
     "target_obstacle",
 ]
 
-#: Numbers of a column that can be classes at most, unless somebody makes them its label.
+#: Most distinct numbers of a column that can be classes without being chosen as the label.
 MOST_CLASSES = 50
-#: Rows that a step of the deep models sees at their default.
+#: Rows in a step of the deep models at their default batch size.
 MOST_ROWS_OF_A_STEP = 2000
 
 
 @dataclass(frozen=True)
 class TargetSummary:
-    """What matters of a target for the choice of a model.
+    """Properties of a target for the choice of a model.
 
     Attributes:
         name: of the column.
-        task: what it is to predict it.
+        task: prediction of a number or of a class.
         numeric: whether its cells are numbers.
-        distinct: different values.
-        rows: that have it and every cell of the features.
-        columns: features.
+        distinct: number of different values.
+        rows: number of rows with a target and complete features.
+        columns: number of features.
     """
 
     name: str
@@ -55,7 +55,7 @@ class TargetSummary:
 
 
 def summarise_target(dataset: Dataset, name: str) -> TargetSummary | None:
-    """What matters of a column as a target; None where it can be none."""
+    """Summarise a column as a target; None if it cannot be a target."""
     task = task_of(dataset, name)
     if task is None:
         return None
@@ -67,7 +67,7 @@ def summarise_target(dataset: Dataset, name: str) -> TargetSummary | None:
 
 
 def target_obstacle(task: Task, shape: TargetSummary) -> str | None:
-    """Why a model of a task cannot learn a target, in a sentence; None where it can."""
+    """The reason why a model of a task cannot learn a target, a sentence; None if it can."""
     if task == "number" and not shape.numeric:
         return f"Predicts numbers, and {shape.name!r} holds classes."
     if task == "class" and shape.task == "number" and shape.distinct > MOST_CLASSES:
@@ -78,13 +78,13 @@ def target_obstacle(task: Task, shape: TargetSummary) -> str | None:
 def propose_for_target(models: Mapping[str, type[Predictor]], shape: TargetSummary) -> Proposal:
     """The model to try first on a target, and the reason.
 
-    A single sparse Gaussian process, which is there in seconds. Of a number, on tables that a step
-    sees whole, a deep one on a subset predicts better (``lvmcore bench sod-dgp``) in ten times as
-    long: the reason says so.
+    A single sparse Gaussian process, fitted in seconds. For numeric targets and tables of at most
+    one batch, a deep Gaussian process on a subset predicts better (``lvmcore bench sod-dgp``) and
+    takes ten times as long; the reason mentions it.
 
     Args:
-        models: to choose from by key, in the order of menus.
-        shape: of the target.
+        models: available models by key, in the order of menus.
+        shape: summary of the target.
     """
     key = "svgp_regressor" if shape.task == "number" else "svgp_classifier"
     if key not in models:
@@ -103,7 +103,7 @@ def suggested_target_settings(model: type[Predictor], shape: TargetSummary) -> d
 
 
 def advised_target_settings(model: type[Predictor], shape: TargetSummary) -> dict[str, Advised]:
-    """``suggested_for_target``, each setting with the reason for it."""
+    """``suggested_target_settings``, each with the reason for it."""
     found = model.advise(n_rows=shape.rows, n_columns=shape.columns)
     usual = {parameter.name: parameter.default for parameter in model.parameters()}
     return {name: one for name, one in found.items() if one.value != usual[name]}

@@ -5,18 +5,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# Rows an inducing input wants in the running means.
+# Rows per inducing input in the window of the running means.
 ROWS_PER_INDUCING = 30
-# The longest natural-gradient step of the label path, whose likelihood is not Gaussian.
+# Largest natural-gradient step of the label path, whose likelihood is not Gaussian.
 LONGEST_LABEL_STEP = 0.7
 
 
 class Batches:
-    """Rows in shuffled order, some at a time; a new order when all have been seen.
+    """Mini-batches of rows in a random order, which is drawn anew for every epoch.
 
     Args:
         n_rows: N.
-        size: rows in a batch, B; a last batch smaller than that is left out of the pass.
+        size: rows in a batch, B; a smaller last batch is left out of the epoch.
         generator: of the orders.
     """
 
@@ -42,10 +42,10 @@ class Batches:
         return self.order[begin : begin + self.size].clone()
 
     def buffers(self) -> list[Tensor]:
-        """Where the order stands."""
+        """The order and the position in it."""
         return [] if self.whole else [self.order, self.position]
 
 
 def step_length(size: float, n_inducing: int, *, most: float = 1.0) -> float:
-    """ρ for batches of so many rows: the means run over about 30 rows an inducing input."""
+    """ρ for batches of ``size`` rows: running means over about 30 rows per inducing input."""
     return min(most, size / (size + ROWS_PER_INDUCING * n_inducing))

@@ -1,4 +1,4 @@
-"""Checkpoints: where a fit stands, in one file, so that it can go on from there."""
+"""Checkpoints: the state of a fit in one file, from which it can be resumed or extended."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from lvmcore.persistence import CHECKPOINT_FORMAT
 __all__ = ["Checkpoint", "restore_tensors", "tensor_arrays"]
 
 SECONDS_BETWEEN = 2.0
-#: Writing takes at most this share of a fit's time: a large fit writes less often.
+#: Most of a fit's time that is spent on writing, as a share; large fits write less often.
 SHARE = 0.05
-#: Bytes of the largest state that a fit keeps, once it has ended, for a longer one to go on from.
+#: Size of the largest state, in bytes, that is stored for a continuation with more steps.
 LARGEST_BRANCH = 1 << 28
 
 _NOT_READ = "The checkpoint could not be read, so the fit started from the beginning."
@@ -33,8 +33,8 @@ _OF_ANOTHER = (
     "the beginning."
 )
 _NO_BRANCH = (
-    "The state that the shorter fit left cannot be used: it is of other data, other settings or "
-    "another version, or torn. So the fit started from the beginning, and ends the same."
+    "The stored state of the shorter fit cannot be used: it is of other data, other settings or "
+    "another version, or damaged. So the fit started from the beginning, and ends the same."
 )
 _NOT_WRITTEN = (
     "A checkpoint could not be written ({why}): had the fit been interrupted then, more of it "
@@ -45,18 +45,18 @@ State = tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]]
 
 
 class Checkpoint:
-    """One fit's checkpoint file, read when the fit begins and replaced now and then.
+    """The checkpoint file of a fit, read at its start and replaced at intervals.
 
     Args:
         path: the file; it need not exist.
-        branches: folder for the state of each start of the fit just before it began to settle, up
-            to where a fit with more steps takes the same course; one that lies there already is
-            gone on from. None keeps and takes none.
-        seconds: from one checkpoint to the next.
+        branches: folder for the state of each start of the fit just before its cooling, until when
+            a fit with more steps has the same trajectory. A state that exists there is the start of
+            this fit. None neither stores nor uses one.
+        seconds: interval between checkpoints.
 
     Attributes:
         notes: sentences on a checkpoint that could not be used or written.
-        saved: seconds of an earlier fit that were not spent again, as this one branched off it.
+        saved: seconds of an earlier fit that were not spent again, as this one continues it.
     """
 
     def __init__(
@@ -81,17 +81,17 @@ class Checkpoint:
         self._steps, self._seconds_before = 0, 0.0
 
     def attach(self, course: str, max_iter: int | None, generator: torch.Generator) -> None:
-        """Say which fit this is for; a checkpoint of another one, or a torn one, is not used.
+        """Identify the fit; a checkpoint of another fit, or a damaged one, is not used.
 
         Args:
-            course: fingerprint of everything that decides the fit's course, but for its steps.
-            max_iter: its steps at most; None where it has no such setting.
-            generator: its source of randomness, kept and restored with the rest.
+            course: fingerprint of all that determines the fit's trajectory, except its length.
+            max_iter: most steps of the fit; None if it has no such setting.
+            generator: its source of randomness, saved and restored with the state.
         """
         self._course, self._generator = course, generator
         self._fingerprint = hashlib.sha256(f"{course} {max_iter}".encode()).hexdigest()
         self._written = time.monotonic()
-        self._take_seed(generator)
+        self._restore_branch_seed(generator)
         self._seed = generator.initial_seed()
         if not self.path.is_file():
             return
@@ -103,13 +103,13 @@ class Checkpoint:
         if facts.get("fingerprint") != self._fingerprint:
             self.notes.append(_OF_ANOTHER)
             return
-        # What is drawn before the fit's first step is drawn as it was.
+        # Random draws before the first step are repeated.
         self._seed = int(facts["drawn_by"])
         generator.manual_seed(self._seed)
         self._found = arrays, facts
 
-    def _take_seed(self, generator: torch.Generator) -> None:
-        """Let a fit that branches off another have its seed, drawn anew where none was set."""
+    def _restore_branch_seed(self, generator: torch.Generator) -> None:
+        """Set the seed of an earlier fit that this one continues, for fits without a given seed."""
         path = self._branch_path
         if path is None or not path.is_file():
             return
@@ -125,7 +125,7 @@ class Checkpoint:
         )
 
     def beside(self) -> State | None:
-        """What ``follow`` was given before the checkpoint that was found; None without."""
+        """``beside`` of the last ``follow`` before the checkpoint was saved, or None."""
         if self._found is None or "beside" not in self._found[1]:
             return None
         arrays, facts = self._found
@@ -140,20 +140,20 @@ class Checkpoint:
         seconds: float,
         beside: State,
     ) -> None:
-        """Turn to the next of several optimisations that make one fit.
+        """Switch to the next of several optimisations in one fit.
 
         Args:
             generator: its source of randomness.
-            start: which one it is, from 1.
-            steps: done by those before it; the file counts them too.
-            seconds: spent on those before it; likewise.
-            beside: what is to be kept of those before it, in the same file.
+            start: its number, from 1.
+            steps: of the earlier optimisations, included in the file's count.
+            seconds: of the earlier optimisations, likewise.
+            beside: state of the earlier optimisations, saved in the same file.
         """
         self._generator, self._beside, self._start = generator, beside, start
         self._steps, self._seconds_before = steps, seconds
 
     def restore(self) -> State | None:
-        """What ``save`` was given last, with the generator set to where it was; None without."""
+        """The arguments of the last ``save``, or None; the generator is reset to its state then."""
         found, self._found = self._found, None
         if found is None or self._generator is None:
             return found
@@ -165,15 +165,14 @@ class Checkpoint:
         }
         return arrays, {**facts, **own}
 
-    def branch(self, last: int) -> State | None:
-        """The state of an earlier fit of the same course, with the generator set to where it was.
+    def restore_branch(self, last: int) -> State | None:
+        """The state of an earlier, shorter fit, the generator reset to its state then.
 
         Args:
-            last: steps that this fit does before it begins to settle, if not earlier: a state of
-                later than that is of no use to it.
+            last: most steps of this fit before its cooling; a state after more steps is not used.
 
         Returns:
-            What ``leave_branch`` was given; None where there is none, or none that can be used.
+            The arguments of ``save_branch``; None if there is no state, or none that can be used.
         """
         path = self._branch_path
         if path is None or self._generator is None or not path.is_file():
@@ -190,11 +189,11 @@ class Checkpoint:
         self.saved += float(facts["seconds"])
         return arrays, facts
 
-    def leave_branch(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Keep the state of a fit that is about to settle, for one with more steps to go on from.
+    def save_branch(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """Save the state of a fit before its cooling, for a continuation with more steps.
 
-        One that is too large, or that cannot be written, is not kept: a longer fit then begins
-        anew.
+        A state that is too large or cannot be written is not saved; a longer fit then starts from
+        the beginning.
         """
         path, generator = self._branch_path, self._generator
         if path is None or generator is None:
@@ -208,15 +207,15 @@ class Checkpoint:
             persistence.write(path, state, {**facts, **own}, format=CHECKPOINT_FORMAT)
 
     def due(self) -> bool:
-        """Whether it is time for the next one."""
+        """Whether the next checkpoint is due."""
         return time.monotonic() - self._written >= self._gap
 
     def save(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Replace the file, whole or not at all; what cannot be written does not stop the fit.
+        """Replace the file atomically; a failure to write is noted and does not stop the fit.
 
         Args:
-            arrays: the fit's state.
-            facts: the rest of it, as JSON can hold it; "iteration" is the steps that were done, in
+            arrays: the arrays of the fit's state.
+            facts: the rest of the state, for JSON; "iteration" is the number of steps done, in
                 "seconds".
         """
         assert self._generator is not None
@@ -247,7 +246,7 @@ class Checkpoint:
 def tensor_arrays(
     parameters: Sequence[Tensor], sound: Sequence[Tensor], adam: torch.optim.Optimizer
 ) -> dict[str, NDArray[Any]]:
-    """Parameters, the last sound ones, and the optimiser's state of each, as arrays."""
+    """Parameters, their last valid copies, and the optimiser's state of each, as arrays."""
     arrays: dict[str, NDArray[Any]] = {}
     for i, (parameter, copy) in enumerate(zip(parameters, sound, strict=True)):
         arrays |= {f"parameter.{i}": _array(parameter), f"sound.{i}": _array(copy)}
@@ -262,17 +261,17 @@ def restore_tensors(
     sound: Sequence[Tensor],
     adam: torch.optim.Optimizer,
 ) -> None:
-    """Put back what ``tensor_arrays`` gave, in place."""
+    """Restore the tensors of ``tensor_arrays`` in place."""
     with torch.no_grad():
         for i, (parameter, copy) in enumerate(zip(parameters, sound, strict=True)):
             parameter.copy_(_tensor(arrays[f"parameter.{i}"], parameter.shape))
             copy.copy_(_tensor(arrays[f"sound.{i}"], copy.shape))
             moments = persistence.with_prefix(arrays, f"adam.{i}.")
-            if moments:  # none at the first step, and none after a recovery
+            if moments:  # empty before the first step and after a recovery
                 adam.state[parameter] = {
                     name: _tensor(value, ()).to(parameter.device)
                     if name == "step"
-                    # Laid out as the parameter is: the optimiser takes both number by number.
+                    # With the parameter's memory layout, as the optimiser pairs their elements.
                     else torch.empty_like(parameter).copy_(_tensor(value, parameter.shape))
                     for name, value in moments.items()
                 }

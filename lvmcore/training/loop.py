@@ -60,10 +60,10 @@ class FitOutcome:
 
 
 def report_once(callback: Callback | None, began: float, objective: float = math.nan) -> FitOutcome:
-    """The outcome of a fit in closed form, or by a library that reports no steps.
+    """The outcome of a fit in closed form, or by a library without step reports.
 
     Args:
-        callback: called with the one step; its answer is ignored.
+        callback: called with the one step; its result is ignored.
         began: start of the fit, by ``time.perf_counter``.
         objective: log likelihood, total nats; NaN where there is none.
     """
@@ -123,7 +123,7 @@ class _Optimisation:
         self.stops_early = held_out is not None and held_out.stops
         parameters = list(objective.parameters())
         self.adam = torch.optim.Adam(parameters, lr=1.0, betas=(0.9, 0.99), fused=True)
-        # All that a step changes.
+        # All tensors that a step changes.
         self.tensors: list[Tensor] = [*parameters, *objective.state()]
         self.history: list[FitStep] = []
         self.rate_factor = 1.0
@@ -297,12 +297,12 @@ class _Optimisation:
         if self.checkpoint is not None:
             arrays, facts = self._state(done)
             flat = self.rate_factor * self.schedule.flat * self.schedule.cells
-            self.checkpoint.leave_branch(
+            self.checkpoint.save_branch(
                 arrays, {**facts, "window": self.schedule.window, "flat": flat}
             )
 
     def _state(self, done: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """All that a step changes, after so many of them."""
+        """The state after so many steps."""
         arrays = persistence.history_arrays(self.history)
         arrays |= tensor_arrays(self.tensors, self.copies, self.adam)
         facts = {
@@ -325,7 +325,7 @@ class _Optimisation:
         found = self.checkpoint.restore()
         report: Callback | None = None
         if found is None:
-            found = self.checkpoint.branch(self.schedule.steps_before_cooling)
+            found = self.checkpoint.restore_branch(self.schedule.steps_before_cooling)
             report = self.callback
         if found is None:
             return 0

@@ -39,7 +39,7 @@ class Term(ABC, Generic[Sample_contra]):
         return ()
 
     def update(self) -> None:
-        """Take a natural-gradient step of what is not optimised by Adam, after a step's terms."""
+        """Natural-gradient step of parameters not optimised by Adam, after a step's terms."""
 
 
 class Divergence(Protocol):
@@ -69,9 +69,9 @@ class KLTerm(Term[object]):
 class Objective(ABC, Generic[Sample]):
     """A sum of named terms over parameters that the loop updates in place.
 
-    A subclass says what the map is, and either how a sample of all rows is drawn (``draw_sample``)
-    or how the terms of all rows are summed up (``terms``). One whose steps use mini-batches, or
-    that updates something in closed form, overrides ``batch_terms`` and ``state`` too.
+    A subclass defines the map, and either the sample of all rows (``draw_sample``) or the sum of
+    the terms over all rows (``terms``). Objectives with mini-batches or closed-form updates
+    override ``batch_terms`` and ``state`` too.
 
     Args:
         modules: their parameters are optimised.
@@ -94,7 +94,7 @@ class Objective(ABC, Generic[Sample]):
         return ()
 
     def draw_sample(self, draws: int) -> Sample:
-        """What ``terms`` evaluates the terms at, of all rows.
+        """The sample of all rows at which ``terms`` evaluates the terms.
 
         Args:
             draws: Monte-Carlo samples to average over, where the objective samples.

@@ -21,12 +21,12 @@ def thinned(n_rows: int) -> NDArray[np.intp]:
 def snapshot_of(
     mean: Tensor, relevance: dict[str, Tensor], rows: NDArray[np.intp] | None = None
 ) -> Snapshot:
-    """A snapshot on the two dimensions that matter most.
+    """A snapshot on the two most relevant dimensions.
 
     Args:
         mean: latent means of all rows, or of ``rows``, [N, Q].
         relevance: α of each path, [Q] each.
-        rows: which rows ``mean`` holds; all of them, to be thinned, where not given.
+        rows: the rows of ``mean``; None if it has all rows, which are then thinned.
     """
     found = relevance_shares({path: to_numpy(alpha) for path, alpha in relevance.items()})
     first, vertical = leading_dimensions(found)

@@ -56,11 +56,11 @@ class TableBuilder:
             digest: The table's digest.
         """
         layout = self.text.layout
-        cells, header = self._without_blanks(self.text.release_cells(), layout.cells)
+        cells, header = self._drop_blanks(self.text.release_cells(), layout.cells)
         second = layout.second_header
         if second is not None:
             second = tuple(second[int(name)] for name in cells.column_names)
-        cells = self._without_header_again(cells, header)
+        cells = self._drop_repeated_headers(cells, header)
         names, renamed = unique_names(header, second)
         self.notes += renamed
         if second is not None:
@@ -69,7 +69,7 @@ class TableBuilder:
                 "and left out of datasets."
             )
         converted = self._convert(cells)
-        self._refuse_stacked(converted, cells)
+        self._check_stacked_table(converted, cells)
         del cells  # frees the memory of the strings before the frame is made
         found, told = mark_missing_numbers(converted, names, self.asked.missing_numbers)
         self.notes += told
@@ -91,7 +91,7 @@ class TableBuilder:
         everything = (*notes, *self.text.notes, *self.notes, *infinity_notes(frame))
         return Table(self.title, frame, columns, everything, detected, digest)
 
-    def _without_blanks(self, cells: Any, header: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
+    def _drop_blanks(self, cells: Any, header: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
         """Drop blank rows, then columns without a name and without a cell."""
         blank: Any = None
         for column in cells.columns:
@@ -122,7 +122,7 @@ class TableBuilder:
         kept = [position for position in range(len(header)) if position not in set(ghosts)]
         return cells.select(kept), tuple(header[position] for position in kept)
 
-    def _without_header_again(self, cells: Any, header: tuple[str, ...]) -> Any:
+    def _drop_repeated_headers(self, cells: Any, header: tuple[str, ...]) -> Any:
         """Drop rows equal to the header from a table with numeric columns."""
         if self.text.layout.header_row is None or not any(self.text.layout.numeric):
             return cells
@@ -162,7 +162,7 @@ class TableBuilder:
         self.numbers = numbers
         return all_as(numbers)
 
-    def _refuse_stacked(self, converted: list[ConvertedColumn], cells: Any) -> None:
+    def _check_stacked_table(self, converted: list[ConvertedColumn], cells: Any) -> None:
         """Check for a second table below the first: a row of words in every numeric column."""
         touched = [one for one in converted if one.unparsed]
         numeric = sum(is_numeric(one.values) for one in converted)

@@ -112,7 +112,7 @@ def _parse_year_last(cells: pd.Series, known: pd.Series) -> ParsedDates | None:
     first, second = int(parts[0].astype(int).max()), int(parts[2].astype(int).max())
     mark, year = known.iloc[0][len(parts[0].iloc[0])], "%Y" if len(parts[3].iloc[0]) == 4 else "%y"
     if first <= 12 and second <= 12:
-        text = "its cells are dates, kept as text: nothing tells day from month"
+        text = "its cells are dates, kept as text: day and month are ambiguous"
         return ParsedDates(None, text)
     order, words = (
         (("%d", "%m"), "day before month") if first > 12 else (("%m", "%d"), "month before day")

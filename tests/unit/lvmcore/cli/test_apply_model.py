@@ -181,7 +181,7 @@ def test_missing_and_further_columns_are_named(
     assert "lacks 'width', 'depth, mm'" in said
     assert "the 3 columns that the model was fitted to" in said
     assert "'width' may be called 'widths' here" in said
-    assert "other columns: 'widths', 'depth', 'colour'" in said
+    assert "Its other columns: 'widths', 'depth', 'colour'" in said
     assert not out.exists()
 
 
@@ -244,7 +244,7 @@ def test_the_table_of_the_fit_may_be_given_beside_a_model_file(
     assert "unusual rows: 5." in said
     assert pd.read_csv(out)["unusual"].tolist() == [1.0] * 5
     assert run(tmp_path, file, few, "--out", str(out)) == 0
-    assert "Which rows are unusual is not told" in capsys.readouterr().out
+    assert "Unusual rows are not marked" in capsys.readouterr().out
     assert "unusual" not in pd.read_csv(out)
 
 

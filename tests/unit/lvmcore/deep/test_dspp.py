@@ -9,7 +9,7 @@ from scipy.stats import norm
 from torch import Tensor
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
-from lvmcore.deep.dspp import DSPP, build_dspp, initial_quadrature, mixture_log_density
+from lvmcore.deep.dspp import DSPP, build_dspp, initial_quadrature, marginal_moments
 from lvmcore.deep.dspp_objective import DSPPObjective, start_from_single_gp
 from lvmcore.deep.dsvi import induced_deep_gp
 from lvmcore.deep.initialisation import DeepGPSettings
@@ -120,7 +120,7 @@ def test_a_hidden_layer_s_moments_are_those_of_its_draws() -> None:
     layer_kernel = layer.kernel_at(model.Z[0])
     noise = torch.randn(S, 3, 6, generator=generator(1), dtype=torch.float64)
     drawn, left = layer.conditional_moments(layer_kernel, layer.draw(noise), X[:5])
-    mean, variance = mixture_log_density(layer, layer_kernel, X[:5])
+    mean, variance = marginal_moments(layer, layer_kernel, X[:5])
     torch.testing.assert_close(drawn.mean(0), mean, rtol=0, atol=0.02)
     torch.testing.assert_close(drawn.var(0) + left, variance, rtol=0.03, atol=0.005)
 

@@ -105,7 +105,7 @@ def test_steps_bring_rows_to_the_optimum_that_placing_them_finds() -> None:
     features = batched.columns.features(batched.spectrum.points())
     rows = torch.arange(N)
     with torch.no_grad():
-        q = batched._weights(batched._half(rows, features))
+        q = batched._weights(batched._half_sums(rows, features))
         for _ in range(60):
             batched._update_positions(rows, features, q)
     placed = decoder.complete_rows(batched.columns.Y)
