@@ -133,10 +133,7 @@ class Predictor(Estimator):
         check_settings(type(self), self.get_params(deep=False))
         data = self._check_rows(X, reset=True)
         target = self._read_target(y, len(data))
-        generator = torch.Generator().manual_seed(self._seed())
-        if checkpoint is not None:
-            course = self._fingerprint(data, (), target)
-            checkpoint.attach(course, getattr(self, "max_iter", None), generator)
+        generator = self._generator(data, target=target, checkpoint=checkpoint)
         aside = self._set_aside(target, generator)
         seen, learned = (data[~aside], target[~aside]) if aside.any() else (data, target)
         self._begin(seen)

@@ -20,7 +20,7 @@ from lvmcore.base.predictor import Predictor, Task
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.preprocessing.class_labels import ClassLabels
+from lvmcore.preprocessing.class_labels import ClassLabels, labels_from_json, labels_to_json
 from lvmcore.preprocessing.target_column import (
     NumberTarget,
     PredictiveMixture,
@@ -118,12 +118,11 @@ class Regressor(RegressorMixin, Predictor):
     def _log_density(self, X: Tensor, y: NDArray[Any]) -> FloatArray:
         return self._mixture(X).log_density(y)
 
-    def _stored(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, meta = super()._stored()
-        return arrays, {**meta, "target": [self._target.mean, self._target.scale]}
+    def _task_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return {}, {"target": [self._target.mean, self._target.scale]}
 
-    def _take_stored(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-        super()._take_stored(arrays, meta)
+    def _set_task_state(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        del arrays
         self._target = NumberTarget(*map(float, meta["target"]))
 
 
@@ -140,7 +139,7 @@ class Classifier(ClassifierMixin, Predictor):
                 f"Input y contains NaN or None in {int(missing.sum())} rows, the first of them row "
                 f"{int(np.argmax(missing)) + 1}: leave rows without a class out."
             )
-        self._know((labels,))
+        self._set_labels((labels,))
         return labels.codes
 
     def _as_learned(self, target: NDArray[Any], like: Tensor) -> Tensor:
@@ -185,10 +184,9 @@ class Classifier(ClassifierMixin, Predictor):
     def _probability(self, X: Tensor) -> Tensor:
         """Probabilities of standardised rows, [n, C]; of two classes that of the second, [n, 1]."""
 
-    def _stored(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, meta = super()._stored()
-        return arrays, {**meta, "classes": self._known_labels()}
+    def _task_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return {}, {"classes": labels_to_json(self._labels)}
 
-    def _take_stored(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-        self._know((ClassLabels.from_json(meta["classes"]),))
-        super()._take_stored(arrays, meta)
+    def _set_task_state(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        del arrays
+        self._set_labels(labels_from_json(meta["classes"]))

@@ -129,8 +129,8 @@ class _Kept:
         """Make it what the model is fitted to."""
         model._set_state(persistence.with_prefix(self.arrays, "own."), self.facts)
         model.embedding_ = Posterior(self.arrays["mean"], self.arrays["variance"])
-        model.relevance_ = model._by_path(persistence.with_prefix(self.arrays, "relevance."))
-        model.inducing_inputs_ = model._by_path(persistence.with_prefix(self.arrays, "inducing."))
+        model.relevance_ = model._by_path(self.arrays, "relevance.")
+        model.inducing_inputs_ = model._by_path(self.arrays, "inducing.")
 
 
 class _Course:

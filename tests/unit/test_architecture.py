@@ -148,7 +148,6 @@ PURE = re.compile(r"app\.(analysis|figures)\b|app\.views\.\w+\.\w*figures$")
 CACHING = {"app.services.caching", "app.services.server"}
 MOST_MODULES, MOST_LINES, MOST_STATEMENTS = 20, 400, 40
 STILL_LONG = {
-    "lvmcore.base.latent_variable_model",
     "lvmcore.models.latent.srflvm",
     "lvmcore.runs.store",
 }

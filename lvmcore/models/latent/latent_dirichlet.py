@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem, LatentVariableModel
+from lvmcore.base.validation import require_labels, torch_device
 from lvmcore.classical.latent_dirichlet import TopicPosterior
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
@@ -197,7 +198,7 @@ class LatentDirichletAllocation(LatentVariableModel):
     def _sample_latent(self, n: int, label: Any, rng: np.random.Generator) -> FloatArray:
         """From the prior, Dirichlet(α), [n, Q]."""
         if label is not None:
-            self._require_labels()
+            require_labels(self, self.capabilities)
         return rng.dirichlet(np.full(len(self._topics), self._found.topic_prior), n)
 
     def _sample_rows(self, latent: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -217,7 +218,7 @@ class LatentDirichletAllocation(LatentVariableModel):
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         self.row_total_ = float(facts["row_total"])
-        found = torch.as_tensor(arrays["concentration"].copy(), device=self._torch_device())
+        found = torch.as_tensor(arrays["concentration"].copy(), device=torch_device(self.device))
         self._take(TopicPosterior(found, float(facts["topic_prior"]), float(facts["column_prior"])))
 
 

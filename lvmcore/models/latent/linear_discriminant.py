@@ -14,6 +14,7 @@ from sklearn.base import ClassifierMixin
 from torch import Tensor
 
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem, LatentVariableModel
+from lvmcore.base.validation import require_labels
 from lvmcore.errors import DataError
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Components, Device, Dtype, Seed
@@ -107,7 +108,7 @@ class LinearDiscriminantAnalysis(ClassifierMixin, LatentVariableModel):
         Raises:
             DataError: the rows do not fit the model (columns, infinite or missing cells).
         """
-        self._require_labels()
+        require_labels(self, self.capabilities)
         Y = self._to_tensor(self._standardiser.transform(self._check_rows(X, reset=False)))
         score = Y @ self._coefficients.T + self._intercepts
         if len(self.classes_) == 2:  # one score: of the second class against the first

@@ -17,6 +17,7 @@ from torch import Tensor
 from lvmcore import persistence
 from lvmcore.base.advice import LONG_TABLE, WIDE_TABLE, advised_likelihood, advised_steps
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
+from lvmcore.base.validation import random_seed
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.gp.imputation_intervals import ConditionedRows
 from lvmcore.gp.paths import FullRows, LatentRows
@@ -326,7 +327,7 @@ class SRFLVM(RestartMixin):
         if rows != fitted:
             raise DataError(f"X has {rows:,} rows: expected the {fitted:,} of this fit.")
         fits: list[SRFLVM] = [self]
-        for seed in derived_seeds(self._seed(), n_fits)[1:]:
+        for seed in derived_seeds(random_seed(self.random_state), n_fits)[1:]:
             further = clone(self).set_params(random_state=seed, max_iter=max_iter, n_restarts=1)
             further._before = fits[-1]
             try:
