@@ -29,9 +29,11 @@ from lvmcore.base.validation import (
     check_components,
     check_latent,
     check_positions,
+    check_sample,
+    has_density,
     require_labels,
 )
-from lvmcore.errors import ConfigError, UnsupportedError
+from lvmcore.errors import UnsupportedError
 from lvmcore.geometry import LatentPath, latent_path
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.preprocessing.class_labels import labels_from_json, labels_to_json
@@ -40,10 +42,6 @@ from lvmcore.training.checkpoint import Checkpoint
 from lvmcore.training.loop import FitOutcome
 
 __all__ = ["Capabilities", "FitProblem", "LatentVariableModel"]
-
-
-def _has_density(model: Any) -> bool:
-    return bool(model.capabilities.density)
 
 
 class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
@@ -280,20 +278,15 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
         """
         self._require("sampling" if rows is None else "decoding", "draw new rows")
         check_is_fitted(self)
-        if n < 1:
-            raise ConfigError(f"n={n!r} cannot be used: expected at least 1 row to draw.")
+        check_sample(n, label, rows)
         rng = np.random.default_rng(random_state)
         if rows is None:
             latent = self._sample_latent(n, label, rng)
-        elif label is None:
-            latent = self.embedding_.draw(n, rng, check_positions(rows, len(self.embedding_.mean)))
         else:
-            raise ConfigError(
-                "label and rows cannot both be given: they are two places to draw from."
-            )
+            latent = self.embedding_.draw(n, rng, check_positions(rows, len(self.embedding_.mean)))
         return self._sample_rows(latent, rng)
 
-    @available_if(_has_density)  # type: ignore[untyped-decorator]
+    @available_if(has_density)  # type: ignore[untyped-decorator]
     def score_samples(self, X: ArrayLike) -> FloatArray:
         """Log predictive density of each row, labels unused, nats, in the data's units, [N].
 
@@ -304,7 +297,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
         data = self._check_rows(X, reset=False)
         return self._blocks.log_density(data, self._log_density)
 
-    @available_if(_has_density)  # type: ignore[untyped-decorator]
+    @available_if(has_density)  # type: ignore[untyped-decorator]
     def score(self, X: ArrayLike, y: Any = None) -> float:
         """Mean of ``score_samples(X)`` over the rows."""
         del y

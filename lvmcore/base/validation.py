@@ -258,6 +258,23 @@ def check_positions(rows: ArrayLike, n_rows: int) -> NDArray[np.intp]:
     return positions.astype(np.intp)
 
 
+def check_sample(n: int, label: Any, rows: ArrayLike | None) -> None:
+    """Check what is to be drawn: so many rows, of a label or from where some rows lie.
+
+    Raises:
+        ConfigError: no row is asked for, or both a label and rows are given.
+    """
+    if n < 1:
+        raise ConfigError(f"n={n!r} cannot be used: expected at least 1 row to draw.")
+    if rows is not None and label is not None:
+        raise ConfigError("label and rows cannot both be given: they are two places to draw from.")
+
+
+def has_density(model: Any) -> bool:
+    """Whether an estimator has a predictive density of rows."""
+    return bool(model.capabilities.density)
+
+
 def random_seed(random_state: int | None) -> int:
     """The seed of a fit: as given, or drawn anew."""
     if random_state is None:

@@ -112,9 +112,15 @@ class CountFeatureDecoder(FeatureDecoder):
         cells = self.family.log_predictive(known, mean, pool * self.weights.share)
         return torch.where(gaps, 0.0, cells).sum(-1)
 
-    def metric(self, X: Tensor, scale: Tensor) -> Tensor:
+    @property
+    def noise(self) -> Tensor:
+        """Raises AttributeError: the variance of counts depends on the latent point."""
+        raise AttributeError("Counts have no noise variance: theirs depends on the place.")
+
+    def metric(self, X: Tensor, scale: Tensor | None = None) -> Tensor:
         """See ``FeatureDecoder.metric``: that of ψ times the derivative of the columns by ψ."""
         J, q = self.features.slopes(X), self.weights
+        scale = q.share.new_ones(()) if scale is None else scale
         slope = self.family.mean_slope(self.features(X) @ q.mean) / scale  # [N, D]
         gradients = (J @ q.mean) * slope[:, None, :]
         spread = (slope.square() @ q.share)[:, None, None] * (J @ q.shared @ J.mT)

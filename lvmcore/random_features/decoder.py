@@ -177,8 +177,20 @@ class FeatureDecoder(ABC):
         """log p(y_n | x_n) of the cells that are not NaN, at points X [S, N, Q], [S, N]."""
 
     @abstractmethod
-    def metric(self, X: Tensor, scale: Tensor) -> Tensor:
-        """Σ_d E[∂y_d ∂y_dᵀ]/scale_d² at points X [N, Q], for the expected columns, [N, Q, Q]."""
+    def metric(self, X: Tensor, scale: Tensor | None = None) -> Tensor:
+        """Σ_d E[∂y_d ∂y_dᵀ]/scale_d² at points X [N, Q], for the expected columns, [N, Q, Q].
+
+        Every scale is 1 where none is given.
+        """
+
+    @property
+    @abstractmethod
+    def noise(self) -> Tensor:
+        """σ_d², [D].
+
+        Raises:
+            AttributeError: the columns have none.
+        """
 
     @abstractmethod
     def sample(self, X: Tensor, rng: np.random.Generator) -> NDArray[np.float64]:

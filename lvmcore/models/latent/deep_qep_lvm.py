@@ -11,8 +11,10 @@ from torch import Tensor
 
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.deep.initialisation import principal_axes
-from lvmcore.gp.model import SparseDecoder
+from lvmcore.gp.model import PathDecoder, start_noise
+from lvmcore.gp.objective import SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, LatentRows
+from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
 from lvmcore.parameters import (
     Components,
     Device,
@@ -29,13 +31,13 @@ from lvmcore.parameters import (
 )
 from lvmcore.qep.deep_decoder import DeepDataPath, DeepDecoder
 from lvmcore.qep.deep_objective import FINAL_DRAWS, DeepQEPLVMObjective
-from lvmcore.qep.objective import Exponent, QEPLVMBase, QExponent
+from lvmcore.qep.objective import Exponent, QExponent, exponent_of
 from lvmcore.training.schedule import Schedule
 
 __all__ = ["DeepQEPLVM"]
 
 
-class DeepQEPLVM(QEPLVMBase):
+class DeepQEPLVM(UnsupervisedGPLVM):
     """A map with a hidden layer: h_i(x_n) and y_nd = f_d(h(x_n)) + ε, q-exponential processes all.
 
     The bound of ``QEPLVM`` with one block more, the whitened inducing values of the hidden layer,
@@ -72,6 +74,8 @@ class DeepQEPLVM(QEPLVMBase):
         missing_cells=True, sampling=True, uncertainty=True, bound=True
     )
     final_draws: ClassVar[int] = FINAL_DRAWS
+
+    q_: float
 
     def __init__(
         self,
@@ -112,7 +116,7 @@ class DeepQEPLVM(QEPLVMBase):
         X, Z = rows.mean.detach(), path.Z.detach()
         W = principal_axes(X, self.hidden_dim or X.shape[1])
         gaps = problem.observed is not None
-        beyond = DataPath(Z @ W, self._start_noise(problem), pooled=gaps)
+        beyond = DataPath(Z @ W, start_noise(problem, self.noise), pooled=gaps)
         return DeepQEPLVMObjective(
             rows, beyond, problem, QExponent(self.q), DeepDataPath(Z, X, X @ W)
         )
@@ -122,5 +126,17 @@ class DeepQEPLVM(QEPLVMBase):
         usual = super()._schedule(cells)
         return replace(usual, window=2 * usual.window, collapse=10 * usual.collapse)
 
-    def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> SparseDecoder:
+    def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> PathDecoder:
         return DeepDecoder.from_arrays(arrays, like)
+
+    def _keep(self, fit: SparseGPLVMObjective) -> None:
+        super()._keep(fit)
+        self.q_ = exponent_of(fit)
+
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = super()._get_state()
+        return arrays, {**facts, "q": self.q_}
+
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        super()._set_state(arrays, facts)
+        self.q_ = float(facts["q"])

@@ -15,13 +15,13 @@ from lvmcore.base.advice import (
     advised_steps,
 )
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
-from lvmcore.gp.imputation_intervals import ConditionedRows
+from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.inducing_points import spread_points
 from lvmcore.gp.labelled_model import LabelledGPLVM
-from lvmcore.gp.model import START_VARIANCE
+from lvmcore.gp.model import START_VARIANCE, inducing_count, start_noise
 from lvmcore.gp.objective import LDGDObjective
 from lvmcore.gp.paths import DataPath, LabelPath, LatentRows
-from lvmcore.gp.restarts import RestartMixin
+from lvmcore.gp.restarts import fit_from_starts
 from lvmcore.parameters import (
     Advanced,
     Advised,
@@ -51,7 +51,7 @@ __all__ = ["LDGD"]
 FINAL_DRAWS = 8
 
 
-class LDGD(RestartMixin, LabelledGPLVM):
+class LDGD(LabelledGPLVM):
     """One latent space behind both the columns and the class labels.
 
     x_n ~ N(0, I) drives D regression Gaussian processes with Gaussian noise and C classification
@@ -170,8 +170,12 @@ class LDGD(RestartMixin, LabelledGPLVM):
 
     # ---- fitting -------------------------------------------------------------------------------
 
+    def _fit(self, problem: FitProblem) -> FitOutcome:
+        return fit_from_starts(self, problem)
+
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
-        M = self._inducing_count(len(X))
+        """Fit from the map X, [N, Q]."""
+        M = inducing_count(self.n_inducing, len(X), self._note)
         weights = [
             self.label_weight * row_weights(column.codes, self.class_weight)
             for column in problem.labels
@@ -180,7 +184,7 @@ class LDGD(RestartMixin, LabelledGPLVM):
             rows=LatentRows(X, START_VARIANCE),
             path=DataPath(
                 spread_points(X, M, problem.generator),
-                self._start_noise(problem),
+                start_noise(problem, self.noise),
                 pooled=problem.observed is not None,
             ),
             label_paths=[
@@ -204,14 +208,14 @@ class LDGD(RestartMixin, LabelledGPLVM):
             checkpoint=problem.checkpoint,
         )
         self._decoder = fit.data.decoder(fit.rows)
-        self._keep_rows(fit.rows)
-        self._keep_labels(fit.label_paths)
-        self._keep_relevance(fit.path, fit.label_paths)
+        self.embedding_ = fit.rows.posterior()
+        self._keep_paths(fit.path, fit.label_paths)
 
         def go_on(fewer: FitProblem, steps: int) -> ConditionedRows:
             on = fit.with_problem(fewer)
             train(on, Schedule.cooling_only(steps, self.learning_rate, cells), None)
             return ConditionedRows.of(on.decoder(), on.rows)
 
-        self._calibrate_by_steps(problem, outcome, go_on)
+        steps = len(outcome.history)
+        self._calibrate(problem, outcome, lambda g: scale_by_steps(problem, g, steps, go_on))
         return outcome

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
 
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.gp.objective import GPLVMObjective, SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, LatentRows
+from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
 from lvmcore.parameters import (
     Components,
     Device,
@@ -19,12 +23,12 @@ from lvmcore.parameters import (
     Seed,
     Start,
 )
-from lvmcore.qep.objective import Exponent, QEPLVMBase, QEPLVMObjective, QExponent
+from lvmcore.qep.objective import Exponent, QEPLVMObjective, QExponent, exponent_of
 
 __all__ = ["QEPLVM"]
 
 
-class QEPLVM(QEPLVMBase):
+class QEPLVM(UnsupervisedGPLVM):
     """The Bayesian GPLVM with q-exponential processes, and such laws of X and of the noise.
 
     Maximises the bound of ``lvmcore.qep.collapsed_bound`` by q(X) = ∏_n N(mean_n, diag var_n),
@@ -67,6 +71,8 @@ class QEPLVM(QEPLVMBase):
         missing_cells=True, sampling=True, uncertainty=True, bound=True
     )
 
+    q_: float
+
     def __init__(
         self,
         *,
@@ -100,3 +106,15 @@ class QEPLVM(QEPLVMBase):
         if self.q == 2:
             return GPLVMObjective(rows, path, problem)
         return QEPLVMObjective(rows, path, problem, QExponent(self.q))
+
+    def _keep(self, fit: SparseGPLVMObjective) -> None:
+        super()._keep(fit)
+        self.q_ = exponent_of(fit)
+
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = super()._get_state()
+        return arrays, {**facts, "q": self.q_}
+
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        super()._set_state(arrays, facts)
+        self.q_ = float(facts["q"])

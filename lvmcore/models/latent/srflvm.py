@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -19,9 +20,10 @@ from lvmcore.base.advice import LONG_TABLE, WIDE_TABLE, advised_likelihood, advi
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.base.validation import random_seed
 from lvmcore.errors import ConfigError, DataError
-from lvmcore.gp.imputation_intervals import ConditionedRows
+from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
+from lvmcore.gp.model import GPLatentVariableModel
 from lvmcore.gp.paths import FullRows, LatentRows
-from lvmcore.gp.restarts import RestartMixin, derived_seeds
+from lvmcore.gp.restarts import derived_seeds, fit_from_starts
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import (
     Advanced,
@@ -82,7 +84,7 @@ FARTHEST_BELOW = 10.0
 PASSES, MOST_STEPS = 20, 3000
 
 
-class SRFLVM(RestartMixin):
+class SRFLVM(GPLatentVariableModel):
     """Curved map whose kernel is learned through its spectrum, for numbers and for counts.
 
     x_n ~ N(0, I), f_d = φ(x)ᵀh_d, h_d ~ N(0, I), φ the sines and cosines of R/2 spectral points
@@ -338,7 +340,7 @@ class SRFLVM(RestartMixin):
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
         if self._before is None:
-            return super()._fit(problem)
+            return fit_from_starts(self, problem, self._start_problem(problem))
         self.restarts_ = None
         return self._fit_start(problem, self._before._fitted_rows()[0].to(problem.table.like))
 
@@ -364,12 +366,14 @@ class SRFLVM(RestartMixin):
         if isinstance(spectrum, MixtureSpectrum) and spectrum.frozen:
             outcome = replace(outcome, objective=fit.fresh_bound(draws))
         self._decoder = fit.decoder()
-        self._keep_rows(rows)
+        self.embedding_ = rows.posterior()
         self.relevance_ = {"data": to_numpy(fit.spectral_relevance)}
         self.inducing_inputs_ = {}
         self.spectral_ = spectrum.density()
         if self.likelihood == "gaussian":
-            self._calibrate_by_steps(problem, outcome, lambda *fewer: self._go_on(fit, *fewer))
+            steps = len(outcome.history)
+            go_on = partial(self._go_on, fit)
+            self._calibrate(problem, outcome, lambda g: scale_by_steps(problem, g, steps, go_on))
         return outcome
 
     def _objective(
@@ -438,13 +442,6 @@ class SRFLVM(RestartMixin):
         return ConditionedRows(on.decoder(), mean.double(), variance.double())
 
     # ---- what was learned ----------------------------------------------------------------------
-
-    @property
-    def noise_variance_(self) -> NDArray[np.float64]:
-        """σ_d² of the columns that vary, standardised units, [D]."""
-        if not isinstance(self._decoder, GaussianFeatureDecoder):
-            raise AttributeError("Counts have no noise variance: theirs depends on the place.")
-        return to_numpy(self._decoder.noise)
 
     @property
     def dispersion_(self) -> NDArray[np.float64]:

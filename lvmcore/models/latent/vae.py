@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from torch import Tensor
 
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
-from lvmcore.gp.labelled_model import draw_of_class
+from lvmcore.gp.label_predictions import draw_of_class
 from lvmcore.gp.model import START_NOISE
 from lvmcore.gp.paths import NOISE_FLOOR
 from lvmcore.neural.autoencoder import Autoencoder
