@@ -94,24 +94,29 @@ class GPLatentVariableModel(LatentVariableModel):
         """Means and variances of the rows that inference starts from, [N, Q] each."""
         return self._to_tensor(self.embedding_.mean), self._to_tensor(self.embedding_.variance)
 
+    def _precise(self, tensor: Tensor) -> Tensor:
+        """A tensor in the precision of inference: by default that of the fit."""
+        return tensor
+
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
-            return infer_rows(self._decoder, Y, *self._fitted_rows())
+            return infer_rows(self._decoder, self._precise(Y), *self._fitted_rows())
 
     def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         with torch.no_grad():
-            return self._decoder.decode(X)
+            return self._decoder.decode(self._precise(X))
 
     def _metric(self, X: Tensor) -> Tensor:
         return self._decoder.metric(X)
 
     def _prior_variance_share(self, X: Tensor) -> Tensor:
-        return self._decoder.prior_variance_share(X)
+        return self._decoder.prior_variance_share(self._precise(X))
 
     def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Moments of y = f(x) + ε, the sd widened by ``interval_scale_``."""
         with torch.no_grad():
-            mean, variance, noise = fill_rows(self._decoder, Y, *self._fitted_rows())
+            found = fill_rows(self._decoder, self._precise(Y), *self._fitted_rows())
+            mean, variance, noise = found
             if self._interval_scale is not None:
                 variance = variance * self._interval_scale.square()
             return mean, variance, noise
@@ -142,6 +147,7 @@ class GPLatentVariableModel(LatentVariableModel):
             self._note(f"The intervals of filled cells could not be checked. {error}")
 
     def _log_density(self, Y: Tensor) -> Tensor:
+        Y = self._precise(Y)
         mean, variance = self._posterior(Y)
         with torch.no_grad():
             return log_marginal(self._decoder.log_density, Y, mean, variance)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lvmcore.errors import DataError
 from lvmcore.gp.latent_inference import InferredRows
 from lvmcore.likelihoods.poisson import PoissonLikelihood
 from lvmcore.likelihoods.polya_gamma import Family, LogisticLikelihood
@@ -72,6 +73,22 @@ class CountFeatureDecoder(FeatureDecoder):
     ) -> None:
         super().__init__(features, weights)
         self.family, self.exactly = family, exactly
+
+    def check_trials(self, Y: Tensor, names: Sequence[str]) -> None:
+        """Refuse rows Y [B, D] of columns of these names whose counts are more than the trials.
+
+        Raises:
+            DataError: naming the first such column.
+        """
+        trials = self.family.size
+        over = (trials < Y).any(0)
+        if bool(over.any()):
+            column = int(over.nonzero()[0])
+            raise DataError(
+                f"A count of {float(Y[:, column].nan_to_num(0).max()):g} in column "
+                f"{names[column]} is more than the {float(trials[column]):g} trials that the "
+                "model was fitted with. Leave such rows out, or fit with n_trials set."
+            )
 
     def decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """See ``FeatureDecoder.decode``."""
