@@ -18,17 +18,14 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from lvmcore import persistence
+from lvmcore.base.capabilities import Capabilities
 from lvmcore.base.validation import (
-    Capabilities,
     check_cells,
     check_values,
-    fit_fingerprint,
     package_version,
-    random_seed,
     read_rows,
     torch_device,
 )
-from lvmcore.errors import UnsupportedError
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.parameters import Advised, Parameter, is_array, parameters_of
 from lvmcore.preprocessing.cell_types import Cells
@@ -100,21 +97,6 @@ class Estimator(BaseEstimator, ABC):
         if self._standardiser.constant.any():
             self._note(self._standardiser.describe_constant())
 
-    def _generator(
-        self,
-        data: NDArray[Any],
-        labels: tuple[ClassLabels, ...] = (),
-        target: NDArray[Any] | None = None,
-        *,
-        checkpoint: Checkpoint | None,
-    ) -> torch.Generator:
-        """The only source of randomness of a fit, known to its checkpoint."""
-        generator = torch.Generator().manual_seed(random_seed(self.random_state))
-        if checkpoint is not None:
-            course = fit_fingerprint(self, data, labels, target)
-            checkpoint.attach(course, getattr(self, "max_iter", None), generator)
-        return generator
-
     def _end(self, outcome: FitOutcome, checkpoint: Checkpoint | None) -> Self:
         """Take over how a fit ended."""
         for note in () if checkpoint is None else checkpoint.notes:
@@ -181,11 +163,6 @@ class Estimator(BaseEstimator, ABC):
         return self
 
     # ---- rows, columns and tensors -------------------------------------------------------------
-
-    def _require(self, capability: str, doing: str) -> None:
-        """Raise UnsupportedError where the model does not say that it can."""
-        if not getattr(self.capabilities, capability):
-            raise UnsupportedError(f"{type(self).__name__} cannot {doing}.")
 
     def _check_rows(self, X: ArrayLike, *, reset: bool) -> NDArray[Any]:
         """Checked rows in the data's units, [N, D]; ``reset`` for those of a fit."""

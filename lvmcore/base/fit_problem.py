@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lvmcore.base.estimator import Estimator
-from lvmcore.base.validation import check_labels
+from lvmcore.base.validation import check_labels, fit_fingerprint, random_seed
 from lvmcore.numerics.row_blocks import row_blocks
 from lvmcore.parameters import check_settings
 from lvmcore.preprocessing.class_labels import ClassLabels
@@ -22,7 +22,7 @@ from lvmcore.preprocessing.table_rows import InMemoryRows, TableRows
 from lvmcore.results import Callback
 from lvmcore.training.checkpoint import Checkpoint
 
-__all__ = ["FitProblem", "prepare_fit"]
+__all__ = ["FitProblem", "fit_generator", "prepare_fit"]
 
 # Share of missing cells from which on a fit says how little it went by.
 MOST_MISSING = 0.8
@@ -89,7 +89,7 @@ def prepare_fit(
     model._begin(data)
     if labels:
         model._set_labels(labels)
-    generator = model._generator(data, labels, checkpoint=checkpoint)
+    generator = fit_generator(model, data, labels, checkpoint=checkpoint)
     stays = model.capabilities.streams and isinstance(X, np.memmap)
     like = model._to_tensor(np.zeros((0, 1)))
     return FitProblem(
@@ -100,6 +100,30 @@ def prepare_fit(
         callback=callback,
         checkpoint=checkpoint,
     )
+
+
+def fit_generator(
+    model: Estimator,
+    data: NDArray[Any],
+    labels: tuple[ClassLabels, ...] = (),
+    target: NDArray[Any] | None = None,
+    *,
+    checkpoint: Checkpoint | None,
+) -> torch.Generator:
+    """The only source of randomness of a fit, known to its checkpoint.
+
+    Args:
+        model: the estimator.
+        data: rows in the data's units, [N, D].
+        labels: the label columns.
+        target: the target of a predictor, [N].
+        checkpoint: what the fit goes on from and leaves for the next; None keeps none.
+    """
+    generator = torch.Generator().manual_seed(random_seed(model.random_state))
+    if checkpoint is not None:
+        course = fit_fingerprint(model, data, labels, target)
+        checkpoint.attach(course, getattr(model, "max_iter", None), generator)
+    return generator
 
 
 def table_of_rows(

@@ -22,20 +22,23 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from lvmcore.base.block_predictions import BlockPredictions
+from lvmcore.base.capabilities import Capabilities
 from lvmcore.base.estimator import Estimator
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.fit_problem import FitProblem, prepare_fit
 from lvmcore.base.validation import (
-    Capabilities,
     check_components,
     check_latent,
     check_positions,
     check_sample,
     has_density,
+    require,
     require_labels,
 )
 from lvmcore.errors import UnsupportedError
 from lvmcore.geometry import LatentPath, latent_path
 from lvmcore.numerics.array_types import FloatArray
+from lvmcore.parameters import Components, Device, Dtype, Seed
 from lvmcore.preprocessing.class_labels import labels_from_json, labels_to_json
 from lvmcore.results import Callback, LabelPredictive, Posterior, Predictive
 from lvmcore.training.checkpoint import Checkpoint
@@ -44,13 +47,17 @@ from lvmcore.training.loop import FitOutcome
 __all__ = ["Capabilities", "FitProblem", "LatentVariableModel"]
 
 
+@estimator_dataclass
 class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     """Base of every model: see the module's docstring and lvmcore/README.md."""
 
-    n_components: int | None
+    n_components: Components = None
+    device: Device = "auto"
+    dtype: Dtype = "float64"
+    random_state: Seed = 0
 
-    embedding_: Posterior
-    inducing_inputs_: dict[str, FloatArray]
+    embedding_: Posterior = fitted()
+    inducing_inputs_: dict[str, FloatArray] = fitted()
 
     # ---- fitting -------------------------------------------------------------------------------
 
@@ -114,7 +121,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
             DataError: the rows do not fit the model (columns, infinite or missing cells).
             UnsupportedError: the model cannot place new rows.
         """
-        self._require("new_rows", "place new rows on its map")
+        require(self, "new_rows", "place new rows on its map")
         check_is_fitted(self)
         data = self._check_rows(X, reset=False)
         return self._blocks.posterior(data, self._posterior, self._n_features_out)
@@ -136,7 +143,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
             DataError: ``latent`` has another number of dimensions than the model.
             UnsupportedError: the model cannot decode.
         """
-        self._require("decoding", "turn latent points back into rows")
+        require(self, "decoding", "turn latent points back into rows")
         points = check_latent(latent, self._n_features_out)
         return self._blocks.decode(points, self._decode)
 
@@ -158,7 +165,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
             DataError: the rows do not fit the model (columns or infinite cells).
             UnsupportedError: the model takes no missing cells.
         """
-        self._require("missing_cells", "fill missing cells")
+        require(self, "missing_cells", "fill missing cells")
         check_is_fitted(self)
         data = self._check_rows(X, reset=False)
         return self._blocks.impute(data, self._impute)
@@ -179,7 +186,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
             DataError: ``latent`` has another number of dimensions than the model.
             UnsupportedError: the model cannot decode.
         """
-        self._require("decoding", "turn latent points back into rows, so its map has no metric")
+        require(self, "decoding", "turn latent points back into rows, so its map has no metric")
         points = check_latent(latent, self._n_features_out)
         with torch.no_grad():
             (found,) = self._blocks.at_points(points, lambda X: (self._metric(X),))
@@ -210,7 +217,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
             DataError: a point has another number of dimensions than the model.
             UnsupportedError: the model cannot decode.
         """
-        self._require("decoding", "turn latent points back into rows, so its map has no metric")
+        require(self, "decoding", "turn latent points back into rows, so its map has no metric")
         a, b = (
             self._to_tensor(check_latent([np.ravel(x)], self._n_features_out)[0])
             for x in (start, end)
@@ -240,14 +247,10 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
         Raises:
             UnsupportedError: the model knows no labels.
         """
-        require_labels(self, self.capabilities)
+        require_labels(self)
         points = check_latent(latent, self._n_features_out)
-        found = [
-            LabelPredictive(
-                *self._blocks.at_points(points, partial(self._decode_labels, column=column))
-            )
-            for column in range(len(self._labels))
-        ]
+        columns = [partial(self._decode_labels, column=k) for k in range(len(self._labels))]
+        found = [LabelPredictive(*self._blocks.at_points(points, one)) for one in columns]
         return found[0] if len(found) == 1 else found
 
     def sample(
@@ -276,7 +279,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
                 no row of the fit, or both are given.
             UnsupportedError: the model cannot draw rows, or knows no labels.
         """
-        self._require("sampling" if rows is None else "decoding", "draw new rows")
+        require(self, "sampling" if rows is None else "decoding", "draw new rows")
         check_is_fitted(self)
         check_sample(n, label, rows)
         rng = np.random.default_rng(random_state)
@@ -377,7 +380,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
     def _sample_latent(self, n: int, label: Any, rng: np.random.Generator) -> FloatArray:
         """Latent points to decode into a sample, [n, Q]: by default from the prior N(0, I)."""
         if label is not None:
-            require_labels(self, self.capabilities)
+            require_labels(self)
         return rng.standard_normal((n, self.embedding_.mean.shape[1]))
 
     def __sklearn_tags__(self) -> Any:

@@ -9,17 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from lvmcore.base.capabilities import Capabilities, CapableEstimator
 from lvmcore.errors import ConfigError, DataError, UnsupportedError
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.row_blocks import find_cells, row_blocks
@@ -32,62 +31,7 @@ from lvmcore.preprocessing.memory_mapped_rows import check_file_length, column_n
 STATE = 2
 
 
-@dataclass(frozen=True)
-class Capabilities:
-    """What a model supports; asking for the rest raises UnsupportedError.
-
-    Attributes:
-        labels: whether ``fit`` uses class labels: not at all, or needs some.
-        several_labels: the fit takes several label columns at once.
-        missing_labels: rows without a label may take part in the fit.
-        missing_cells: NaN cells may take part in the fit, and ``impute`` fills them.
-        new_rows: rows that were not in the fit can be placed on the map.
-        decoding: any point of the latent space can be turned back into a row.
-        sampling: new rows can be drawn.
-        uncertainty: latent positions carry a variance.
-        bound: the fit maximises a likelihood or a bound on it, so there is a curve to watch.
-        steps: the fit reports its steps while it runs, so that a callback can stop it.
-        amortised: a network places rows by their columns alone, those of the fit too.
-        streams: the fit reads a memory-mapped table some rows at a time and never holds all of it;
-            other models load it.
-        cells: what the cells have to be: any number, nothing below 0, or counts.
-        chains: the fit draws from the posterior by Markov chains: it has a density, and no bound
-            that rises.
-    """
-
-    labels: Literal["none", "required"] = "none"
-    several_labels: bool = False
-    missing_labels: bool = False
-    missing_cells: bool = False
-    new_rows: bool = True
-    decoding: bool = True
-    sampling: bool = False
-    uncertainty: bool = False
-    bound: bool = False
-    steps: bool = True
-    amortised: bool = False
-    streams: bool = False
-    cells: Cells = "any"
-    chains: bool = False
-
-    @property
-    def density(self) -> bool:
-        """Whether rows have a predictive density, so that ``score_samples`` is there."""
-        return self.bound or self.chains
-
-
-class KeyedEstimator(Protocol):
-    """An estimator of scikit-learn with a key."""
-
-    @property
-    def key(self) -> str:
-        """The key of the model."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings by name."""
-
-
-def read_rows(model: KeyedEstimator, X: ArrayLike, *, reset: bool) -> NDArray[Any]:
+def read_rows(model: CapableEstimator, X: ArrayLike, *, reset: bool) -> NDArray[Any]:
     """Rows in the data's units, float64; those of a memory map as they lie on disk.
 
     Args:
@@ -122,7 +66,7 @@ def read_rows(model: KeyedEstimator, X: ArrayLike, *, reset: bool) -> NDArray[An
 
 
 def _read_memory_map(
-    model: KeyedEstimator, X: np.memmap[Any, Any], *, reset: bool, fewest: int
+    model: CapableEstimator, X: np.memmap[Any, Any], *, reset: bool, fewest: int
 ) -> NDArray[Any]:
     data = check_array(
         X, ensure_all_finite=False, ensure_min_samples=fewest, estimator=model, input_name="X"
@@ -216,13 +160,23 @@ def check_components(
     return min(n_components, usable)
 
 
-def require_labels(model: BaseEstimator, can: Capabilities) -> None:
-    """Refuse to tell of labels.
+def require(model: CapableEstimator, capability: str, doing: str) -> None:
+    """Refuse what a model does not say that it can.
+
+    Raises:
+        UnsupportedError: it cannot.
+    """
+    if not getattr(model.capabilities, capability):
+        raise UnsupportedError(f"{type(model).__name__} cannot {doing}.")
+
+
+def require_labels(model: CapableEstimator) -> None:
+    """Refuse to predict labels.
 
     Raises:
         UnsupportedError: the model knows none.
     """
-    if can.labels == "none":
+    if model.capabilities.labels == "none":
         raise UnsupportedError(f"{type(model).__name__} knows no labels. LDGD learns from them.")
     check_is_fitted(model)
 
@@ -270,9 +224,9 @@ def check_sample(n: int, label: Any, rows: ArrayLike | None) -> None:
         raise ConfigError("label and rows cannot both be given: they are two places to draw from.")
 
 
-def has_density(model: Any) -> bool:
+def has_density(model: CapableEstimator) -> bool:
     """Whether an estimator has a predictive density of rows."""
-    return bool(model.capabilities.density)
+    return model.capabilities.density
 
 
 def random_seed(random_state: int | None) -> int:
@@ -283,7 +237,7 @@ def random_seed(random_state: int | None) -> int:
 
 
 def fit_fingerprint(
-    model: KeyedEstimator,
+    model: CapableEstimator,
     data: NDArray[Any],
     labels: tuple[ClassLabels, ...] = (),
     target: NDArray[Any] | None = None,

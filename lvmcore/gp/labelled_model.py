@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from torch import Tensor
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.errors import DataError
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.label_predictions import LabelPredictions
@@ -23,6 +24,7 @@ from lvmcore.preprocessing.class_labels import ClassLabels, Weighting, label_col
 __all__ = ["LabelledGPLVM", "named_paths"]
 
 
+@estimator_dataclass
 class LabelledGPLVM(ClassifierMixin, GPLatentVariableModel):
     """What the models share that have Gaussian processes from the map to the class labels too.
 
@@ -38,8 +40,8 @@ class LabelledGPLVM(ClassifierMixin, GPLatentVariableModel):
     noise: str
     likelihood: Link
     class_weight: Weighting
-    _decoder: DataDecoder
-    _label_predictions: LabelPredictions
+    _decoder: DataDecoder = fitted()
+    _label_predictions: LabelPredictions = fitted()
 
     def predict_proba(self, X: ArrayLike) -> Any:
         """Class probabilities of rows, normalised, [N, C]; the columns alone decide.

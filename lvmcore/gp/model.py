@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import FitProblem, LatentVariableModel
 from lvmcore.base.marginal_likelihood import log_marginal
 from lvmcore.errors import NumericalError
@@ -57,16 +58,14 @@ class PathDecoder(ImputationDecoder, Protocol):
         """Σ_d E[∂f_d ∂f_dᵀ] at points X [N, Q], [N, Q, Q]."""
 
 
+@estimator_dataclass
 class GPLatentVariableModel(LatentVariableModel):
     """Base of the models whose data path is a set of Gaussian processes."""
 
-    learning_rate: float
-    max_iter: int
+    restarts_: RestartResult | None = fitted()
 
-    restarts_: RestartResult | None
-
-    _decoder: PathDecoder
-    _interval_scale: Tensor | None = None
+    _decoder: PathDecoder = fitted()
+    _interval_scale: Tensor | None = fitted(default=None)
 
     @property
     def interval_scale_(self) -> NDArray[np.float64]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from lvmcore.base.advice import LONG_TABLE, advised_inducing, advised_steps
+from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.inducing_points import spread_points
@@ -16,7 +16,16 @@ from lvmcore.gp.objective import GPLVMObjective, SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, LatentRows
 from lvmcore.gp.restarts import fit_from_starts
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Advised
+from lvmcore.parameters import (
+    Advised,
+    Components,
+    Inducing,
+    LearningRate,
+    MaxIter,
+    Noise,
+    Restarts,
+    Start,
+)
 from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.training.loop import FitOutcome, train
 from lvmcore.training.schedule import Schedule
@@ -24,13 +33,17 @@ from lvmcore.training.schedule import Schedule
 __all__ = ["UnsupervisedGPLVM"]
 
 
+@estimator_dataclass
 class UnsupervisedGPLVM(GPLatentVariableModel):
     """A fit of q(X), kernel, inducing inputs and noise to the columns, from a start."""
 
-    n_inducing: int
-    noise: str
-    start: str | ArrayLike
-    n_restarts: int
+    n_components: Components = None
+    n_inducing: Inducing = 25
+    max_iter: MaxIter = 500
+    noise: Noise = "column"
+    learning_rate: LearningRate = 0.1
+    start: Start = "pca"
+    n_restarts: Restarts = 1
 
     final_draws: ClassVar[int] = 1  # that the bound in the end averages, where it is sampled
 

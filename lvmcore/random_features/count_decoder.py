@@ -74,12 +74,10 @@ class CountFeatureDecoder(FeatureDecoder):
         super().__init__(features, weights)
         self.family, self.exactly = family, exactly
 
-    def check_trials(self, Y: Tensor, names: Sequence[str]) -> None:
-        """Refuse rows Y [B, D] of columns of these names whose counts are more than the trials.
-
-        Raises:
-            DataError: naming the first such column.
-        """
+    def check_rows(self, Y: Tensor, names: Sequence[str]) -> None:
+        """See ``FeatureDecoder.check_rows``: counts that are more than the trials."""
+        if not isinstance(self.family, LogisticLikelihood) or self.family.kind != "binomial":
+            return
         trials = self.family.size
         over = (trials < Y).any(0)
         if bool(over.any()):

@@ -9,7 +9,7 @@ Predictions of columns use V_d.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +97,14 @@ class FeatureDecoder(ABC):
         self.features, self.weights = features, weights
 
     # ---- functions -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def check_rows(self, Y: Tensor, names: Sequence[str]) -> None:
+        """Refuse rows Y [B, D] of columns of these names that the likelihood does not allow.
+
+        Raises:
+            DataError: naming the first such column.
+        """
 
     def functions(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of φ(x)ᵀh_d at points X [N, Q], each [N, D]."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.deep.initialisation import principal_axes
 from lvmcore.gp.model import PathDecoder, start_noise
@@ -17,17 +18,8 @@ from lvmcore.gp.paths import DataPath, LatentRows
 from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
 from lvmcore.parameters import (
     Components,
-    Device,
     Doc,
-    Dtype,
-    Inducing,
-    LearningRate,
-    MaxIter,
-    Noise,
     Range,
-    Restarts,
-    Seed,
-    Start,
 )
 from lvmcore.qep.deep_decoder import DeepDataPath, DeepDecoder
 from lvmcore.qep.deep_objective import FINAL_DRAWS, DeepQEPLVMObjective
@@ -37,6 +29,7 @@ from lvmcore.training.schedule import Schedule
 __all__ = ["DeepQEPLVM"]
 
 
+@estimator_dataclass
 class DeepQEPLVM(UnsupervisedGPLVM):
     """A map with a hidden layer: h_i(x_n) and y_nd = f_d(h(x_n)) + ε, q-exponential processes all.
 
@@ -75,40 +68,15 @@ class DeepQEPLVM(UnsupervisedGPLVM):
     )
     final_draws: ClassVar[int] = FINAL_DRAWS
 
-    q_: float
+    q_: float = fitted()
 
-    def __init__(
-        self,
-        *,
-        q: Exponent = 1.5,
-        n_components: Components = None,
-        hidden_dim: Annotated[
-            int | None,
-            Range(1, 100),
-            Doc("Dimensions of the hidden layer; auto is as many as the map has.", "hidden layer"),
-        ] = None,
-        n_inducing: Inducing = 25,
-        max_iter: MaxIter = 500,
-        noise: Noise = "column",
-        learning_rate: LearningRate = 0.1,
-        start: Start = "pca",
-        n_restarts: Restarts = 1,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.q = q
-        self.n_components = n_components
-        self.hidden_dim = hidden_dim
-        self.n_inducing = n_inducing
-        self.max_iter = max_iter
-        self.noise = noise
-        self.learning_rate = learning_rate
-        self.start = start
-        self.n_restarts = n_restarts
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    q: Exponent = 1.5
+    n_components: Components = None
+    hidden_dim: Annotated[
+        int | None,
+        Range(1, 100),
+        Doc("Dimensions of the hidden layer; auto is as many as the map has.", "hidden layer"),
+    ] = None
 
     def _objective(
         self, rows: LatentRows, path: DataPath, problem: FitProblem

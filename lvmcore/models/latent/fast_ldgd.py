@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore.base.advice import WIDE_TABLE, advised_components, advised_inducing, advised_noise
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.gp.labelled_model import LabelledGPLVM
 from lvmcore.gp.latent_inference import refine_rows
@@ -24,9 +25,7 @@ from lvmcore.parameters import (
     BatchSize,
     ClassWeight,
     Components,
-    Device,
     Doc,
-    Dtype,
     Hidden,
     Inducing,
     LabelLikelihood,
@@ -35,7 +34,6 @@ from lvmcore.parameters import (
     MaxIter,
     Noise,
     Range,
-    Seed,
 )
 from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.results import Posterior
@@ -52,6 +50,7 @@ SHORT_TABLE = 200
 MOST_WEIGHT, NARROW_WEIGHT = 1000, 4
 
 
+@estimator_dataclass
 class FastLDGD(LabelledGPLVM):
     """LDGD with q(x_n) from a network, for long tables and for many new rows.
 
@@ -103,45 +102,24 @@ class FastLDGD(LabelledGPLVM):
     )
     label_draws: ClassVar[int] = 16
 
-    _encoder: Encoder
+    _encoder: Encoder = fitted()
 
-    def __init__(
-        self,
-        *,
-        n_components: Components = None,
-        n_inducing: Inducing = 25,
-        max_iter: MaxIter = 1000,
-        label_weight: LabelWeight = 1.0,
-        class_weight: ClassWeight = "equal",
-        likelihood: LabelLikelihood = "probit",
-        n_hidden: Hidden = 128,
-        batch_size: BatchSize = 512,
-        n_refinement: Annotated[
-            int,
-            Range(0, 1000),
-            Doc("Steps by which each new row's place is improved on the network's answer."),
-            Advanced(),
-        ] = 0,
-        noise: Noise = "column",
-        learning_rate: LearningRate = 0.02,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_inducing = n_inducing
-        self.max_iter = max_iter
-        self.label_weight = label_weight
-        self.class_weight = class_weight
-        self.likelihood = likelihood
-        self.n_hidden = n_hidden
-        self.batch_size = batch_size
-        self.n_refinement = n_refinement
-        self.noise = noise
-        self.learning_rate = learning_rate
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    n_components: Components = None
+    n_inducing: Inducing = 25
+    max_iter: MaxIter = 1000
+    label_weight: LabelWeight = 1.0
+    class_weight: ClassWeight = "equal"
+    likelihood: LabelLikelihood = "probit"
+    n_hidden: Hidden = 128
+    batch_size: BatchSize = 512
+    n_refinement: Annotated[
+        int,
+        Range(0, 1000),
+        Doc("Steps by which each new row's place is improved on the network's answer."),
+        Advanced(),
+    ] = 0
+    noise: Noise = "column"
+    learning_rate: LearningRate = 0.02
 
     @classmethod
     def advise(

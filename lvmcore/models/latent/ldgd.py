@@ -14,6 +14,7 @@ from lvmcore.base.advice import (
     advised_noise,
     advised_steps,
 )
+from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.inducing_points import spread_points
@@ -27,9 +28,7 @@ from lvmcore.parameters import (
     Advised,
     ClassWeight,
     Components,
-    Device,
     Doc,
-    Dtype,
     Inducing,
     LabelLikelihood,
     LabelWeight,
@@ -38,7 +37,6 @@ from lvmcore.parameters import (
     Noise,
     Range,
     Restarts,
-    Seed,
     Start,
 )
 from lvmcore.preprocessing.cell_types import Cells
@@ -51,6 +49,7 @@ __all__ = ["LDGD"]
 FINAL_DRAWS = 8
 
 
+@estimator_dataclass
 class LDGD(LabelledGPLVM):
     """One latent space behind both the columns and the class labels.
 
@@ -105,43 +104,22 @@ class LDGD(LabelledGPLVM):
         bound=True,
     )
 
-    def __init__(
-        self,
-        *,
-        n_components: Components = None,
-        n_inducing: Inducing = 25,
-        max_iter: MaxIter = 300,
-        label_weight: LabelWeight = 1.0,
-        class_weight: ClassWeight = "equal",
-        likelihood: LabelLikelihood = "probit",
-        n_samples: Annotated[
-            int,
-            Range(1, 100),
-            Doc("Draws of each row's position at every step, for the label term."),
-            Advanced(),
-        ] = 1,
-        noise: Noise = "column",
-        learning_rate: LearningRate = 0.1,
-        start: Start = "pca",
-        n_restarts: Restarts = 1,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_inducing = n_inducing
-        self.max_iter = max_iter
-        self.label_weight = label_weight
-        self.class_weight = class_weight
-        self.likelihood = likelihood
-        self.n_samples = n_samples
-        self.noise = noise
-        self.learning_rate = learning_rate
-        self.start = start
-        self.n_restarts = n_restarts
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    n_components: Components = None
+    n_inducing: Inducing = 25
+    max_iter: MaxIter = 300
+    label_weight: LabelWeight = 1.0
+    class_weight: ClassWeight = "equal"
+    likelihood: LabelLikelihood = "probit"
+    n_samples: Annotated[
+        int,
+        Range(1, 100),
+        Doc("Draws of each row's position at every step, for the label term."),
+        Advanced(),
+    ] = 1
+    noise: Noise = "column"
+    learning_rate: LearningRate = 0.1
+    start: Start = "pca"
+    n_restarts: Restarts = 1
 
     @classmethod
     def advise(

@@ -7,27 +7,17 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.gp.objective import GPLVMObjective, SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, LatentRows
 from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
-from lvmcore.parameters import (
-    Components,
-    Device,
-    Dtype,
-    Inducing,
-    LearningRate,
-    MaxIter,
-    Noise,
-    Restarts,
-    Seed,
-    Start,
-)
 from lvmcore.qep.objective import Exponent, QEPLVMObjective, QExponent, exponent_of
 
 __all__ = ["QEPLVM"]
 
 
+@estimator_dataclass
 class QEPLVM(UnsupervisedGPLVM):
     """The Bayesian GPLVM with q-exponential processes, and such laws of X and of the noise.
 
@@ -71,34 +61,9 @@ class QEPLVM(UnsupervisedGPLVM):
         missing_cells=True, sampling=True, uncertainty=True, bound=True
     )
 
-    q_: float
+    q_: float = fitted()
 
-    def __init__(
-        self,
-        *,
-        q: Exponent = 1.5,
-        n_components: Components = None,
-        n_inducing: Inducing = 25,
-        max_iter: MaxIter = 500,
-        noise: Noise = "column",
-        learning_rate: LearningRate = 0.1,
-        start: Start = "pca",
-        n_restarts: Restarts = 1,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.q = q
-        self.n_components = n_components
-        self.n_inducing = n_inducing
-        self.max_iter = max_iter
-        self.noise = noise
-        self.learning_rate = learning_rate
-        self.start = start
-        self.n_restarts = n_restarts
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    q: Exponent = 1.5
 
     def _objective(
         self, rows: LatentRows, path: DataPath, problem: FitProblem

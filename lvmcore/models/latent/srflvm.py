@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from lvmcore import persistence
 from lvmcore.base.advice import LONG_TABLE, advised_likelihood, advised_steps
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.base.validation import random_seed
 from lvmcore.errors import ConfigError, DataError
@@ -26,13 +27,10 @@ from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import (
     Advised,
     Components,
-    Device,
-    Dtype,
     LearningRate,
     MaxIter,
     Noise,
     Restarts,
-    Seed,
     Start,
     is_array,
 )
@@ -47,7 +45,7 @@ from lvmcore.random_features.construction import (
     initial_spectrum,
     standardised_counts,
 )
-from lvmcore.random_features.count_decoder import CountFeatureDecoder, CountKind
+from lvmcore.random_features.count_decoder import CountFeatureDecoder
 from lvmcore.random_features.decoder import FeatureDecoder
 from lvmcore.random_features.gaussian_decoder import GaussianFeatureDecoder
 from lvmcore.random_features.mixture_spectrum import MixtureSpectrum
@@ -84,6 +82,7 @@ FARTHEST_BELOW = 10.0
 PASSES, MOST_STEPS = 20, 3000
 
 
+@estimator_dataclass
 class SRFLVM(GPLatentVariableModel):
     """Curved map whose kernel is learned through its spectrum, for numbers and for counts.
 
@@ -119,54 +118,27 @@ class SRFLVM(GPLatentVariableModel):
         missing_cells=True, sampling=True, uncertainty=True, bound=True
     )
 
-    likelihood: Literal["gaussian"] | CountKind
-    spectral: Literal["free", "mixture", "moment"]
-    spectral_: SpectralDensity
+    spectral_: SpectralDensity = fitted()
 
-    _decoder: FeatureDecoder
+    _decoder: FeatureDecoder = fitted()
     # The fit that this one goes on from, while it is fitted.
-    _before: SRFLVM | None = None
+    _before: SRFLVM | None = fitted(default=None)
 
-    def __init__(
-        self,
-        *,
-        n_components: Components = None,
-        likelihood: TableLikelihood = "gaussian",
-        n_features: FeatureCount = 100,
-        max_iter: MaxIter = 500,
-        n_mixture: MixtureSize = 10,
-        spectral: SpectralForm = "free",
-        spectral_noise: SpectralNoise = "auto",
-        covariance: RowCovariance = "diagonal",
-        n_trials: Trials = None,
-        scaling: ColumnScale = "auto",
-        noise: Noise = "shared",
-        batch_size: BatchRows = None,
-        learning_rate: LearningRate = 0.05,
-        start: Start = "pca",
-        n_restarts: Restarts = 1,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.likelihood = likelihood
-        self.n_features = n_features
-        self.max_iter = max_iter
-        self.n_mixture = n_mixture
-        self.spectral = spectral
-        self.spectral_noise = spectral_noise
-        self.covariance = covariance
-        self.n_trials = n_trials
-        self.scaling = scaling
-        self.noise = noise
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.start = start
-        self.n_restarts = n_restarts
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    n_components: Components = None
+    likelihood: TableLikelihood = "gaussian"
+    n_features: FeatureCount = 100
+    max_iter: MaxIter = 500
+    n_mixture: MixtureSize = 10
+    spectral: SpectralForm = "free"
+    spectral_noise: SpectralNoise = "auto"
+    covariance: RowCovariance = "diagonal"
+    n_trials: Trials = None
+    scaling: ColumnScale = "auto"
+    noise: Noise = "shared"
+    batch_size: BatchRows = None
+    learning_rate: LearningRate = 0.05
+    start: Start = "pca"
+    n_restarts: Restarts = 1
 
     @classmethod
     def advise(
@@ -288,7 +260,7 @@ class SRFLVM(GPLatentVariableModel):
             n_features=self.n_features,
             shared_noise=shared,
             n_trials=self.n_trials,
-            names=self._varying_names(),
+            names=self._standardiser.varying_names,
         )
         fit = initial_objective(
             rows,
@@ -338,11 +310,6 @@ class SRFLVM(GPLatentVariableModel):
             outcome = replace(outcome, objective=fit.fresh_bound(draws))
         return outcome
 
-    def _varying_names(self) -> list[str]:
-        """Names of the columns that vary, [D]."""
-        constant = self._standardiser.constant
-        return [n for n, same in zip(self._column_names(), constant, strict=True) if not same]
-
     # ---- what was learned ----------------------------------------------------------------------
 
     @property
@@ -384,17 +351,12 @@ class SRFLVM(GPLatentVariableModel):
         return self._precise(mean), self._precise(variance)
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
-        self._check_trials(Y)
+        self._decoder.check_rows(Y, self._standardiser.varying_names)
         return super()._posterior(Y)
 
     def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        self._check_trials(Y)
+        self._decoder.check_rows(Y, self._standardiser.varying_names)
         return super()._impute(Y)
-
-    def _check_trials(self, Y: Tensor) -> None:
-        """Refuse counts of new rows that are more than their trials."""
-        if self.likelihood == "binomial" and isinstance(self._decoder, CountFeatureDecoder):
-            self._decoder.check_trials(Y, self._varying_names())
 
     def _metric(self, X: Tensor) -> Tensor:
         units = (self._measured.scale / self._standardiser.scale)[~self._measured.constant]
