@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -23,12 +24,14 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import cKDTree
 from torch import Tensor
 
+from lvmcore.errors import ConfigError
 from lvmcore.numerics.linalg import cholesky
 
 __all__ = [
     "Field",
     "LatentPath",
     "constant_metric",
+    "latent_path",
     "magnification",
     "segment_lengths",
     "shortest_path",
@@ -86,9 +89,32 @@ def segment_lengths(metric: Field, points: Tensor) -> Tensor:
     return _lengths(metric, points[:-1], points[1:])
 
 
+def latent_path(
+    metric: Field,
+    ends: tuple[Tensor, Tensor],
+    rows: Tensor,
+    *,
+    along: Literal["data", "line"],
+    points: int,
+    uncertainty: Field,
+) -> LatentPath:
+    """A curve between two latent points, ``shortest_path`` ("data") or ``straight_path`` ("line").
+
+    Raises:
+        ConfigError: too few points, or no such kind of curve.
+    """
+    if points < 2:
+        raise ConfigError(f"points={points!r} cannot be used: a way has at least 2, its ends.")
+    if along not in ("data", "line"):
+        raise ConfigError(f'along={along!r} cannot be used: choose "data" or "line".')
+    if along == "line":
+        return straight_path(metric, *ends, points)
+    return shortest_path(metric, *ends, rows, points=points, uncertainty=uncertainty)
+
+
 def straight_path(metric: Field, start: Tensor, end: Tensor, points: int) -> LatentPath:
     """The straight line from ``start`` to ``end``, both [Q], in equal steps."""
-    return _latent_path(metric, _line(start, end, points))
+    return _measured_path(metric, _line(start, end, points))
 
 
 def shortest_path(
@@ -128,7 +154,7 @@ def shortest_path(
         found.append(_minimum_energy(cost, _resampled(cost, along, CURVE_POINTS)))
     with torch.no_grad():
         best = min(found, key=lambda curve: float(segment_lengths(cost, curve).sum()))
-        return _latent_path(metric, _resampled(metric, best, points))
+        return _measured_path(metric, _resampled(metric, best, points))
 
 
 # ---- parts -----------------------------------------------------------------------------------
@@ -253,7 +279,7 @@ def _resampled(metric: Field, curve: Tensor, points: int) -> Tensor:
         return spaced
 
 
-def _latent_path(metric: Field, points: Tensor) -> LatentPath:
+def _measured_path(metric: Field, points: Tensor) -> LatentPath:
     with torch.no_grad():
         distance = torch.cat([points.new_zeros(1), segment_lengths(metric, points).cumsum(0)])
     return LatentPath(points.double().cpu().numpy(), distance.double().cpu().numpy())

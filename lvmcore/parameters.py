@@ -1,8 +1,8 @@
-"""Parameter metadata, read from the annotations of a model's constructor.
+"""Parameter metadata, read from the annotations of a model's settings.
 
-A model declares each parameter once::
+A model declares each parameter once, in its class body::
 
-    def __init__(self, *, n_inducing: Annotated[int, Range(2, 1000), Doc("…")] = 25)
+    n_inducing: Annotated[int, Range(2, 1000), Doc("…")] = 25
 
 and the form of the dashboard, ``lvmcore fit --set n_inducing=50``, the validation and the
 documentation use this declaration.
@@ -298,13 +298,16 @@ def _is_number(value: Any) -> bool:
 
 @functools.cache
 def parameters_of(cls: type) -> tuple[Parameter, ...]:
-    """The parameters that the constructor of ``cls`` declares, in its order.
+    """The parameters of ``cls``, in the order of its constructor.
+
+    A constructor that ``estimator_dataclass`` made has the annotations of the class bodies, any
+    other one its own.
 
     Raises:
         TypeError: a parameter is declared without metadata (an error in the model).
     """
     init = cls.__init__  # type: ignore[misc]
-    hints = get_type_hints(init, include_extras=True)
+    hints = get_type_hints(cls if hasattr(init, "__signature__") else init, include_extras=True)
     found = []
     for name, argument in inspect.signature(init).parameters.items():
         if name == "self":

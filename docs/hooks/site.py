@@ -3,7 +3,7 @@
 A page asks for generated text by a comment of its own line, ``<!-- settings: ldgd -->``:
 
     model: KEY …            a table of what one or several models are and support
-    settings: KEY           the settings that a model's constructor declares
+    settings: KEY           the settings that a model declares
     api: KEY                its class docstring, through mkdocstrings
     models: latent          the models of a map, or ``supervised``: those of a target, with links
     benchmarks: NAME …      rows of assets/benchmarks.json
@@ -121,7 +121,7 @@ def _labels(can: Any) -> str:
 
 
 def settings_table(key: str) -> str:
-    """The settings of a model, from the metadata of its constructor."""
+    """The settings of a model, from their metadata."""
     lines = ["| setting | default | allowed | what it does |", "|---|---|---|---|"]
     for parameter in ESTIMATORS[key].parameters():
         default = "none" if parameter.default is None else str(parameter.default)

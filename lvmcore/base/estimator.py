@@ -1,4 +1,4 @@
-"""Estimator: what models of both tasks share: settings, the course of a fit, notes, files.
+"""Estimator: the scikit-learn estimator that every model is: settings, checks, notes, files.
 
 ``LatentVariableModel`` (a map of the rows) and ``Predictor`` (a target column) stand on it.
 """
@@ -11,14 +11,25 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from lvmcore import persistence
-from lvmcore.base.validation import CheckedEstimator, package_version
+from lvmcore.base.capabilities import Capabilities
+from lvmcore.base.validation import (
+    check_cells,
+    check_values,
+    package_version,
+    read_rows,
+    torch_device,
+)
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.parameters import Advised, Parameter, is_array, parameters_of
 from lvmcore.preprocessing.cell_types import Cells
+from lvmcore.preprocessing.class_labels import ClassLabels, sorted_by_label_column
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.results import FitStep
 from lvmcore.training.checkpoint import Checkpoint
@@ -27,19 +38,33 @@ from lvmcore.training.loop import FitOutcome
 __all__ = ["Estimator"]
 
 
-class Estimator(CheckedEstimator, ABC):
+class Estimator(BaseEstimator, ABC):
     """Base of every model of either task."""
 
+    key: ClassVar[str]
     title: ClassVar[str]
     summary: ClassVar[str]
     paper: ClassVar[str]
     order: ClassVar[int]  # place in menus, smallest first
     quick_to_load: ClassVar[bool] = True  # False: its library costs seconds to import
+    capabilities: ClassVar[Capabilities]
 
+    device: str
+    dtype: str
+    random_state: int | None
+
+    notes_: tuple[str, ...]
+    label_names_: tuple[str, ...]
+    classes_: Any  # the classes, [C]; a list of them, one a label column, where there are several
     elbo_: float
     history_: tuple[FitStep, ...]
     relevance_: dict[str, FloatArray]
     converged_: bool
+
+    _labels: tuple[ClassLabels, ...] = ()
+    # What the columns measure, and what brings them to the model's scale: by default the same.
+    _measured: Standardiser
+    _standardiser: Standardiser
 
     @classmethod
     def parameters(cls) -> tuple[Parameter, ...]:
@@ -67,7 +92,8 @@ class Estimator(CheckedEstimator, ABC):
     def _begin(self, data: NDArray[Any]) -> None:
         """Measure the columns of a fit to ``data`` [N, D], with a note on constant ones."""
         self.notes_ = ()
-        self._measure(Standardiser.fit(data, self._column_names()))
+        self._measured = Standardiser.fit(data, self._column_names())
+        self._standardiser = self._scaling(self._measured)
         if self._standardiser.constant.any():
             self._note(self._standardiser.describe_constant())
 
@@ -92,11 +118,8 @@ class Estimator(CheckedEstimator, ABC):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one safetensors file, atomically."""
         check_is_fitted(self)
-        persistence.write(path, *self._stored())
-
-    def _stored(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """All that a file holds: arrays by name, and what JSON can hold."""
         arrays, facts = self._get_state()
+        task_arrays, task_meta = self._task_state()
         settings = self.get_params(deep=False)
         given = {name: np.asarray(value) for name, value in settings.items() if is_array(value)}
         arrays = {
@@ -105,6 +128,7 @@ class Estimator(CheckedEstimator, ABC):
             **persistence.history_arrays(self.history_),
             **{f"relevance.{path}": value for path, value in self.relevance_.items()},
             **{f"setting.{name}": value for name, value in given.items()},
+            **task_arrays,
         }
         named = hasattr(self, "feature_names_in_")
         meta = {
@@ -117,8 +141,9 @@ class Estimator(CheckedEstimator, ABC):
             "notes": list(self.notes_),
             "n_features_in": self.n_features_in_,
             "feature_names_in": [str(name) for name in self.feature_names_in_] if named else None,
+            **task_meta,
         }
-        return arrays, meta
+        persistence.write(path, arrays, meta)
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Self:
         """Take over the fitted state that ``save`` wrote."""
@@ -130,17 +155,72 @@ class Estimator(CheckedEstimator, ABC):
         self.n_features_in_ = int(meta["n_features_in"])
         if meta["feature_names_in"] is not None:
             self.feature_names_in_ = np.array(meta["feature_names_in"], dtype=object)
-        self._measure(Standardiser.from_arrays(arrays, self._column_names()))
-        self._take_stored(arrays, meta)
+        self._measured = Standardiser.from_arrays(arrays, self._column_names())
+        self._standardiser = self._scaling(self._measured)
+        self._set_task_state(arrays, meta)
+        self.relevance_ = self._by_path(arrays, "relevance.")
         self._set_state(arrays, meta["facts"])
         return self
 
-    def _take_stored(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-        """What of a file is the task's own: labels and map, or the target."""
-        del meta
-        self.relevance_ = self._by_path(persistence.with_prefix(arrays, "relevance."))
+    # ---- rows, columns and tensors -------------------------------------------------------------
+
+    def _check_rows(self, X: ArrayLike, *, reset: bool) -> NDArray[Any]:
+        """Checked rows in the data's units, [N, D]; ``reset`` for those of a fit."""
+        data = read_rows(self, X, reset=reset)
+        allowed = self.capabilities.missing_cells
+        check_cells(data, self._column_names(), type(self).__name__, missing_allowed=allowed)
+        self._check_values(data)
+        return data
+
+    def _column_names(self) -> list[str]:
+        if hasattr(self, "feature_names_in_"):
+            return [str(name) for name in self.feature_names_in_]
+        return [str(i + 1) for i in range(self.n_features_in_)]
+
+    def _note(self, text: str) -> None:
+        """Add a note on the fit, once."""
+        if text not in self.notes_:
+            self.notes_ = (*self.notes_, text)
+
+    def _set_labels(self, labels: tuple[ClassLabels, ...]) -> None:
+        """Take over label columns, at least one."""
+        self._labels = labels
+        self.label_names_ = tuple(column.name for column in labels)
+        classes = [column.classes for column in labels]
+        self.classes_ = classes[0] if len(classes) == 1 else classes
+
+    def _by_path(self, arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, FloatArray]:
+        """The arrays of a file whose names start with ``prefix``, by the rest of their names.
+
+        Those to labels in the order of the label columns, as a file has an order of its own.
+        """
+        return sorted_by_label_column(persistence.with_prefix(arrays, prefix), self._labels)
+
+    def _to_tensor(self, array: NDArray[Any]) -> Tensor:
+        """An array in the precision and on the device of the settings."""
+        return torch.as_tensor(
+            np.ascontiguousarray(array),
+            dtype=getattr(torch, self.dtype),
+            device=torch_device(self.device),
+        )
 
     # ---- hooks of a model ----------------------------------------------------------------------
+
+    def _check_values(self, data: NDArray[Any]) -> None:
+        """Refuse values [N, D] that the model has no use for: by default those it does not take."""
+        check_values(data, self._column_names(), type(self).__name__, self.capabilities.cells)
+
+    def _scaling(self, measured: Standardiser) -> Standardiser:
+        """What brings the columns to the model's scale: by default mean 0 and sd 1 for each."""
+        return measured
+
+    @abstractmethod
+    def _task_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """What of a file is the task's own, arrays and metadata: labels and map, or the target."""
+
+    @abstractmethod
+    def _set_task_state(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        """Take over what ``_task_state`` gave."""
 
     @abstractmethod
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

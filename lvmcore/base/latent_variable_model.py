@@ -1,16 +1,16 @@
-"""LatentVariableModel: the scikit-learn estimator that every model is.
+"""LatentVariableModel: the scikit-learn estimator that every model with a map is.
 
-The base class owns the public door: it standardises, sets constant columns aside, encodes labels,
-converts between NumPy in the data's units and torch in standardised units, saves and loads; what it
-is handed is checked in ``checks``. A model supplies the mathematics through the hooks named
+The base class owns the public interface: it standardises, sets constant columns aside, encodes
+labels, converts between NumPy in the data's units and torch in standardised units, saves and loads;
+its input is checked in ``validation``. A model supplies the mathematics through the hooks named
 ``_fit``, ``_posterior``, ``_decode``, ``_get_state`` and ``_set_state``.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -21,17 +21,25 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from lvmcore import persistence
+from lvmcore.base.block_predictions import BlockPredictions
+from lvmcore.base.capabilities import Capabilities
 from lvmcore.base.estimator import Estimator
-from lvmcore.base.validation import Capabilities
-from lvmcore.errors import ConfigError, UnsupportedError
-from lvmcore.geometry import LatentPath, shortest_path, straight_path
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
+from lvmcore.base.fit_problem import FitProblem, prepare_fit
+from lvmcore.base.validation import (
+    check_components,
+    check_latent,
+    check_positions,
+    check_sample,
+    has_density,
+    require,
+    require_labels,
+)
+from lvmcore.errors import UnsupportedError
+from lvmcore.geometry import LatentPath, latent_path
 from lvmcore.numerics.array_types import FloatArray
-from lvmcore.numerics.conversion import to_numpy
-from lvmcore.numerics.row_blocks import row_blocks
-from lvmcore.parameters import check_settings
-from lvmcore.preprocessing.class_labels import ClassLabels
-from lvmcore.preprocessing.table_rows import TableRows
+from lvmcore.parameters import Components, Device, Dtype, Seed
+from lvmcore.preprocessing.class_labels import labels_from_json, labels_to_json
 from lvmcore.results import Callback, LabelPredictive, Posterior, Predictive
 from lvmcore.training.checkpoint import Checkpoint
 from lvmcore.training.loop import FitOutcome
@@ -39,46 +47,17 @@ from lvmcore.training.loop import FitOutcome
 __all__ = ["Capabilities", "FitProblem", "LatentVariableModel"]
 
 
-@dataclass(frozen=True)
-class FitProblem:
-    """What a model's ``_fit`` gets: everything checked, standardised and on the device.
-
-    Attributes:
-        table: standardised data without its constant columns, [N, D].
-        labels: the label columns, codes [N] each; several only for models that take several, none
-            for those that use no labels.
-        n_components: Q, decided.
-        generator: the fit's only source of randomness (CPU generator).
-        callback: called at every step; True stops the fit.
-        checkpoint: what the fit goes on from and leaves for the next; None keeps none.
-    """
-
-    table: TableRows
-    labels: tuple[ClassLabels, ...]
-    n_components: int
-    generator: torch.Generator
-    callback: Callback | None
-    checkpoint: Checkpoint | None = None
-
-    @property
-    def Y(self) -> Tensor:
-        """All rows, [N, D]; 0, the mean, where a cell is missing."""
-        return self.table.take(slice(None))[0]
-
-    @property
-    def observed(self) -> Tensor | None:
-        """True where a cell of Y is observed, [N, D]; None where every one is."""
-        return None if self.table.complete else self.table.take(slice(None))[1]
-
-
-def _has_density(model: Any) -> bool:
-    return bool(model.capabilities.density)
-
-
-class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC):
+@estimator_dataclass
+class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     """Base of every model: see the module's docstring and lvmcore/README.md."""
 
-    inducing_inputs_: dict[str, FloatArray]
+    n_components: Components = None
+    device: Device = "auto"
+    dtype: Dtype = "float64"
+    random_state: Seed = 0
+
+    embedding_: Posterior = fitted()
+    inducing_inputs_: dict[str, FloatArray] = fitted()
 
     # ---- fitting -------------------------------------------------------------------------------
 
@@ -113,24 +92,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
         checkpoint: Checkpoint | None = None,
     ) -> Self:
         """``fit``, going on from a checkpoint and leaving one now and then: the way of a run."""
-        check_settings(type(self), self.get_params(deep=False))
-        data = self._check_rows(X, reset=True)
-        labels = self._check_labels(y, len(data))
-        self._begin(data)
-        if labels:
-            self._know(labels)
-        generator = torch.Generator().manual_seed(self._seed())
-        if checkpoint is not None:
-            steps = getattr(self, "max_iter", None)
-            checkpoint.attach(self._fingerprint(data, labels), steps, generator)
-        problem = FitProblem(
-            table=self._table(data, stays=isinstance(X, np.memmap)),
-            labels=labels,
-            n_components=self._decide_components(data.shape),
-            generator=generator,
-            callback=callback,
-            checkpoint=checkpoint,
-        )
+        problem = prepare_fit(self, X, y, self._decide_components, callback, checkpoint)
         return self._end(self._fit(problem), checkpoint)
 
     def fit_transform(
@@ -140,6 +102,11 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
         return self.fit(X, y, callback=callback).transform(X)
 
     # ---- inference and decoding ----------------------------------------------------------------
+
+    @property
+    def _blocks(self) -> BlockPredictions:
+        """Predictions in the data's units, block by block."""
+        return BlockPredictions(self._standardiser, self._to_tensor)
 
     def posterior(self, X: ArrayLike) -> Posterior:
         """Infer q(x) for rows, labels unused; a row's result never depends on its neighbours.
@@ -154,16 +121,10 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
             DataError: the rows do not fit the model (columns, infinite or missing cells).
             UnsupportedError: the model cannot place new rows.
         """
-        self._require("new_rows", "place new rows on its map")
+        require(self, "new_rows", "place new rows on its map")
         check_is_fitted(self)
         data = self._check_rows(X, reset=False)
-        # Made beforehand, for the reason that TableRows.collect gives.
-        found = [np.empty((len(data), self._n_features_out)) for _ in range(2)]
-        for rows, *places in zip(row_blocks(data), *map(row_blocks, found), strict=True):
-            Y = self._to_tensor(self._standardiser.transform(rows))
-            for place, part in zip(places, self._posterior(Y), strict=True):
-                place[:] = to_numpy(part)
-        return Posterior(*found)
+        return self._blocks.posterior(data, self._posterior, self._n_features_out)
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Latent means of rows, labels unused, [N, Q]."""
@@ -182,17 +143,9 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
             DataError: ``latent`` has another number of dimensions than the model.
             UnsupportedError: the model cannot decode.
         """
-        self._require("decoding", "turn latent points back into rows")
-        points = self._check_latent(latent)
-        parts = [self._decode(self._to_tensor(block)) for block in row_blocks(points)]
-        mean, variance, noise = (
-            np.concatenate([to_numpy(part[i]) for part in parts]) for i in range(3)
-        )
-        return Predictive(
-            mean=self._standardiser.inverse_transform(mean),
-            variance=self._standardiser.inverse_transform_variance(variance),
-            noise_variance=self._standardiser.inverse_transform_variance(noise),
-        )
+        require(self, "decoding", "turn latent points back into rows")
+        points = check_latent(latent, self._n_features_out)
+        return self._blocks.decode(points, self._decode)
 
     def impute(self, X: ArrayLike) -> Predictive:
         """Fill the missing cells of rows from their observed ones, labels unused.
@@ -212,24 +165,10 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
             DataError: the rows do not fit the model (columns or infinite cells).
             UnsupportedError: the model takes no missing cells.
         """
-        self._require("missing_cells", "fill missing cells")
+        require(self, "missing_cells", "fill missing cells")
         check_is_fitted(self)
         data = self._check_rows(X, reset=False)
-        gaps = np.isnan(data)
-        filled = Predictive(
-            np.array(data, dtype=np.float64), np.zeros(data.shape), np.zeros(data.shape)
-        )
-        standard = self._standardiser
-        for rows in row_blocks(np.flatnonzero(gaps.any(axis=1))):
-            Y = self._to_tensor(standard.transform(data[rows]))
-            mean, variance, noise = (to_numpy(part) for part in self._impute(Y))
-            for part, found in (
-                (filled.mean, standard.inverse_transform(mean)),
-                (filled.variance, standard.inverse_transform_variance(variance)),
-                (filled.noise_variance, standard.inverse_transform_variance(noise)),
-            ):
-                part[rows] = np.where(gaps[rows], found, part[rows])
-        return filled
+        return self._blocks.impute(data, self._impute)
 
     def latent_metric(self, latent: ArrayLike) -> FloatArray:
         """How fast the columns change around points of the latent space.
@@ -247,11 +186,11 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
             DataError: ``latent`` has another number of dimensions than the model.
             UnsupportedError: the model cannot decode.
         """
-        self._require("decoding", "turn latent points back into rows, so its map has no metric")
-        points = self._check_latent(latent)
+        require(self, "decoding", "turn latent points back into rows, so its map has no metric")
+        points = check_latent(latent, self._n_features_out)
         with torch.no_grad():
-            parts = [to_numpy(self._metric(self._to_tensor(block))) for block in row_blocks(points)]
-        return np.concatenate(parts)
+            (found,) = self._blocks.at_points(points, lambda X: (self._metric(X),))
+        return found
 
     def latent_path(
         self,
@@ -278,24 +217,16 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
             DataError: a point has another number of dimensions than the model.
             UnsupportedError: the model cannot decode.
         """
-        self._require("decoding", "turn latent points back into rows, so its map has no metric")
-        if points < 2:
-            raise ConfigError(f"points={points!r} cannot be used: a way has at least 2, its ends.")
-        if along not in ("data", "line"):
-            raise ConfigError(f'along={along!r} cannot be used: choose "data" or "line".')
-        a, b = (self._to_tensor(self._check_latent([np.ravel(x)])[0]) for x in (start, end))
-
-        def metric(X: Tensor) -> Tensor:
-            return self._metric(X).to(X)  # that of a model that decodes in double precision too
-
-        if along == "line":
-            return straight_path(metric, a, b, points)
-        rows = self._to_tensor(self.embedding_.mean)
-        return shortest_path(
-            metric,
-            a,
-            b,
-            rows,
+        require(self, "decoding", "turn latent points back into rows, so its map has no metric")
+        a, b = (
+            self._to_tensor(check_latent([np.ravel(x)], self._n_features_out)[0])
+            for x in (start, end)
+        )
+        return latent_path(
+            lambda X: self._metric(X).to(X),  # of a model that decodes in double precision too
+            (a, b),
+            self._to_tensor(self.embedding_.mean),
+            along=along,
             points=points,
             uncertainty=lambda X: self._prior_variance_share(X).to(X),
         )
@@ -316,15 +247,10 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
         Raises:
             UnsupportedError: the model knows no labels.
         """
-        self._require_labels()
-        points = self._check_latent(latent)
-        found = []
-        for column in range(len(self._labels)):
-            parts = [
-                self._decode_labels(self._to_tensor(block), column) for block in row_blocks(points)
-            ]
-            three = (np.concatenate([to_numpy(part[i]) for part in parts]) for i in range(3))
-            found.append(LabelPredictive(*three))
+        require_labels(self)
+        points = check_latent(latent, self._n_features_out)
+        columns = [partial(self._decode_labels, column=k) for k in range(len(self._labels))]
+        found = [LabelPredictive(*self._blocks.at_points(points, one)) for one in columns]
         return found[0] if len(found) == 1 else found
 
     def sample(
@@ -353,22 +279,17 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
                 no row of the fit, or both are given.
             UnsupportedError: the model cannot draw rows, or knows no labels.
         """
-        self._require("sampling" if rows is None else "decoding", "draw new rows")
+        require(self, "sampling" if rows is None else "decoding", "draw new rows")
         check_is_fitted(self)
-        if n < 1:
-            raise ConfigError(f"n={n!r} cannot be used: expected at least 1 row to draw.")
+        check_sample(n, label, rows)
         rng = np.random.default_rng(random_state)
         if rows is None:
             latent = self._sample_latent(n, label, rng)
-        elif label is None:
-            latent = self.embedding_.draw(n, rng, self._check_positions(rows))
         else:
-            raise ConfigError(
-                "label and rows cannot both be given: they are two places to draw from."
-            )
+            latent = self.embedding_.draw(n, rng, check_positions(rows, len(self.embedding_.mean)))
         return self._sample_rows(latent, rng)
 
-    @available_if(_has_density)  # type: ignore[untyped-decorator]
+    @available_if(has_density)  # type: ignore[untyped-decorator]
     def score_samples(self, X: ArrayLike) -> FloatArray:
         """Log predictive density of each row, labels unused, nats, in the data's units, [N].
 
@@ -377,16 +298,9 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
         """
         check_is_fitted(self)
         data = self._check_rows(X, reset=False)
-        density = np.empty(len(data))
-        for rows, place in zip(row_blocks(data), row_blocks(density), strict=True):
-            Y = self._standardiser.transform(rows)
-            observed = ~np.isnan(Y)
-            found = to_numpy(self._log_density(self._to_tensor(Y)))
-            found[~observed.any(axis=1)] = 0.0  # of no cell at all it is 1
-            place[:] = found - observed @ self._standardiser.log_scale
-        return density
+        return self._blocks.log_density(data, self._log_density)
 
-    @available_if(_has_density)  # type: ignore[untyped-decorator]
+    @available_if(has_density)  # type: ignore[untyped-decorator]
     def score(self, X: ArrayLike, y: Any = None) -> float:
         """Mean of ``score_samples(X)`` over the rows."""
         del y
@@ -394,25 +308,27 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
 
     # ---- saving --------------------------------------------------------------------------------
 
-    def _stored(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, meta = super()._stored()
-        arrays |= {
+    def _task_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays = {
             "embedding.mean": self.embedding_.mean,
             "embedding.variance": self.embedding_.variance,
             **{f"inducing.{path}": value for path, value in self.inducing_inputs_.items()},
         }
-        return arrays, {**meta, "classes": self._known_labels()}
+        return arrays, {"classes": labels_to_json(self._labels)}
 
-    def _take_stored(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-        if meta["classes"] is not None:
-            stored = meta["classes"]
-            columns = stored if isinstance(stored, list) else [stored]
-            self._know(tuple(ClassLabels.from_json(column) for column in columns))
+    def _set_task_state(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        labels = labels_from_json(meta["classes"])
+        if labels:
+            self._set_labels(labels)
         self.embedding_ = Posterior(arrays["embedding.mean"], arrays["embedding.variance"])
-        self.inducing_inputs_ = self._by_path(persistence.with_prefix(arrays, "inducing."))
-        super()._take_stored(arrays, meta)
+        self.inducing_inputs_ = self._by_path(arrays, "inducing.")
 
     # ---- hooks of a model ----------------------------------------------------------------------
+
+    def _decide_components(self, shape: tuple[int, ...]) -> int:
+        """Q for a table of this shape, [N, D]."""
+        usable = int((~self._standardiser.constant).sum())
+        return check_components(self.n_components, shape, usable, self._note)
 
     @abstractmethod
     def _fit(self, problem: FitProblem) -> FitOutcome:
@@ -464,7 +380,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
     def _sample_latent(self, n: int, label: Any, rng: np.random.Generator) -> FloatArray:
         """Latent points to decode into a sample, [n, Q]: by default from the prior N(0, I)."""
         if label is not None:
-            self._require_labels()
+            require_labels(self)
         return rng.standard_normal((n, self.embedding_.mean.shape[1]))
 
     def __sklearn_tags__(self) -> Any:
@@ -476,4 +392,6 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
 
     @property
     def _n_features_out(self) -> int:
+        """Q of the fitted model."""
+        check_is_fitted(self)
         return int(self.embedding_.mean.shape[1])

@@ -1,17 +1,16 @@
 """Predictor: the scikit-learn estimator that every model of a target column is.
 
-The second task beside maps: learn a column (numbers, or classes) from the others, say how sure the
-prediction is, and show what the layers made of the rows on the way. The base class owns the public
-door; `prediction_tasks` says what numbers and classes are, and a model supplies its mathematics
-through ``_fit`` and what its task asks for.
+The second task beside maps: predict a column (numbers, or classes) from the others, with its
+uncertainty, and show the hidden layers' units. The base class owns the public interface;
+`regressor_classifier` says what numbers and classes are, and a model declares the method that fits
+its function.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import torch
@@ -19,77 +18,109 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from lvmcore.base.capabilities import Capabilities
 from lvmcore.base.estimator import Estimator
-from lvmcore.base.validation import Capabilities
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
+from lvmcore.base.fit_problem import fit_generator
+from lvmcore.base.supervised_problem import HeldOutRows, SupervisedFitProblem, Task
 from lvmcore.errors import ConfigError
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.numerics.row_blocks import row_blocks
-from lvmcore.parameters import check_settings
+from lvmcore.parameters import Advised, Device, Seed, check_settings
+from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.results import Callback
 from lvmcore.training.checkpoint import Checkpoint
 from lvmcore.training.loop import FitOutcome
 
-__all__ = ["HeldOutRows", "Predictor", "SupervisedFitProblem", "Task"]
+__all__ = [
+    "FitMethod",
+    "FittedFunction",
+    "HeldOutRows",
+    "Predictor",
+    "SupervisedFitProblem",
+    "Task",
+]
 
-#: What a model predicts: a number, or a class.
-Task = Literal["number", "class"]
 #: Rows at most that a fit is measured on while it is under way.
 MOST_UNSEEN = 2000
 #: Rows at least that a fit stops by.
 FEWEST_ASIDE = 5
 
 
-@dataclass(frozen=True)
-class HeldOutRows:
-    """Rows that a fit does not see, whose density is followed.
+class FittedFunction(Protocol):
+    """The function that a predictor has learned, at standardised rows."""
 
-    Attributes:
-        X: standardised as the others, [n, H].
-        y: numbers in their units, or classes.
-        stops: whether the fit ends by them.
-    """
+    @property
+    def relevance(self) -> dict[str, FloatArray]:
+        """α of the inputs of each layer, by name."""
 
-    X: Tensor
-    y: NDArray[Any]
-    stops: bool
+    @property
+    def n_parameters(self) -> int:
+        """Numbers that were learned."""
 
+    @property
+    def n_hidden_layers(self) -> int:
+        """Hidden layers."""
 
-@dataclass(frozen=True)
-class SupervisedFitProblem:
-    """What a predictor's ``_fit`` gets: everything checked, standardised and on the device.
+    def hidden_units(self, X: Tensor, layer: int) -> Tensor:
+        """Means of a hidden layer's units, [n, width]."""
 
-    Attributes:
-        X: columns that vary, standardised, [N, H].
-        Y: the target: a standardised number, [N, 1], or signs of classes, [N, C], of two the
-            second alone, [N, 1].
-        generator: the fit's only source of randomness (CPU generator).
-        callback: called at every step; True stops the fit.
-        checkpoint: what the fit goes on from and leaves for the next; None keeps none.
-        unseen: rows that the fit does not see, to be measured on now and then.
-        aside: all that it stops by, X and Y: when the steps are over, a q in closed form takes them
-            too.
-    """
+    def normals(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Of a number: means and variances, noise included, under each draw, [n, S] each."""
 
-    X: Tensor
-    Y: Tensor
-    generator: torch.Generator
-    callback: Callback | None
-    checkpoint: Checkpoint | None = None
-    unseen: HeldOutRows | None = None
-    aside: tuple[Tensor, Tensor] | None = None
+    def weights(self) -> FloatArray | None:
+        """Of a number: weights of the draws, [S]; None where all are equal."""
+
+    def probability(self, X: Tensor) -> Tensor:
+        """Of classes: probabilities, [n, C]; of two classes that of the second, [n, 1]."""
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Arrays, and facts that JSON can hold, for a file."""
 
 
+class FitMethod(Protocol):
+    """How the function of a predictor is fitted, and read from a file."""
+
+    def advise(self, n_rows: int) -> dict[str, Advised]:
+        """Settings that suit a table of so many rows, with reasons."""
+
+    def fit(self, model: Predictor, problem: SupervisedFitProblem) -> FitOutcome:
+        """Fit the function, and set it as ``_function`` of the model."""
+
+    def restore(
+        self, model: Predictor, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
+    ) -> FittedFunction:
+        """The function from what its ``state`` gave."""
+
+
+@estimator_dataclass
 class Predictor(Estimator):
     """Base of every model of a target: see the module's docstring and lvmcore/README.md."""
 
     task: ClassVar[Task]
+    method: ClassVar[FitMethod]
     capabilities: ClassVar[Capabilities] = Capabilities(decoding=False, bound=True)
+    #: Quadratic forms of inverses lose more digits than single precision has.
+    dtype = "float64"
+
+    device: Device = "auto"
+    random_state: Seed = 0
+
+    n_parameters_: int = fitted()
+    _function: FittedFunction = fitted()
+    #: Positions of the rows that were learned from among those given, [N].
+    _rows_of_fit: NDArray[np.intp] = fitted()
+
+    @classmethod
+    def advise(
+        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+    ) -> dict[str, Advised]:
+        """What the method advises for a table of this size."""
+        del n_columns, n_classes, cells
+        return cls.method.advise(n_rows)
 
     # ---- fitting -------------------------------------------------------------------------------
-
-    #: Share of the rows that a fit sets aside to stop by; a model that can sets it as a parameter.
-    validation: float = 0.0
 
     def fit(
         self,
@@ -133,16 +164,15 @@ class Predictor(Estimator):
         check_settings(type(self), self.get_params(deep=False))
         data = self._check_rows(X, reset=True)
         target = self._read_target(y, len(data))
-        generator = torch.Generator().manual_seed(self._seed())
-        if checkpoint is not None:
-            course = self._fingerprint(data, (), target)
-            checkpoint.attach(course, getattr(self, "max_iter", None), generator)
-        aside = self._set_aside(target, generator)
+        generator = fit_generator(self, data, target=target, checkpoint=checkpoint)
+        # Share of the rows set aside to stop by; 0 for a model without the setting.
+        share = float(getattr(self, "validation", 0.0))
+        aside = _set_aside(target, share, generator, classes=self.task == "class")
         seen, learned = (data[~aside], target[~aside]) if aside.any() else (data, target)
         self._begin(seen)
-        if self.validation and not aside.any():
+        if share and not aside.any():
             self._note(
-                f"validation={self.validation} sets fewer than {FEWEST_ASIDE} of {len(data)} rows "
+                f"validation={share} sets fewer than {FEWEST_ASIDE} of {len(data)} rows "
                 "aside, too few to stop by: the fit stops by its bound."
             )
         self._measure_target(learned)
@@ -164,22 +194,11 @@ class Predictor(Estimator):
         """Rows in the data's units, standardised and on the device."""
         return self._to_tensor(self._standardiser.transform(data))
 
-    def _set_aside(self, target: NDArray[Any], generator: torch.Generator) -> NDArray[np.bool_]:
-        """Rows that the fit is to stop by, [N]: drawn; of each class one stays, of numbers two."""
-        aside = np.zeros(len(target), dtype=bool)
-        if not self.validation:
-            return aside
-        order = torch.randperm(len(target), generator=generator).numpy()
-        drawn = target[order]
-        if self.task == "class":
-            firsts = np.unique(drawn, return_index=True)[1]
-        else:  # a target that is seldom another value still differs in the fit
-            firsts = np.unique([drawn.argmin(), drawn.argmax()])
-        order = np.delete(order, firsts)
-        count = min(round(self.validation * len(target)), len(order))
-        if count >= FEWEST_ASIDE:
-            aside[order[:count]] = True
-        return aside
+    def _fit(self, problem: SupervisedFitProblem) -> FitOutcome:
+        outcome = self.method.fit(self, problem)
+        self.relevance_ = self._function.relevance
+        self.n_parameters_ = self._function.n_parameters
+        return outcome
 
     def _unseen(self, rows: NDArray[Any], y: NDArray[Any], *, stops: bool) -> HeldOutRows | None:
         """Some of the rows, evenly, as they are measured on; None where there are none."""
@@ -207,19 +226,19 @@ class Predictor(Estimator):
             DataError: the rows do not fit the model.
         """
         check_is_fitted(self)
-        layers = self._n_hidden_layers
+        layers = self._function.n_hidden_layers
         if layer not in range(1, layers + 1):
             raise ConfigError(
                 f"layer={layer!r} cannot be used: this model has {layers or 'no'} hidden "
                 f"layer{'' if layers == 1 else 's'}."
             )
-        return self._by_block(X, lambda rows: self._hidden_units(rows, int(layer)))
+        return self._by_block(X, lambda rows: self._function.hidden_units(rows, int(layer)))
 
     @property
     def n_hidden_layers_(self) -> int:
         """Hidden layers of the fitted model, 0 where there is none."""
         check_is_fitted(self)
-        return self._n_hidden_layers
+        return self._function.n_hidden_layers
 
     def _by_block(self, X: ArrayLike, compute: Callable[[Tensor], Tensor]) -> FloatArray:
         """What is computed of rows, block by block, rows along the first dimension."""
@@ -250,7 +269,7 @@ class Predictor(Estimator):
             done += len(rows)
         return np.concatenate(parts)
 
-    # ---- hooks of a model ----------------------------------------------------------------------
+    # ---- hooks of a task -----------------------------------------------------------------------
 
     @abstractmethod
     def _read_truth(self, y: Any, n_rows: int) -> NDArray[Any]:
@@ -279,21 +298,38 @@ class Predictor(Estimator):
     def _as_learned(self, target: NDArray[Any], like: Tensor) -> Tensor:
         """A target as the model learns it, [n, P]."""
 
-    @abstractmethod
-    def _fit(self, problem: SupervisedFitProblem) -> FitOutcome:
-        """Fit; set ``relevance_`` and own state."""
+    # ---- storage -------------------------------------------------------------------------------
 
-    @abstractmethod
-    def _hidden_units(self, X: Tensor, layer: int) -> Tensor:
-        """Means of a hidden layer's units at standardised rows, [n, width]."""
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return self._function.state()
 
-    @property
-    @abstractmethod
-    def _n_hidden_layers(self) -> int:
-        """Hidden layers of the fitted model."""
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        self._function = self.method.restore(self, arrays, facts)
+        self.relevance_ = self._function.relevance
+        self.n_parameters_ = self._function.n_parameters
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = False
         tags.target_tags.required = True
         return tags
+
+
+def _set_aside(
+    target: NDArray[Any], share: float, generator: torch.Generator, *, classes: bool
+) -> NDArray[np.bool_]:
+    """Rows that a fit is to stop by, [N]: drawn; of each class one stays, of numbers two."""
+    aside = np.zeros(len(target), dtype=bool)
+    if not share:
+        return aside
+    order = torch.randperm(len(target), generator=generator).numpy()
+    drawn = target[order]
+    if classes:
+        firsts = np.unique(drawn, return_index=True)[1]
+    else:  # a target that is seldom another value still differs in the fit
+        firsts = np.unique([drawn.argmin(), drawn.argmax()])
+    order = np.delete(order, firsts)
+    count = min(round(share * len(target)), len(order))
+    if count >= FEWEST_ASIDE:
+        aside[order[:count]] = True
+    return aside

@@ -5,7 +5,6 @@ What a target means to a ``Predictor``: how it is read and learned, and what is 
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -16,11 +15,12 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.predictor import Predictor, Task
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.preprocessing.class_labels import ClassLabels
+from lvmcore.preprocessing.class_labels import ClassLabels, labels_from_json, labels_to_json
 from lvmcore.preprocessing.target_column import (
     NumberTarget,
     PredictiveMixture,
@@ -32,12 +32,13 @@ from lvmcore.preprocessing.target_column import (
 __all__ = ["Classifier", "Regressor"]
 
 
+@estimator_dataclass
 class Regressor(RegressorMixin, Predictor):
     """A model of a numeric target."""
 
     task: ClassVar[Task] = "number"
 
-    _target: NumberTarget
+    _target: NumberTarget = fitted()
 
     def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
         return numeric_target(y, n_rows)
@@ -53,10 +54,6 @@ class Regressor(RegressorMixin, Predictor):
 
     def _as_learned(self, target: NDArray[Any], like: Tensor) -> Tensor:
         return torch.as_tensor(self._target.transform(target)[:, None]).to(like)
-
-    @abstractmethod
-    def _predicted(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and variances, noise included, under each draw, standardised, [n, S] each."""
 
     def predictive(self, X: ArrayLike) -> PredictiveMixture:
         """The predicted distribution of the target of rows, in its units, the noise included.
@@ -74,11 +71,7 @@ class Regressor(RegressorMixin, Predictor):
         mean, sd = (
             np.concatenate(part, 1) for part in zip(*((p.mean, p.sd) for p in parts), strict=True)
         )
-        return PredictiveMixture(mean, sd, self._weights())
-
-    def _weights(self) -> FloatArray | None:
-        """Weights of the draws, [S]; None where all are equal."""
-        return None
+        return PredictiveMixture(mean, sd, self._function.weights())
 
     def _mixtures(self, X: ArrayLike) -> Iterator[PredictiveMixture]:
         """The predicted distributions of some rows at a time."""
@@ -87,9 +80,11 @@ class Regressor(RegressorMixin, Predictor):
 
     def _mixture(self, X: Tensor) -> PredictiveMixture:
         """The predicted distributions of standardised rows, in the target's units."""
-        means, variances = (to_numpy(part).T for part in self._predicted(X))
+        means, variances = (to_numpy(part).T for part in self._function.normals(X))
         mean, scale = self._target.mean, self._target.scale
-        return PredictiveMixture(mean + scale * means, scale * np.sqrt(variances), self._weights())
+        return PredictiveMixture(
+            mean + scale * means, scale * np.sqrt(variances), self._function.weights()
+        )
 
     def _of_each(
         self, X: ArrayLike, compute: Callable[[PredictiveMixture], FloatArray]
@@ -118,15 +113,15 @@ class Regressor(RegressorMixin, Predictor):
     def _log_density(self, X: Tensor, y: NDArray[Any]) -> FloatArray:
         return self._mixture(X).log_density(y)
 
-    def _stored(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, meta = super()._stored()
-        return arrays, {**meta, "target": [self._target.mean, self._target.scale]}
+    def _task_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return {}, {"target": [self._target.mean, self._target.scale]}
 
-    def _take_stored(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-        super()._take_stored(arrays, meta)
+    def _set_task_state(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        del arrays
         self._target = NumberTarget(*map(float, meta["target"]))
 
 
+@estimator_dataclass
 class Classifier(ClassifierMixin, Predictor):
     """A model of a target of classes."""
 
@@ -140,7 +135,7 @@ class Classifier(ClassifierMixin, Predictor):
                 f"Input y contains NaN or None in {int(missing.sum())} rows, the first of them row "
                 f"{int(np.argmax(missing)) + 1}: leave rows without a class out."
             )
-        self._know((labels,))
+        self._set_labels((labels,))
         return labels.codes
 
     def _as_learned(self, target: NDArray[Any], like: Tensor) -> Tensor:
@@ -157,7 +152,7 @@ class Classifier(ClassifierMixin, Predictor):
 
     def _probabilities(self, X: Tensor) -> FloatArray:
         """Of all classes, normalised, of standardised rows, [n, C]."""
-        each = to_numpy(self._probability(X))
+        each = to_numpy(self._function.probability(X))
         found = np.hstack([1 - each, each]) if each.shape[1] == 1 else each
         return np.asarray(found / found.sum(1, keepdims=True))
 
@@ -181,14 +176,9 @@ class Classifier(ClassifierMixin, Predictor):
         with np.errstate(divide="ignore"):
             return np.asarray(np.log((self._probabilities(X) * known).sum(1)))
 
-    @abstractmethod
-    def _probability(self, X: Tensor) -> Tensor:
-        """Probabilities of standardised rows, [n, C]; of two classes that of the second, [n, 1]."""
+    def _task_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return {}, {"classes": labels_to_json(self._labels)}
 
-    def _stored(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, meta = super()._stored()
-        return arrays, {**meta, "classes": self._known_labels()}
-
-    def _take_stored(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-        self._know((ClassLabels.from_json(meta["classes"]),))
-        super()._take_stored(arrays, meta)
+    def _set_task_state(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        del arrays
+        self._set_labels(labels_from_json(meta["classes"]))

@@ -81,6 +81,7 @@ class DSPP(InducedDeepGP):
         n_sites: int,
     ) -> None:
         super().__init__(hidden, last, inputs, learned=True)
+        self.n_sites = n_sites
         widths = [layer.width for layer in hidden]
         sites = initial_quadrature(n_sites, sum(widths), inputs[0]) if widths else None
         parts = [] if sites is None else [part.clone() for part in torch.split(sites, widths, 1)]

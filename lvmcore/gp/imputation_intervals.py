@@ -8,16 +8,26 @@ what is left, and how far off the hidden cells are filled shows how wide the int
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 import torch
 from torch import Tensor
 
+from lvmcore.base.fit_problem import FitProblem
 from lvmcore.gp.latent_inference import RowDecoder, infer_modes
 from lvmcore.gp.paths import LatentRows
+from lvmcore.preprocessing.table_rows import InMemoryRows
 
-__all__ = ["HELD_ROWS", "ConditionedRows", "fill_rows", "hold_out_cells", "interval_scale"]
+__all__ = [
+    "HELD_ROWS",
+    "ConditionedRows",
+    "fill_rows",
+    "hold_out_cells",
+    "interval_scale",
+    "scale_by_steps",
+]
 
 # The intervals that are made to hold what they promise.
 LEVEL = 0.9
@@ -26,6 +36,8 @@ HELD_ROWS = 500
 HELD_SHARE = 0.1
 # As how many cells those of all columns count beside a column's own.
 POOLED_CELLS = 50
+# Steps in which a fit may forget cells that are held out, a tenth of its own at most.
+SETTLING_STEPS = 30
 # Cells of a standard normal that count beside all, for tables that have few.
 NORMAL_CELLS = 20
 
@@ -112,6 +124,34 @@ def interval_scale(settled: ConditionedRows, Y: Tensor, observed: Tensor, held: 
     row, column = torch.nonzero(held[rows], as_tuple=True)
     away = (Y[rows] - filled)[row, column].abs() / spread[row, column].sqrt()
     return _scales(away.double(), column, Y.shape[1]).to(Y)
+
+
+def scale_by_steps(
+    problem: FitProblem,
+    generator: torch.Generator,
+    steps: int,
+    go_on: Callable[[FitProblem, int], ConditionedRows],
+) -> Tensor:
+    """``interval_scale`` of a fit that goes on for some steps without the cells held out, [D].
+
+    Args:
+        problem: what was fitted; some of its cells are missing.
+        generator: of the cells held out.
+        steps: that the fit took; it goes on for a tenth of them, ``SETTLING_STEPS`` at most.
+        go_on: fits fewer cells for so many steps, from where the fit ended.
+    """
+    Y, observed = problem.table.take(slice(None))
+    assert observed is not None
+    held = hold_out_cells(observed, generator)
+    fewer = replace(
+        problem,
+        table=InMemoryRows(Y.masked_fill(held, 0.0), observed & ~held),
+        generator=generator,
+        callback=None,
+        checkpoint=None,
+    )
+    settled = go_on(fewer, min(SETTLING_STEPS, steps // 10))
+    return interval_scale(settled, Y.to(settled.mean), observed, held)
 
 
 def _scales(away: Tensor, column: Tensor, n_columns: int) -> Tensor:

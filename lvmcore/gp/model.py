@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,28 +10,29 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import FitProblem, LatentVariableModel
 from lvmcore.base.marginal_likelihood import log_marginal
 from lvmcore.errors import NumericalError
 from lvmcore.gp.data_decoder import DataDecoder
-from lvmcore.gp.imputation_intervals import (
-    ConditionedRows,
-    ImputationDecoder,
-    fill_rows,
-    hold_out_cells,
-    interval_scale,
-)
+from lvmcore.gp.imputation_intervals import ImputationDecoder, fill_rows
 from lvmcore.gp.latent_inference import infer_rows
-from lvmcore.gp.paths import LatentRows
+from lvmcore.gp.restarts import RestartResult, restart_state, restarts_from_state
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.preprocessing.table_rows import InMemoryRows
-from lvmcore.results import Posterior
+from lvmcore.parameters import is_array
 from lvmcore.training.loop import FitOutcome
 
 START_VARIANCE = 0.1
 START_NOISE = 0.1
-# Steps in which a fit may forget cells that are held out, a tenth of its own at most.
-SETTLING_STEPS = 30
+
+__all__ = [
+    "START_NOISE",
+    "START_VARIANCE",
+    "GPLatentVariableModel",
+    "PathDecoder",
+    "inducing_count",
+    "start_noise",
+]
 
 
 class PathDecoder(ImputationDecoder, Protocol):
@@ -51,10 +50,6 @@ class PathDecoder(ImputationDecoder, Protocol):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All of it, for a file."""
 
-
-class SparseDecoder(PathDecoder, Protocol):
-    """A fitted data path that has a noise for each column, and slopes."""
-
     @property
     def noise(self) -> Tensor:
         """σ_d², [D]."""
@@ -63,14 +58,14 @@ class SparseDecoder(PathDecoder, Protocol):
         """Σ_d E[∂f_d ∂f_dᵀ] at points X [N, Q], [N, Q, Q]."""
 
 
+@estimator_dataclass
 class GPLatentVariableModel(LatentVariableModel):
     """Base of the models whose data path is a set of Gaussian processes."""
 
-    learning_rate: float
-    max_iter: int
+    restarts_: RestartResult | None = fitted()
 
-    _decoder: PathDecoder
-    _interval_scale: Tensor | None = None
+    _decoder: PathDecoder = fitted()
+    _interval_scale: Tensor | None = fitted(default=None)
 
     @property
     def interval_scale_(self) -> NDArray[np.float64]:
@@ -82,27 +77,45 @@ class GPLatentVariableModel(LatentVariableModel):
             return np.ones(int((~self._standardiser.constant).sum()))
         return to_numpy(self._interval_scale)
 
-    def _keep_rows(self, rows: LatentRows) -> None:
-        self.embedding_ = Posterior(to_numpy(rows.mean), to_numpy(rows.variance))
+    @property
+    def noise_variance_(self) -> NDArray[np.float64]:
+        """σ_d² of the columns that vary, standardised units, [D]."""
+        return to_numpy(self._decoder.noise)
+
+    def _decide_components(self, shape: tuple[int, ...]) -> int:
+        """As many dimensions as a given start has, where nothing else was said."""
+        start: Any = getattr(self, "start", None)
+        if self.n_components is None and is_array(start) and np.ndim(start) == 2:
+            return int(np.shape(start)[1])
+        return super()._decide_components(shape)
 
     def _fitted_rows(self) -> tuple[Tensor, Tensor]:
+        """Means and variances of the rows that inference starts from, [N, Q] each."""
         return self._to_tensor(self.embedding_.mean), self._to_tensor(self.embedding_.variance)
+
+    def _precise(self, tensor: Tensor) -> Tensor:
+        """A tensor in the precision of inference: by default that of the fit."""
+        return tensor
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
-            return infer_rows(self._decoder, Y, *self._fitted_rows())
+            return infer_rows(self._decoder, self._precise(Y), *self._fitted_rows())
 
     def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         with torch.no_grad():
-            return self._decoder.decode(X)
+            return self._decoder.decode(self._precise(X))
+
+    def _metric(self, X: Tensor) -> Tensor:
+        return self._decoder.metric(X)
 
     def _prior_variance_share(self, X: Tensor) -> Tensor:
-        return self._decoder.prior_variance_share(X)
+        return self._decoder.prior_variance_share(self._precise(X))
 
     def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Moments of y = f(x) + ε, the sd widened by ``interval_scale_``."""
         with torch.no_grad():
-            mean, variance, noise = fill_rows(self._decoder, Y, *self._fitted_rows())
+            found = fill_rows(self._decoder, self._precise(Y), *self._fitted_rows())
+            mean, variance, noise = found
             if self._interval_scale is not None:
                 variance = variance * self._interval_scale.square()
             return mean, variance, noise
@@ -132,37 +145,8 @@ class GPLatentVariableModel(LatentVariableModel):
         except NumericalError as error:
             self._note(f"The intervals of filled cells could not be checked. {error}")
 
-    def _calibrate_by_steps(
-        self,
-        problem: FitProblem,
-        outcome: FitOutcome,
-        go_on: Callable[[FitProblem, int], ConditionedRows],
-    ) -> None:
-        """``_calibrate``, the fit going on without the cells held out.
-
-        Args:
-            problem: what was fitted.
-            outcome: how that ended.
-            go_on: fits fewer cells for so many steps, from where the fit ended.
-        """
-
-        def measure(generator: torch.Generator) -> Tensor:
-            Y, observed = problem.table.take(slice(None))
-            assert observed is not None
-            held = hold_out_cells(observed, generator)
-            fewer = replace(
-                problem,
-                table=InMemoryRows(Y.masked_fill(held, 0.0), observed & ~held),
-                generator=generator,
-                callback=None,
-                checkpoint=None,
-            )
-            settled = go_on(fewer, min(SETTLING_STEPS, len(outcome.history) // 10))
-            return interval_scale(settled, Y.to(settled.mean), observed, held)
-
-        self._calibrate(problem, outcome, measure)
-
     def _log_density(self, Y: Tensor) -> Tensor:
+        Y = self._precise(Y)
         mean, variance = self._posterior(Y)
         with torch.no_grad():
             return log_marginal(self._decoder.log_density, Y, mean, variance)
@@ -171,15 +155,16 @@ class GPLatentVariableModel(LatentVariableModel):
         arrays = self._decoder.arrays()
         if self._interval_scale is not None:
             arrays["intervals.scale"] = to_numpy(self._interval_scale)
-        return arrays, {}
+        found, facts = restart_state(getattr(self, "restarts_", None))
+        return arrays | found, facts
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        del facts
         self._restore_data(arrays, self._to_tensor(np.zeros(1)))
+        self.restarts_ = restarts_from_state(arrays, facts)
 
-    @abstractmethod
     def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> PathDecoder:
         """The data path of a file, in the dtype and on the device of ``like``."""
+        return DataDecoder.from_arrays(arrays, like)
 
     def _restore_data(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> None:
         """Take over the data path, in the dtype and on the device of ``like``."""
@@ -188,34 +173,14 @@ class GPLatentVariableModel(LatentVariableModel):
         self._interval_scale = None if scale is None else torch.as_tensor(scale.copy()).to(like)
 
 
-class SparseGPModel(GPLatentVariableModel):
-    """Base of the models whose data path has inducing inputs."""
+def inducing_count(n_inducing: int, n_rows: int, note: Callable[[str], None]) -> int:
+    """M: at most one inducing input a row."""
+    if n_inducing > n_rows:
+        note(f"n_inducing reduced from {n_inducing} to {n_rows}: the table has {n_rows} rows.")
+    return min(n_inducing, n_rows)
 
-    n_inducing: int
-    noise: str
 
-    _decoder: SparseDecoder
-
-    def _inducing_count(self, n_rows: int) -> int:
-        """M, at most one inducing input a row."""
-        if self.n_inducing > n_rows:
-            self._note(
-                f"n_inducing reduced from {self.n_inducing} to {n_rows}: the table has "
-                f"{n_rows} rows."
-            )
-        return min(self.n_inducing, n_rows)
-
-    @property
-    def noise_variance_(self) -> NDArray[np.float64]:
-        """σ_d² of the columns that vary, standardised units, [D]."""
-        return to_numpy(self._decoder.noise)
-
-    def _start_noise(self, problem: FitProblem) -> Tensor:
-        columns = problem.table.n_columns if self.noise == "column" else 1
-        return problem.table.like.new_full((columns,), START_NOISE)
-
-    def _metric(self, X: Tensor) -> Tensor:
-        return self._decoder.metric(X)
-
-    def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> SparseDecoder:
-        return DataDecoder.from_arrays(arrays, like)
+def start_noise(problem: FitProblem, noise: str) -> Tensor:
+    """σ² at the start of a fit, one for all columns or one a column, [1] or [D]."""
+    columns = problem.table.n_columns if noise == "column" else 1
+    return problem.table.like.new_full((columns,), START_NOISE)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.labelled_model import named_paths
-from lvmcore.gp.model import SparseDecoder
+from lvmcore.gp.model import PathDecoder
 from lvmcore.gp.paths import DataPath, KernelPath, LabelPath, LatentRows
 from lvmcore.preprocessing.class_labels import label_column_names
 from lvmcore.preprocessing.observed_cells import ObservedCells
@@ -151,7 +151,7 @@ class SparseGPLVMObjective(Objective[LatentSample]):
         del mean
         return {"data": self.latent_path.kernel.relevance}
 
-    def decoder(self) -> SparseDecoder:
+    def decoder(self) -> PathDecoder:
         """The fitted paths to the columns, q(V) at its optimum."""
         return self.data.decoder(self.rows)
 

@@ -23,9 +23,11 @@ from lvmcore.gp.masked_bound import masked_bound, masked_optimum
 from lvmcore.kernels.psi_statistics import masked_psi_sums, psi_sums
 from lvmcore.kernels.stationary import RBF
 from lvmcore.likelihoods.classification import Link, label_expectation
+from lvmcore.numerics.conversion import to_numpy
 from lvmcore.numerics.gaussians import kl_standard_normal, kl_whitened
 from lvmcore.numerics.linalg import cholesky, solve_lower, solve_upper
 from lvmcore.preprocessing.observed_cells import ObservedCells
+from lvmcore.results import Posterior
 
 __all__ = ["DataPath", "KernelPath", "LabelDecoder", "LabelPath", "LatentRows", "WhitenedPath"]
 
@@ -46,6 +48,10 @@ class LatentRows(nn.Module):
     def variance(self) -> Tensor:
         """[N, Q]."""
         return self.log_variance.exp()
+
+    def posterior(self) -> Posterior:
+        """q(X) as arrays."""
+        return Posterior(to_numpy(self.mean), to_numpy(self.variance))
 
     def kl(self) -> Tensor:
         """KL(q(X) ‖ N(0, I)), []."""

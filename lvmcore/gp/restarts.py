@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,13 +15,17 @@ from lvmcore import persistence
 from lvmcore.base.initial_map import perturbed, start_map
 from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.errors import NumericalError
-from lvmcore.gp.model import GPLatentVariableModel
-from lvmcore.parameters import is_array
 from lvmcore.results import Callback, FitStep, Posterior
 from lvmcore.training.checkpoint import State
 from lvmcore.training.loop import FitOutcome
 
-__all__ = ["RestartMixin", "RestartResult", "derived_seeds"]
+__all__ = [
+    "RestartResult",
+    "derived_seeds",
+    "fit_from_starts",
+    "restart_state",
+    "restarts_from_state",
+]
 
 
 @dataclass(frozen=True)
@@ -44,56 +47,79 @@ class RestartResult:
     kept: int
 
 
-class RestartMixin(GPLatentVariableModel):
-    """Adds the settings ``start`` and ``n_restarts`` to a model whose fit begins with a map.
-
-    The first start has the fit's own seed, and is the whole fit where ``n_restarts`` is 1. Later
-    ones have seeds derived from it (``numpy.random.SeedSequence.spawn``) and begin a quarter of a
-    standard deviation away from the same map, or at a new one where ``start`` is "random".
+class RestartedModel(Protocol):
+    """A model whose fit begins with a map, and can begin anew.
 
     Attributes:
+        start: the setting of that name.
+        n_restarts: how many starts.
+        max_iter: steps of each.
         restarts_: what the starts came to; None after a single one.
     """
 
     start: str | ArrayLike
     n_restarts: int
-
+    max_iter: int
+    notes_: tuple[str, ...]
+    embedding_: Posterior
+    relevance_: dict[str, NDArray[np.float64]]
+    inducing_inputs_: dict[str, NDArray[np.float64]]
     restarts_: RestartResult | None
 
-    @abstractmethod
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
-        """``_fit`` from the map X, [N, Q]."""
+        """Fit from the map X, [N, Q]."""
 
-    def _fit(self, problem: FitProblem) -> FitOutcome:
-        self.restarts_ = None
-        if self.n_restarts == 1:
-            X = start_map(self._start_problem(problem), self.start, self._note)
-            return self._fit_start(problem, X)
-        return _Course(self, problem).run()
-
-    def _start_problem(self, problem: FitProblem) -> FitProblem:
-        """The table as a start looks at it: by default as the fit does."""
-        return problem
-
-    def _decide_components(self, shape: tuple[int, ...]) -> int:
-        """As many dimensions as the given start has, where neither was said."""
-        if self.n_components is None and is_array(self.start) and np.ndim(self.start) == 2:
-            return int(np.shape(self.start)[1])
-        return super()._decide_components(shape)
+    def _note(self, text: str) -> None:
+        """Add a note on the fit."""
 
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, facts = super()._get_state()
-        if self.restarts_ is not None:
-            found = self.restarts_
-            names = ("starts", "bounds", "seeds", "means")
-            arrays = arrays | {f"restarts.{name}": getattr(found, name) for name in names}
-            facts = facts | {"kept_start": found.kept}
-        return arrays, facts
+        """The model's own fitted state."""
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        super()._set_state(arrays, facts)
-        parts = persistence.with_prefix(arrays, "restarts.")
-        self.restarts_ = RestartResult(**parts, kept=facts["kept_start"]) if parts else None
+        """Take over what ``_get_state`` gave."""
+
+    def _by_path(self, arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, Any]:
+        """The arrays whose names start with ``prefix``, by the rest of their names."""
+
+
+def fit_from_starts(
+    model: RestartedModel, problem: FitProblem, seen: FitProblem | None = None
+) -> FitOutcome:
+    """Fit a model from one start or several, and let it be the one with the highest bound.
+
+    The first start has the fit's own seed, and is the whole fit where ``n_restarts`` is 1. Later
+    ones have seeds derived from it (``numpy.random.SeedSequence.spawn``) and begin a quarter of a
+    standard deviation away from the same map, or at a new one where ``start`` is "random".
+
+    Args:
+        model: what is fitted; ``restarts_`` tells what the starts came to.
+        problem: what it is fitted to.
+        seen: the table as a start looks at it, where that is another.
+    """
+    model.restarts_ = None
+    seen = problem if seen is None else seen
+    if model.n_restarts == 1:
+        return model._fit_start(problem, start_map(seen, model.start, model._note))
+    return _Course(model, problem, seen).run()
+
+
+def restart_state(
+    restarts: RestartResult | None,
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """What the starts came to, as arrays and facts for a file; empty where there was but one."""
+    if restarts is None:
+        return {}, {}
+    names = ("starts", "bounds", "seeds", "means")
+    arrays = {f"restarts.{name}": getattr(restarts, name) for name in names}
+    return arrays, {"kept_start": restarts.kept}
+
+
+def restarts_from_state(
+    arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
+) -> RestartResult | None:
+    """What the starts came to, from ``restart_state``."""
+    parts = persistence.with_prefix(arrays, "restarts.")
+    return RestartResult(**parts, kept=facts["kept_start"]) if parts else None
 
 
 @dataclass(frozen=True)
@@ -113,7 +139,7 @@ class _Kept:
     outcome: FitOutcome
 
     @classmethod
-    def of(cls, start: int, model: RestartMixin, outcome: FitOutcome) -> _Kept:
+    def of(cls, start: int, model: RestartedModel, outcome: FitOutcome) -> _Kept:
         """What a model has just been fitted to."""
         own, facts = model._get_state()
         arrays = {
@@ -125,18 +151,18 @@ class _Kept:
         }
         return cls(start, arrays, facts, outcome)
 
-    def give(self, model: RestartMixin) -> None:
+    def give(self, model: RestartedModel) -> None:
         """Make it what the model is fitted to."""
         model._set_state(persistence.with_prefix(self.arrays, "own."), self.facts)
         model.embedding_ = Posterior(self.arrays["mean"], self.arrays["variance"])
-        model.relevance_ = model._by_path(persistence.with_prefix(self.arrays, "relevance."))
-        model.inducing_inputs_ = model._by_path(persistence.with_prefix(self.arrays, "inducing."))
+        model.relevance_ = model._by_path(self.arrays, "relevance.")
+        model.inducing_inputs_ = model._by_path(self.arrays, "inducing.")
 
 
 class _Course:
     """One fit from several starts, one after the other."""
 
-    def __init__(self, model: RestartMixin, problem: FitProblem) -> None:
+    def __init__(self, model: RestartedModel, problem: FitProblem, seen: FitProblem) -> None:
         self.model, self.problem = model, problem
         self.seeds = derived_seeds(problem.generator.initial_seed(), model.n_restarts)
         self.next = 0
@@ -150,7 +176,7 @@ class _Course:
         found = None if problem.checkpoint is None else problem.checkpoint.beside()
         if found is not None:
             self._restore(*found)
-        self.base: Tensor = start_map(model._start_problem(problem), model.start, model._note)
+        self.base: Tensor = start_map(seen, model.start, model._note)
 
     def run(self) -> FitOutcome:
         """Fit from the starts that are left, and let the model be the best."""

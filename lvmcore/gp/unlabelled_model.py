@@ -7,15 +7,25 @@ from typing import ClassVar
 from torch import Tensor
 
 from lvmcore.base.advice import LONG_TABLE, advised_inducing, advised_steps
+from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import FitProblem
-from lvmcore.gp.imputation_intervals import ConditionedRows
+from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.inducing_points import spread_points
-from lvmcore.gp.model import START_VARIANCE, SparseGPModel
+from lvmcore.gp.model import START_VARIANCE, GPLatentVariableModel, inducing_count, start_noise
 from lvmcore.gp.objective import GPLVMObjective, SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, LatentRows
-from lvmcore.gp.restarts import RestartMixin
+from lvmcore.gp.restarts import fit_from_starts
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Advised
+from lvmcore.parameters import (
+    Advised,
+    Components,
+    Inducing,
+    LearningRate,
+    MaxIter,
+    Noise,
+    Restarts,
+    Start,
+)
 from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.training.loop import FitOutcome, train
 from lvmcore.training.schedule import Schedule
@@ -23,8 +33,17 @@ from lvmcore.training.schedule import Schedule
 __all__ = ["UnsupervisedGPLVM"]
 
 
-class UnsupervisedGPLVM(RestartMixin, SparseGPModel):
+@estimator_dataclass
+class UnsupervisedGPLVM(GPLatentVariableModel):
     """A fit of q(X), kernel, inducing inputs and noise to the columns, from a start."""
+
+    n_components: Components = None
+    n_inducing: Inducing = 25
+    max_iter: MaxIter = 500
+    noise: Noise = "column"
+    learning_rate: LearningRate = 0.1
+    start: Start = "pca"
+    n_restarts: Restarts = 1
 
     final_draws: ClassVar[int] = 1  # that the bound in the end averages, where it is sampled
 
@@ -48,10 +67,15 @@ class UnsupervisedGPLVM(RestartMixin, SparseGPModel):
         """The course of a fit to so many cells."""
         return Schedule(self.max_iter, self.learning_rate, cells)
 
+    def _fit(self, problem: FitProblem) -> FitOutcome:
+        return fit_from_starts(self, problem)
+
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
-        Z = spread_points(X, self._inducing_count(len(X)), problem.generator)
+        """Fit from the map X, [N, Q]."""
+        M = inducing_count(self.n_inducing, len(X), self._note)
+        Z = spread_points(X, M, problem.generator)
         gaps = problem.observed is not None
-        path = DataPath(Z, self._start_noise(problem), pooled=gaps)
+        path = DataPath(Z, start_noise(problem, self.noise), pooled=gaps)
         fit = self._objective(LatentRows(X, START_VARIANCE), path, problem)
         schedule = self._schedule(fit.data.count)
         outcome = train(
@@ -68,12 +92,13 @@ class UnsupervisedGPLVM(RestartMixin, SparseGPModel):
             train(on, Schedule.cooling_only(steps, self.learning_rate, on.data.count), None)
             return ConditionedRows.of(on.decoder(), on.rows)
 
-        self._calibrate_by_steps(problem, outcome, go_on)
+        steps = len(outcome.history)
+        self._calibrate(problem, outcome, lambda g: scale_by_steps(problem, g, steps, go_on))
         return outcome
 
     def _keep(self, fit: SparseGPLVMObjective) -> None:
         """Take over what was fitted."""
         self._decoder = fit.decoder()
-        self._keep_rows(fit.rows)
+        self.embedding_ = fit.rows.posterior()
         self.relevance_ = {"data": to_numpy(fit.latent_path.kernel.relevance)}
         self.inducing_inputs_ = {"data": to_numpy(fit.latent_path.Z)}

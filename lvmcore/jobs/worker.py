@@ -99,7 +99,7 @@ def _warm_up() -> None:
         short = {"max_iter": 2} if "max_iter" in named else {}
         # What fails here fails again in a fit that needs it, and is reported there.
         with contextlib.suppress(Exception):
-            model(**short).fit(rows, labels)
+            model().set_params(**short).fit(rows, labels)
     with contextlib.suppress(Exception):
         importlib.import_module("lvmcore.evaluation.map_quality")
 

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import FitProblem, LatentVariableModel
 from lvmcore.base.marginal_likelihood import log_marginal
 from lvmcore.neural.networks import (
@@ -35,6 +36,7 @@ __all__ = ["Autoencoder"]
 FINAL_DRAWS = 8
 
 
+@estimator_dataclass
 class Autoencoder(LatentVariableModel):
     """Base class of models with an encoder q(x | y) and a decoder p(y | x), both networks."""
 
@@ -43,8 +45,8 @@ class Autoencoder(LatentVariableModel):
     learning_rate: float
     max_iter: int
 
-    _encoder: Encoder
-    _network: Network
+    _encoder: Encoder = fitted()
+    _network: Network = fitted()
 
     @classmethod
     def advise(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -20,13 +20,17 @@ __all__ = [
     "Weighting",
     "encode_columns",
     "label_column_names",
+    "labels_from_json",
+    "labels_to_json",
     "row_weights",
+    "sorted_by_label_column",
 ]
 
 #: Name of a label column without a name.
 DEFAULT_NAME = "label"
 #: Equal weight of all rows, or of all classes.
 Weighting = Literal["equal", "balanced"]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,27 @@ def encode_columns(y: Any, n_rows: int) -> tuple[ClassLabels, ...]:
 def label_column_names(word: str, labels: Sequence[ClassLabels]) -> list[str]:
     """Names for each label column: the word itself for one column, "word: name" for several."""
     return [word] if len(labels) == 1 else [f"{word}: {column.name}" for column in labels]
+
+
+def sorted_by_label_column(
+    found: dict[str, Value], labels: Sequence[ClassLabels]
+) -> dict[str, Value]:
+    """Values by path, those of paths to labels last, in the order of the label columns."""
+    names = label_column_names("labels", labels)
+    last = {path: found[path] for path in names if path in found}
+    return {path: found[path] for path in found if path not in last} | last
+
+
+def labels_to_json(labels: Sequence[ClassLabels]) -> Any:
+    """Label columns as JSON can hold them: one alone, several in a list, none as None."""
+    stored = [column.to_json() for column in labels]
+    return stored[0] if len(stored) == 1 else stored or None
+
+
+def labels_from_json(stored: Any) -> tuple[ClassLabels, ...]:
+    """Label columns from ``labels_to_json``; no rows."""
+    columns = stored if isinstance(stored, list) else [stored]
+    return tuple(ClassLabels.from_json(column) for column in columns if column is not None)
 
 
 def row_weights(codes: NDArray[np.int64], weighting: Weighting) -> NDArray[np.float64]:

@@ -118,6 +118,11 @@ class Standardiser:
         """
         return np.asarray(np.log(self.scale[~self.constant]))
 
+    @property
+    def varying_names(self) -> list[str]:
+        """Names of the columns that vary, [D]."""
+        return [name for name, gone in zip(self.names, self.constant, strict=True) if not gone]
+
     def describe_constant(self) -> str:
         """One sentence that names the removed columns."""
         names = [name for name, gone in zip(self.names, self.constant, strict=True) if gone]

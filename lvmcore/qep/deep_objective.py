@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lvmcore.base.latent_variable_model import FitProblem
-from lvmcore.gp.model import SparseDecoder
+from lvmcore.gp.model import PathDecoder
 from lvmcore.gp.objective import LatentSample, SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, LatentRows
 from lvmcore.kernels.psi_statistics import MaskedPsiSums, PsiSums
@@ -130,7 +130,7 @@ class DeepQEPLVMObjective(SparseGPLVMObjective):
         """The hidden layer."""
         return self.data.layer
 
-    def decoder(self) -> SparseDecoder:
+    def decoder(self) -> PathDecoder:
         """Hidden layer and data path, q(V) of the columns the optimum for 16 samples of X."""
         sums = self.data.average_sums(self.rows)
         return DeepDecoder(self.latent_path.decoder(), self.data.decoder_of(sums))

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from copy import deepcopy
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.objective import DataTerm, LatentSample, SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, LatentRows
-from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
 from lvmcore.kernels.psi_statistics import MaskedPsiSums, PsiSums, masked_psi_sums, psi_sums
 from lvmcore.parameters import Doc, Range
 from lvmcore.qep.collapsed_bound import QEPBound, block_bound, qep_bound
@@ -26,9 +23,9 @@ __all__ = [
     "Exponent",
     "LatentBlockTerm",
     "QEPDataTerm",
-    "QEPLVMBase",
     "QEPLVMObjective",
     "QExponent",
+    "exponent_of",
 ]
 
 START_Q = 1.5
@@ -178,19 +175,6 @@ class QEPLVMObjective(SparseGPLVMObjective):
         return type(self)(rows, path, problem, deepcopy(self.exponent))
 
 
-class QEPLVMBase(UnsupervisedGPLVM):
-    """Base class of unsupervised latent variable models with an exponent q."""
-
-    q_: float
-
-    def _keep(self, fit: SparseGPLVMObjective) -> None:
-        super()._keep(fit)
-        self.q_ = float(fit.data.exponent.q.detach()) if isinstance(fit.data, QEPDataTerm) else 2.0
-
-    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, facts = super()._get_state()
-        return arrays, {**facts, "q": self.q_}
-
-    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        super()._set_state(arrays, facts)
-        self.q_ = float(facts["q"])
+def exponent_of(fit: SparseGPLVMObjective) -> float:
+    """q of a fitted objective: 2 where its processes are Gaussian."""
+    return float(fit.data.exponent.q.detach()) if isinstance(fit.data, QEPDataTerm) else 2.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lvmcore.errors import DataError
 from lvmcore.gp.latent_inference import InferredRows
 from lvmcore.likelihoods.poisson import PoissonLikelihood
 from lvmcore.likelihoods.polya_gamma import Family, LogisticLikelihood
@@ -73,6 +74,20 @@ class CountFeatureDecoder(FeatureDecoder):
         super().__init__(features, weights)
         self.family, self.exactly = family, exactly
 
+    def check_rows(self, Y: Tensor, names: Sequence[str]) -> None:
+        """See ``FeatureDecoder.check_rows``: counts that are more than the trials."""
+        if not isinstance(self.family, LogisticLikelihood) or self.family.kind != "binomial":
+            return
+        trials = self.family.size
+        over = (trials < Y).any(0)
+        if bool(over.any()):
+            column = int(over.nonzero()[0])
+            raise DataError(
+                f"A count of {float(Y[:, column].nan_to_num(0).max()):g} in column "
+                f"{names[column]} is more than the {float(trials[column]):g} trials that the "
+                "model was fitted with. Leave such rows out, or fit with n_trials set."
+            )
+
     def decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """See ``FeatureDecoder.decode``."""
         return self.family.moments(*self.functions(X))
@@ -112,9 +127,15 @@ class CountFeatureDecoder(FeatureDecoder):
         cells = self.family.log_predictive(known, mean, pool * self.weights.share)
         return torch.where(gaps, 0.0, cells).sum(-1)
 
-    def metric(self, X: Tensor, scale: Tensor) -> Tensor:
+    @property
+    def noise(self) -> Tensor:
+        """Raises AttributeError: the variance of counts depends on the latent point."""
+        raise AttributeError("Counts have no noise variance: it depends on the latent point.")
+
+    def metric(self, X: Tensor, scale: Tensor | None = None) -> Tensor:
         """See ``FeatureDecoder.metric``: the metric of ψ times the squared ∂E y/∂ψ."""
         J, q = self.features.slopes(X), self.weights
+        scale = q.share.new_ones(()) if scale is None else scale
         slope = self.family.mean_slope(self.features(X) @ q.mean) / scale  # [N, D]
         gradients = (J @ q.mean) * slope[:, None, :]
         spread = (slope.square() @ q.share)[:, None, None] * (J @ q.shared @ J.mT)

@@ -9,7 +9,7 @@ Predictions of columns use V_d.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +98,14 @@ class FeatureDecoder(ABC):
 
     # ---- functions -----------------------------------------------------------------------------
 
+    @abstractmethod
+    def check_rows(self, Y: Tensor, names: Sequence[str]) -> None:
+        """Refuse rows Y [B, D] of columns of these names that the likelihood does not allow.
+
+        Raises:
+            DataError: naming the first such column.
+        """
+
     def functions(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of φ(x)ᵀh_d at points X [N, Q], each [N, D]."""
         Phi, q = self.features(X), self.weights
@@ -178,8 +186,20 @@ class FeatureDecoder(ABC):
         """log p(y_n | x_n) of the cells that are not NaN, at points X [S, N, Q], [S, N]."""
 
     @abstractmethod
-    def metric(self, X: Tensor, scale: Tensor) -> Tensor:
-        """Σ_d E[∂y_d ∂y_dᵀ]/scale_d² at points X [N, Q], for the expected columns, [N, Q, Q]."""
+    def metric(self, X: Tensor, scale: Tensor | None = None) -> Tensor:
+        """Σ_d E[∂y_d ∂y_dᵀ]/scale_d² at points X [N, Q], for the expected columns, [N, Q, Q].
+
+        Every scale is 1 where none is given.
+        """
+
+    @property
+    @abstractmethod
+    def noise(self) -> Tensor:
+        """σ_d², [D].
+
+        Raises:
+            AttributeError: the columns have none.
+        """
 
     @abstractmethod
     def sample(self, X: Tensor, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -44,7 +44,16 @@ class GaussianFeatureDecoder(FeatureDecoder):
         self, features: RandomFourierFeatures, weights: WeightMoments, noise: Tensor
     ) -> None:
         super().__init__(features, weights)
-        self.noise = noise
+        self._noise = noise
+
+    def check_rows(self, Y: Tensor, names: Sequence[str]) -> None:
+        """See ``FeatureDecoder.check_rows``: any number is allowed."""
+        del Y, names
+
+    @property
+    def noise(self) -> Tensor:
+        """σ_d², [D]."""
+        return self._noise
 
     def decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """See ``FeatureDecoder.decode``."""
@@ -140,9 +149,10 @@ class GaussianFeatureDecoder(FeatureDecoder):
         cells = LOG_2PI + self.noise.log() + square / self.noise
         return -0.5 * torch.where(gaps, 0.0, cells).sum(-1)
 
-    def metric(self, X: Tensor, scale: Tensor) -> Tensor:
+    def metric(self, X: Tensor, scale: Tensor | None = None) -> Tensor:
         """See ``FeatureDecoder.metric``; exact for complete columns with one noise."""
         J, q = self.features.slopes(X), self.weights
+        scale = q.share.new_ones(()) if scale is None else scale
         weighted = q.mean / scale
         # Σ_d E h_d h_dᵀ/scale_d²
         total = weighted @ weighted.T + q.shared * (q.share / scale.square()).sum()

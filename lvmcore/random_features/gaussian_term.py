@@ -129,7 +129,7 @@ class GaussianTerm(ColumnTerm):
 
     def __init__(self, problem: FitProblem, *, n_features: int, shared: bool) -> None:
         super().__init__(problem, 0.0)
-        self.shared = shared
+        self.n_features, self.shared = n_features, shared
         cost = self.Y.numel() * n_features**2
         fills = self.observed is not None and shared and cost > MOST_PRODUCTS
         self.filled = self.Y.clone() if fills else None
@@ -230,6 +230,13 @@ class GaussianTerm(ColumnTerm):
     def final_draws(self) -> int:
         """See ``ColumnTerm.final_draws``; fewer with missing cells filled in."""
         return FINAL_DRAWS if self.filled is None else FINAL_DRAWS // 4
+
+    def with_problem(self, problem: FitProblem) -> GaussianTerm:
+        """A term of other cells with a copy of the current parameters."""
+        term = GaussianTerm(problem, n_features=self.n_features, shared=self.shared)
+        term.load_state_dict(self.state_dict())
+        term.fill_from(self)
+        return term
 
     def fill_from(self, other: GaussianTerm) -> None:
         """Initialise missing cells as filled in by another fit, unless they are observed here."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from lvmcore.base.fit_problem import FitProblem
 from lvmcore.gp.paths import LatentRows
 from lvmcore.random_features.decoder import FeatureDecoder
-from lvmcore.random_features.gaussian_term import ColumnTerm, FeatureSample
+from lvmcore.random_features.gaussian_term import ColumnTerm, FeatureSample, GaussianTerm
 from lvmcore.random_features.spectrum import Spectrum
 from lvmcore.training.objective import KLTerm, Objective
 
@@ -54,6 +56,16 @@ class RandomFeatureObjective(Objective[FeatureSample]):
         self.rows, self.spectrum, self.columns = rows, spectrum, columns
         self.generator = generator
         self.all = torch.arange(len(rows.mean))
+
+    def with_problem(self, problem: FitProblem) -> RandomFeatureObjective:
+        """An objective of other cells of numbers with a copy of the current parameters."""
+        assert isinstance(self.columns, GaussianTerm)
+        return RandomFeatureObjective(
+            deepcopy(self.rows),
+            deepcopy(self.spectrum),
+            self.columns.with_problem(problem),
+            problem.generator,
+        )
 
     @property
     def batch_share(self) -> tuple[int, int]:

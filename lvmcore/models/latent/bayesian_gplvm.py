@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import Capabilities
 from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
-from lvmcore.parameters import (
-    Components,
-    Device,
-    Dtype,
-    Inducing,
-    LearningRate,
-    MaxIter,
-    Noise,
-    Restarts,
-    Seed,
-    Start,
-)
 
 __all__ = ["BayesianGPLVM"]
 
 
+@estimator_dataclass
 class BayesianGPLVM(UnsupervisedGPLVM):
     """Nonlinear map with uncertainty: x_n ~ N(0, I), y_nd = f_d(x_n) + ε, f_d ~ GP(0, RBF-ARD).
 
@@ -50,28 +40,3 @@ class BayesianGPLVM(UnsupervisedGPLVM):
     capabilities: ClassVar[Capabilities] = Capabilities(
         missing_cells=True, sampling=True, uncertainty=True, bound=True
     )
-
-    def __init__(
-        self,
-        *,
-        n_components: Components = None,
-        n_inducing: Inducing = 25,
-        max_iter: MaxIter = 500,
-        noise: Noise = "column",
-        learning_rate: LearningRate = 0.1,
-        start: Start = "pca",
-        n_restarts: Restarts = 1,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_inducing = n_inducing
-        self.max_iter = max_iter
-        self.noise = noise
-        self.learning_rate = learning_rate
-        self.start = start
-        self.n_restarts = n_restarts
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state

@@ -9,33 +9,28 @@ from typing import Annotated, Any, ClassVar
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.deep.initialisation import principal_axes
-from lvmcore.gp.model import SparseDecoder
+from lvmcore.gp.model import PathDecoder, start_noise
+from lvmcore.gp.objective import SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, LatentRows
+from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
 from lvmcore.parameters import (
     Components,
-    Device,
     Doc,
-    Dtype,
-    Inducing,
-    LearningRate,
-    MaxIter,
-    Noise,
     Range,
-    Restarts,
-    Seed,
-    Start,
 )
 from lvmcore.qep.deep_decoder import DeepDataPath, DeepDecoder
 from lvmcore.qep.deep_objective import FINAL_DRAWS, DeepQEPLVMObjective
-from lvmcore.qep.objective import Exponent, QEPLVMBase, QExponent
+from lvmcore.qep.objective import Exponent, QExponent, exponent_of
 from lvmcore.training.schedule import Schedule
 
 __all__ = ["DeepQEPLVM"]
 
 
-class DeepQEPLVM(QEPLVMBase):
+@estimator_dataclass
+class DeepQEPLVM(UnsupervisedGPLVM):
     """A map with a hidden layer: h_i(x_n) and y_nd = f_d(h(x_n)) + ε, q-exponential processes all.
 
     The bound of ``QEPLVM`` with one block more, the whitened inducing values of the hidden layer,
@@ -73,38 +68,15 @@ class DeepQEPLVM(QEPLVMBase):
     )
     final_draws: ClassVar[int] = FINAL_DRAWS
 
-    def __init__(
-        self,
-        *,
-        q: Exponent = 1.5,
-        n_components: Components = None,
-        hidden_dim: Annotated[
-            int | None,
-            Range(1, 100),
-            Doc("Dimensions of the hidden layer; auto is as many as the map has.", "hidden layer"),
-        ] = None,
-        n_inducing: Inducing = 25,
-        max_iter: MaxIter = 500,
-        noise: Noise = "column",
-        learning_rate: LearningRate = 0.1,
-        start: Start = "pca",
-        n_restarts: Restarts = 1,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.q = q
-        self.n_components = n_components
-        self.hidden_dim = hidden_dim
-        self.n_inducing = n_inducing
-        self.max_iter = max_iter
-        self.noise = noise
-        self.learning_rate = learning_rate
-        self.start = start
-        self.n_restarts = n_restarts
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    q_: float = fitted()
+
+    q: Exponent = 1.5
+    n_components: Components = None
+    hidden_dim: Annotated[
+        int | None,
+        Range(1, 100),
+        Doc("Dimensions of the hidden layer; auto is as many as the map has.", "hidden layer"),
+    ] = None
 
     def _objective(
         self, rows: LatentRows, path: DataPath, problem: FitProblem
@@ -112,7 +84,7 @@ class DeepQEPLVM(QEPLVMBase):
         X, Z = rows.mean.detach(), path.Z.detach()
         W = principal_axes(X, self.hidden_dim or X.shape[1])
         gaps = problem.observed is not None
-        beyond = DataPath(Z @ W, self._start_noise(problem), pooled=gaps)
+        beyond = DataPath(Z @ W, start_noise(problem, self.noise), pooled=gaps)
         return DeepQEPLVMObjective(
             rows, beyond, problem, QExponent(self.q), DeepDataPath(Z, X, X @ W)
         )
@@ -122,5 +94,17 @@ class DeepQEPLVM(QEPLVMBase):
         usual = super()._schedule(cells)
         return replace(usual, window=2 * usual.window, collapse=10 * usual.collapse)
 
-    def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> SparseDecoder:
+    def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> PathDecoder:
         return DeepDecoder.from_arrays(arrays, like)
+
+    def _keep(self, fit: SparseGPLVMObjective) -> None:
+        super()._keep(fit)
+        self.q_ = exponent_of(fit)
+
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = super()._get_state()
+        return arrays, {**facts, "q": self.q_}
+
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        super()._set_state(arrays, facts)
+        self.q_ = float(facts["q"])

@@ -13,14 +13,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem, LatentVariableModel
 from lvmcore.geometry import constant_metric
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Advanced, Components, Device, Doc, Dtype, Range, Seed
+from lvmcore.parameters import Advanced, Components, Doc, Range
 from lvmcore.results import FitStep, Posterior
 from lvmcore.training.loop import FitOutcome
 
 
+@estimator_dataclass
 class FactorAnalysis(LatentVariableModel):
     """Factor analysis by maximum likelihood: y = W x + ε, x ~ N(0, I), ε ~ N(0, diag ψ).
 
@@ -48,29 +50,16 @@ class FactorAnalysis(LatentVariableModel):
         sampling=True, uncertainty=True, bound=True, steps=False
     )
 
-    def __init__(
-        self,
-        *,
-        n_components: Components = 2,
-        max_iter: Annotated[
-            int, Range(1, 100_000), Doc("Most steps of the fit.", "steps at most")
-        ] = 1000,
-        tol: Annotated[
-            float,
-            Range(1e-8, 10.0, log=True),
-            Doc("Stop when a step gains fewer nats than this.", "tolerance"),
-            Advanced(),
-        ] = 0.01,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.tol = tol
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    n_components: Components = 2
+    max_iter: Annotated[int, Range(1, 100_000), Doc("Most steps of the fit.", "steps at most")] = (
+        1000
+    )
+    tol: Annotated[
+        float,
+        Range(1e-8, 10.0, log=True),
+        Doc("Stop when a step gains fewer nats than this.", "tolerance"),
+        Advanced(),
+    ] = 0.01
 
     @property
     def noise_variance_(self) -> NDArray[np.float64]:

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore.base.advice import WIDE_TABLE, advised_components, advised_inducing, advised_noise
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.gp.labelled_model import LabelledGPLVM
 from lvmcore.gp.latent_inference import refine_rows
 from lvmcore.gp.minibatch_objective import MinibatchLDGDObjective
+from lvmcore.gp.model import inducing_count, start_noise
 from lvmcore.neural.networks import Encoder, network_arrays, restore_network
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import (
@@ -23,9 +25,7 @@ from lvmcore.parameters import (
     BatchSize,
     ClassWeight,
     Components,
-    Device,
     Doc,
-    Dtype,
     Hidden,
     Inducing,
     LabelLikelihood,
@@ -34,7 +34,6 @@ from lvmcore.parameters import (
     MaxIter,
     Noise,
     Range,
-    Seed,
 )
 from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.results import Posterior
@@ -51,6 +50,7 @@ SHORT_TABLE = 200
 MOST_WEIGHT, NARROW_WEIGHT = 1000, 4
 
 
+@estimator_dataclass
 class FastLDGD(LabelledGPLVM):
     """LDGD with q(x_n) from a network, for long tables and for many new rows.
 
@@ -102,45 +102,24 @@ class FastLDGD(LabelledGPLVM):
     )
     label_draws: ClassVar[int] = 16
 
-    _encoder: Encoder
+    _encoder: Encoder = fitted()
 
-    def __init__(
-        self,
-        *,
-        n_components: Components = None,
-        n_inducing: Inducing = 25,
-        max_iter: MaxIter = 1000,
-        label_weight: LabelWeight = 1.0,
-        class_weight: ClassWeight = "equal",
-        likelihood: LabelLikelihood = "probit",
-        n_hidden: Hidden = 128,
-        batch_size: BatchSize = 512,
-        n_refinement: Annotated[
-            int,
-            Range(0, 1000),
-            Doc("Steps by which each new row's place is improved on the network's answer."),
-            Advanced(),
-        ] = 0,
-        noise: Noise = "column",
-        learning_rate: LearningRate = 0.02,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_inducing = n_inducing
-        self.max_iter = max_iter
-        self.label_weight = label_weight
-        self.class_weight = class_weight
-        self.likelihood = likelihood
-        self.n_hidden = n_hidden
-        self.batch_size = batch_size
-        self.n_refinement = n_refinement
-        self.noise = noise
-        self.learning_rate = learning_rate
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    n_components: Components = None
+    n_inducing: Inducing = 25
+    max_iter: MaxIter = 1000
+    label_weight: LabelWeight = 1.0
+    class_weight: ClassWeight = "equal"
+    likelihood: LabelLikelihood = "probit"
+    n_hidden: Hidden = 128
+    batch_size: BatchSize = 512
+    n_refinement: Annotated[
+        int,
+        Range(0, 1000),
+        Doc("Steps by which each new row's place is improved on the network's answer."),
+        Advanced(),
+    ] = 0
+    noise: Noise = "column"
+    learning_rate: LearningRate = 0.02
 
     @classmethod
     def advise(
@@ -173,26 +152,12 @@ class FastLDGD(LabelledGPLVM):
             if n_classes > 5:
                 found["n_components"] = advised_components(n_columns, n_classes)
         if n_rows > 1000 or n_classes > 5:
-            found |= cls._for_more(n_rows, n_columns, n_classes)
-        return found
-
-    @classmethod
-    def _for_more(cls, n_rows: int, n_columns: int, n_classes: int) -> dict[str, Advised]:
-        """Settings for more rows or classes than a few."""
-        long = n_rows > 5000
-        steps = 4000 if long and n_columns > WIDE_TABLE else 2000
-        found = {
-            "n_inducing": advised_inducing(100 if long else 50, n_rows, n_classes),
-            "max_iter": Advised(steps, "a step sees one batch, and there is more to see here"),
-        }
-        if long:
-            why = f"{n_rows:,} rows can teach a larger network where to place a row"
-            found["n_hidden"] = Advised(256, why)
+            found |= _advised_for_more(n_rows, n_columns, n_classes)
         return found
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
-        M = self._inducing_count(len(problem.table))
-        fit = MinibatchLDGDObjective(self, problem, self._start_noise(problem), M)
+        M = inducing_count(self.n_inducing, len(problem.table), self._note)
+        fit = MinibatchLDGDObjective(self, problem, start_noise(problem, self.noise), M)
         labelled = sum(term.codes.numel() * term.n_classes for term in fit.labels)
         cells = fit.path.cells + round(self.label_weight * labelled)
         outcome = train(
@@ -213,8 +178,7 @@ class FastLDGD(LabelledGPLVM):
         sums = fit.all_sums(mean, variance)
         self._decoder = fit.path.decoder(fit.path.optimum(sums))
         self.embedding_ = Posterior(to_numpy(mean), to_numpy(variance))
-        self._keep_labels(fit.label_paths)
-        self._keep_relevance(fit.path, fit.label_paths)
+        self._keep_paths(fit.path, fit.label_paths)
         self._calibrate(problem, outcome, lambda draws: fit.interval_scale(sums, draws))
         return outcome
 
@@ -247,8 +211,21 @@ class FastLDGD(LabelledGPLVM):
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         like = self._to_tensor(np.zeros(1))
         self._restore_data(arrays, like.double())
-        self._restore_labels(arrays, like.double())
         D, Q = self._decoder.weights.shape[1], self._decoder.Z.shape[1]
         masked = bool(facts.get("told_of_gaps", False))  # files of earlier versions have no gaps
         self._encoder = Encoder(D, self.n_hidden, Q, like, torch.Generator(), masked=masked)
         restore_network(self._encoder, arrays, "encoder.")
+
+
+def _advised_for_more(n_rows: int, n_columns: int, n_classes: int) -> dict[str, Advised]:
+    """Settings for more rows or classes than a few."""
+    long = n_rows > 5000
+    steps = 4000 if long and n_columns > WIDE_TABLE else 2000
+    found = {
+        "n_inducing": advised_inducing(100 if long else 50, n_rows, n_classes),
+        "max_iter": Advised(steps, "a step sees one batch, and there is more to see here"),
+    }
+    if long:
+        why = f"{n_rows:,} rows can teach a larger network where to place a row"
+        found["n_hidden"] = Advised(256, why)
+    return found

@@ -13,11 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem, LatentVariableModel
+from lvmcore.base.validation import require_labels, torch_device
 from lvmcore.classical.latent_dirichlet import TopicPosterior
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Advanced, Components, Device, Doc, Dtype, Range, Seed
+from lvmcore.parameters import Advanced, Components, Doc, Range
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.results import FitStep, Posterior
 from lvmcore.training.loop import SECONDS_BETWEEN_SNAPSHOTS, FitOutcome
@@ -35,6 +37,7 @@ SETTLED_FOR_NOW, ROUNDS_A_STEP = 1e-5, 5
 START_SHAPE = 100.0
 
 
+@estimator_dataclass
 class LatentDirichletAllocation(LatentVariableModel):
     """Latent Dirichlet allocation: each row a mixture of topics, each topic a profile of counts.
 
@@ -70,53 +73,38 @@ class LatentDirichletAllocation(LatentVariableModel):
         sampling=True, uncertainty=True, cells="counts"
     )
 
-    row_total_: float
+    row_total_: float = fitted()
 
-    def __init__(
-        self,
-        *,
-        n_components: Components = None,
-        max_iter: Annotated[
-            int, Range(1, 100_000), Doc("Most steps of the fit.", "steps at most")
-        ] = 1000,
-        tol: Annotated[
-            float,
-            Range(1e-10, 1.0, log=True),
-            Doc("Stop when a step gains fewer nats a count than this.", "tolerance"),
-            Advanced(),
-        ] = 1e-6,
-        topic_prior: Annotated[
-            float | None,
-            Range(1e-3, 100.0, log=True),
-            Doc(
-                "Concentration of a row's topics: below 1 few topics a row; auto is 1 over their "
-                "number.",
-                "topics a row",
-            ),
-            Advanced(),
-        ] = None,
-        column_prior: Annotated[
-            float | None,
-            Range(1e-3, 100.0, log=True),
-            Doc(
-                "Concentration of a topic's columns: below 1 few columns a topic; auto is 1 over "
-                "the number of topics.",
-                "columns a topic",
-            ),
-            Advanced(),
-        ] = None,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.tol = tol
-        self.topic_prior = topic_prior
-        self.column_prior = column_prior
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    n_components: Components = None
+    max_iter: Annotated[int, Range(1, 100_000), Doc("Most steps of the fit.", "steps at most")] = (
+        1000
+    )
+    tol: Annotated[
+        float,
+        Range(1e-10, 1.0, log=True),
+        Doc("Stop when a step gains fewer nats a count than this.", "tolerance"),
+        Advanced(),
+    ] = 1e-6
+    topic_prior: Annotated[
+        float | None,
+        Range(1e-3, 100.0, log=True),
+        Doc(
+            "Concentration of a row's topics: below 1 few topics a row; auto is 1 over their "
+            "number.",
+            "topics a row",
+        ),
+        Advanced(),
+    ] = None
+    column_prior: Annotated[
+        float | None,
+        Range(1e-3, 100.0, log=True),
+        Doc(
+            "Concentration of a topic's columns: below 1 few columns a topic; auto is 1 over "
+            "the number of topics.",
+            "columns a topic",
+        ),
+        Advanced(),
+    ] = None
 
     @property
     def topics_(self) -> FloatArray:
@@ -197,7 +185,7 @@ class LatentDirichletAllocation(LatentVariableModel):
     def _sample_latent(self, n: int, label: Any, rng: np.random.Generator) -> FloatArray:
         """From the prior, Dirichlet(α), [n, Q]."""
         if label is not None:
-            self._require_labels()
+            require_labels(self)
         return rng.dirichlet(np.full(len(self._topics), self._found.topic_prior), n)
 
     def _sample_rows(self, latent: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -217,7 +205,7 @@ class LatentDirichletAllocation(LatentVariableModel):
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         self.row_total_ = float(facts["row_total"])
-        found = torch.as_tensor(arrays["concentration"].copy(), device=self._torch_device())
+        found = torch.as_tensor(arrays["concentration"].copy(), device=torch_device(self.device))
         self._take(TopicPosterior(found, float(facts["topic_prior"]), float(facts["column_prior"])))
 
 

@@ -14,22 +14,21 @@ from lvmcore.base.advice import (
     advised_noise,
     advised_steps,
 )
+from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
-from lvmcore.gp.imputation_intervals import ConditionedRows
+from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.inducing_points import spread_points
 from lvmcore.gp.labelled_model import LabelledGPLVM
-from lvmcore.gp.model import START_VARIANCE
+from lvmcore.gp.model import START_VARIANCE, inducing_count, start_noise
 from lvmcore.gp.objective import LDGDObjective
 from lvmcore.gp.paths import DataPath, LabelPath, LatentRows
-from lvmcore.gp.restarts import RestartMixin
+from lvmcore.gp.restarts import fit_from_starts
 from lvmcore.parameters import (
     Advanced,
     Advised,
     ClassWeight,
     Components,
-    Device,
     Doc,
-    Dtype,
     Inducing,
     LabelLikelihood,
     LabelWeight,
@@ -38,7 +37,6 @@ from lvmcore.parameters import (
     Noise,
     Range,
     Restarts,
-    Seed,
     Start,
 )
 from lvmcore.preprocessing.cell_types import Cells
@@ -51,7 +49,8 @@ __all__ = ["LDGD"]
 FINAL_DRAWS = 8
 
 
-class LDGD(RestartMixin, LabelledGPLVM):
+@estimator_dataclass
+class LDGD(LabelledGPLVM):
     """One latent space behind both the columns and the class labels.
 
     x_n ~ N(0, I) drives D regression Gaussian processes with Gaussian noise and C classification
@@ -105,43 +104,22 @@ class LDGD(RestartMixin, LabelledGPLVM):
         bound=True,
     )
 
-    def __init__(
-        self,
-        *,
-        n_components: Components = None,
-        n_inducing: Inducing = 25,
-        max_iter: MaxIter = 300,
-        label_weight: LabelWeight = 1.0,
-        class_weight: ClassWeight = "equal",
-        likelihood: LabelLikelihood = "probit",
-        n_samples: Annotated[
-            int,
-            Range(1, 100),
-            Doc("Draws of each row's position at every step, for the label term."),
-            Advanced(),
-        ] = 1,
-        noise: Noise = "column",
-        learning_rate: LearningRate = 0.1,
-        start: Start = "pca",
-        n_restarts: Restarts = 1,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_inducing = n_inducing
-        self.max_iter = max_iter
-        self.label_weight = label_weight
-        self.class_weight = class_weight
-        self.likelihood = likelihood
-        self.n_samples = n_samples
-        self.noise = noise
-        self.learning_rate = learning_rate
-        self.start = start
-        self.n_restarts = n_restarts
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    n_components: Components = None
+    n_inducing: Inducing = 25
+    max_iter: MaxIter = 300
+    label_weight: LabelWeight = 1.0
+    class_weight: ClassWeight = "equal"
+    likelihood: LabelLikelihood = "probit"
+    n_samples: Annotated[
+        int,
+        Range(1, 100),
+        Doc("Draws of each row's position at every step, for the label term."),
+        Advanced(),
+    ] = 1
+    noise: Noise = "column"
+    learning_rate: LearningRate = 0.1
+    start: Start = "pca"
+    n_restarts: Restarts = 1
 
     @classmethod
     def advise(
@@ -170,8 +148,12 @@ class LDGD(RestartMixin, LabelledGPLVM):
 
     # ---- fitting -------------------------------------------------------------------------------
 
+    def _fit(self, problem: FitProblem) -> FitOutcome:
+        return fit_from_starts(self, problem)
+
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
-        M = self._inducing_count(len(X))
+        """Fit from the map X, [N, Q]."""
+        M = inducing_count(self.n_inducing, len(X), self._note)
         weights = [
             self.label_weight * row_weights(column.codes, self.class_weight)
             for column in problem.labels
@@ -180,7 +162,7 @@ class LDGD(RestartMixin, LabelledGPLVM):
             rows=LatentRows(X, START_VARIANCE),
             path=DataPath(
                 spread_points(X, M, problem.generator),
-                self._start_noise(problem),
+                start_noise(problem, self.noise),
                 pooled=problem.observed is not None,
             ),
             label_paths=[
@@ -204,14 +186,14 @@ class LDGD(RestartMixin, LabelledGPLVM):
             checkpoint=problem.checkpoint,
         )
         self._decoder = fit.data.decoder(fit.rows)
-        self._keep_rows(fit.rows)
-        self._keep_labels(fit.label_paths)
-        self._keep_relevance(fit.path, fit.label_paths)
+        self.embedding_ = fit.rows.posterior()
+        self._keep_paths(fit.path, fit.label_paths)
 
         def go_on(fewer: FitProblem, steps: int) -> ConditionedRows:
             on = fit.with_problem(fewer)
             train(on, Schedule.cooling_only(steps, self.learning_rate, cells), None)
             return ConditionedRows.of(on.decoder(), on.rows)
 
-        self._calibrate_by_steps(problem, outcome, go_on)
+        steps = len(outcome.history)
+        self._calibrate(problem, outcome, lambda g: scale_by_steps(problem, g, steps, go_on))
         return outcome

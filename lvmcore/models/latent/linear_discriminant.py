@@ -13,14 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from torch import Tensor
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem, LatentVariableModel
+from lvmcore.base.validation import require_labels
 from lvmcore.errors import DataError
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Components, Device, Dtype, Seed
+from lvmcore.parameters import Components
 from lvmcore.results import Posterior
 from lvmcore.training.loop import FitOutcome, report_once
 
 
+@estimator_dataclass
 class LinearDiscriminantAnalysis(ClassifierMixin, LatentVariableModel):
     """Linear discriminant analysis: the linear map that keeps classes apart.
 
@@ -47,20 +50,9 @@ class LinearDiscriminantAnalysis(ClassifierMixin, LatentVariableModel):
     order: ClassVar[int] = 50
     capabilities: ClassVar[Capabilities] = Capabilities(labels="required", decoding=False)
 
-    classes_: NDArray[Any]
+    classes_: NDArray[Any] = fitted()
 
-    def __init__(
-        self,
-        *,
-        n_components: Components = 2,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    n_components: Components = 2
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
         from sklearn.discriminant_analysis import LinearDiscriminantAnalysis as Library
@@ -107,7 +99,7 @@ class LinearDiscriminantAnalysis(ClassifierMixin, LatentVariableModel):
         Raises:
             DataError: the rows do not fit the model (columns, infinite or missing cells).
         """
-        self._require_labels()
+        require_labels(self)
         Y = self._to_tensor(self._standardiser.transform(self._check_rows(X, reset=False)))
         score = Y @ self._coefficients.T + self._intercepts
         if len(self.classes_) == 2:  # one score: of the second class against the first

@@ -14,11 +14,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem, LatentVariableModel
 from lvmcore.errors import DataError, NumericalError, UnsupportedError
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Components, Device, Doc, Dtype, Range, Seed
+from lvmcore.parameters import Components, Doc, Range
 from lvmcore.results import Callback, FitStep, Posterior
 from lvmcore.training.loop import SECONDS_BETWEEN_SNAPSHOTS, FitOutcome, report_once
 from lvmcore.training.snapshots import snapshot_of
@@ -52,6 +53,7 @@ class _PlacesNoRows:
     transform: Any = _Refusal()
 
 
+@estimator_dataclass
 class _MapOnly(_PlacesNoRows, LatentVariableModel):
     """A map of the fitted rows and nothing else: it places no new rows and decodes no points."""
 
@@ -101,6 +103,7 @@ def _spread(mean: FloatArray) -> FloatArray:
     return np.asarray(mean.var(axis=0).clip(min=np.finfo(np.float64).tiny))
 
 
+@estimator_dataclass
 class TSNE(_MapOnly):
     """t-SNE: rows that are neighbours in the data are neighbours on the map.
 
@@ -124,30 +127,16 @@ class TSNE(_MapOnly):
     order: ClassVar[int] = 70
     quick_to_load: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        *,
-        n_components: Annotated[
-            int, Range(1, 2), Doc("How many dimensions the map has.", "dimensions")
-        ] = 2,
-        perplexity: Annotated[
-            float,
-            Range(0.5, 1000.0, log=True),
-            Doc("About how many neighbours each row has: more show coarser structure."),
-        ] = 30.0,
-        max_iter: Annotated[int, Range(1, 100_000), Doc("Steps of the fit.", "steps")] = 750,
-        metric: Metric = "euclidean",
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.perplexity = perplexity
-        self.max_iter = max_iter
-        self.metric = metric
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    n_components: Annotated[
+        int, Range(1, 2), Doc("How many dimensions the map has.", "dimensions")
+    ] = 2
+    perplexity: Annotated[
+        float,
+        Range(0.5, 1000.0, log=True),
+        Doc("About how many neighbours each row has: more show coarser structure."),
+    ] = 30.0
+    max_iter: Annotated[int, Range(1, 100_000), Doc("Steps of the fit.", "steps")] = 750
+    metric: Metric = "euclidean"
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
         import openTSNE
@@ -213,6 +202,7 @@ class _Meter:
         return self.stopped
 
 
+@estimator_dataclass
 class UMAP(_MapOnly):
     """UMAP: a map whose graph of neighbours is like the data's.
 
@@ -238,38 +228,23 @@ class UMAP(_MapOnly):
     capabilities: ClassVar[Capabilities] = Capabilities(new_rows=False, decoding=False, steps=False)
     quick_to_load: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        *,
-        n_components: Components = 2,
-        n_neighbors: Annotated[
-            int,
-            Range(2, 1000, log=True),
-            Doc("Neighbours of each row: more show coarser structure.", "neighbours"),
-        ] = 15,
-        min_dist: Annotated[
-            float,
-            Range(0.0, 0.99),
-            Doc("How close two rows may lie on the map: less makes denser groups.", "least gap"),
-        ] = 0.1,
-        n_epochs: Annotated[
-            int | None,
-            Range(1, 100_000),
-            Doc("Passes of the fit; auto is 500, or 200 for more than 10 000 rows.", "passes"),
-        ] = None,
-        metric: Metric = "euclidean",
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.min_dist = min_dist
-        self.n_epochs = n_epochs
-        self.metric = metric
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    n_components: Components = 2
+    n_neighbors: Annotated[
+        int,
+        Range(2, 1000, log=True),
+        Doc("Neighbours of each row: more show coarser structure.", "neighbours"),
+    ] = 15
+    min_dist: Annotated[
+        float,
+        Range(0.0, 0.99),
+        Doc("How close two rows may lie on the map: less makes denser groups.", "least gap"),
+    ] = 0.1
+    n_epochs: Annotated[
+        int | None,
+        Range(1, 100_000),
+        Doc("Passes of the fit; auto is 500, or 200 for more than 10 000 rows.", "passes"),
+    ] = None
+    metric: Metric = "euclidean"
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
         began = time.perf_counter()
@@ -320,6 +295,7 @@ def _keep_compiled() -> None:
             function.enable_caching()
 
 
+@estimator_dataclass
 class Isomap(_MapOnly):
     """Isomap: distances on the map are lengths of paths from neighbour to neighbour in the data.
 
@@ -341,29 +317,16 @@ class Isomap(_MapOnly):
     order: ClassVar[int] = 60
     capabilities: ClassVar[Capabilities] = Capabilities(new_rows=False, decoding=False, steps=False)
 
-    def __init__(
-        self,
-        *,
-        n_components: Components = 2,
-        n_neighbors: Annotated[
-            int,
-            Range(1, 1000, log=True),
-            Doc(
-                "Neighbours of each row: too many cut corners, too few tear the sheet.",
-                "neighbours",
-            ),
-        ] = 5,
-        metric: Metric = "euclidean",
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.metric = metric
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    n_components: Components = 2
+    n_neighbors: Annotated[
+        int,
+        Range(1, 1000, log=True),
+        Doc(
+            "Neighbours of each row: too many cut corners, too few tear the sheet.",
+            "neighbours",
+        ),
+    ] = 5
+    metric: Metric = "euclidean"
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
         from scipy.sparse import SparseEfficiencyWarning

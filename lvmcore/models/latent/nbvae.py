@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.likelihoods.polya_gamma import MAX_LOG_MEAN, LogisticLikelihood, bounded_size
 from lvmcore.neural.autoencoder import Autoencoder
@@ -22,12 +23,9 @@ from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import (
     BatchSize,
     Components,
-    Device,
-    Dtype,
     Hidden,
     LearningRate,
     MaxIter,
-    Seed,
 )
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.preprocessing.table_rows import InMemoryRows
@@ -41,6 +39,7 @@ START_SIZES = (0.1, 500.0)
 SLOPES_AT_A_TIME = 1 << 24
 
 
+@estimator_dataclass
 class NBVAE(Autoencoder):
     """A variational autoencoder of counts, each column negative binomial.
 
@@ -72,30 +71,15 @@ class NBVAE(Autoencoder):
         sampling=True, uncertainty=True, bound=True, amortised=True, cells="counts"
     )
 
-    _family: LogisticLikelihood
+    _family: LogisticLikelihood = fitted()
     # Mean and sd of log(1 + y) of the columns that vary, [D] each.
-    _log_counts: tuple[Tensor, Tensor]
+    _log_counts: tuple[Tensor, Tensor] = fitted()
 
-    def __init__(
-        self,
-        *,
-        n_components: Components = None,
-        max_iter: MaxIter = 1000,
-        n_hidden: Hidden = 128,
-        batch_size: BatchSize = 512,
-        learning_rate: LearningRate = 0.01,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.n_hidden = n_hidden
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    n_components: Components = None
+    max_iter: MaxIter = 1000
+    n_hidden: Hidden = 128
+    batch_size: BatchSize = 512
+    learning_rate: LearningRate = 0.01
 
     @property
     def dispersion_(self) -> NDArray[np.float64]:

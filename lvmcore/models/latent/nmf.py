@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from torch import Tensor
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem, LatentVariableModel
 from lvmcore.geometry import constant_metric
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Advanced, Components, Device, Doc, Dtype, Range, Seed
+from lvmcore.parameters import Advanced, Components, Doc, Range
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.results import Posterior
 from lvmcore.training.loop import FitOutcome, report_once
@@ -29,6 +30,7 @@ __all__ = ["NMF"]
 STEPS_A_COMPONENT = 100
 
 
+@estimator_dataclass
 class NMF(LatentVariableModel):
     """Non-negative matrix factorisation: rows as sums of parts, nothing taken away.
 
@@ -58,29 +60,16 @@ class NMF(LatentVariableModel):
     order: ClassVar[int] = 42
     capabilities: ClassVar[Capabilities] = Capabilities(steps=False, cells="positive")
 
-    def __init__(
-        self,
-        *,
-        n_components: Components = None,
-        max_iter: Annotated[
-            int, Range(1, 100_000), Doc("Most steps of the fit.", "steps at most")
-        ] = 1000,
-        tol: Annotated[
-            float,
-            Range(1e-10, 1.0, log=True),
-            Doc("Stop when a step changes less than this share of the first.", "tolerance"),
-            Advanced(),
-        ] = 1e-4,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.tol = tol
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    n_components: Components = None
+    max_iter: Annotated[int, Range(1, 100_000), Doc("Most steps of the fit.", "steps at most")] = (
+        1000
+    )
+    tol: Annotated[
+        float,
+        Range(1e-10, 1.0, log=True),
+        Doc("Stop when a step changes less than this share of the first.", "tolerance"),
+        Advanced(),
+    ] = 1e-4
 
     @property
     def profiles_(self) -> FloatArray:

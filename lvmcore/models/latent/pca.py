@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem, LatentVariableModel
 from lvmcore.classical.probabilistic_pca import LinearGaussian, LinearPosterior, fit_linear_gaussian
 from lvmcore.geometry import constant_metric
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Components, Device, Dtype, Seed
 from lvmcore.results import FitStep, Posterior
 from lvmcore.training.loop import FitOutcome, report_once
 
@@ -28,21 +28,9 @@ NOISE_FLOOR = 1e-10
 MOST_STEPS, TOLERANCE = 1000, 1e-7
 
 
+@estimator_dataclass
 class _Components(LatentVariableModel):
     """What both share: the eigenvectors of the standardised data's covariance."""
-
-    def __init__(
-        self,
-        *,
-        n_components: Components = None,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
 
     def _eigen(self, problem: FitProblem) -> tuple[Tensor, Tensor]:
         """Eigenvalues [D] (descending) and the first Q or more eigenvectors of YᵀY/N, signs fixed.
@@ -72,6 +60,7 @@ class _Components(LatentVariableModel):
         self.inducing_inputs_ = {}
 
 
+@estimator_dataclass
 class PCA(_Components):
     """Principal component analysis: the linear map that keeps the most variance.
 
@@ -121,6 +110,7 @@ class PCA(_Components):
         self._noise = self._to_tensor(arrays["noise"])
 
 
+@estimator_dataclass
 class ProbabilisticPCA(_Components):
     """Probabilistic PCA: y = W x + μ + ε, x ~ N(0, I), ε ~ N(0, σ² I).
 
@@ -149,8 +139,8 @@ class ProbabilisticPCA(_Components):
         missing_cells=True, sampling=True, uncertainty=True, bound=True
     )
 
-    noise_variance_: float
-    _linear: LinearGaussian
+    noise_variance_: float = fitted()
+    _linear: LinearGaussian = fitted()
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
         if problem.observed is not None:

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
+from numpy.typing import NDArray
+
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.gp.objective import GPLVMObjective, SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, LatentRows
-from lvmcore.parameters import (
-    Components,
-    Device,
-    Dtype,
-    Inducing,
-    LearningRate,
-    MaxIter,
-    Noise,
-    Restarts,
-    Seed,
-    Start,
-)
-from lvmcore.qep.objective import Exponent, QEPLVMBase, QEPLVMObjective, QExponent
+from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
+from lvmcore.qep.objective import Exponent, QEPLVMObjective, QExponent, exponent_of
 
 __all__ = ["QEPLVM"]
 
 
-class QEPLVM(QEPLVMBase):
+@estimator_dataclass
+class QEPLVM(UnsupervisedGPLVM):
     """The Bayesian GPLVM with q-exponential processes, and such laws of X and of the noise.
 
     Maximises the bound of ``lvmcore.qep.collapsed_bound`` by q(X) = ∏_n N(mean_n, diag var_n),
@@ -67,32 +61,9 @@ class QEPLVM(QEPLVMBase):
         missing_cells=True, sampling=True, uncertainty=True, bound=True
     )
 
-    def __init__(
-        self,
-        *,
-        q: Exponent = 1.5,
-        n_components: Components = None,
-        n_inducing: Inducing = 25,
-        max_iter: MaxIter = 500,
-        noise: Noise = "column",
-        learning_rate: LearningRate = 0.1,
-        start: Start = "pca",
-        n_restarts: Restarts = 1,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.q = q
-        self.n_components = n_components
-        self.n_inducing = n_inducing
-        self.max_iter = max_iter
-        self.noise = noise
-        self.learning_rate = learning_rate
-        self.start = start
-        self.n_restarts = n_restarts
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    q_: float = fitted()
+
+    q: Exponent = 1.5
 
     def _objective(
         self, rows: LatentRows, path: DataPath, problem: FitProblem
@@ -100,3 +71,15 @@ class QEPLVM(QEPLVMBase):
         if self.q == 2:
             return GPLVMObjective(rows, path, problem)
         return QEPLVMObjective(rows, path, problem, QExponent(self.q))
+
+    def _keep(self, fit: SparseGPLVMObjective) -> None:
+        super()._keep(fit)
+        self.q_ = exponent_of(fit)
+
+    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = super()._get_state()
+        return arrays, {**facts, "q": self.q_}
+
+    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        super()._set_state(arrays, facts)
+        self.q_ = float(facts["q"])

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore.base.advice import advised_likelihood
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.initial_map import pca_start
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem, LatentVariableModel
 from lvmcore.base.marginal_likelihood import log_marginal
+from lvmcore.base.validation import torch_device
 from lvmcore.errors import ConfigError
 from lvmcore.mcmc.chains import MAX_R_HAT, ParallelChains
 from lvmcore.mcmc.diagnostics import ChainDiagnostics
@@ -24,7 +26,7 @@ from lvmcore.mcmc.kept_draws import TENSORS, KeptDraws, align_draws
 from lvmcore.mcmc.rflvm_chain import RFLVMChain, initial_chain
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Advanced, Advised, Device, Doc, Dtype, Range, Seed
+from lvmcore.parameters import Advanced, Advised, Doc, Range
 from lvmcore.preprocessing.cell_types import Cells, check_binary, check_counts
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.preprocessing.table_rows import InMemoryRows
@@ -43,6 +45,7 @@ MOST_ANCHORS = 256
 SLOPE_ROWS = 200
 
 
+@estimator_dataclass
 class RFLVM(LatentVariableModel):
     """Random features with a learned spectrum, every unknown drawn by Markov chains.
 
@@ -81,55 +84,39 @@ class RFLVM(LatentVariableModel):
         sampling=True, uncertainty=True, chains=True
     )
 
-    diagnostics_: dict[str, ChainDiagnostics]
-    _draws: KeptDraws
+    diagnostics_: dict[str, ChainDiagnostics] = fitted()
+    _draws: KeptDraws = fitted()
 
-    def __init__(
-        self,
-        *,
-        n_components: Annotated[
-            int | None,
-            Range(1, 10),
-            Doc("How many dimensions the map has; auto is 2.", "dimensions"),
-        ] = None,
-        likelihood: Annotated[
-            Literal["gaussian", "bernoulli", "negative_binomial"],
-            Doc("What the cells are: numbers, 0 and 1 (bernoulli), or counts (negative_binomial)."),
-        ] = "gaussian",
-        max_iter: Annotated[
-            int,
-            Range(1, 100_000),
-            Doc("Sweeps of each chain; the first half warms up and is forgotten.", "sweeps"),
-        ] = 1000,
-        n_features: Annotated[
-            int,
-            Range(2, 1000),
-            Doc("Random features that the columns are made of, half sines, half cosines."),
-        ] = 50,
-        n_chains: Annotated[
-            int,
-            Range(1, 16),
-            Doc("Chains side by side: where they disagree, the map is not to be trusted."),
-        ] = 2,
-        n_mixture: Annotated[
-            int,
-            Range(1, 100),
-            Doc("Most Gaussians in the mixture that the kernel's spectrum is.", "mixture"),
-            Advanced(),
-        ] = 10,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.likelihood = likelihood
-        self.max_iter = max_iter
-        self.n_features = n_features
-        self.n_chains = n_chains
-        self.n_mixture = n_mixture
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    n_components: Annotated[
+        int | None,
+        Range(1, 10),
+        Doc("How many dimensions the map has; auto is 2.", "dimensions"),
+    ] = None
+    likelihood: Annotated[
+        Literal["gaussian", "bernoulli", "negative_binomial"],
+        Doc("What the cells are: numbers, 0 and 1 (bernoulli), or counts (negative_binomial)."),
+    ] = "gaussian"
+    max_iter: Annotated[
+        int,
+        Range(1, 100_000),
+        Doc("Sweeps of each chain; the first half warms up and is forgotten.", "sweeps"),
+    ] = 1000
+    n_features: Annotated[
+        int,
+        Range(2, 1000),
+        Doc("Random features that the columns are made of, half sines, half cosines."),
+    ] = 50
+    n_chains: Annotated[
+        int,
+        Range(1, 16),
+        Doc("Chains side by side: where they disagree, the map is not to be trusted."),
+    ] = 2
+    n_mixture: Annotated[
+        int,
+        Range(1, 100),
+        Doc("Most Gaussians in the mixture that the kernel's spectrum is.", "mixture"),
+        Advanced(),
+    ] = 10
 
     @classmethod
     def advise(
@@ -299,7 +286,7 @@ class RFLVM(LatentVariableModel):
         return self._standardiser.inverse_transform(rows)
 
     def _double(self, tensor: Tensor) -> Tensor:
-        return tensor.to(self._torch_device(), torch.float64)
+        return tensor.to(torch_device(self.device), torch.float64)
 
     def _on_device(self, draws: KeptDraws) -> KeptDraws:
         parts = {name: self._double(getattr(draws, name)) for name in TENSORS}

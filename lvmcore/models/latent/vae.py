@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from torch import Tensor
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
-from lvmcore.gp.labelled_model import draw_of_class
+from lvmcore.gp.label_predictions import draw_of_class
 from lvmcore.gp.model import START_NOISE
 from lvmcore.gp.paths import NOISE_FLOOR
 from lvmcore.neural.autoencoder import Autoencoder
@@ -25,14 +26,11 @@ from lvmcore.parameters import (
     BatchSize,
     ClassWeight,
     Components,
-    Device,
-    Dtype,
     Hidden,
     LabelWeight,
     LearningRate,
     MaxIter,
     Noise,
-    Seed,
 )
 from lvmcore.preprocessing.class_labels import row_weights
 from lvmcore.training.loop import FitOutcome
@@ -42,6 +40,7 @@ __all__ = ["VAE", "SupervisedVAE"]
 LABEL_DRAWS = 64
 
 
+@estimator_dataclass
 class VAE(Autoencoder):
     """Two networks: one places a row on the map, the other makes the row of a place.
 
@@ -67,31 +66,14 @@ class VAE(Autoencoder):
         sampling=True, uncertainty=True, bound=True, amortised=True
     )
 
-    noise: str
-    _noise: Tensor
+    _noise: Tensor = fitted()
 
-    def __init__(
-        self,
-        *,
-        n_components: Components = None,
-        max_iter: MaxIter = 1000,
-        n_hidden: Hidden = 128,
-        batch_size: BatchSize = 512,
-        noise: Noise = "column",
-        learning_rate: LearningRate = 0.03,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.n_hidden = n_hidden
-        self.batch_size = batch_size
-        self.noise = noise
-        self.learning_rate = learning_rate
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    n_components: Components = None
+    max_iter: MaxIter = 1000
+    n_hidden: Hidden = 128
+    batch_size: BatchSize = 512
+    noise: Noise = "column"
+    learning_rate: LearningRate = 0.03
 
     # ---- fitting -------------------------------------------------------------------------------
 
@@ -140,6 +122,7 @@ class VAE(Autoencoder):
         self._noise = self._to_tensor(arrays["noise"].copy())
 
 
+@estimator_dataclass
 class SupervisedVAE(ClassifierMixin, VAE):
     """A variational autoencoder with a classifier on the map.
 
@@ -168,37 +151,13 @@ class SupervisedVAE(ClassifierMixin, VAE):
         amortised=True,
     )
 
-    classes_: NDArray[Any]
-    _head: Network
+    classes_: NDArray[Any] = fitted()
+    _head: Network = fitted()
 
-    def __init__(
-        self,
-        *,
-        n_components: Components = None,
-        max_iter: MaxIter = 1000,
-        label_weight: LabelWeight = 1.0,
-        class_weight: ClassWeight = "equal",
-        n_hidden: Hidden = 128,
-        batch_size: BatchSize = 512,
-        noise: Noise = "column",
-        learning_rate: LearningRate = 0.03,
-        device: Device = "auto",
-        dtype: Dtype = "float64",
-        random_state: Seed = 0,
-    ) -> None:
-        super().__init__(
-            n_components=n_components,
-            max_iter=max_iter,
-            n_hidden=n_hidden,
-            batch_size=batch_size,
-            noise=noise,
-            learning_rate=learning_rate,
-            device=device,
-            dtype=dtype,
-            random_state=random_state,
-        )
-        self.label_weight = label_weight
-        self.class_weight = class_weight
+    n_components: Components = None
+    max_iter: MaxIter = 1000
+    label_weight: LabelWeight = 1.0
+    class_weight: ClassWeight = "equal"
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
         codes = np.asarray(problem.labels[0].codes)

@@ -9,28 +9,29 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass
+from lvmcore.base.predictor import FitMethod
 from lvmcore.base.regressor_classifier import Classifier, Regressor
 from lvmcore.deep.deep_kernel import DeepKernelGP, deep_kernel_gp
+from lvmcore.deep.fit_method import LONG_TABLE, DeepGPMethod, DeepGPOptions
+from lvmcore.deep.fitted_deep_gp import FittedDeepGP
 from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
-from lvmcore.deep.predictor import LONG_TABLE, DeepGPPredictor
 from lvmcore.deep.settings import Exponent, InducingCount, Kernel, Validation
 from lvmcore.gp.inducing_points import centroids
 from lvmcore.neural.convolutional import PixelScaling
+from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import (
     Advanced,
     Advised,
     BatchSize,
-    Device,
     Doc,
     Hidden,
     LearningRate,
     MaxIter,
     Range,
-    Seed,
 )
-from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.training.snapshots import thinned
 
 __all__ = [
@@ -71,157 +72,155 @@ NetworkKind = Annotated[
 ]
 
 
-class _DeepKernel(DeepGPPredictor):
-    _gp: DeepKernelGP
-    _units: int
-
-    def __init__(
-        self,
-        *,
-        n_inducing: InducingCount = 50,
-        hidden_dim: Features = None,
-        weight_scale: WeightScale = 0.3,
-        max_iter: MaxIter = 1000,
-        n_hidden: Hidden = 64,
-        network: NetworkKind = "columns",
-        learning_rate: LearningRate = 0.02,
-        batch_size: BatchSize = 2000,
-        validation: Validation = 0.1,
-        device: Device = "auto",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_inducing = n_inducing
-        self.hidden_dim = hidden_dim
-        self.weight_scale = weight_scale
-        self.max_iter = max_iter
-        self.n_hidden = n_hidden
-        self.network = network
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.validation = validation
-        self.device = device
-        self.random_state = random_state
-
-    @classmethod
-    def advise(
-        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
-    ) -> dict[str, Advised]:
-        """More inducing points for long tables, and a network that is freer."""
-        advised = super().advise(
-            n_rows=n_rows, n_columns=n_columns, n_classes=n_classes, cells=cells
-        )
-        if n_rows <= LONG_TABLE:
-            return advised
-        freer = Advised(1.0, f"more than {LONG_TABLE} rows hold a freer network back")
-        return {**advised, "weight_scale": freer}
+class _FittedDeepKernel(FittedDeepGP[DeepKernelGP]):
+    """Features of a network, and the process on them."""
 
     @property
-    def _n_hidden_layers(self) -> int:
-        return 1
-
-    def _finish(self, X: Tensor, Y: Tensor) -> None:
-        del Y
-        self._gp.measure_relevance(X[torch.as_tensor(thinned(len(X)))])
-
-    def _model(
-        self,
-        X: Tensor,
-        Y: Tensor,
-        likelihood: GaussianNoise | SoftmaxClasses,
-        generator: torch.Generator,
-    ) -> DeepKernelGP:
-        self._units = self.n_hidden
-        Z = centroids(X, self.n_inducing, generator)
-        return self._at(self._settings(), X, Z, Y.shape[1], likelihood, generator)
-
-    def _blank(
-        self,
-        settings: DeepGPSettings,
-        X: Tensor,
-        Y: Tensor,
-        likelihood: GaussianNoise | SoftmaxClasses,
-    ) -> DeepKernelGP:
-        return self._at(settings, X, X, Y.shape[1], likelihood, torch.Generator())
-
-    def _at(
-        self,
-        settings: DeepGPSettings,
-        X: Tensor,
-        Z: Tensor,
-        n_outputs: int,
-        likelihood: GaussianNoise | SoftmaxClasses,
-        generator: torch.Generator,
-    ) -> DeepKernelGP:
-        return deep_kernel_gp(
-            settings,
-            X,
-            Z,
-            n_outputs,
-            likelihood,
-            n_hidden=self._units,
-            scale=self.weight_scale,
-            generator=generator,
-            pixels=PixelScaling(self._standardiser, X) if self.network == "pictures" else None,
-        )
-
-    def _measure_layers(self) -> None:
-        super()._measure_layers()
-        self.relevance_ = {
-            "layer1": to_numpy(self._gp.column_relevance),
-            "layer2": to_numpy(self._gp.last.relevance),
+    def relevance(self) -> dict[str, FloatArray]:
+        return {
+            "layer1": to_numpy(self.gp.column_relevance),
+            "layer2": to_numpy(self.gp.last.relevance),
         }
 
+    @property
+    def n_hidden_layers(self) -> int:
+        return 1
+
     @torch.no_grad()
-    def _hidden_units(self, X: Tensor, layer: int) -> Tensor:
-        del layer
-        features: Tensor = self._gp.network(X)
+    def hidden_units(self, X: Tensor, layer: int) -> Tensor:
+        del layer  # there is one
+        features: Tensor = self.gp.network(X)
         return features
 
-    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, facts = super()._get_state()
-        features = len(self._gp.last.log_lengthscales)
-        return arrays, {**facts, "widths": [features], "units": self._units}
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = super().state()
+        own = {
+            "widths": [len(self.gp.last.log_lengthscales)],
+            "units": len(self.gp.network.last.weight),
+        }
+        return arrays, {**facts, **own}
 
-    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        self._units = int(facts["units"])
-        super()._set_state(arrays, facts)
 
+class _DeepKernelMethod(DeepGPMethod[DeepKernelGP]):
+    """A network with a prior around its start, and a process on its features."""
 
-class _DeepKernelQEP(_DeepKernel):
-    def __init__(
+    def advise(self, n_rows: int) -> dict[str, Advised]:
+        """More inducing points for long tables, and a network that is freer."""
+        if n_rows <= LONG_TABLE:
+            return {}
+        freer = Advised(1.0, f"more than {LONG_TABLE} rows hold a freer network back")
+        return {**super().advise(n_rows), "weight_scale": freer}
+
+    def initial(
         self,
-        *,
-        q: Exponent = 1.5,
-        n_inducing: InducingCount = 50,
-        kernel: Kernel = "matern32",
-        hidden_dim: Features = None,
-        weight_scale: WeightScale = 0.3,
-        max_iter: MaxIter = 1000,
-        n_hidden: Hidden = 64,
-        network: NetworkKind = "columns",
-        learning_rate: LearningRate = 0.02,
-        batch_size: BatchSize = 2000,
-        validation: Validation = 0.1,
-        device: Device = "auto",
-        random_state: Seed = 0,
-    ) -> None:
-        super().__init__(
-            n_inducing=n_inducing,
-            hidden_dim=hidden_dim,
-            weight_scale=weight_scale,
-            max_iter=max_iter,
-            n_hidden=n_hidden,
-            network=network,
-            learning_rate=learning_rate,
-            batch_size=batch_size,
-            validation=validation,
-            device=device,
-            random_state=random_state,
+        X: Tensor,
+        Y: Tensor,
+        likelihood: GaussianNoise | SoftmaxClasses,
+        options: DeepGPOptions,
+        generator: torch.Generator,
+    ) -> DeepKernelGP:
+        Z = centroids(X, options.n_inducing, generator)
+        return _network_gp(
+            options,
+            X,
+            Z,
+            Y.shape[1],
+            likelihood,
+            settings=options.initial,
+            n_hidden=options.given["n_hidden"],
+            generator=generator,
         )
-        self.q = q
-        self.kernel = kernel
+
+    def blank(
+        self,
+        settings: DeepGPSettings,
+        X: Tensor,
+        Y: Tensor,
+        likelihood: GaussianNoise | SoftmaxClasses,
+        options: DeepGPOptions,
+        facts: Mapping[str, Any],
+    ) -> DeepKernelGP:
+        return _network_gp(
+            options,
+            X,
+            X,
+            Y.shape[1],
+            likelihood,
+            settings=settings,
+            n_hidden=int(facts["units"]),
+            generator=torch.Generator(),
+        )
+
+    def function(self, gp: DeepKernelGP) -> FittedDeepGP[DeepKernelGP]:
+        return _FittedDeepKernel(gp)
+
+    def finish(self, gp: DeepKernelGP, X: Tensor, Y: Tensor) -> None:
+        del Y
+        gp.measure_relevance(X[torch.as_tensor(thinned(len(X)))])
 
 
+def _network_gp(
+    options: DeepGPOptions,
+    X: Tensor,
+    Z: Tensor,
+    n_outputs: int,
+    likelihood: GaussianNoise | SoftmaxClasses,
+    *,
+    settings: DeepGPSettings,
+    n_hidden: int,
+    generator: torch.Generator,
+) -> DeepKernelGP:
+    pictures = options.given["network"] == "pictures"
+    return deep_kernel_gp(
+        settings,
+        X,
+        Z,
+        n_outputs,
+        likelihood,
+        n_hidden=n_hidden,
+        scale=options.given["weight_scale"],
+        generator=generator,
+        pixels=PixelScaling(options.standardiser, X) if pictures else None,
+    )
+
+
+@estimator_dataclass
+class _DeepKernel:
+    """Settings and method of a Gaussian process on features."""
+
+    method: ClassVar[FitMethod] = _DeepKernelMethod()
+
+    n_inducing: InducingCount = 50
+    hidden_dim: Features = None
+    weight_scale: WeightScale = 0.3
+    max_iter: MaxIter = 1000
+    n_hidden: Hidden = 64
+    network: NetworkKind = "columns"
+    learning_rate: LearningRate = 0.02
+    batch_size: BatchSize = 2000
+    validation: Validation = 0.1
+
+
+@estimator_dataclass
+class _DeepKernelQEP:
+    """Settings and method of a q-exponential process on features."""
+
+    method: ClassVar[FitMethod] = _DeepKernelMethod()
+
+    q: Exponent = 1.5
+    n_inducing: InducingCount = 50
+    kernel: Kernel = "matern32"
+    hidden_dim: Features = None
+    weight_scale: WeightScale = 0.3
+    max_iter: MaxIter = 1000
+    n_hidden: Hidden = 64
+    network: NetworkKind = "columns"
+    learning_rate: LearningRate = 0.02
+    batch_size: BatchSize = 2000
+    validation: Validation = 0.1
+
+
+@estimator_dataclass
 class DeepKernelGPRegressor(_DeepKernel, Regressor):
     """A sparse Gaussian process to a number, on the features of a network (Wilson and others 2016).
 
@@ -256,6 +255,7 @@ class DeepKernelGPRegressor(_DeepKernel, Regressor):
     order: ClassVar[int] = 130
 
 
+@estimator_dataclass
 class DeepKernelGPClassifier(_DeepKernel, Classifier):
     """A sparse Gaussian process to classes, on the features of a network.
 
@@ -277,6 +277,7 @@ class DeepKernelGPClassifier(_DeepKernel, Classifier):
     order: ClassVar[int] = 131
 
 
+@estimator_dataclass
 class DeepKernelQEPRegressor(_DeepKernelQEP, Regressor):
     """A sparse q-exponential process to a number, on a network's features (Chang and others 2025).
 
@@ -301,6 +302,7 @@ class DeepKernelQEPRegressor(_DeepKernelQEP, Regressor):
     order: ClassVar[int] = 144
 
 
+@estimator_dataclass
 class DeepKernelQEPClassifier(_DeepKernelQEP, Classifier):
     """A sparse q-exponential process to classes, on a network's features (Chang and others 2025).
 

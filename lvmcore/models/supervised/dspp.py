@@ -6,21 +6,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass
+from lvmcore.base.predictor import FitMethod
 from lvmcore.base.regressor_classifier import Regressor
 from lvmcore.deep.dspp import DSPP, build_dspp
 from lvmcore.deep.dspp_objective import DSPPObjective, start_from_single_gp
+from lvmcore.deep.fit_method import DeepGPMethod, DeepGPOptions
+from lvmcore.deep.fitted_deep_gp import FittedDeepGP
 from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
-from lvmcore.deep.predictor import DeepGPPredictor
 from lvmcore.deep.settings import HiddenDim, InducingCount, Layers, Validation
 from lvmcore.gp.inducing_points import centroids
+from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Advanced, BatchSize, Device, Doc, LearningRate, MaxIter, Range, Seed
+from lvmcore.parameters import Advanced, BatchSize, Doc, LearningRate, MaxIter, Range
 
 __all__ = ["DSPPRegressor"]
 
@@ -41,7 +44,72 @@ KLWeight = Annotated[
 ]
 
 
-class DSPPRegressor(DeepGPPredictor, Regressor):
+class _FittedDSPP(FittedDeepGP[DSPP]):
+    """Its predictions weigh their sites."""
+
+    def weights(self) -> FloatArray:
+        return to_numpy(self.gp.log_weights.detach().exp())
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = super().state()
+        return arrays, {**facts, "sites": self.gp.n_sites}
+
+
+class _DSPPMethod(DeepGPMethod[DSPP]):
+    """Learned sites in the place of draws, and a start as a single process."""
+
+    def initial(
+        self,
+        X: Tensor,
+        Y: Tensor,
+        likelihood: GaussianNoise | SoftmaxClasses,
+        options: DeepGPOptions,
+        generator: torch.Generator,
+    ) -> DSPP:
+        assert isinstance(likelihood, GaussianNoise)
+        Z = centroids(X, options.n_inducing, generator)
+        settings = replace(options.initial, natural=False)
+        gp = build_dspp(settings, X, Y, Z, likelihood, n_sites=options.given["n_sites"])
+        start_from_single_gp(gp, X, Y, generator, steps=options.max_iter)
+        return gp
+
+    def blank(
+        self,
+        settings: DeepGPSettings,
+        X: Tensor,
+        Y: Tensor,
+        likelihood: GaussianNoise | SoftmaxClasses,
+        options: DeepGPOptions,
+        facts: Mapping[str, Any],
+    ) -> DSPP:
+        assert isinstance(likelihood, GaussianNoise)
+        del options
+        of_values = replace(settings, natural=False)
+        return build_dspp(of_values, X, Y, X, likelihood, n_sites=int(facts["sites"]))
+
+    def function(self, gp: DSPP) -> FittedDeepGP[DSPP]:
+        return _FittedDSPP(gp)
+
+    def objective(
+        self,
+        gp: DSPP,
+        X: Tensor,
+        Y: Tensor,
+        options: DeepGPOptions,
+        generator: torch.Generator,
+    ) -> DSPPObjective:
+        return DSPPObjective(
+            gp,
+            X,
+            Y,
+            kl_weight=options.given["kl_weight"],
+            batch_size=options.batch_size,
+            generator=generator,
+        )
+
+
+@estimator_dataclass
+class DSPPRegressor(Regressor):
     """A deep sigma point process to a number (Jankowiak, Pleiss and Gardner 2020).
 
     Layers as of ``DSVIDeepGPRegressor``, in which what leaves a hidden layer is one of S values
@@ -71,86 +139,14 @@ class DSPPRegressor(DeepGPPredictor, Regressor):
     paper: ClassVar[str] = "Jankowiak et al. 2020"
     order: ClassVar[int] = 128
 
-    _gp: DSPP
-    _n_sites: int
+    method: ClassVar[FitMethod] = _DSPPMethod()
 
-    def __init__(
-        self,
-        *,
-        n_layers: Layers = 1,
-        n_inducing: InducingCount = 50,
-        hidden_dim: HiddenDim = None,
-        n_sites: Sites = 8,
-        max_iter: MaxIter = 1000,
-        kl_weight: KLWeight = 1.0,
-        learning_rate: LearningRate = 0.01,
-        batch_size: BatchSize = 2000,
-        validation: Validation = 0.1,
-        device: Device = "auto",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_layers = n_layers
-        self.n_inducing = n_inducing
-        self.hidden_dim = hidden_dim
-        self.n_sites = n_sites
-        self.max_iter = max_iter
-        self.kl_weight = kl_weight
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.validation = validation
-        self.device = device
-        self.random_state = random_state
-
-    def _settings(self) -> DeepGPSettings:
-        return DeepGPSettings(
-            n_hidden=self.n_layers,
-            width=self.hidden_dim,
-            batch_size=self.batch_size,
-            natural=False,
-        )
-
-    def _model(
-        self,
-        X: Tensor,
-        Y: Tensor,
-        likelihood: GaussianNoise | SoftmaxClasses,
-        generator: torch.Generator,
-    ) -> DSPP:
-        assert isinstance(likelihood, GaussianNoise)
-        Z = centroids(X, self.n_inducing, generator)
-        model = build_dspp(self._settings(), X, Y, Z, likelihood, n_sites=self.n_sites)
-        self._n_sites = self.n_sites
-        start_from_single_gp(model, X, Y, generator, steps=self.max_iter)
-        return model
-
-    def _blank(
-        self,
-        settings: DeepGPSettings,
-        X: Tensor,
-        Y: Tensor,
-        likelihood: GaussianNoise | SoftmaxClasses,
-    ) -> DSPP:
-        assert isinstance(likelihood, GaussianNoise)
-        of_values = replace(settings, natural=False)
-        return build_dspp(of_values, X, Y, X, likelihood, n_sites=self._n_sites)
-
-    def _objective(self, X: Tensor, Y: Tensor, generator: torch.Generator) -> DSPPObjective:
-        return DSPPObjective(
-            self._gp,
-            X,
-            Y,
-            kl_weight=self.kl_weight,
-            batch_size=self.batch_size,
-            generator=generator,
-        )
-
-    def _weights(self) -> NDArray[np.float64]:
-        return to_numpy(self._gp.log_weights.detach().exp())
-
-    def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, facts = super()._get_state()
-        return arrays, {**facts, "sites": self._n_sites}
-
-    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        self._n_sites = int(facts["sites"])
-        super()._set_state(arrays, facts)
+    n_layers: Layers = 1
+    n_inducing: InducingCount = 50
+    hidden_dim: HiddenDim = None
+    n_sites: Sites = 8
+    max_iter: MaxIter = 1000
+    kl_weight: KLWeight = 1.0
+    learning_rate: LearningRate = 0.01
+    batch_size: BatchSize = 2000
+    validation: Validation = 0.1

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass
+from lvmcore.base.predictor import FitMethod
 from lvmcore.base.regressor_classifier import Classifier, Regressor
-from lvmcore.deep.induced_predictor import InducedPredictor
+from lvmcore.deep.fit_method import InducedMethod
 from lvmcore.deep.settings import (
     HiddenDim,
     InducingCount,
@@ -14,38 +16,27 @@ from lvmcore.deep.settings import (
     Samples,
     Validation,
 )
-from lvmcore.parameters import BatchSize, Device, LearningRate, MaxIter, Seed
+from lvmcore.parameters import BatchSize, LearningRate, MaxIter
 
 
-class _DSVI(InducedPredictor):
-    def __init__(
-        self,
-        *,
-        n_layers: Layers = 2,
-        n_inducing: InducingCount = 50,
-        hidden_dim: HiddenDim = None,
-        max_iter: MaxIter = 1000,
-        inducing_inputs: InducingInputs = "learned",
-        n_samples: Samples = 10,
-        learning_rate: LearningRate = 0.04,
-        batch_size: BatchSize = 2000,
-        validation: Validation = 0.0,
-        device: Device = "auto",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_layers = n_layers
-        self.n_inducing = n_inducing
-        self.hidden_dim = hidden_dim
-        self.max_iter = max_iter
-        self.inducing_inputs = inducing_inputs
-        self.n_samples = n_samples
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.validation = validation
-        self.device = device
-        self.random_state = random_state
+@estimator_dataclass
+class _DSVI:
+    """Settings and method of both."""
+
+    method: ClassVar[FitMethod] = InducedMethod()
+
+    n_layers: Layers = 2
+    n_inducing: InducingCount = 50
+    hidden_dim: HiddenDim = None
+    max_iter: MaxIter = 1000
+    inducing_inputs: InducingInputs = "learned"
+    n_samples: Samples = 10
+    learning_rate: LearningRate = 0.04
+    batch_size: BatchSize = 2000
+    validation: Validation = 0.0
 
 
+@estimator_dataclass
 class DSVIDeepGPRegressor(_DSVI, Regressor):
     """A deep Gaussian process to a number, by doubly stochastic variational inference.
 
@@ -67,6 +58,7 @@ class DSVIDeepGPRegressor(_DSVI, Regressor):
     order: ClassVar[int] = 120
 
 
+@estimator_dataclass
 class DSVIDeepGPClassifier(_DSVI, Classifier):
     """A deep Gaussian process to classes: see ``DSVIDeepGPRegressor`` and ``SVGPClassifier``.
 

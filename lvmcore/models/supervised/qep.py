@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass
+from lvmcore.base.predictor import FitMethod
 from lvmcore.base.regressor_classifier import Classifier, Regressor
-from lvmcore.deep.induced_predictor import InducedPredictor
+from lvmcore.deep.fit_method import InducedMethod
 from lvmcore.deep.settings import (
     Exponent,
     HiddenDim,
@@ -27,71 +29,46 @@ from lvmcore.deep.settings import (
     Samples,
     Validation,
 )
-from lvmcore.parameters import BatchSize, Device, LearningRate, MaxIter, Seed
+from lvmcore.parameters import BatchSize, LearningRate, MaxIter
 
 __all__ = ["DeepQEPClassifier", "DeepQEPRegressor", "QEPClassifier", "QEPRegressor"]
 
 
-class _QEP(InducedPredictor):
-    def __init__(
-        self,
-        *,
-        q: Exponent = 1.5,
-        n_inducing: InducingCount = 50,
-        kernel: Kernel = "matern32",
-        max_iter: MaxIter = 1000,
-        learning_rate: LearningRate = 0.04,
-        batch_size: BatchSize = 2000,
-        validation: Validation = 0.0,
-        device: Device = "auto",
-        random_state: Seed = 0,
-    ) -> None:
-        self.q = q
-        self.n_inducing = n_inducing
-        self.kernel = kernel
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.validation = validation
-        self.device = device
-        self.random_state = random_state
+@estimator_dataclass
+class _QEP:
+    """Settings and method of one layer."""
+
+    method: ClassVar[FitMethod] = InducedMethod()
+
+    q: Exponent = 1.5
+    n_inducing: InducingCount = 50
+    kernel: Kernel = "matern32"
+    max_iter: MaxIter = 1000
+    learning_rate: LearningRate = 0.04
+    batch_size: BatchSize = 2000
+    validation: Validation = 0.0
 
 
-class _DeepQEP(InducedPredictor):
-    each_draw = True
+@estimator_dataclass
+class _DeepQEP:
+    """Settings and method of several layers."""
 
-    def __init__(
-        self,
-        *,
-        q: Exponent = 1.5,
-        n_layers: Layers = 2,
-        n_inducing: InducingCount = 50,
-        hidden_dim: HiddenDim = None,
-        kernel: Kernel = "matern32",
-        max_iter: MaxIter = 1000,
-        inducing_inputs: InducingInputs = "learned",
-        n_samples: Samples = 10,
-        learning_rate: LearningRate = 0.04,
-        batch_size: BatchSize = 2000,
-        validation: Validation = 0.0,
-        device: Device = "auto",
-        random_state: Seed = 0,
-    ) -> None:
-        self.q = q
-        self.n_layers = n_layers
-        self.n_inducing = n_inducing
-        self.hidden_dim = hidden_dim
-        self.kernel = kernel
-        self.max_iter = max_iter
-        self.inducing_inputs = inducing_inputs
-        self.n_samples = n_samples
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.validation = validation
-        self.device = device
-        self.random_state = random_state
+    method: ClassVar[FitMethod] = InducedMethod(each_draw=True)
+
+    q: Exponent = 1.5
+    n_layers: Layers = 2
+    n_inducing: InducingCount = 50
+    hidden_dim: HiddenDim = None
+    kernel: Kernel = "matern32"
+    max_iter: MaxIter = 1000
+    inducing_inputs: InducingInputs = "learned"
+    n_samples: Samples = 10
+    learning_rate: LearningRate = 0.04
+    batch_size: BatchSize = 2000
+    validation: Validation = 0.0
 
 
+@estimator_dataclass
 class QEPRegressor(_QEP, Regressor):
     """A sparse q-exponential process to a number (after Chang and others 2025).
 
@@ -123,6 +100,7 @@ class QEPRegressor(_QEP, Regressor):
     order: ClassVar[int] = 140
 
 
+@estimator_dataclass
 class QEPClassifier(_QEP, Classifier):
     """A sparse q-exponential process to classes (after Chang and others 2025).
 
@@ -141,6 +119,7 @@ class QEPClassifier(_QEP, Classifier):
     order: ClassVar[int] = 141
 
 
+@estimator_dataclass
 class DeepQEPRegressor(_DeepQEP, Regressor):
     """A deep q-exponential process to a number (after Chang and others 2025).
 
@@ -168,6 +147,7 @@ class DeepQEPRegressor(_DeepQEP, Regressor):
     order: ClassVar[int] = 142
 
 
+@estimator_dataclass
 class DeepQEPClassifier(_DeepQEP, Classifier):
     """A deep q-exponential process to classes: see ``DeepQEPRegressor`` and ``QEPClassifier``.
 

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
+from lvmcore.base.predictor import FitMethod, FittedFunction, Predictor
 from lvmcore.base.regressor_classifier import Classifier, Regressor
-from lvmcore.deep.deep_gp import DeepGP
+from lvmcore.deep.fit_method import DeepGPMethod, DeepGPOptions
+from lvmcore.deep.fitted_deep_gp import FittedDeepGP
 from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
-from lvmcore.deep.predictor import DeepGPPredictor
 from lvmcore.deep.settings import (
     HiddenDim,
     InducingCount,
@@ -26,7 +28,7 @@ from lvmcore.deep.settings import (
 from lvmcore.deep.subset_of_data import SubsetDeepGP, subset_deep_gp
 from lvmcore.deep.warm_start import fit_single_gp, initialise_from_single_gp
 from lvmcore.gp.inducing_points import SubsetRule
-from lvmcore.parameters import Advanced, BatchSize, Device, Doc, LearningRate, MaxIter, Seed
+from lvmcore.parameters import Advanced, BatchSize, Doc, LearningRate, MaxIter
 
 Subset = Annotated[
     SubsetRule,
@@ -38,80 +40,82 @@ Subset = Annotated[
 ]
 
 
-class _SoD(DeepGPPredictor):
-    def __init__(
-        self,
-        *,
-        n_layers: Layers = 2,
-        n_inducing: InducingCount = 50,
-        hidden_dim: HiddenDim = None,
-        max_iter: MaxIter = 1000,
-        subset: Subset = "bound",
-        n_samples: Samples = 10,
-        learning_rate: LearningRate = 0.04,
-        batch_size: BatchSize = 2000,
-        validation: Validation = 0.0,
-        device: Device = "auto",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_layers = n_layers
-        self.n_inducing = n_inducing
-        self.hidden_dim = hidden_dim
-        self.max_iter = max_iter
-        self.subset = subset
-        self.n_samples = n_samples
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.validation = validation
-        self.device = device
-        self.random_state = random_state
+class _SubsetMethod(DeepGPMethod[SubsetDeepGP]):
+    """Inducing variables at some of the rows, and a start as a single Gaussian process."""
 
-    def _model(
+    def initial(
         self,
         X: Tensor,
         Y: Tensor,
         likelihood: GaussianNoise | SoftmaxClasses,
+        options: DeepGPOptions,
         generator: torch.Generator,
-    ) -> DeepGP:
+    ) -> SubsetDeepGP:
         rows, single = fit_single_gp(
             X,
             Y,
-            self.n_inducing,
-            self.subset,
+            options.n_inducing,
+            options.given["subset"],
             generator,
-            steps=self.max_iter,
-            learning_rate=self.learning_rate,
+            steps=options.max_iter,
+            learning_rate=options.learning_rate,
         )
-        model = subset_deep_gp(self._settings(), X, Y, rows.to(X.device), likelihood)
-        initialise_from_single_gp(model, single)
-        return model
+        gp = subset_deep_gp(options.initial, X, Y, rows.to(X.device), likelihood)
+        initialise_from_single_gp(gp, single)
+        return gp
 
-    def _blank(
+    def blank(
         self,
         settings: DeepGPSettings,
         X: Tensor,
         Y: Tensor,
         likelihood: GaussianNoise | SoftmaxClasses,
-    ) -> DeepGP:
+        options: DeepGPOptions,
+        facts: Mapping[str, Any],
+    ) -> SubsetDeepGP:
+        del options, facts
         rows = torch.arange(len(X), device=X.device)
         return subset_deep_gp(settings, X, Y, rows, likelihood)
+
+    def restore(
+        self, model: Predictor, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
+    ) -> FittedDeepGP[SubsetDeepGP]:
+        model._rows_of_fit = np.asarray(arrays["rows_of_fit"])
+        return super().restore(model, arrays, facts)
+
+
+@estimator_dataclass
+class _SoD:
+    """Settings and method of both, and which rows stand for all."""
+
+    method: ClassVar[FitMethod] = _SubsetMethod()
+
+    _function: FittedFunction = fitted()
+    _rows_of_fit: NDArray[np.intp] = fitted()
+
+    n_layers: Layers = 2
+    n_inducing: InducingCount = 50
+    hidden_dim: HiddenDim = None
+    max_iter: MaxIter = 1000
+    subset: Subset = "bound"
+    n_samples: Samples = 10
+    learning_rate: LearningRate = 0.04
+    batch_size: BatchSize = 2000
+    validation: Validation = 0.0
 
     @property
     def subset_(self) -> NDArray[np.int64]:
         """Positions of the subset among the rows that ``fit`` was given, [M]."""
         check_is_fitted(self)
-        assert isinstance(self._gp, SubsetDeepGP)
-        return np.asarray(self._rows_of_fit[self._gp.subset.cpu().numpy()])
+        assert isinstance(self._function, FittedDeepGP)
+        return np.asarray(self._rows_of_fit[self._function.gp.subset.cpu().numpy()])
 
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, facts = super()._get_state()
+        arrays, facts = self._function.state()
         return {**arrays, "rows_of_fit": self._rows_of_fit}, facts
 
-    def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        super()._set_state(arrays, facts)
-        self._rows_of_fit = np.asarray(arrays["rows_of_fit"])
 
-
+@estimator_dataclass
 class SoDDeepGPRegressor(_SoD, Regressor):
     """A deep Gaussian process to a number on a subset of its rows (Jain and others 2021).
 
@@ -149,6 +153,7 @@ class SoDDeepGPRegressor(_SoD, Regressor):
     order: ClassVar[int] = 100
 
 
+@estimator_dataclass
 class SoDDeepGPClassifier(_SoD, Classifier):
     """A deep Gaussian process to classes on a subset of its rows.
 

@@ -4,36 +4,31 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from lvmcore.base.estimator_dataclass import estimator_dataclass
+from lvmcore.base.predictor import FitMethod
 from lvmcore.base.regressor_classifier import Classifier, Regressor
-from lvmcore.deep.induced_predictor import InducedPredictor
+from lvmcore.deep.fit_method import InducedMethod
 from lvmcore.deep.settings import (
     InducingCount,
     Validation,
 )
-from lvmcore.parameters import BatchSize, Device, LearningRate, MaxIter, Seed
+from lvmcore.parameters import BatchSize, LearningRate, MaxIter
 
 
-class _SVGP(InducedPredictor):
-    def __init__(
-        self,
-        *,
-        n_inducing: InducingCount = 50,
-        max_iter: MaxIter = 1000,
-        learning_rate: LearningRate = 0.04,
-        batch_size: BatchSize = 2000,
-        validation: Validation = 0.0,
-        device: Device = "auto",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_inducing = n_inducing
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.validation = validation
-        self.device = device
-        self.random_state = random_state
+@estimator_dataclass
+class _SVGP:
+    """Settings and method of both."""
+
+    method: ClassVar[FitMethod] = InducedMethod()
+
+    n_inducing: InducingCount = 50
+    max_iter: MaxIter = 1000
+    learning_rate: LearningRate = 0.04
+    batch_size: BatchSize = 2000
+    validation: Validation = 0.0
 
 
+@estimator_dataclass
 class SVGPRegressor(_SVGP, Regressor):
     """A sparse Gaussian process to a number (Hensman and others 2013).
 
@@ -57,6 +52,7 @@ class SVGPRegressor(_SVGP, Regressor):
     order: ClassVar[int] = 110
 
 
+@estimator_dataclass
 class SVGPClassifier(_SVGP, Classifier):
     """A sparse Gaussian process to classes (Hensman and others 2015).
 

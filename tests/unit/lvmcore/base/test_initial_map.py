@@ -14,6 +14,7 @@ from lvmcore import LDGD, BayesianGPLVM, ConfigError, load
 from lvmcore.base import initial_map
 from lvmcore.base.initial_map import pca_start, perturbed, start_map
 from lvmcore.base.latent_variable_model import FitProblem
+from lvmcore.base.validation import fit_fingerprint
 from lvmcore.preprocessing.table_rows import InMemoryRows
 
 
@@ -191,9 +192,9 @@ def test_other_places_are_another_fit(roll: np.ndarray) -> None:
     places = np.random.default_rng(0).normal(size=(300, 2))
     other = places.copy()
     other[150, 1] += 1e-9
-    one, two = (BayesianGPLVM(start=p)._fingerprint(roll, ()) for p in (places, other))
+    one, two = (fit_fingerprint(BayesianGPLVM(start=p), roll) for p in (places, other))
     assert one != two
-    assert one == BayesianGPLVM(start=places.copy())._fingerprint(roll, ())
+    assert one == fit_fingerprint(BayesianGPLVM(start=places.copy()), roll)
 
 
 @pytest.mark.parametrize("value", ["umap", 3, None, np.float64(1.0)])

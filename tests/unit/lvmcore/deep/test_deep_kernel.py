@@ -226,14 +226,14 @@ def test_rows_set_aside_enter_q_in_the_end() -> None:
     assert len(told) == 2
     rows = model._inputs(X.numpy())
     targets = model._as_learned(Y[:, 0].numpy(), rows)
-    draw = model._gp.draw(1, generator())
-    whole = model._gp.optimal_posterior(draw, rows, targets, generator())
-    torch.testing.assert_close(model._kept.posterior.mean, whole.mean)
-    torch.testing.assert_close(model._kept.posterior.root, whole.root)
+    draw = model._function.gp.draw(1, generator())
+    whole = model._function.gp.optimal_posterior(draw, rows, targets, generator())
+    torch.testing.assert_close(model._function.kept.posterior.mean, whole.mean)
+    torch.testing.assert_close(model._function.kept.posterior.root, whole.root)
     # The columns' relevance is measured on all of them too.
-    before = model._gp.column_relevance.clone()
-    model._gp.measure_relevance(rows)
-    torch.testing.assert_close(model._gp.column_relevance, before)
+    before = model._function.gp.column_relevance.clone()
+    model._function.gp.measure_relevance(rows)
+    torch.testing.assert_close(model._function.gp.column_relevance, before)
 
 
 def test_too_few_rows_to_set_aside_are_told_of() -> None:

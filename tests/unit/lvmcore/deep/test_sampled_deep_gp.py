@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal
 
+from lvmcore.deep.fit_method import DeepGPMethod, DeepGPOptions
 from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.kept_draws import DeepGPDraws
 from lvmcore.deep.layer_kernel import JITTER
@@ -19,6 +20,7 @@ from lvmcore.deep.sghmc_chain import DeepChain
 from lvmcore.deep.warm_start import fit_induced
 from lvmcore.gp.inducing_points import centroids
 from lvmcore.models.supervised.sghmc import SGHMCDeepGPRegressor
+from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.results import FitStep
 from lvmcore.training.checkpoint import Checkpoint
 from tests.unit.lvmcore.deep.small_models import generator, kernel, table
@@ -280,7 +282,10 @@ def small(**settings: Any) -> SGHMCDeepGPRegressor:
 def test_a_fit_begins_as_a_single_process_where_it_is_as_wide(hidden_dim: int | None) -> None:
     X, Y = table(n=60)
     model = small(hidden_dim=hidden_dim, max_iter=200)
-    gp = model._model(X, Y, GaussianNoise(0.05, X), generator())
+    measured = Standardiser.fit(X.numpy(), [str(i) for i in range(X.shape[1])])
+    options = DeepGPOptions.from_settings(model.get_params(), measured)
+    assert isinstance(model.method, DeepGPMethod)
+    gp = model.method.initial(X, Y, GaussianNoise(0.05, X), options, generator())
     g = generator()
     Z = centroids(X, 6, g)
     single = fit_induced(X, Y, Z, 2000, g, steps=200, learned=True)
@@ -306,7 +311,7 @@ def test_a_chain_goes_on_in_its_warm_up_and_after_it(
     first._fit_from(X, y, callback=lambda s: s.iteration == stop, checkpoint=Checkpoint(path))
     second = small(batch_size=batch_size)
     second._fit_from(X, y, checkpoint=Checkpoint(path))
-    assert torch.equal(second._gp.kept, whole._gp.kept)
+    assert torch.equal(second._function.gp.kept, whole._function.gp.kept)
     assert second.diagnostics_ == whole.diagnostics_
     assert [s.terms for s in second.history_] == [s.terms for s in whole.history_]
     np.testing.assert_array_equal(second.log_density(X, y), whole.log_density(X, y))
@@ -316,17 +321,17 @@ def test_what_was_drawn_before_a_stop_is_kept() -> None:
     X, y = numbers()
     steps: list[FitStep] = []
     early = small().fit(X, y, callback=lambda s: steps.append(s) or s.iteration == 5)
-    assert len(early._gp.kept) == 1
+    assert len(early._function.gp.kept) == 1
     assert early.diagnostics_ == {}
     assert any("Stopped before a draw was kept" in note for note in early.notes_)
     assert steps[0].terms.keys() == {"log likelihood"}
     assert steps[0].snapshot is not None
     assert not early.converged_
     late = small().fit(X, y, callback=lambda s: s.iteration == 25)
-    assert len(late._gp.kept) == 2
+    assert len(late._function.gp.kept) == 2
     whole = small().fit(X, y)
-    assert len(whole._gp.kept) == 4
-    assert torch.equal(late._gp.kept, whole._gp.kept[:2])
+    assert len(whole._function.gp.kept) == 4
+    assert torch.equal(late._function.gp.kept, whole._function.gp.kept[:2])
     assert np.isfinite(early.log_density(X, y)).all()
 
 

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from lvmcore.errors import NumericalError
 from lvmcore.gp import imputation_intervals
-from lvmcore.gp import model as gp_model
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.imputation_intervals import (
     ConditionedRows,
@@ -183,7 +182,7 @@ def test_a_check_that_breaks_down_is_told_and_costs_no_more(
     def broken(*_: object) -> Tensor:
         raise NumericalError("The matrix could not be factorised.")
 
-    monkeypatch.setattr(gp_model, "interval_scale", broken)
+    monkeypatch.setattr(imputation_intervals, "interval_scale", broken)
     whole, hidden = spiky(3)
     model = BayesianGPLVM(n_components=2, max_iter=20).fit(np.where(hidden, np.nan, whole))
     assert model.notes_[-1].startswith("The intervals of filled cells could not be checked.")

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from lvmcore import ConfigError, load
 from lvmcore.deep.dsvi import InducedDeepGP, induced_deep_gp
+from lvmcore.deep.fit_method import InducedMethod
 from lvmcore.deep.hidden_layer import InducingValues
 from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.layer_kernel import LayerKernel
@@ -82,11 +83,11 @@ def settled(fit: DeepGPObjective, steps: int = 60) -> list[float]:
 
 
 class _LikeRegressor(DSVIDeepGPRegressor):
-    each_draw = True
+    method = InducedMethod(each_draw=True)
 
 
 class _LikeClassifier(DSVIDeepGPClassifier):
-    each_draw = True
+    method = InducedMethod(each_draw=True)
 
 
 DEEP = {"n_samples": 2, "n_layers": 1}

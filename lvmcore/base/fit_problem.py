@@ -1,0 +1,182 @@
+"""The problem that a model's fit gets: its rows and labels, and how the table of rows is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from lvmcore.base.estimator import Estimator
+from lvmcore.base.validation import check_labels, fit_fingerprint, random_seed
+from lvmcore.numerics.row_blocks import row_blocks
+from lvmcore.parameters import check_settings
+from lvmcore.preprocessing.class_labels import ClassLabels
+from lvmcore.preprocessing.memory_mapped_rows import MemoryMappedRows
+from lvmcore.preprocessing.standardiser import Standardiser
+from lvmcore.preprocessing.table_rows import InMemoryRows, TableRows
+from lvmcore.results import Callback
+from lvmcore.training.checkpoint import Checkpoint
+
+__all__ = ["FitProblem", "fit_generator", "prepare_fit"]
+
+# Share of missing cells from which on a fit says how little it went by.
+MOST_MISSING = 0.8
+
+
+@dataclass(frozen=True)
+class FitProblem:
+    """What a model's ``_fit`` gets: everything checked, standardised and on the device.
+
+    Attributes:
+        table: standardised data without its constant columns, [N, D].
+        labels: the label columns, codes [N] each; several only for models that take several, none
+            for those that use no labels.
+        n_components: Q, decided.
+        generator: the fit's only source of randomness (CPU generator).
+        callback: called at every step; True stops the fit.
+        checkpoint: what the fit goes on from and leaves for the next; None keeps none.
+    """
+
+    table: TableRows
+    labels: tuple[ClassLabels, ...]
+    n_components: int
+    generator: torch.Generator
+    callback: Callback | None
+    checkpoint: Checkpoint | None = None
+
+    @property
+    def Y(self) -> Tensor:
+        """All rows, [N, D]; 0, the mean, where a cell is missing."""
+        return self.table.take(slice(None))[0]
+
+    @property
+    def observed(self) -> Tensor | None:
+        """True where a cell of Y is observed, [N, D]; None where every one is."""
+        return None if self.table.complete else self.table.take(slice(None))[1]
+
+
+def prepare_fit(
+    model: Estimator,
+    X: ArrayLike,
+    y: Any,
+    decide_components: Callable[[tuple[int, ...]], int],
+    callback: Callback | None,
+    checkpoint: Checkpoint | None,
+) -> FitProblem:
+    """Check the settings, rows and labels of a fit, and measure the columns.
+
+    Args:
+        model: the estimator, which takes over the columns, the labels and the notes.
+        X: rows in the data's units, [N, D].
+        y: labels of the rows, one or several columns; ignored where the model uses none.
+        decide_components: Q for the shape of the table.
+        callback: called at every step; True stops the fit.
+        checkpoint: what the fit goes on from and leaves for the next; None keeps none.
+
+    Raises:
+        ConfigError: a setting is not allowed, or does not suit the table's size.
+        DataError: the rows or labels cannot be used.
+        UnsupportedError: several label columns for a model that learns from one.
+    """
+    check_settings(type(model), model.get_params(deep=False))
+    data = model._check_rows(X, reset=True)
+    labels = check_labels(y, len(data), model.capabilities, type(model).__name__)
+    model._begin(data)
+    if labels:
+        model._set_labels(labels)
+    generator = fit_generator(model, data, labels, checkpoint=checkpoint)
+    stays = model.capabilities.streams and isinstance(X, np.memmap)
+    like = model._to_tensor(np.zeros((0, 1)))
+    return FitProblem(
+        table=table_of_rows(data, model._standardiser, like, model._note, on_disk=stays),
+        labels=labels,
+        n_components=decide_components(data.shape),
+        generator=generator,
+        callback=callback,
+        checkpoint=checkpoint,
+    )
+
+
+def fit_generator(
+    model: Estimator,
+    data: NDArray[Any],
+    labels: tuple[ClassLabels, ...] = (),
+    target: NDArray[Any] | None = None,
+    *,
+    checkpoint: Checkpoint | None,
+) -> torch.Generator:
+    """The only source of randomness of a fit, known to its checkpoint.
+
+    Args:
+        model: the estimator.
+        data: rows in the data's units, [N, D].
+        labels: the label columns.
+        target: the target of a predictor, [N].
+        checkpoint: what the fit goes on from and leaves for the next; None keeps none.
+    """
+    generator = torch.Generator().manual_seed(random_seed(model.random_state))
+    if checkpoint is not None:
+        course = fit_fingerprint(model, data, labels, target)
+        checkpoint.attach(course, getattr(model, "max_iter", None), generator)
+    return generator
+
+
+def table_of_rows(
+    data: NDArray[Any],
+    standardiser: Standardiser,
+    like: Tensor,
+    note: Callable[[str], None],
+    *,
+    on_disk: bool,
+) -> TableRows:
+    """Rows as a fit takes them: held in memory, or read on demand if they may stay on disk.
+
+    Args:
+        data: rows in the data's units, [N, D].
+        standardiser: that of the fit.
+        like: dtype and device.
+        note: takes notes on missing cells.
+        on_disk: whether they may stay on disk.
+    """
+    complete = _is_complete(data, standardiser, note)
+    if on_disk:
+        return MemoryMappedRows(data, standardiser, like, complete=complete)
+    Y = standardiser.transform(data)
+    rows = np.ascontiguousarray(Y if complete else np.nan_to_num(Y, nan=0.0))
+    observed = None if complete else torch.as_tensor(~np.isnan(Y)).to(like.device)
+    return InMemoryRows(torch.as_tensor(rows).to(like), observed)
+
+
+def _is_complete(
+    data: NDArray[Any], standardiser: Standardiser, note: Callable[[str], None]
+) -> bool:
+    """Whether no cell is missing in the columns that vary, and notes on those that are."""
+    keep = ~standardiser.constant
+    width = int(keep.sum())
+    counts = np.concatenate([(~np.isnan(rows[:, keep])).sum(axis=1) for rows in row_blocks(data)])
+    size = width * len(counts)
+    gaps = size - int(counts.sum())
+    if not gaps:
+        return True
+    incomplete = int((counts < width).sum())
+    note(
+        f"{gaps:,} of the {size:,} cells {'is' if gaps == 1 else 'are'} missing, in "
+        f"{incomplete:,} of {len(counts):,} rows: the fit goes by the others."
+    )
+    empty = int((counts == 0).sum())
+    if empty:
+        rows = "1 row has no" if empty == 1 else f"{empty:,} rows have no"
+        note(f"{rows} cell to go by: the prior, mean 0 and sd 1, is their place.")
+    share = gaps / size
+    if share >= MOST_MISSING:
+        few = float(np.median(counts))
+        note(
+            f"{share:.0%} of the cells are missing: half of the rows have at most {few:g} "
+            f"cells of {width} to go by, so take the map with care."
+        )
+    return False
