@@ -50,7 +50,7 @@ def start_fit(
         DataError: the dataset or the run cannot be stored.
     """
     spec = fit_spec(dataset, key, parameters, target=target)
-    server.store().put_dataset(dataset)
+    server.store().datasets.put(dataset)
     _, cost = server.estimator().known(spec)
     run = server.store().submit(spec, memory=None if cost is None else cost.memory)
     server.launcher()
@@ -184,7 +184,7 @@ def continue_run(run: str, steps: int) -> str:
         useful = job.status in ("queued", "running", "done")
         if useful and job.spec.parameters.get("max_iter") == steps:
             return job.id
-    found = server.store().go_on(run, steps, memory=server.store().get(run).memory)
+    found = server.store().continue_fit(run, steps, memory=server.store().get(run).memory)
     server.launcher()
     return found
 
@@ -227,6 +227,6 @@ def delete_dataset(digest: str) -> None:
         ConfigError: one of the runs has not ended; nothing is deleted.
     """
     try:
-        server.store().delete_dataset(digest)
+        server.store().datasets.delete(digest)
     finally:
         caching.clear()

@@ -67,8 +67,8 @@ def fit_target(
         made.append(frame_of(rows, prediction_table(model, rows.X, rows.y)))
         hidden = hidden_frame(model, rows.X)
         if hidden is not None:
-            write_atomically(folder.hidden_path, to_parquet_bytes(frame_of(rows, hidden)))
-        write_atomically(folder.predictions_path, to_parquet_bytes(made[0]))
+            write_atomically(folder.files.hidden, to_parquet_bytes(frame_of(rows, hidden)))
+        write_atomically(folder.files.predictions, to_parquet_bytes(made[0]))
 
     def measure() -> dict[str, Metric]:
         (frame,) = made

@@ -71,7 +71,7 @@ def propose_continuation(store: Store, job: Job) -> Continuation | None:
     best = max(last, key=lambda start: last[start])
     try:
         facts = persistence.read_metadata(
-            branch_path(store.folder(job.id), best), format=CHECKPOINT_FORMAT
+            branch_path(store.job_folder(job.id).path, best), format=CHECKPOINT_FORMAT
         )
         flat = float(facts["flat"]) / float(facts["window"])
     except (DataError, KeyError, ValueError, ZeroDivisionError):

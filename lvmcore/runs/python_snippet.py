@@ -47,7 +47,7 @@ def snippet(job: Job, home: Path | None = None) -> str:
             f"from lvmcore.runs import {'JobSpec, Store' if job.spec.target else 'Store'}",
             _door_of_rows(job),
             "",
-            f"dataset = Store({where}).get_dataset(",
+            f"dataset = Store({where}).datasets.get(",
             f'    "{job.spec.dataset}"',
             ")",
             *_rows(job, cls.__name__, learns=cls.capabilities.labels != "none"),

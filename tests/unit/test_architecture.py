@@ -150,7 +150,6 @@ MOST_MODULES, MOST_LINES, MOST_STATEMENTS = 20, 400, 40
 STILL_LONG = {
     "lvmcore.base.latent_variable_model",
     "lvmcore.models.latent.srflvm",
-    "lvmcore.runs.store",
 }
 
 

@@ -75,7 +75,7 @@ def run(store: Store) -> Run:
     ) -> tuple[JobState, Store, str]:
         dataset = frame if isinstance(frame, Dataset) else Table.from_frame(frame).dataset()
         spec = JobSpec(
-            store.put_dataset(dataset),
+            store.datasets.put(dataset),
             "houses",
             model,
             QUICK | parameters,
@@ -97,7 +97,7 @@ def run(store: Store) -> Run:
 
 
 def made(store: Store, run: str, name: str = "predictions") -> pd.DataFrame:
-    return pd.read_parquet(store.folder(run) / f"{name}.parquet")
+    return pd.read_parquet(store.job_folder(run).path / f"{name}.parquet")
 
 
 def test_a_number_is_predicted_and_measured_on_a_fifth_of_the_rows(
@@ -123,7 +123,7 @@ def test_a_number_is_predicted_and_measured_on_a_fifth_of_the_rows(
     r2 = job.metrics["r2"].value
     assert r2 is not None
     assert r2 > 0.9
-    assert not store.job_folder(name).hidden_path.exists()  # one layer has nothing hidden
+    assert not store.job_folder(name).files.hidden.exists()  # one layer has nothing hidden
 
 
 def test_the_target_is_not_among_the_columns_it_is_learned_from(
@@ -140,7 +140,7 @@ def test_the_target_is_not_among_the_columns_it_is_learned_from(
 
 def test_the_model_of_the_run_is_the_one_that_python_fits(run: Run, frame: pd.DataFrame) -> None:
     _, store, name = run(frame)
-    spec, dataset = store.get(name).spec, store.get_dataset(store.get(name).spec.dataset)
+    spec, dataset = store.get(name).spec, store.datasets.get(store.get(name).spec.dataset)
     rows = split_for_target(dataset, "number", spec)
     model = make_predictor(spec).fit(rows.X[~rows.held_out], rows.y[~rows.held_out])
     again = model.predict(rows.X)  # type: ignore[attr-defined]
@@ -313,7 +313,7 @@ def again(store: Store, name: str) -> JobState:
     folder = store.job_folder(name)
     with folder.lock():
         return run_job(
-            folder, lambda: store.get_dataset(folder.spec().dataset), lambda: None, on_step=None
+            folder, lambda: store.datasets.get(folder.spec().dataset), lambda: None, on_step=None
         )
 
 
@@ -331,10 +331,10 @@ def test_one_that_is_stopped_goes_on_and_ends_as_if_it_had_not(
     job = store.get(name)
     assert (job.has_model, job.checkpoint_step, job.resumable) == (True, 5, True)
     # There is no time for predictions where the machine is going away.
-    assert store.job_folder(name).predictions_path.exists() == (reason == "cancelled")
+    assert store.job_folder(name).files.predictions.exists() == (reason == "cancelled")
     assert ("rmse" in job.metrics) == (reason == "cancelled")
     store.resume(name)
-    assert not store.job_folder(name).predictions_path.exists()
+    assert not store.job_folder(name).files.predictions.exists()
     assert again(store, name).status == "done"
     pd.testing.assert_frame_equal(made(store, name), made(store, whole))
     assert store.get(name).elbo == store.get(whole).elbo
@@ -344,7 +344,7 @@ def test_more_steps_end_like_a_fit_that_had_them_at_once(run: Run, frame: pd.Dat
     _, store, short = run(frame, groups="street")
     _, store, whole = run(frame, groups="street", max_iter=50)
     assert store.get(short).still_rising
-    longer = store.go_on(short, 50)
+    longer = store.continue_fit(short, 50)
     spec = store.get(longer).spec
     assert (spec.target, spec.groups, spec.continues) == ("price", "street", short)
     assert again(store, longer).status == "done"
@@ -383,10 +383,10 @@ def test_rows_of_another_file_are_predicted_by_name(run: Run, frame: pd.DataFram
         Table.from_frame(other), [str(n) for n in model.feature_names_in_], origin=dataset
     )
     assert any("'a new street'" in note and "none of the levels" in note for note in rows.notes)
-    store.put_dataset(rows)
+    store.datasets.put(rows)
     with store.own(prediction_of(store.get(name), rows)) as folder:
         state = run_prediction(folder, store, lambda: None)
-        found = pd.read_parquet(folder.predictions_path)
+        found = pd.read_parquet(folder.files.predictions)
         assert state.status == "done", state.message
         assert folder.metrics() == {}
     assert list(found) == ["row_id", "mean", "sd", "q05", "q95"]
@@ -403,7 +403,7 @@ def test_other_rows_with_the_target_are_measured(run: Run, frame: pd.DataFrame) 
         Table.from_frame(frame.rename(columns={"price": "Price"})),
         [str(n) for n in model.feature_names_in_],
     )
-    store.put_dataset(rows)
+    store.datasets.put(rows)
     with store.own(prediction_of(store.get(name), rows)) as folder:
         assert run_prediction(folder, store, lambda: None).status == "done"
         figures = folder.metrics()
@@ -418,11 +418,11 @@ def test_a_prediction_that_is_stopped_keeps_nothing(
     _, store, name = run(frame)
     names = [str(n) for n in store.load_predictor(name).feature_names_in_]
     rows = matching_dataset(Table.from_frame(frame), names)
-    store.put_dataset(rows)
+    store.datasets.put(rows)
     with store.own(prediction_of(store.get(name), rows)) as folder:
         state = run_prediction(folder, store, lambda: "cancelled")
         assert state.status == "cancelled"
-        assert not folder.predictions_path.exists()
+        assert not folder.files.predictions.exists()
 
 
 # ---- which model --------------------------------------------------------------------------------
@@ -477,14 +477,14 @@ def test_workers_fit_and_predict(
     store: Store, frame: pd.DataFrame, launch: Callable[..., Any]
 ) -> None:
     dataset = Table.from_frame(frame).dataset()
-    digest = store.put_dataset(dataset)
+    digest = store.datasets.put(dataset)
     fit = store.submit(JobSpec(digest, "houses", "svgp_regressor", QUICK, target="price"))
     launch()
     assert finished(store, fit).status == "done"
     rows = matching_dataset(
         Table.from_frame(frame), [str(n) for n in store.load_predictor(fit).feature_names_in_]
     )
-    store.put_dataset(rows)
+    store.datasets.put(rows)
     other = store.submit(prediction_of(store.get(fit), rows))
     assert finished(store, other).status == "done"
     assert len(made(store, other)) == 120
