@@ -61,7 +61,7 @@ def predictor(run: str) -> Predictor:
     Raises:
         DataError: the run has no model.
     """
-    return server.store().load_predictor(run)
+    return server.store().load_model(run, "target")
 
 
 def whole_dataset(run: str) -> Dataset:

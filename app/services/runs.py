@@ -67,18 +67,17 @@ def fit_spec(
     """The job of a fit.
 
     Raises:
-        ConfigError: a setting is not allowed.
+        ConfigError: the model is unknown.
     """
-    from lvmcore.models import estimator_class
-    from lvmcore.parameters import check_settings
+    from lvmcore.models import model_class
 
-    model = estimator_class(key)
+    model = model_class(key)
     subject = dataset.name if target is None else f"{target.target} of {dataset.name}"
     return JobSpec(
         dataset=dataset.digest,
         dataset_name=dataset.name,
         model=key,
-        parameters=check_settings(model, parameters),
+        parameters=parameters,
         name=f"{model.title} on {subject}",
         sweep=sweep,
         target="" if target is None else target.target,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -78,6 +78,7 @@ def _has_density(model: Any) -> bool:
 class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC):
     """Base of every model: see the module's docstring and lvmcore/README.md."""
 
+    task: ClassVar[Literal["map"]] = "map"
     inducing_inputs_: dict[str, FloatArray]
 
     # ---- fitting -------------------------------------------------------------------------------

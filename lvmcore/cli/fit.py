@@ -27,7 +27,7 @@ from lvmcore.data.transforms import MAX_LEVELS
 from lvmcore.errors import ConfigError
 from lvmcore.jobs.fitting import training_rows
 from lvmcore.jobs.run_job import run_job
-from lvmcore.models import AnyModel, load_map
+from lvmcore.models import AnyModel, load
 from lvmcore.prediction.map_table import embedding_frame
 from lvmcore.runs.job import JobSpec
 from lvmcore.runs.job_folder import JobFolder, JobState
@@ -74,7 +74,7 @@ def fit(arguments: argparse.Namespace) -> int:
         )
     status = _report(console, folder, state)
     if arguments.embedding is not None and folder.files.model.is_file():
-        fitted = load_map(folder.files.model)
+        fitted = load(folder.files.model, "map")
         rows, _ = training_rows(dataset, type(fitted))
         write_placements(
             arguments.embedding, embedding_frame(fitted, rows), fitted, rows, folder.spec()

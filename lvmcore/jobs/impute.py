@@ -239,7 +239,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 def _check(folder: JobFolder, dataset: Dataset, watch: FitMonitor) -> dict[str, Metric]:
     """Hide a tenth of the known cells, fit anew without them, and compare."""
-    model = make_model(folder.spec())
+    model = make_model(folder.spec(), "map")
     whole, _ = training_rows(dataset, type(model))
     hidden = hide_cells(whole.X, SHARE)
     left = dataclasses.replace(whole, X=np.where(hidden, np.nan, whole.X))

@@ -128,7 +128,7 @@ def run_prediction(
     def make() -> tuple[str, ...]:
         spec, began = folder.spec(), time.monotonic()
         finished_fit(store, spec)
-        model, rows = store.load_predictor(spec.run), store.datasets.get(spec.dataset)
+        model, rows = store.load_model(spec.run, "target"), store.datasets.get(spec.dataset)
         with closing(EventLog(folder.files.events)) as log:
 
             def tell(done: int, total: int) -> bool:

@@ -75,7 +75,7 @@ def fitted_rows(store: Store, spec: JobSpec) -> Dataset:
     Raises:
         DataError: its dataset is gone.
     """
-    return training_rows(store.datasets.get(spec.dataset), model_class(spec.model))[0]
+    return training_rows(store.datasets.get(spec.dataset), model_class(spec.model, "map"))[0]
 
 
 def project(folder: JobFolder, store: Store, should_stop: Callable[[], Reason | None]) -> JobState:

@@ -106,7 +106,7 @@ def _fit_map(
     folder: JobFolder, state: JobState, get_dataset: Callable[[], Dataset], watch: FitMonitor
 ) -> FitResult:
     spec = folder.spec()
-    model = make_model(spec)
+    model = make_model(spec, "map")
     whole = get_dataset()
     dataset, notes = training_rows(whole, type(model))
     held_out = whole.subset(whole.held_out) if whole.held_out.any() else None

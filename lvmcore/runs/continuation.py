@@ -56,12 +56,11 @@ def propose_continuation(store: Store, job: Job) -> Continuation | None:
     None as well where its model has no setting for the steps, or they are as many as it allows.
     Loads torch.
     """
-    from lvmcore.models import MODELS, PREDICTORS
+    from lvmcore.models import REGISTRY
 
-    known = {**MODELS, **PREDICTORS}
-    if not job.still_rising or job.spec.model not in known:
+    if not job.still_rising or job.spec.model not in REGISTRY:
         return None
-    allowed = [p.high for p in known[job.spec.model].parameters() if p.name == "max_iter"]
+    allowed = [p.high for p in REGISTRY[job.spec.model].parameters() if p.name == "max_iter"]
     if not allowed:
         return None
     steps = [event.step for event in store.events(job.id)]

@@ -25,9 +25,9 @@ def snippet(job: Job, home: Path | None = None) -> str:
     Raises:
         ConfigError: the run's model or a setting of it is unknown here.
     """
-    from lvmcore.runs.model_of_job import make_estimator
+    from lvmcore.runs.model_of_job import make_model
 
-    model = make_estimator(job.spec)
+    model = make_model(job.spec)
     cls = type(model)
     door = "lvmcore" if cls.__module__.startswith("lvmcore.models.") else cls.__module__
     defaults = {parameter.name: parameter.default for parameter in cls.parameters()}

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 from platformdirs import user_data_path
 
@@ -25,6 +25,7 @@ from lvmcore.runs.stored_selections import StoredSelections
 if TYPE_CHECKING:
     from lvmcore.base.latent_variable_model import LatentVariableModel
     from lvmcore.base.predictor import Predictor
+    from lvmcore.models import AnyModel, Purpose
 
 __all__ = ["Store"]
 
@@ -75,6 +76,8 @@ class Store:
     def submit(self, spec: JobSpec, *, memory: int | None = None) -> str:
         """Put a run in the queue; a launcher on this store starts it.
 
+        The settings of a fit are checked here, and by the model's own ``fit``. Loads torch.
+
         Args:
             spec: what to run.
             memory: bytes that it is estimated to need: it waits while so much is not free.
@@ -83,9 +86,12 @@ class Store:
             Its id.
 
         Raises:
-            ConfigError: the queue is full.
+            ConfigError: the model or a setting cannot be used, or the queue is full.
             DataError: the run could not be written, as the disk is full.
         """
+        from lvmcore.runs.model_of_job import check_spec
+
+        check_spec(spec)
         return self.queue.add(spec, memory=memory)
 
     def submit_all(
@@ -98,7 +104,7 @@ class Store:
             memory: bytes that each is estimated to need.
 
         Raises:
-            ConfigError: the queue has not that much room.
+            ConfigError: a model or a setting cannot be used, or the queue has not that much room.
             DataError: a run could not be written, as the disk is full.
         """
         self.queue.check_room(len(specs))
@@ -106,7 +112,7 @@ class Store:
         try:
             for spec in specs:
                 made.append(self.submit(spec, memory=memory))
-        except DataError:
+        except (ConfigError, DataError):
             for run in made:
                 with suppress(ConfigError, DataError):
                     self.delete(run)
@@ -133,9 +139,10 @@ class Store:
                 the model allows, or the queue is full.
             DataError: there is no such run, or the disk is full.
         """
-        from lvmcore.runs.model_of_job import continued_spec
+        from lvmcore.runs.model_of_job import check_spec, continued_spec
 
         spec = continued_spec(self.get(id), max_iter)
+        check_spec(spec)
         return self.queue.add(spec, memory=memory, shorter=self._jobs.folder(id))
 
     @contextmanager
@@ -246,25 +253,26 @@ class Store:
         """The folder of a run, with what can be done in it."""
         return self._jobs.folder(id)
 
-    def load_model(self, id: str) -> LatentVariableModel:
-        """The fitted model of a run that has a map (loads torch).
+    @overload
+    def load_model(self, id: str, purpose: Literal["map"] = "map") -> LatentVariableModel: ...
+
+    @overload
+    def load_model(self, id: str, purpose: Literal["target"]) -> Predictor: ...
+
+    def load_model(self, id: str, purpose: Purpose = "map") -> AnyModel:
+        """The fitted model of a run (loads torch).
+
+        Args:
+            id: of the run.
+            purpose: what its model is for, "map" or "target".
 
         Raises:
-            DataError: the run has no model, or one of a target.
+            DataError: the run has no model, or one that is for the other purpose.
         """
-        from lvmcore.models import load_map
+        from lvmcore.models import load
 
-        return load_map(self._model_path(id))
-
-    def load_predictor(self, id: str) -> Predictor:
-        """The fitted model of a run that predicts a target (loads torch).
-
-        Raises:
-            DataError: the run has no model, or one of a map.
-        """
-        from lvmcore.models import load_predictor
-
-        return load_predictor(self._model_path(id))
+        path = self._model_path(id)
+        return load(path, "map") if purpose == "map" else load(path, "target")
 
     def _model_path(self, id: str) -> Path:
         folder = self._jobs.folder(id)

@@ -38,8 +38,8 @@ def test_its_datasets_and_models_open(store: Store, facts: dict[str, Any]) -> No
         job = store.get(run)
         assert len(store.datasets.get(job.spec.dataset).X)
         if was["kind"] == "fit" and was["status"] == "done":
-            load = store.load_predictor if job.spec.target else store.load_model
-            assert type(load(run)).key == was["model"]
+            model = store.load_model(run, "target" if job.spec.target else "map")
+            assert type(model).key == was["model"]
 
 
 def test_its_selections_and_notes_are_kept(store: Store, facts: dict[str, Any]) -> None:

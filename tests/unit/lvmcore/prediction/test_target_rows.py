@@ -30,7 +30,7 @@ from lvmcore.prediction.target_rows import (
 from lvmcore.recommend.target_models import propose_for_target, summarise_target, target_obstacle
 from lvmcore.runs import JobSpec, Store
 from lvmcore.runs.job_folder import JobState
-from lvmcore.runs.model_of_job import make_model, make_predictor
+from lvmcore.runs.model_of_job import make_model
 from lvmcore.runs.python_snippet import snippet
 from tests.unit.lvmcore.jobs.waiting import finished
 
@@ -131,10 +131,10 @@ def test_the_target_is_not_among_the_columns_it_is_learned_from(
 ) -> None:
     state, store, name = run(frame)
     assert state.status == "done"
-    assert list(store.load_predictor(name).feature_names_in_) == ["size", "age", "garden"]
+    assert list(store.load_model(name, "target").feature_names_in_) == ["size", "age", "garden"]
     whole = Table.from_frame(frame).dataset(log1p=["price"])
     state, store, name = run(whole)  # nor its logarithm, and it is predicted in its own units
-    assert "log(1 + price)" not in store.load_predictor(name).feature_names_in_
+    assert "log(1 + price)" not in store.load_model(name, "target").feature_names_in_
     assert np.array_equal(made(store, name)["truth"], frame["price"])
 
 
@@ -142,7 +142,7 @@ def test_the_model_of_the_run_is_the_one_that_python_fits(run: Run, frame: pd.Da
     _, store, name = run(frame)
     spec, dataset = store.get(name).spec, store.datasets.get(store.get(name).spec.dataset)
     rows = split_for_target(dataset, "number", spec)
-    model = make_predictor(spec).fit(rows.X[~rows.held_out], rows.y[~rows.held_out])
+    model = make_model(spec, "target").fit(rows.X[~rows.held_out], rows.y[~rows.held_out])
     again = model.predict(rows.X)  # type: ignore[attr-defined]
     assert np.allclose(again, made(store, name)["mean"], rtol=0, atol=1e-9)
 
@@ -184,7 +184,7 @@ def test_hidden_layers_leave_their_units(run: Run, frame: pd.DataFrame) -> None:
     hidden = made(store, name, "hidden")
     units = [f"layer {layer} unit {unit}" for layer in (1, 2) for unit in (1, 2)]
     assert list(hidden) == ["row_id", "row", "held_out", *units]
-    model, rows = store.load_predictor(name), frame[["size", "age", "garden"]].copy()
+    model, rows = store.load_model(name, "target"), frame[["size", "age", "garden"]].copy()
     rows["garden"] = (rows["garden"] == "yes").astype(float)
     assert np.allclose(hidden[units[2:]], model.hidden(rows, 2), rtol=0, atol=1e-9)
 
@@ -286,13 +286,13 @@ def test_without_a_column_to_learn_from_it_says_so(run: Run, frame: pd.DataFrame
 
 def test_a_task_and_its_model_have_to_fit(frame: pd.DataFrame) -> None:
     with pytest.raises(ConfigError, match="draws a map"):
-        make_predictor(JobSpec("0" * 16, "houses", "ppca", target="price"))
+        make_model(JobSpec("0" * 16, "houses", "ppca", target="price"), "target")
     with pytest.raises(ConfigError, match="draws a map"):
-        make_model(JobSpec("0" * 16, "houses", "ppca", target="price"))
+        make_model(JobSpec("0" * 16, "houses", "ppca", target="price"), "map")
     with pytest.raises(ConfigError, match="predicts a target and has no map"):
-        make_model(JobSpec("0" * 16, "houses", "svgp_regressor"))
+        make_model(JobSpec("0" * 16, "houses", "svgp_regressor"), "map")
     with pytest.raises(ConfigError, match="name the column"):
-        make_predictor(JobSpec("0" * 16, "houses", "svgp_regressor"))
+        make_model(JobSpec("0" * 16, "houses", "svgp_regressor"), "target")
     with pytest.raises(ConfigError, match="choose one of them"):
         JobSpec("0" * 16, "x", "svgp_regressor", target="y", groups="a", time="b")
 
@@ -371,7 +371,7 @@ def test_the_store_tells_targets_apart(run: Run, frame: pd.DataFrame) -> None:
 def test_rows_of_another_file_are_predicted_by_name(run: Run, frame: pd.DataFrame) -> None:
     dataset = Table.from_frame(frame).dataset(one_hot=["street"])
     _, store, name = run(dataset)
-    model = store.load_predictor(name)
+    model = store.load_model(name, "target")
     other = (
         frame.iloc[:6]
         .drop(columns="price")
@@ -398,7 +398,7 @@ def test_rows_of_another_file_are_predicted_by_name(run: Run, frame: pd.DataFram
 
 def test_other_rows_with_the_target_are_measured(run: Run, frame: pd.DataFrame) -> None:
     _, store, name = run(frame)
-    model = store.load_predictor(name)
+    model = store.load_model(name, "target")
     rows = matching_dataset(
         Table.from_frame(frame.rename(columns={"price": "Price"})),
         [str(n) for n in model.feature_names_in_],
@@ -416,7 +416,7 @@ def test_a_prediction_that_is_stopped_keeps_nothing(
     run: Run, frame: pd.DataFrame, tmp_path: Path
 ) -> None:
     _, store, name = run(frame)
-    names = [str(n) for n in store.load_predictor(name).feature_names_in_]
+    names = [str(n) for n in store.load_model(name, "target").feature_names_in_]
     rows = matching_dataset(Table.from_frame(frame), names)
     store.datasets.put(rows)
     with store.own(prediction_of(store.get(name), rows)) as folder:
@@ -482,7 +482,7 @@ def test_workers_fit_and_predict(
     launch()
     assert finished(store, fit).status == "done"
     rows = matching_dataset(
-        Table.from_frame(frame), [str(n) for n in store.load_predictor(fit).feature_names_in_]
+        Table.from_frame(frame), [str(n) for n in store.load_model(fit, "target").feature_names_in_]
     )
     store.datasets.put(rows)
     other = store.submit(prediction_of(store.get(fit), rows))
@@ -529,7 +529,7 @@ def test_another_file_is_compared_with_the_same_columns_of_the_fit(
 ) -> None:
     wanted = frame[["price", "size", "age"]].assign(size=100 * frame["size"])
     _, store, name = run(wanted)
-    model, dataset = store.load_predictor(name), Table.from_frame(wanted).dataset()
+    model, dataset = store.load_model(name, "target"), Table.from_frame(wanted).dataset()
     found = read_new_table(model, Table.from_frame(wanted), dataset, NewTableRoles())
     assert found.suspicions == ()
     for column in ("size", "age"):
