@@ -127,7 +127,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name[:1].isupper():  # a model, found by discovery: one that is new needs no line here
         models = importlib.import_module("lvmcore.models")
-        for model in (*models.MODELS.values(), *models.PREDICTORS.values()):
+        for model in models.REGISTRY.values():
             if model.__name__ == name:
                 return model
     raise AttributeError(f"module 'lvmcore' has no attribute {name!r}")

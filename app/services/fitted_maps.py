@@ -49,7 +49,7 @@ def stored_dataset(digest: str) -> Dataset:
     Raises:
         DataError: the store has no dataset with this digest.
     """
-    return server.store().get_dataset(digest)
+    return server.store().datasets.get(digest)
 
 
 @cached(max_entries=16, spinner="Loading the model")
@@ -106,7 +106,7 @@ def fitted_dataset(run: str) -> Dataset:
     from lvmcore.prediction.map_table import rows_on_map
 
     rows, _ = training_rows(whole, MODELS[spec.model])
-    on_map = rows_on_map(store.folder(run) / "embedding.parquet")
+    on_map = rows_on_map(store.job_folder(run).path / "embedding.parquet")
     # An older run, of a model that did not yet support missing cells, used the complete rows.
     return rows if on_map in (None, len(rows)) else rows.complete_rows()
 

@@ -119,7 +119,7 @@ def model_digest(run: str, digits: int = 16) -> str:
 
 @cached(max_entries=64)
 def _model_digest(run: str) -> str:
-    path = server.store().job_folder(run).model_path
+    path = server.store().job_folder(run).files.model
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

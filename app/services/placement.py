@@ -76,7 +76,7 @@ def start_placement(run: str, rows: Dataset) -> str:
 
     store = server.store()
     fit = store.get(run)
-    store.put_dataset(rows)
+    store.datasets.put(rows)
     return server.submit_once(fit, projection_of(fit, rows))
 
 

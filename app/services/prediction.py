@@ -61,7 +61,7 @@ def predictor(run: str) -> Predictor:
     Raises:
         DataError: the run has no model.
     """
-    return server.store().load_predictor(run)
+    return server.store().load_model(run, "target")
 
 
 def whole_dataset(run: str) -> Dataset:
@@ -99,7 +99,7 @@ def hidden_units(run: str) -> pd.DataFrame | None:
     Raises:
         DataError: the file cannot be read.
     """
-    if not server.store().job_folder(run).hidden_path.is_file():
+    if not server.store().job_folder(run).files.hidden.is_file():
         return None
     return fitted_maps.result_table(run, "hidden")
 
@@ -147,5 +147,5 @@ def start_prediction(run: str, rows: Dataset) -> str:
 
     store = server.store()
     fit = store.get(run)
-    store.put_dataset(rows)
+    store.datasets.put(rows)
     return server.submit_once(fit, prediction_of(fit, rows))

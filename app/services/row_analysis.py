@@ -123,7 +123,7 @@ def saved_selections(run: str) -> tuple[LoadedSelection, ...]:
         DataError: the run, its model or its dataset does not exist.
     """
     folder = server.store().job_folder(run)
-    return _saved_selections(run, selections_stamp(folder.selections_path))
+    return _saved_selections(run, selections_stamp(folder.files.selections))
 
 
 @cached(max_entries=32)
@@ -133,7 +133,7 @@ def _saved_selections(run: str, stamp: tuple[int, int, int] | None) -> tuple[Loa
     del stamp  # part of the key: time and size of the file
     mean, dataset = fitted_maps.model(run).embedding_.mean, fitted_maps.fitted_dataset(run)
     found = []
-    for one in server.store().selections(run):
+    for one in server.store().selections.list(run):
         try:
             selection = from_json(one.content, mean.shape[1])
         except DataError:
@@ -154,7 +154,7 @@ def save_selection(run: str, name: str, content: Mapping[str, Any]) -> None:
         ConfigError: the name is blank or too long, or the run has too many selections.
         DataError: the run does not exist, or its folder cannot be written.
     """
-    server.store().keep_selection(run, SavedSelection(name, content))
+    server.store().selections.save(run, SavedSelection(name, content))
 
 
 def delete_selection(run: str, name: str) -> None:
@@ -163,7 +163,7 @@ def delete_selection(run: str, name: str) -> None:
     Raises:
         DataError: the run does not exist, or its folder cannot be written.
     """
-    server.store().drop_selection(run, name)
+    server.store().selections.delete(run, name)
 
 
 @cached(max_entries=256)

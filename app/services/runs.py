@@ -50,7 +50,7 @@ def start_fit(
         DataError: the dataset or the run cannot be stored.
     """
     spec = fit_spec(dataset, key, parameters, target=target)
-    server.store().put_dataset(dataset)
+    server.store().datasets.put(dataset)
     _, cost = server.estimator().known(spec)
     run = server.store().submit(spec, memory=None if cost is None else cost.memory)
     server.launcher()
@@ -67,18 +67,17 @@ def fit_spec(
     """The job of a fit.
 
     Raises:
-        ConfigError: a setting is not allowed.
+        ConfigError: the model is unknown.
     """
-    from lvmcore.models import estimator_class
-    from lvmcore.parameters import check_settings
+    from lvmcore.models import model_class
 
-    model = estimator_class(key)
+    model = model_class(key)
     subject = dataset.name if target is None else f"{target.target} of {dataset.name}"
     return JobSpec(
         dataset=dataset.digest,
         dataset_name=dataset.name,
         model=key,
-        parameters=check_settings(model, parameters),
+        parameters=parameters,
         name=f"{model.title} on {subject}",
         sweep=sweep,
         target="" if target is None else target.target,
@@ -184,7 +183,7 @@ def continue_run(run: str, steps: int) -> str:
         useful = job.status in ("queued", "running", "done")
         if useful and job.spec.parameters.get("max_iter") == steps:
             return job.id
-    found = server.store().go_on(run, steps, memory=server.store().get(run).memory)
+    found = server.store().continue_fit(run, steps, memory=server.store().get(run).memory)
     server.launcher()
     return found
 
@@ -227,6 +226,6 @@ def delete_dataset(digest: str) -> None:
         ConfigError: one of the runs has not ended; nothing is deleted.
     """
     try:
-        server.store().delete_dataset(digest)
+        server.store().datasets.delete(digest)
     finally:
         caching.clear()

@@ -48,7 +48,7 @@ def start_sweep(dataset: Dataset, key: str, settings: Sequence[Mapping[str, Any]
 
     sweep = new_sweep()
     specs = [runs.fit_spec(dataset, key, one, sweep) for one in settings]
-    server.store().put_dataset(dataset)
+    server.store().datasets.put(dataset)
     _, cost = server.estimator().known(specs[0])
     server.store().submit_all(specs, memory=None if cost is None else cost.memory)
     server.launcher()

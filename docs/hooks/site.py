@@ -33,7 +33,7 @@ if str(ROOT) not in sys.path:
 
 from lvmcore import cli  # noqa: E402
 from lvmcore.bench.harness.report import BenchmarkRow, commit_label  # noqa: E402
-from lvmcore.models import MODELS, PREDICTORS, AnyModel  # noqa: E402
+from lvmcore.models import MODELS, PREDICTORS, REGISTRY  # noqa: E402
 
 __all__ = ["GENERATORS", "expand", "math_ml", "on_page_content", "on_page_markdown", "page_of"]
 
@@ -53,7 +53,6 @@ FLAGS = {
     "steps": "stopping at a step",
     "streams": "memory-mapped tables",
 }
-ESTIMATORS: dict[str, type[AnyModel]] = {**MODELS, **PREDICTORS}
 
 
 # ---- MkDocs calls these --------------------------------------------------------------------------
@@ -88,7 +87,7 @@ def page_of(key: str) -> str:
 
 def model_table(*keys: str) -> str:
     """What models are and support, a column for each."""
-    models = [ESTIMATORS[key] for key in keys]
+    models = [REGISTRY[key] for key in keys]
     rows: list[tuple[str, list[str]]] = [
         ("key", [f"`{model.key}`" for model in models]),
         ("class", [f"`lvmcore.{model.__name__}`" for model in models]),
@@ -123,7 +122,7 @@ def _labels(can: Any) -> str:
 def settings_table(key: str) -> str:
     """The settings of a model, from their metadata."""
     lines = ["| setting | default | allowed | what it does |", "|---|---|---|---|"]
-    for parameter in ESTIMATORS[key].parameters():
+    for parameter in REGISTRY[key].parameters():
         default = "none" if parameter.default is None else str(parameter.default)
         mark = " (advanced)" if parameter.advanced else ""
         lines.append(
@@ -134,7 +133,7 @@ def settings_table(key: str) -> str:
 
 def api(key: str) -> str:
     """The class of a model, for mkdocstrings."""
-    model = ESTIMATORS[key]
+    model = REGISTRY[key]
     return f"::: {model.__module__}.{model.__name__}"
 
 

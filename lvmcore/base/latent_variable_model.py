@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -50,6 +50,8 @@ __all__ = ["Capabilities", "FitProblem", "LatentVariableModel"]
 @estimator_dataclass
 class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     """Base of every model: see the module's docstring and lvmcore/README.md."""
+
+    task: ClassVar[Literal["map"]] = "map"
 
     n_components: Components = None
     device: Device = "auto"

@@ -294,11 +294,11 @@ def _runs(arguments: argparse.Namespace) -> int:
 
 
 def _models(arguments: argparse.Namespace) -> int:
-    from lvmcore.models import MODELS, PREDICTORS, estimator_class
+    from lvmcore.models import MODELS, PREDICTORS, model_class
 
     console = Console(highlight=False)
     if arguments.model is not None:
-        console.print(_settings_grid(estimator_class(arguments.model)))
+        console.print(_settings_grid(model_class(arguments.model)))
         return _OK
     grid = Grid(Column("key", no_wrap=True), "model", "when to use it", "supports")
     for key, model in MODELS.items():

@@ -24,7 +24,7 @@ from lvmcore.jobs.fitting import training_rows
 from lvmcore.jobs.impute import completed_table, refuse_complete_models
 from lvmcore.jobs.predict import predict_rows
 from lvmcore.metrics.metric import Metric
-from lvmcore.models import AnyModel, load_map, load_predictor
+from lvmcore.models import AnyModel, load
 from lvmcore.prediction.new_table import (
     NewTableRoles,
     feature_names_of,
@@ -52,7 +52,7 @@ def transform(arguments: argparse.Namespace) -> int:
     """
     console = Console(highlight=False)
     check_outputs(arguments.out, "--out")
-    model = load_map(_model_path(arguments.model))
+    model = load(_model_path(arguments.model), "map")
     table = read_source(arguments)
     fitted = _fitted(arguments, model)
     roles = _roles(arguments, model, table, fitted, console)
@@ -85,7 +85,7 @@ def impute(arguments: argparse.Namespace) -> int:
     """
     console = Console(highlight=False)
     write = table_writer(arguments.out)
-    model = load_map(_model_path(arguments.model))
+    model = load(_model_path(arguments.model), "map")
     refuse_complete_models(model)
     table = read_source(arguments)
     roles = _row_id(arguments, propose_new_table_roles(model, table, None), console)
@@ -115,7 +115,7 @@ def predict(arguments: argparse.Namespace) -> int:
     """
     console = Console(highlight=False)
     write = table_writer(arguments.out)
-    model = load_predictor(_model_path(arguments.model))
+    model = load(_model_path(arguments.model), "target")
     folder = JobFolder(arguments.model)
     target = folder.spec().target if folder.exists() else ""
     table = read_source(arguments)

@@ -11,7 +11,7 @@ from rich.text import Text
 from lvmcore.base.predictor import Predictor
 from lvmcore.data.dataset import Dataset
 from lvmcore.errors import ConfigError, DataError
-from lvmcore.models import MODELS, PREDICTORS, AnyModel, estimator_class, model_class
+from lvmcore.models import MODELS, PREDICTORS, AnyModel, model_class
 from lvmcore.parameters import parse_settings
 from lvmcore.recommend.latent_models import advised_settings, propose, suggested_settings, summarise
 from lvmcore.recommend.target_models import (
@@ -48,7 +48,7 @@ def chosen_model(arguments: argparse.Namespace, dataset: Dataset, console: Conso
         _say(console, f"Model: {MODELS[key].title}, as {found.reason} (--model decides).")
     if key in PREDICTORS:
         raise ConfigError(f"{PREDICTORS[key].title} predicts a target: name it by --target.")
-    cls = model_class(key)
+    cls = model_class(key, "map")
     chosen = _chosen(arguments, cls)
     for name, one in advised_settings(cls, shape).items():
         if name not in chosen:
@@ -65,12 +65,7 @@ def _predictor(arguments: argparse.Namespace, dataset: Dataset, console: Console
         found = propose_for_target(PREDICTORS, shape)
         key = found.key
         _say(console, f"Model: {PREDICTORS[key].title}, as {found.reason} (--model decides).")
-    cls = estimator_class(key)
-    if not issubclass(cls, Predictor):
-        raise ConfigError(
-            f"{cls.title} draws a map and predicts no target: expected one of "
-            f"{', '.join(PREDICTORS)}."
-        )
+    cls = model_class(key, "target")
     obstacle = target_obstacle(cls.task, shape)
     if obstacle is not None:
         raise ConfigError(f"{cls.title} ({key}) cannot learn {shape.name!r}. {obstacle}")

@@ -27,7 +27,7 @@ from lvmcore.data.transforms import MAX_LEVELS
 from lvmcore.errors import ConfigError
 from lvmcore.jobs.fitting import training_rows
 from lvmcore.jobs.run_job import run_job
-from lvmcore.models import AnyModel, load_map
+from lvmcore.models import AnyModel, load
 from lvmcore.prediction.map_table import embedding_frame
 from lvmcore.runs.job import JobSpec
 from lvmcore.runs.job_folder import JobFolder, JobState
@@ -73,8 +73,8 @@ def fit(arguments: argparse.Namespace) -> int:
             on_step=meter.show,
         )
     status = _report(console, folder, state)
-    if arguments.embedding is not None and folder.model_path.is_file():
-        fitted = load_map(folder.model_path)
+    if arguments.embedding is not None and folder.files.model.is_file():
+        fitted = load(folder.files.model, "map")
         rows, _ = training_rows(dataset, type(fitted))
         write_placements(
             arguments.embedding, embedding_frame(fitted, rows), fitted, rows, folder.spec()
@@ -220,7 +220,7 @@ def _open_run(
             yield folder
         return
     store = Store()
-    store.put_dataset(dataset)
+    store.datasets.put(dataset)
     with store.own(spec) as folder:
         yield folder
 
@@ -246,11 +246,11 @@ def _ctrl_c() -> Iterator[Callable[[], bool]]:
 
 def _report(console: Console, folder: JobFolder, state: JobState) -> int:
     """Say how the run ended, and what that makes the exit status."""
-    kept = folder.model_path.is_file()
+    kept = folder.files.model.is_file()
     if not kept:
         print(state.message, file=sys.stderr)
-        if folder.log_path.is_file():
-            print(f"See {folder.log_path}", file=sys.stderr)
+        if folder.files.log.is_file():
+            print(f"See {folder.files.log}", file=sys.stderr)
         if state.status == "failed":
             return BAD_INPUT if state.error in _BAD_INPUT_ERRORS else FAILED
         return INTERRUPTED

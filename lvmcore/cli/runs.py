@@ -73,7 +73,7 @@ def show_run(arguments: argparse.Namespace) -> int:
         "bound": _number(job.elbo),
         "seconds": _number(job.seconds),
         "submitted": f"{job.submitted.astimezone():%Y-%m-%d %H:%M:%S}",
-        "folder": str(store.folder(job.id)),
+        "folder": str(store.job_folder(job.id).path),
     }
     if job.spec.target:
         told["target"] = job.spec.target
@@ -148,7 +148,7 @@ def continue_run(arguments: argparse.Namespace) -> int:
     job = _find(store, arguments.id)
     more = propose_continuation(store, job)
     steps = arguments.steps or (0 if more is None else more.total)
-    name = store.go_on(job.id, steps)
+    name = store.continue_fit(job.id, steps)
     begins = "It begins anew" if job.branch_step is None else f"It goes on after {job.branch_step}"
     text = f"Queued {name}, {job.name}, with {steps:,} steps. {begins}, once the dashboard runs."
     _say(Console(highlight=False), text)

@@ -28,7 +28,7 @@ from lvmcore.prediction.target_rows import split_for_target
 from lvmcore.results import FitStep
 from lvmcore.runs.atomic_files import write_json
 from lvmcore.runs.job import JobSpec
-from lvmcore.runs.model_of_job import make_estimator
+from lvmcore.runs.model_of_job import make_model
 
 __all__ = ["main", "probe"]
 
@@ -47,7 +47,7 @@ def probe(spec: JobSpec, dataset: Dataset) -> dict[str, Any]:
         "step": seconds a step; "rest": seconds before the first and after the last one; "memory":
         the most bytes that this process has held.
     """
-    model = make_estimator(spec)
+    model = make_model(spec)
     X, y = _rows(model, spec, dataset)
     marks: list[float] = []
 

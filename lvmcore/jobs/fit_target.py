@@ -17,7 +17,7 @@ from lvmcore.persistence import write_atomically
 from lvmcore.prediction.target_predictions import hidden_frame, prediction_table
 from lvmcore.prediction.target_rows import SupervisedRows, split_for_target
 from lvmcore.runs.job_folder import JobFolder, JobState
-from lvmcore.runs.model_of_job import make_predictor
+from lvmcore.runs.model_of_job import make_model
 
 __all__ = ["fit_target", "frame_of"]
 
@@ -43,7 +43,7 @@ def fit_target(
         StoppedError: it was asked to stop before the fit began.
     """
     spec = folder.spec()
-    model = make_predictor(spec)
+    model = make_model(spec, "target")
     whole = get_dataset()
     rows = split_for_target(whole, model.task, spec)
     reason = watch.should_stop()
@@ -67,8 +67,8 @@ def fit_target(
         made.append(frame_of(rows, prediction_table(model, rows.X, rows.y)))
         hidden = hidden_frame(model, rows.X)
         if hidden is not None:
-            write_atomically(folder.hidden_path, to_parquet_bytes(frame_of(rows, hidden)))
-        write_atomically(folder.predictions_path, to_parquet_bytes(made[0]))
+            write_atomically(folder.files.hidden, to_parquet_bytes(frame_of(rows, hidden)))
+        write_atomically(folder.files.predictions, to_parquet_bytes(made[0]))
 
     def measure() -> dict[str, Metric]:
         (frame,) = made

@@ -73,11 +73,11 @@ class FitMonitor:
 
     def _begin(self, iteration: int) -> EventLog:
         """The log, without what an earlier attempt wrote of this step and of later ones."""
-        if truncate_events(self.folder.events_path, iteration - 1):
+        if truncate_events(self.folder.files.events, iteration - 1):
             state = self.folder.state()
             fresh = dataclasses.replace(state, attempt=state.attempt + 1, earlier=0.0)
             self.folder.write_state(fresh)
-        return EventLog(self.folder.events_path)
+        return EventLog(self.folder.files.events)
 
     def close(self) -> None:
         """Write the last step down."""
@@ -129,7 +129,7 @@ def fit_with_checkpoints(
     A model of a target follows the density of the rows held out.
     """
     kept = folder.spec().kind == "fit" and model.capabilities.bound
-    checkpoint = Checkpoint(folder.checkpoint_path, branches=folder.path if kept else None)
+    checkpoint = Checkpoint(folder.files.checkpoint, branches=folder.path if kept else None)
     followed: dict[str, Any] = {} if held_out is None else {"held_out": held_out}
     model._fit_from(X, y, callback=watch, checkpoint=checkpoint, **followed)
     if checkpoint.saved:
@@ -203,5 +203,5 @@ def describe_error(error: BaseException) -> tuple[str, str]:
 
 def log_error(folder: JobFolder, error: BaseException) -> None:
     """Write an error with its traceback into the run's log."""
-    with suppress(OSError), folder.log_path.open("a", encoding="utf-8") as log:
+    with suppress(OSError), folder.files.log.open("a", encoding="utf-8") as log:
         traceback.print_exception(error, file=log)

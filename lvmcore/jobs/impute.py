@@ -111,10 +111,10 @@ def impute_missing(
         with closing(watch):
             metrics = _check(folder, dataset, watch)
         stored = {key: dataclasses.asdict(metric) for key, metric in metrics.items()}
-        write_json(folder.metrics_path, stored)
+        write_json(folder.files.metrics, stored)
     except (StoppedError, CancelledError) as stop:
         found = stop.reason if isinstance(stop, StoppedError) else watch.stopped
-        kept = folder.completed_path.is_file()
+        kept = folder.files.completed.is_file()
         message = _NOT_CHECKED if kept else _NOTHING_KEPT
         return write_outcome(folder, state.ending(found or "interrupted", message=message))
     except Exception as error:
@@ -131,11 +131,11 @@ def _complete(folder: JobFolder, store: Store) -> tuple[Dataset, tuple[str, ...]
     fit = store.get(spec.run)
     if not fit.has_model:
         raise DataError(f"The run {fit.name} is {fit.status}: expected one that has a model.")
-    model, dataset = store.load_model(spec.run), store.get_dataset(spec.dataset)
+    model, dataset = store.load_model(spec.run), store.datasets.get(spec.dataset)
     refuse_complete_models(model)
     rows = dataset.nonempty_rows()
     frame = completed_table(model, rows)
-    write_atomically(folder.completed_path, to_parquet_bytes(frame))
+    write_atomically(folder.files.completed, to_parquet_bytes(frame))
     gaps = int(np.isnan(rows.X).sum())
     cells = "1 missing cell was" if gaps == 1 else f"{gaps:,} missing cells were"
     return dataset, (*rows.notes[len(dataset.notes) :], f"{cells} filled by {fit.name}.")
@@ -239,14 +239,14 @@ def _free(name: str, taken: set[str]) -> str:
 
 def _check(folder: JobFolder, dataset: Dataset, watch: FitMonitor) -> dict[str, Metric]:
     """Hide a tenth of the known cells, fit anew without them, and compare."""
-    model = make_model(folder.spec())
+    model = make_model(folder.spec(), "map")
     whole, _ = training_rows(dataset, type(model))
     hidden = hide_cells(whole.X, SHARE)
     left = dataclasses.replace(whole, X=np.where(hidden, np.nan, whole.X))
     fitted, _ = training_rows(left, type(model))
     frame = pd.DataFrame(fitted.X, columns=list(fitted.transformed_names))
     y = None if model.capabilities.labels == "none" else fitted.y
-    model._fit_from(frame, y, callback=watch, checkpoint=Checkpoint(folder.checkpoint_path))
+    model._fit_from(frame, y, callback=watch, checkpoint=Checkpoint(folder.files.checkpoint))
     if watch.stopped is not None:
         raise StoppedError(watch.stopped)
     folder.write_state(dataclasses.replace(folder.state(), stage="measuring"))
@@ -254,7 +254,7 @@ def _check(folder: JobFolder, dataset: Dataset, watch: FitMonitor) -> dict[str, 
     X = whole.X[:, kept]
     cells = predict_hidden(model, fitted, X, hidden[:, kept])
     write_atomically(
-        folder.check_path, to_parquet_bytes(hidden_frame(cells, fitted, X, CHECK_LEVEL))
+        folder.files.check, to_parquet_bytes(hidden_frame(cells, fitted, X, CHECK_LEVEL))
     )
     return _figures(cells, int(hidden.sum()))
 

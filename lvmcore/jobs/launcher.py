@@ -144,7 +144,7 @@ class Launcher:
 
     def _next(self, held: ExitStack) -> JobFolder | None:
         """The first run in the queue that there is room for; takes the GPU if it needs it."""
-        for name in self.store.queue():
+        for name in self.store.queue.ids():
             job = self.store.get(name)
             if not self._fits_in_memory(job):
                 return None
@@ -189,7 +189,7 @@ class Launcher:
             folder.give_up("interrupted", _describe_end(worker.returncode))
             return
         with suppress(OSError):
-            folder.log_path.write_text(words, encoding="utf-8")
+            folder.files.log.write_text(words, encoding="utf-8")
         folder.give_up(
             "failed",
             "The process for this fit could not be started. The run's worker.log says why; "

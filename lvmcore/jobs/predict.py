@@ -128,17 +128,17 @@ def run_prediction(
     def make() -> tuple[str, ...]:
         spec, began = folder.spec(), time.monotonic()
         finished_fit(store, spec)
-        model, rows = store.load_predictor(spec.run), store.get_dataset(spec.dataset)
-        with closing(EventLog(folder.events_path)) as log:
+        model, rows = store.load_model(spec.run, "target"), store.datasets.get(spec.dataset)
+        with closing(EventLog(folder.files.events)) as log:
 
             def tell(done: int, total: int) -> bool:
                 log.add(FitStep(done, total, time.monotonic() - began, math.nan))
                 return should_stop() is not None
 
             found = predict_rows(model, rows, spec.target, tell)
-        write_atomically(folder.predictions_path, to_parquet_bytes(found.frame))
+        write_atomically(folder.files.predictions, to_parquet_bytes(found.frame))
         stored = {key: dataclasses.asdict(metric) for key, metric in found.metrics.items()}
-        write_json(folder.metrics_path, stored)
+        write_json(folder.files.metrics, stored)
         return found.notes
 
     return follow_to_the_end(folder, "predicting", make, should_stop, _NOTHING_KEPT)

@@ -75,7 +75,7 @@ def fitted_rows(store: Store, spec: JobSpec) -> Dataset:
     Raises:
         DataError: its dataset is gone.
     """
-    return training_rows(store.get_dataset(spec.dataset), model_class(spec.model))[0]
+    return training_rows(store.datasets.get(spec.dataset), model_class(spec.model, "map"))[0]
 
 
 def project(folder: JobFolder, store: Store, should_stop: Callable[[], Reason | None]) -> JobState:
@@ -95,9 +95,9 @@ def project(folder: JobFolder, store: Store, should_stop: Callable[[], Reason | 
 
     def make() -> tuple[str, ...]:
         placement = _place(folder, store, should_stop)
-        write_atomically(folder.embedding_path, to_parquet_bytes(placement.frame))
+        write_atomically(folder.files.embedding, to_parquet_bytes(placement.frame))
         stored = {key: dataclasses.asdict(metric) for key, metric in placement.metrics.items()}
-        write_json(folder.metrics_path, stored)
+        write_json(folder.files.metrics, stored)
         return placement.notes
 
     return follow_to_the_end(folder, "placing", make, should_stop, _NOTHING_KEPT)
@@ -145,8 +145,8 @@ def follow_to_the_end(
 def _place(folder: JobFolder, store: Store, should_stop: Callable[[], Reason | None]) -> Placement:
     spec, began = folder.spec(), time.monotonic()
     fit = finished_fit(store, spec)
-    model, rows = store.load_model(spec.run), store.get_dataset(spec.dataset)
-    with closing(EventLog(folder.events_path)) as log:
+    model, rows = store.load_model(spec.run), store.datasets.get(spec.dataset)
+    with closing(EventLog(folder.files.events)) as log:
 
         def tell(done: int, total: int) -> bool:
             log.add(FitStep(done, total, time.monotonic() - began, math.nan))
@@ -168,5 +168,5 @@ def finished_fit(store: Store, spec: JobSpec) -> Job:
 
 
 def _log(folder: JobFolder, error: BaseException) -> None:
-    with suppress(OSError), folder.log_path.open("a", encoding="utf-8") as log:
+    with suppress(OSError), folder.files.log.open("a", encoding="utf-8") as log:
         traceback.print_exception(error, file=log)

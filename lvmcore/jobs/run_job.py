@@ -70,7 +70,7 @@ def run_job(
         state = fitted.state
         if fitted.score is not None:
             return fitted.score()
-        fitted.model.save(folder.model_path)
+        fitted.model.save(folder.files.model)
         fitted.keep()
     except (StoppedError, CancelledError) as stop:
         reason = stop.reason if isinstance(stop, StoppedError) else watch.stopped
@@ -106,7 +106,7 @@ def _fit_map(
     folder: JobFolder, state: JobState, get_dataset: Callable[[], Dataset], watch: FitMonitor
 ) -> FitResult:
     spec = folder.spec()
-    model = make_model(spec)
+    model = make_model(spec, "map")
     whole = get_dataset()
     dataset, notes = training_rows(whole, type(model))
     held_out = whole.subset(whole.held_out) if whole.held_out.any() else None
@@ -127,7 +127,7 @@ def _fit_map(
 
     def keep() -> None:
         content = to_parquet_bytes(embedding_frame(model, dataset))
-        write_atomically(folder.embedding_path, content)
+        write_atomically(folder.files.embedding, content)
 
     def score() -> JobState:
         assert held_out is not None
@@ -158,7 +158,7 @@ def _score(
     folder.write_state(dataclasses.replace(state, stage="measuring"))
     metrics = score_on_new_rows(model, dataset, held_out)
     stored = {key: dataclasses.asdict(metric) for key, metric in metrics.items()}
-    write_json(folder.metrics_path, stored)
+    write_json(folder.files.metrics, stored)
     notes = (*state.notes, *model.notes_)
     return write_outcome(
         folder, state.ending("done", converged=bool(model.converged_), notes=notes)
@@ -178,7 +178,7 @@ def _figures(
     if starts is not None:
         metrics |= starts.metrics
         if starts.rows is not None:
-            write_atomically(folder.agreement_path, to_parquet_bytes(starts.rows))
+            write_atomically(folder.files.agreement, to_parquet_bytes(starts.rows))
     return metrics
 
 
@@ -188,7 +188,7 @@ def _measure(
     write_outcome(folder, dataclasses.replace(state, stage="measuring"))
     try:
         stored = {key: dataclasses.asdict(metric) for key, metric in measure().items()}
-        write_json(folder.metrics_path, stored)
+        write_json(folder.files.metrics, stored)
     except Exception as error:
         log_error(folder, error)
         note = "The figures about the fit could not be measured: worker.log has the details."

@@ -131,7 +131,7 @@ def main() -> int:
         with folder.lock(_LOCK_WAITS_SECONDS):
             if folder.state().status != "queued":
                 return 0
-            _write_to_log(folder.log_path)
+            _write_to_log(folder.files.log)
             leash = _ParentWatch(folder)
             leash.hold()
             spec = folder.spec()
@@ -148,7 +148,7 @@ def main() -> int:
 
                 run_prediction(folder, store, leash.should_stop)
             else:
-                run_job(folder, lambda: store.get_dataset(spec.dataset), leash.should_stop)
+                run_job(folder, lambda: store.datasets.get(spec.dataset), leash.should_stop)
             leash.finished()
     except (Timeout, LatentboardError) as error:
         # Another process runs it, or it has been deleted: there is nothing to do here.

@@ -1,6 +1,8 @@
-"""The models, found by discovery: every estimator in a module of this package, by its key.
+"""The registry of models: every estimator in a module of this package, by its key.
 
-``MODELS`` holds those of a map, ``PREDICTORS`` those of a target.
+A model class declares its ``task`` ("map", "number" or "class") and its ``capabilities``.
+``REGISTRY`` holds all of them in the order of the menus, those of a map first; ``MODELS`` are those
+of a map and ``PREDICTORS`` those of a target.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
-from typing import TypeVar
+from typing import Any, Literal, overload
 
 from lvmcore import persistence
 from lvmcore.base.estimator import Estimator
@@ -16,99 +18,111 @@ from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.base.predictor import Predictor
 from lvmcore.errors import ConfigError, DataError
 
-__all__ = ["MODELS", "PREDICTORS", "load", "load_map", "load_predictor"]
+__all__ = ["MODELS", "PREDICTORS", "REGISTRY", "AnyModel", "Purpose", "load", "model_class"]
+
+#: A model of either task.
+AnyModel = LatentVariableModel | Predictor
+#: What a model is wanted for: a map, or a target (a number or a class).
+Purpose = Literal["map", "target"]
 
 
-Base = TypeVar("Base", bound=Estimator)
-
-
-def _discover(base: type[Base]) -> dict[str, type[Base]]:
-    found: list[type[Base]] = []
+def _discover() -> dict[str, type[AnyModel]]:
+    found: list[type[AnyModel]] = []
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         members = vars(importlib.import_module(module.name)).values()
         found += [
             member
             for member in members
             if isinstance(member, type)
-            and issubclass(member, base)
+            and issubclass(member, Estimator)
+            and issubclass(member, LatentVariableModel | Predictor)
             and member.__module__ == module.name
             and "key" in vars(member)
         ]
-    return {model.key: model for model in sorted(found, key=lambda model: model.order)}
+    found.sort(key=lambda model: (model.task != "map", model.order))
+    return {model.key: model for model in found}
 
 
-MODELS: dict[str, type[LatentVariableModel]] = _discover(LatentVariableModel)  # type: ignore[type-abstract]
-PREDICTORS: dict[str, type[Predictor]] = _discover(Predictor)  # type: ignore[type-abstract]
+REGISTRY: dict[str, type[AnyModel]] = _discover()
+MODELS: dict[str, type[LatentVariableModel]] = {
+    key: model for key, model in REGISTRY.items() if issubclass(model, LatentVariableModel)
+}
+PREDICTORS: dict[str, type[Predictor]] = {
+    key: model for key, model in REGISTRY.items() if issubclass(model, Predictor)
+}
 
 
-def load(path: str | os.PathLike[str]) -> LatentVariableModel | Predictor:
-    """Load a model that ``save`` wrote.
-
-    Raises:
-        DataError: the file is missing, torn, no model file, or of a model unknown here.
-    """
-    arrays, meta = persistence.read(path)
-    known = {**MODELS, **PREDICTORS}
-    if meta["model"] not in known:
-        raise DataError(
-            f"{path} holds a model of kind {meta['model']!r}, which this version does not know. "
-            f"It knows: {', '.join(known)}."
-        )
-    given = persistence.with_prefix(arrays, "setting.")
-    model = known[meta["model"]](**meta["parameters"], **given)
-    return model._restore(arrays, meta)
+@overload
+def model_class(key: str, purpose: Literal["map"]) -> type[LatentVariableModel]: ...
 
 
-def load_map(path: str | os.PathLike[str]) -> LatentVariableModel:
-    """``load`` of a model that has a map.
-
-    Raises:
-        DataError: as ``load``, or the model predicts a target.
-    """
-    model = load(path)
-    if isinstance(model, Predictor):
-        raise DataError(f"{path} holds {model.title}, which predicts a target and has no map.")
-    return model
+@overload
+def model_class(key: str, purpose: Literal["target"]) -> type[Predictor]: ...
 
 
-def load_predictor(path: str | os.PathLike[str]) -> Predictor:
-    """``load`` of a model that predicts a target.
+@overload
+def model_class(key: str, purpose: None = None) -> type[AnyModel]: ...
+
+
+def model_class(key: str, purpose: Purpose | None = None) -> type[AnyModel]:
+    """The model with this key.
+
+    Args:
+        key: of the model.
+        purpose: what it is wanted for; None for either.
 
     Raises:
-        DataError: as ``load``, or the model has a map.
+        ConfigError: there is none, or it is for the other purpose.
     """
-    model = load(path)
-    if not isinstance(model, Predictor):
-        raise DataError(f"{path} holds {model.title}, which has a map and predicts no target.")
-    return model
-
-
-#: A model of either task.
-AnyModel = LatentVariableModel | Predictor
-
-
-def model_class(key: str) -> type[LatentVariableModel]:
-    """The model of a map with this key.
-
-    Raises:
-        ConfigError: there is none, or it predicts a target.
-    """
-    cls = estimator_class(key)
-    if issubclass(cls, Predictor):
+    if key not in REGISTRY:
+        raise ConfigError(f"There is no model {key!r}. There are: {', '.join(REGISTRY)}.")
+    cls = REGISTRY[key]
+    if purpose == "map" and cls.task != "map":
         raise ConfigError(
             f"The model {key!r} predicts a target and has no map: expected one of "
             f"{', '.join(MODELS)}."
         )
+    if purpose == "target" and cls.task == "map":
+        raise ConfigError(
+            f"{cls.title} draws a map and predicts no target: expected one of "
+            f"{', '.join(PREDICTORS)}."
+        )
     return cls
 
 
-def estimator_class(key: str) -> type[AnyModel]:
-    """The model with this key, of a map or of a target.
+@overload
+def load(path: str | os.PathLike[str], purpose: Literal["map"]) -> LatentVariableModel: ...
+
+
+@overload
+def load(path: str | os.PathLike[str], purpose: Literal["target"]) -> Predictor: ...
+
+
+@overload
+def load(path: str | os.PathLike[str], purpose: None = None) -> AnyModel: ...
+
+
+def load(path: str | os.PathLike[str], purpose: Purpose | None = None) -> AnyModel:
+    """Load a model that ``save`` wrote.
+
+    Args:
+        path: the file.
+        purpose: what it is wanted for; None for either.
 
     Raises:
-        ConfigError: there is none.
+        DataError: the file is missing, torn, no model file, or of a model unknown here; or the
+            model is for the other purpose.
     """
-    known = {**MODELS, **PREDICTORS}
-    if key not in known:
-        raise ConfigError(f"There is no model {key!r}. There are: {', '.join(known)}.")
-    return known[key]
+    arrays, meta = persistence.read(path)
+    if meta["model"] not in REGISTRY:
+        raise DataError(
+            f"{path} holds a model of kind {meta['model']!r}, which this version does not know. "
+            f"It knows: {', '.join(REGISTRY)}."
+        )
+    cls = REGISTRY[meta["model"]]
+    if purpose == "map" and cls.task != "map":
+        raise DataError(f"{path} holds {cls.title}, which predicts a target and has no map.")
+    if purpose == "target" and cls.task == "map":
+        raise DataError(f"{path} holds {cls.title}, which has a map and predicts no target.")
+    settings: dict[str, Any] = {**meta["parameters"], **persistence.with_prefix(arrays, "setting.")}
+    return cls(**settings)._restore(arrays, meta)

@@ -56,12 +56,11 @@ def propose_continuation(store: Store, job: Job) -> Continuation | None:
     None as well where its model has no setting for the steps, or they are as many as it allows.
     Loads torch.
     """
-    from lvmcore.models import MODELS, PREDICTORS
+    from lvmcore.models import REGISTRY
 
-    known = {**MODELS, **PREDICTORS}
-    if not job.still_rising or job.spec.model not in known:
+    if not job.still_rising or job.spec.model not in REGISTRY:
         return None
-    allowed = [p.high for p in known[job.spec.model].parameters() if p.name == "max_iter"]
+    allowed = [p.high for p in REGISTRY[job.spec.model].parameters() if p.name == "max_iter"]
     if not allowed:
         return None
     steps = [event.step for event in store.events(job.id)]
@@ -71,7 +70,7 @@ def propose_continuation(store: Store, job: Job) -> Continuation | None:
     best = max(last, key=lambda start: last[start])
     try:
         facts = persistence.read_metadata(
-            branch_path(store.folder(job.id), best), format=CHECKPOINT_FORMAT
+            branch_path(store.job_folder(job.id).path, best), format=CHECKPOINT_FORMAT
         )
         flat = float(facts["flat"]) / float(facts["window"])
     except (DataError, KeyError, ValueError, ZeroDivisionError):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,14 @@ from lvmcore.results import FitStep, Snapshot
 from lvmcore.runs.atomic_files import LineAppender, dump_json, read_lines
 from lvmcore.runs.job import Event
 
-__all__ = ["EventLog", "read_events", "step_from_json", "step_to_json", "truncate_events"]
+__all__ = [
+    "EventLog",
+    "EventReader",
+    "read_events",
+    "step_from_json",
+    "step_to_json",
+    "truncate_events",
+]
 
 # A quick fit writes at most so many events and snapshots a second; a long one writes ever fewer, so
 # that a run of hours stays a few megabytes: the gap grows to its share of the time that has passed.
@@ -24,6 +33,7 @@ EVENT_GAP, EVENT_SHARE = 0.02, 1 / 2000
 SNAPSHOT_GAP, SNAPSHOT_SHARE = 0.25, 1 / 40
 SNAPSHOT_POINTS = 2000
 SIGNIFICANT_DIGITS = 4
+_REMEMBERED_OFFSETS = 1024
 
 
 class EventLog:
@@ -120,6 +130,34 @@ def read_events(path: Path, n: int = 0, offset: int = 0) -> tuple[list[Event], i
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
     return events, n + len(lines), end
+
+
+class EventReader:
+    """Reads the events of runs, each file from where the reading before has ended."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._offsets: OrderedDict[tuple[str, int, int], int] = OrderedDict()
+
+    def read(self, path: Path, run: str, attempt: int, after: int) -> list[Event]:
+        """The events of a run's attempt after number ``after``, oldest first.
+
+        Args:
+            path: the file of the events.
+            run: id of the run.
+            attempt: the number of its attempt: the lines of another one are others.
+            after: number of the last event that is known.
+        """
+        with self._guard:
+            offset = self._offsets.get((run, attempt, after), 0)
+        events, last, end = read_events(path, after if offset else 0, offset)
+        events = [event for event in events if event.n > after]
+        if events and events[-1].n == last:
+            with self._guard:
+                self._offsets[run, attempt, last] = end
+                while len(self._offsets) > _REMEMBERED_OFFSETS:
+                    self._offsets.popitem(last=False)
+        return events
 
 
 def truncate_events(path: Path, iteration: int) -> bool:

@@ -7,9 +7,7 @@ is free beside a status of "running" means that the process which ran it is gone
 from __future__ import annotations
 
 import dataclasses
-import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,11 +15,13 @@ from filelock import FileLock, Timeout
 
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.metrics.metric import Metric
-from lvmcore.persistence import branch_path, checkpoint_progress, write_atomically
+from lvmcore.persistence import checkpoint_progress
 from lvmcore.runs.atomic_files import DISK_FULL, is_disk_full, read_json, write_json
 from lvmcore.runs.event_log import truncate_events
 from lvmcore.runs.job import FINISHED, Job, JobSpec, Status, now
-from lvmcore.runs.job_state import JobNotes, JobState
+from lvmcore.runs.job_notes import JobNotes
+from lvmcore.runs.job_state import JobState
+from lvmcore.runs.run_files import Branches, DiskReserve, RunFiles
 from lvmcore.runs.saved_selections import drop_drawn
 
 __all__ = ["GONE", "JobFolder", "JobState"]
@@ -35,9 +35,6 @@ STOPPED_BY_FORCE = (
     "Stopped by force: the step under way did not end in time, so there is no map of this fit."
 )
 _CANNOT_MEASURE = "The process ended before the figures about the map were measured."
-#: Bytes that a run keeps, so that its end can be written down when the disk is full.
-_RESERVE_BYTES = 16384
-_BRANCHES = "branch-*.safetensors"
 # A run that has just ended may still be measuring its map.
 _RESUME_WAITS_SECONDS = 5.0
 
@@ -47,28 +44,17 @@ class JobFolder:
 
     Args:
         path: the folder.
+
+    Attributes:
+        files: paths of its files.
+        branches: the states that a fit with more steps goes on from.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.spec_path = path / "spec.json"
-        self.status_path = path / "status.json"
-        self.about_path = path / "about.json"
-        self.events_path = path / "events.jsonl"
-        self.model_path = path / "model.safetensors"
-        self.embedding_path = path / "embedding.parquet"
-        self.predictions_path = path / "predictions.parquet"
-        self.hidden_path = path / "hidden.parquet"
-        self.completed_path = path / "completed.parquet"
-        self.check_path = path / "check.parquet"
-        self.agreement_path = path / "agreement.parquet"
-        self.metrics_path = path / "metrics.json"
-        self.selections_path = path / "selections.json"
-        self.log_path = path / "worker.log"
-        self.checkpoint_path = path / "checkpoint.safetensors"
-        self.cancel_path = path / "cancel"
-        self.reserve_path = path / "reserve"
-        self.lock_path = path / "lock"
+        self.files = RunFiles(path)
+        self.branches = Branches(path)
+        self._reserve = DiskReserve(self.files.reserve)
 
     @classmethod
     @contextmanager
@@ -100,8 +86,8 @@ class JobFolder:
             )
         folder = cls(path)
         with folder.lock():
-            write_json(folder.spec_path, spec.to_json())
-            folder.keep_room()
+            write_json(folder.files.spec, spec.to_json())
+            folder._reserve.allocate()
             state = JobState("queued", "waiting", submitted=now(), memory=memory)
             if not queued:
                 began = state.submitted
@@ -115,52 +101,51 @@ class JobFolder:
 
     def exists(self) -> bool:
         """Whether there is a run here."""
-        return self.status_path.is_file()
+        return self.files.status.is_file()
 
     def spec(self) -> JobSpec:
         """The run's description."""
-        return JobSpec.from_json(read_json(self.spec_path))
+        return JobSpec.from_json(read_json(self.files.spec))
 
     def state(self) -> JobState:
         """The run's state as written, whether its process is alive or not."""
-        return JobState.from_json(read_json(self.status_path))
+        return JobState.from_json(read_json(self.files.status))
 
     def cancel_requested(self) -> bool:
         """Whether someone has asked for the run to stop."""
-        return self.cancel_path.exists()
+        return self.files.cancel.exists()
 
     def metrics(self) -> dict[str, Metric]:
         """Figures about the map; empty until they are measured."""
-        if not self.metrics_path.is_file():
+        if not self.files.metrics.is_file():
             return {}
         try:
-            stored = read_json(self.metrics_path)
+            stored = read_json(self.files.metrics)
             return {key: Metric(**value) for key, value in stored.items()}
         except TypeError as error:
-            raise DataError(f"{self.metrics_path} makes no sense: {error}.") from error
+            raise DataError(f"{self.files.metrics} makes no sense: {error}.") from error
 
-    def about(self) -> JobNotes:
+    def notes(self) -> JobNotes:
         """Its name and note as people changed them; what cannot be read counts as unchanged."""
         try:
-            return JobNotes.from_json(read_json(self.about_path))
+            return JobNotes.from_json(read_json(self.files.about))
         except DataError:
             return JobNotes()
 
     def job(self, name: str) -> Job:
         """The run as it stands, under the id ``name``; a dead one is settled first."""
-        state, about = self.settle(), self.about()
-        place = checkpoint_progress(self.checkpoint_path) if state.status in FINISHED else None
-        branch = checkpoint_progress(branch_path(self.path, 1)) if state.status == "done" else None
+        state, notes = self.settle(), self.notes()
+        place = checkpoint_progress(self.files.checkpoint) if state.status in FINISHED else None
         return Job(
             id=name,
             spec=self.spec(),
             **{part.name: getattr(state, part.name) for part in dataclasses.fields(state)},
             metrics=self.metrics(),
-            has_model=self.model_path.is_file(),
-            name=about.name,
-            note=about.note,
+            has_model=self.files.model.is_file(),
+            name=notes.name,
+            note=notes.note,
             checkpoint_step=None if place is None else place[0],
-            branch_step=None if branch is None else branch[0],
+            branch_step=self.branches.step() if state.status == "done" else None,
         )
 
     # ---- writing -------------------------------------------------------------------------------
@@ -174,7 +159,7 @@ class JobFolder:
             DataError: the folder is gone.
         """
         try:
-            with FileLock(self.lock_path, timeout=timeout):
+            with FileLock(self.files.lock, timeout=timeout):
                 yield
         except FileNotFoundError as error:
             if self.path.is_dir():
@@ -183,11 +168,7 @@ class JobFolder:
 
     def write_state(self, state: JobState) -> None:
         """Replace the state; only for the holder of the lock."""
-        self._with_room(lambda: write_json(self.status_path, state.to_json()))
-
-    def keep_room(self) -> None:
-        """Set a few bytes aside, which ``write_state`` gives up where the disk is full."""
-        write_atomically(self.reserve_path, bytes(_RESERVE_BYTES))
+        self._reserve.write(lambda: write_json(self.files.status, state.to_json()))
 
     def clear_up(self) -> None:
         """Remove what a run that has ended no longer needs, and what a dead process left half.
@@ -198,62 +179,24 @@ class JobFolder:
         """
         state = self.state()
         if state.status in FINISHED:
-            self.reserve_path.unlink(missing_ok=True)
+            self._reserve.release()
         if state.status == "done":
-            self.checkpoint_path.unlink(missing_ok=True)
-        if not self._may_go_on(state):
-            for path in self.branches():
-                path.unlink(missing_ok=True)
-        for path in (self.status_path, self.events_path, *self._artefacts()):
-            for half in self.path.glob(f".{path.name}.*"):
-                half.unlink(missing_ok=True)
-        for half in self.path.glob(f".{_BRANCHES}.*"):
-            half.unlink(missing_ok=True)
+            self.files.checkpoint.unlink(missing_ok=True)
+        if not self._may_continue(state):
+            self.branches.delete()
+        self.files.delete_partial_writes()
 
-    def _may_go_on(self, state: JobState) -> bool:
+    def _may_continue(self, state: JobState) -> bool:
         """Whether a fit with more steps may still be asked for, now or after a resume."""
         if state.status == "done":
             return state.converged is False
         if state.status == "cancelled":  # resumed from its checkpoint, or not at all
-            return checkpoint_progress(self.checkpoint_path) is not None
+            return checkpoint_progress(self.files.checkpoint) is not None
         return state.status != "failed" or state.error == "DiskFull"
 
-    def branches(self) -> list[Path]:
-        """The states, one a start of the fit, that a fit with more steps would go on from."""
-        return sorted(self.path.glob(_BRANCHES))
-
-    def branch_off(self, other: JobFolder) -> None:
-        """Let this run, which has not begun, go on from the states that a shorter fit has left.
-
-        They take no further room: the files are the same until one of the runs replaces its own.
-        """
-        for path in other.branches():
-            mine = self.path / path.name
-            try:
-                os.link(path, mine)
-            except OSError:  # a file system without links
-                with suppress(FileNotFoundError):
-                    shutil.copy2(path, mine)
-
-    def _artefacts(self) -> tuple[Path, ...]:
-        """The files that a run writes whole."""
-        return (self.checkpoint_path, self.completed_path, *self._made())
-
-    def _made(self) -> tuple[Path, ...]:
-        """What a fit makes, at its end."""
-        return (
-            self.model_path,
-            self.embedding_path,
-            self.predictions_path,
-            self.hidden_path,
-            self.agreement_path,
-            self.check_path,
-            self.metrics_path,
-        )
-
-    def write_about(self, about: JobNotes) -> None:
+    def write_notes(self, notes: JobNotes) -> None:
         """Replace the name and the note; anybody may, at any time."""
-        write_json(self.about_path, dataclasses.asdict(about))
+        write_json(self.files.about, dataclasses.asdict(notes))
 
     def request_cancel(self) -> None:
         """Ask for the run to stop: at once if it is queued, else at its next step.
@@ -264,7 +207,7 @@ class JobFolder:
         if self.state().status in FINISHED:
             return
         try:
-            self._with_room(self.cancel_path.touch)
+            self._reserve.write(self.files.cancel.touch)
             with suppress(Timeout), self.lock():
                 state = self.state()
                 if state.status == "queued":
@@ -301,15 +244,15 @@ class JobFolder:
             raise DataError(f"The run could not be resumed: {error.strerror}.") from error
 
     def _rewind(self) -> None:
-        place = checkpoint_progress(self.checkpoint_path)
+        place = checkpoint_progress(self.files.checkpoint)
         step, seconds = (0, 0.0) if place is None else place
         if place is None:
-            self.checkpoint_path.unlink(missing_ok=True)
-        truncate_events(self.events_path, step)
-        drop_drawn(self.selections_path)  # regions of the map that goes
-        for path in (*self._made(), self.cancel_path):
+            self.files.checkpoint.unlink(missing_ok=True)
+        truncate_events(self.files.events, step)
+        drop_drawn(self.files.selections)  # regions of the map that goes
+        for path in (*self.files.results, self.files.cancel):
             path.unlink(missing_ok=True)
-        self.keep_room()
+        self._reserve.allocate()
         state = self.state()
         fresh = JobState("queued", "waiting", submitted=now(), memory=state.memory)
         self.write_state(dataclasses.replace(fresh, attempt=state.attempt + 1, earlier=seconds))
@@ -359,13 +302,3 @@ class JobFolder:
             notes = (*state.notes, _CANNOT_MEASURE)
             return dataclasses.replace(state, stage="finished", notes=notes)
         return state
-
-    def _with_room(self, write: Callable[[], None]) -> None:
-        """Write; where the disk is full, give up the reserve and write again."""
-        try:
-            write()
-        except OSError as error:
-            if not is_disk_full(error) or not self.reserve_path.is_file():
-                raise
-            self.reserve_path.unlink(missing_ok=True)
-            write()

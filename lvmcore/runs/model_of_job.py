@@ -1,49 +1,115 @@
-"""The model that a run asks for, of a map or of a target."""
+"""The model that a run asks for, and its settings."""
 
 from __future__ import annotations
+
+from typing import Any, Literal, overload
 
 from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.base.predictor import Predictor
 from lvmcore.errors import ConfigError
-from lvmcore.models import PREDICTORS, AnyModel, estimator_class, model_class
+from lvmcore.models import REGISTRY, AnyModel, Purpose, model_class
 from lvmcore.parameters import check_settings
-from lvmcore.runs.job import JobSpec
+from lvmcore.runs.job import Job, JobSpec
+
+__all__ = ["check_spec", "continued_spec", "make_model", "settings_of"]
 
 
-def make_model(spec: JobSpec) -> LatentVariableModel:
-    """The unfitted model of a map that a run asks for.
+@overload
+def make_model(spec: JobSpec, purpose: Literal["map"]) -> LatentVariableModel: ...
+
+
+@overload
+def make_model(spec: JobSpec, purpose: Literal["target"]) -> Predictor: ...
+
+
+@overload
+def make_model(spec: JobSpec, purpose: None = None) -> AnyModel: ...
+
+
+def make_model(spec: JobSpec, purpose: Purpose | None = None) -> AnyModel:
+    """The unfitted model that a run asks for.
+
+    The values of its settings are checked when the run is submitted, and by its own ``fit``.
+
+    Args:
+        spec: of the run.
+        purpose: what the model is wanted for; None for what it is for.
+
+    Raises:
+        ConfigError: the model or a setting of it is unknown; or it is for the other purpose, or
+            the run names no target for it, or one that it cannot learn.
+    """
+    cls = _model_class(spec, purpose)
+    try:
+        return cls(**spec.parameters)
+    except TypeError:  # of another version, which has other settings
+        check_settings(cls, spec.parameters)
+        raise
+
+
+def check_spec(spec: JobSpec) -> None:
+    """Refuse a run whose model or settings cannot be used, before it is put in a queue.
+
+    A run that uses the model of a fitted run has that run's settings.
 
     Raises:
         ConfigError: the model or a setting of it is unknown, or a value is not allowed; or the
-            model predicts a target.
+            model does not do what the run asks for.
     """
-    cls = model_class(spec.model)
-    if spec.target:
+    if not spec.run:
+        check_settings(_model_class(spec, None), spec.parameters)
+
+
+def _model_class(spec: JobSpec, purpose: Purpose | None) -> type[AnyModel]:
+    cls = model_class(spec.model, purpose)
+    if cls.task == "map" and spec.target:
         raise ConfigError(f"{cls.title} draws a map and predicts no target {spec.target!r}.")
-    return cls(**check_settings(cls, spec.parameters))
-
-
-def make_predictor(spec: JobSpec) -> Predictor:
-    """The unfitted model of a target that a run asks for.
-
-    Raises:
-        ConfigError: as ``make_model``, or the model draws a map, or no target is named.
-    """
-    cls = estimator_class(spec.model)
-    if not issubclass(cls, Predictor):
-        raise ConfigError(
-            f"{cls.title} draws a map and predicts no target: expected one of "
-            f"{', '.join(PREDICTORS)}."
-        )
-    if not spec.target:
+    if cls.task != "map" and not spec.target:
         raise ConfigError(f"{cls.title} predicts a target: name the column.")
-    return cls(**check_settings(cls, spec.parameters))
+    return cls
 
 
-def make_estimator(spec: JobSpec) -> AnyModel:
-    """The unfitted model that a run asks for, of either task.
+def settings_of(spec: JobSpec) -> dict[str, Any]:
+    """The settings of a run, with the defaults of those that it does not name."""
+    known = REGISTRY[spec.model].parameters() if spec.model in REGISTRY else ()
+    return {parameter.name: parameter.default for parameter in known} | dict(spec.parameters)
+
+
+def continued_spec(job: Job, max_iter: int) -> JobSpec:
+    """What fits a run's model with more steps.
+
+    Args:
+        job: a fit that is done and whose bound was still rising when its steps ran out.
+        max_iter: steps in all.
 
     Raises:
-        ConfigError: as ``make_model`` and ``make_predictor``.
+        ConfigError: the run did not end so, or the steps are no more than it had.
     """
-    return make_predictor(spec) if spec.model in PREDICTORS else make_model(spec)
+    if not job.still_rising:
+        raise ConfigError(
+            f"The run {job.name} cannot go on with more steps: expected a fit that is done and "
+            "whose bound was still rising when its steps ran out."
+        )
+    spec = job.spec
+    had = settings_of(spec).get("max_iter")
+    if had is None:
+        raise ConfigError(
+            f"The run {job.name} cannot go on with more steps: its model has no setting for "
+            "their number."
+        )
+    if max_iter <= had:
+        raise ConfigError(
+            f"{max_iter} steps are no more than the {had} that the run {job.name} had: choose "
+            "a larger number."
+        )
+    return JobSpec(
+        dataset=spec.dataset,
+        dataset_name=spec.dataset_name,
+        model=spec.model,
+        parameters={**spec.parameters, "max_iter": max_iter},
+        name=spec.name,
+        continues=job.id,
+        target=spec.target,
+        groups=spec.groups,
+        time=spec.time,
+    )

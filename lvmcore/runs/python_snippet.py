@@ -25,9 +25,9 @@ def snippet(job: Job, home: Path | None = None) -> str:
     Raises:
         ConfigError: the run's model or a setting of it is unknown here.
     """
-    from lvmcore.runs.model_of_job import make_estimator
+    from lvmcore.runs.model_of_job import make_model
 
-    model = make_estimator(job.spec)
+    model = make_model(job.spec)
     cls = type(model)
     door = "lvmcore" if cls.__module__.startswith("lvmcore.models.") else cls.__module__
     defaults = {parameter.name: parameter.default for parameter in cls.parameters()}
@@ -47,7 +47,7 @@ def snippet(job: Job, home: Path | None = None) -> str:
             f"from lvmcore.runs import {'JobSpec, Store' if job.spec.target else 'Store'}",
             _door_of_rows(job),
             "",
-            f"dataset = Store({where}).get_dataset(",
+            f"dataset = Store({where}).datasets.get(",
             f'    "{job.spec.dataset}"',
             ")",
             *_rows(job, cls.__name__, learns=cls.capabilities.labels != "none"),

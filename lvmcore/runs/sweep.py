@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lvmcore.errors import ConfigError
-from lvmcore.parameters import Parameter, check_settings, parameters_of
+from lvmcore.parameters import Parameter, parameters_of
 
 if TYPE_CHECKING:
     from lvmcore.base.latent_variable_model import LatentVariableModel
@@ -70,7 +70,8 @@ def sweep_grid(
         axes: the values of each setting that is swept.
 
     Raises:
-        ConfigError: nothing is swept, there are too many fits, or a value is not allowed.
+        ConfigError: nothing is swept, there are too many fits, or the model has no such
+            setting.
     """
     fits = math.prod(len(values) for values in axes.values())
     if not axes or fits < 2:
@@ -88,7 +89,7 @@ def sweep_grid(
         if name not in known:
             raise ConfigError(f"{model.__name__} has no setting {name!r} to sweep.")
     return [
-        check_settings(model, {**settings, **dict(zip(axes, values, strict=True))})
+        {**settings, **dict(zip(axes, values, strict=True))}
         for values in itertools.product(*axes.values())
     ]
 

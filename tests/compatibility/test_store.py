@@ -36,16 +36,16 @@ def test_its_runs_are_listed_as_they_were(store: Store, facts: dict[str, Any]) -
 def test_its_datasets_and_models_open(store: Store, facts: dict[str, Any]) -> None:
     for run, was in facts["runs"].items():
         job = store.get(run)
-        assert len(store.get_dataset(job.spec.dataset).X)
+        assert len(store.datasets.get(job.spec.dataset).X)
         if was["kind"] == "fit" and was["status"] == "done":
-            load = store.load_predictor if job.spec.target else store.load_model
-            assert type(load(run)).key == was["model"]
+            model = store.load_model(run, "target" if job.spec.target else "map")
+            assert type(model).key == was["model"]
 
 
 def test_its_selections_and_notes_are_kept(store: Store, facts: dict[str, Any]) -> None:
     run = facts["ids"]["LDGD of birds"]
     assert store.get(run).note == "a note"
-    (kept,) = store.selections(run)
+    (kept,) = store.selections.list(run)
     assert kept.name == "the odd ones"
     assert kept.content == {"column": "width", "test": "at least", "value": 0.5}
 
@@ -55,7 +55,7 @@ def test_a_stopped_run_is_resumed_from_its_checkpoint(store: Store, facts: dict[
     before = list(store.events(run))[-1].step.iteration
     store.resume(run)
     folder = store.job_folder(run)
-    run_job(folder, lambda: store.get_dataset(store.get(run).spec.dataset), lambda: None)
+    run_job(folder, lambda: store.datasets.get(store.get(run).spec.dataset), lambda: None)
     job = store.get(run)
     assert job.status == "done"
     steps = [event.step.iteration for event in store.events(run)]

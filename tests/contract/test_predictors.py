@@ -15,7 +15,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from lvmcore import ConfigError, DataError, load
-from lvmcore.models import PREDICTORS, load_map
+from lvmcore.models import PREDICTORS
 from lvmcore.training.checkpoint import Checkpoint
 
 N = 60
@@ -83,7 +83,7 @@ def test_a_saved_model_predicts_the_same(key: str, tmp_path: Path) -> None:
     for name, value in model.relevance_.items():
         np.testing.assert_array_equal(again.relevance_[name], value)
     with pytest.raises(DataError, match="predicts a target and has no map"):
-        load_map(tmp_path / "model.safetensors")
+        load(tmp_path / "model.safetensors", "map")
 
 
 @pytest.mark.slow(quick=["deep_kernel_classifier", "qep_classifier", "svgp_classifier"])

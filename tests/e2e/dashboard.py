@@ -572,7 +572,7 @@ class Dashboard:
 
     def worker_log(self, run: str) -> str:
         """What the run's process printed."""
-        path = self.store().job_folder(run).log_path
+        path = self.store().job_folder(run).files.log
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
     def no_traceback(self) -> None:

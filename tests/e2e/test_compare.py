@@ -60,7 +60,7 @@ def test_one_selection_on_two_maps(dashboard: Dashboard) -> None:
     dashboard.says(re.compile(rf"^{count(int(inside.sum()), 'row')} of .*, drawn on the map of"))
     for name in (PCA, TSNE):
         assert dashboard.map(name)["selected"] == np.flatnonzero(inside).tolist()
-    ids = dashboard.store().get_dataset(dashboard.store().get(run).spec.dataset).row_ids
+    ids = dashboard.store().datasets.get(dashboard.store().get(run).spec.dataset).row_ids
     file = pd.read_csv(io.BytesIO(dashboard.download("Selection as CSV")), dtype={"row_id": str})
     assert file["row_id"].tolist() == ids[inside].tolist()
     dashboard.has_rows(dashboard.table("Selected rows"), int(inside.sum()))

@@ -64,8 +64,8 @@ def test_columns_are_transformed_and_rows_held_out(dashboard: Dashboard, tmp_pat
     dashboard.follow("Explore the map")
     dashboard.says("held out, to measure the fit with.")
     store = Store(dashboard.server.home)
-    rows = pd.read_parquet(store.job_folder(run).embedding_path)["row_id"]
-    dataset = store.get_dataset(store.get(run).spec.dataset)
+    rows = pd.read_parquet(store.job_folder(run).files.embedding)["row_id"]
+    dataset = store.datasets.get(store.get(run).spec.dataset)
     assert dataset.held_out.sum() == 24
     assert not set(rows) & set(dataset.row_ids[dataset.held_out])
     lookup = page.get_by_role("combobox", name="Row", exact=True)

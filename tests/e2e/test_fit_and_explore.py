@@ -160,7 +160,7 @@ def _shows_what_the_model_says(dashboard: Dashboard, run: str) -> None:
 def _exports_the_embedding(dashboard: Dashboard, run: str) -> None:
     model = dashboard.model(run)
     posterior, job = model.embedding_, dashboard.store().get(run)
-    dataset = dashboard.store().get_dataset(job.spec.dataset)
+    dataset = dashboard.store().datasets.get(job.spec.dataset)
     assert dataset.labels is not None
     means = [f"z{q + 1}" for q in range(posterior.mean.shape[1])]
     csv = pd.read_csv(io.BytesIO(dashboard.download("Embedding as CSV")), dtype=str)
@@ -187,7 +187,7 @@ def _selects_exactly_the_encircled_rows(dashboard: Dashboard, run: str) -> None:
     assert 0 < inside.sum() < len(points)
     dashboard.says(re.compile(rf"^{count(int(inside.sum()), 'row')} of .*, drawn on dimensions"))
     job = dashboard.store().get(run)
-    ids = dashboard.store().get_dataset(job.spec.dataset).row_ids
+    ids = dashboard.store().datasets.get(job.spec.dataset).row_ids
     file = pd.read_csv(io.BytesIO(dashboard.download("Selection as CSV")), dtype={"row_id": str})
     assert file["row_id"].tolist() == ids[inside].tolist()
     table = dashboard.table("Selected rows")
@@ -223,7 +223,7 @@ def _reconstructs_a_clicked_row(dashboard: Dashboard, run: str) -> None:
     pick = int(apart.min(axis=1).argmax())
     row = int(numbers[pick])
     job = dashboard.store().get(run)
-    dataset = dashboard.store().get_dataset(job.spec.dataset)
+    dataset = dashboard.store().datasets.get(job.spec.dataset)
     assert dataset.labels is not None
     told = f"Row {dataset.row_ids[row]}, {dataset.label_name}: {dataset.labels[row]}"
     dashboard.page.mouse.click(*places[pick])

@@ -50,7 +50,7 @@ def test_the_row_under_the_cursor_follows_it(dashboard: Dashboard) -> None:
     on_map = [int(one) - 1 for one in _dimensions(said)]
     np.testing.assert_allclose(start[on_map], beside, rtol=1e-3, atol=1e-3)
     decoded = model.decode([start]).mean[0]
-    names = dashboard.store().get_dataset(dashboard.store().get(run).spec.dataset).feature_names
+    names = dashboard.store().datasets.get(dashboard.store().get(run).spec.dataset).feature_names
     np.testing.assert_allclose([float(rows[0][name]) for name in names], decoded, rtol=1e-9)
     dashboard.no_traceback()
 

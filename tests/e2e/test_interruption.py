@@ -18,7 +18,7 @@ def test_a_fit_goes_on_after_its_server_was_killed(page: Page, tmp_path: Path) -
     table = load_sample("wine")
     dataset = table.dataset(label=propose_label(table))
     store = Store(tmp_path / "home")
-    store.put_dataset(dataset)
+    store.datasets.put(dataset)
     run = store.submit(JobSpec(dataset.digest, "wine", "bayesian_gplvm", SETTINGS))
 
     with running(tmp_path) as server:

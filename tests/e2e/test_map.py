@@ -21,7 +21,7 @@ def _fitted(dashboard: Dashboard) -> str:
     X = rng.normal(size=(40, 4)) + 3 * (labels == "plain")[:, None]
     dataset = Dataset.from_arrays(X, labels, feature_names=list("abcd"), label_name="kind")
     store = dashboard.store()
-    store.put_dataset(dataset)
+    store.datasets.put(dataset)
     spec = JobSpec(dataset.digest, "two kinds", "ppca", {"n_components": 2})
     with store.own(spec) as folder:
         run_job(folder, lambda: dataset, lambda: None)

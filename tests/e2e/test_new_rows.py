@@ -48,7 +48,7 @@ def test_a_second_table_is_checked_placed_and_exported(
 
     content = dashboard.download("New rows as CSV")
     out = tmp_path / "out.csv"
-    folder = dashboard.store().folder(run)
+    folder = dashboard.store().job_folder(run).path
     assert cli.main(["transform", str(folder), str(file), "--out", str(out)]) == 0
     found, expected = pd.read_csv(io.BytesIO(content)), pd.read_csv(out)
     pd.testing.assert_frame_equal(found, expected, rtol=1e-6, atol=1e-6)

@@ -44,7 +44,7 @@ def test_a_column_of_a_csv_is_learned_and_its_predictions_are_shown(
     assert [step for step, _ in measured][:3] == [20, 40, 60]
     dashboard.follow("See the predictions")
     plot = dashboard.plot(SCATTER)
-    found = pd.read_parquet(dashboard.store().folder(run) / "predictions.parquet")
+    found = pd.read_parquet(dashboard.store().job_folder(run).path / "predictions.parquet")
     held = found[found["held_out"]]
     drawn = [trace for trace in plot["traces"] if trace["name"] != "exact"]
     truth = np.concatenate([np.asarray(trace["x"]) for trace in drawn])

@@ -73,7 +73,7 @@ def test_runs_are_compared_renamed_taken_away_and_deleted(
     dashboard.button("Export").click()
     assert dashboard.download("Map as PNG").startswith(b"\x89PNG")
     model = dashboard.download("Model file")
-    assert model == (store.folder(runs[0]) / "model.safetensors").read_bytes()
+    assert model == (store.job_folder(runs[0]).path / "model.safetensors").read_bytes()
     page.keyboard.press("Escape")
 
     dashboard.button("Delete").click()
@@ -90,7 +90,7 @@ def test_a_run_under_way_is_followed_to_its_end(
     page, store = dashboard.page, dashboard.store()
     latent = rng.standard_normal((2000, 3))
     X = np.sin(latent @ rng.standard_normal((3, 16))) + 0.1 * rng.standard_normal((2000, 16))
-    digest = store.put_dataset(Dataset.from_arrays(X, name="big"))
+    digest = store.datasets.put(Dataset.from_arrays(X, name="big"))
     long = {"n_components": 5, "n_inducing": 60, "max_iter": 10_000}
     run = store.submit(JobSpec(digest, "big", "bayesian_gplvm", long, name="endless"))
     dashboard.open("runs")

@@ -21,7 +21,7 @@ def _fitted(dashboard: Dashboard) -> str:
     rng = np.random.default_rng(1)
     dataset = Dataset.from_arrays(rng.normal(size=(120, 4)), feature_names=list("abcd"))
     store = dashboard.store()
-    store.put_dataset(dataset)
+    store.datasets.put(dataset)
     spec = JobSpec(dataset.digest, "four columns", "ppca", {"n_components": 2})
     with store.own(spec) as folder:
         run_job(folder, lambda: dataset, lambda: None)

@@ -84,7 +84,7 @@ class Bench:
 
     def submit(self, **settings: object) -> str:
         """Put a fit in the queue."""
-        digest = self.store.put_dataset(dataset())
+        digest = self.store.datasets.put(dataset())
         spec = JobSpec(digest, "surface", "bayesian_gplvm", {**SETTINGS, **settings})
         return self.store.submit(spec)
 
@@ -164,7 +164,7 @@ def left_beyond_the_checkpoint(store: Store, name: str) -> int:
 
     One is what the kill may leave: the step whose checkpoint was being written.
     """
-    path = store.job_folder(name).checkpoint_path
+    path = store.job_folder(name).files.checkpoint
     seconds, gap = 0.0, 2.0
     if path.is_file():
         facts = persistence.read_metadata(path, format=persistence.CHECKPOINT_FORMAT)

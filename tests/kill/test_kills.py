@@ -32,7 +32,7 @@ def kill_again_and_again(bench: Bench, kills: int, seed: int) -> None:
     for number in range(kills):
         if all(store.get(name).status == "done" for name in names):
             names.append(bench.submit())
-        if number % 5 == 4 and len(store.queue()) < MOST_WAITING:
+        if number % 5 == 4 and len(store.queue.ids()) < MOST_WAITING:
             names.append(bench.submit(max_iter=5))
         time.sleep(rng.uniform(0, LONGEST_WAIT))
         bench.kill(VICTIMS[number % len(VICTIMS)])

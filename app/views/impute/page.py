@@ -126,7 +126,7 @@ def _imputation(job: Job, gaps: MissingCellCounts) -> None:
 
 
 def _has_table(job: Job) -> bool:
-    return server.store().job_folder(job.id).completed_path.is_file()
+    return server.store().job_folder(job.id).files.completed.is_file()
 
 
 def _progress_text(job: Job, step: FitStep | None) -> str:

@@ -37,7 +37,7 @@ def export_menu(job: Job) -> None:
             if job.has_model:
                 if not job.spec.target:
                     report_download_button(job, key=_key(job, "report"))
-                path = server.store().job_folder(job.id).model_path
+                path = server.store().job_folder(job.id).files.model
                 _download(
                     job,
                     "Model file",

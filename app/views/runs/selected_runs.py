@@ -19,7 +19,7 @@ from app.state.widgets import widget_key
 from app.views.runs.export_menu import export_menu
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
-from lvmcore.runs.job_state import LONGEST_NAME, LONGEST_NOTE
+from lvmcore.runs.job_notes import LONGEST_NAME, LONGEST_NOTE
 
 __all__ = ["EVERY_SECONDS", "selected_runs_panel"]
 

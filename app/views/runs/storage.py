@@ -25,7 +25,7 @@ def storage_panel(jobs: Sequence[Job]) -> None:
         jobs: all runs.
     """
     store = server.store()
-    usage, names = store.size(), store.datasets()
+    usage, names = store.size(), store.datasets.names()
     if not names and not jobs:
         return
     st.divider()

@@ -17,7 +17,7 @@ from tests.app.views.fit.test_page import dataset_with_labels
 def ran(dataset: Dataset, model: str, **settings: object) -> str:
     """A run that was fitted in this process."""
     store = server.store()
-    store.put_dataset(dataset)
+    store.datasets.put(dataset)
     with store.own(JobSpec(dataset.digest, dataset.name, model, settings)) as folder:
         run_job(folder, lambda: dataset, lambda: None)
         return folder.path.name
@@ -36,7 +36,7 @@ def test_a_run_of_any_kind_has_its_report(model: str) -> None:
     for name, version in job.spec.versions.items():
         assert f"version of {name}" in said
         assert version in said
-    content = server.store().job_folder(run).model_path.read_bytes()
+    content = server.store().job_folder(run).files.model.read_bytes()
     assert hashlib.sha256(content).hexdigest() in said
     assert "Python that repeats the run" in said
     assert str(server.store().home) not in said, "a report names no folder of this machine"

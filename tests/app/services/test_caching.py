@@ -210,7 +210,7 @@ def test_a_deletion_drops_what_depends_on_the_store_alone(
     kept, dropped = parsed("text"), loaded(fitted)
     spec = server.store().get(fitted).spec
     model = fitted_maps.model(fitted)
-    server.store().put_dataset(fitted_maps.stored_dataset(spec.dataset))
+    server.store().datasets.put(fitted_maps.stored_dataset(spec.dataset))
     with server.store().own(JobSpec(spec.dataset, spec.dataset_name, "pca", {})) as folder:
         another = folder.path.name
     runs.delete_runs([another])

@@ -127,7 +127,7 @@ def test_a_run_deleted_while_its_page_is_drawn_is_said_to_be(
     table = tables.table(choices.SampleChoice("iris"), choices.ReadingChoices())
     dataset = tables.dataset_of(table, tables.proposed_roles(table))
     store = server.store()
-    store.put_dataset(dataset)
+    store.datasets.put(dataset)
     with store.own(JobSpec(dataset.digest, dataset.name, "pca", {})) as folder:
         run_job(folder, lambda: dataset, lambda: None)
         run = folder.path.name

@@ -45,10 +45,10 @@ def shown(page: AppTest) -> str:
 
 def fit_all(store: Store) -> None:
     """Run what is queued, in this process."""
-    for run in store.queue():
+    for run in store.queue.ids():
         folder = store.job_folder(run)
         with folder.lock():
-            dataset = store.get_dataset(folder.spec().dataset)
+            dataset = store.datasets.get(folder.spec().dataset)
             run_job(folder, lambda dataset=dataset: dataset, lambda: None)  # type: ignore[misc]
 
 

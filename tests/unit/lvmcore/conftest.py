@@ -39,7 +39,7 @@ def submit(store: Store) -> Submit:
     """Submits a run of a model on a dataset, with its settings as keywords."""
 
     def do(dataset: Dataset, model: str = "ppca", **parameters: Any) -> str:
-        digest = store.put_dataset(dataset)
+        digest = store.datasets.put(dataset)
         return store.submit(JobSpec(digest, dataset.name, model, parameters))
 
     return do

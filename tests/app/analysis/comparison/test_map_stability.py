@@ -38,7 +38,7 @@ def data(seed: int) -> Dataset:
 
 def ran(dataset: Dataset, sweep: str = "", **settings: object) -> str:
     store = server.store()
-    store.put_dataset(dataset)
+    store.datasets.put(dataset)
     parameters = {**SETTINGS, **settings}
     spec = JobSpec(dataset.digest, dataset.name, "bayesian_gplvm", parameters, "GP", sweep=sweep)
     with store.own(spec) as folder:

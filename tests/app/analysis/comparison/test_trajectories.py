@@ -164,7 +164,7 @@ def test_names_in_the_figure_are_cut_short() -> None:
 
 def ran(dataset: Dataset, key: str, **settings: object) -> str:
     store = server.store()
-    store.put_dataset(dataset)
+    store.datasets.put(dataset)
     spec = JobSpec(dataset.digest, dataset.name, key, settings, name=f"{key} on {dataset.name}")
     with store.own(spec) as folder:
         run_job(folder, lambda: dataset, lambda: None)

@@ -129,7 +129,7 @@ def test_selections_are_kept_with_the_run_and_read_back(fitted: str) -> None:
     row_analysis.save_selection(fitted, "  strong \n wines ", {"column": "alcohol"})
     row_analysis.save_selection(fitted, "a", {"column": "hue"})
     row_analysis.save_selection(fitted, "a", {"column": "ash"})
-    kept = server.store().selections(fitted)
+    kept = server.store().selections.list(fitted)
     assert [(one.name, one.content["column"]) for one in kept] == [
         ("a", "ash"),
         ("strong wines", "alcohol"),
@@ -158,7 +158,7 @@ def test_a_run_keeps_so_many_and_no_giants(fitted: str) -> None:
 
 
 def test_what_cannot_be_read_is_left_out(fitted: str) -> None:
-    path = server.store().job_folder(fitted).selections_path
+    path = server.store().job_folder(fitted).files.selections
     path.write_text('{"good": {"column": null}, "bad": 3, "": {}}')
     assert [one.name for one in row_analysis.saved_selections(fitted)] == ["good"]
     path.write_text("no JSON")

@@ -25,7 +25,7 @@ def ran(**settings: object) -> str:
     """A run that was fitted in this process."""
     dataset: Dataset = dataset_with_labels()
     store = server.store()
-    store.put_dataset(dataset)
+    store.datasets.put(dataset)
     spec = JobSpec(dataset.digest, dataset.name, "bayesian_gplvm", {**SETTINGS, **settings})
     with store.own(spec) as folder:
         run_job(folder, lambda: dataset, lambda: None)
@@ -80,7 +80,7 @@ def test_the_point_says_how_far_its_own_row_is_apart(open_page: OpenPage, severa
 def test_a_run_whose_table_of_starts_is_gone_shows_its_map(
     open_page: OpenPage, several: str
 ) -> None:
-    path = server.store().folder(several) / "agreement.parquet"
+    path = server.store().job_folder(several).path / "agreement.parquet"
     kept = path.read_bytes()
     path.unlink()
     caching.clear()

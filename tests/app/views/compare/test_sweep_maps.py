@@ -28,7 +28,7 @@ def _data(seed: int) -> Dataset:
 def done(shared_home: Any) -> str:
     """A sweep of probabilistic PCA over dimensions and seeds, all of it done."""
     store, dataset, sweep = server.store(), _data(21), new_sweep()
-    digest = store.put_dataset(dataset)
+    digest = store.datasets.put(dataset)
     for settings in sweep_grid(MODELS["ppca"], {}, {"n_components": [1, 2, 3]}):
         spec = JobSpec(digest, dataset.name, "ppca", settings, sweep=sweep)
         with store.own(spec) as folder:
@@ -85,7 +85,7 @@ def test_a_sweep_that_is_gone_is_said_to_be_gone(open_page: OpenPage) -> None:
 
 def test_fits_that_left_no_map_are_said(open_page: OpenPage, shared_home: Any) -> None:
     store, dataset, sweep = server.store(), _data(22), new_sweep()
-    digest = store.put_dataset(dataset)
+    digest = store.datasets.put(dataset)
     specs = [
         JobSpec(digest, dataset.name, "ppca", {"n_components": q}, sweep=sweep) for q in (1, 2)
     ]

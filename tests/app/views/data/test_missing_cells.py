@@ -60,7 +60,7 @@ def test_a_run_from_before_its_model_took_missing_cells_keeps_its_rows(
     run = runs.start_fit(holed, "ppca", {"n_components": 1})
     wait(run)
     measured(run)
-    path = server.store().folder(run) / "embedding.parquet"
+    path = server.store().job_folder(run).path / "embedding.parquet"
     complete = holed.complete_rows().row_ids.tolist()
     frame = pd.read_parquet(path)
     write_atomically(path, to_parquet_bytes(frame[frame["row_id"].isin(complete)]))

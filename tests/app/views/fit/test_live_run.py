@@ -25,7 +25,7 @@ def stopped(reason: str, steps: int) -> str:
     """A run that was stopped after so many steps, in this process: no launcher takes it."""
     dataset: Dataset = dataset_with_labels()
     store = server.store()
-    store.put_dataset(dataset)
+    store.datasets.put(dataset)
     spec = JobSpec(dataset.digest, dataset.name, "bayesian_gplvm", SETTINGS)
     seen: list[object] = []
     with store.own(spec) as folder:
@@ -143,12 +143,12 @@ def test_a_run_that_waits_to_go_on_keeps_its_curves_and_says_what_it_waits_for(
 @pytest.mark.slow
 def test_a_full_queue_is_said_on_the_page(open_page: OpenPage, quiet: Store) -> None:
     dataset = dataset_with_labels()
-    quiet.put_dataset(dataset)
-    for _ in range(quiet.most_waiting):
+    quiet.datasets.put(dataset)
+    for _ in range(quiet.queue.most_waiting):
         quiet.submit(JobSpec(dataset.digest, dataset.name, "ppca"))
     page = open_page("fit")
     page.button(widget_key("fit", "start")).click().run()
     assert not page.exception
-    told = f"queue is full: {quiet.most_waiting} runs wait already"
+    told = f"queue is full: {quiet.queue.most_waiting} runs wait already"
     assert told in texts(page.error).replace("\\", "")
     assert "run" not in page.query_params

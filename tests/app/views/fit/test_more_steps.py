@@ -27,7 +27,7 @@ def short() -> str:
 def fitted(model: str, **settings: object) -> str:
     dataset = dataset_with_labels()
     store = server.store()
-    store.put_dataset(dataset)
+    store.datasets.put(dataset)
     with store.own(JobSpec(dataset.digest, dataset.name, model, settings)) as folder:
         run_job(folder, lambda: dataset, lambda: None)
         return folder.path.name
@@ -70,7 +70,7 @@ def test_one_click_lets_a_fit_go_on_as_a_run_of_its_own(
 
 
 def test_a_run_whose_state_is_gone_says_so(open_page: OpenPage, short: str) -> None:
-    branch_path(server.store().folder(short), 1).unlink()
+    branch_path(server.store().job_folder(short).path, 1).unlink()
     page = open_page("fit", run=short)
     assert not page.exception
     assert "deleted, so the fit starts from the first step" in plain(page)

@@ -78,7 +78,7 @@ def owned(run: str) -> Iterator[JobFolder]:
 
 def keep_table(folder: JobFolder, run: str, holed: Dataset) -> None:
     content = to_parquet_bytes(completed_table(fitted_maps.model(run), holed))
-    write_atomically(folder.completed_path, content)
+    write_atomically(folder.files.completed, content)
 
 
 # ---- nothing to do ---------------------------------------------------------------------------
@@ -216,7 +216,7 @@ def test_the_table_is_there_while_it_is_checked(
         assert not page.dataframe
         keep_table(folder, fit, holed)
         folder.write_state(replace(folder.state(), stage="fitting"))
-        with closing(EventLog(folder.events_path)) as log:
+        with closing(EventLog(folder.files.events)) as log:
             log.add(FitStep(40, 100, 20.0, -1.0))
         page.run()
         assert not page.exception
@@ -275,13 +275,13 @@ def test_a_poor_check_is_said_plainly(
     values = {"impute_rmse": error, "impute_rmse_means": 1.0, "cells_coverage_90": covered}
     with owned(fit) as folder:
         keep_table(folder, fit, holed)
-        write_atomically(folder.check_path, to_parquet_bytes(cells))
+        write_atomically(folder.files.check, to_parquet_bytes(cells))
         metrics = {
             key + suffix: asdict(Metric(key, values.get(key + suffix, 0.5), "How."))
             for key in imputation_check.FIGURES
             for suffix in ("", "_means")
         }
-        write_json(folder.metrics_path, metrics)
+        write_json(folder.files.metrics, metrics)
         folder.write_state(folder.state().ending("done"))
     page = open_page("impute", run=fit)
     assert not page.exception

@@ -20,7 +20,7 @@ def run(shared_home: object) -> str:
     """A run whose events hold a map at every other step."""
     del shared_home  # where it is kept
     run = ran(random_state=3)
-    path = server.store().job_folder(run).events_path
+    path = server.store().job_folder(run).files.events
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     last = lines[-1]["snapshot"]
     mean = np.array(last["mean"])

@@ -20,7 +20,7 @@ def ran(**settings: object) -> str:
     counts = rng.poisson(np.exp(1 + np.sin(x[:, None] + np.arange(5)))).astype(float)
     dataset = Dataset.from_arrays(counts, name="counts")
     store = server.store()
-    store.put_dataset(dataset)
+    store.datasets.put(dataset)
     parameters = {"likelihood": "negative_binomial", "max_iter": 30, "n_features": 10, **settings}
     spec = JobSpec(dataset.digest, dataset.name, "srflvm", parameters)
     with store.own(spec) as folder:

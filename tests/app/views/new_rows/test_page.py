@@ -355,7 +355,7 @@ def test_the_file_is_what_lvmcore_transform_writes(
     content = export(page.query_params["rows"], 0.5)
     source, out = tmp_path / "second.csv", tmp_path / f"out.{ending}"
     frame.to_csv(source, index=False)
-    folder = server.store().folder(labelled)
+    folder = server.store().job_folder(labelled).path
     assert cli.main(["transform", str(folder), str(source), "--out", str(out)]) == 0
     read = pd.read_csv if ending == "csv" else pd.read_parquet
     expected = read(out)

@@ -262,7 +262,7 @@ def test_a_target_whose_functions_are_drawn_has_a_curve_and_no_bound(open_page: 
 @pytest.mark.slow
 def test_a_fit_that_was_cut_short_before_it_predicted_still_opens(open_page: OpenPage) -> None:
     run = fit("svgp_regressor", TargetChoice("hue"), max_iter=3)
-    server.store().job_folder(run).predictions_path.unlink()
+    server.store().job_folder(run).files.predictions.unlink()
     page = open_page("predict", run=run)
     assert not page.exception
     assert "before its rows were predicted" in texts(page)

@@ -87,7 +87,7 @@ def test_groups_and_time_are_kept_with_the_run(
     assert "target    price" in capsys.readouterr().out
     assert cli.main(["runs", "show", job.id[:8], "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["target"] == "price"
-    found = pd.read_parquet(Store(home).folder(job.id) / "predictions.parquet")
+    found = pd.read_parquet(Store(home).job_folder(job.id).path / "predictions.parquet")
     assert found["held_out"].sum() == 20
 
 

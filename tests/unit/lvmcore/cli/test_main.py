@@ -84,7 +84,7 @@ def test_without_out_the_run_is_in_the_store(
     assert "Row id: sample" in said
     (job,) = Store(home).list()
     assert (job.status, job.name) == ("done", "a first look")
-    assert Store(home).get_dataset(job.spec.dataset).label_name == "species"
+    assert Store(home).datasets.get(job.spec.dataset).label_name == "species"
 
 
 def test_columns_are_transformed_and_rows_held_out(
@@ -103,7 +103,7 @@ def test_columns_are_transformed_and_rows_held_out(
     assert "8 rows are held out of the fit, of 40, drawn with seed 3" in said
     assert "held-out NLPD: " in said
     (job,) = Store(home).list()
-    data = Store(home).get_dataset(job.spec.dataset)
+    data = Store(home).datasets.get(job.spec.dataset)
     assert data.feature_names[-3:] == ("colour = blue", "colour = green", "colour = red")
     assert data.held_out.sum() == 8
     amount = data.feature_names.index("amount")
@@ -145,7 +145,7 @@ def test_the_model_is_proposed_where_none_is_asked_for(
 def test_no_label_and_no_row_id_mean_none(csv: Path, home: Path) -> None:
     assert cli.main(["fit", str(csv), "--model", "pca", "--no-label", "--no-row-id"]) == 0
     (job,) = Store(home).list()
-    data = Store(home).get_dataset(job.spec.dataset)
+    data = Store(home).datasets.get(job.spec.dataset)
     assert data.labels is None
     assert data.row_ids[0] == "1"
 
@@ -158,7 +158,7 @@ def test_the_file_is_read_as_told(tmp_path: Path, home: Path) -> None:
     model = ["--model", "pca", "--no-label", "--set", "n_components=1"]
     assert cli.main(["fit", str(path), *reading, "--missing=-200,z", *model]) == 0
     (job,) = Store(home).list()
-    data = Store(home).get_dataset(job.spec.dataset)
+    data = Store(home).datasets.get(job.spec.dataset)
     assert data.frame.shape == (6, 3)
     assert np.isnan(data.X[2, 0])
     assert data.frame.isna().to_numpy().sum() == 2

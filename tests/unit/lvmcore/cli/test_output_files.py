@@ -187,7 +187,7 @@ def test_the_program_gets_the_bound_of_the_run(
 
 def test_without_a_home_the_program_finds_the_store_by_the_environment(store: Store) -> None:
     program = snippet(store.get(store.submit(JobSpec("0" * 64, "toy", "ppca"))))
-    assert "Store().get_dataset(" in program
+    assert "Store().datasets.get(" in program
     compile(program, "again.py", "exec")
 
 

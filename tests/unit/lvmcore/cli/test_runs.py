@@ -80,7 +80,7 @@ def test_a_run_is_shown_by_the_beginning_of_its_id(
     assert "n_components=2" in shown
     assert "trustworthiness: " in shown
     assert "worth keeping" in shown
-    assert str(store.folder(runs[0])) in shown
+    assert str(store.job_folder(runs[0]).path) in shown
 
 
 def test_a_run_is_deleted(

@@ -56,7 +56,7 @@ def test_a_run_is_fitted_to_the_others_and_says_so(table: Table, tmp_path: Path)
     dataset = table.dataset(label="kind", hold_out=0.25)
     folder = _ran(dataset, tmp_path / "run", "ppca", n_components=2)
     assert "20 rows held out, to measure the fit with." in folder.state().notes
-    frame = pd.read_parquet(folder.embedding_path)
+    frame = pd.read_parquet(folder.files.embedding)
     assert frame["row_id"].tolist() == dataset.row_ids[~dataset.held_out].tolist()
     metrics = folder.metrics()
     assert {"held_out_nlpd", "held_out_rmse"} <= set(metrics)
@@ -259,7 +259,7 @@ def test_too_few_rows_are_left_to_fit() -> None:
 def test_the_model_of_a_run_knows_how_its_columns_were_made(table: Table, tmp_path: Path) -> None:
     dataset = table.dataset(features=["a", "b", "c"], log1p=["a"], one_hot=["kind"])
     folder = _ran(dataset, tmp_path / "run", "ppca", n_components=2)
-    model = load(folder.model_path)
+    model = load(folder.files.model)
     assert list(model.feature_names_in_) == ["log(1 + a)", "b", "c", "kind = x", "kind = y"]
     again = matching_dataset(table, model.feature_names_in_)
     placed = model.transform(pd.DataFrame(again.X, columns=list(again.transformed_names)))

@@ -113,8 +113,8 @@ def test_a_score_leaves_figures_and_no_model(scored: Score, toy: Dataset, tmp_pa
         "cells_nlpd",
     }
     assert metrics["knn_accuracy"].value > 0.8
-    assert not folder.model_path.exists()
-    assert not folder.embedding_path.exists()
+    assert not folder.files.model.exists()
+    assert not folder.files.embedding.exists()
 
 
 def test_a_label_free_density_is_scored(scored: Score, toy: Dataset, tmp_path: Path) -> None:
@@ -140,17 +140,17 @@ def test_a_score_that_is_stopped_has_no_figures(
 
 
 def test_the_history_is_that_of_fits(store: Store, toy: Dataset) -> None:
-    digest = store.put_dataset(toy)
+    digest = store.datasets.put(toy)
     fit = store.submit(JobSpec(digest, "toy", "ppca"))
     score = store.submit(JobSpec(digest, "toy", "ppca", kind="score"))
     assert [job.id for job in store.list()] == [fit]
     assert [job.id for job in store.list("score")] == [score]
     assert {job.id for job in store.list(None)} == {fit, score}
-    assert store.queue() == [fit, score]
+    assert store.queue.ids() == [fit, score]
 
 
 def test_what_was_asked_before_is_found(store: Store, toy: Dataset) -> None:
-    digest = store.put_dataset(toy)
+    digest = store.datasets.put(toy)
     spec = JobSpec(digest, "toy", "tsne", {"perplexity": 9.0})
     assert store.find(spec) is None
     name = store.submit(spec)
@@ -173,7 +173,7 @@ def test_what_was_asked_before_is_found(store: Store, toy: Dataset) -> None:
 
 
 def test_a_seed_drawn_anew_is_another_fit(store: Store, toy: Dataset) -> None:
-    spec = JobSpec(store.put_dataset(toy), "toy", "tsne", {"random_state": None})
+    spec = JobSpec(store.datasets.put(toy), "toy", "tsne", {"random_state": None})
     store.submit(spec)
     assert store.find(spec) is None
 
@@ -182,7 +182,7 @@ def test_a_seed_drawn_anew_is_another_fit(store: Store, toy: Dataset) -> None:
 def test_one_that_is_done_is_found_before_one_that_waits(
     store: Store, toy: Dataset, launch: Callable[..., Launcher]
 ) -> None:
-    spec = JobSpec(store.put_dataset(toy), "toy", "pca")
+    spec = JobSpec(store.datasets.put(toy), "toy", "pca")
     done = store.submit(spec)
     launch().ensure_running()
     finished(store, done)
@@ -197,7 +197,7 @@ def test_a_library_that_tells_no_steps_is_stopped_by_force(
     store: Store, big: Dataset, launch: Callable[..., Launcher]
 ) -> None:
     launch()
-    name = store.submit(JobSpec(store.put_dataset(big), "big", "umap", {"n_epochs": 100_000}))
+    name = store.submit(JobSpec(store.datasets.put(big), "big", "umap", {"n_epochs": 100_000}))
     until(lambda: store.get(name).stage == "fitting", "the fit's begin")
     store.cancel(name)
     until(lambda: store.get(name).finished, "the run's end")

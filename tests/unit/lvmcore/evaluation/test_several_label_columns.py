@@ -133,9 +133,9 @@ def test_columns_that_cannot_be_labels(
 @pytest.mark.parametrize("key", ["ldgd", "fast_ldgd"])
 def test_a_fit_is_measured_by_each_label(key: str, dataset: Dataset, tmp_path: Path) -> None:
     folder = run(dataset, tmp_path / "run", key, **SMALL)
-    model = load(folder.model_path)
+    model = load(folder.files.model)
     assert model.label_names_ == ("kind", "size")
-    map_ = pd.read_parquet(folder.embedding_path)
+    map_ = pd.read_parquet(folder.files.embedding)
     assert list(map_)[:3] == ["row_id", "kind: label", "size: label"]
     held_out = dataset.subset(dataset.held_out)
     X = pd.DataFrame(held_out.X, columns=list(held_out.transformed_names))
@@ -161,8 +161,8 @@ def test_a_model_for_one_label_takes_the_first_and_says_so(
     folder = run(dataset, tmp_path / "run", key, **settings)
     said = "learns from one label column: 'kind' is used, and not 'size'."
     assert any(said in note for note in folder.state().notes)
-    assert load(folder.model_path).classes_.tolist() == ["a", "b", "c"]
-    assert list(pd.read_parquet(folder.embedding_path))[:2] == ["row_id", "label"]
+    assert load(folder.files.model).classes_.tolist() == ["a", "b", "c"]
+    assert list(pd.read_parquet(folder.files.embedding))[:2] == ["row_id", "label"]
 
 
 def test_a_map_without_labels_is_measured_against_each(table: Table, tmp_path: Path) -> None:

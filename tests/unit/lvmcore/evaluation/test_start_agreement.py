@@ -30,7 +30,7 @@ def test_a_run_with_several_starts_says_how_far_they_agree(store: Store, toy: Da
     found = model.restarts_  # type: ignore[attr-defined]
     expected = stability(found.means)
     assert curves_frame(store, [run])["start"].unique().tolist() == [1, 2, 3]
-    rows = pd.read_parquet(store.job_folder(run).agreement_path)
+    rows = pd.read_parquet(store.job_folder(run).files.agreement)
     assert rows["row_id"].tolist() == toy.row_ids.tolist()
     np.testing.assert_array_equal(rows["disagreement"], expected.disagreement)
     np.testing.assert_array_equal(rows["neighbour_agreement"], expected.neighbour_agreement)
@@ -43,9 +43,9 @@ def test_a_run_with_several_starts_says_how_far_they_agree(store: Store, toy: Da
 
 def test_a_run_with_one_start_says_nothing_of_it(store: Store, toy: Dataset) -> None:
     run = ran(store, toy, "bayesian_gplvm", **{**SETTINGS, "n_restarts": 1})
-    assert not store.job_folder(run).agreement_path.exists()
+    assert not store.job_folder(run).files.agreement.exists()
     assert not KEYS & set(store.get(run).metrics)
-    assert "starts" not in store.job_folder(run).events_path.read_text()
+    assert "starts" not in store.job_folder(run).files.events.read_text()
     other = ran(store, toy, "ppca")
     assert not KEYS & set(store.get(other).metrics)
 
@@ -86,7 +86,7 @@ def test_a_stopped_run_goes_on_in_the_start_that_it_was_in(
     assert (job.status, job.checkpoint_step) == ("cancelled", stop)
     assert ("disagreement" in job.metrics) == (stop >= 40)  # two starts have come to their end
     store.resume(parted)
-    assert not store.job_folder(parted).agreement_path.exists()
+    assert not store.job_folder(parted).files.agreement.exists()
     work(parted)
     one, two = store.get(whole), store.get(parted)
     assert two.elbo == pytest.approx(one.elbo, abs=1e-8, rel=0)

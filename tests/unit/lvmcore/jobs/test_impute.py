@@ -46,7 +46,7 @@ def filled(store: Store) -> Filled:
     ) -> tuple[JobState, Job, pd.DataFrame | None]:
         with store.own(imputation_of(store.get(run))) as folder:
             state = impute_missing(folder, store, should_stop)
-        path = folder.completed_path
+        path = folder.files.completed
         frame = pd.read_parquet(path) if path.is_file() else None
         return state, store.get(folder.path.name), frame
 
@@ -110,7 +110,7 @@ def test_the_hidden_cells_are_kept_with_their_intervals(
     store: Store, holed: Dataset, filled: Filled
 ) -> None:
     _, job, _ = filled(ran(store, holed, "ppca", n_components=2))
-    found = pd.read_parquet(store.job_folder(job.id).check_path)
+    found = pd.read_parquet(store.job_folder(job.id).files.check)
     rows = holed.subset(~np.isnan(holed.X).all(axis=1))
     row, column = np.nonzero(hide_cells(rows.X, 0.1))
     assert found["row_id"].tolist() == rows.row_ids[row].tolist()
@@ -214,7 +214,7 @@ def test_a_worker_fills_them(store: Store, holed: Dataset, launch: Callable[...,
     job = finished(store, name)
     assert job.status == "done"
     assert job.metrics["impute_rmse"].value is not None
-    assert (store.folder(name) / "completed.parquet").is_file()
+    assert (store.job_folder(name).path / "completed.parquet").is_file()
 
 
 def test_a_column_learned_as_a_logarithm_is_filled_in_its_own_units(

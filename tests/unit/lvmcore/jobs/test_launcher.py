@@ -52,7 +52,7 @@ def test_a_run_goes_from_submission_to_a_loadable_model(
     assert job.elbo == model.elbo_
     assert job.metrics["trustworthiness"].value is not None
     assert [event.n for event in store.events(name)] == [1]
-    assert (store.folder(name) / "worker.log").read_text() == ""
+    assert (store.job_folder(name).path / "worker.log").read_text() == ""
     launcher.close()
     assert not workers()
 
@@ -93,7 +93,7 @@ def test_beside_a_fit_that_takes_much_memory_no_spare_waits(
     monkeypatch.setattr("lvmcore.jobs.launcher._SPARE_AFTER_SECONDS", 0.0)
     monkeypatch.setattr("lvmcore.jobs.launcher._MOST_BESIDE_A_SPARE", most)
     parameters = {"n_components": 5, "n_inducing": 60, "max_iter": 10_000}
-    spec = JobSpec(store.put_dataset(big), big.name, "bayesian_gplvm", parameters)
+    spec = JobSpec(store.datasets.put(big), big.name, "bayesian_gplvm", parameters)
     launch(spare=True)
     name = store.submit(spec, memory=memory)
     until(lambda: len(store.events(name)) >= 3, "three events")
@@ -190,7 +190,7 @@ def test_a_fit_is_followed_and_cancelled_and_keeps_what_was_fitted(
     model = store.load_model(name)
     assert model.embedding_.mean.shape == (len(big), 5)
     assert np.isfinite(model.decode(np.zeros((1, 5))).mean).all()
-    assert len(pd.read_parquet(store.folder(name) / "embedding.parquet")) == len(big)
+    assert len(pd.read_parquet(store.job_folder(name).path / "embedding.parquet")) == len(big)
 
 
 @pytest.mark.slow
@@ -321,7 +321,7 @@ def test_a_worker_that_cannot_start_fails_the_run_with_its_last_words(
     assert (job.status, job.error) == ("failed", "WorkerError")
     assert job.message is not None
     assert "could not be started" in job.message
-    assert "no torch today" in (store.folder(name) / "worker.log").read_text()
+    assert "no torch today" in (store.job_folder(name).path / "worker.log").read_text()
 
 
 def test_a_run_whose_workers_are_killed_before_they_begin_is_interrupted(

@@ -35,7 +35,7 @@ def projected(store: Store, new: Dataset) -> Project:
     """Places the new rows on a run's map, in this process."""
 
     def do(run: str, should_stop: object = lambda: None) -> tuple[JobState, Path]:
-        store.put_dataset(new)
+        store.datasets.put(new)
         with store.own(projection_of(store.get(run), new)) as folder:
             return project(folder, store, should_stop), folder.path
 
@@ -94,10 +94,10 @@ def test_it_goes_with_the_run_and_with_the_rows(
     store.delete(run)
     assert not path.exists()
     _, path = projected(ran(store, toy, "ppca"))
-    store.delete_dataset(new.digest)
+    store.datasets.delete(new.digest)
     assert not path.exists()
     _, path = projected(ran(store, toy, "ppca"))
-    store.delete_dataset(toy.digest)
+    store.datasets.delete(toy.digest)
     assert not path.exists()
     assert store.list(None) == []
 
@@ -116,7 +116,7 @@ def test_a_run_without_a_model_is_said_to_be(
     store: Store, toy: Dataset, projected: Project
 ) -> None:
     run = ran(store, toy, "ppca")
-    store.job_folder(run).model_path.unlink()
+    store.job_folder(run).files.model.unlink()
     state, _ = projected(run)
     assert state.status == "failed"
     assert "has no fitted model" in str(state.message)
@@ -141,13 +141,13 @@ def test_a_worker_does_it(
     store: Store, toy: Dataset, new: Dataset, launch: Callable[..., Launcher]
 ) -> None:
     run = ran(store, toy, "ppca")
-    store.put_dataset(new)
+    store.datasets.put(new)
     placing_run = store.submit(projection_of(store.get(run), new))
     launch()
     job = finished(store, placing_run)
     assert job.status == "done"
     assert job.metrics["unusual_rows"].value is not None
-    frame = pd.read_parquet(store.folder(placing_run) / "embedding.parquet")
+    frame = pd.read_parquet(store.job_folder(placing_run).path / "embedding.parquet")
     assert frame["row_id"].tolist() == new.row_ids.tolist()
     assert placement.UNUSUAL < 1
 

@@ -56,8 +56,8 @@ def test_a_run_waits_while_its_memory_is_not_free_and_alone_it_starts(
 ) -> None:
     monkeypatch.setattr("lvmcore.jobs.launcher.available_memory", lambda: 1000)
     settings = {"n_components": 5, "n_inducing": 60, "max_iter": 10_000}
-    store.put_dataset(big)
-    store.put_dataset(toy)
+    store.datasets.put(big)
+    store.datasets.put(toy)
     spec = JobSpec(big.digest, "big", "bayesian_gplvm", settings)
     first = store.submit(spec, memory=5000)
     large = store.submit(JobSpec(toy.digest, "toy", "ppca"), memory=1001)
@@ -93,11 +93,11 @@ def test_fits_on_the_gpu_take_turns_and_others_pass(
 
 def test_a_full_queue_refuses_with_the_reason(tmp_path: Path, toy: Dataset) -> None:
     store = Store(tmp_path / "store", most_waiting=2)
-    spec = JobSpec(store.put_dataset(toy), "toy", "ppca")
+    spec = JobSpec(store.datasets.put(toy), "toy", "ppca")
     names = [store.submit(spec) for _ in range(2)]
     with pytest.raises(ConfigError, match="queue is full: 2 runs wait already"):
         store.submit(spec)
-    assert store.queue() == names
+    assert store.queue.ids() == names
     store.cancel(names[0])
     assert store.get(store.submit(spec)).queue_place == 2
 

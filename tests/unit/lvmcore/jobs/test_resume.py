@@ -41,7 +41,7 @@ def work(store: Store) -> Callable[..., JobState]:
         with folder.lock():
             return run_job(
                 folder,
-                lambda: store.get_dataset(folder.spec().dataset),
+                lambda: store.datasets.get(folder.spec().dataset),
                 lambda: reason if done == stop_after else None,  # type: ignore[arg-type, return-value]
                 on_step=count,
             )
@@ -61,21 +61,25 @@ def test_selections_go_with_the_map_that_they_were_drawn_on(
 ) -> None:
     name = submit(toy, "bayesian_gplvm", **SETTINGS)
     work(name, stop_after=40)
-    store.keep_selection(name, SavedSelection("left", {"axes": [0, 1]}))
-    store.keep_selection(name, SavedSelection("found", {"column": "a", "test": "missing"}))
-    assert [one.name for one in store.selections(name)] == ["found", "left"]
-    half = store.folder(name) / ".selections.json.half"  # as another process may be writing it
+    store.selections.save(name, SavedSelection("left", {"axes": [0, 1]}))
+    store.selections.save(name, SavedSelection("found", {"column": "a", "test": "missing"}))
+    assert [one.name for one in store.selections.list(name)] == ["found", "left"]
+    half = (
+        store.job_folder(name).path / ".selections.json.half"
+    )  # as another process may be writing it
     half.touch()
     with store.job_folder(name).lock():
         store.job_folder(name).clear_up()
     assert half.exists()
     store.resume(name)
-    assert [one.name for one in store.selections(name)] == ["found"]  # by its cells, not its place
+    assert [one.name for one in store.selections.list(name)] == [
+        "found"
+    ]  # by its cells, not its place
     work(name, stop_after=10)
-    store.drop_selection(name, "found")
-    store.keep_selection(name, SavedSelection("left", {"axes": [0, 1]}))
+    store.selections.delete(name, "found")
+    store.selections.save(name, SavedSelection("left", {"axes": [0, 1]}))
     store.resume(name)
-    assert store.selections(name) == ()
+    assert store.selections.list(name) == ()
 
 
 @pytest.mark.slow(quick=["bayesian_gplvm-cancelled", "bayesian_gplvm-interrupted"])
@@ -96,7 +100,7 @@ def test_a_stopped_run_goes_on_and_ends_like_one_that_was_not(
     queued = store.get(parted)
     assert (queued.status, queued.stage, queued.attempt) == ("queued", "waiting", 2)
     assert (queued.has_model, queued.metrics, queued.message) == (False, {}, None)
-    assert store.queue() == [parted]
+    assert store.queue.ids() == [parted]
     assert iterations(store, parted) == before
 
     work(parted)
@@ -117,7 +121,7 @@ def test_a_stopped_run_goes_on_and_ends_like_one_that_was_not(
         store.load_model(parted).embedding_.mean, store.load_model(whole).embedding_.mean
     )
     for name in (whole, parted):
-        left = {path.name for path in store.folder(name).iterdir()}
+        left = {path.name for path in store.job_folder(name).path.iterdir()}
         assert not left & {"checkpoint.safetensors", "cancel", "reserve"}
 
 
@@ -128,7 +132,7 @@ def test_events_after_the_checkpoint_are_dropped_and_numbered_on(
     work(name, 30)
     folder = store.job_folder(name)
     late = {"iteration": 31, "total": STEPS, "seconds": 9.0, "objective": -1.0, "terms": {}}
-    with folder.events_path.open("a") as file:
+    with folder.files.events.open("a") as file:
         file.write(json.dumps(late) + "\n" + '{"iteration": 32, "to')
     before = store.events(name)
     assert before[-1].step.iteration == 31
@@ -151,7 +155,7 @@ def test_a_reader_that_was_further_than_the_checkpoint_reads_rightly(
     """What it remembers of the file's offsets belongs to the attempt before."""
     name = submit(toy, "bayesian_gplvm", **SETTINGS)
     work(name, 30)
-    with store.job_folder(name).events_path.open("a") as file:
+    with store.job_folder(name).files.events.open("a") as file:
         for i in range(31, 500):
             step = {"iteration": i, "total": STEPS, "seconds": 9.0, "objective": 0.0, "terms": {}}
             file.write(json.dumps(step) + "\n")
@@ -184,7 +188,7 @@ def test_the_cancel_of_the_time_before_does_not_stop_the_resumed_run(
     store: Store, submit: Submit, work: Work, toy: Dataset
 ) -> None:
     name = submit(toy, "bayesian_gplvm", **SETTINGS)
-    store.job_folder(name).cancel_path.touch()
+    store.job_folder(name).files.cancel.touch()
     work(name, 5)
     store.resume(name)
     assert not store.job_folder(name).cancel_requested()
@@ -202,7 +206,7 @@ def test_an_interrupted_run_without_a_checkpoint_begins_anew(
     name = submit(toy, "bayesian_gplvm", **SETTINGS)
     folder = store.job_folder(name)
     dead(folder)
-    folder.events_path.write_text('{"iteration": 1, "to')
+    folder.files.events.write_text('{"iteration": 1, "to')
     job = store.get(name)
     assert (job.status, job.resumable, job.checkpoint_step) == ("interrupted", True, None)
     store.resume(name)
@@ -222,7 +226,7 @@ def test_a_checkpoint_that_cannot_be_used_means_from_the_beginning(
 ) -> None:
     name = submit(toy, "bayesian_gplvm", **SETTINGS)
     work(name, 20, "interrupted")
-    path = store.job_folder(name).checkpoint_path
+    path = store.job_folder(name).files.checkpoint
     if damage == "torn":
         path.write_bytes(path.read_bytes()[:1000])
         assert store.get(name).checkpoint_step is None
@@ -304,7 +308,7 @@ def test_a_run_whose_process_died_while_it_measured_is_done(
 
 def test_a_state_of_an_earlier_version_is_read(store: Store, submit: Submit, toy: Dataset) -> None:
     name = submit(toy)
-    path = store.job_folder(name).status_path
+    path = store.job_folder(name).files.status
     stored = json.loads(path.read_text())
     del stored["attempt"], stored["earlier"]
     path.write_text(json.dumps(stored))
@@ -317,7 +321,7 @@ def test_cutting_keeps_the_steps_before_and_replaces_the_file_whole(
 ) -> None:
     name = submit(toy, "bayesian_gplvm", **SETTINGS)
     work(name, 20)
-    path = store.job_folder(name).events_path
+    path = store.job_folder(name).files.events
     content = path.read_bytes()
     assert not truncate_events(path, 20)
     assert path.read_bytes() == content
@@ -327,4 +331,4 @@ def test_cutting_keeps_the_steps_before_and_replaces_the_file_whole(
     assert truncate_events(path, 0)
     assert path.read_bytes() == b""
     assert not truncate_events(path.with_name("none"), 3)
-    assert checkpoint_progress(store.job_folder(name).checkpoint_path) is not None
+    assert checkpoint_progress(store.job_folder(name).files.checkpoint) is not None

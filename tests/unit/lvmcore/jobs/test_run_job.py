@@ -44,12 +44,12 @@ def test_a_fit_leaves_everything_a_run_leaves(run: Run, toy: Dataset, tmp_path: 
     assert state.started is not None
     assert state.ended is not None
     assert state.submitted <= state.started <= state.ended
-    model = lvmcore.load(folder.model_path)
+    model = lvmcore.load(folder.files.model)
     assert model.elbo_ == state.elbo
-    frame = pd.read_parquet(folder.embedding_path)
+    frame = pd.read_parquet(folder.files.embedding)
     assert frame["row_id"].tolist() == toy.row_ids.tolist()
     np.testing.assert_array_equal(frame[["z1", "z2"]], model.embedding_.mean)
-    assert len(folder.events_path.read_text().splitlines()) == 1
+    assert len(folder.files.events.read_text().splitlines()) == 1
     assert folder.spec().dataset == toy.digest
     names = {path.name for path in folder.path.iterdir()}
     assert names == {
@@ -263,11 +263,11 @@ def test_a_fit_stopped_under_way_keeps_what_it_has(
     )
     assert (state.status, state.converged) == (reason, False)
     folder = JobFolder(tmp_path / "run")
-    model = lvmcore.load(folder.model_path)
+    model = lvmcore.load(folder.files.model)
     assert len(model.history_) < 400
     assert np.isfinite(model.transform(pd.DataFrame(toy.X, columns=list(toy.feature_names)))).all()
-    assert folder.embedding_path.is_file()
-    assert folder.metrics_path.is_file() == (reason == "cancelled")
+    assert folder.files.embedding.is_file()
+    assert folder.files.metrics.is_file() == (reason == "cancelled")
 
 
 def test_a_stored_spec_makes_the_same_model(toy: Dataset) -> None:

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 
 from lvmcore import DeepKernelGPClassifier, DeepKernelQEPClassifier
 from lvmcore.errors import DataError
-from lvmcore.models import load_predictor
+from lvmcore.models import load
 from lvmcore.neural.convolutional import ConvolutionalNetwork, PixelScaling
 from lvmcore.preprocessing.standardiser import Standardiser
 
@@ -85,7 +85,7 @@ def test_digits_are_told_apart_and_read_back(
     model.fit(X[:600], y[:600])
     assert model.score(X[600:1000], y[600:1000]) > 0.9
     model.save(tmp_path / "model.safetensors")
-    again = load_predictor(tmp_path / "model.safetensors")
+    again = load(tmp_path / "model.safetensors", "target")
     np.testing.assert_array_equal(again.predict_proba(X[600:650]), model.predict_proba(X[600:650]))
     assert again.relevance_["layer1"].shape == model.relevance_["layer1"].shape
 

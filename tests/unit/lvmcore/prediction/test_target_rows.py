@@ -30,7 +30,7 @@ from lvmcore.prediction.target_rows import (
 from lvmcore.recommend.target_models import propose_for_target, summarise_target, target_obstacle
 from lvmcore.runs import JobSpec, Store
 from lvmcore.runs.job_folder import JobState
-from lvmcore.runs.model_of_job import make_model, make_predictor
+from lvmcore.runs.model_of_job import make_model
 from lvmcore.runs.python_snippet import snippet
 from tests.unit.lvmcore.jobs.waiting import finished
 
@@ -75,7 +75,7 @@ def run(store: Store) -> Run:
     ) -> tuple[JobState, Store, str]:
         dataset = frame if isinstance(frame, Dataset) else Table.from_frame(frame).dataset()
         spec = JobSpec(
-            store.put_dataset(dataset),
+            store.datasets.put(dataset),
             "houses",
             model,
             QUICK | parameters,
@@ -97,7 +97,7 @@ def run(store: Store) -> Run:
 
 
 def made(store: Store, run: str, name: str = "predictions") -> pd.DataFrame:
-    return pd.read_parquet(store.folder(run) / f"{name}.parquet")
+    return pd.read_parquet(store.job_folder(run).path / f"{name}.parquet")
 
 
 def test_a_number_is_predicted_and_measured_on_a_fifth_of_the_rows(
@@ -123,7 +123,7 @@ def test_a_number_is_predicted_and_measured_on_a_fifth_of_the_rows(
     r2 = job.metrics["r2"].value
     assert r2 is not None
     assert r2 > 0.9
-    assert not store.job_folder(name).hidden_path.exists()  # one layer has nothing hidden
+    assert not store.job_folder(name).files.hidden.exists()  # one layer has nothing hidden
 
 
 def test_the_target_is_not_among_the_columns_it_is_learned_from(
@@ -131,18 +131,18 @@ def test_the_target_is_not_among_the_columns_it_is_learned_from(
 ) -> None:
     state, store, name = run(frame)
     assert state.status == "done"
-    assert list(store.load_predictor(name).feature_names_in_) == ["size", "age", "garden"]
+    assert list(store.load_model(name, "target").feature_names_in_) == ["size", "age", "garden"]
     whole = Table.from_frame(frame).dataset(log1p=["price"])
     state, store, name = run(whole)  # nor its logarithm, and it is predicted in its own units
-    assert "log(1 + price)" not in store.load_predictor(name).feature_names_in_
+    assert "log(1 + price)" not in store.load_model(name, "target").feature_names_in_
     assert np.array_equal(made(store, name)["truth"], frame["price"])
 
 
 def test_the_model_of_the_run_is_the_one_that_python_fits(run: Run, frame: pd.DataFrame) -> None:
     _, store, name = run(frame)
-    spec, dataset = store.get(name).spec, store.get_dataset(store.get(name).spec.dataset)
+    spec, dataset = store.get(name).spec, store.datasets.get(store.get(name).spec.dataset)
     rows = split_for_target(dataset, "number", spec)
-    model = make_predictor(spec).fit(rows.X[~rows.held_out], rows.y[~rows.held_out])
+    model = make_model(spec, "target").fit(rows.X[~rows.held_out], rows.y[~rows.held_out])
     again = model.predict(rows.X)  # type: ignore[attr-defined]
     assert np.allclose(again, made(store, name)["mean"], rtol=0, atol=1e-9)
 
@@ -184,7 +184,7 @@ def test_hidden_layers_leave_their_units(run: Run, frame: pd.DataFrame) -> None:
     hidden = made(store, name, "hidden")
     units = [f"layer {layer} unit {unit}" for layer in (1, 2) for unit in (1, 2)]
     assert list(hidden) == ["row_id", "row", "held_out", *units]
-    model, rows = store.load_predictor(name), frame[["size", "age", "garden"]].copy()
+    model, rows = store.load_model(name, "target"), frame[["size", "age", "garden"]].copy()
     rows["garden"] = (rows["garden"] == "yes").astype(float)
     assert np.allclose(hidden[units[2:]], model.hidden(rows, 2), rtol=0, atol=1e-9)
 
@@ -286,13 +286,13 @@ def test_without_a_column_to_learn_from_it_says_so(run: Run, frame: pd.DataFrame
 
 def test_a_task_and_its_model_have_to_fit(frame: pd.DataFrame) -> None:
     with pytest.raises(ConfigError, match="draws a map"):
-        make_predictor(JobSpec("0" * 16, "houses", "ppca", target="price"))
+        make_model(JobSpec("0" * 16, "houses", "ppca", target="price"), "target")
     with pytest.raises(ConfigError, match="draws a map"):
-        make_model(JobSpec("0" * 16, "houses", "ppca", target="price"))
+        make_model(JobSpec("0" * 16, "houses", "ppca", target="price"), "map")
     with pytest.raises(ConfigError, match="predicts a target and has no map"):
-        make_model(JobSpec("0" * 16, "houses", "svgp_regressor"))
+        make_model(JobSpec("0" * 16, "houses", "svgp_regressor"), "map")
     with pytest.raises(ConfigError, match="name the column"):
-        make_predictor(JobSpec("0" * 16, "houses", "svgp_regressor"))
+        make_model(JobSpec("0" * 16, "houses", "svgp_regressor"), "target")
     with pytest.raises(ConfigError, match="choose one of them"):
         JobSpec("0" * 16, "x", "svgp_regressor", target="y", groups="a", time="b")
 
@@ -313,10 +313,13 @@ def again(store: Store, name: str) -> JobState:
     folder = store.job_folder(name)
     with folder.lock():
         return run_job(
-            folder, lambda: store.get_dataset(folder.spec().dataset), lambda: None, on_step=None
+            folder, lambda: store.datasets.get(folder.spec().dataset), lambda: None, on_step=None
         )
 
 
+@pytest.mark.slow(
+    quick=["sod_regressor-interrupted", "svgp_regressor-cancelled", "svgp_regressor-interrupted"]
+)
 @pytest.mark.parametrize("reason", ["cancelled", "interrupted"])
 @pytest.mark.parametrize("model", ["svgp_regressor", "sod_regressor"])
 def test_one_that_is_stopped_goes_on_and_ends_as_if_it_had_not(
@@ -331,10 +334,10 @@ def test_one_that_is_stopped_goes_on_and_ends_as_if_it_had_not(
     job = store.get(name)
     assert (job.has_model, job.checkpoint_step, job.resumable) == (True, 5, True)
     # There is no time for predictions where the machine is going away.
-    assert store.job_folder(name).predictions_path.exists() == (reason == "cancelled")
+    assert store.job_folder(name).files.predictions.exists() == (reason == "cancelled")
     assert ("rmse" in job.metrics) == (reason == "cancelled")
     store.resume(name)
-    assert not store.job_folder(name).predictions_path.exists()
+    assert not store.job_folder(name).files.predictions.exists()
     assert again(store, name).status == "done"
     pd.testing.assert_frame_equal(made(store, name), made(store, whole))
     assert store.get(name).elbo == store.get(whole).elbo
@@ -344,7 +347,7 @@ def test_more_steps_end_like_a_fit_that_had_them_at_once(run: Run, frame: pd.Dat
     _, store, short = run(frame, groups="street")
     _, store, whole = run(frame, groups="street", max_iter=50)
     assert store.get(short).still_rising
-    longer = store.go_on(short, 50)
+    longer = store.continue_fit(short, 50)
     spec = store.get(longer).spec
     assert (spec.target, spec.groups, spec.continues) == ("price", "street", short)
     assert again(store, longer).status == "done"
@@ -371,7 +374,7 @@ def test_the_store_tells_targets_apart(run: Run, frame: pd.DataFrame) -> None:
 def test_rows_of_another_file_are_predicted_by_name(run: Run, frame: pd.DataFrame) -> None:
     dataset = Table.from_frame(frame).dataset(one_hot=["street"])
     _, store, name = run(dataset)
-    model = store.load_predictor(name)
+    model = store.load_model(name, "target")
     other = (
         frame.iloc[:6]
         .drop(columns="price")
@@ -384,10 +387,10 @@ def test_rows_of_another_file_are_predicted_by_name(run: Run, frame: pd.DataFram
     )
     unknown = "levels that the model does not know: 'a new street'"
     assert any(unknown in note for note in rows.notes)
-    store.put_dataset(rows)
+    store.datasets.put(rows)
     with store.own(prediction_of(store.get(name), rows)) as folder:
         state = run_prediction(folder, store, lambda: None)
-        found = pd.read_parquet(folder.predictions_path)
+        found = pd.read_parquet(folder.files.predictions)
         assert state.status == "done", state.message
         assert folder.metrics() == {}
     assert list(found) == ["row_id", "mean", "sd", "q05", "q95"]
@@ -399,12 +402,12 @@ def test_rows_of_another_file_are_predicted_by_name(run: Run, frame: pd.DataFram
 
 def test_other_rows_with_the_target_are_measured(run: Run, frame: pd.DataFrame) -> None:
     _, store, name = run(frame)
-    model = store.load_predictor(name)
+    model = store.load_model(name, "target")
     rows = matching_dataset(
         Table.from_frame(frame.rename(columns={"price": "Price"})),
         [str(n) for n in model.feature_names_in_],
     )
-    store.put_dataset(rows)
+    store.datasets.put(rows)
     with store.own(prediction_of(store.get(name), rows)) as folder:
         assert run_prediction(folder, store, lambda: None).status == "done"
         figures = folder.metrics()
@@ -417,13 +420,13 @@ def test_a_prediction_that_is_stopped_keeps_nothing(
     run: Run, frame: pd.DataFrame, tmp_path: Path
 ) -> None:
     _, store, name = run(frame)
-    names = [str(n) for n in store.load_predictor(name).feature_names_in_]
+    names = [str(n) for n in store.load_model(name, "target").feature_names_in_]
     rows = matching_dataset(Table.from_frame(frame), names)
-    store.put_dataset(rows)
+    store.datasets.put(rows)
     with store.own(prediction_of(store.get(name), rows)) as folder:
         state = run_prediction(folder, store, lambda: "cancelled")
         assert state.status == "cancelled"
-        assert not folder.predictions_path.exists()
+        assert not folder.files.predictions.exists()
 
 
 # ---- which model --------------------------------------------------------------------------------
@@ -474,18 +477,19 @@ def test_the_mean_is_that_of_a_linear_fit_where_the_truth_is_linear(
 # ---- in other processes, and again --------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_workers_fit_and_predict(
     store: Store, frame: pd.DataFrame, launch: Callable[..., Any]
 ) -> None:
     dataset = Table.from_frame(frame).dataset()
-    digest = store.put_dataset(dataset)
+    digest = store.datasets.put(dataset)
     fit = store.submit(JobSpec(digest, "houses", "svgp_regressor", QUICK, target="price"))
     launch()
     assert finished(store, fit).status == "done"
     rows = matching_dataset(
-        Table.from_frame(frame), [str(n) for n in store.load_predictor(fit).feature_names_in_]
+        Table.from_frame(frame), [str(n) for n in store.load_model(fit, "target").feature_names_in_]
     )
-    store.put_dataset(rows)
+    store.datasets.put(rows)
     other = store.submit(prediction_of(store.get(fit), rows))
     assert finished(store, other).status == "done"
     assert len(made(store, other)) == 120
@@ -530,7 +534,7 @@ def test_another_file_is_compared_with_the_same_columns_of_the_fit(
 ) -> None:
     wanted = frame[["price", "size", "age"]].assign(size=100 * frame["size"])
     _, store, name = run(wanted)
-    model, dataset = store.load_predictor(name), Table.from_frame(wanted).dataset()
+    model, dataset = store.load_model(name, "target"), Table.from_frame(wanted).dataset()
     found = read_new_table(model, Table.from_frame(wanted), dataset, NewTableRoles())
     assert found.suspicions == ()
     for column in ("size", "age"):

@@ -15,7 +15,7 @@ def ran(store: Store, dataset: Dataset, model: str, name: str = "", **parameters
     Returns:
         Its id.
     """
-    spec = JobSpec(store.put_dataset(dataset), dataset.name, model, parameters, name)
+    spec = JobSpec(store.datasets.put(dataset), dataset.name, model, parameters, name)
     with store.own(spec) as folder:
-        run_job(folder, lambda: store.get_dataset(dataset.digest), lambda: None)
+        run_job(folder, lambda: store.datasets.get(dataset.digest), lambda: None)
         return folder.path.name

@@ -125,4 +125,4 @@ def test_a_model_without_a_number_of_steps_is_offered_none(
     assert store.get(run).still_rising
     assert propose_continuation(store, store.get(run)) is None
     with pytest.raises(ConfigError, match="no setting for their number"):
-        store.go_on(run, 100)
+        store.continue_fit(run, 100)

@@ -33,7 +33,7 @@ def work(store: Store) -> Work:
         with folder.lock():
             return run_job(
                 folder,
-                lambda: store.get_dataset(folder.spec().dataset),
+                lambda: store.datasets.get(folder.spec().dataset),
                 lambda: reason if seen[-1:] == [stop_after] else None,
                 on_step=lambda step: seen.append(step.iteration),
             )
@@ -50,7 +50,7 @@ def test_a_run_with_more_steps_ends_like_one_that_had_them_at_once(
     whole = ran(store, toy, model, **{**SETTINGS, "max_iter": 90})
     job = store.get(short)
     assert (job.still_rising, job.branch_step) == (True, 36)
-    long = store.go_on(short, 90)
+    long = store.continue_fit(short, 90)
     spec = store.get(long).spec
     assert (spec.continues, spec.parameters["max_iter"]) == (short, 90)
     assert spec.dataset == job.spec.dataset
@@ -74,7 +74,7 @@ def test_a_run_that_goes_on_can_be_interrupted_and_resumed(
 ) -> None:
     short = ran(store, toy, "bayesian_gplvm", **SETTINGS)
     whole = ran(store, toy, "bayesian_gplvm", **{**SETTINGS, "max_iter": 90})
-    long = store.go_on(short, 90)
+    long = store.continue_fit(short, 90)
     work(long, 50)
     assert store.get(long).checkpoint_step == 50
     store.delete(short)
@@ -83,7 +83,7 @@ def test_a_run_that_goes_on_can_be_interrupted_and_resumed(
     assert store.get(long).elbo == pytest.approx(store.get(whole).elbo, abs=1e-8, rel=0)
     iterations = [event.step.iteration for event in store.events(long)]
     assert iterations == sorted(set(iterations))
-    again = store.go_on(long, 120)
+    again = store.continue_fit(long, 120)
     work(again)
     best = ran(store, toy, "bayesian_gplvm", **{**SETTINGS, "max_iter": 120})
     assert store.get(again).elbo == pytest.approx(store.get(best).elbo, abs=1e-8, rel=0)
@@ -93,10 +93,10 @@ def test_without_the_state_of_the_shorter_run_it_begins_anew_and_ends_the_same(
     store: Store, work: Work, toy: Dataset
 ) -> None:
     short = ran(store, toy, "bayesian_gplvm", **SETTINGS)
-    branch_path(store.folder(short), 1).unlink()
+    branch_path(store.job_folder(short).path, 1).unlink()
     assert store.get(short).branch_step is None
     assert store.get(short).still_rising
-    long = store.go_on(short, 90)
+    long = store.continue_fit(short, 90)
     work(long)
     whole = ran(store, toy, "bayesian_gplvm", **{**SETTINGS, "max_iter": 90})
     assert store.get(long).elbo == pytest.approx(store.get(whole).elbo, abs=1e-8, rel=0)
@@ -108,7 +108,7 @@ def test_the_state_is_kept_only_where_a_bound_was_still_rising(
     store: Store, toy: Dataset, rng: np.random.Generator
 ) -> None:
     def left(run: str) -> list[Path]:
-        return store.job_folder(run).branches()
+        return store.job_folder(run).branches.paths()
 
     flat = Dataset.from_arrays(rng.standard_normal((40, 3)), name="noise")
     settings = {"n_components": 1, "n_inducing": 5, "max_iter": 2000, "learning_rate": 0.3}
@@ -125,13 +125,13 @@ def test_the_state_is_kept_only_where_a_bound_was_still_rising(
 def test_the_files_that_two_runs_share_are_counted_once(store: Store, toy: Dataset) -> None:
     short = ran(store, toy, "bayesian_gplvm", **SETTINGS)
     before = store.size().total
-    size = branch_path(store.folder(short), 1).stat().st_size
+    size = branch_path(store.job_folder(short).path, 1).stat().st_size
     assert size > 1000
-    long = store.go_on(short, 90)
+    long = store.continue_fit(short, 90)
     assert store.size().total - before < size
-    assert store.job_folder(long).branches()
+    assert store.job_folder(long).branches.paths()
     store.delete(short)
-    assert branch_path(store.folder(long), 1).stat().st_size == size
+    assert branch_path(store.job_folder(long).path, 1).stat().st_size == size
 
 
 @pytest.mark.slow(quick=["1000000000-max_iter"])
@@ -143,33 +143,33 @@ def test_steps_that_are_no_more_or_too_many_are_refused(
 ) -> None:
     run = ran(store, toy, "bayesian_gplvm", **SETTINGS)
     with pytest.raises(ConfigError, match=said):
-        store.go_on(run, steps)
+        store.continue_fit(run, steps)
     assert len(store.list()) == 1
 
 
 def test_only_a_fit_that_ended_still_rising_goes_on(store: Store, work: Work, toy: Dataset) -> None:
     done = ran(store, toy, "ppca")
     rising = ran(store, toy, "bayesian_gplvm", **SETTINGS)
-    stopped = store.go_on(rising, 90)
+    stopped = store.continue_fit(rising, 90)
     for run in (done, stopped):
         with pytest.raises(ConfigError, match="cannot go on with more steps"):
-            store.go_on(run, 500)
+            store.continue_fit(run, 500)
     work(stopped, 40)
     with pytest.raises(ConfigError, match="cannot go on with more steps"):
-        store.go_on(stopped, 500)
+        store.continue_fit(stopped, 500)
 
 
 def test_a_cancelled_run_keeps_the_state_only_while_it_can_be_resumed(
     store: Store, work: Work, toy: Dataset
 ) -> None:
     short = ran(store, toy, "bayesian_gplvm", **SETTINGS)
-    waiting, under_way = store.go_on(short, 90), store.go_on(short, 120)
+    waiting, under_way = store.continue_fit(short, 90), store.continue_fit(short, 120)
     store.cancel(waiting)  # before its first step: nothing is there to resume
     assert not store.get(waiting).resumable
-    assert store.job_folder(waiting).branches() == []
+    assert store.job_folder(waiting).branches.paths() == []
     work(under_way, 80, "cancelled")
     assert store.get(under_way).resumable
-    assert store.job_folder(under_way).branches()
+    assert store.job_folder(under_way).branches.paths()
     store.resume(under_way)
     work(under_way)
     job = store.get(under_way)
@@ -182,10 +182,10 @@ def test_a_failed_run_keeps_the_state_only_while_it_can_be_resumed(
     store: Store, toy: Dataset, error: str, left: int
 ) -> None:
     short = ran(store, toy, "bayesian_gplvm", **SETTINGS)
-    long = store.go_on(short, 90)
+    long = store.continue_fit(short, 90)
     folder = store.job_folder(long)
     with folder.lock():
         folder.write_state(folder.state().ending("failed", message="It stopped.", error=error))
         folder.clear_up()
     assert store.get(long).resumable == bool(left)
-    assert len(folder.branches()) == left
+    assert len(folder.branches.paths()) == left

@@ -68,7 +68,7 @@ def run(store: Store, name: str, stop_after: int | None = None) -> JobState:
     with folder.lock():
         return run_job(
             folder,
-            lambda: store.get_dataset(folder.spec().dataset),
+            lambda: store.datasets.get(folder.spec().dataset),
             lambda: "cancelled" if len(steps) == stop_after else None,
             on_step=steps.append,
         )
@@ -103,7 +103,7 @@ def test_a_run_that_could_not_be_written_fails_and_is_resumed_when_there_is_room
     assert (state.status, state.error) == ("failed", "DiskFull")
     assert state.message is not None
     assert "disk is full" in state.message
-    whole(store.folder(name))
+    whole(store.job_folder(name).path)
     if file == "status.json":  # not even the end could be written: as before, it waits
         assert store.get(name).status == "queued"
     else:
@@ -113,7 +113,7 @@ def test_a_run_that_could_not_be_written_fails_and_is_resumed_when_there_is_room
     if file != "status.json":
         store.resume(name)
     assert run(store, name).status == "done"
-    whole(store.folder(name))
+    whole(store.job_folder(name).path)
 
 
 def test_a_checkpoint_that_cannot_be_written_costs_no_fit(
@@ -125,7 +125,7 @@ def test_a_checkpoint_that_cannot_be_written_costs_no_fit(
     job = store.get(name)
     assert (job.has_model, job.checkpoint_step, job.resumable) == (True, None, False)
     assert any("checkpoint could not be written" in note for note in job.notes)
-    whole(store.folder(name))
+    whole(store.job_folder(name).path)
 
 
 def test_figures_that_cannot_be_written_are_said_to_be_missing(
@@ -137,7 +137,7 @@ def test_figures_that_cannot_be_written_are_said_to_be_missing(
     job = store.get(name)
     assert (job.metrics, job.has_model) == ({}, True)
     assert any("could not be measured" in note for note in job.notes)
-    whole(store.folder(name))
+    whole(store.job_folder(name).path)
 
 
 def test_the_end_is_written_into_the_room_that_the_run_kept(
@@ -149,7 +149,7 @@ def test_the_end_is_written_into_the_room_that_the_run_kept(
     sync = os.fsync
 
     def fsync(descriptor: int) -> None:
-        if folder.reserve_path.exists() and folder.events_path.exists():
+        if folder.files.reserve.exists() and folder.files.events.exists():
             raise no_space()
         sync(descriptor)
 
@@ -158,7 +158,7 @@ def test_the_end_is_written_into_the_room_that_the_run_kept(
     state = run(store, name)
     assert (state.status, state.error) == ("failed", "DiskFull")
     assert store.get(name).status == "failed"
-    assert not folder.reserve_path.exists()
+    assert not folder.files.reserve.exists()
 
 
 def test_a_dead_run_that_cannot_be_written_down_is_interrupted_all_the_same(
@@ -167,7 +167,7 @@ def test_a_dead_run_that_cannot_be_written_down_is_interrupted_all_the_same(
     name = submit(toy)
     folder = store.job_folder(name)
     state = folder.state().to_json() | {"status": "running", "stage": "fitting"}
-    folder.status_path.write_text(json.dumps(state | {"started": state["submitted"]}))
+    folder.files.status.write_text(json.dumps(state | {"started": state["submitted"]}))
     disk.full.add("status.json")
     for _ in range(2):
         job = store.get(name)
@@ -176,17 +176,17 @@ def test_a_dead_run_that_cannot_be_written_down_is_interrupted_all_the_same(
         assert "disk is full" in job.message
     store.list()
     store.reconcile()
-    assert json.loads(folder.status_path.read_text())["status"] == "running"
+    assert json.loads(folder.files.status.read_text())["status"] == "running"
     disk.full.clear()
     assert store.get(name).status == "interrupted"
-    assert json.loads(folder.status_path.read_text())["status"] == "interrupted"
+    assert json.loads(folder.files.status.read_text())["status"] == "interrupted"
 
 
 @pytest.mark.parametrize("file", ["spec.json", "status.json", "reserve"])
 def test_a_run_that_cannot_be_submitted_leaves_nothing(
     store: Store, toy: Dataset, disk: Disk, file: str
 ) -> None:
-    store.put_dataset(toy)
+    store.datasets.put(toy)
     disk.full.add(file)
     with pytest.raises(DataError, match="could not be written: No space left"):
         store.submit(JobSpec(toy.digest, "toy", "ppca"))
@@ -200,7 +200,7 @@ def test_a_dataset_that_cannot_be_kept_leaves_nothing(
 ) -> None:
     disk.full.add(file)
     with pytest.raises(DataError, match=r"toy could not be kept in .*: No space left"):
-        store.put_dataset(toy)
+        store.datasets.put(toy)
     assert list((store.home / "datasets").iterdir()) == []
     assert not list(store.home.glob(".dataset-*"))
 
@@ -216,7 +216,7 @@ def test_a_cancel_that_cannot_be_written_is_said(
     monkeypatch.setattr(Path, "touch", full)
     with pytest.raises(DataError, match="could not be told to stop"):
         store.cancel(name)
-    assert not store.job_folder(name).reserve_path.exists()
+    assert not store.job_folder(name).files.reserve.exists()
 
 
 def test_a_line_that_does_not_fit_is_taken_back(tmp_path: Path, disk: Disk) -> None:
@@ -236,6 +236,6 @@ def test_a_run_that_is_not_stopped_is_untouched_by_all_this(
     store: Store, submit: Submit, toy: Dataset
 ) -> None:
     name = submit(toy)
-    assert store.job_folder(name).reserve_path.stat().st_size > 0
+    assert store.job_folder(name).files.reserve.stat().st_size > 0
     assert run(store, name).status == "done"
     assert isinstance(store.load_model(name).elbo_, float)

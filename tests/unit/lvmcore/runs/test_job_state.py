@@ -8,7 +8,7 @@ import pytest
 from lvmcore.data import Dataset
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.runs import JobSpec, Store
-from lvmcore.runs.job_state import LONGEST_NAME, LONGEST_NOTE
+from lvmcore.runs.job_notes import LONGEST_NAME, LONGEST_NOTE
 from tests.unit.lvmcore.conftest import Submit
 from tests.unit.lvmcore.runs.test_store import mark_running
 
@@ -17,7 +17,7 @@ SPEC = JobSpec("0" * 64, "toy", "ppca")
 
 def test_a_run_is_renamed_and_its_description_stays(store: Store) -> None:
     name = store.submit(SPEC)
-    before = (store.folder(name) / "spec.json").read_bytes()
+    before = (store.job_folder(name).path / "spec.json").read_bytes()
     assert (store.get(name).name, store.get(name).note) == ("ppca on toy", "")
     store.rename(name, "  the\n good  one ")
     store.annotate(name, " two lines\nof it \n")
@@ -26,7 +26,7 @@ def test_a_run_is_renamed_and_its_description_stays(store: Store) -> None:
         assert (job.name, job.note) == ("the good one", "two lines\nof it")
         assert job.spec.name == "ppca on toy"
         assert seen.list()[0].name == "the good one"
-    assert (store.folder(name) / "spec.json").read_bytes() == before
+    assert (store.job_folder(name).path / "spec.json").read_bytes() == before
     with pytest.raises(DataError, match="The run the good one is queued"):
         store.load_model(name)
 
@@ -45,7 +45,7 @@ def test_names_and_notes_without_end_are_refused(store: Store) -> None:
         store.rename(name, "x" * (LONGEST_NAME + 1))
     with pytest.raises(ConfigError, match="10,001 characters"):
         store.annotate(name, "x" * (LONGEST_NOTE + 1))
-    assert not (store.folder(name) / "about.json").exists()
+    assert not (store.job_folder(name).path / "about.json").exists()
     for change in (store.rename, store.annotate):
         with pytest.raises(DataError, match="may have been deleted"):
             change("0" * 32, "x")
@@ -54,7 +54,7 @@ def test_names_and_notes_without_end_are_refused(store: Store) -> None:
 @pytest.mark.parametrize("content", ["", "[]", '{"name": 3, "note": null}'])
 def test_a_damaged_name_hides_no_run(store: Store, content: str) -> None:
     name = store.submit(SPEC)
-    (store.folder(name) / "about.json").write_text(content)
+    (store.job_folder(name).path / "about.json").write_text(content)
     assert [(job.name, job.note) for job in store.list()] == [("ppca on toy", "")]
 
 
@@ -67,19 +67,22 @@ def test_the_size_is_that_of_the_files(store: Store, toy: Dataset, submit: Submi
     runs = [submit(toy), submit(toy, "pca")]
     size = store.size()
     assert size.datasets == {toy.digest: files(store.home / "datasets" / toy.digest)}
-    assert size.runs == {run: files(store.folder(run)) for run in runs}
+    assert size.runs == {run: files(store.job_folder(run).path) for run in runs}
     assert size.total == files(store.home / "datasets") + files(store.home / "jobs")
-    assert json.loads((store.folder(runs[0]) / "status.json").read_text())["status"] == "queued"
+    assert (
+        json.loads((store.job_folder(runs[0]).path / "status.json").read_text())["status"]
+        == "queued"
+    )
 
 
 def test_datasets_are_known_by_name_and_a_damaged_one_is_left_out(
     store: Store, toy: Dataset, big: Dataset
 ) -> None:
-    store.put_dataset(toy)
-    store.put_dataset(big)
-    assert store.datasets() == {toy.digest: "toy", big.digest: "big"}
+    store.datasets.put(toy)
+    store.datasets.put(big)
+    assert store.datasets.names() == {toy.digest: "toy", big.digest: "big"}
     (store.home / "datasets" / big.digest / "dataset.json").write_text("{")
-    assert store.datasets() == {toy.digest: "toy"}
+    assert store.datasets.names() == {toy.digest: "toy"}
 
 
 def test_a_dataset_goes_with_its_runs_and_no_others(
@@ -87,16 +90,16 @@ def test_a_dataset_goes_with_its_runs_and_no_others(
 ) -> None:
     first, second, other = submit(toy), submit(toy, "pca"), submit(big)
     store.cancel(first)
-    store.delete_dataset(toy.digest)
+    store.datasets.delete(toy.digest)
     assert [job.id for job in store.list()] == [other]
     assert list(store.size().datasets) == [big.digest]
     assert not list(store.home.glob(".deleted-*"))
     with pytest.raises(DataError, match="no dataset"):
-        store.delete_dataset(toy.digest)
+        store.datasets.delete(toy.digest)
     with pytest.raises(DataError, match="may have been deleted"):
         store.get(second)
     with pytest.raises(ConfigError, match="digest"):
-        store.delete_dataset("../jobs")
+        store.datasets.delete("../jobs")
 
 
 def test_a_dataset_with_a_run_under_way_stays_whole(
@@ -108,6 +111,6 @@ def test_a_dataset_with_a_run_under_way_stays_whole(
     with folder.lock():
         mark_running(folder)
         with pytest.raises(ConfigError, match="under way: the slow one"):
-            store.delete_dataset(toy.digest)
+            store.datasets.delete(toy.digest)
     assert {job.id for job in store.list()} == {queued, running}
-    assert store.get_dataset(toy.digest).digest == toy.digest
+    assert store.datasets.get(toy.digest).digest == toy.digest

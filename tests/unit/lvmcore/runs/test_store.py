@@ -32,9 +32,9 @@ def test_a_home_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 
 def test_a_dataset_is_kept_once_and_comes_back_equal(store: Store, toy: Dataset) -> None:
-    digest = store.put_dataset(toy)
-    assert store.put_dataset(toy) == digest == toy.digest
-    back = store.get_dataset(digest)
+    digest = store.datasets.put(toy)
+    assert store.datasets.put(toy) == digest == toy.digest
+    back = store.datasets.get(digest)
     np.testing.assert_array_equal(back.X, toy.X)
     assert back.digest == digest
     assert [path.name for path in (store.home / "datasets").iterdir()] == [digest]
@@ -43,10 +43,10 @@ def test_a_dataset_is_kept_once_and_comes_back_equal(store: Store, toy: Dataset)
 
 def test_unknown_and_impossible_digests_are_refused(store: Store) -> None:
     with pytest.raises(DataError, match="no dataset"):
-        store.get_dataset("0" * 64)
+        store.datasets.get("0" * 64)
     for digest in ("", "../jobs", "0" * 15, "A" * 64, "0" * 64 + "/x"):
         with pytest.raises(ConfigError, match="digest"):
-            store.get_dataset(digest)
+            store.datasets.get(digest)
 
 
 def test_a_submitted_run_comes_back_as_it_was_asked_for(store: Store) -> None:
@@ -81,7 +81,7 @@ def test_ids_are_random_and_the_list_is_newest_first(store: Store) -> None:
     listed = store.list()
     assert [job.id for job in listed] == names[::-1]
     assert [job.queue_place for job in listed] == [4, 3, 2, 1]
-    assert store.queue() == names
+    assert store.queue.ids() == names
 
 
 @pytest.mark.parametrize("bad", BAD_IDS)
@@ -92,7 +92,7 @@ def test_what_is_no_id_reaches_no_file(store: Store, bad: str) -> None:
         store.cancel,
         store.delete,
         store.load_model,
-        store.folder,
+        store.job_folder,
     ):
         with pytest.raises(ConfigError, match="32 hexadecimal"):
             action(bad)
@@ -116,7 +116,7 @@ def test_a_queued_run_is_cancelled_at_once_and_leaves_the_queue(store: Store) ->
 
 def test_deleting_leaves_nothing(store: Store) -> None:
     name = store.submit(SPEC)
-    path = store.folder(name)
+    path = store.job_folder(name).path
     store.delete(name)
     assert not path.exists()
     assert store.list() == []
@@ -130,7 +130,7 @@ def test_a_running_run_is_not_deleted(store: Store) -> None:
         mark_running(folder)
         with pytest.raises(ConfigError, match="cancel it first"):
             store.delete(name)
-    assert store.folder(name).is_dir()
+    assert store.job_folder(name).path.is_dir()
 
 
 def test_a_run_without_a_model_says_so(store: Store) -> None:
@@ -141,7 +141,7 @@ def test_a_run_without_a_model_says_so(store: Store) -> None:
 def mark_running(folder: JobFolder) -> None:
     state = folder.state().to_json()
     state |= {"status": "running", "stage": "fitting", "started": now().isoformat()}
-    folder.status_path.write_text(json.dumps(state))
+    folder.files.status.write_text(json.dumps(state))
 
 
 def test_a_running_run_whose_lock_is_held_is_alive(store: Store) -> None:
@@ -161,10 +161,10 @@ def test_reconciling_interrupts_what_nobody_runs_and_keeps_the_queue(store: Stor
     mark_running(store.job_folder(dead))
     fresh = Store(store.home)
     fresh.reconcile()
-    written = json.loads((fresh.folder(dead) / "status.json").read_text())
+    written = json.loads((fresh.job_folder(dead).path / "status.json").read_text())
     assert written["status"] == "interrupted"
     assert "ended before" in written["message"]
-    assert fresh.queue() == [waiting]
+    assert fresh.queue.ids() == [waiting]
     assert fresh.get(dead).ended == store.get(dead).ended
 
 
@@ -190,7 +190,7 @@ def test_reconciling_clears_what_was_never_finished_but_nothing_recent(store: St
     os.utime(half, (long_ago, long_ago))
     os.utime(trash, (long_ago, long_ago))
     kept = store.submit(SPEC)
-    os.utime(store.folder(kept), (long_ago, long_ago))
+    os.utime(store.job_folder(kept).path, (long_ago, long_ago))
     store.reconcile()
     assert not half.exists()
     assert not trash.exists()
@@ -203,7 +203,7 @@ def test_a_damaged_run_is_left_out_of_the_list_and_named_when_asked_for(
     store: Store, content: str
 ) -> None:
     good, bad = store.submit(SPEC), store.submit(SPEC)
-    (store.folder(bad) / "status.json").write_text(content)
+    (store.job_folder(bad).path / "status.json").write_text(content)
     assert [job.id for job in store.list()] == [good]
     with pytest.raises(DataError, match=r"status\.json"):
         store.get(bad)
@@ -244,7 +244,7 @@ def test_only_a_new_or_empty_folder_becomes_a_run(tmp_path: Path) -> None:
 def test_a_run_of_ones_own_is_never_in_the_queue(store: Store) -> None:
     with store.own(SPEC) as folder:
         name = folder.path.name
-        assert store.queue() == []
+        assert store.queue.ids() == []
         assert store.get(name).status == "running"
     assert store.get(name).status == "interrupted"
 
@@ -256,7 +256,7 @@ def line(iteration: int) -> str:
 
 def test_events_are_read_on_from_where_the_last_reading_ended(store: Store) -> None:
     name = store.submit(SPEC)
-    path = store.folder(name) / "events.jsonl"
+    path = store.job_folder(name).path / "events.jsonl"
     assert store.events(name) == []
     path.write_text(line(1) + line(2) + line(3)[:10])
     assert [event.n for event in store.events(name)] == [1, 2]

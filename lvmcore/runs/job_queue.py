@@ -1,0 +1,87 @@
+"""The queue of a store: the runs that wait, in the order in which they will start."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lvmcore.errors import ConfigError, DataError
+from lvmcore.runs.job import Job, JobSpec
+from lvmcore.runs.job_folder import JobFolder
+from lvmcore.runs.stored_jobs import StoredJobs
+
+__all__ = ["JobQueue"]
+
+
+class JobQueue:
+    """The runs of a store that wait.
+
+    Args:
+        jobs: the runs of the store.
+        most_waiting: runs that may wait.
+    """
+
+    def __init__(self, jobs: StoredJobs, most_waiting: int) -> None:
+        self._jobs = jobs
+        self.most_waiting = most_waiting
+
+    def ids(self) -> list[str]:
+        """Ids of the runs that wait, in the order in which they will start."""
+        waiting = [job for job in self._jobs.all() if job.status == "queued"]
+        return [job.id for job in sorted(waiting, key=lambda job: (job.submitted, job.id))]
+
+    def with_places(self, jobs: Sequence[Job]) -> list[Job]:
+        """The same runs; those that wait with their place in the queue."""
+        if not any(job.status == "queued" for job in jobs):
+            return list(jobs)
+        places = {name: place for place, name in enumerate(self.ids(), start=1)}
+        return [replace(job, queue_place=places.get(job.id)) for job in jobs]
+
+    def check_room(self, more: int = 1) -> None:
+        """Refuse more runs than the queue has room for.
+
+        Raises:
+            ConfigError: it has not that much.
+        """
+        waiting = len(self.ids())
+        if waiting + more <= self.most_waiting:
+            return
+        if more == 1:
+            raise ConfigError(
+                f"The queue is full: {waiting} runs wait already, and {self.most_waiting} may. "
+                "Cancel one of them, or try again when one has ended."
+            )
+        raise ConfigError(
+            f"The queue has room for {max(0, self.most_waiting - waiting)} runs, and these are "
+            f"{more}: {waiting} wait already, and {self.most_waiting} may. Try again when some "
+            "have ended, or start fewer."
+        )
+
+    def add(
+        self, spec: JobSpec, *, memory: int | None = None, shorter: JobFolder | None = None
+    ) -> str:
+        """Put a run at the end of the queue.
+
+        Args:
+            spec: what to run.
+            memory: bytes that it is estimated to need; None where nobody estimated.
+            shorter: folder of a fit with fewer steps that it goes on from.
+
+        Returns:
+            Its id.
+
+        Raises:
+            ConfigError: the queue is full.
+            DataError: the run could not be written.
+        """
+        self.check_room()
+        path = self._jobs.new_path()
+        try:
+            with JobFolder.create(path, spec, queued=True, memory=memory) as folder:
+                if shorter is not None:
+                    folder.branches.link(shorter.branches)
+                return path.name
+        except OSError as error:
+            shutil.rmtree(path, ignore_errors=True)
+            raise DataError(f"The run could not be written: {error.strerror}.") from error

@@ -1,0 +1,113 @@
+"""The datasets in a store, by digest."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from lvmcore.data.dataset import Dataset
+from lvmcore.data.dataset_storage import load_dataset, save_dataset
+from lvmcore.errors import ConfigError, DataError
+from lvmcore.runs.atomic_files import read_json
+from lvmcore.runs.job_folder import JobFolder
+from lvmcore.runs.stored_jobs import StoredJobs
+
+__all__ = ["StoredDatasets"]
+
+_DIGEST = re.compile(r"[0-9a-f]{16,128}")
+
+
+class StoredDatasets:
+    """The datasets in a store.
+
+    Args:
+        home: the folder of the store.
+        jobs: its runs, which are deleted with their dataset.
+
+    Attributes:
+        root: the folder that holds the folders of the datasets.
+    """
+
+    def __init__(self, home: Path, jobs: StoredJobs) -> None:
+        self._home, self._jobs = home, jobs
+        self.root = home / "datasets"
+
+    def put(self, dataset: Dataset) -> str:
+        """Keep a dataset; the same one twice is kept once.
+
+        Returns:
+            Its digest.
+
+        Raises:
+            DataError: it could not be written.
+        """
+        target = self._path(dataset.digest)
+        if not target.is_dir():
+            with tempfile.TemporaryDirectory(dir=self._home, prefix=".dataset-") as scratch:
+                fresh = Path(scratch) / "dataset"
+                try:
+                    save_dataset(dataset, fresh)
+                except OSError as error:
+                    raise DataError(
+                        f"The dataset {dataset.name} could not be kept in {self.root}: "
+                        f"{error.strerror}."
+                    ) from error
+                with suppress(FileExistsError, OSError):
+                    fresh.rename(target)
+            if not target.is_dir():
+                raise DataError(f"The dataset {dataset.name} could not be kept in {self.root}.")
+        return dataset.digest
+
+    def get(self, digest: str) -> Dataset:
+        """The dataset with this digest.
+
+        Raises:
+            ConfigError: ``digest`` is no digest.
+            DataError: the store holds none.
+        """
+        return load_dataset(self._known(digest))
+
+    def names(self) -> dict[str, str]:
+        """Names of the datasets, by digest. One that cannot be read is left out."""
+        names = {}
+        for path in self.root.iterdir():
+            with suppress(DataError, KeyError):
+                names[path.name] = str(read_json(path / "dataset.json")["name"])
+        return names
+
+    def delete(self, digest: str) -> None:
+        """Delete a dataset and all its runs.
+
+        Raises:
+            ConfigError: one of the runs is under way; nothing is deleted then.
+            DataError: the store holds no such dataset.
+        """
+        path = self._known(digest)
+        fits = {job.id for job in self._jobs.all() if job.spec.dataset == digest}
+        jobs = [job for job in self._jobs.all() if job.id in fits or job.spec.run in fits]
+        busy = [job.name for job in jobs if job.status == "running"]
+        if busy:
+            raise ConfigError(
+                f"The data set cannot be deleted while a run of it is under way: {busy[0]}. Wait "
+                "for its end, or cancel it first."
+            )
+        for job in jobs:
+            if JobFolder(self._jobs.root / job.id).exists():  # may have gone with its fitted run
+                self._jobs.delete(job.id)
+        doomed = self._home / f".deleted-{digest}"
+        path.rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
+
+    def _known(self, digest: str) -> Path:
+        path = self._path(digest)
+        if not path.is_dir():
+            raise DataError(f"The store {self._home} holds no dataset with the digest {digest}.")
+        return path
+
+    def _path(self, digest: str) -> Path:
+        if not _DIGEST.fullmatch(digest):
+            raise ConfigError(f"{digest!r} is no digest: expected hexadecimal digits.")
+        return self.root / digest
