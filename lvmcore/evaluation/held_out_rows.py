@@ -189,8 +189,8 @@ def _class_metrics(probability: FloatArray, truth: NDArray[np.intp], on: str) ->
         "held_out_ece": Metric(
             _LABELS["held_out_ece"],
             expected_calibration_error(probability, truth),
-            "Mean over rows of the difference between the probability of the predicted class and "
-            "the accuracy of such predictions, in 15 bins by that probability; 0 at best. From the "
-            f"columns alone. {how}",
+            "Mean over rows of the absolute difference between the probability of the predicted "
+            "class and the accuracy of such predictions, in 15 bins by that probability; 0 at "
+            f"best. From the columns alone. {how}",
         ),
     }

@@ -80,8 +80,8 @@ def score_on_new_rows(
 
     Args:
         model: fitted to ``fitted``.
-        fitted: the 80 %.
-        held_out: the 20 %.
+        fitted: the rows of the fit, 80 %.
+        held_out: the others, 20 %.
 
     Returns:
         The metrics of ``held_out_metrics``; and for models with labels the 1-nearest-neighbour

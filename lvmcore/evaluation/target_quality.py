@@ -136,8 +136,8 @@ def _classes(rows: pd.DataFrame, how: str) -> dict[str, Metric]:
         "calibration_error": _figure(
             "calibration_error",
             expected_calibration_error(probability, codes),
-            "Mean difference between the probability of the predicted class and its accuracy, over "
-            "15 bins of that probability, weighted by their rows; 0 at best.",
+            "Mean absolute difference between the probability of the predicted class and its "
+            "accuracy, over 15 bins of that probability, weighted by their rows; 0 at best.",
             how,
         ),
     }

@@ -251,7 +251,7 @@ def nlpd(truth: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
 def expected_calibration_error(
     probability: ArrayLike, truth: ArrayLike, *, bins: int = 15
 ) -> float:
-    """Mean difference between the probability of the predicted class and its accuracy, 0 to 1.
+    """Mean absolute difference of predicted-class probability and accuracy over bins, 0 to 1.
 
     ECE = Σ_b n_b/N |mean confidence in bin b − share right in bin b|, the confidence being the
     largest probability of a row and the bins of equal width over 0 to 1 (Guo et al. 2017).

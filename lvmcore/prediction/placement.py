@@ -325,7 +325,7 @@ def _label_metrics(
         "expected_calibration_error": Metric(
             names["expected_calibration_error"],
             expected_calibration_error(probability, truth),
-            "Mean difference between the probability of the predicted class and its accuracy, over "
-            f"15 bins of that probability, weighted by their rows. On {on}.",
+            "Mean absolute difference between the probability of the predicted class and its "
+            f"accuracy, over 15 bins of that probability, weighted by their rows. On {on}.",
         ),
     }

@@ -124,7 +124,7 @@ class Report:
 
     def finish(self) -> int:
         """Print the table; return 0 if every limit is met, else 1."""
-        table = Table(title="Measured beside the reference")
+        table = Table(title="Measured values and references")
         for heading in ("benchmark", "figure", "ours", "asked", "reference", "commit"):
             table.add_column(heading)
         for (bench, row), commit in zip(self.rows, self.commits, strict=True):

@@ -77,28 +77,28 @@ class _NetworkRows:
 
     @property
     def complete_row_size(self) -> int:
-        """See ``inference.RowDecoder``."""
+        """See ``RowDecoder``."""
         return self.incomplete_row_size
 
     @property
     def incomplete_row_size(self) -> int:
-        """See ``inference.RowDecoder``."""
+        """See ``RowDecoder``."""
         return LATENT_DRAWS * (len(self.model.dispersion_) + self.model.n_hidden)
 
     def reconstruct(self, X: Tensor) -> Tensor:
-        """See ``inference.RowDecoder``."""
+        """See ``RowDecoder``."""
         return self.distance_features(self.model._decode(X)[0])
 
     def distance_features(self, Y: Tensor) -> Tensor:
-        """See ``inference.RowDecoder``."""
+        """See ``RowDecoder``."""
         return torch.log1p(Y)
 
     def complete_rows(self, Y: Tensor) -> InferredRows:
-        """See ``inference.RowDecoder``."""
+        """See ``RowDecoder``."""
         return _NetworkCells(self, Y)
 
     def observed_rows(self, Y: Tensor) -> InferredRows:
-        """See ``inference.RowDecoder``."""
+        """See ``RowDecoder``."""
         return _NetworkCells(self, Y)
 
     def log_cells(self, Y: Tensor, X: Tensor) -> Tensor:
@@ -111,13 +111,13 @@ class _NetworkRows:
 
 @dataclass(frozen=True)
 class _NetworkCells:
-    """Rows as a function of where they lie, see ``inference.Placed``."""
+    """Rows as a function of their latent positions, see ``InferredRows``."""
 
     decoder: _NetworkRows
     Y: Tensor
 
     def expected_log_density(self, rows: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """See ``inference.Placed``."""
+        """See ``InferredRows``."""
         X = mean + variance.sqrt() * antithetic_draws(LATENT_DRAWS, mean.shape[1], mean)[:, None, :]
         return self.decoder.log_cells(self.Y[rows], X).mean(0)
 
