@@ -172,7 +172,9 @@ def test_every_column_of_a_sample_has_a_histogram(key: str) -> None:
 def test_empty_fields_leave_the_reading_to_detection() -> None:
     assert reading_choices(None, None, None, None, "  ") == ReadingChoices()
     fields = (";", "latin-1", ",", "there is none", "-999, n/d", ".")
-    assert reading_choices(*fields) == ReadingChoices(";", "latin-1", ",", False, ("-999", "n/d"), ".")
+    assert reading_choices(*fields) == ReadingChoices(
+        ";", "latin-1", ",", False, ("-999", "n/d"), "."
+    )
     assert reading_choices(None, None, None, "row 3", "", sheet="May") == ReadingChoices(
         header=2, sheet="May"
     )
