@@ -6,7 +6,7 @@ process begins. Notation: lvmcore/README.md and lvmcore/deep/hidden_layer.py.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
@@ -116,7 +116,7 @@ class DeepGPOptions:
         )
 
 
-class DeepGPMethod(Generic[Model]):
+class DeepGPMethod(ABC, Generic[Model]):
     """A fit of a deep Gaussian process; a subclass says how it begins."""
 
     def advise(self, n_rows: int) -> dict[str, Advised]:

@@ -19,7 +19,7 @@ from lvmcore.gp.model import GPLatentVariableModel
 from lvmcore.gp.paths import DataPath, KernelPath, LabelPath
 from lvmcore.likelihoods.classification import Link
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.preprocessing.class_labels import ClassLabels, Weighting, label_column_names
+from lvmcore.preprocessing.class_labels import ClassLabels, label_column_names
 
 __all__ = ["LabelledGPLVM", "named_paths"]
 
@@ -36,10 +36,7 @@ class LabelledGPLVM(ClassifierMixin, GPLatentVariableModel):
 
     label_draws: ClassVar[int] = 64
 
-    n_inducing: int
-    noise: str
     likelihood: Link
-    class_weight: Weighting
     _decoder: DataDecoder = fitted()
     _label_predictions: LabelPredictions = fitted()
 
