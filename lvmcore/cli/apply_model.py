@@ -8,10 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.text import Text
 
 from lvmcore.base.predictor import Predictor
+from lvmcore.cli.console import CommandConsole, ExitCode
 from lvmcore.cli.fit import read_source
 from lvmcore.cli.output_files import check_outputs, table_writer, write_output, write_placements
 from lvmcore.data.dataset import Dataset
@@ -23,7 +22,6 @@ from lvmcore.errors import DataError
 from lvmcore.jobs.fitting import training_rows
 from lvmcore.jobs.impute import completed_table, refuse_complete_models
 from lvmcore.jobs.predict import predict_rows
-from lvmcore.metrics.metric import Metric
 from lvmcore.models import AnyModel, load
 from lvmcore.prediction.new_table import (
     NewTableRoles,
@@ -38,11 +36,12 @@ from lvmcore.runs.job_folder import JobFolder
 __all__ = ["impute", "predict", "transform"]
 
 
-def transform(arguments: argparse.Namespace) -> int:
+def transform(arguments: argparse.Namespace, console: CommandConsole) -> int:
     """Place the rows of a table on a model's map, and write what is known of them.
 
     Args:
-        arguments: what ``lvmcore.cli`` parsed.
+        arguments: what ``lvmcore.cli.parser`` parsed.
+        console: where it prints.
 
     Returns:
         The exit status, 0.
@@ -50,7 +49,6 @@ def transform(arguments: argparse.Namespace) -> int:
     Raises:
         LatentboardError: the model, the table or the two together cannot be used.
     """
-    console = Console(highlight=False)
     check_outputs(arguments.out, "--out")
     model = load(_model_path(arguments.model), "map")
     table = read_source(arguments)
@@ -62,20 +60,21 @@ def transform(arguments: argparse.Namespace) -> int:
     write_placements(arguments.out, placed, model, rows.dataset)
     notes = (note for note in rows.dataset.notes if note not in table.notes)
     for note in (*table.notes, *notes, *placement.notes):
-        _say(console, f"  {note}")
+        console.say(f"  {note}")
     n, dimensions = len(placement.frame), model.embedding_.mean.shape[1]
     counted = "1 row" if n == 1 else f"{n:,} rows"
-    _say(console, f"{counted} placed in {dimensions} dimensions by {model.title}.")
-    _say_figures(console, placement.metrics)
-    _say(console, f"Kept in {arguments.out}")
-    return 0
+    console.say(f"{counted} placed in {dimensions} dimensions by {model.title}.")
+    console.say_metrics(placement.metrics, "{:g}".format)
+    console.say(f"Kept in {arguments.out}")
+    return ExitCode.OK
 
 
-def impute(arguments: argparse.Namespace) -> int:
+def impute(arguments: argparse.Namespace, console: CommandConsole) -> int:
     """Fill the missing cells of a table, and write it.
 
     Args:
-        arguments: what ``lvmcore.cli`` parsed.
+        arguments: what ``lvmcore.cli.parser`` parsed.
+        console: where it prints.
 
     Returns:
         The exit status, 0.
@@ -83,7 +82,6 @@ def impute(arguments: argparse.Namespace) -> int:
     Raises:
         LatentboardError: the model, the table or the two together cannot be used.
     """
-    console = Console(highlight=False)
     write = table_writer(arguments.out)
     model = load(_model_path(arguments.model), "map")
     refuse_complete_models(model)
@@ -93,19 +91,20 @@ def impute(arguments: argparse.Namespace) -> int:
     frame = completed_table(model, rows)
     write_output(arguments.out, write(frame))
     for note in (*table.notes, *(note for note in rows.notes if note not in table.notes)):
-        _say(console, f"  {note}")
+        console.say(f"  {note}")
     gaps = int(np.isnan(rows.X).sum())
     cells = "1 missing cell" if gaps == 1 else f"{gaps:,} missing cells"
-    _say(console, f"{cells} of {rows.X.size:,} filled by {model.title}.")
-    _say(console, f"Kept in {arguments.out}")
-    return 0
+    console.say(f"{cells} of {rows.X.size:,} filled by {model.title}.")
+    console.say(f"Kept in {arguments.out}")
+    return ExitCode.OK
 
 
-def predict(arguments: argparse.Namespace) -> int:
+def predict(arguments: argparse.Namespace, console: CommandConsole) -> int:
     """Predict the target of the rows of a table, and write that.
 
     Args:
-        arguments: what ``lvmcore.cli`` parsed.
+        arguments: what ``lvmcore.cli.parser`` parsed.
+        console: where it prints.
 
     Returns:
         The exit status, 0.
@@ -113,7 +112,6 @@ def predict(arguments: argparse.Namespace) -> int:
     Raises:
         LatentboardError: the model, the table or the two together cannot be used.
     """
-    console = Console(highlight=False)
     write = table_writer(arguments.out)
     model = load(_model_path(arguments.model), "target")
     folder = JobFolder(arguments.model)
@@ -128,19 +126,13 @@ def predict(arguments: argparse.Namespace) -> int:
     write_output(arguments.out, write(found.frame))
     notes = (note for note in rows.notes if note not in table.notes)
     for note in (*table.notes, *notes, *found.notes):
-        _say(console, f"  {note}")
+        console.say(f"  {note}")
     n = int(has_prediction(found.frame).sum())
     counted = "1 row" if n == 1 else f"{n:,} rows"
-    _say(console, f"{target or 'The target'} of {counted} predicted by {model.title}.")
-    _say_figures(console, found.metrics)
-    _say(console, f"Kept in {arguments.out}")
-    return 0
-
-
-def _say_figures(console: Console, metrics: Mapping[str, Metric]) -> None:
-    for metric in metrics.values():
-        value = "not measured" if metric.value is None else f"{metric.value:g}"
-        _say(console, f"  {metric.label}: {value}. {metric.protocol}")
+    console.say(f"{target or 'The target'} of {counted} predicted by {model.title}.")
+    console.say_metrics(found.metrics, "{:g}".format)
+    console.say(f"Kept in {arguments.out}")
+    return ExitCode.OK
 
 
 def _roles(
@@ -148,7 +140,7 @@ def _roles(
     model: AnyModel,
     table: Table,
     fitted: Dataset | None,
-    console: Console,
+    console: CommandConsole,
 ) -> NewTableRoles:
     """The row id and the label: as given, else as they look."""
     roles = _row_id(arguments, propose_new_table_roles(model, table, fitted), console)
@@ -157,16 +149,18 @@ def _roles(
         roles = replace(roles, label=first, more_labels=tuple(others))
     elif roles.labels:
         named = ", ".join(roles.labels)
-        _say(console, f"Label: {named}, as in the fit (--label or --no-label decide).")
+        console.say(f"Label: {named}, as in the fit (--label or --no-label decide).")
     return roles
 
 
-def _row_id(arguments: argparse.Namespace, roles: NewTableRoles, console: Console) -> NewTableRoles:
+def _row_id(
+    arguments: argparse.Namespace, roles: NewTableRoles, console: CommandConsole
+) -> NewTableRoles:
     """The roles with the row id as given, else as it looks."""
     if arguments.row_id is not None or arguments.no_row_id:
         return replace(roles, row_id=arguments.row_id)
     if roles.row_id is not None:
-        _say(console, f"Row id: {roles.row_id}, by its looks (--row-id or --no-row-id decide).")
+        console.say(f"Row id: {roles.row_id}, by its looks (--row-id or --no-row-id decide).")
     return roles
 
 
@@ -205,7 +199,3 @@ def _model_path(path: Path) -> Path:
             "model.safetensors in it."
         )
     return inside
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(Text(text), soft_wrap=True)

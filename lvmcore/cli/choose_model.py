@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rich.console import Console
-from rich.text import Text
-
 from lvmcore.base.predictor import Predictor
+from lvmcore.cli.console import CommandConsole
 from lvmcore.data.dataset import Dataset
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.models import MODELS, PREDICTORS, AnyModel, model_class
@@ -26,11 +24,13 @@ from lvmcore.recommend.target_models import (
 __all__ = ["chosen_model"]
 
 
-def chosen_model(arguments: argparse.Namespace, dataset: Dataset, console: Console) -> AnyModel:
+def chosen_model(
+    arguments: argparse.Namespace, dataset: Dataset, console: CommandConsole
+) -> AnyModel:
     """The unfitted model of ``lvmcore fit``: its defaults, what suits the table, what was set.
 
     Args:
-        arguments: what ``lvmcore.cli`` parsed.
+        arguments: what ``lvmcore.cli.parser`` parsed.
         dataset: of the fit.
         console: where it says which model is proposed, and why.
 
@@ -45,26 +45,28 @@ def chosen_model(arguments: argparse.Namespace, dataset: Dataset, console: Conso
     if key == "auto":
         found = propose(MODELS, shape)
         key = found.key
-        _say(console, f"Model: {MODELS[key].title}, as {found.reason} (--model decides).")
+        console.say(f"Model: {MODELS[key].title}, as {found.reason} (--model decides).")
     if key in PREDICTORS:
         raise ConfigError(f"{PREDICTORS[key].title} predicts a target: name it by --target.")
     cls = model_class(key, "map")
     chosen = _chosen(arguments, cls)
     for name, one in advised_settings(cls, shape).items():
         if name not in chosen:
-            _say(console, f"  {name}={one.value}, as {one.reason}.")
+            console.say(f"  {name}={one.value}, as {one.reason}.")
     return cls(**{**suggested_settings(cls, shape), **chosen})
 
 
-def _predictor(arguments: argparse.Namespace, dataset: Dataset, console: Console) -> Predictor:
+def _predictor(
+    arguments: argparse.Namespace, dataset: Dataset, console: CommandConsole
+) -> Predictor:
     """The unfitted model of a target, likewise."""
     shape, key = _target_shape(arguments, dataset), arguments.model
     what = "a number" if shape.task == "number" else f"one of {shape.distinct} classes"
-    _say(console, f"Target: {shape.name}, {what}.")
+    console.say(f"Target: {shape.name}, {what}.")
     if key == "auto":
         found = propose_for_target(PREDICTORS, shape)
         key = found.key
-        _say(console, f"Model: {PREDICTORS[key].title}, as {found.reason} (--model decides).")
+        console.say(f"Model: {PREDICTORS[key].title}, as {found.reason} (--model decides).")
     cls = model_class(key, "target")
     obstacle = target_obstacle(cls.task, shape)
     if obstacle is not None:
@@ -72,7 +74,7 @@ def _predictor(arguments: argparse.Namespace, dataset: Dataset, console: Console
     chosen = _chosen(arguments, cls)
     for name, one in advised_target_settings(cls, shape).items():
         if name not in chosen:
-            _say(console, f"  {name}={one.value}, as {one.reason}.")
+            console.say(f"  {name}={one.value}, as {one.reason}.")
     return cls(**{**suggested_target_settings(cls, shape), **chosen})
 
 
@@ -98,7 +100,3 @@ def _chosen(arguments: argparse.Namespace, cls: type[AnyModel]) -> dict[str, Any
     if arguments.device is not None:
         texts.append(f"device={arguments.device}")
     return parse_settings(cls, texts)
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(Text(text), soft_wrap=True)

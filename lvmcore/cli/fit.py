@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.text import Text
-
 from lvmcore.base.predictor import Predictor
 from lvmcore.cli.choose_model import chosen_model
+from lvmcore.cli.console import CommandConsole, ExitCode
 from lvmcore.cli.output_files import check_outputs, write_placements
-from lvmcore.cli.progress import meter_for
 from lvmcore.data.column_types import ColumnType
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.new_tables.matching_dataset import binary_codes
@@ -35,15 +31,15 @@ from lvmcore.runs.store import Store
 
 __all__ = ["fit", "read_source"]
 
-OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 _BAD_INPUT_ERRORS = ("DataError", "ConfigError", "UnsupportedError")
 
 
-def fit(arguments: argparse.Namespace) -> int:
+def fit(arguments: argparse.Namespace, console: CommandConsole) -> int:
     """Fit a model to a table in this process, and leave what a run leaves.
 
     Args:
-        arguments: what ``lvmcore.cli`` parsed.
+        arguments: what ``lvmcore.cli.parser`` parsed.
+        console: where it prints.
 
     Returns:
         The exit status: 0 where a model was kept, 2 for data or settings that cannot be used, 130
@@ -52,19 +48,18 @@ def fit(arguments: argparse.Namespace) -> int:
     Raises:
         LatentboardError: data or settings cannot be used.
     """
-    console = Console(highlight=False)
     _check_options(arguments)
     table = read_source(arguments)
     dataset = _dataset(arguments, table, console)
     model = chosen_model(arguments, dataset, console)
-    _say(console, f"{model.title}: {_settings(model)}")
+    console.say(f"{model.title}: {_settings(model)}")
     if not isinstance(model, Predictor):
         for note in training_rows(dataset, type(model))[1]:
-            _say(console, f"  {note}")
+            console.say(f"  {note}")
     with (
         _open_run(arguments, dataset, model) as folder,
-        _ctrl_c() as pressed,
-        meter_for(console) as meter,
+        _ctrl_c(console) as pressed,
+        console.meter() as meter,
     ):
         state = run_job(
             folder,
@@ -79,7 +74,7 @@ def fit(arguments: argparse.Namespace) -> int:
         write_placements(
             arguments.embedding, embedding_frame(fitted, rows), fitted, rows, folder.spec()
         )
-        _say(console, f"Map kept in {arguments.embedding}")
+        console.say(f"Map kept in {arguments.embedding}")
     return status
 
 
@@ -132,19 +127,19 @@ def _check_options(arguments: argparse.Namespace) -> None:
         )
 
 
-def _dataset(arguments: argparse.Namespace, table: Table, console: Console) -> Dataset:
+def _dataset(arguments: argparse.Namespace, table: Table, console: CommandConsole) -> Dataset:
     labels, row_id = arguments.label or [], arguments.row_id
     if not labels and not arguments.no_label and not arguments.target:
         label = propose_label(table)
         if label is not None:
             labels = [label]
-            _say(console, f"Label: {label}, which looks like one (--label or --no-label decide).")
+            console.say(f"Label: {label}, which looks like one (--label or --no-label decide).")
     if row_id is None and not arguments.no_row_id:
         row_id = propose_row_id(table)
         if row_id in (*labels, arguments.target):
             row_id = None
         elif row_id is not None:
-            _say(console, f"Row id: {row_id}, by its looks (--row-id or --no-row-id decide).")
+            console.say(f"Row id: {row_id}, by its looks (--row-id or --no-row-id decide).")
     dataset = table.dataset(
         features=_names(arguments.features, table),
         label=labels,
@@ -159,12 +154,12 @@ def _dataset(arguments: argparse.Namespace, table: Table, console: Console) -> D
         f", label {name} with {len(dataset.label_classes(name))} classes"
         for name in dataset.label_columns
     )
-    _say(console, f"{dataset.name}: {rows} rows, {columns} columns{labelled}.")
+    console.say(f"{dataset.name}: {rows} rows, {columns} columns{labelled}.")
     target = f"Column {arguments.target!r} left out"  # which is no feature, and is said to be none
     notes = (*table.notes, *(note for note in dataset.notes if note not in table.notes))
     for note in notes:
         if not arguments.target or not note.startswith(target):
-            _say(console, f"  {note}")
+            console.say(f"  {note}")
     return dataset
 
 
@@ -226,7 +221,7 @@ def _open_run(
 
 
 @contextmanager
-def _ctrl_c() -> Iterator[Callable[[], bool]]:
+def _ctrl_c(console: CommandConsole) -> Iterator[Callable[[], bool]]:
     """Tells whether Ctrl-C was pressed; a second one stops at once."""
     presses: list[int] = []
 
@@ -235,7 +230,7 @@ def _ctrl_c() -> Iterator[Callable[[], bool]]:
         if presses:
             raise KeyboardInterrupt
         presses.append(number)
-        print("Stopping; what was fitted is kept. Ctrl-C again stops at once.", file=sys.stderr)
+        console.error("Stopping; what was fitted is kept. Ctrl-C again stops at once.")
 
     before = signal.signal(signal.SIGINT, note)
     try:
@@ -244,34 +239,24 @@ def _ctrl_c() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _report(console: Console, folder: JobFolder, state: JobState) -> int:
+def _report(console: CommandConsole, folder: JobFolder, state: JobState) -> int:
     """Say how the run ended, and what that makes the exit status."""
     kept = folder.files.model.is_file()
     if not kept:
-        print(state.message, file=sys.stderr)
+        console.error(state.message)
         if folder.files.log.is_file():
-            print(f"See {folder.files.log}", file=sys.stderr)
+            console.error(f"See {folder.files.log}")
         if state.status == "failed":
-            return BAD_INPUT if state.error in _BAD_INPUT_ERRORS else FAILED
-        return INTERRUPTED
+            return ExitCode.BAD_INPUT if state.error in _BAD_INPUT_ERRORS else ExitCode.FAILED
+        return ExitCode.INTERRUPTED
     seconds = (
         (state.ended - state.started).total_seconds() if state.ended and state.started else 0.0
     )
     ended = "Done" if state.status == "done" else "Stopped"
     converged = "converged" if state.converged else "not converged"
-    _say(console, f"{ended} after {seconds:.1f} s, {converged}.")
+    console.say(f"{ended} after {seconds:.1f} s, {converged}.")
     for note in state.notes:
-        _say(console, f"  {note}")
-    for metric in folder.metrics().values():
-        value = "not measured" if metric.value is None else _figure(metric.value)
-        _say(console, f"  {metric.label}: {value}. {metric.protocol}")
-    _say(console, f"Kept in {folder.path}")
-    return OK
-
-
-def _figure(value: float) -> str:
-    return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.3f}"
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(Text(text), soft_wrap=True)
+        console.say(f"  {note}")
+    console.say_metrics(folder.metrics())
+    console.say(f"Kept in {folder.path}")
+    return ExitCode.OK

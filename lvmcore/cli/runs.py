@@ -6,12 +6,11 @@ import argparse
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from lvmcore.cli.console import CommandConsole, ExitCode, short_number
 from lvmcore.errors import ConfigError, DataError
-from lvmcore.runs.atomic_files import dump_json
 from lvmcore.runs.continuation import propose_continuation
 from lvmcore.runs.job import Job
 from lvmcore.runs.store import Store
@@ -22,11 +21,12 @@ _SHORT = 8  # digits of an id
 _SHORTEST_NAME, _GAP = 8, 3  # characters
 
 
-def list_runs(arguments: argparse.Namespace) -> int:
+def list_runs(arguments: argparse.Namespace, console: CommandConsole) -> int:
     """List all runs, newest first.
 
     Args:
-        arguments: what ``lvmcore.cli`` parsed.
+        arguments: what ``lvmcore.cli.parser`` parsed.
+        console: where it prints.
 
     Returns:
         The exit status, 0.
@@ -34,21 +34,21 @@ def list_runs(arguments: argparse.Namespace) -> int:
     store = Store()
     jobs = store.list()
     if arguments.json:
-        print(dump_json([_facts(job) for job in jobs], indent=1))
-        return 0
-    console = Console(highlight=False)
+        console.write_json([_facts(job) for job in jobs])
+        return ExitCode.OK
     if not jobs:
-        _say(console, f"There are no runs in {store.home}.")
-        return 0
-    console.print(_grid(jobs, console.width))
-    return 0
+        console.say(f"There are no runs in {store.home}.")
+        return ExitCode.OK
+    console.show(_grid(jobs, console.width))
+    return ExitCode.OK
 
 
-def show_run(arguments: argparse.Namespace) -> int:
+def show_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
     """Say what there is to know of one run.
 
     Args:
-        arguments: what ``lvmcore.cli`` parsed.
+        arguments: what ``lvmcore.cli.parser`` parsed.
+        console: where it prints.
 
     Returns:
         The exit status, 0.
@@ -59,9 +59,8 @@ def show_run(arguments: argparse.Namespace) -> int:
     store = Store()
     job = _find(store, arguments.id)
     if arguments.json:
-        print(dump_json(_facts(job), indent=1))
-        return 0
-    console = Console(highlight=False)
+        console.write_json(_facts(job))
+        return ExitCode.OK
     settings = ", ".join(f"{name}={value}" for name, value in job.spec.parameters.items())
     told = {
         "run": job.id,
@@ -80,21 +79,20 @@ def show_run(arguments: argparse.Namespace) -> int:
     if job.spec.continues:
         told["continues"] = job.spec.continues
     for name, text in told.items():
-        _say(console, f"{name:<10}{text}")
-    for metric in job.metrics.values():
-        value = "not measured" if metric.value is None else _number(metric.value)
-        _say(console, f"  {metric.label}: {value}. {metric.protocol}")
+        console.say(f"{name:<10}{text}")
+    console.say_metrics(job.metrics)
     for line in (*job.notes, job.message, job.note):
         if line:
-            _say(console, f"  {line}")
-    return 0
+            console.say(f"  {line}")
+    return ExitCode.OK
 
 
-def delete_run(arguments: argparse.Namespace) -> int:
+def delete_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
     """Delete a run with everything in its folder.
 
     Args:
-        arguments: what ``lvmcore.cli`` parsed.
+        arguments: what ``lvmcore.cli.parser`` parsed.
+        console: where it prints.
 
     Returns:
         The exit status, 0.
@@ -106,15 +104,16 @@ def delete_run(arguments: argparse.Namespace) -> int:
     store = Store()
     job = _find(store, arguments.id)
     store.delete(job.id)
-    _say(Console(highlight=False), f"Deleted {job.id}, {job.name}.")
-    return 0
+    console.say(f"Deleted {job.id}, {job.name}.")
+    return ExitCode.OK
 
 
-def resume_run(arguments: argparse.Namespace) -> int:
+def resume_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
     """Put a run that stopped early back in the queue.
 
     Args:
-        arguments: what ``lvmcore.cli`` parsed.
+        arguments: what ``lvmcore.cli.parser`` parsed.
+        console: where it prints.
 
     Returns:
         The exit status, 0.
@@ -127,15 +126,16 @@ def resume_run(arguments: argparse.Namespace) -> int:
     job = _find(store, arguments.id)
     store.resume(job.id)
     text = f"Queued {job.id}, {job.name}. It goes on as soon as the dashboard runs."
-    _say(Console(highlight=False), text)
-    return 0
+    console.say(text)
+    return ExitCode.OK
 
 
-def continue_run(arguments: argparse.Namespace) -> int:
+def continue_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
     """Put a fit in the queue with more steps than one that ended with its bound still rising.
 
     Args:
-        arguments: what ``lvmcore.cli`` parsed.
+        arguments: what ``lvmcore.cli.parser`` parsed.
+        console: where it prints.
 
     Returns:
         The exit status, 0.
@@ -151,8 +151,8 @@ def continue_run(arguments: argparse.Namespace) -> int:
     name = store.continue_fit(job.id, steps)
     begins = "It begins anew" if job.branch_step is None else f"It goes on after {job.branch_step}"
     text = f"Queued {name}, {job.name}, with {steps:,} steps. {begins}, once the dashboard runs."
-    _say(Console(highlight=False), text)
-    return 0
+    console.say(text)
+    return ExitCode.OK
 
 
 def _grid(jobs: list[Job], width: int) -> Grid:
@@ -237,10 +237,4 @@ def _facts(job: Job) -> dict[str, Any]:
 
 
 def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.3f}"
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(Text(text), soft_wrap=True)
+    return "-" if value is None else short_number(value)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,12 +13,11 @@ import pandas as pd
 from lvmcore.base.latent_variable_model import Capabilities, LatentVariableModel
 from lvmcore.data.dataset import Dataset
 from lvmcore.errors import DataError, LatentboardError
-from lvmcore.metrics.metric import Metric
 from lvmcore.models import AnyModel
 from lvmcore.results import FitStep
 from lvmcore.runs.atomic_files import DISK_FULL, is_disk_full
 from lvmcore.runs.event_log import EventLog, truncate_events
-from lvmcore.runs.job_folder import JobFolder, JobState
+from lvmcore.runs.job_folder import JobFolder
 from lvmcore.training.checkpoint import Checkpoint
 
 #: Why a fit should stop before its end.
@@ -83,37 +80,6 @@ class FitMonitor:
         """Write the last step down."""
         if self.log is not None:
             self.log.close()
-
-
-@dataclass(frozen=True)
-class FitResult:
-    """What a run has fitted, and what is left to be done with it.
-
-    Attributes:
-        model: the fitted model.
-        state: of the run, so far.
-        keep: writes what belongs to the model, once that is written.
-        measure: the figures about it.
-        score: for a run of kind "score", what it does in place of all that; else None.
-    """
-
-    model: AnyModel
-    state: JobState
-    keep: Callable[[], None]
-    measure: Callable[[], dict[str, Metric]]
-    score: Callable[[], JobState] | None = None
-
-
-def write_outcome(folder: JobFolder, state: JobState) -> JobState:
-    """Write a state down; where the disk is full, ``JobFolder.settle`` says so instead."""
-    written = folder.state()
-    state = dataclasses.replace(state, attempt=written.attempt, earlier=written.earlier)
-    try:
-        folder.write_state(state)
-        folder.clear_up()
-    except OSError as error:
-        log_error(folder, error)
-    return state
 
 
 def fit_with_checkpoints(
@@ -199,9 +165,3 @@ def describe_error(error: BaseException) -> tuple[str, str]:
         "has the details.",
         "Unexpected",
     )
-
-
-def log_error(folder: JobFolder, error: BaseException) -> None:
-    """Write an error with its traceback into the run's log."""
-    with suppress(OSError), folder.files.log.open("a", encoding="utf-8") as log:
-        traceback.print_exception(error, file=log)

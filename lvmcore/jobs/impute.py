@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +12,7 @@ from numpy.typing import NDArray
 
 from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.data.dataset import Dataset
-from lvmcore.errors import CancelledError, DataError, UnsupportedError
+from lvmcore.errors import DataError, UnsupportedError
 from lvmcore.evaluation.hidden_cells import (
     SEED,
     HiddenCells,
@@ -24,32 +22,22 @@ from lvmcore.evaluation.hidden_cells import (
     predict_hidden,
 )
 from lvmcore.export.tables import to_parquet_bytes
-from lvmcore.jobs.fitting import (
-    FitMonitor,
-    Reason,
-    StoppedError,
-    describe_error,
-    log_error,
-    training_rows,
-    write_outcome,
-)
+from lvmcore.jobs.fitting import StoppedError, training_rows
+from lvmcore.jobs.job_kind import JobKind, Outcome
 from lvmcore.metrics.metric import Metric
 from lvmcore.persistence import write_atomically
 from lvmcore.prediction.label_columns import label_cells
 from lvmcore.prediction.placement import features_of
-from lvmcore.runs.atomic_files import write_json
-from lvmcore.runs.job import Job, JobSpec, now
-from lvmcore.runs.job_folder import JobFolder, JobState
+from lvmcore.runs.job import Job, JobSpec
 from lvmcore.runs.model_of_job import make_model
-from lvmcore.runs.store import Store
 from lvmcore.training.checkpoint import Checkpoint
 
 __all__ = [
     "CHECK_LEVEL",
+    "Imputation",
     "ImputedColumn",
     "completed_table",
     "imputation_of",
-    "impute_missing",
     "imputed_columns",
     "refuse_complete_models",
 ]
@@ -58,8 +46,6 @@ __all__ = [
 SHARE = 0.1
 #: Level of the intervals that ``check.parquet`` holds.
 CHECK_LEVEL = 0.9
-_NOTHING_KEPT = "Stopped before the table was filled."
-_NOT_CHECKED = "Stopped before the check was done: the filled table was kept."
 
 
 def imputation_of(job: Job) -> JobSpec:
@@ -80,65 +66,67 @@ def imputation_of(job: Job) -> JobSpec:
     )
 
 
-def impute_missing(
-    folder: JobFolder, store: Store, should_stop: Callable[[], Reason | None]
-) -> JobState:
-    """Fill the missing cells of a run's dataset with the model of the fitted run that it names.
+class Imputation(JobKind):
+    """The missing cells of a run's dataset, filled with the model of a fitted run and checked.
 
-    ``completed.parquet`` holds the table (``completed``); no model is fitted for it. The check
-    hides a tenth of the known cells, fits the model anew without them, and compares what it fills
-    in: ``metrics.json``, and ``check.parquet`` with the hidden cells (``hidden_frame``). The caller
-    holds the folder's lock.
-
-    Args:
-        folder: a run of kind "impute" that has not begun.
-        store: where its dataset and the fitted run are.
-        should_stop: asked at every step of the check's fit; the filled table is kept.
-
-    Returns:
-        The state in which the run ended; the same as its status.json.
+    ``completed.parquet`` holds the table (``completed_table``); no model is fitted for it. The
+    check hides a tenth of the known cells, fits the model anew without them, and compares what it
+    fills in: ``metrics.json``, and ``check.parquet`` with the hidden cells (``hidden_frame``). The
+    filled table is kept whatever becomes of the check.
     """
-    state = dataclasses.replace(folder.state(), status="running", stage="preparing", started=now())
-    watch = FitMonitor(folder, should_stop, None)
-    try:
-        folder.write_state(state)
-        dataset, notes = _complete(folder, store)
-        state = dataclasses.replace(state, stage="fitting", notes=notes)
-        folder.write_state(state)
-        reason = should_stop()
-        if reason is not None:
-            raise StoppedError(reason)
-        with closing(watch):
-            metrics = _check(folder, dataset, watch)
-        stored = {key: dataclasses.asdict(metric) for key, metric in metrics.items()}
-        write_json(folder.files.metrics, stored)
-    except (StoppedError, CancelledError) as stop:
-        found = stop.reason if isinstance(stop, StoppedError) else watch.stopped
-        kept = folder.files.completed.is_file()
-        message = _NOT_CHECKED if kept else _NOTHING_KEPT
-        return write_outcome(folder, state.ending(found or "interrupted", message=message))
-    except Exception as error:
-        message, kind = describe_error(error)
-        if kind == "Unexpected":
-            log_error(folder, error)
-        return write_outcome(folder, state.ending("failed", message=message, error=kind))
-    return write_outcome(folder, state.ending("done"))
 
+    stop_message = "Stopped before the table was filled."
+    dataset: Dataset
+    metrics: dict[str, Metric]
 
-def _complete(folder: JobFolder, store: Store) -> tuple[Dataset, tuple[str, ...]]:
-    """Write the filled table; returns the dataset and sentences on what was filled and left out."""
-    spec = folder.spec()
-    fit = store.get(spec.run)
-    if not fit.has_model:
-        raise DataError(f"The run {fit.name} is {fit.status}: expected one that has a model.")
-    model, dataset = store.load_model(spec.run), store.datasets.get(spec.dataset)
-    refuse_complete_models(model)
-    rows = dataset.nonempty_rows()
-    frame = completed_table(model, rows)
-    write_atomically(folder.files.completed, to_parquet_bytes(frame))
-    gaps = int(np.isnan(rows.X).sum())
-    cells = "1 missing cell was" if gaps == 1 else f"{gaps:,} missing cells were"
-    return dataset, (*rows.notes[len(dataset.notes) :], f"{cells} filled by {fit.name}.")
+    def prepare(self) -> None:
+        """Write the filled table."""
+        store, fit = self.context.fitted_run()
+        if not fit.has_model:
+            raise DataError(f"The run {fit.name} is {fit.status}: expected one that has a model.")
+        model = store.load_model(self.context.spec.run, "map")
+        self.dataset = self.context.get_dataset()
+        refuse_complete_models(model)
+        rows = self.dataset.nonempty_rows()
+        path = self.context.folder.files.completed
+        write_atomically(path, to_parquet_bytes(completed_table(model, rows)))
+        self.stop_message = "Stopped before the check was done: the filled table was kept."
+        gaps = int(np.isnan(rows.X).sum())
+        cells = "1 missing cell was" if gaps == 1 else f"{gaps:,} missing cells were"
+        left_out = rows.notes[len(self.dataset.notes) :]
+        self.kept_notes = (*left_out, f"{cells} filled by {fit.name}.")
+        self.context.enter("fitting", self.kept_notes)
+        self.context.check_stop()
+
+    def work(self) -> None:
+        """Hide a tenth of the known cells, fit anew without them, and compare."""
+        context = self.context
+        model = make_model(context.spec, "map")
+        whole, _ = training_rows(self.dataset, type(model))
+        hidden = hide_cells(whole.X, SHARE)
+        left = dataclasses.replace(whole, X=np.where(hidden, np.nan, whole.X))
+        fitted, _ = training_rows(left, type(model))
+        frame = pd.DataFrame(fitted.X, columns=list(fitted.transformed_names))
+        y = None if model.capabilities.labels == "none" else fitted.y
+        checkpoint = Checkpoint(context.folder.files.checkpoint)
+        model._fit_from(frame, y, callback=context.monitor, checkpoint=checkpoint)
+        if context.monitor.stopped is not None:
+            raise StoppedError(context.monitor.stopped)
+        context.enter("measuring")
+        kept = [whole.feature_names.index(name) for name in fitted.feature_names]
+        X = whole.X[:, kept]
+        cells = predict_hidden(model, fitted, X, hidden[:, kept])
+        check = hidden_frame(cells, fitted, X, CHECK_LEVEL)
+        write_atomically(context.folder.files.check, to_parquet_bytes(check))
+        self.metrics = _figures(cells, int(hidden.sum()))
+
+    def write_results(self) -> None:
+        """Write the figures of the check."""
+        self.context.write_metrics(self.metrics)
+
+    def outcome(self) -> Outcome:
+        """What was filled, and which rows were left out."""
+        return Outcome(notes=self.kept_notes)
 
 
 def refuse_complete_models(model: LatentVariableModel) -> None:
@@ -235,28 +223,6 @@ def _free(name: str, taken: set[str]) -> str:
         found, number = f"{name} ({number})", number + 1
     taken.add(found)
     return found
-
-
-def _check(folder: JobFolder, dataset: Dataset, watch: FitMonitor) -> dict[str, Metric]:
-    """Hide a tenth of the known cells, fit anew without them, and compare."""
-    model = make_model(folder.spec(), "map")
-    whole, _ = training_rows(dataset, type(model))
-    hidden = hide_cells(whole.X, SHARE)
-    left = dataclasses.replace(whole, X=np.where(hidden, np.nan, whole.X))
-    fitted, _ = training_rows(left, type(model))
-    frame = pd.DataFrame(fitted.X, columns=list(fitted.transformed_names))
-    y = None if model.capabilities.labels == "none" else fitted.y
-    model._fit_from(frame, y, callback=watch, checkpoint=Checkpoint(folder.files.checkpoint))
-    if watch.stopped is not None:
-        raise StoppedError(watch.stopped)
-    folder.write_state(dataclasses.replace(folder.state(), stage="measuring"))
-    kept = [whole.feature_names.index(name) for name in fitted.feature_names]
-    X = whole.X[:, kept]
-    cells = predict_hidden(model, fitted, X, hidden[:, kept])
-    write_atomically(
-        folder.files.check, to_parquet_bytes(hidden_frame(cells, fitted, X, CHECK_LEVEL))
-    )
-    return _figures(cells, int(hidden.sum()))
 
 
 def _figures(cells: HiddenCells, hidden: int) -> dict[str, Metric]:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import time
-from collections.abc import Callable
-from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -18,25 +14,18 @@ from lvmcore.data.new_tables.column_matching import normalised_name
 from lvmcore.errors import DataError
 from lvmcore.evaluation.target_quality import target_metrics
 from lvmcore.export.tables import to_parquet_bytes
-from lvmcore.jobs.fitting import Reason
-from lvmcore.jobs.project import finished_fit, follow_to_the_end, select_rows
+from lvmcore.jobs.job_kind import JobKind, Outcome
+from lvmcore.jobs.project import finished_fit, select_rows
 from lvmcore.metrics.metric import Metric
 from lvmcore.persistence import write_atomically
 from lvmcore.prediction.target_predictions import Tell, prediction_table
 from lvmcore.prediction.target_rows import observed_target
-from lvmcore.results import FitStep
-from lvmcore.runs.atomic_files import write_json
-from lvmcore.runs.event_log import EventLog
-from lvmcore.runs.job import Job, JobSpec
-from lvmcore.runs.job_folder import JobFolder, JobState
+from lvmcore.runs.job import Job, JobSpec, Stage
 
 if TYPE_CHECKING:
     from lvmcore.data.dataset import Dataset
-    from lvmcore.runs.store import Store
 
-__all__ = ["RowPredictions", "predict_rows", "prediction_of", "run_prediction"]
-
-_NOTHING_KEPT = "Stopped before all rows were predicted."
+__all__ = ["RowPredictions", "TargetPrediction", "predict_rows", "prediction_of"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,37 +97,33 @@ def _truth(rows: Dataset, model: Predictor, target: str) -> tuple[NDArray[Any] |
     return (None, []) if pd.isna(truth).all() else (truth, [])
 
 
-def run_prediction(
-    folder: JobFolder, store: Store, should_stop: Callable[[], Reason | None]
-) -> JobState:
-    """Predict the target of the rows that the folder's spec.json asks for.
+class TargetPrediction(JobKind):
+    """The target of other rows, predicted with the model of a fitted run.
 
-    ``predictions.parquet`` holds the frame, ``metrics.json`` the figures, where there are any. The
-    caller holds the folder's lock.
-
-    Args:
-        folder: a run of kind "predict" that has not begun.
-        store: where its dataset and the fitted run are.
-        should_stop: asked after every few rows; a reason ends the run, and nothing is kept.
-
-    Returns:
-        The state in which the run ended; the same as its status.json.
+    ``predictions.parquet`` holds the frame, ``metrics.json`` the figures, where there are any.
     """
 
-    def make() -> tuple[str, ...]:
-        spec, began = folder.spec(), time.monotonic()
-        finished_fit(store, spec)
-        model, rows = store.load_model(spec.run, "target"), store.datasets.get(spec.dataset)
-        with closing(EventLog(folder.files.events)) as log:
+    first_stage: ClassVar[Stage] = "predicting"
+    stop_message = "Stopped before all rows were predicted."
+    found: RowPredictions
 
-            def tell(done: int, total: int) -> bool:
-                log.add(FitStep(done, total, time.monotonic() - began, math.nan))
-                return should_stop() is not None
+    def prepare(self) -> None:
+        """Look for the fitted run."""
+        self.store, _ = finished_fit(self.context)
 
-            found = predict_rows(model, rows, spec.target, tell)
-        write_atomically(folder.files.predictions, to_parquet_bytes(found.frame))
-        stored = {key: dataclasses.asdict(metric) for key, metric in found.metrics.items()}
-        write_json(folder.files.metrics, stored)
-        return found.notes
+    def work(self) -> None:
+        """Predict the rows."""
+        spec = self.context.spec
+        model, rows = self.store.load_model(spec.run, "target"), self.context.get_dataset()
+        with self.context.row_progress() as tell:
+            self.found = predict_rows(model, rows, spec.target, tell)
 
-    return follow_to_the_end(folder, "predicting", make, should_stop, _NOTHING_KEPT)
+    def write_results(self) -> None:
+        """Write the predictions and their figures."""
+        path = self.context.folder.files.predictions
+        write_atomically(path, to_parquet_bytes(self.found.frame))
+        self.context.write_metrics(self.found.metrics)
+
+    def outcome(self) -> Outcome:
+        """What is to be said of the predictions."""
+        return Outcome(notes=self.found.notes)

@@ -1,42 +1,40 @@
-"""Run one fit in a run's folder: the one path that the worker and the command line share."""
+"""Run one job in its folder: the one path that the worker and the command line share."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import traceback
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
+from typing import Any
 
-import pandas as pd
-
-from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.data.dataset import Dataset
 from lvmcore.errors import CancelledError
-from lvmcore.export.tables import to_parquet_bytes
-from lvmcore.jobs.fitting import (
-    FitMonitor,
-    FitResult,
-    Reason,
-    StoppedError,
-    describe_error,
-    fit_with_checkpoints,
-    log_error,
-    training_rows,
-    write_outcome,
-)
-from lvmcore.metrics.metric import Metric
-from lvmcore.persistence import write_atomically
-from lvmcore.prediction.map_table import embedding_frame
+from lvmcore.jobs.fitting import FitMonitor, Reason, StoppedError, describe_error
+from lvmcore.jobs.job_kind import JobContext, JobKind
 from lvmcore.results import FitStep
-from lvmcore.runs.atomic_files import as_plain_json, write_json
-from lvmcore.runs.job import now
-from lvmcore.runs.job_folder import JobFolder, JobState
-from lvmcore.runs.model_of_job import make_model
+from lvmcore.runs.job import JobSpec, now
+from lvmcore.runs.job_folder import JobFolder
+from lvmcore.runs.job_state import JobState
+from lvmcore.runs.store import Store
 
-_NOTHING_KEPT = "Stopped before there was anything to keep."
+__all__ = ["run_job"]
+
+#: Where each kind of run is; imported when it is run, so that a fit need not wait for the others.
+_KINDS = {
+    "fit": ("lvmcore.jobs.fit_map", "MapFit"),
+    "fit to a target": ("lvmcore.jobs.fit_target", "TargetFit"),
+    "score": ("lvmcore.jobs.fit_map", "MapScore"),
+    "project": ("lvmcore.jobs.project", "Projection"),
+    "impute": ("lvmcore.jobs.impute", "Imputation"),
+    "predict": ("lvmcore.jobs.predict", "TargetPrediction"),
+}
 _CUT_SHORT = (
     "The fit was stopped from outside, with the dashboard or by the machine. What was fitted until "
     "then was kept."
 )
+_NOT_MEASURED = "The figures about the fit could not be measured: worker.log has the details."
 
 
 def run_job(
@@ -45,152 +43,93 @@ def run_job(
     should_stop: Callable[[], Reason | None],
     *,
     on_step: Callable[[FitStep], None] | None = None,
+    store: Store | None = None,
 ) -> JobState:
-    """Fit what the folder's spec.json asks for, and leave the artefacts of a run there.
+    """Do what the folder's spec.json asks for, and leave the artefacts of a run there.
 
-    A run of kind "score" leaves figures only: the model is fitted to 80 % of the rows and measured
-    on the others. In any other, the model is written first, then the state, then the figures about
-    it, so that nobody waits for the figures. The caller holds the folder's lock.
+    The results are written first, then the state, then, after a fit, the figures about it, so that
+    nobody waits for the figures. The caller holds the folder's lock.
 
     Args:
         folder: a run that has not begun.
         get_dataset: gives the dataset; what it raises is reported like an error of the fit.
-        should_stop: asked at every step; a reason ends the fit, and what was fitted is kept.
-        on_step: told of every step.
+        should_stop: asked at every step; a reason ends the run, and what was fitted is kept.
+        on_step: told of every step of a fit.
+        store: where the fitted run is whose model the run uses; None for a fit.
 
     Returns:
         The state in which the run ended; the same as its status.json.
     """
     state = dataclasses.replace(folder.state(), status="running", stage="preparing", started=now())
-    watch = FitMonitor(folder, should_stop, on_step)
+    monitor = FitMonitor(folder, should_stop, on_step)
+    job: JobKind | None = None
+    try:
+        spec = folder.spec()
+        kind = _kind_of(spec)
+        state = dataclasses.replace(state, stage=kind.first_stage)
+        folder.write_state(state)
+        job = kind(JobContext(folder, spec, get_dataset, monitor, store))
+        with closing(monitor):
+            job.prepare()
+            job.work()
+        job.write_results()
+        outcome = job.outcome()
+    except (StoppedError, CancelledError) as stop:
+        asked = stop.reason if isinstance(stop, StoppedError) else monitor.stopped or should_stop()
+        message = (job or JobKind).stop_message
+        return _write_end(folder, _failing(state, job, asked or "interrupted", message=message))
+    except Exception as error:
+        message, name = describe_error(error)
+        if name == "Unexpected":
+            _log_error(folder, error)
+        return _write_end(folder, _failing(state, job, "failed", message=message, error=name))
+    state = state.ending(
+        monitor.stopped or "done",
+        **dataclasses.asdict(outcome),
+        message=_CUT_SHORT if monitor.stopped == "interrupted" else None,
+    )
+    if state.status == "interrupted" or not job.measured_last:
+        return _write_end(folder, state)
+    return _measure(job, state)
+
+
+def _kind_of(spec: JobSpec) -> type[JobKind]:
+    name = "fit to a target" if spec.kind == "fit" and spec.target else spec.kind
+    module, member = _KINDS[name]
+    found: type[JobKind] = getattr(importlib.import_module(module), member)
+    return found
+
+
+def _failing(state: JobState, job: JobKind | None, status: Any, **parts: Any) -> JobState:
+    """The state of a run that ended without its result."""
+    return state.ending(status, notes=() if job is None else job.kept_notes, **parts)
+
+
+def _measure(job: JobKind, state: JobState) -> JobState:
+    """Measure a run that has ended; where that fails it is as done as before."""
+    folder = job.context.folder
+    _write_end(folder, dataclasses.replace(state, stage="measuring"))
+    try:
+        job.context.write_metrics(job.measure())
+    except Exception as error:
+        _log_error(folder, error)
+        state = dataclasses.replace(state, notes=(*state.notes, _NOT_MEASURED))
+    return _write_end(folder, state)
+
+
+def _write_end(folder: JobFolder, state: JobState) -> JobState:
+    """Write a state down; where the disk is full, ``JobFolder.settle`` says so instead."""
+    written = folder.state()
+    state = dataclasses.replace(state, attempt=written.attempt, earlier=written.earlier)
     try:
         folder.write_state(state)
-        with closing(watch):
-            fitted = _fit(folder, state, get_dataset, watch)
-        state = fitted.state
-        if fitted.score is not None:
-            return fitted.score()
-        fitted.model.save(folder.files.model)
-        fitted.keep()
-    except (StoppedError, CancelledError) as stop:
-        reason = stop.reason if isinstance(stop, StoppedError) else watch.stopped
-        return write_outcome(folder, state.ending(reason or "interrupted", message=_NOTHING_KEPT))
-    except Exception as error:
-        message, kind = describe_error(error)
-        if kind == "Unexpected":
-            log_error(folder, error)
-        return write_outcome(folder, state.ending("failed", message=message, error=kind))
-    state = state.ending(
-        watch.stopped or "done",
-        elbo=as_plain_json(float(fitted.model.elbo_)),
-        converged=bool(fitted.model.converged_) and watch.stopped is None,
-        notes=(*state.notes, *fitted.model.notes_),
-        message=_CUT_SHORT if watch.stopped == "interrupted" else None,
-    )
-    if state.status == "interrupted":
-        return write_outcome(folder, state)
-    return _measure(folder, state, fitted.measure)
+        folder.clear_up()
+    except OSError as error:
+        _log_error(folder, error)
+    return state
 
 
-def _fit(
-    folder: JobFolder, state: JobState, get_dataset: Callable[[], Dataset], watch: FitMonitor
-) -> FitResult:
-    if folder.spec().target:
-        from lvmcore.jobs.fit_target import fit_target  # which stands on this module
-
-        return fit_target(folder, state, get_dataset, watch)
-    return _fit_map(folder, state, get_dataset, watch)
-
-
-def _fit_map(
-    folder: JobFolder, state: JobState, get_dataset: Callable[[], Dataset], watch: FitMonitor
-) -> FitResult:
-    spec = folder.spec()
-    model = make_model(spec, "map")
-    whole = get_dataset()
-    dataset, notes = training_rows(whole, type(model))
-    held_out = whole.subset(whole.held_out) if whole.held_out.any() else None
-    if spec.kind == "score":
-        from lvmcore.evaluation.scoring import (
-            scoring_split,  # a fit need not wait for what it imports
-        )
-
-        dataset, held_out = scoring_split(dataset, type(model))
-    reason = watch.should_stop()
-    if reason is not None:
-        raise StoppedError(reason)
-    state = dataclasses.replace(state, stage="fitting", notes=notes)
-    folder.write_state(state)
-    X = pd.DataFrame(dataset.X, columns=list(dataset.transformed_names))
-    y = None if model.capabilities.labels == "none" else dataset.y
-    fit_with_checkpoints(folder, model, X, y, watch)
-
-    def keep() -> None:
-        content = to_parquet_bytes(embedding_frame(model, dataset))
-        write_atomically(folder.files.embedding, content)
-
-    def score() -> JobState:
-        assert held_out is not None
-        return _score(folder, state, model, dataset, held_out, watch)
-
-    return FitResult(
-        model,
-        state,
-        keep,
-        lambda: _figures(folder, model, dataset, held_out),
-        score if spec.kind == "score" else None,
-    )
-
-
-def _score(
-    folder: JobFolder,
-    state: JobState,
-    model: LatentVariableModel,
-    dataset: Dataset,
-    held_out: Dataset,
-    watch: FitMonitor,
-) -> JobState:
-    """Measure a model on rows that it has not seen; one that was stopped early is not scored."""
-    from lvmcore.evaluation.scoring import score_on_new_rows
-
-    if watch.stopped is not None:
-        raise StoppedError(watch.stopped)
-    folder.write_state(dataclasses.replace(state, stage="measuring"))
-    metrics = score_on_new_rows(model, dataset, held_out)
-    stored = {key: dataclasses.asdict(metric) for key, metric in metrics.items()}
-    write_json(folder.files.metrics, stored)
-    notes = (*state.notes, *model.notes_)
-    return write_outcome(
-        folder, state.ending("done", converged=bool(model.converged_), notes=notes)
-    )
-
-
-def _figures(
-    folder: JobFolder, model: LatentVariableModel, dataset: Dataset, held_out: Dataset | None
-) -> dict[str, Metric]:
-    """The figures about a map, the agreement of its starts among them."""
-    # A fit need not wait for what they import.
-    from lvmcore.evaluation.map_quality import map_metrics
-    from lvmcore.evaluation.start_agreement import start_agreement
-
-    metrics = map_metrics(model, dataset, held_out)
-    starts = start_agreement(model, dataset)
-    if starts is not None:
-        metrics |= starts.metrics
-        if starts.rows is not None:
-            write_atomically(folder.files.agreement, to_parquet_bytes(starts.rows))
-    return metrics
-
-
-def _measure(
-    folder: JobFolder, state: JobState, measure: Callable[[], dict[str, Metric]]
-) -> JobState:
-    write_outcome(folder, dataclasses.replace(state, stage="measuring"))
-    try:
-        stored = {key: dataclasses.asdict(metric) for key, metric in measure().items()}
-        write_json(folder.files.metrics, stored)
-    except Exception as error:
-        log_error(folder, error)
-        note = "The figures about the fit could not be measured: worker.log has the details."
-        state = dataclasses.replace(state, notes=(*state.notes, note))
-    return write_outcome(folder, state)
+def _log_error(folder: JobFolder, error: BaseException) -> None:
+    """Write an error with its traceback into the run's log."""
+    with suppress(OSError), folder.files.log.open("a", encoding="utf-8") as log:
+        traceback.print_exception(error, file=log)

@@ -135,20 +135,12 @@ def main() -> int:
             leash = _ParentWatch(folder)
             leash.hold()
             spec = folder.spec()
-            if spec.kind == "project":
-                from lvmcore.jobs.project import project  # a fit need not wait for its imports
-
-                project(folder, store, leash.should_stop)
-            elif spec.kind == "impute":
-                from lvmcore.jobs.impute import impute_missing
-
-                impute_missing(folder, store, leash.should_stop)
-            elif spec.kind == "predict":
-                from lvmcore.jobs.predict import run_prediction
-
-                run_prediction(folder, store, leash.should_stop)
-            else:
-                run_job(folder, lambda: store.datasets.get(spec.dataset), leash.should_stop)
+            run_job(
+                folder,
+                lambda: store.datasets.get(spec.dataset),
+                leash.should_stop,
+                store=store,
+            )
             leash.finished()
     except (Timeout, LatentboardError) as error:
         # Another process runs it, or it has been deleted: there is nothing to do here.

@@ -17,7 +17,8 @@ from app.services import fitted_maps, imputation, runs, server
 from app.views.impute import imputation_check
 from lvmcore.data import Dataset
 from lvmcore.export.tables import to_parquet_bytes
-from lvmcore.jobs.impute import completed_table, imputation_of, impute_missing
+from lvmcore.jobs.impute import completed_table, imputation_of
+from lvmcore.jobs.run_job import run_job
 from lvmcore.metrics.metric import Metric
 from lvmcore.persistence import write_atomically
 from lvmcore.results import FitStep
@@ -58,7 +59,12 @@ def done(holed: Dataset, shared_home: Path) -> str:
     store = server.store()
     run = ran(store, holed, "ppca", n_components=1)
     with owned(run) as folder:
-        assert impute_missing(folder, store, lambda: None).status == "done"
+        assert (
+            run_job(
+                folder, lambda: store.datasets.get(folder.spec().dataset), lambda: None, store=store
+            ).status
+            == "done"
+        )
     return run
 
 

@@ -206,6 +206,7 @@ def test_the_program_says_what_it_cannot_repeat() -> None:
 
 
 def test_a_model_that_is_not_there_is_named(store: Store) -> None:
-    job = store.get(store.submit(JobSpec("0" * 64, "toy", "tarot")))
+    with store.own(JobSpec("0" * 64, "toy", "tarot")) as folder:
+        job = store.get(folder.path.name)
     with pytest.raises(ConfigError, match="no model 'tarot'"):
         snippet(job)

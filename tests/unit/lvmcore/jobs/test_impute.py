@@ -18,8 +18,9 @@ from lvmcore.evaluation.hidden_cells import (
     predict_hidden,
 )
 from lvmcore.jobs import fitting
-from lvmcore.jobs.impute import completed_table, imputation_of, impute_missing, imputed_columns
+from lvmcore.jobs.impute import completed_table, imputation_of, imputed_columns
 from lvmcore.jobs.launcher import Launcher
+from lvmcore.jobs.run_job import run_job
 from lvmcore.runs import Job, JobSpec, Store
 from lvmcore.runs.job_folder import JobState
 from tests.unit.lvmcore.jobs.waiting import finished
@@ -45,7 +46,9 @@ def filled(store: Store) -> Filled:
         run: str, should_stop: object = lambda: None
     ) -> tuple[JobState, Job, pd.DataFrame | None]:
         with store.own(imputation_of(store.get(run))) as folder:
-            state = impute_missing(folder, store, should_stop)
+            state = run_job(
+                folder, lambda: store.datasets.get(folder.spec().dataset), should_stop, store=store
+            )
         path = folder.files.completed
         frame = pd.read_parquet(path) if path.is_file() else None
         return state, store.get(folder.path.name), frame

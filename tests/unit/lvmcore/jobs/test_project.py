@@ -12,7 +12,8 @@ from lvmcore.errors import DataError
 from lvmcore.jobs import fitting
 from lvmcore.jobs import project as projecting
 from lvmcore.jobs.launcher import Launcher
-from lvmcore.jobs.project import fitted_rows, project, projection_of
+from lvmcore.jobs.project import fitted_rows, projection_of
+from lvmcore.jobs.run_job import run_job
 from lvmcore.prediction import placement
 from lvmcore.prediction.placement import place_rows
 from lvmcore.runs import JobSpec, Store
@@ -37,7 +38,13 @@ def projected(store: Store, new: Dataset) -> Project:
     def do(run: str, should_stop: object = lambda: None) -> tuple[JobState, Path]:
         store.datasets.put(new)
         with store.own(projection_of(store.get(run), new)) as folder:
-            return project(folder, store, should_stop), folder.path
+            state = run_job(
+                folder,
+                lambda: store.datasets.get(folder.spec().dataset),
+                should_stop,
+                store=store,
+            )
+            return state, folder.path
 
     return do
 

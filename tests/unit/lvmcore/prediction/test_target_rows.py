@@ -17,7 +17,7 @@ from lvmcore.errors import ConfigError, DataError
 from lvmcore.evaluation.target_quality import coverage_at, target_metrics
 from lvmcore.jobs.cost_probe import probe
 from lvmcore.jobs.fitting import Reason
-from lvmcore.jobs.predict import prediction_of, run_prediction
+from lvmcore.jobs.predict import prediction_of
 from lvmcore.jobs.run_job import run_job
 from lvmcore.models import PREDICTORS
 from lvmcore.prediction.new_table import NewTableRoles, read_new_table
@@ -389,7 +389,9 @@ def test_rows_of_another_file_are_predicted_by_name(run: Run, frame: pd.DataFram
     assert any(unknown in note for note in rows.notes)
     store.datasets.put(rows)
     with store.own(prediction_of(store.get(name), rows)) as folder:
-        state = run_prediction(folder, store, lambda: None)
+        state = run_job(
+            folder, lambda: store.datasets.get(folder.spec().dataset), lambda: None, store=store
+        )
         found = pd.read_parquet(folder.files.predictions)
         assert state.status == "done", state.message
         assert folder.metrics() == {}
@@ -409,7 +411,12 @@ def test_other_rows_with_the_target_are_measured(run: Run, frame: pd.DataFrame) 
     )
     store.datasets.put(rows)
     with store.own(prediction_of(store.get(name), rows)) as folder:
-        assert run_prediction(folder, store, lambda: None).status == "done"
+        assert (
+            run_job(
+                folder, lambda: store.datasets.get(folder.spec().dataset), lambda: None, store=store
+            ).status
+            == "done"
+        )
         figures = folder.metrics()
     truth = frame["price"].to_numpy()
     error = truth - made(store, name)["mean"].to_numpy()
@@ -424,7 +431,12 @@ def test_a_prediction_that_is_stopped_keeps_nothing(
     rows = matching_dataset(Table.from_frame(frame), names)
     store.datasets.put(rows)
     with store.own(prediction_of(store.get(name), rows)) as folder:
-        state = run_prediction(folder, store, lambda: "cancelled")
+        state = run_job(
+            folder,
+            lambda: store.datasets.get(folder.spec().dataset),
+            lambda: "cancelled",
+            store=store,
+        )
         assert state.status == "cancelled"
         assert not folder.files.predictions.exists()
 

@@ -1,0 +1,24 @@
+"""The command ``lvmcore bench``: a benchmark, beside the references."""
+
+from __future__ import annotations
+
+import argparse
+
+from lvmcore import bench
+from lvmcore.cli.console import CommandConsole
+
+__all__ = ["run"]
+
+
+def run(arguments: argparse.Namespace, console: CommandConsole) -> int:
+    """Run a benchmark.
+
+    Args:
+        arguments: what ``lvmcore.cli.parser`` parsed.
+        console: not used: the benchmarks print their own report.
+
+    Returns:
+        The exit status.
+    """
+    del console
+    return bench.run_bench(arguments.name, json_path=arguments.json, full=arguments.full)

@@ -1,0 +1,90 @@
+"""What every command prints with: text, tables, JSON, progress, errors, and the exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from lvmcore.cli.progress import ProgressMeter, meter_for
+from lvmcore.metrics.metric import Metric
+from lvmcore.runs.atomic_files import dump_json
+
+__all__ = ["CommandConsole", "ExitCode", "short_number"]
+
+
+class ExitCode(IntEnum):
+    """The exit status of a command.
+
+    Attributes:
+        OK: all went well.
+        FAILED: anything that is not one of the others.
+        BAD_INPUT: data or settings cannot be used.
+        INTERRUPTED: Ctrl-C before anything was kept.
+    """
+
+    OK = 0
+    FAILED = 1
+    BAD_INPUT = 2
+    INTERRUPTED = 130
+
+
+class CommandConsole:
+    """Standard output and standard error, as the commands use them."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False)
+
+    @property
+    def width(self) -> int:
+        """Characters on a line of the terminal."""
+        return self._console.width
+
+    def say(self, text: str) -> None:
+        """Print a text as it is; a long line is not broken."""
+        self._console.print(Text(text), soft_wrap=True)
+
+    def show(self, grid: Grid) -> None:
+        """Print a table."""
+        self._console.print(grid)
+
+    def write_json(self, value: Any) -> None:
+        """Print a value as JSON, for other programs."""
+        print(dump_json(value, indent=1))
+
+    def say_metrics(
+        self, metrics: Mapping[str, Metric], number: Callable[[float], str] | None = None
+    ) -> None:
+        """Print figures, a line each, with their protocols.
+
+        Args:
+            metrics: the figures.
+            number: how a value is written; None for ``short_number``.
+        """
+        write = short_number if number is None else number
+        for metric in metrics.values():
+            value = "not measured" if metric.value is None else write(metric.value)
+            self.say(f"  {metric.label}: {value}. {metric.protocol}")
+
+    def meter(self) -> ProgressMeter:
+        """The progress of a fit, as it suits where the console writes."""
+        return meter_for(self._console)
+
+    def error(self, message: object) -> None:
+        """Print a message to standard error."""
+        print(message, file=sys.stderr)
+
+    def discard_output(self) -> None:
+        """Print nothing more: the reader of standard output, such as ``head``, has had enough."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def short_number(value: float) -> str:
+    """A number to three decimals; a large one to one."""
+    return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.3f}"

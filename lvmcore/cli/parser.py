@@ -1,0 +1,219 @@
+"""The options of every command. Importing this module loads neither torch nor the models."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["build_parser"]
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the command line.
+
+    What it parses names the ``command``: the module and the function that run it.
+    """
+    parser = argparse.ArgumentParser(
+        prog="lvmcore",
+        description="Fit probabilistic latent variable models to tables.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_fit(commands)
+    _add_transform(commands)
+    _add_impute(commands)
+    _add_predict(commands)
+    _add_runs(commands)
+    models = commands.add_parser("models", help="list the models, or the settings of one")
+    models.add_argument("--model", metavar="KEY", help="show the settings of this model")
+    models.set_defaults(command=("lvmcore.cli.models", "list_models"))
+    bench = commands.add_parser("bench", help="measure accuracy and speed beside the references")
+    bench.add_argument("name", help="which benchmark: classify, impute, ldgd, mnist, psi or all")
+    bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
+    bench.add_argument("--full", action="store_true", help="the long version, as published")
+    bench.set_defaults(command=("lvmcore.cli.bench", "run"))
+    return parser
+
+
+def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    fit = commands.add_parser(
+        "fit",
+        help="fit a model to a table",
+        description="Fit a model to a table, and keep the model, the map and the figures. Ctrl-C "
+        "stops the fit and keeps what was fitted until then.",
+    )
+    fit.set_defaults(command=("lvmcore.cli.fit", "fit"))
+    add = fit.add_argument
+    add(
+        "data",
+        help="a file (CSV, TSV, JSON lines, XLSX, NPZ, Parquet, H5AD), sample:NAME or paper:NAME",
+    )
+    add("--model", default="auto", metavar="KEY",
+        help="see `lvmcore models`; auto proposes one for the table (default)")  # fmt: skip
+    add(
+        "--features", action="append", metavar="A,B,…", help="columns to use (default: all numbers)"
+    )
+    add("--log1p", action="append", metavar="A,B,…", help="features to learn as log(1 + x)")
+    add("--one-hot", action="append", metavar="A,B,…",
+        help="categories to learn from, as one 0/1 feature a level")  # fmt: skip
+    add("--label", action="append", metavar="COLUMN",
+        help="column of classes (default: the one that looks like it); more than once for several, "
+        "which LDGD and Fast LDGD learn from at once")  # fmt: skip
+    add("--no-label", action="store_true", help="use no label, whatever the table looks like")
+    add("--row-id", metavar="COLUMN", help="column that names the rows (default: as for --label)")
+    add("--no-row-id", action="store_true", help="number the rows instead")
+    add("--target", default="", metavar="COLUMN",
+        help="learn to predict this column, a number or a class, in place of a map")  # fmt: skip
+    add("--groups", default="", metavar="COLUMN",
+        help="with --target: hold out whole groups of this column")  # fmt: skip
+    add("--time", default="", metavar="COLUMN",
+        help="with --target: hold out the last rows by this column")  # fmt: skip
+    add("--hold-out", type=float, default=0.0, metavar="SHARE",
+        help="share of the rows, up to 0.5, to leave out of the fit to measure it")  # fmt: skip
+    add("--hold-out-seed", type=int, default=0, metavar="SEED", help="seed of their draw")
+    add("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings",
+        help="a setting of the model; see `lvmcore models --model KEY`")  # fmt: skip
+    add("--seed", type=int, help="seed of the fit (short for --set random_state=…)")
+    add("--device", help="auto, cpu or cuda (short for --set device=…)")
+    add("--name", default="", help="what to call the run")
+    add("--out", type=Path, metavar="DIR",
+        help="new folder for the run (default: in the dashboard's store)")  # fmt: skip
+    add("--embedding", type=Path, metavar="FILE",
+        help="also write the map here: .csv, .parquet or .h5ad (AnnData)")  # fmt: skip
+    _add_reading(fit)
+
+
+def _add_reading(parser: argparse.ArgumentParser) -> None:
+    reading = parser.add_argument_group("how the file is read (each is detected when not given)")
+    reading.add_argument("--delimiter", help="character between the cells")
+    reading.add_argument("--decimal", choices=[".", ","], help="decimal mark")
+    reading.add_argument("--thousands", help="mark between groups of three digits, '' for none")
+    reading.add_argument(
+        "--sheet", help="sheet of a workbook, or matrix of an H5AD file (X, layers/NAME, raw/X)"
+    )
+    reading.add_argument("--encoding", help="text encoding, such as utf-8 or latin-1")
+    reading.add_argument(
+        "--header",
+        type=_header,
+        metavar="ROW",
+        help="number of the header row from 0, or yes, or no",
+    )
+    reading.add_argument(
+        "--missing",
+        action="append",
+        metavar="A,B,…",
+        help="further cells that mean missing (--missing=-999 where one starts with a dash)",
+    )
+
+
+def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "transform",
+        help="place the rows of a table on the map of a fitted model",
+        description="Place the rows of a table on the map of a fitted model, and write their row "
+        "ids, latent means and sds; from a model that knows labels also their probabilities; and "
+        "how unusual each row is among those of the fit. Columns are matched by name.",
+    )
+    parser.set_defaults(command=("lvmcore.cli.apply_model", "transform"))
+    add = parser.add_argument
+    add("model", type=Path, metavar="MODEL", help="a model file, or the folder of a run")
+    add("data", help="a file of any kind that fit takes, sample:NAME or paper:NAME")
+    add("--out", type=Path, required=True, metavar="FILE",
+        help="what to write: .csv, .parquet or .h5ad (AnnData)")  # fmt: skip
+    add("--label", action="append", metavar="COLUMN",
+        help="column of classes to compare with (default: that of the fit's label); more than once "
+        "for a model that learned from several")  # fmt: skip
+    add("--no-label", action="store_true", help="compare with no label")
+    add("--abstain", type=_probability, default=0.5, metavar="P",
+        help="rows whose most probable class has less are not decided (default: 0.5)")  # fmt: skip
+    add("--fitted", metavar="FILE",
+        help="the table of the fit, where MODEL is a file or a folder outside the dashboard's "
+        "store: says how unusual rows are")  # fmt: skip
+    add("--row-id", metavar="COLUMN",
+        help="column that names the rows (default: the one that looks like it)")  # fmt: skip
+    add("--no-row-id", action="store_true", help="number the rows instead")
+    _add_reading(parser)
+
+
+def _add_impute(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "impute",
+        help="fill the missing cells of a table with a fitted model",
+        description="Fill the missing cells of a table with a fitted model that takes missing "
+        "cells. Writes the row ids, labels and the model's columns, and for each with missing "
+        "cells the sd of what was filled in and which cells these are. Columns are matched by "
+        "name.",
+    )
+    parser.set_defaults(command=("lvmcore.cli.apply_model", "impute"))
+    add = parser.add_argument
+    add("model", type=Path, metavar="MODEL", help="a model file, or the folder of a run")
+    add("data", help="a file of any kind that fit takes, sample:NAME or paper:NAME")
+    add("--out", type=Path, required=True, metavar="FILE", help="what to write: .csv or .parquet")
+    add("--row-id", metavar="COLUMN",
+        help="column that names the rows (default: the one that looks like it)")  # fmt: skip
+    add("--no-row-id", action="store_true", help="number the rows instead")
+    _add_reading(parser)
+
+
+def _add_predict(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "predict",
+        help="predict the target of the rows of a table with a fitted model",
+        description="Predict the target of the rows of a table with a model fitted with --target, "
+        "and write the mean, the sd and the ends of the 90 % interval of a number, or the class "
+        "and the probabilities of each. Columns are matched by name; where the table has the "
+        "target too, the predictions are measured on it.",
+    )
+    parser.set_defaults(command=("lvmcore.cli.apply_model", "predict"))
+    add = parser.add_argument
+    add("model", type=Path, metavar="RUN", help="the folder of a run, or a model file")
+    add("data", help="a file of any kind that fit takes, sample:NAME or paper:NAME")
+    add("--out", type=Path, required=True, metavar="FILE", help="what to write: .csv or .parquet")
+    add("--fitted", metavar="FILE",
+        help="the table of the fit, where RUN is outside the dashboard's store: says how words "
+        "were coded")  # fmt: skip
+    add("--row-id", metavar="COLUMN",
+        help="column that names the rows (default: the one that looks like it)")  # fmt: skip
+    add("--no-row-id", action="store_true", help="number the rows instead")
+    _add_reading(parser)
+
+
+def _add_runs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    runs = commands.add_parser("runs", help="list the runs of the dashboard, and look after them")
+    runs.add_argument("--json", action="store_true", help="as JSON, for other programs")
+    runs.set_defaults(command=("lvmcore.cli.runs", "list_runs"))
+    tasks = runs.add_subparsers(metavar="TASK")
+    for name, text in (
+        ("show", "what there is to know of a run"),
+        ("delete", "delete a run with its model, map and curves"),
+        ("resume", "let a run that stopped early go on"),
+        ("continue", "let a run whose bound was still rising go on with more steps"),
+    ):
+        task = tasks.add_parser(name, help=text)
+        task.add_argument("id", metavar="ID", help="of the run; its first digits are enough")
+        if name == "show":
+            task.add_argument("--json", action="store_true", help="as JSON, for other programs")
+        if name == "continue":
+            task.add_argument(
+                "--steps",
+                type=int,
+                metavar="N",
+                help="in all; what its curve asks for where absent",
+            )
+        task.set_defaults(command=("lvmcore.cli.runs", f"{name}_run"))
+
+
+def _header(text: str) -> int | bool:
+    known = {"yes": True, "no": False, "none": False}
+    if text.lower() in known:
+        return known[text.lower()]
+    if text.isdecimal():
+        return int(text)
+    raise argparse.ArgumentTypeError(f"got {text!r}, expected a row number, yes or no")
+
+
+def _probability(text: str) -> float:
+    with suppress(ValueError):
+        if 0 <= float(text) <= 1:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"got {text!r}, expected a probability from 0 to 1")

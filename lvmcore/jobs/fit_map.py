@@ -1,0 +1,116 @@
+"""The runs that fit a model of a map: one that is kept, and one that is scored on other rows."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pandas as pd
+
+from lvmcore.base.latent_variable_model import LatentVariableModel
+from lvmcore.data.dataset import Dataset
+from lvmcore.export.tables import to_parquet_bytes
+from lvmcore.jobs.fitting import StoppedError, fit_with_checkpoints, training_rows
+from lvmcore.jobs.job_kind import JobKind, Outcome
+from lvmcore.metrics.metric import Metric
+from lvmcore.persistence import write_atomically
+from lvmcore.prediction.map_table import embedding_frame
+from lvmcore.runs.atomic_files import as_plain_json
+from lvmcore.runs.model_of_job import make_model
+
+__all__ = ["MapFit", "MapScore"]
+
+
+class MapFit(JobKind):
+    """A fit of a map: ``model.safetensors``, ``embedding.parquet``, then the figures about it.
+
+    ``agreement.parquet`` holds the agreement of its starts, by row, where there are several.
+    """
+
+    measured_last: ClassVar[bool] = True
+    notes: tuple[str, ...] = ()
+    model: LatentVariableModel
+    dataset: Dataset
+    held_out: Dataset | None
+
+    def prepare(self) -> None:
+        """Choose the rows of the fit."""
+        self.model = make_model(self.context.spec, "map")
+        whole = self.context.get_dataset()
+        self.dataset, self.notes = training_rows(whole, type(self.model))
+        self.held_out = whole.subset(whole.held_out) if whole.held_out.any() else None
+        self._split()
+        self.context.check_stop()
+        self.context.enter("fitting", self.notes)
+
+    def _split(self) -> None:
+        """Leave out further rows, where a kind of run does so."""
+
+    def work(self) -> None:
+        """Fit the model, going on from a checkpoint."""
+        X = pd.DataFrame(self.dataset.X, columns=list(self.dataset.transformed_names))
+        y = None if self.model.capabilities.labels == "none" else self.dataset.y
+        fit_with_checkpoints(self.context.folder, self.model, X, y, self.context.monitor)
+
+    def write_results(self) -> None:
+        """Write the model and the embedding."""
+        files = self.context.folder.files
+        self.model.save(files.model)
+        content = to_parquet_bytes(embedding_frame(self.model, self.dataset))
+        write_atomically(files.embedding, content)
+
+    def outcome(self) -> Outcome:
+        """The bound, and what is to be said of the fit."""
+        return Outcome(
+            notes=(*self.notes, *self.model.notes_),
+            elbo=as_plain_json(float(self.model.elbo_)),
+            converged=bool(self.model.converged_) and self.context.monitor.stopped is None,
+        )
+
+    def measure(self) -> dict[str, Metric]:
+        """The figures about the map, the agreement of its starts among them."""
+        # A fit need not wait for what they import.
+        from lvmcore.evaluation.map_quality import map_metrics
+        from lvmcore.evaluation.start_agreement import start_agreement
+
+        metrics = map_metrics(self.model, self.dataset, self.held_out)
+        starts = start_agreement(self.model, self.dataset)
+        if starts is not None:
+            metrics |= starts.metrics
+            if starts.rows is not None:
+                path = self.context.folder.files.agreement
+                write_atomically(path, to_parquet_bytes(starts.rows))
+        return metrics
+
+
+class MapScore(MapFit):
+    """A fit to 80 % of the rows that is measured on the others: it leaves figures only."""
+
+    measured_last: ClassVar[bool] = False
+    metrics: dict[str, Metric]
+
+    def _split(self) -> None:
+        from lvmcore.evaluation.scoring import (
+            scoring_split,  # a fit need not wait for what it imports
+        )
+
+        self.dataset, self.held_out = scoring_split(self.dataset, type(self.model))
+
+    def work(self) -> None:
+        """Fit the model and score it; one that was stopped early is not scored."""
+        from lvmcore.evaluation.scoring import score_on_new_rows
+
+        super().work()
+        if self.context.monitor.stopped is not None:
+            raise StoppedError(self.context.monitor.stopped)
+        self.context.enter("measuring")
+        assert self.held_out is not None
+        self.metrics = score_on_new_rows(self.model, self.dataset, self.held_out)
+
+    def write_results(self) -> None:
+        """Write the figures."""
+        self.context.write_metrics(self.metrics)
+
+    def outcome(self) -> Outcome:
+        """What is to be said of the fit."""
+        notes = (*self.notes, *self.model.notes_)
+        return Outcome(notes=notes, converged=bool(self.model.converged_))
