@@ -48,15 +48,15 @@ def make_model(spec: JobSpec, purpose: Purpose | None = None) -> AnyModel:
 
 
 def check_spec(spec: JobSpec) -> None:
-    """Refuse a run whose model or settings cannot be used, before it is put in a queue.
+    """Refuse a fit whose model or settings cannot be used, before it is put in a queue.
 
-    A run that uses the model of a fitted run has that run's settings.
+    A run of another kind has the settings of a fit, which were checked with it.
 
     Raises:
         ConfigError: the model or a setting of it is unknown, or a value is not allowed; or the
             model does not do what the run asks for.
     """
-    if not spec.run:
+    if spec.kind == "fit":
         check_settings(_model_class(spec, None), spec.parameters)
 
 

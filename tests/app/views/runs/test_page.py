@@ -265,8 +265,8 @@ def test_a_run_that_was_interrupted_can_be_resumed(
 def test_a_run_of_an_unknown_model_is_listed(
     store: Store, open_page: OpenPage, toy: Dataset
 ) -> None:
-    odd = store.submit(JobSpec(store.datasets.put(toy), "toy", "tarot", {"cards": 22}))
-    store.cancel(odd)
+    with store.own(JobSpec(store.datasets.put(toy), "toy", "tarot", {"cards": 22})) as folder:
+        odd = folder.path.name
     page = tick(open_page("runs"), odd)
     assert not page.exception
     assert page.main.dataframe[0].value["Settings"].tolist() == ["cards 22"]
