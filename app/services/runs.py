@@ -96,8 +96,11 @@ def estimate_cost(
     """
     if "max_iter" not in parameters:  # in closed form, or of unknown length
         return True, None
+    from lvmcore.runs.model_of_job import check_spec
+
     try:
         spec = fit_spec(dataset, key, parameters, target=target)
+        check_spec(spec)
     except LatentboardError:
         return True, None
     estimator = server.estimator()

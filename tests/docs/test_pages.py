@@ -44,7 +44,7 @@ def test_what_a_page_asks_for_is_generated(page: str) -> None:
 def test_every_model_has_a_page_with_its_settings_and_picture(key: str) -> None:
     name = site.page_of(key)
     expanded = site.expand(text(f"models/{name}"))
-    model = site.ESTIMATORS[key]
+    model = site.REGISTRY[key]
     assert f"# {model.title}" in expanded.splitlines()[0]
     for words in (model.summary, model.paper, f"`{key}`", f"::: {model.__module__}"):
         assert words in expanded

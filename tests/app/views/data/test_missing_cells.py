@@ -76,4 +76,4 @@ def test_held_out_rows_measure_the_intervals(holed: Dataset, wait: Wait) -> None
     measured(run)
     metrics = server.store().get(run).metrics
     assert 0.6 < metrics["cells_coverage_90"].value <= 1.0
-    assert "hidden and predicted from its others" in metrics["cells_coverage_90"].protocol
+    assert "hidden and predicted from its other cells" in metrics["cells_coverage_90"].protocol
