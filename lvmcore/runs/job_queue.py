@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lvmcore.errors import ConfigError, DataError
-from lvmcore.runs.job import Job, JobSpec
-from lvmcore.runs.job_folder import JobFolder
+from lvmcore.errors import ConfigError
+from lvmcore.runs.job import Job
 from lvmcore.runs.stored_jobs import StoredJobs
 
 __all__ = ["JobQueue"]
@@ -57,31 +55,3 @@ class JobQueue:
             f"{more}: {waiting} wait already, and {self.most_waiting} may. Try again when some "
             "have ended, or start fewer."
         )
-
-    def add(
-        self, spec: JobSpec, *, memory: int | None = None, shorter: JobFolder | None = None
-    ) -> str:
-        """Put a run at the end of the queue.
-
-        Args:
-            spec: what to run.
-            memory: bytes that it is estimated to need; None where nobody estimated.
-            shorter: folder of a fit with fewer steps that it goes on from.
-
-        Returns:
-            Its id.
-
-        Raises:
-            ConfigError: the queue is full.
-            DataError: the run could not be written.
-        """
-        self.check_room()
-        path = self._jobs.new_path()
-        try:
-            with JobFolder.create(path, spec, queued=True, memory=memory) as folder:
-                if shorter is not None:
-                    folder.branches.link(shorter.branches)
-                return path.name
-        except OSError as error:
-            shutil.rmtree(path, ignore_errors=True)
-            raise DataError(f"The run could not be written: {error.strerror}.") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -92,7 +93,7 @@ class Store:
         from lvmcore.runs.model_of_job import check_spec
 
         check_spec(spec)
-        return self.queue.add(spec, memory=memory)
+        return self._create(spec, memory, None)
 
     def submit_all(
         self, specs: Sequence[JobSpec], *, memory: int | None = None
@@ -107,12 +108,16 @@ class Store:
             ConfigError: a model or a setting cannot be used, or the queue has not that much room.
             DataError: a run could not be written, as the disk is full.
         """
+        from lvmcore.runs.model_of_job import check_spec
+
+        for spec in specs:
+            check_spec(spec)
         self.queue.check_room(len(specs))
         made: builtins.list[str] = []
         try:
             for spec in specs:
-                made.append(self.submit(spec, memory=memory))
-        except (ConfigError, DataError):
+                made.append(self._create(spec, memory, None))
+        except DataError:
             for run in made:
                 with suppress(ConfigError, DataError):
                     self.delete(run)
@@ -143,7 +148,20 @@ class Store:
 
         spec = continued_spec(self.get(id), max_iter)
         check_spec(spec)
-        return self.queue.add(spec, memory=memory, shorter=self._jobs.folder(id))
+        return self._create(spec, memory, self._jobs.folder(id))
+
+    def _create(self, spec: JobSpec, memory: int | None, shorter: JobFolder | None) -> str:
+        """Make a queued run's folder, with what a shorter fit has left for it, if any."""
+        self.queue.check_room()
+        path = self._jobs.new_path()
+        try:
+            with JobFolder.create(path, spec, queued=True, memory=memory) as folder:
+                if shorter is not None:
+                    folder.branches.link(shorter.branches)
+                return path.name
+        except OSError as error:
+            shutil.rmtree(path, ignore_errors=True)
+            raise DataError(f"The run could not be written: {error.strerror}.") from error
 
     @contextmanager
     def own(self, spec: JobSpec) -> Iterator[JobFolder]:
