@@ -189,11 +189,11 @@ class LDGD(LabelledGPLVM):
         self.embedding_ = fit.rows.posterior()
         self._keep_paths(fit.path, fit.label_paths)
 
-        def go_on(fewer: FitProblem, steps: int) -> ConditionedRows:
+        def continue_fit(fewer: FitProblem, steps: int) -> ConditionedRows:
             on = fit.with_problem(fewer)
             train(on, Schedule.cooling_only(steps, self.learning_rate, cells), None)
             return ConditionedRows.of(on.decoder(), on.rows)
 
         steps = len(outcome.history)
-        self._calibrate(problem, outcome, lambda g: scale_by_steps(problem, g, steps, go_on))
+        self._calibrate(problem, outcome, lambda g: scale_by_steps(problem, g, steps, continue_fit))
         return outcome

@@ -273,11 +273,11 @@ class SRFLVM(GPLatentVariableModel):
             note=self._note,
         )
 
-        def go_on(fewer: FitProblem, steps: int) -> ConditionedRows:
+        def continue_fit(fewer: FitProblem, steps: int) -> ConditionedRows:
             on = fit.with_problem(fewer)
             train(on, Schedule.cooling_only(steps, self.learning_rate, on.columns.count), None)
             mean, variance = on.rows.mean.detach(), on.rows.variance.detach()
-            return ConditionedRows(on.decoder(), self._precise(mean), self._precise(variance))
+            return ConditionedRows(on.decoder(), self._cast(mean), self._cast(variance))
 
         outcome = self._train(fit, problem)
         self._decoder = fit.decoder()
@@ -287,7 +287,9 @@ class SRFLVM(GPLatentVariableModel):
         self.spectral_ = spectrum.density()
         if self.likelihood == "gaussian":
             steps = len(outcome.history)
-            self._calibrate(problem, outcome, lambda g: scale_by_steps(problem, g, steps, go_on))
+            self._calibrate(
+                problem, outcome, lambda g: scale_by_steps(problem, g, steps, continue_fit)
+            )
         return outcome
 
     def _train(self, fit: RandomFeatureObjective, problem: FitProblem) -> FitOutcome:
@@ -338,7 +340,7 @@ class SRFLVM(GPLatentVariableModel):
 
     # ---- rows and places -----------------------------------------------------------------------
 
-    def _precise(self, tensor: Tensor) -> Tensor:
+    def _cast(self, tensor: Tensor) -> Tensor:
         """In double precision, or the optima drown in rounding."""
         return tensor.double()
 
@@ -348,7 +350,7 @@ class SRFLVM(GPLatentVariableModel):
         if len(mean) > MOST_AT_ONCE:
             some = thinned(len(mean))
             mean, variance = mean[some], variance[some]
-        return self._precise(mean), self._precise(variance)
+        return self._cast(mean), self._cast(variance)
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
         self._decoder.check_rows(Y, self._standardiser.varying_names)
@@ -360,11 +362,11 @@ class SRFLVM(GPLatentVariableModel):
 
     def _metric(self, X: Tensor) -> Tensor:
         units = (self._measured.scale / self._standardiser.scale)[~self._measured.constant]
-        return self._decoder.metric(self._precise(X), self._precise(self._to_tensor(units)))
+        return self._decoder.metric(self._cast(X), self._cast(self._to_tensor(units)))
 
     def _sample_rows(self, latent: NDArray[np.float64], rng: np.random.Generator) -> Any:
         with torch.no_grad():
-            drawn = self._decoder.sample(self._precise(self._to_tensor(latent)), rng)
+            drawn = self._decoder.sample(self._cast(self._to_tensor(latent)), rng)
         return self._standardiser.inverse_transform(drawn)
 
     # ---- storage -------------------------------------------------------------------------------
@@ -378,10 +380,10 @@ class SRFLVM(GPLatentVariableModel):
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         super()._set_state(arrays, facts)
         if self._interval_scale is not None:
-            self._interval_scale = self._precise(self._interval_scale)
+            self._interval_scale = self._cast(self._interval_scale)
         self.spectral_ = SpectralDensity(**persistence.with_prefix(arrays, "spectral."))
 
     def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> FeatureDecoder:
         if self.likelihood == "gaussian":
-            return GaussianFeatureDecoder.from_arrays(arrays, self._precise(like))
-        return CountFeatureDecoder.from_arrays(arrays, self._precise(like), self.likelihood)
+            return GaussianFeatureDecoder.from_arrays(arrays, self._cast(like))
+        return CountFeatureDecoder.from_arrays(arrays, self._cast(like), self.likelihood)
