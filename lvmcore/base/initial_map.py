@@ -74,7 +74,9 @@ def pca_start(problem: FitProblem) -> Tensor:
     table, Q = problem.table, problem.n_components
     if not table.complete:
         model = _linear_gaussian(problem)
-        scores = table.map_blocks(lambda Y, seen: model.infer(Y.double(), _mask(Y, seen)).mean, Q)
+        scores = table.map_blocks(
+            lambda Y, observed: model.infer(Y.double(), _mask(Y, observed)).mean, Q
+        )
         scores = scores - scores.mean(0)
         return (scores / scores.std(0, correction=0).clamp_min(1e-12)).to(table.like)
     if Q <= len(table) < table.n_columns:  # the same scores from the smaller Gram matrix, Y Yᵀ

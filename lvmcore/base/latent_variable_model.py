@@ -68,11 +68,9 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
 
         Args:
             X: data, [N, D], in its own units. A memory map (``numpy.load(…, mmap_mode="r")``,
-                ``lvmcore.data.memory_mapped``) stays on disk if the model's capabilities include
-                ``streams``.
-            y: one label per row, [N], or several label columns, [N, L], optionally a DataFrame
-                with their names; None or NaN where a label is missing. Ignored by models without
-                labels.
+                ``lvmcore.data.memory_mapped``) stays on disk if ``capabilities.streams`` is True.
+            y: one label per row, [N], or several label columns, [N, L], such as a DataFrame with
+                their names; None or NaN where a label is missing. Ignored by models without labels.
             callback: called with each FitStep; returning True stops the fit, and the model stays
                 usable with the parameters fitted so far.
 

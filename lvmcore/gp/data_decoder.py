@@ -24,7 +24,7 @@ from lvmcore.numerics.gaussians import LOG_2PI
 
 __all__ = ["DataDecoder", "ObservedRows"]
 
-# Columns in a block of second moments; bounds memory, without effect on results.
+# Columns in a block of second moments; bounds memory, does not change results.
 COLUMNS_AT_A_TIME = 64
 
 

@@ -104,14 +104,16 @@ def hold_out_cells(observed: Tensor, generator: torch.Generator) -> Tensor:
 
 
 @torch.no_grad()
-def interval_scale(settled: ConditionedRows, Y: Tensor, observed: Tensor, held: Tensor) -> Tensor:
+def interval_scale(
+    conditioned: ConditionedRows, Y: Tensor, observed: Tensor, held: Tensor
+) -> Tensor:
     """Factor of each column's standard deviation for a 90 % coverage of 90 % intervals, [D].
 
     A column's factor is the 90 % quantile of |error|/sd of its held-out cells, with the cells of
     all columns pooled in at the weight of 50 cells, over the normal quantile; at least 1.
 
     Args:
-        settled: the fit without the held-out cells.
+        conditioned: the fit without the held-out cells.
         Y: standardised rows of the fit, [N, D]; values of missing cells are not used.
         observed: True where a cell is observed, [N, D].
         held: True where an observed cell is held out, [N, D].
@@ -120,7 +122,9 @@ def interval_scale(settled: ConditionedRows, Y: Tensor, observed: Tensor, held: 
     if not len(rows):
         return torch.ones_like(Y[0])
     known = torch.where((observed & ~held)[rows], Y[rows], torch.nan)
-    filled, spread, _ = fill_rows(settled.decoder, known, settled.mean, settled.variance)
+    filled, spread, _ = fill_rows(
+        conditioned.decoder, known, conditioned.mean, conditioned.variance
+    )
     row, column = torch.nonzero(held[rows], as_tuple=True)
     away = (Y[rows] - filled)[row, column].abs() / spread[row, column].sqrt()
     return _scales(away.double(), column, Y.shape[1]).to(Y)
@@ -150,8 +154,8 @@ def scale_by_steps(
         callback=None,
         checkpoint=None,
     )
-    settled = continue_fit(fewer, min(SETTLING_STEPS, steps // 10))
-    return interval_scale(settled, Y.to(settled.mean), observed, held)
+    conditioned = continue_fit(fewer, min(SETTLING_STEPS, steps // 10))
+    return interval_scale(conditioned, Y.to(conditioned.mean), observed, held)
 
 
 def _scales(away: Tensor, column: Tensor, n_columns: int) -> Tensor:

@@ -22,7 +22,7 @@ from lvmcore.results import Posterior
 
 __all__ = ["LabelPredictions", "draw_of_class"]
 
-# Rows × classes × inducing inputs in a block; bounds memory, without effect on results.
+# Rows × classes × inducing inputs in a block; bounds memory, does not change results.
 LABEL_CELLS_AT_A_TIME = 1 << 21
 
 

@@ -87,7 +87,7 @@ class LabelledGPLVM(ClassifierMixin, GPLatentVariableModel):
             return super()._sample_latent(n, None, rng)
         return self._label_predictions.draw(self.embedding_, n, label, rng)
 
-    def _keep_paths(
+    def _store_paths(
         self, data: DataPath, labels: Sequence[LabelPath | StochasticLabelPath]
     ) -> None:
         """Store the fitted paths: label predictions, relevance and inducing inputs."""

@@ -101,12 +101,12 @@ def infer_rows(
             torch.nonzero(complete)[:, 0], _complete_rows_in_block(decoder, fitted.starts)
         ):
             nearest = fitted.nearest(decoder.distance_features(Y[block]))
-            x[block] = fitted.place(decoder.complete_rows(Y[block]).expected_log_density, nearest)
+            x[block] = fitted.infer(decoder.complete_rows(Y[block]).expected_log_density, nearest)
     some = torch.nonzero(~complete & ~gaps.all(1))[:, 0]
     for block in torch.split(some, _incomplete_rows_in_block(decoder)) if len(some) else ():
         observed = decoder.observed_rows(Y[block])
         nearest = fitted.nearest(decoder.distance_features(Y[block]))
-        x[block] = fitted.place(observed.expected_log_density, nearest)
+        x[block] = fitted.infer(observed.expected_log_density, nearest)
     Q = mean.shape[1]
     return x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE).exp()
 
@@ -196,7 +196,7 @@ class _FittedRows:
         parts = [away.topk(self.starts, dim=1, largest=False).indices for away in distances]
         return torch.cat(parts)
 
-    def place(self, fit: ExpectedLogDensity, nearest: Tensor) -> Tensor:
+    def infer(self, fit: ExpectedLogDensity, nearest: Tensor) -> Tensor:
         """Means and log variances of new rows, [B, 2Q].
 
         Args:

@@ -27,7 +27,7 @@ from lvmcore.preprocessing.table_rows import TableRows
 
 __all__ = ["MaskedStochasticDataPath", "column_groups"]
 
-# Rows in a block of weights [M, M]; bounds memory, without effect on results.
+# Rows in a block of weights [M, M]; bounds memory, does not change results.
 ROWS_OF_WEIGHTS = 512
 _B = "The kernel matrix of a column's observed rows"
 
@@ -116,8 +116,8 @@ class MaskedStochasticDataPath(BatchedDataPath):
         self.register_buffer("first", first.to(Z.device), persistent=False)
 
     def _cells(self, Y: Tensor, observed: Tensor | None) -> ObservedCells:
-        seen = torch.ones_like(Y, dtype=torch.bool) if observed is None else observed
-        return ObservedCells(seen, seen[:, self.first].double(), self.groups, seen.sum(0).double())
+        mask = torch.ones_like(Y, dtype=torch.bool) if observed is None else observed
+        return ObservedCells(mask, mask[:, self.first].double(), self.groups, mask.sum(0).double())
 
     def sums(
         self, mean: Tensor, variance: Tensor, Y: Tensor, observed: Tensor | None

@@ -83,7 +83,7 @@ class RestartedModel(Protocol):
 
 
 def fit_from_starts(
-    model: RestartedModel, problem: FitProblem, seen: FitProblem | None = None
+    model: RestartedModel, problem: FitProblem, start_problem: FitProblem | None = None
 ) -> FitOutcome:
     """Fit a model from one or several starts, and keep the fit with the highest bound.
 
@@ -95,13 +95,13 @@ def fit_from_starts(
     Args:
         model: the model to fit; ``restarts_`` holds the results of the starts.
         problem: the problem to fit.
-        seen: the problem for the initial map, if different.
+        start_problem: the problem for the initial map, if different.
     """
     model.restarts_ = None
-    seen = problem if seen is None else seen
+    start_problem = problem if start_problem is None else start_problem
     if model.n_restarts == 1:
-        return model._fit_start(problem, start_map(seen, model.start, model._note))
-    return _RestartedFit(model, problem, seen).run()
+        return model._fit_start(problem, start_map(start_problem, model.start, model._note))
+    return _RestartedFit(model, problem, start_problem).run()
 
 
 def restart_state(
@@ -163,7 +163,9 @@ class _BestFit:
 class _RestartedFit:
     """A fit from several starts in sequence."""
 
-    def __init__(self, model: RestartedModel, problem: FitProblem, seen: FitProblem) -> None:
+    def __init__(
+        self, model: RestartedModel, problem: FitProblem, start_problem: FitProblem
+    ) -> None:
         self.model, self.problem = model, problem
         self.seeds = derived_seeds(problem.generator.initial_seed(), model.n_restarts)
         self.next = 0
@@ -177,7 +179,7 @@ class _RestartedFit:
         found = None if problem.checkpoint is None else problem.checkpoint.beside()
         if found is not None:
             self._restore(*found)
-        self.base: Tensor = start_map(seen, model.start, model._note)
+        self.base: Tensor = start_map(start_problem, model.start, model._note)
 
     def run(self) -> FitOutcome:
         """Fit from the remaining starts, and restore the best fit in the model."""
@@ -197,7 +199,7 @@ class _RestartedFit:
                     "the best of those before."
                 )
                 break
-            self._keep(r, outcome)
+            self._record(r, outcome)
             if self.stopped:
                 break
         return self._end()
@@ -240,7 +242,7 @@ class _RestartedFit:
 
         return callback
 
-    def _keep(self, r: int, outcome: FitOutcome) -> None:
+    def _record(self, r: int, outcome: FitOutcome) -> None:
         """Record the result of a start."""
         self.ended.append(r)
         self.bounds.append(outcome.objective)

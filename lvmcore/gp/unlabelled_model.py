@@ -85,7 +85,7 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
             draws=self.final_draws,
             checkpoint=problem.checkpoint,
         )
-        self._keep(fit)
+        self._store_fit(fit)
 
         def continue_fit(fewer: FitProblem, steps: int) -> ConditionedRows:
             on = fit.with_problem(fewer)
@@ -96,7 +96,7 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
         self._calibrate(problem, outcome, lambda g: scale_by_steps(problem, g, steps, continue_fit))
         return outcome
 
-    def _keep(self, fit: SparseGPLVMObjective) -> None:
+    def _store_fit(self, fit: SparseGPLVMObjective) -> None:
         """Store the fitted parameters."""
         self._decoder = fit.decoder()
         self.embedding_ = fit.rows.posterior()
