@@ -1,1 +1,1 @@
-"""The estimator contracts that every model inherits."""
+"""Base classes of the estimators."""

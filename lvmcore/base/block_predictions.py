@@ -1,6 +1,6 @@
-"""Predictions of many rows, block by block: from the data's units to the model's and back.
+"""Predictions of many rows in blocks, with conversion between data and standardised units.
 
-Each function takes what a model computes of a block of standardised rows or latent points, as
+Each method applies a function of a model to blocks of standardised rows or latent points, as
 tensors, and returns arrays for all of them in the data's units.
 """
 
@@ -30,8 +30,8 @@ class BlockPredictions:
     """Predictions in the data's units.
 
     Attributes:
-        standardiser: that of the fit.
-        to_tensor: from an array to a tensor in the model's precision and on its device.
+        standardiser: standardiser of the fit.
+        to_tensor: converts an array to a tensor in the model's precision and on its device.
     """
 
     standardiser: Standardiser
@@ -47,7 +47,7 @@ class BlockPredictions:
             infer: mean and variance of standardised rows, [n, Q] each.
             Q: dimensions of the latent space.
         """
-        # Made beforehand, for the reason that TableRows.collect gives.
+        # Allocated beforehand, for the reason given in TableRows.collect.
         found = [np.empty((len(data), Q)) for _ in range(2)]
         for rows, *places in zip(row_blocks(data), *map(row_blocks, found), strict=True):
             Y = self.to_tensor(self.standardiser.transform(rows))
@@ -58,7 +58,7 @@ class BlockPredictions:
     def at_points(
         self, points: FloatArray, compute: Callable[[Tensor], tuple[Tensor, ...]]
     ) -> list[FloatArray]:
-        """What is computed of latent points, [n, …] each part."""
+        """The arrays that ``compute`` returns for latent points, [n, …] each."""
         parts = [compute(self.to_tensor(block)) for block in row_blocks(points)]
         return [np.concatenate([to_numpy(p) for p in part]) for part in zip(*parts, strict=True)]
 
@@ -77,7 +77,7 @@ class BlockPredictions:
         )
 
     def impute(self, data: NDArray[Any], impute: Moments) -> Predictive:
-        """Rows in the data's units, [N, D], their missing cells filled.
+        """Rows in the data's units, [N, D], with imputed missing cells.
 
         Args:
             data: the rows, NaN where a cell is missing.
@@ -106,13 +106,13 @@ class BlockPredictions:
 
         Args:
             data: the rows, [N, D].
-            log_density: that of standardised rows, [n].
+            log_density: log density of standardised rows, [n].
         """
         density = np.empty(len(data))
         for rows, place in zip(row_blocks(data), row_blocks(density), strict=True):
             Y = self.standardiser.transform(rows)
             observed = ~np.isnan(Y)
             found = to_numpy(log_density(self.to_tensor(Y)))
-            found[~observed.any(axis=1)] = 0.0  # of no cell at all it is 1
+            found[~observed.any(axis=1)] = 0.0  # no observed cell: density 1
             place[:] = found - observed @ self.standardiser.log_scale
         return density

@@ -1,4 +1,4 @@
-"""What a model supports, as its class declares it."""
+"""Capabilities of a model, declared by its class."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ __all__ = ["Capabilities", "CapableEstimator"]
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a model supports; asking for the rest raises UnsupportedError.
+    """Capabilities of a model; other requests raise UnsupportedError.
 
     Attributes:
-        labels: whether ``fit`` uses class labels: not at all, or needs some.
-        several_labels: the fit takes several label columns at once.
-        missing_labels: rows without a label may take part in the fit.
-        missing_cells: NaN cells may take part in the fit, and ``impute`` fills them.
-        new_rows: rows that were not in the fit can be placed on the map.
-        decoding: any point of the latent space can be turned back into a row.
-        sampling: new rows can be drawn.
-        uncertainty: latent positions carry a variance.
-        bound: the fit maximises a likelihood or a bound on it, so there is a curve to watch.
+        labels: use of class labels in ``fit``: none, or required.
+        several_labels: the fit accepts several label columns.
+        missing_labels: rows without a label may be in the fit.
+        missing_cells: NaN cells may be in the fit, and ``impute`` fills them.
+        new_rows: positions of new rows on the map can be inferred.
+        decoding: every latent point can be decoded to a row.
+        sampling: new rows can be sampled.
+        uncertainty: latent positions have a variance.
+        bound: the fit maximises a likelihood or a lower bound on it.
         steps: the fit reports its steps while it runs, so that a callback can stop it.
-        amortised: a network places rows by their columns alone, those of the fit too.
-        streams: the fit reads a memory-mapped table some rows at a time and never holds all of it;
-            other models load it.
-        cells: what the cells have to be: any number, nothing below 0, or counts.
-        chains: the fit draws from the posterior by Markov chains: it has a density, and no bound
-            that rises.
+        amortised: an encoder network infers the positions of all rows from their columns.
+        streams: the fit reads a memory-mapped table in blocks and never holds all of it; other
+            models load it.
+        cells: permitted values of the cells: any number, non-negative numbers, or counts.
+        chains: the fit samples the posterior by Markov chains: it has a density, but no bound.
     """
 
     labels: Literal["none", "required"] = "none"
@@ -50,12 +49,12 @@ class Capabilities:
 
     @property
     def density(self) -> bool:
-        """Whether rows have a predictive density, so that ``score_samples`` is there."""
+        """Whether rows have a predictive density, so that ``score_samples`` exists."""
         return self.bound or self.chains
 
 
 class CapableEstimator(Protocol):
-    """An estimator of scikit-learn with a key and capabilities."""
+    """A scikit-learn estimator with a key and capabilities."""
 
     @property
     def key(self) -> str:
@@ -63,7 +62,7 @@ class CapableEstimator(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it supports."""
+        """The capabilities of the model."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The settings by name."""

@@ -1,6 +1,6 @@
-"""Estimator: the scikit-learn estimator that every model is: settings, checks, notes, files.
+"""Estimator: base class of all models, with settings, input checks, notes and storage.
 
-``LatentVariableModel`` (a map of the rows) and ``Predictor`` (a target column) stand on it.
+``LatentVariableModel`` (a map of the rows) and ``Predictor`` (a target column) are its subclasses.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ __all__ = ["Estimator"]
 
 
 class Estimator(BaseEstimator, ABC):
-    """Base of every model of either task."""
+    """Base class of all models, of a map or of a target."""
 
     key: ClassVar[str]
     title: ClassVar[str]
     summary: ClassVar[str]
     paper: ClassVar[str]
-    order: ClassVar[int]  # place in menus, smallest first
-    quick_to_load: ClassVar[bool] = True  # False: its library costs seconds to import
+    order: ClassVar[int]  # position in menus, smallest first
+    quick_to_load: ClassVar[bool] = True  # False: the import of its library takes seconds
     capabilities: ClassVar[Capabilities]
 
     device: str
@@ -55,27 +55,27 @@ class Estimator(BaseEstimator, ABC):
 
     notes_: tuple[str, ...]
     label_names_: tuple[str, ...]
-    classes_: Any  # the classes, [C]; a list of them, one a label column, where there are several
+    classes_: Any  # the classes, [C]; for several label columns a list of arrays
     elbo_: float
     history_: tuple[FitStep, ...]
     relevance_: dict[str, FloatArray]
     converged_: bool
 
     _labels: tuple[ClassLabels, ...] = ()
-    # What the columns measure, and what brings them to the model's scale: by default the same.
+    # Moments of the columns, and their scaling in the model: the same by default.
     _measured: Standardiser
     _standardiser: Standardiser
 
     @classmethod
     def parameters(cls) -> tuple[Parameter, ...]:
-        """The constructor's parameters with their metadata, in order."""
+        """The parameters of the constructor with their metadata, in order."""
         return parameters_of(cls)
 
     @classmethod
     def suggest(
         cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
     ) -> dict[str, Any]:
-        """Settings that suit a table of this size, where they differ from the defaults."""
+        """Recommended settings for a table of this size that differ from the defaults."""
         found = cls.advise(n_rows=n_rows, n_columns=n_columns, n_classes=n_classes, cells=cells)
         return {name: advised.value for name, advised in found.items()}
 
@@ -83,14 +83,14 @@ class Estimator(BaseEstimator, ABC):
     def advise(
         cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
     ) -> dict[str, Advised]:
-        """What ``suggest`` gives, each setting with the reason for it."""
+        """The settings of ``suggest``, each with its reason."""
         del n_rows, n_columns, n_classes, cells
         return {}
 
     # ---- fitting -------------------------------------------------------------------------------
 
     def _begin(self, data: NDArray[Any]) -> None:
-        """Measure the columns of a fit to ``data`` [N, D], with a note on constant ones."""
+        """Compute the moments of the columns of ``data`` [N, D], with a note on constant ones."""
         self.notes_ = ()
         self._measured = Standardiser.fit(data, self._column_names())
         self._standardiser = self._scaling(self._measured)
@@ -98,7 +98,7 @@ class Estimator(BaseEstimator, ABC):
             self._note(self._standardiser.describe_constant())
 
     def _end(self, outcome: FitOutcome, checkpoint: Checkpoint | None) -> Self:
-        """Take over how a fit ended."""
+        """Store the outcome of a fit."""
         for note in () if checkpoint is None else checkpoint.notes:
             self._note(note)
         self.elbo_ = outcome.objective
@@ -146,7 +146,7 @@ class Estimator(BaseEstimator, ABC):
         persistence.write(path, arrays, meta)
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Self:
-        """Take over the fitted state that ``save`` wrote."""
+        """Restore the fitted state that ``save`` wrote."""
         self.elbo_ = float(meta["elbo"])
         self.converged_ = bool(meta["converged"])
         self.notes_ = tuple(meta["notes"])
@@ -165,7 +165,7 @@ class Estimator(BaseEstimator, ABC):
     # ---- rows, columns and tensors -------------------------------------------------------------
 
     def _check_rows(self, X: ArrayLike, *, reset: bool) -> NDArray[Any]:
-        """Checked rows in the data's units, [N, D]; ``reset`` for those of a fit."""
+        """Validated rows in the data's units, [N, D]; ``reset`` for the rows of a fit."""
         data = read_rows(self, X, reset=reset)
         allowed = self.capabilities.missing_cells
         check_cells(data, self._column_names(), type(self).__name__, missing_allowed=allowed)
@@ -183,16 +183,16 @@ class Estimator(BaseEstimator, ABC):
             self.notes_ = (*self.notes_, text)
 
     def _set_labels(self, labels: tuple[ClassLabels, ...]) -> None:
-        """Take over label columns, at least one."""
+        """Store the label columns, at least one."""
         self._labels = labels
         self.label_names_ = tuple(column.name for column in labels)
         classes = [column.classes for column in labels]
         self.classes_ = classes[0] if len(classes) == 1 else classes
 
     def _by_path(self, arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, FloatArray]:
-        """The arrays of a file whose names start with ``prefix``, by the rest of their names.
+        """The arrays whose names start with ``prefix``, by the rest of their names.
 
-        Those to labels in the order of the label columns, as a file has an order of its own.
+        Arrays of labels are sorted in the order of the label columns, as a file has its own order.
         """
         return sorted_by_label_column(persistence.with_prefix(arrays, prefix), self._labels)
 
@@ -207,28 +207,28 @@ class Estimator(BaseEstimator, ABC):
     # ---- hooks of a model ----------------------------------------------------------------------
 
     def _check_values(self, data: NDArray[Any]) -> None:
-        """Refuse values [N, D] that the model has no use for: by default those it does not take."""
+        """Reject values [N, D] that the model cannot use; by default those not in ``cells``."""
         check_values(data, self._column_names(), type(self).__name__, self.capabilities.cells)
 
     def _scaling(self, measured: Standardiser) -> Standardiser:
-        """What brings the columns to the model's scale: by default mean 0 and sd 1 for each."""
+        """The scaling of the columns in the model; by default mean 0 and sd 1 for each."""
         return measured
 
     @abstractmethod
     def _task_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """What of a file is the task's own, arrays and metadata: labels and map, or the target."""
+        """Arrays and metadata specific to the task: labels and map, or the target."""
 
     @abstractmethod
     def _set_task_state(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-        """Take over what ``_task_state`` gave."""
+        """Restore the state of ``_task_state``."""
 
     @abstractmethod
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Own fitted state: arrays, and facts that JSON can hold."""
+        """Fitted state of the model: arrays, and JSON-serialisable facts."""
 
     @abstractmethod
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Take over what ``_get_state`` gave."""
+        """Restore the state of ``_get_state``."""
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "elbo_")

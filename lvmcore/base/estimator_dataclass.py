@@ -1,4 +1,4 @@
-"""Estimators as keyword-only dataclasses: a setting is a line of the class body."""
+"""Estimators as keyword-only dataclasses with settings as annotated class attributes."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ Class = TypeVar("Class")
 
 
 def fitted(*, init: Literal[False] = False, default: Any = MISSING) -> Any:
-    """Declare an attribute that a fit sets: it is no setting.
+    """Declare an attribute that is set by the fit and is not a setting.
 
     Args:
         init: always False.
-        default: its value before the first fit; by default the attribute is not there.
+        default: value before the first fit; without one the attribute does not exist before.
     """
     return field(init=init, default=default)
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(fitted,))
 def estimator_dataclass(cls: type[Class]) -> type[Class]:
-    """Give a class a keyword-only constructor that stores its settings and does nothing else.
+    """Add a keyword-only constructor that only stores the settings of the class.
 
-    Settings are the annotated attributes of the class body that have a value, such as
-    ``n_inducing: Inducing = 25``, and those of its bases that are such dataclasses. Annotations
-    without a value, and class variables, are none. In the signature the settings of a class come
-    before those of its bases; one that a class declares anew stands where it does so.
+    Settings are the annotated attributes of the class body with a value, such as
+    ``n_inducing: Inducing = 25``, and the settings of its bases. Annotations without a value and
+    class variables are not settings. In the signature the settings of a class precede those of its
+    bases; a setting that a class declares again takes the position of that declaration.
     """
     declared = inspect.get_annotations(cls)
     cls.__annotations__ = {name: hint for name, hint in declared.items() if name in vars(cls)}

@@ -1,4 +1,4 @@
-"""The problem that a model's fit gets: its rows and labels, and how the table of rows is made."""
+"""The input of a model's fit: validated and standardised rows, labels and random generator."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from lvmcore.training.checkpoint import Checkpoint
 
 __all__ = ["FitProblem", "fit_generator", "prepare_fit"]
 
-# Share of missing cells from which on a fit says how little it went by.
+# Share of missing cells above which a fit has a note on how few cells its rows have.
 MOST_MISSING = 0.8
 
 
 @dataclass(frozen=True)
 class FitProblem:
-    """What a model's ``_fit`` gets: everything checked, standardised and on the device.
+    """Input of a model's ``_fit``: validated, standardised and on the device.
 
     Attributes:
         table: standardised data without its constant columns, [N, D].
-        labels: the label columns, codes [N] each; several only for models that take several, none
-            for those that use no labels.
-        n_components: Q, decided.
+        labels: the label columns, codes [N] each; several only for models that accept several,
+            none for models without labels.
+        n_components: Q.
         generator: the fit's only source of randomness (CPU generator).
         callback: called at every step; True stops the fit.
-        checkpoint: what the fit goes on from and leaves for the next; None keeps none.
+        checkpoint: checkpoint to continue from and to write; None for none.
     """
 
     table: TableRows
@@ -51,7 +51,7 @@ class FitProblem:
 
     @property
     def Y(self) -> Tensor:
-        """All rows, [N, D]; 0, the mean, where a cell is missing."""
+        """All rows, [N, D]; 0 (the mean) where a cell is missing."""
         return self.table.take(slice(None))[0]
 
     @property
@@ -68,20 +68,20 @@ def prepare_fit(
     callback: Callback | None,
     checkpoint: Checkpoint | None,
 ) -> FitProblem:
-    """Check the settings, rows and labels of a fit, and measure the columns.
+    """Validate the settings, rows and labels of a fit, and compute the moments of the columns.
 
     Args:
-        model: the estimator, which takes over the columns, the labels and the notes.
+        model: the estimator, which stores the columns, the labels and the notes.
         X: rows in the data's units, [N, D].
-        y: labels of the rows, one or several columns; ignored where the model uses none.
-        decide_components: Q for the shape of the table.
+        y: labels of the rows, one or several columns; ignored by models without labels.
+        decide_components: returns Q for the shape of the table.
         callback: called at every step; True stops the fit.
-        checkpoint: what the fit goes on from and leaves for the next; None keeps none.
+        checkpoint: checkpoint to continue from and to write; None for none.
 
     Raises:
-        ConfigError: a setting is not allowed, or does not suit the table's size.
+        ConfigError: a setting is not allowed, or does not suit the size of the table.
         DataError: the rows or labels cannot be used.
-        UnsupportedError: several label columns for a model that learns from one.
+        UnsupportedError: several label columns for a model of a single one.
     """
     check_settings(type(model), model.get_params(deep=False))
     data = model._check_rows(X, reset=True)
@@ -110,14 +110,14 @@ def fit_generator(
     *,
     checkpoint: Checkpoint | None,
 ) -> torch.Generator:
-    """The only source of randomness of a fit, known to its checkpoint.
+    """The only source of randomness of a fit, registered with its checkpoint.
 
     Args:
         model: the estimator.
         data: rows in the data's units, [N, D].
         labels: the label columns.
         target: the target of a predictor, [N].
-        checkpoint: what the fit goes on from and leaves for the next; None keeps none.
+        checkpoint: checkpoint to continue from and to write; None for none.
     """
     generator = torch.Generator().manual_seed(random_seed(model.random_state))
     if checkpoint is not None:
@@ -134,13 +134,13 @@ def table_of_rows(
     *,
     on_disk: bool,
 ) -> TableRows:
-    """Rows as a fit takes them: held in memory, or read on demand if they may stay on disk.
+    """Standardised rows of a fit: in memory, or read on demand if they may stay on disk.
 
     Args:
         data: rows in the data's units, [N, D].
-        standardiser: that of the fit.
+        standardiser: standardiser of the fit.
         like: dtype and device.
-        note: takes notes on missing cells.
+        note: called with notes on missing cells.
         on_disk: whether they may stay on disk.
     """
     complete = _is_complete(data, standardiser, note)
@@ -155,7 +155,7 @@ def table_of_rows(
 def _is_complete(
     data: NDArray[Any], standardiser: Standardiser, note: Callable[[str], None]
 ) -> bool:
-    """Whether no cell is missing in the columns that vary, and notes on those that are."""
+    """Whether no cell of the columns that vary is missing; adds notes on missing ones."""
     keep = ~standardiser.constant
     width = int(keep.sum())
     counts = np.concatenate([(~np.isnan(rows[:, keep])).sum(axis=1) for rows in row_blocks(data)])

@@ -1,4 +1,4 @@
-"""Where the map of a fit starts: principal components, isomap, spectral, random, or as given."""
+"""Initial map of a fit: principal components, isomap, spectral, random, or a given array."""
 
 from __future__ import annotations
 
@@ -20,64 +20,66 @@ from lvmcore.parameters import is_array
 __all__ = ["pca_start", "perturbed", "start_map"]
 
 
-# Of the start where cells are missing: steps at most, and nats per cell that are worth a step.
+# Start with missing cells: maximum steps, and tolerance of the likelihood in nats per cell.
 START_STEPS, START_TOLERANCE = 100, 1e-4
-# Rows that these steps look at, at most.
-MOST_GAPPED_ROWS = 20_000
-# sd of what stands in for a dimension that a method cannot give.
+# Maximum number of rows in these steps.
+MOST_INCOMPLETE_ROWS = 20_000
+# sd of the noise in a dimension that a method cannot provide.
 SMALL_NOISE = 0.1
-# Rows that isomap and spectral look at: their time grows like the cube of it.
+# Maximum number of rows for isomap and spectral, whose time is cubic in it.
 MOST_ROWS = 2000
 NEIGHBOURS = 10
-# Links that every two rows have, in all for a row, as a share of those to its neighbours.
+# Total weight of a row's links to all rows, as a share of those to its neighbours.
 WEAK_LINKS = 0.01
-# A row beyond those lies where so many of its nearest among them do, on average.
+# Number of nearest neighbours whose positions are averaged for each further row.
 NEAREST = 5
-# How far a later start departs from the first, in sd of each dimension.
-DEPARTURE = 0.25
+# Perturbation of later starts, in sd of each dimension.
+PERTURBATION_SD = 0.25
 
 
 def start_map(problem: FitProblem, start: str | ArrayLike, note: Callable[[str], None]) -> Tensor:
-    """Where the rows start on the map, [N, Q].
+    """The initial map, [N, Q].
 
     Args:
-        problem: what is fitted.
-        start: "pca", "isomap", "spectral", "random" (draws from the prior), or places [N, Q], which
-            are centred and scaled as a whole, so that the widest dimension has sd 1.
-        note: told of what the method could not give.
+        problem: the problem to fit.
+        start: "pca", "isomap", "spectral", "random" (draws from the prior), or positions [N, Q],
+            which are centred and scaled by one factor, so that the widest dimension has sd 1.
+        note: called with a note on dimensions that the method cannot provide.
 
     Raises:
-        ConfigError: the given places do not suit the table.
+        ConfigError: the given positions do not suit the table.
     """
     if is_array(start):
-        return _given(problem, start)
+        return _given_start(problem, start)
     if start == "random":
-        return _draws(problem).to(problem.table.like)
+        return _random_start(problem).to(problem.table.like)
     if start == "pca":
         return pca_start(problem)
     return _by_neighbours(problem, str(start), note)
 
 
 def perturbed(X: Tensor, generator: torch.Generator) -> Tensor:
-    """A start some way off another one X [N, Q], as wide as it in every dimension."""
+    """An initial map X [N, Q] with added noise, rescaled to keep its sd in every dimension."""
     noise = torch.randn(X.shape, generator=generator, dtype=torch.float64).to(X)
-    departed: Tensor = X + DEPARTURE * X.std(0, correction=0) * noise
-    return departed.div((1 + DEPARTURE**2) ** 0.5)
+    perturbed_map: Tensor = X + PERTURBATION_SD * X.std(0, correction=0) * noise
+    return perturbed_map.div((1 + PERTURBATION_SD**2) ** 0.5)
 
 
 def pca_start(problem: FitProblem) -> Tensor:
     """Principal component scores scaled to unit variance, [N, Q].
 
-    Dimensions beyond the data's rank start as small noise. Where cells are missing, the scores are
-    the posterior means of probabilistic principal components fitted to the observed cells.
+    Dimensions beyond the data's rank are small noise. With missing cells, the scores are the
+    posterior means of probabilistic principal components fitted to the observed cells.
     """
     table, Q = problem.table, problem.n_components
     if not table.complete:
         model = _linear_gaussian(problem)
-        scores = table.map_blocks(lambda Y, seen: model.infer(Y.double(), _mask(Y, seen)).mean, Q)
+        scores = table.map_blocks(
+            lambda Y, observed: model.infer(Y.double(), _mask(Y, observed)).mean, Q
+        )
         scores = scores - scores.mean(0)
         return (scores / scores.std(0, correction=0).clamp_min(1e-12)).to(table.like)
-    if Q <= len(table) < table.n_columns:  # the same scores by the smaller Gram matrix, Y Yᵀ
+    if Q <= len(table) < table.n_columns:  # the same scores from the smaller Gram matrix, Y Yᵀ
         Y = table.take(torch.arange(len(table)))[0].double()
         values, vectors = torch.linalg.eigh(Y @ Y.T)
         values, vectors = values.flip(0)[:Q].clamp_min(0), vectors.flip(1)[:, :Q]
@@ -91,14 +93,14 @@ def pca_start(problem: FitProblem) -> Tensor:
         scores = table.map_blocks(lambda Y, _: Y.double() @ vectors, Q)
     sound = values > 1e-10 * values[0]
     X = scores / scores.std(0, correction=0).clamp_min(1e-12)
-    return torch.where(sound, X, SMALL_NOISE * _draws(problem).to(X)).to(table.like)
+    return torch.where(sound, X, SMALL_NOISE * _random_start(problem).to(X)).to(table.like)
 
 
 def _linear_gaussian(problem: FitProblem) -> LinearGaussian:
-    """Probabilistic principal components of the observed cells, of at most 20 000 rows."""
+    """Probabilistic principal components of the observed cells of at most 20 000 rows."""
     table, rows = problem.table, torch.arange(len(problem.table))
-    if len(rows) > MOST_GAPPED_ROWS:
-        rows = torch.randperm(len(rows), generator=problem.generator)[:MOST_GAPPED_ROWS]
+    if len(rows) > MOST_INCOMPLETE_ROWS:
+        rows = torch.randperm(len(rows), generator=problem.generator)[:MOST_INCOMPLETE_ROWS]
     Y, observed = table.take(rows)
     model, _ = fit_linear_gaussian(
         Y,
@@ -111,17 +113,17 @@ def _linear_gaussian(problem: FitProblem) -> LinearGaussian:
 
 
 def _mask(Y: Tensor, observed: Tensor | None) -> Tensor:
-    """Which cells of rows are observed, written out, [n, D]."""
+    """Mask of the observed cells, also for complete rows, [n, D]."""
     return torch.ones_like(Y, dtype=torch.bool) if observed is None else observed
 
 
-def _draws(problem: FitProblem) -> Tensor:
+def _random_start(problem: FitProblem) -> Tensor:
     shape = (len(problem.table), problem.n_components)
     return torch.randn(shape, generator=problem.generator, dtype=torch.float64)
 
 
-def _given(problem: FitProblem, start: ArrayLike) -> Tensor:
-    """Places that somebody brought along."""
+def _given_start(problem: FitProblem, start: ArrayLike) -> Tensor:
+    """A given initial map, validated, centred and scaled."""
     shape = (len(problem.table), problem.n_components)
     try:
         X = np.asarray(start, dtype=np.float64)
@@ -147,16 +149,16 @@ def _given(problem: FitProblem, start: ArrayLike) -> Tensor:
 def _by_neighbours(problem: FitProblem, method: str, note: Callable[[str], None]) -> Tensor:
     """Isomap or spectral coordinates scaled to unit variance, [N, Q].
 
-    They are computed on at most 2000 rows, drawn with the fit's seed. Where cells are missing, the
-    rows are completed by probabilistic principal components first. Dimensions that the method
-    cannot give start as small noise.
+    They are computed on at most 2000 rows, sampled with the fit's seed. Missing cells are first
+    imputed by probabilistic principal components. Dimensions that the method cannot provide are
+    small noise.
     """
-    Y, Q = _completed(problem), problem.n_components
+    Y, Q = _imputed_table(problem), problem.n_components
     rows = np.arange(len(Y))
     if len(Y) > MOST_ROWS:
         rows = np.sort(torch.randperm(len(Y), generator=problem.generator).numpy()[:MOST_ROWS])
     seed = int(torch.randint(2**31 - 1, (1,), generator=problem.generator))
-    X = to_numpy(SMALL_NOISE * _draws(problem))
+    X = to_numpy(SMALL_NOISE * _random_start(problem))
     found = _isomap(Y[rows], Q, note) if method == "isomap" else _spectral(Y[rows], Q, seed)
     found = _extended(Y, rows, found)
     found = found - found.mean(axis=0)
@@ -171,8 +173,8 @@ def _by_neighbours(problem: FitProblem, method: str, note: Callable[[str], None]
     return torch.as_tensor(X).to(problem.table.like)
 
 
-def _completed(problem: FitProblem) -> FloatArray:
-    """The table, its gaps filled by probabilistic principal components, [N, D]."""
+def _imputed_table(problem: FitProblem) -> FloatArray:
+    """The table with missing cells imputed by probabilistic principal components, [N, D]."""
     Y, observed = problem.Y.double(), problem.observed
     if observed is None:
         return to_numpy(Y)
@@ -182,7 +184,7 @@ def _completed(problem: FitProblem) -> FloatArray:
 
 
 def _isomap(Y: FloatArray, Q: int, note: Callable[[str], None]) -> FloatArray:
-    """Isomap's coordinates of rows, as many dimensions as their paths fit into, [n, Q or fewer]."""
+    """Isomap coordinates, with at most as many dimensions as positive eigenvalues, [n, ≤ Q]."""
     from scipy.sparse import SparseEfficiencyWarning
     from sklearn.manifold import Isomap
 
@@ -191,12 +193,12 @@ def _isomap(Y: FloatArray, Q: int, note: Callable[[str], None]) -> FloatArray:
         warnings.filterwarnings("ignore", category=SparseEfficiencyWarning)
         warnings.filterwarnings("always", "The number of connected components", UserWarning)
         for q in range(min(Q, len(Y) - 1), 0, -1):
-            # The sparse solver would draw from the global random state.
+            # The sparse solver uses the global random state.
             library = Isomap(n_neighbors=neighbours, n_components=q, eigen_solver="dense")
             try:
                 found = np.asarray(library.fit_transform(Y), dtype=np.float64)
                 break
-            except (ValueError, np.linalg.LinAlgError):  # fewer positive eigenvalues than that
+            except (ValueError, np.linalg.LinAlgError):  # fewer positive eigenvalues than q
                 continue
         else:
             found = np.zeros((len(Y), 0))
@@ -209,10 +211,10 @@ def _isomap(Y: FloatArray, Q: int, note: Callable[[str], None]) -> FloatArray:
 
 
 def _spectral(Y: FloatArray, Q: int, seed: int) -> FloatArray:
-    """Laplacian eigenmaps of rows, [n, Q or fewer].
+    """Laplacian eigenmaps of rows, [n, ≤ Q].
 
-    Beside the links to its neighbours a row has a weak one to every other, so that no group of rows
-    falls to a single place.
+    Weak links between all rows, in addition to those between neighbours, connect the graph: in a
+    disconnected graph all rows of a component have the same coordinates.
     """
     from sklearn.manifold import SpectralEmbedding
     from sklearn.neighbors import kneighbors_graph
@@ -229,7 +231,7 @@ def _spectral(Y: FloatArray, Q: int, seed: int) -> FloatArray:
 
 
 def _extended(Y: FloatArray, rows: NDArray[np.intp], found: FloatArray) -> FloatArray:
-    """Places of all rows from those of some: the others lie among their nearest, [N, q]."""
+    """Positions of all rows from those of some, by k-nearest-neighbour regression, [N, q]."""
     from sklearn.neighbors import KNeighborsRegressor
 
     if len(rows) == len(Y):

@@ -1,9 +1,9 @@
-"""LatentVariableModel: the scikit-learn estimator that every model with a map is.
+"""LatentVariableModel: base class of the models of a map.
 
-The base class owns the public interface: it standardises, sets constant columns aside, encodes
+The base class implements the public interface: it standardises, excludes constant columns, encodes
 labels, converts between NumPy in the data's units and torch in standardised units, saves and loads;
-its input is checked in ``validation``. A model supplies the mathematics through the hooks named
-``_fit``, ``_posterior``, ``_decode``, ``_get_state`` and ``_set_state``.
+its input is checked in ``validation``. A model implements the mathematics in the hooks ``_fit``,
+``_posterior``, ``_decode``, ``_get_state`` and ``_set_state``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = ["Capabilities", "FitProblem", "LatentVariableModel"]
 
 @estimator_dataclass
 class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
-    """Base of every model: see the module's docstring and lvmcore/README.md."""
+    """Base class of every model of a map: see the module's docstring and lvmcore/README.md."""
 
     task: ClassVar[Literal["map"]] = "map"
 
@@ -68,20 +68,20 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
 
         Args:
             X: data, [N, D], in its own units. A memory map (``numpy.load(…, mmap_mode="r")``,
-                ``lvmcore.data.memory_mapped``) stays on disk where the model says ``streams``.
-            y: one label a row, [N], or several label columns, [N, L], a DataFrame with their names
-                perhaps; None or NaN where a label is missing. Ignored by models that use no labels.
-            callback: called with each FitStep; returning True stops the fit, and what was fitted
-                so far stays usable.
+                ``lvmcore.data.memory_mapped``) stays on disk if ``capabilities.streams`` is True.
+            y: one label per row, [N], or several label columns, [N, L], such as a DataFrame with
+                their names; None or NaN where a label is missing. Ignored by models without labels.
+            callback: called with each FitStep; returning True stops the fit, and the model stays
+                usable with the parameters fitted so far.
 
         Returns:
             The fitted model.
 
         Raises:
-            ConfigError: a parameter is not allowed, or does not suit the table's size.
+            ConfigError: a parameter is not allowed, or does not suit the size of the table.
             DataError: the data or labels cannot be used; the message names row and column.
-            NumericalError: the computation broke down.
-            UnsupportedError: several label columns for a model that learns from one.
+            NumericalError: the computation failed.
+            UnsupportedError: several label columns for a model of a single one.
         """
         return self._fit_from(X, y, callback=callback)
 
@@ -93,7 +93,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
         callback: Callback | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> Self:
-        """``fit``, going on from a checkpoint and leaving one now and then: the way of a run."""
+        """``fit`` of a run: continues from a checkpoint and writes checkpoints regularly."""
         problem = prepare_fit(self, X, y, self._decide_components, callback, checkpoint)
         return self._end(self._fit(problem), checkpoint)
 
@@ -111,7 +111,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
         return BlockPredictions(self._standardiser, self._to_tensor)
 
     def posterior(self, X: ArrayLike) -> Posterior:
-        """Infer q(x) for rows, labels unused; a row's result never depends on its neighbours.
+        """Infer q(x) for rows, without labels; the result for a row never depends on other rows.
 
         Args:
             X: rows in the data's units, [N, D].
@@ -121,7 +121,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
 
         Raises:
             DataError: the rows do not fit the model (columns, infinite or missing cells).
-            UnsupportedError: the model cannot place new rows.
+            UnsupportedError: the model cannot infer the positions of new rows.
         """
         require(self, "new_rows", "place new rows on its map")
         check_is_fitted(self)
@@ -129,11 +129,11 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
         return self._blocks.posterior(data, self._posterior, self._n_features_out)
 
     def transform(self, X: ArrayLike) -> FloatArray:
-        """Latent means of rows, labels unused, [N, Q]."""
+        """Latent means of rows, without labels, [N, Q]."""
         return self.posterior(X).mean
 
     def decode(self, latent: ArrayLike) -> Predictive:
-        """Predict the columns at points of the latent space.
+        """Predict the columns at latent points.
 
         Args:
             latent: points, [N, Q].
@@ -150,12 +150,12 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
         return self._blocks.decode(points, self._decode)
 
     def impute(self, X: ArrayLike) -> Predictive:
-        """Fill the missing cells of rows from their observed ones, labels unused.
+        """Impute the missing cells of rows from their observed ones, without labels.
 
-        Observed cells are returned as they are, with variance 0; a missing one has its mean and
-        variance under q(x), the row's place inferred from its own observed cells, noise included
-        (several places, each with its weight, where the cells leave several open).
-        A missing cell of a column that was constant in the fit takes its value, with variance 0.
+        Observed cells are returned unchanged, with variance 0. A missing cell has its mean and
+        variance, noise included, under q(x) inferred from the row's observed cells (a mixture where
+        the posterior has several modes). A missing cell of a column that was constant in the fit
+        has that value, with variance 0.
 
         Args:
             X: rows in the data's units, NaN where a cell is missing, [N, D].
@@ -165,7 +165,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
 
         Raises:
             DataError: the rows do not fit the model (columns or infinite cells).
-            UnsupportedError: the model takes no missing cells.
+            UnsupportedError: the model does not support missing cells.
         """
         require(self, "missing_cells", "fill missing cells")
         check_is_fitted(self)
@@ -173,10 +173,10 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
         return self._blocks.impute(data, self._impute)
 
     def latent_metric(self, latent: ArrayLike) -> FloatArray:
-        """How fast the columns change around points of the latent space.
+        """Expected metric of the map from the latent space to the columns.
 
-        G(x) = Σ_d E[∂f_d/∂x ∂f_d/∂xᵀ] over the columns that vary, in units of their sd: a small
-        step δ changes them by √(δᵀ G δ) in root mean square; √det G is the magnification factor.
+        G(x) = Σ_d E[∂f_d/∂x ∂f_d/∂xᵀ] over the columns that vary, in units of their sd: the root
+        mean square change over a small step δ is √(δᵀ G δ); √det G is the magnification factor.
 
         Args:
             latent: points, [n, Q].
@@ -207,15 +207,15 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
         Args:
             start: [Q].
             end: [Q].
-            along: "data" for the shortest way under ``latent_metric`` that keeps to ground as well
-                known as where the rows lie; "line" for the straight line.
-            points: how many to return, at least 2.
+            along: "data" for the shortest path under ``latent_metric``, restricted to regions with
+                a posterior variance as small as at the rows; "line" for the straight line.
+            points: number of points, at least 2.
 
         Returns:
-            Points along it, [points, Q], and the length from the start to each of them.
+            Points of the curve, [points, Q], and the length from the start to each of them.
 
         Raises:
-            ConfigError: too few points, or no such kind of way.
+            ConfigError: too few points, or an unknown kind of path.
             DataError: a point has another number of dimensions than the model.
             UnsupportedError: the model cannot decode.
         """
@@ -225,7 +225,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
             for x in (start, end)
         )
         return latent_path(
-            lambda X: self._metric(X).to(X),  # of a model that decodes in double precision too
+            lambda X: self._metric(X).to(X),  # for models that decode in double precision
             (a, b),
             self._to_tensor(self.embedding_.mean),
             along=along,
@@ -238,16 +238,16 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
         return self.decode(X).mean
 
     def decode_labels(self, latent: ArrayLike) -> LabelPredictive | list[LabelPredictive]:
-        """Class probabilities at points of the latent space, [N, C].
+        """Class probabilities at latent points, [N, C].
 
         Args:
             latent: points, [N, Q].
 
         Returns:
-            The probabilities; a list of them, one a label column, where the fit took several.
+            The probabilities; a list with one entry per label column, if the fit had several.
 
         Raises:
-            UnsupportedError: the model knows no labels.
+            UnsupportedError: the model was fitted without labels.
         """
         require_labels(self)
         points = check_latent(latent, self._n_features_out)
@@ -263,23 +263,23 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
         rows: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> FloatArray:
-        """Draw rows from the fitted model, noise included.
+        """Sample rows from the fitted model, noise included.
 
         Args:
-            n: how many.
-            label: draw from this class only (label-aware models); where the fit took several label
-                columns, a class for some of them: ``{"species": "Adelie", "sex": "female"}``.
-            rows: draw from where these rows of the fit lie, given by their positions (for models
-                without sampling too, as long as they decode).
-            random_state: seed; None draws anew each time.
+            n: number of rows.
+            label: sample this class only (label-aware models); for several label columns, classes
+                by column name: ``{"species": "Adelie", "sex": "female"}``.
+            rows: sample at the latent positions of these rows of the fit, given by index (also for
+                models that decode but do not sample).
+            random_state: seed; None for a random one.
 
         Returns:
             Rows in the data's units, [n, D].
 
         Raises:
-            ConfigError: ``n`` is not positive, ``label`` is no class of the model, ``rows`` names
-                no row of the fit, or both are given.
-            UnsupportedError: the model cannot draw rows, or knows no labels.
+            ConfigError: ``n`` is not positive, ``label`` is not a class of the model, ``rows`` has
+                an index outside the fit, or both are given.
+            UnsupportedError: the model cannot sample rows, or was fitted without labels.
         """
         require(self, "sampling" if rows is None else "decoding", "draw new rows")
         check_is_fitted(self)
@@ -293,10 +293,9 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
 
     @available_if(has_density)  # type: ignore[untyped-decorator]
     def score_samples(self, X: ArrayLike) -> FloatArray:
-        """Log predictive density of each row, labels unused, nats, in the data's units, [N].
+        """Log predictive density of each row, without labels, nats, in the data's units, [N].
 
-        The density is that of the row's observed cells. Constant columns, which carry none, are
-        left out.
+        The density is that of the row's observed cells, without constant columns, which have none.
         """
         check_is_fitted(self)
         data = self._check_rows(X, reset=False)
@@ -334,7 +333,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
 
     @abstractmethod
     def _fit(self, problem: FitProblem) -> FitOutcome:
-        """Fit; set ``embedding_``, ``relevance_``, ``inducing_inputs_`` and own state."""
+        """Fit; set ``embedding_``, ``relevance_``, ``inducing_inputs_`` and the model's state."""
 
     @abstractmethod
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
@@ -349,15 +348,15 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
         raise NotImplementedError
 
     def _prior_variance_share(self, X: Tensor) -> Tensor:
-        """How little the model knows of points [N, Q], 0 to 1, [N]; differentiable."""
+        """Ratio of posterior to prior variance at points [N, Q], 0 to 1, [N]; differentiable."""
         return X.new_zeros(len(X))
 
     def _decode_labels(self, X: Tensor, column: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Normalised and unnormalised probability and its variance, [N, C] each.
+        """Normalised and unnormalised probability, and the variance of the latter, [N, C] each.
 
         Args:
             X: latent points, [N, Q].
-            column: which of the label columns.
+            column: position of the label column.
         """
         raise NotImplementedError
 
@@ -369,18 +368,18 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
     def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Mean, variance with noise and noise variance of every cell of standardised rows, [N, D].
 
-        Each row is placed by those of its cells that are not NaN.
+        The position of each row is inferred from its cells that are not NaN.
         """
         raise NotImplementedError
 
     def _sample_rows(self, latent: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Rows in the data's units at latent points [n, Q]: normal ones by default, [n, D]."""
+        """Rows sampled at latent points [n, Q], data units, [n, D]; Gaussian by default."""
         predicted = self.decode(latent)
         noise = rng.standard_normal(predicted.mean.shape)
         return np.asarray(predicted.mean + np.sqrt(predicted.variance) * noise)
 
     def _sample_latent(self, n: int, label: Any, rng: np.random.Generator) -> FloatArray:
-        """Latent points to decode into a sample, [n, Q]: by default from the prior N(0, I)."""
+        """Latent points of a sample, [n, Q]; by default from the prior N(0, I)."""
         if label is not None:
             require_labels(self)
         return rng.standard_normal((n, self.embedding_.mean.shape[1]))

@@ -1,4 +1,4 @@
-"""The log marginal likelihood of new rows, by draws of their latent points."""
+"""Log marginal likelihood of new rows by importance sampling of their latent positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lvmcore.numerics.quasi_random import sobol_draws
 
 # Draws from q(x), from the widened q(x), and from the prior.
 DENSITY_DRAWS = (128, 64, 64)
-# Draws × rows × columns held at a time: bounds memory, changes no result.
+# Draws × rows × columns in a block; bounds memory, does not change results.
 CELLS_AT_A_TIME = 1 << 23
 
 
@@ -23,8 +23,8 @@ def log_marginal(
     """log p(y) = log E_r [p(y | x) p(x) / r(x)] by importance sampling, [N].
 
     The proposal r is a mixture of q(x), of q(x) at three times its sd, and of the prior, with fixed
-    quasi-random draws, each weighed by the density of the whole mixture. The estimate errs
-    downwards where a row's posterior has a mode that none of them finds.
+    quasi-random draws, each weighted by the density of the whole mixture. The estimate is too low
+    where a row's posterior has a mode without draws.
 
     Args:
         log_density: (rows Y [n, D], points X [S, n, Q]) → log p(y_n | x_sn), [S, n].

@@ -1,9 +1,9 @@
-"""Predictor: the scikit-learn estimator that every model of a target column is.
+"""Predictor: base class of the models of a target column.
 
-The second task beside maps: predict a column (numbers, or classes) from the others, with its
-uncertainty, and show the hidden layers' units. The base class owns the public interface;
-`regressor_classifier` says what numbers and classes are, and a model declares the method that fits
-its function.
+A predictor models a column (numbers or classes) given the others, with uncertainty, and returns the
+hidden layers' units. The base class implements the public interface; the subclasses ``Regressor``
+and ``Classifier`` in ``regressor_classifier`` define the two kinds of target, and a model declares
+the method that fits its function.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ __all__ = [
     "Task",
 ]
 
-#: Rows at most that a fit is measured on while it is under way.
-MOST_UNSEEN = 2000
-#: Rows at least that a fit stops by.
-FEWEST_ASIDE = 5
+#: Maximum number of rows on which the density is tracked during a fit.
+MOST_TRACKED_ROWS = 2000
+#: Minimum number of rows for early stopping.
+FEWEST_VALIDATION_ROWS = 5
 
 
 class FittedFunction(Protocol):
-    """The function that a predictor has learned, at standardised rows."""
+    """The fitted function of a predictor, evaluated at standardised rows."""
 
     @property
     def relevance(self) -> dict[str, FloatArray]:
@@ -57,51 +57,51 @@ class FittedFunction(Protocol):
 
     @property
     def n_parameters(self) -> int:
-        """Numbers that were learned."""
+        """Number of trained parameters."""
 
     @property
     def n_hidden_layers(self) -> int:
-        """Hidden layers."""
+        """Number of hidden layers."""
 
     def hidden_units(self, X: Tensor, layer: int) -> Tensor:
         """Means of a hidden layer's units, [n, width]."""
 
     def normals(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Of a number: means and variances, noise included, under each draw, [n, S] each."""
+        """For numbers: means and variances, noise included, under each draw, [n, S] each."""
 
     def weights(self) -> FloatArray | None:
-        """Of a number: weights of the draws, [S]; None where all are equal."""
+        """For numbers: weights of the draws, [S]; None if all are equal."""
 
     def probability(self, X: Tensor) -> Tensor:
-        """Of classes: probabilities, [n, C]; of two classes that of the second, [n, 1]."""
+        """For classes: probabilities, [n, C]; for two classes that of the second, [n, 1]."""
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Arrays, and facts that JSON can hold, for a file."""
+        """Arrays and JSON-serialisable facts for a file."""
 
 
 class FitMethod(Protocol):
-    """How the function of a predictor is fitted, and read from a file."""
+    """Method by which the function of a predictor is fitted, and restored from a file."""
 
     def advise(self, n_rows: int) -> dict[str, Advised]:
-        """Settings that suit a table of so many rows, with reasons."""
+        """Recommended settings for a number of rows, with reasons."""
 
     def fit(self, model: Predictor, problem: SupervisedFitProblem) -> FitOutcome:
-        """Fit the function, and set it as ``_function`` of the model."""
+        """Fit the function and set it as ``_function`` of the model."""
 
     def restore(
         self, model: Predictor, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
     ) -> FittedFunction:
-        """The function from what its ``state`` gave."""
+        """The function from its ``state``."""
 
 
 @estimator_dataclass
 class Predictor(Estimator):
-    """Base of every model of a target: see the module's docstring and lvmcore/README.md."""
+    """Base class of every model of a target: see the module's docstring and lvmcore/README.md."""
 
     task: ClassVar[Task]
     method: ClassVar[FitMethod]
     capabilities: ClassVar[Capabilities] = Capabilities(decoding=False, bound=True)
-    #: Quadratic forms of inverses lose more digits than single precision has.
+    #: Quadratic forms of inverse matrices lose more digits than single precision has.
     dtype = "float64"
 
     device: Device = "auto"
@@ -109,14 +109,14 @@ class Predictor(Estimator):
 
     n_parameters_: int = fitted()
     _function: FittedFunction = fitted()
-    #: Positions of the rows that were learned from among those given, [N].
+    #: Positions of the training rows among the rows given to ``fit``, [N].
     _rows_of_fit: NDArray[np.intp] = fitted()
 
     @classmethod
     def advise(
         cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
     ) -> dict[str, Advised]:
-        """What the method advises for a table of this size."""
+        """The method's recommendations for a table of this size."""
         del n_columns, n_classes, cells
         return cls.method.advise(n_rows)
 
@@ -134,20 +134,21 @@ class Predictor(Estimator):
 
         Args:
             X: columns, [N, H], in their own units, every cell observed.
-            y: the target, one a row, [N]: finite numbers, or classes.
-            callback: called with each FitStep; returning True stops the fit, and what was fitted
-                so far stays usable.
-            held_out: columns and target of other rows. The history tells their −log p(y | x) every
-                20 steps; the fit learns nothing from them, and does not stop by them. Where it sets
-                rows aside to stop by (``validation``), it tells of those; a sampler of none.
+            y: the target of each row, [N]: finite numbers, or classes.
+            callback: called with each FitStep; returning True stops the fit, and the model stays
+                usable with the parameters fitted so far.
+            held_out: columns and target of other rows, whose −log p(y | x) is in the history every
+                20 steps; they affect neither the fit nor its stopping. With early stopping
+                (``validation``) the history has the density of the validation rows instead; the
+                history of a sampler has neither.
 
         Returns:
             The fitted model.
 
         Raises:
-            ConfigError: a parameter is not allowed, or does not suit the table's size.
+            ConfigError: a parameter is not allowed, or does not suit the size of the table.
             DataError: the columns or the target cannot be used; the message names row and column.
-            NumericalError: the computation broke down.
+            NumericalError: the computation failed.
         """
         return self._fit_from(X, y, callback=callback, held_out=held_out)
 
@@ -160,33 +161,42 @@ class Predictor(Estimator):
         checkpoint: Checkpoint | None = None,
         held_out: tuple[ArrayLike, Any] | None = None,
     ) -> Self:
-        """``fit``, going on from a checkpoint and leaving one now and then: the way of a run."""
+        """``fit`` of a run: continues from a checkpoint and writes checkpoints regularly."""
         check_settings(type(self), self.get_params(deep=False))
         data = self._check_rows(X, reset=True)
         target = self._read_target(y, len(data))
         generator = fit_generator(self, data, target=target, checkpoint=checkpoint)
-        # Share of the rows set aside to stop by; 0 for a model without the setting.
+        # Share of validation rows for early stopping; 0 for a model without the setting.
         share = float(getattr(self, "validation", 0.0))
-        aside = _set_aside(target, share, generator, classes=self.task == "class")
-        seen, learned = (data[~aside], target[~aside]) if aside.any() else (data, target)
-        self._begin(seen)
-        if share and not aside.any():
+        validation = _draw_validation_rows(target, share, generator, classes=self.task == "class")
+        inputs_of_fit, target_of_fit = (
+            (data[~validation], target[~validation]) if validation.any() else (data, target)
+        )
+        self._begin(inputs_of_fit)
+        if share and not validation.any():
             self._note(
-                f"validation={share} sets fewer than {FEWEST_ASIDE} of {len(data)} rows "
+                f"validation={share} sets fewer than {FEWEST_VALIDATION_ROWS} of {len(data)} rows "
                 "aside, too few to stop by: the fit stops by its bound."
             )
-        self._measure_target(learned)
-        inputs, unseen, rest = self._inputs(seen), None, None
-        targets = self._as_learned(learned, inputs)
+        self._measure_target(target_of_fit)
+        inputs, tracked, validation_set = self._inputs(inputs_of_fit), None, None
+        targets = self._encode_target(target_of_fit, inputs)
         if held_out is not None:
             others = self._check_rows(held_out[0], reset=False)
-            unseen = self._unseen(others, self._read_truth(held_out[1], len(others)), stops=False)
-        if aside.any():
-            unseen = self._unseen(data[aside], self._truth(target[aside]), stops=True)
-            rest = self._inputs(data[aside]), self._as_learned(target[aside], inputs)
-        self._rows_of_fit = np.flatnonzero(~aside)
+            tracked = self._tracked_rows(
+                others, self._read_new_target(held_out[1], len(others)), stops=False
+            )
+        if validation.any():
+            tracked = self._tracked_rows(
+                data[validation], self._decode_target(target[validation]), stops=True
+            )
+            validation_set = (
+                self._inputs(data[validation]),
+                self._encode_target(target[validation], inputs),
+            )
+        self._rows_of_fit = np.flatnonzero(~validation)
         problem = SupervisedFitProblem(
-            inputs, targets, generator, callback, checkpoint, unseen, rest
+            inputs, targets, generator, callback, checkpoint, tracked, validation_set
         )
         return self._end(self._fit(problem), checkpoint)
 
@@ -200,29 +210,31 @@ class Predictor(Estimator):
         self.n_parameters_ = self._function.n_parameters
         return outcome
 
-    def _unseen(self, rows: NDArray[Any], y: NDArray[Any], *, stops: bool) -> HeldOutRows | None:
-        """Some of the rows, evenly, as they are measured on; None where there are none."""
-        known = self._foreseen(y)
+    def _tracked_rows(
+        self, rows: NDArray[Any], y: NDArray[Any], *, stops: bool
+    ) -> HeldOutRows | None:
+        """Evenly spaced rows among those with a density, for tracking; None without any."""
+        known = self._has_density(y)
         rows, y = (rows, y) if known.all() else (rows[known], y[known])
         if not len(rows):
             return None
-        some = np.unique(np.linspace(0, len(rows) - 1, MOST_UNSEEN).astype(np.intp))
+        some = np.unique(np.linspace(0, len(rows) - 1, MOST_TRACKED_ROWS).astype(np.intp))
         return HeldOutRows(self._inputs(rows[some]), y[some], stops)
 
-    # ---- the rows on their way -----------------------------------------------------------------
+    # ---- hidden layers -------------------------------------------------------------------------
 
     def hidden(self, X: ArrayLike, layer: int = 1) -> FloatArray:
-        """What a hidden layer makes of rows: its units' means, averaged over draws.
+        """Means of the units of a hidden layer at rows, averaged over draws.
 
         Args:
             X: rows in the data's units, [n, H].
-            layer: which, counted from 1.
+            layer: number of the hidden layer, from 1.
 
         Returns:
-            Means of its units, [n, width].
+            Means of the units, [n, width].
 
         Raises:
-            ConfigError: there is no such layer.
+            ConfigError: the layer does not exist.
             DataError: the rows do not fit the model.
         """
         check_is_fitted(self)
@@ -232,20 +244,22 @@ class Predictor(Estimator):
                 f"layer={layer!r} cannot be used: this model has {layers or 'no'} hidden "
                 f"layer{'' if layers == 1 else 's'}."
             )
-        return self._by_block(X, lambda rows: self._function.hidden_units(rows, int(layer)))
+        return self._compute_in_blocks(
+            X, lambda rows: self._function.hidden_units(rows, int(layer))
+        )
 
     @property
     def n_hidden_layers_(self) -> int:
-        """Hidden layers of the fitted model, 0 where there is none."""
+        """Number of hidden layers of the fitted model."""
         check_is_fitted(self)
         return self._function.n_hidden_layers
 
-    def _by_block(self, X: ArrayLike, compute: Callable[[Tensor], Tensor]) -> FloatArray:
-        """What is computed of rows, block by block, rows along the first dimension."""
-        return np.concatenate([to_numpy(compute(block)) for block in self._blocks_of(X)])
+    def _compute_in_blocks(self, X: ArrayLike, compute: Callable[[Tensor], Tensor]) -> FloatArray:
+        """The result of ``compute`` for all rows, in blocks along the first dimension."""
+        return np.concatenate([to_numpy(compute(block)) for block in self._input_blocks(X)])
 
-    def _blocks_of(self, X: ArrayLike) -> Iterator[Tensor]:
-        """Rows some at a time, standardised and on the device."""
+    def _input_blocks(self, X: ArrayLike) -> Iterator[Tensor]:
+        """Blocks of rows, standardised and on the device."""
         for rows in row_blocks(self._check_rows(X, reset=False)):
             yield self._inputs(rows)
 
@@ -254,14 +268,14 @@ class Predictor(Estimator):
     def log_density(self, X: ArrayLike, y: ArrayLike) -> FloatArray:
         """log p(y | x) of each row, nats, [n]; their mean is −NLPP.
 
-        Of numbers in the target's units; of a class that the fit did not see −inf.
+        Numbers are in the target's units; a class that was not in the fit has −inf.
 
         Raises:
             DataError: the rows do not fit the model, or y has another length.
         """
         check_is_fitted(self)
         data = self._check_rows(X, reset=False)
-        given = self._read_truth(y, len(data))
+        given = self._read_new_target(y, len(data))
         parts, done = [], 0
         for some in row_blocks(data):
             rows = self._inputs(some)
@@ -272,31 +286,31 @@ class Predictor(Estimator):
     # ---- hooks of a task -----------------------------------------------------------------------
 
     @abstractmethod
-    def _read_truth(self, y: Any, n_rows: int) -> NDArray[Any]:
-        """Targets of rows that are no part of the fit, [n]."""
+    def _read_new_target(self, y: Any, n_rows: int) -> NDArray[Any]:
+        """Targets of rows outside the fit, [n]."""
 
-    def _foreseen(self, y: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which targets of other rows the model can give any density, [n]."""
+    def _has_density(self, y: NDArray[Any]) -> NDArray[np.bool_]:
+        """Mask of the targets with a positive density under the model, [n]."""
         return np.ones(len(y), dtype=bool)
 
     @abstractmethod
-    def _truth(self, target: NDArray[Any]) -> NDArray[Any]:
-        """The same from what ``_read_target`` made of rows of the fit."""
+    def _decode_target(self, target: NDArray[Any]) -> NDArray[Any]:
+        """Targets in the form of ``_read_new_target`` from the output of ``_read_target``, [n]."""
 
     @abstractmethod
     def _log_density(self, X: Tensor, y: NDArray[Any]) -> FloatArray:
-        """log p(y | x) of standardised rows, [n]; y as ``_read_truth`` gives it."""
+        """log p(y | x) of standardised rows, [n]; y in the form of ``_read_new_target``."""
 
     @abstractmethod
     def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
-        """The target as numbers or codes, [N]; takes over the classes."""
+        """The target as numbers or class codes, [N]; stores the classes."""
 
     def _measure_target(self, target: NDArray[Any]) -> None:
-        """Take over what the target of the rows of the fit tells."""
+        """Store the moments of the training target."""
 
     @abstractmethod
-    def _as_learned(self, target: NDArray[Any], like: Tensor) -> Tensor:
-        """A target as the model learns it, [n, P]."""
+    def _encode_target(self, target: NDArray[Any], like: Tensor) -> Tensor:
+        """The target in the coding of the training, [n, P]."""
 
     # ---- storage -------------------------------------------------------------------------------
 
@@ -315,21 +329,24 @@ class Predictor(Estimator):
         return tags
 
 
-def _set_aside(
+def _draw_validation_rows(
     target: NDArray[Any], share: float, generator: torch.Generator, *, classes: bool
 ) -> NDArray[np.bool_]:
-    """Rows that a fit is to stop by, [N]: drawn; of each class one stays, of numbers two."""
-    aside = np.zeros(len(target), dtype=bool)
+    """Mask of randomly drawn validation rows, [N].
+
+    One row of each class, or the rows of the extreme numbers, stay in the fit.
+    """
+    validation = np.zeros(len(target), dtype=bool)
     if not share:
-        return aside
+        return validation
     order = torch.randperm(len(target), generator=generator).numpy()
     drawn = target[order]
     if classes:
         firsts = np.unique(drawn, return_index=True)[1]
-    else:  # a target that is seldom another value still differs in the fit
+    else:  # the target keeps two values in the fit, even if it is nearly constant
         firsts = np.unique([drawn.argmin(), drawn.argmax()])
     order = np.delete(order, firsts)
     count = min(round(share * len(target)), len(order))
-    if count >= FEWEST_ASIDE:
-        aside[order[:count]] = True
-    return aside
+    if count >= FEWEST_VALIDATION_ROWS:
+        validation[order[:count]] = True
+    return validation

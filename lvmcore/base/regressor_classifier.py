@@ -1,6 +1,7 @@
-"""Regressor and Classifier: a predictor of numbers, and one of classes.
+"""Regressor and Classifier: predictors of numbers and of classes.
 
-What a target means to a ``Predictor``: how it is read and learned, and what is said of new rows.
+The subclasses of ``Predictor`` define the reading and coding of the target, and the predictions for
+new rows.
 """
 
 from __future__ import annotations
@@ -43,26 +44,26 @@ class Regressor(RegressorMixin, Predictor):
     def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
         return numeric_target(y, n_rows)
 
-    def _read_truth(self, y: Any, n_rows: int) -> NDArray[Any]:
+    def _read_new_target(self, y: Any, n_rows: int) -> NDArray[Any]:
         return numeric_target(y, n_rows)
 
-    def _truth(self, target: NDArray[Any]) -> NDArray[Any]:
+    def _decode_target(self, target: NDArray[Any]) -> NDArray[Any]:
         return target
 
     def _measure_target(self, target: NDArray[Any]) -> None:
         self._target = NumberTarget.fit(target)
 
-    def _as_learned(self, target: NDArray[Any], like: Tensor) -> Tensor:
+    def _encode_target(self, target: NDArray[Any], like: Tensor) -> Tensor:
         return torch.as_tensor(self._target.transform(target)[:, None]).to(like)
 
     def predictive(self, X: ArrayLike) -> PredictiveMixture:
-        """The predicted distribution of the target of rows, in its units, the noise included.
+        """Predictive distribution of the target of rows, in its units, noise included.
 
         Args:
             X: rows in the data's units, [n, H].
 
         Returns:
-            A mixture of normal distributions, one a draw of the functions, or one a site.
+            A mixture of normal distributions, one component per draw of the functions or per site.
 
         Raises:
             DataError: the rows do not fit the model.
@@ -74,33 +75,33 @@ class Regressor(RegressorMixin, Predictor):
         return PredictiveMixture(mean, sd, self._function.weights())
 
     def _mixtures(self, X: ArrayLike) -> Iterator[PredictiveMixture]:
-        """The predicted distributions of some rows at a time."""
+        """Predictive distributions, in blocks of rows."""
         check_is_fitted(self)
-        yield from map(self._mixture, self._blocks_of(X))
+        yield from map(self._mixture, self._input_blocks(X))
 
     def _mixture(self, X: Tensor) -> PredictiveMixture:
-        """The predicted distributions of standardised rows, in the target's units."""
+        """Predictive distributions at standardised rows, in the target's units."""
         means, variances = (to_numpy(part).T for part in self._function.normals(X))
         mean, scale = self._target.mean, self._target.scale
         return PredictiveMixture(
             mean + scale * means, scale * np.sqrt(variances), self._function.weights()
         )
 
-    def _of_each(
+    def _compute_on_mixtures(
         self, X: ArrayLike, compute: Callable[[PredictiveMixture], FloatArray]
     ) -> FloatArray:
-        """What is computed of the distributions, some rows at a time, rows first."""
+        """The result of ``compute`` for the distributions of all rows, in blocks; rows first."""
         return np.concatenate([compute(part) for part in self._mixtures(X)])
 
     def predict(
         self, X: ArrayLike, return_std: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """The mean of the target of rows, [n]; with ``return_std`` its sd too, noise included."""
-        mean, sd = self._of_each(X, lambda some: np.stack(some.moments(), 1)).T
+        """Predictive mean of the target, [n]; with ``return_std`` also its sd, noise included."""
+        mean, sd = self._compute_on_mixtures(X, lambda some: np.stack(some.moments(), 1)).T
         return (mean, sd) if return_std else mean
 
     def predict_quantiles(self, X: ArrayLike, levels: ArrayLike = (0.05, 0.5, 0.95)) -> FloatArray:
-        """Quantiles of the predicted distribution, [n, levels].
+        """Quantiles of the predictive distribution, [n, levels].
 
         Raises:
             ConfigError: a level is not between 0 and 1.
@@ -108,7 +109,7 @@ class Regressor(RegressorMixin, Predictor):
         wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64))
         if wanted.ndim != 1 or not ((wanted > 0) & (wanted < 1)).all():
             raise ConfigError(f"levels={levels!r} cannot be used: expected numbers in (0, 1).")
-        return self._of_each(X, lambda some: some.quantiles(wanted))
+        return self._compute_on_mixtures(X, lambda some: some.quantiles(wanted))
 
     def _log_density(self, X: Tensor, y: NDArray[Any]) -> FloatArray:
         return self._mixture(X).log_density(y)
@@ -138,7 +139,7 @@ class Classifier(ClassifierMixin, Predictor):
         self._set_labels((labels,))
         return labels.codes
 
-    def _as_learned(self, target: NDArray[Any], like: Tensor) -> Tensor:
+    def _encode_target(self, target: NDArray[Any], like: Tensor) -> Tensor:
         return class_signs(target, len(self.classes_), like)
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
@@ -148,10 +149,10 @@ class Classifier(ClassifierMixin, Predictor):
             DataError: the rows do not fit the model.
         """
         check_is_fitted(self)
-        return np.concatenate([self._probabilities(block) for block in self._blocks_of(X)])
+        return np.concatenate([self._probabilities(block) for block in self._input_blocks(X)])
 
     def _probabilities(self, X: Tensor) -> FloatArray:
-        """Of all classes, normalised, of standardised rows, [n, C]."""
+        """Normalised probabilities of all classes at standardised rows, [n, C]."""
         each = to_numpy(self._function.probability(X))
         found = np.hstack([1 - each, each]) if each.shape[1] == 1 else each
         return np.asarray(found / found.sum(1, keepdims=True))
@@ -161,13 +162,13 @@ class Classifier(ClassifierMixin, Predictor):
         chosen = self.predict_proba(X).argmax(1)
         return np.asarray(self.classes_[chosen])
 
-    def _read_truth(self, y: Any, n_rows: int) -> NDArray[Any]:
+    def _read_new_target(self, y: Any, n_rows: int) -> NDArray[Any]:
         return target_vector(y, n_rows)
 
-    def _truth(self, target: NDArray[Any]) -> NDArray[Any]:
+    def _decode_target(self, target: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(np.asarray(self.classes_)[target])
 
-    def _foreseen(self, y: NDArray[Any]) -> NDArray[np.bool_]:
+    def _has_density(self, y: NDArray[Any]) -> NDArray[np.bool_]:
         known = y[:, None] == np.asarray(self.classes_)
         return np.asarray(known.any(1), dtype=bool)
 

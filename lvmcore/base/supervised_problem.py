@@ -1,4 +1,4 @@
-"""The problem that the fit of a predictor gets."""
+"""The input of a predictor's fit."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from lvmcore.training.checkpoint import Checkpoint
 
 __all__ = ["HeldOutRows", "SupervisedFitProblem", "Task"]
 
-#: What a model predicts: a number, or a class.
+#: Kind of target: a number or a class.
 Task = Literal["number", "class"]
 
 
 @dataclass(frozen=True)
 class HeldOutRows:
-    """Rows that a fit does not see, whose density is followed.
+    """Held-out rows, whose density is tracked during the fit.
 
     Attributes:
-        X: standardised as the others, [n, H].
+        X: inputs, standardised like the training rows, [n, H].
         y: numbers in their units, or classes.
-        stops: whether the fit ends by them.
+        stops: whether they decide on early stopping.
     """
 
     X: Tensor
@@ -35,18 +35,18 @@ class HeldOutRows:
 
 @dataclass(frozen=True)
 class SupervisedFitProblem:
-    """What a predictor's ``_fit`` gets: everything checked, standardised and on the device.
+    """Input of a predictor's ``_fit``: validated, standardised and on the device.
 
     Attributes:
         X: columns that vary, standardised, [N, H].
-        Y: the target: a standardised number, [N, 1], or signs of classes, [N, C], of two the
-            second alone, [N, 1].
+        Y: the target: a standardised number, [N, 1], or signs of classes, [N, C]; for two classes
+            that of the second alone, [N, 1].
         generator: the fit's only source of randomness (CPU generator).
         callback: called at every step; True stops the fit.
-        checkpoint: what the fit goes on from and leaves for the next; None keeps none.
-        unseen: rows that the fit does not see, to be measured on now and then.
-        aside: all that it stops by, X and Y: when the steps are over, a q in closed form takes them
-            too.
+        checkpoint: checkpoint to continue from and to write; None for none.
+        held_out: held-out rows whose density is tracked.
+        validation: X and Y of all validation rows; after the last step a q in closed form
+            conditions on them too.
     """
 
     X: Tensor
@@ -54,5 +54,5 @@ class SupervisedFitProblem:
     generator: torch.Generator
     callback: Callback | None
     checkpoint: Checkpoint | None = None
-    unseen: HeldOutRows | None = None
-    aside: tuple[Tensor, Tensor] | None = None
+    held_out: HeldOutRows | None = None
+    validation: tuple[Tensor, Tensor] | None = None

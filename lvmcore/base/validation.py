@@ -1,7 +1,7 @@
-"""Checks of what an estimator is given: rows, cells, labels, latent points, positions, device.
+"""Validation of estimator input: rows, cells, labels, latent points, row indices and device.
 
-Each function turns what a caller hands over into checked arrays, and says in plain words what
-cannot be used.
+Each function converts the input to validated arrays, or raises an error that names the invalid
+part.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ from lvmcore.preprocessing.cell_types import Cells, check_counts, check_positive
 from lvmcore.preprocessing.class_labels import ClassLabels, encode_columns
 from lvmcore.preprocessing.memory_mapped_rows import check_file_length, column_names
 
-# Raised where what a fit keeps in its checkpoint changes: one of an earlier layout is not read.
-STATE = 2
+# Version of the checkpoint layout; checkpoints of an earlier layout are not read.
+CHECKPOINT_LAYOUT = 2
 
 
 def read_rows(model: CapableEstimator, X: ArrayLike, *, reset: bool) -> NDArray[Any]:
-    """Rows in the data's units, float64; those of a memory map as they lie on disk.
+    """Rows in the data's units, float64; rows of a memory map stay on disk in its dtype.
 
     Args:
-        model: the estimator, whose ``n_features_in_`` and ``feature_names_in_`` they have to fit.
-        X: what a caller gave, [N, D].
-        reset: whether they are the rows of a fit, which set those two attributes.
+        model: the estimator, with whose ``n_features_in_`` and ``feature_names_in_`` the rows have
+            to agree.
+        X: the input, [N, D].
+        reset: whether these are the rows of a fit, which set those two attributes.
 
     Raises:
-        DataError: they are no such rows.
+        DataError: the input is not such a table.
     """
     fewest = 2 if reset else 1
     check_file_length(X)
@@ -80,7 +81,7 @@ def _read_memory_map(
 def check_cells(
     data: NDArray[Any], names: Sequence[str], who: str, *, missing_allowed: bool
 ) -> None:
-    """Refuse infinite cells of rows [N, D], and missing ones where these are not allowed.
+    """Reject infinite cells of rows [N, D], and missing ones unless allowed.
 
     Raises:
         DataError: naming the first such cell.
@@ -100,7 +101,7 @@ def check_cells(
 
 
 def check_values(data: NDArray[Any], names: list[str], who: str, cells: Cells) -> None:
-    """Refuse values of rows [N, D] that are not such cells.
+    """Reject values of rows [N, D] that are not of the type ``cells``.
 
     Raises:
         DataError: naming the first such cell.
@@ -115,8 +116,8 @@ def check_labels(y: Any, n_rows: int, can: Capabilities, who: str) -> tuple[Clas
     """The label columns of a fit; none for a model that uses no labels.
 
     Raises:
-        DataError: the labels cannot be used, or a row has none and needs one.
-        UnsupportedError: several columns for a model that learns from one.
+        DataError: the labels cannot be used, or a required label is missing.
+        UnsupportedError: several columns for a model of a single one.
     """
     if can.labels == "none":
         return ()
@@ -137,13 +138,13 @@ def check_components(
     """Q of a fit.
 
     Args:
-        n_components: as asked for; None for 10 at most.
-        shape: of the table, [N, D].
-        usable: columns that vary.
-        note: takes a note where there are fewer of these than dimensions asked for.
+        n_components: the setting; None for min(10, columns that vary, N − 1).
+        shape: shape of the table, [N, D].
+        usable: number of columns that vary.
+        note: called with a note if there are fewer such columns than dimensions.
 
     Raises:
-        ConfigError: more dimensions were asked for than the table has rows or columns.
+        ConfigError: more dimensions than rows or columns of the table.
     """
     n_rows, n_columns = shape
     if n_components is None:
@@ -161,20 +162,20 @@ def check_components(
 
 
 def require(model: CapableEstimator, capability: str, doing: str) -> None:
-    """Refuse what a model does not say that it can.
+    """Reject a request that needs a capability the model lacks.
 
     Raises:
-        UnsupportedError: it cannot.
+        UnsupportedError: the model lacks the capability.
     """
     if not getattr(model.capabilities, capability):
         raise UnsupportedError(f"{type(model).__name__} cannot {doing}.")
 
 
 def require_labels(model: CapableEstimator) -> None:
-    """Refuse to predict labels.
+    """Reject label predictions of a model without labels.
 
     Raises:
-        UnsupportedError: the model knows none.
+        UnsupportedError: the model was fitted without labels.
     """
     if model.capabilities.labels == "none":
         raise UnsupportedError(f"{type(model).__name__} knows no labels. LDGD learns from them.")
@@ -185,7 +186,7 @@ def check_latent(latent: ArrayLike, n_components: int) -> FloatArray:
     """Latent points, [n, Q].
 
     Raises:
-        DataError: they have another number of dimensions, or are not finite.
+        DataError: the number of dimensions differs, or a value is not finite.
     """
     points = np.atleast_2d(np.asarray(latent, dtype=np.float64))
     if points.ndim != 2 or points.shape[1] != n_components or not np.isfinite(points).all():
@@ -197,10 +198,10 @@ def check_latent(latent: ArrayLike, n_components: int) -> FloatArray:
 
 
 def check_positions(rows: ArrayLike, n_rows: int) -> NDArray[np.intp]:
-    """Positions of rows of a fit to so many.
+    """Indices of rows of the fit.
 
     Raises:
-        ConfigError: they are no such positions, or there is none.
+        ConfigError: an index is invalid, or there is none.
     """
     positions = np.ravel(np.asarray(rows))
     whole = positions.dtype.kind in "iu" and len(positions) > 0
@@ -213,10 +214,10 @@ def check_positions(rows: ArrayLike, n_rows: int) -> NDArray[np.intp]:
 
 
 def check_sample(n: int, label: Any, rows: ArrayLike | None) -> None:
-    """Check what is to be drawn: so many rows, of a label or from where some rows lie.
+    """Validate a request for a sample: number of rows, and a label or row indices.
 
     Raises:
-        ConfigError: no row is asked for, or both a label and rows are given.
+        ConfigError: ``n`` is not positive, or both a label and rows are given.
     """
     if n < 1:
         raise ConfigError(f"n={n!r} cannot be used: expected at least 1 row to draw.")
@@ -225,12 +226,12 @@ def check_sample(n: int, label: Any, rows: ArrayLike | None) -> None:
 
 
 def has_density(model: CapableEstimator) -> bool:
-    """Whether an estimator has a predictive density of rows."""
+    """Whether an estimator has a predictive density for rows."""
     return model.capabilities.density
 
 
 def random_seed(random_state: int | None) -> int:
-    """The seed of a fit: as given, or drawn anew."""
+    """The seed of a fit: the given one, or a random one."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
     return int(random_state)
@@ -242,11 +243,11 @@ def fit_fingerprint(
     labels: tuple[ClassLabels, ...] = (),
     target: NDArray[Any] | None = None,
 ) -> str:
-    """A digest of everything that decides the course of a fit but for how many steps it has."""
+    """Digest of everything that determines a fit, except its number of steps."""
     settings = model.get_params(deep=False)
     settings.pop("max_iter", None)
-    facts = [model.key, package_version(), STATE, settings, data.shape]
-    digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_told).encode())
+    facts = [model.key, package_version(), CHECKPOINT_LAYOUT, settings, data.shape]
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_json_setting).encode())
     for rows in row_blocks(data):
         digest.update(np.ascontiguousarray(rows, dtype=np.float64).tobytes())
     for column in labels:
@@ -262,7 +263,7 @@ def torch_device(name: str) -> torch.device:
     """The device of the setting ``device``.
 
     Raises:
-        ConfigError: a GPU was asked for and there is none.
+        ConfigError: a GPU is requested and none is available.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -271,8 +272,8 @@ def torch_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def _told(value: Any) -> Any:
-    """What a setting is, for JSON: an array with all its numbers."""
+def _json_setting(value: Any) -> Any:
+    """A setting for JSON; an array becomes a list of its numbers."""
     return np.asarray(value).tolist() if is_array(value) else str(value)
 
 

@@ -1,7 +1,7 @@
-"""How a predictor is fitted as a deep Gaussian process, and read from a file.
+"""Fit methods of predictors: training of a deep Gaussian process, and storage.
 
-A model declares a method, such as ``method = InducedMethod()``; a method says how its deep Gaussian
-process begins. Notation: lvmcore/README.md and lvmcore/deep/hidden_layer.py.
+A model declares a method, such as ``method = InducedMethod()``; a method constructs the initial
+deep Gaussian process. Notation: lvmcore/README.md and lvmcore/deep/hidden_layer.py.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ __all__ = [
     "likelihood_of",
 ]
 
-#: Draws that a prediction averages, and those of the final bound.
+#: Draws averaged in a prediction, and draws in the final bound.
 PREDICTED_DRAWS, FINAL_DRAWS = 50, 100
-#: Draws that rows set aside are measured by, and measurements without a better one until a stop.
-FOLLOWED_DRAWS, PATIENCE = 10, 5
-#: σ² of a numeric target that a fit starts from, of its variance.
+#: Draws for the density of held-out rows, and measurements without improvement before a stop.
+TRACKING_DRAWS, PATIENCE = 10, 5
+#: Initial σ² of a numeric target, as a share of its variance.
 START_NOISE = 0.05
-#: Rows from which on more inducing variables are worth their time.
+#: Number of rows above which more inducing variables are recommended.
 LONG_TABLE = 2000
 
 Model = TypeVar("Model", bound=DeepGP)
@@ -53,13 +53,13 @@ Model = TypeVar("Model", bound=DeepGP)
 def likelihood_of(
     task: Task, n_outputs: int, like: Tensor, exponent: float = 2.0
 ) -> GaussianNoise | SoftmaxClasses:
-    """The likelihood at its start: of a number; of two classes, probit; of more, softmax.
+    """The initial likelihood: Gaussian noise for numbers; probit for two classes, else softmax.
 
     Args:
-        task: what is predicted.
+        task: kind of target.
         n_outputs: P.
         like: dtype and device.
-        exponent: q of the noise of a number; 2 for a Gaussian.
+        exponent: q of the noise of numbers; 2 for a Gaussian.
     """
     if task == "number" and exponent < 2:
         return QExponentialNoise(START_NOISE, like, exponent)
@@ -70,20 +70,20 @@ def likelihood_of(
 
 @dataclass(frozen=True)
 class DeepGPOptions:
-    """A model's settings, as a deep Gaussian process uses them.
+    """The settings of a model in the form that a deep Gaussian process uses.
 
     Attributes:
         given: all settings of the model by name.
-        standardiser: of its columns.
-        n_inducing: M, at most.
-        max_iter: steps at most.
-        learning_rate: of the steps.
-        batch_size: rows a step.
-        n_layers: hidden layers; 0 for a model without the setting: a single Gaussian process.
-        hidden_dim: units of each; None for min(30, H).
-        n_samples: draws of the functions that a step averages.
-        q: of the layers' priors and of the noise; 2 for Gaussian processes.
-        kernel: of every layer.
+        standardiser: standardiser of the columns.
+        n_inducing: maximum of M.
+        max_iter: maximum number of steps.
+        learning_rate: learning rate of the steps.
+        batch_size: rows per step.
+        n_layers: number of hidden layers; 0, a single Gaussian process, without the setting.
+        hidden_dim: units of each hidden layer; None for min(30, H).
+        n_samples: draws of the functions averaged in a step.
+        q: exponent q of the layers' priors and of the noise; 2 for Gaussian processes.
+        kernel: kernel of every layer.
     """
 
     given: Mapping[str, Any]
@@ -100,13 +100,13 @@ class DeepGPOptions:
 
     @classmethod
     def from_settings(cls, given: Mapping[str, Any], standardiser: Standardiser) -> Self:
-        """Those of a model by its settings; what it has no setting for keeps its default."""
+        """From a model's settings; options without a setting have their defaults."""
         named = {name: given[name] for name in cls.__dataclass_fields__ if name in given}
         return cls(given, standardiser, **named)
 
     @property
     def initial(self) -> DeepGPSettings:
-        """How a fit begins."""
+        """Settings of the initial deep Gaussian process."""
         return DeepGPSettings(
             n_hidden=self.n_layers,
             width=self.hidden_dim,
@@ -117,7 +117,7 @@ class DeepGPOptions:
 
 
 class DeepGPMethod(ABC, Generic[Model]):
-    """A fit of a deep Gaussian process; a subclass says how it begins."""
+    """A fit of a deep Gaussian process; subclasses construct the initial one."""
 
     def advise(self, n_rows: int) -> dict[str, Advised]:
         """More inducing points for long tables."""
@@ -128,7 +128,7 @@ class DeepGPMethod(ABC, Generic[Model]):
     # ---- fitting -------------------------------------------------------------------------------
 
     def fit(self, model: Predictor, problem: SupervisedFitProblem) -> FitOutcome:
-        """Fit; the model's function is there from the first step on, for rows that it follows."""
+        """Fit; the model's function exists from the first step on, for tracking held-out rows."""
         options = DeepGPOptions.from_settings(model.get_params(deep=False), model._standardiser)
         X, Y, generator = problem.X, problem.Y, problem.generator
         function = self.begin(model, options, problem)
@@ -139,11 +139,11 @@ class DeepGPMethod(ABC, Generic[Model]):
             problem.callback,
             draws=max(1, FINAL_DRAWS // options.n_samples),
             checkpoint=problem.checkpoint,
-            held_out=_tracking(model, function, fit, problem.unseen),
+            held_out=_tracking(model, function, fit, problem.held_out),
         )
         rows = (X, Y)
-        if problem.aside is not None:
-            rows = torch.cat([X, problem.aside[0]]), torch.cat([Y, problem.aside[1]])
+        if problem.validation is not None:
+            rows = torch.cat([X, problem.validation[0]]), torch.cat([Y, problem.validation[1]])
         function.keep(PREDICTED_DRAWS, generator, rows)
         self.finish(function.gp, *rows)
         return outcome
@@ -151,7 +151,7 @@ class DeepGPMethod(ABC, Generic[Model]):
     def begin(
         self, model: Predictor, options: DeepGPOptions, problem: SupervisedFitProblem
     ) -> FittedDeepGP[Model]:
-        """The model's function at its start, with a note where it has few inducing points."""
+        """The model's initial function, with a note if it has fewer inducing points than set."""
         X, Y = problem.X, problem.Y
         likelihood = likelihood_of(model.task, Y.shape[1], X, options.q)
         gp = self.initial(X, Y, likelihood, options, problem.generator).to(X)
@@ -167,7 +167,7 @@ class DeepGPMethod(ABC, Generic[Model]):
     def restore(
         self, model: Predictor, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
     ) -> FittedDeepGP[Model]:
-        """The function of a model from its file."""
+        """The function of a model from the arrays and facts of a file."""
         columns = int((~model._standardiser.constant).sum())
         X = model._to_tensor(np.zeros((int(facts["inducing"]), columns)))
         Y = X.new_zeros(len(X), int(facts["outputs"]))
@@ -195,7 +195,7 @@ class DeepGPMethod(ABC, Generic[Model]):
         options: DeepGPOptions,
         generator: torch.Generator,
     ) -> Model:
-        """The deep Gaussian process at its start for rows X [N, H] and targets Y [N, P]."""
+        """The initial deep Gaussian process for rows X [N, H] and targets Y [N, P]."""
 
     @abstractmethod
     def blank(
@@ -207,10 +207,10 @@ class DeepGPMethod(ABC, Generic[Model]):
         options: DeepGPOptions,
         facts: Mapping[str, Any],
     ) -> Model:
-        """One of the shape of a file's, at inducing inputs X [M, H], to load a state into."""
+        """A deep Gaussian process at inducing inputs X [M, H], for the state of a file."""
 
     def function(self, gp: Model) -> FittedDeepGP[Model]:
-        """What predictions are made from."""
+        """The function for predictions."""
         return FittedDeepGP(gp)
 
     def objective(
@@ -221,7 +221,7 @@ class DeepGPMethod(ABC, Generic[Model]):
         options: DeepGPOptions,
         generator: torch.Generator,
     ) -> DeepGPObjective:
-        """What the steps maximise, for the deep Gaussian process at its start."""
+        """The objective of the steps, for an initial deep Gaussian process."""
         return DeepGPObjective(
             gp,
             X,
@@ -232,38 +232,38 @@ class DeepGPMethod(ABC, Generic[Model]):
         )
 
     def finish(self, gp: Model, X: Tensor, Y: Tensor) -> None:
-        """What else is measured on all rows when the steps are over."""
+        """Compute further quantities from all rows after the last step."""
 
 
 def _tracking(
     model: Predictor,
     function: FittedDeepGP[Any],
     fit: DeepGPObjective,
-    unseen: HeldOutRows | None,
+    held_out: HeldOutRows | None,
 ) -> HeldOutTracking | None:
-    """NLPP of rows that the fit does not see, by the same few draws each time.
+    """Tracking of the NLPP of held-out rows, with the same few draws in every measurement.
 
-    In batches, and of classes, by the q that the steps go by: that of all rows is taken in the end
-    alone.
+    With mini-batches, and for classes, q is that of the steps; the q of all rows is computed only
+    after the last step.
     """
-    if unseen is None:
+    if held_out is None:
         return None
     closed = fit.batches.whole and function.gp.last.closed_form
     rows = (fit.X, fit.Y) if closed else None
 
     def measure() -> float:
-        function.keep(FOLLOWED_DRAWS, torch.Generator().manual_seed(0), rows)
-        return float(-model._log_density(unseen.X, unseen.y).mean())
+        function.keep(TRACKING_DRAWS, torch.Generator().manual_seed(0), rows)
+        return float(-model._log_density(held_out.X, held_out.y).mean())
 
-    return HeldOutTracking(measure, PATIENCE if unseen.stops else None)
+    return HeldOutTracking(measure, PATIENCE if held_out.stops else None)
 
 
 @dataclass(frozen=True)
 class InducedMethod(DeepGPMethod[InducedDeepGP]):
-    """Inducing inputs of its own in every layer: SVGP, DSVI and their q-exponential twins.
+    """Separate inducing inputs in every layer: SVGP, DSVI and their q-exponential counterparts.
 
     Attributes:
-        each_draw: whether the last layer's q is that of each draw, where it has a closed form.
+        each_draw: whether the last layer has a q for each draw, where that has a closed form.
     """
 
     each_draw: bool = False

@@ -28,10 +28,10 @@ Model = TypeVar("Model", bound=DeepGP)
 
 
 class FittedDeepGP(Generic[Model]):
-    """The functions of a deep Gaussian process, and the draws of them that predictions average.
+    """A deep Gaussian process with the draws of its functions that predictions average.
 
     Args:
-        gp: the deep Gaussian process, fitted or under way.
+        gp: the deep Gaussian process, fitted or during the fit.
 
     Attributes:
         kept: draws of its functions.
@@ -46,12 +46,12 @@ class FittedDeepGP(Generic[Model]):
     def keep(
         self, draws: int, generator: torch.Generator, rows: tuple[Tensor, Tensor] | None
     ) -> None:
-        """Draw the functions that predictions are made from, given rows X and Y, or those seen."""
+        """Draw the functions for predictions, given rows X and Y; None for the current q."""
         given = rows if self.gp.posterior_per_draw else None
         samples = draws if len(self.gp.hidden) else 1
         self.kept = DeepGPDraws.from_model(self.gp, samples, generator, given)
 
-    # ---- what was learned ----------------------------------------------------------------------
+    # ---- fitted parameters ---------------------------------------------------------------------
 
     @property
     def relevance(self) -> dict[str, FloatArray]:
@@ -64,13 +64,13 @@ class FittedDeepGP(Generic[Model]):
 
     @property
     def n_parameters(self) -> int:
-        """Numbers that the optimiser moves."""
+        """Number of optimised parameters."""
         idle = sum(v.unused_entries for v in self.gp.modules() if isinstance(v, InducingValues))
         return sum(p.numel() for p in self.gp.parameters() if p.requires_grad) - idle
 
     @property
     def n_hidden_layers(self) -> int:
-        """Hidden layers."""
+        """Number of hidden layers."""
         return len(self.gp.hidden)
 
     # ---- predictions ---------------------------------------------------------------------------
@@ -83,13 +83,13 @@ class FittedDeepGP(Generic[Model]):
         """Means and variances, noise included, under each draw, standardised, [n, S] each."""
         (mean, variance), likelihood = self.kept.predict(X), self.gp.last.likelihood
         assert isinstance(likelihood, GaussianNoise)
-        # [K]: a mixture of S K, the parts of a draw together
+        # [K]: a mixture of S K components, those of a draw consecutive
         noise = likelihood.noise_mixture[0].detach()
         total = variance[..., 0].T[:, :, None] + noise
         return mean[..., 0].T.repeat_interleave(len(noise), 1), total.flatten(1)
 
     def weights(self) -> FloatArray | None:
-        """Weights of the draws, [S]; None where all are equal."""
+        """Weights of the draws, [S]; None if all are equal."""
         likelihood = self.gp.last.likelihood
         if not isinstance(likelihood, QExponentialNoise):
             return None
@@ -97,7 +97,7 @@ class FittedDeepGP(Generic[Model]):
         return np.tile(weights, samples) / samples
 
     def probability(self, X: Tensor) -> Tensor:
-        """Probabilities of standardised rows, [n, C]; of two classes that of the second, [n, 1]."""
+        """Probabilities at standardised rows, [n, C]; [n, 1], of the second, for two classes."""
         likelihood = self.gp.last.likelihood
         assert isinstance(likelihood, SoftmaxClasses)
         return likelihood.probability(*self.kept.predict(X))
@@ -105,7 +105,7 @@ class FittedDeepGP(Generic[Model]):
     # ---- storage -------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Arrays, and facts that JSON can hold, for a file."""
+        """Arrays and JSON-serialisable facts for a file."""
         parts = {"gp": self.gp.state_dict(), "kept": self.kept.tensors()}
         arrays = {
             f"{part}.{name}": np.asarray(tensor.detach().cpu().numpy())
@@ -122,10 +122,10 @@ class FittedDeepGP(Generic[Model]):
         return arrays, facts
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Take over what ``state`` gave.
+        """Restore the state of ``state``.
 
         Raises:
-            DataError: the file is of an earlier version whose draws cannot be read.
+            DataError: the file has draws of an earlier, unsupported version.
         """
         del facts
         if "kept.mean" not in arrays:

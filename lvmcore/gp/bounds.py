@@ -23,13 +23,13 @@ class OptimalInducing:
     """The optimal q(V) of every column, in the basis that diagonalises all its covariances.
 
     With G = L⁻¹ psi2 L⁻ᵀ = V diag(λ) Vᵀ, column d has covariance V diag(σ_d²/(σ_d² + λ)) Vᵀ.
-    Where cells are missing, there is such a basis for each set of rows that a column has.
+    With missing cells there is one such basis for each set of observed rows.
 
     Attributes:
         basis: T = L⁻ᵀ V, so that b = k(x, Z) T is whitened and diagonal, [M, M]; or [K, M, M].
-        mean: of each column in its basis, [M, D].
-        shrinkage: λ_m/(σ_d² + λ_m), 1 where the data decide and 0 where the prior does, [M, D].
-        groups: which of the K bases a column has, [D]; None where there is but one.
+        mean: mean of each column in its basis, [M, D].
+        shrinkage: λ_m/(σ_d² + λ_m), 1 where the data dominate and 0 where the prior does, [M, D].
+        groups: index of each column's basis among the K, [D]; None for a single basis.
     """
 
     basis: Tensor
@@ -57,13 +57,13 @@ def collapsed_bound(
     With G = L⁻¹ psi2 L⁻ᵀ and P = L⁻¹ psi1ᵀ Y, summed over columns:
     F_d = −½N log 2πσ_d² − ½ log|I + G/σ_d²| − (‖y_d‖² + psi0 − tr G)/(2σ_d²)
     + ½ P_dᵀ (σ_d² I + G)⁻¹ P_d / σ_d².
-    Source: Titsias and Lawrence 2010, eq. 14, whitened; one eigendecomposition of G serves every
-    column, whatever its noise.
+    Source: Titsias and Lawrence 2010, eq. 14, whitened; all columns share one eigendecomposition of
+    G, whatever their noise.
 
     Args:
         sums: psi statistics summed over rows.
         Kuu: kernel matrix of the inducing inputs, [M, M].
-        noise: σ², one a column, [D].
+        noise: σ² of each column, [D].
         squares: ‖y_d‖² of each column, [D].
         n_rows: N.
 
@@ -71,7 +71,7 @@ def collapsed_bound(
         F (float64, []) and the optimal q(V), detached.
 
     Raises:
-        NumericalError: a matrix could not be factorised.
+        NumericalError: a matrix cannot be factorised.
     """
     value, basis, mean, shrinkage = _Collapsed.apply(  # type: ignore[no-untyped-call]
         n_rows, *(t.double() for t in (sums.psi0, sums.psi1Y, sums.psi2, Kuu, noise, squares))
@@ -80,7 +80,7 @@ def collapsed_bound(
 
 
 def kernel_eigensystem(G: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, not below 0, and eigenvectors of a symmetric matrix.
+    """Eigenvalues, clamped at 0, and eigenvectors of a symmetric matrix.
 
     Raises:
         NumericalError: the matrix is not finite.
@@ -96,13 +96,13 @@ def kernel_eigensystem(G: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _Collapsed(torch.autograd.Function):
-    """The collapsed bound with its gradient in closed form, all of it in the basis T = L⁻ᵀ V.
+    """The collapsed bound with its gradient in closed form, in the basis T = L⁻ᵀ V.
 
-    There G is diag(λ) and P is ρ = Tᵀ psi1ᵀY. With R_d = ρ_d/(σ_d² + λ) and p_d = R_d/σ_d², the
-    gradient by G is g = ½ Σ_d [I/σ_d² − diag 1/(σ_d² + λ) − R_d R_dᵀ/σ_d²], and
-    dpsi2 = T g Tᵀ, dpsi1ᵀY = T p, dKuu = −½ T [g diag(λ) + diag(λ) g + ½ (p ρᵀ + ρ pᵀ)] Tᵀ: any
-    root of Kuu gives the same bound, so that L may be taken to change by ½ L (L⁻¹ dKuu L⁻ᵀ).
-    No derivative of an eigenvector is ever taken, so equal eigenvalues do no harm.
+    In this basis G is diag(λ) and P is ρ = Tᵀ psi1ᵀY. With R_d = ρ_d/(σ_d² + λ) and p_d = R_d/σ_d²,
+    the gradient in G is g = ½ Σ_d [I/σ_d² − diag 1/(σ_d² + λ) − R_d R_dᵀ/σ_d²], and
+    dpsi2 = T g Tᵀ, dpsi1ᵀY = T p, dKuu = −½ T [g diag(λ) + diag(λ) g + ½ (p ρᵀ + ρ pᵀ)] Tᵀ. The
+    bound is the same for every root of Kuu, so the differential of L may be ½ L (L⁻¹ dKuu L⁻ᵀ).
+    No derivative of an eigenvector is needed, so repeated eigenvalues are no problem.
     """
 
     @staticmethod
@@ -156,10 +156,10 @@ def stochastic_bound(
     squares: Tensor,
     n_rows: int,
 ) -> Tensor:
-    """E log p(Y | F) under any Gaussian q(V); no KL included, [].
+    """E log p(Y | F) under any Gaussian q(V), without the KL term, [].
 
     E f = psi1 L⁻ᵀ m_d and E f² = k + tr[psi2 L⁻ᵀ (m_d m_dᵀ + cov_d − I) L⁻¹], summed over rows.
-    At the collapsed bound's q(V), this less Σ_d KL(q(V_d) ‖ N(0, I)) equals the collapsed bound.
+    At the optimal q(V), this less Σ_d KL(q(V_d) ‖ N(0, I)) equals the collapsed bound.
 
     Args:
         sums: psi statistics summed over rows.

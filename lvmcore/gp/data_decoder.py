@@ -1,4 +1,4 @@
-"""The data path once it is fitted: columns at points of the latent space, and under q(x)."""
+"""Fitted data path: predictions of the columns at latent points and under q(x)."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from lvmcore.numerics.gaussians import LOG_2PI
 
 __all__ = ["DataDecoder", "ObservedRows"]
 
-# Columns whose second moments are made at a time; bounds memory, changes no result.
+# Columns in a block of second moments; bounds memory, does not change results.
 COLUMNS_AT_A_TIME = 64
 
 
 @dataclass(frozen=True)
 class DataDecoder:
-    """Predicts columns at latent points, f(x) | data.
+    """Predictions of the columns at latent points, f(x) | data.
 
     Attributes:
         kernel: RBF.
         Z: inducing inputs, [M, Q].
-        basis: T, so that b = k(x, Z) T is whitened, [M, M]; or [K, M, M], one a group of columns.
+        basis: T, so that b = k(x, Z) T is whitened, [M, M]; or [K, M, M], one per column group.
         weights: W, E f(x) = k(x, Z) W, [M, D].
         shrinkage: s, Var f_d(x) = k(x, x) − Σ_m b_m² s_md, [M, D].
         noise: σ_d², [D].
-        groups: which of the K bases a column has, [D]; None where there is but one.
+        groups: index of each column's basis among the K, [D]; None for a single basis.
     """
 
     kernel: RBF
@@ -51,7 +51,7 @@ class DataDecoder:
     groups: Tensor | None = None
 
     def __post_init__(self) -> None:
-        """Lay the numbers out as a file would: in some processors' sums the layout shows."""
+        """Make the arrays contiguous, as in a file: the memory layout affects rounding."""
         for name in ("Z", "basis", "weights", "shrinkage", "noise"):
             object.__setattr__(self, name, getattr(self, name).contiguous())
 
@@ -92,7 +92,7 @@ class DataDecoder:
         return (J @ moment) @ J.transpose(1, 2) + torch.diag(D * self.kernel.variance / square)
 
     def prior_variance_share(self, X: Tensor) -> Tensor:
-        """Mean of Var f_d(x)/v over columns, the share of the prior's variance left, [N]."""
+        """Mean of Var f_d(x)/v over columns, the ratio of posterior to prior variance, [N]."""
         K = self.kernel(X, self.Z)
         known = ((K @ self._spread) * K).sum(1) / self.weights.shape[1]
         return (1 - known / self.kernel.variance).clamp(0, 1)
@@ -120,9 +120,9 @@ class DataDecoder:
         return moments
 
     def moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """``decode`` for x ~ N(mean, diag variance), closed form, each [N, D].
+        """``decode`` for x ~ N(mean, diag variance), in closed form, each [N, D].
 
-        E f_d = psi1 w_d and E f_d² = k + tr[psi2 S_d], so a row's own uncertainty is in it.
+        E f_d = psi1 w_d and E f_d² = k + tr[psi2 S_d]: the variance includes that of x.
         """
         first = psi1(self.kernel, mean, variance, self.Z) @ self.weights
         second = psi2_products(self.kernel, mean, variance, self.Z, self._second_moments)
@@ -132,12 +132,12 @@ class DataDecoder:
 
     @property
     def complete_row_size(self) -> int:
-        """See ``inference.RowDecoder``: small enough for any block of rows."""
+        """See ``RowDecoder``: small enough for any block of rows."""
         return 1
 
     @property
     def incomplete_row_size(self) -> int:
-        """See ``inference.RowDecoder``."""
+        """See ``RowDecoder``."""
         return len(self.Z) ** 2
 
     def reconstruct(self, X: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ class DataDecoder:
         return self.predict(X)[0]
 
     def distance_features(self, Y: Tensor) -> Tensor:
-        """Standardised rows as they are."""
+        """The standardised rows, unchanged."""
         return Y
 
     def decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -155,11 +155,11 @@ class DataDecoder:
         return mean, variance + noise, noise
 
     def complete_rows(self, Y: Tensor) -> CompleteRows:
-        """Complete rows Y [B, D] as functions of their places."""
+        """Likelihood of complete rows Y [B, D] as a function of their positions."""
         return CompleteRows(self, Y)
 
     def observed_rows(self, Y: Tensor) -> ObservedRows:
-        """What the observed cells of rows Y [B, D], NaN where missing, say of their places."""
+        """Likelihood of rows Y [B, D], NaN where missing, as a function of their positions."""
         observed = ~torch.isnan(Y)
         precision = observed / self.noise
         known = torch.where(observed, Y, 0.0)
@@ -177,7 +177,7 @@ class DataDecoder:
         )
 
     def expected_log_density(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """E log N(y_n | f(x_n), diag σ²) for x_n ~ N(mean, diag variance), closed form, [N]."""
+        """E log N(y_n | f(x_n), diag σ²) for x_n ~ N(mean, diag variance), in closed form, [N]."""
         prediction = psi1(self.kernel, mean, variance, self.Z) @ self.weights
         square = (
             (Y * (Y - 2 * prediction) / self.noise).sum(1)
@@ -199,7 +199,7 @@ class DataDecoder:
         return -0.5 * torch.where(torch.isnan(Y), 0.0, cells).sum(-1)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What ``from_arrays`` needs."""
+        """The arrays for ``from_arrays``."""
         return {
             "data.variance": _numpy(self.kernel.variance),
             "data.lengthscales": _numpy(self.kernel.lengthscales),
@@ -232,19 +232,19 @@ class DataDecoder:
 
 @dataclass(frozen=True)
 class CompleteRows:
-    """Complete rows, as a function of where they lie on the map."""
+    """Likelihood of complete rows as a function of their positions."""
 
     decoder: DataDecoder
     Y: Tensor
 
     def expected_log_density(self, rows: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """See ``DataDecoder.expected_log_density``, of some of the rows."""
+        """See ``DataDecoder.expected_log_density``, for some of the rows."""
         return self.decoder.expected_log_density(self.Y[rows], mean, variance)
 
 
 @dataclass(frozen=True)
 class ObservedRows:
-    """Rows of which some cells are observed, as a function of where they lie on the map.
+    """Likelihood of rows with missing cells as a function of their positions.
 
     Attributes:
         kernel: RBF.

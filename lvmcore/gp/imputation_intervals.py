@@ -1,9 +1,9 @@
-"""Cells filled under q(x), and how wide their intervals have to be, by cells known but held out.
+"""Imputation of missing cells under q(x), and calibration of its intervals on held-out cells.
 
-What a model has fitted it follows better than it foretells the rest: where few cells are observed,
-the intervals of the others come out too narrow. So some observed cells are hidden once the fit is
-over, it goes on without them for some steps, which makes it forget them, their rows are placed by
-what is left, and how far off the hidden cells are filled shows how wide the intervals have to be.
+Residuals of fitted cells are smaller than errors on missing ones: where few cells are observed, the
+intervals of imputed cells are too narrow. After the fit, some observed cells are therefore held
+out, the fit is continued without them for some steps, their rows are inferred from the remaining
+cells, and the errors on the held-out cells give the factor by which the intervals are widened.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ __all__ = [
     "scale_by_steps",
 ]
 
-# The intervals that are made to hold what they promise.
+# Nominal level of the calibrated intervals.
 LEVEL = 0.9
-# Rows of which cells are held out, at most, and the share of their observed cells.
+# Maximum number of rows with held-out cells, and the held-out share of their observed cells.
 HELD_ROWS = 500
 HELD_SHARE = 0.1
-# As how many cells those of all columns count beside a column's own.
+# Number of cells as which the pooled cells of all columns count beside a column's own.
 POOLED_CELLS = 50
-# Steps in which a fit may forget cells that are held out, a tenth of its own at most.
+# Maximum steps of the continuation without the held-out cells; also at most a tenth of the fit's.
 SETTLING_STEPS = 30
-# Cells of a standard normal that count beside all, for tables that have few.
+# Standard normal quantiles added to the pooled cells, for tables with few held-out cells.
 NORMAL_CELLS = 20
 
 
 class ImputationDecoder(RowDecoder, Protocol):
-    """A fitted data path, as far as it fills cells."""
+    """A fitted data path that imputes cells."""
 
     def moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Mean, variance with noise and noise variance of y for x ~ N(mean, diag variance)."""
@@ -52,7 +52,7 @@ class ImputationDecoder(RowDecoder, Protocol):
 def fill_rows(
     decoder: ImputationDecoder, Y: Tensor, mean: Tensor, variance: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Moments of y under all places that the cells of a row leave open.
+    """Moments of y under the mixture posterior of each row's position.
 
     Args:
         decoder: the fitted data path.
@@ -76,11 +76,11 @@ def fill_rows(
 
 @dataclass(frozen=True)
 class ConditionedRows:
-    """A fit that has gone on without the cells that are held out.
+    """A fit continued without the held-out cells.
 
     Attributes:
-        decoder: its data path.
-        mean: means of its rows, [N, Q].
+        decoder: the fitted data path.
+        mean: means of the rows, [N, Q].
         variance: their variances, [N, Q].
     """
 
@@ -90,12 +90,12 @@ class ConditionedRows:
 
     @classmethod
     def of(cls, decoder: ImputationDecoder, rows: LatentRows) -> Self:
-        """A data path and the rows that it was fitted with."""
+        """From a data path and the rows that it was fitted with."""
         return cls(decoder, rows.mean.detach(), rows.variance.detach())
 
 
 def hold_out_cells(observed: Tensor, generator: torch.Generator) -> Tensor:
-    """A tenth of the observed cells of up to 500 rows, each left one at least, [N, D]."""
+    """Mask of a tenth of the observed cells of up to 500 rows; each row keeps a cell, [N, D]."""
     known = observed.cpu()
     rows = torch.randperm(len(known), generator=generator)[:HELD_ROWS]
     held = torch.zeros_like(known)
@@ -104,23 +104,27 @@ def hold_out_cells(observed: Tensor, generator: torch.Generator) -> Tensor:
 
 
 @torch.no_grad()
-def interval_scale(settled: ConditionedRows, Y: Tensor, observed: Tensor, held: Tensor) -> Tensor:
-    """Factor of each column's standard deviation with which 90 % intervals hold 90 %, [D].
+def interval_scale(
+    conditioned: ConditionedRows, Y: Tensor, observed: Tensor, held: Tensor
+) -> Tensor:
+    """Factor of each column's standard deviation for a 90 % coverage of 90 % intervals, [D].
 
-    A column's factor is the quantile of |error|/sd of its own held-out cells, with those of all
-    columns counted as 50 cells more, over the normal one; it is never below 1.
+    A column's factor is the 90 % quantile of |error|/sd of its held-out cells, with the cells of
+    all columns pooled in at the weight of 50 cells, over the normal quantile; at least 1.
 
     Args:
-        settled: the fit without the cells held out.
-        Y: standardised rows of the fit, [N, D]; what they hold where missing does not matter.
+        conditioned: the fit without the held-out cells.
+        Y: standardised rows of the fit, [N, D]; values of missing cells are not used.
         observed: True where a cell is observed, [N, D].
-        held: True where such a cell is held out, [N, D].
+        held: True where an observed cell is held out, [N, D].
     """
     rows = torch.nonzero(held.any(1))[:, 0]
     if not len(rows):
         return torch.ones_like(Y[0])
     known = torch.where((observed & ~held)[rows], Y[rows], torch.nan)
-    filled, spread, _ = fill_rows(settled.decoder, known, settled.mean, settled.variance)
+    filled, spread, _ = fill_rows(
+        conditioned.decoder, known, conditioned.mean, conditioned.variance
+    )
     row, column = torch.nonzero(held[rows], as_tuple=True)
     away = (Y[rows] - filled)[row, column].abs() / spread[row, column].sqrt()
     return _scales(away.double(), column, Y.shape[1]).to(Y)
@@ -130,15 +134,15 @@ def scale_by_steps(
     problem: FitProblem,
     generator: torch.Generator,
     steps: int,
-    go_on: Callable[[FitProblem, int], ConditionedRows],
+    continue_fit: Callable[[FitProblem, int], ConditionedRows],
 ) -> Tensor:
-    """``interval_scale`` of a fit that goes on for some steps without the cells held out, [D].
+    """``interval_scale`` of a fit continued for some steps without the held-out cells, [D].
 
     Args:
-        problem: what was fitted; some of its cells are missing.
-        generator: of the cells held out.
-        steps: that the fit took; it goes on for a tenth of them, ``SETTLING_STEPS`` at most.
-        go_on: fits fewer cells for so many steps, from where the fit ended.
+        problem: the problem that was fitted; some of its cells are missing.
+        generator: of the choice of held-out cells.
+        steps: steps of the fit; the continuation takes a tenth of them, at most ``SETTLING_STEPS``.
+        continue_fit: continues the fit on a problem with fewer cells for a number of steps.
     """
     Y, observed = problem.table.take(slice(None))
     assert observed is not None
@@ -150,28 +154,28 @@ def scale_by_steps(
         callback=None,
         checkpoint=None,
     )
-    settled = go_on(fewer, min(SETTLING_STEPS, steps // 10))
-    return interval_scale(settled, Y.to(settled.mean), observed, held)
+    conditioned = continue_fit(fewer, min(SETTLING_STEPS, steps // 10))
+    return interval_scale(conditioned, Y.to(conditioned.mean), observed, held)
 
 
 def _scales(away: Tensor, column: Tensor, n_columns: int) -> Tensor:
-    """Each column's factor, [D], from |error|/sd of cells [n] and the columns they are of [n]."""
+    """Each column's factor, [D], from |error|/sd of cells [n] and the cells' columns [n]."""
     ranks = (torch.arange(NORMAL_CELLS).to(away) + 0.5) / NORMAL_CELLS
     away = torch.cat([away, _half_normal(ranks)])
-    column = torch.cat([column, column.new_full((NORMAL_CELLS,), -1)])  # of none
+    column = torch.cat([column, column.new_full((NORMAL_CELLS,), -1)])  # −1: no column
     order = away.argsort()
     away, column = away[order], column[order]
     pooled = POOLED_CELLS / len(away) * torch.arange(1, len(away) + 1).to(away)
     bound = away.new_empty(n_columns)
     for d in range(n_columns):
         own = (column == d).cumsum(0)
-        # Share of a column's cells, its own and all, up to each of them.
+        # Weighted empirical distribution function of the column's and the pooled cells.
         share = (own + pooled) / (own[-1] + POOLED_CELLS)
         bound[d] = away[int(torch.searchsorted(share, LEVEL))]
     return (bound / _half_normal(away.new_tensor(LEVEL))).clamp_min(1.0)
 
 
 def _half_normal(share: Tensor) -> Tensor:
-    """What so large a share of |N(0, 1)| stays below."""
+    """Quantile of |N(0, 1)| at a probability."""
     value: Tensor = torch.special.ndtri(0.5 * (1 + share))
     return value

@@ -1,4 +1,4 @@
-"""Which rows of a table stand for all: by the bound, near centroids, at random, or by leverage."""
+"""Choice of inducing points: by the bound, k-means, at random, or by leverage scores."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from lvmcore.numerics.linalg import cholesky, solve_lower
 
 __all__ = ["InputRule", "SubsetRule", "centroids", "choose_subset", "rows_by_bound"]
 
-#: Rows nearest to the centroids of k-means; uniformly without replacement; by leverage scores.
+#: Rows nearest to k-means centroids; uniform sampling without replacement; by leverage scores.
 InputRule = Literal["kmeans", "uniform", "leverage"]
-#: Or by the bound of a Gaussian process, which asks for its targets and kernel too.
+#: In addition: greedily by the bound of a Gaussian process, which needs targets and a kernel.
 SubsetRule = Literal["bound", "kmeans", "uniform", "leverage"]
 
-# Rows that the leverage scores are computed from, and the share of noise in them.
+# Maximum number of rows for the leverage scores, and their regularisation λ.
 MOST_LEVERAGE_ROWS, LEVERAGE_NOISE = 2000, 1e-2
-# Share of its variance that a row has to have left, given those chosen, to add anything to them.
-LEFT = 1e-6
+# Smallest conditional variance of an eligible row given the chosen rows, over its prior variance.
+SMALLEST_VARIANCE_SHARE = 1e-6
 
 
 def choose_subset(X: Tensor, size: int, rule: InputRule, generator: torch.Generator) -> Tensor:
-    """Positions of M different rows of X [N, H], in increasing order, [min(M, N)].
+    """Positions of M distinct rows of X [N, H], in increasing order, [min(M, N)].
 
     Args:
         X: standardised columns.
         size: M.
         rule: see ``InputRule``. Leverage draws rows without replacement in proportion to
             [K (K + N λ I)⁻¹]_nn, K the RBF kernel with lengthscale √H, of at most 2000 rows.
-        generator: of what is drawn.
+        generator: of the random draws.
     """
     if size >= len(X):
         return torch.arange(len(X))
     if rule == "kmeans":
-        chosen = _near_centroids(X, size, generator)
+        chosen = _nearest_to_centroids(X, size, generator)
     elif rule == "uniform":
         chosen = torch.randperm(len(X), generator=generator)[:size]
     else:
@@ -48,25 +48,25 @@ def choose_subset(X: Tensor, size: int, rule: InputRule, generator: torch.Genera
 
 
 def rows_by_bound(K: Tensor, Y: Tensor, noise: Tensor, size: int) -> Tensor:
-    """Positions of M rows, each the one that raises the bound of a Gaussian process most.
+    """Positions of M rows, chosen greedily by the increase of a Gaussian process's bound.
 
     With Q = K_nS K_SS⁻¹ K_Sn of the rows chosen so far and Σ = Q + σ²I the bound is
-    Σ_p log N(y_p | 0, Σ) − P tr(K − Q)/(2σ²) (Titsias 2009, who chooses so too). A further row has
-    φ = r/√r_n, r its column of K − Q, and adds to it
+    Σ_p log N(y_p | 0, Σ) − P tr(K − Q)/(2σ²) (Titsias 2009, with the same greedy selection). With
+    φ = r/√r_n, r the column of K − Q of a further row, that row adds
 
     ½ Σ_p (φᵀΣ⁻¹y_p)²/(1 + φᵀΣ⁻¹φ) − ½ P log(1 + φᵀΣ⁻¹φ) + P φᵀφ/(2σ²),
 
-    for all rows at once from K − Q, Σ⁻¹(K − Q) and Σ⁻¹Y, which change by a product of two vectors
-    with each choice: M N² operations, and 2 N² numbers.
+    computed for all rows at once from K − Q, Σ⁻¹(K − Q) and Σ⁻¹Y. Each choice is a rank-one update
+    of these: M N² operations, and memory for 2 N² numbers.
 
     Args:
         K: kernel matrix of the rows, [N, N].
         Y: targets, [N, P].
         noise: σ², [].
-        size: M, N at most.
+        size: M, at most N.
 
     Returns:
-        In the order of the choices, [M].
+        Positions in the order of choice, [M].
     """
     left, weighted, explained = K.clone(), K / noise, Y / noise
     variance, P = K.diagonal(), Y.shape[1]
@@ -74,13 +74,13 @@ def rows_by_bound(K: Tensor, Y: Tensor, noise: Tensor, size: int) -> Tensor:
     chosen = []
     for _ in range(size):
         own = left.diagonal().clone()
-        scale = own.clamp_min(LEFT * variance)
+        scale = own.clamp_min(SMALLEST_VARIANCE_SHARE * variance)
         square = torch.einsum("ij,ij->j", left, left) / scale
         known = (torch.einsum("ij,ij->j", left, weighted) / scale).clamp_min(0)
         fit = (left @ explained).square().sum(1) / scale / (1 + known)
         gain = 0.5 * (fit + P * (square / noise - known.log1p()))
-        # Where no row has anything left, any will do.
-        gain[own < LEFT * variance] = torch.finfo(gain.dtype).min
+        # Without an eligible row the choice is arbitrary.
+        gain[own < SMALLEST_VARIANCE_SHARE * variance] = torch.finfo(gain.dtype).min
         gain[~open_rows] = -torch.inf
         row = int(gain.argmax())
         chosen.append(row)
@@ -94,17 +94,17 @@ def rows_by_bound(K: Tensor, Y: Tensor, noise: Tensor, size: int) -> Tensor:
 
 
 def centroids(X: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    """Centres of k-means with M clusters, [M, H]; at most as many as there are different rows."""
+    """Centres of k-means with M clusters, [M, H]; at most as many as distinct rows."""
     seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
     distinct = len(torch.unique(X, dim=0))
     means = KMeans(min(size, distinct), n_init=1, random_state=seed)
     return torch.as_tensor(means.fit(X.cpu().numpy()).cluster_centers_).to(X)
 
 
-def _near_centroids(X: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    """The row nearest to each centroid that no centroid before took; then rows at random.
+def _nearest_to_centroids(X: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    """For each centroid the nearest row not yet chosen; then rows at random.
 
-    Of equal rows one is taken at most, as long as there are others.
+    Duplicate rows are chosen only once no other row remains.
     """
     distances = torch.cdist(centroids(X, size, generator), X)
     _, same = torch.unique(X, dim=0, return_inverse=True)
@@ -134,7 +134,7 @@ def _by_leverage(X: Tensor, size: int, generator: torch.Generator) -> Tensor:
 
 
 def spread_points(X: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """A k-means++ pick of rows of X [N, Q] as inducing inputs, [count, Q]."""
+    """Inducing inputs by k-means++ seeding among the rows of X [N, Q], [count, Q]."""
     seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
     chosen, _ = kmeans_plusplus(to_numpy(X), count, random_state=seed)
     return torch.as_tensor(chosen).to(X)

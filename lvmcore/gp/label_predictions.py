@@ -1,4 +1,4 @@
-"""Fitted Gaussian processes from the map to the classes of one label column or several."""
+"""Class predictions at latent points by fitted Gaussian processes, for each label column."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from lvmcore.results import Posterior
 
 __all__ = ["LabelPredictions", "draw_of_class"]
 
-# Rows × classes × inducing inputs at a time: bounds memory, changes no result.
+# Rows × classes × inducing inputs in a block; bounds memory, does not change results.
 LABEL_CELLS_AT_A_TIME = 1 << 21
 
 
 @dataclass(frozen=True)
 class LabelPredictions:
-    """The classes of label columns at points of the map.
+    """Class predictions of the label columns at latent points.
 
     Attributes:
         columns: the label columns.
-        decoders: the Gaussian processes of each of them.
-        codes: class of each row of the fit, −1 where it is missing, [N]; [N, L] of several columns.
+        decoders: the Gaussian processes of each column.
+        codes: class of each row of the fit, −1 if missing, [N]; [N, L] for several columns.
         likelihood: probit, one class against the rest, or softmax.
     """
 
@@ -49,7 +49,7 @@ class LabelPredictions:
         paths: Sequence[LabelPath | StochasticLabelPath],
         likelihood: Link,
     ) -> Self:
-        """Those of fitted paths, one a column."""
+        """From the fitted paths, one per column."""
         with torch.no_grad():
             decoders = tuple(path.decoder() for path in paths)
         codes = [np.asarray(column.codes) for column in columns]
@@ -81,7 +81,7 @@ class LabelPredictions:
         return to_numpy(total / total.sum(1, keepdim=True))
 
     def best_classes(self, probabilities: Sequence[NDArray[np.float64]]) -> NDArray[Any]:
-        """The most probable class of each row, [N]; of each label column, [N, L], if several."""
+        """The most probable class of each row, [N]; for several label columns [N, L]."""
         best = [
             column.classes[p.argmax(axis=1)]
             for column, p in zip(self.columns, probabilities, strict=True)
@@ -92,7 +92,12 @@ class LabelPredictions:
         return np.stack([b if alike else b.astype(object) for b in best], axis=1)
 
     def at_points(self, X: Tensor, column: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Normalised and unnormalised probability and its variance at points X [N, Q], [N, C]."""
+        """Normalised and unnormalised probability, and the variance of the latter, [N, C] each.
+
+        Args:
+            X: latent points, [N, Q].
+            column: position of the label column.
+        """
         with torch.no_grad():
             mean, variance = self.decoders[column].predict(X)
             p = label_probability(self.likelihood, mean, variance)
@@ -106,15 +111,15 @@ class LabelPredictions:
 
         Args:
             embedding: q(X) of the fit.
-            n: how many.
-            label: a class; where there are several columns, a class for some of them by name.
+            n: number of points.
+            label: a class; for several label columns, classes by column name.
             rng: of the draws.
 
         Raises:
             ConfigError: there is no such class or column, or no row of all these classes.
         """
         rows = np.ones(len(self.codes), dtype=bool)
-        for column, wanted in self._wanted(label).items():
+        for column, wanted in self._classes_by_column(label).items():
             codes = self.codes.reshape(len(rows), -1)[:, column]
             rows &= codes == position_of_class(self.columns[column].classes, wanted)
         if not rows.any():
@@ -123,8 +128,8 @@ class LabelPredictions:
             )
         return embedding.draw(n, rng, np.flatnonzero(rows))
 
-    def _wanted(self, label: Any) -> dict[int, Any]:
-        """The class wanted of some of the label columns, by their positions."""
+    def _classes_by_column(self, label: Any) -> dict[int, Any]:
+        """The requested classes by position of the label column."""
         names = [column.name for column in self.columns]
         if not isinstance(label, Mapping):
             if len(names) == 1:
@@ -144,7 +149,7 @@ class LabelPredictions:
     # ---- storage -------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What ``from_arrays`` needs."""
+        """The arrays for ``from_arrays``."""
         found: dict[str, NDArray[Any]] = {}
         for decoder, prefix in zip(self.decoders, _prefixes(self.columns), strict=True):
             found |= decoder.arrays(prefix)
@@ -166,15 +171,15 @@ class LabelPredictions:
 
 
 def _prefixes(columns: Sequence[ClassLabels]) -> list[str]:
-    """What the names of the arrays of each label column begin with."""
+    """Prefix of the array names of each label column."""
     return ["labels."] if len(columns) == 1 else [f"labels.{k}." for k in range(len(columns))]
 
 
 def position_of_class(classes: NDArray[Any], label: Any) -> int:
-    """Where a label stands among the classes.
+    """Position of a label among the classes.
 
     Raises:
-        ConfigError: it is none of them.
+        ConfigError: the label is not a class.
     """
     found = np.flatnonzero(classes == label)
     if not len(found):
@@ -191,9 +196,9 @@ def draw_of_class(
     label: Any,
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
-    """Latent points from the mixture of the posteriors of a class's rows, [n, Q].
+    """Latent points from the mixture of the posteriors of the rows of a class, [n, Q].
 
     Raises:
-        ConfigError: ``label`` is no class of the model.
+        ConfigError: ``label`` is not a class of the model.
     """
     return embedding.draw(n, rng, np.flatnonzero(codes == position_of_class(classes, label)))

@@ -1,4 +1,4 @@
-"""What Gaussian-process maps share that lead to class labels too: one path a label column."""
+"""Base class of Gaussian process latent variable models with class labels."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ __all__ = ["LabelledGPLVM", "named_paths"]
 
 @estimator_dataclass
 class LabelledGPLVM(ClassifierMixin, GPLatentVariableModel):
-    """What the models share that have Gaussian processes from the map to the class labels too.
+    """Base of models with Gaussian processes from the map to the class labels.
 
     P(class k) of a row is E_{q(x)} E P(k | f(x)), q(x) inferred from the columns alone; for the
-    probit, one class against the rest, it is divided by the sum over the classes. Where the fit
-    took several label columns, each has Gaussian processes of its own, and whatever is said of
-    labels is a list, one entry a column (``predict``: [N, L]).
+    probit link, one class against the rest, it is divided by the sum over the classes. For several
+    label columns, each has its own Gaussian processes, and results for labels are lists with one
+    entry per column (``predict``: [N, L]).
     """
 
     label_draws: ClassVar[int] = 64
@@ -41,13 +41,13 @@ class LabelledGPLVM(ClassifierMixin, GPLatentVariableModel):
     _label_predictions: LabelPredictions = fitted()
 
     def predict_proba(self, X: ArrayLike) -> Any:
-        """Class probabilities of rows, normalised, [N, C]; the columns alone decide.
+        """Class probabilities of rows, normalised, from their columns alone, [N, C].
 
         Args:
             X: rows in the data's units, [N, D].
 
         Returns:
-            The probabilities; a list of them, one a label column, where the fit took several.
+            The probabilities; a list with one array per label column, if the fit had several.
 
         Raises:
             DataError: the rows do not fit the model (columns, infinite or missing cells).
@@ -58,12 +58,12 @@ class LabelledGPLVM(ClassifierMixin, GPLatentVariableModel):
         return found[0] if len(found) == 1 else found
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The most probable class of each row, [N]; of each label column, [N, L], if several."""
+        """The most probable class of each row, [N]; for several label columns [N, L]."""
         found = self.predict_proba(X)
         return self._label_predictions.best_classes(found if isinstance(found, list) else [found])
 
     def score(self, X: ArrayLike, y: Any = None) -> float:
-        """Accuracy of ``predict(X)`` against the labels y: the share of rows right in all columns.
+        """Accuracy of ``predict(X)`` against the labels y: share of rows correct in all columns.
 
         Raises:
             DataError: y has another shape than the predictions.
@@ -82,15 +82,15 @@ class LabelledGPLVM(ClassifierMixin, GPLatentVariableModel):
         return self._label_predictions.at_points(X, column)
 
     def _sample_latent(self, n: int, label: Any, rng: np.random.Generator) -> NDArray[np.float64]:
-        """From the prior, or for a label from the mixture of its rows' posteriors, [n, Q]."""
+        """From the prior, or for a label from the mixture of the posteriors of its rows, [n, Q]."""
         if label is None:
             return super()._sample_latent(n, None, rng)
         return self._label_predictions.draw(self.embedding_, n, label, rng)
 
-    def _keep_paths(
+    def _store_paths(
         self, data: DataPath, labels: Sequence[LabelPath | StochasticLabelPath]
     ) -> None:
-        """Take over fitted paths: label predictions, relevance and inducing inputs."""
+        """Store the fitted paths: label predictions, relevance and inducing inputs."""
         self._label_predictions = LabelPredictions.from_paths(self._labels, labels, self.likelihood)
         paths = named_paths(data, labels, self._labels)
         self.relevance_ = {name: to_numpy(p.kernel.relevance) for name, p in paths.items()}
@@ -112,5 +112,5 @@ def named_paths(
     labels: Sequence[LabelPath | StochasticLabelPath],
     columns: Sequence[ClassLabels],
 ) -> dict[str, KernelPath]:
-    """The paths of a fit by name: "data" and "labels", or "labels: NAME" for each of several."""
+    """The paths by name: "data" and "labels"; for several label columns "labels: NAME" each."""
     return {"data": data, **dict(zip(label_column_names("labels", columns), labels, strict=True))}

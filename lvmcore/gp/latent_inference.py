@@ -1,9 +1,9 @@
-"""Placing rows on the map of a fitted model: many small optimisations at once, none sharing a step.
+"""Inference of q(x*) for new rows of a fitted model by batched quasi-Newton optimisation.
 
 With everything but q(x*) fixed, q(U) at its optimum included, each row maximises
-Σ_d E log p(y*_d | x*) − KL(q(x*) ‖ N(0, I)). Rows are independent problems, so they are solved as
-a batch of quasi-Newton iterations in which every row has its own curvature, step length and
-stopping rule: what a row gets does not depend on which rows come with it.
+Σ_d E log p(y*_d | x*) − KL(q(x*) ‖ N(0, I)). The rows are independent problems, solved in a batch
+of quasi-Newton iterations with a separate curvature, step length and stopping rule for each row:
+the result for a row does not depend on the other rows of the batch.
 """
 
 from __future__ import annotations
@@ -19,49 +19,49 @@ from lvmcore.numerics.batched_bfgs import Objective, minimise_rows, polish_rows
 from lvmcore.numerics.gaussians import kl_standard_normal
 
 #: (positions [n], means [n, Q], variances [n, Q]) → E log p(row | x), [n].
-Fit = Callable[[Tensor, Tensor, Tensor], Tensor]
+ExpectedLogDensity = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class InferredRows(Protocol):
-    """Rows as a function of where they lie."""
+    """Likelihood of rows as a function of their positions."""
 
     def expected_log_density(self, rows: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """E log p(observed cells | x) of ``rows`` for x ~ N(mean, diag variance), [n]."""
 
 
 class RowDecoder(Protocol):
-    """A fitted data path, as far as it places rows."""
+    """A fitted data path that infers the positions of rows."""
 
     @property
     def complete_row_size(self) -> int:
-        """How many numbers a complete row takes in an evaluation; bounds memory."""
+        """Numbers held for a complete row in an evaluation; bounds memory."""
 
     @property
     def incomplete_row_size(self) -> int:
-        """How many numbers a row with missing cells takes; bounds memory."""
+        """Numbers held for a row with missing cells in an evaluation; bounds memory."""
 
     def reconstruct(self, X: Tensor) -> Tensor:
-        """Rows at points X [N, Q], on the scale of ``distance_features``, [N, D]."""
+        """Decoded rows at points X [N, Q], on the scale of ``distance_features``, [N, D]."""
 
     def distance_features(self, Y: Tensor) -> Tensor:
-        """Rows [B, D] on a scale on which distances mean something; NaN stays."""
+        """Rows [B, D] on a scale suited to Euclidean distances; NaN stays NaN."""
 
     def complete_rows(self, Y: Tensor) -> InferredRows:
-        """Complete rows Y [B, D] as functions of their places."""
+        """Likelihood of complete rows Y [B, D] as a function of their positions."""
 
     def observed_rows(self, Y: Tensor) -> InferredRows:
-        """The same of rows with missing cells, NaN."""
+        """Likelihood of rows with missing cells (NaN)."""
 
 
-# log variances of q(x*) stay in this range.
+# Range of the log variances of q(x*).
 LOG_VARIANCE = (-18.0, 3.0)
-# Numbers in the matrices of rows with missing cells, which each have one; bounds memory.
+# Numbers in the matrices of a block of rows with missing cells, one matrix a row; bounds memory.
 MASKED_CELLS = 1 << 23
-# Numbers in an evaluation of complete rows; likewise.
-WHOLE_CELLS = 1 << 24
-# Distances from new rows to those of the fit that are held at a time; bounds memory.
+# Numbers in an evaluation of a block of complete rows; bounds memory.
+COMPLETE_CELLS = 1 << 24
+# Distances in a block from new rows to rows of the fit; bounds memory.
 DISTANCES = 1 << 24
-# Optima nearer to one another than this, squared and in their own sd, are one.
+# Largest squared distance, in units of their sd, between optima that count as the same.
 SAME_OPTIMUM = 1.0
 
 
@@ -74,37 +74,39 @@ def infer_rows(
     starts: int = 3,
     max_iter: int = 200,
 ) -> tuple[Tensor, Tensor]:
-    """q(x*) of rows from their columns alone.
+    """q(x*) of rows, inferred from their columns alone.
 
-    Each row starts from the ``starts`` fitted rows whose reconstruction is nearest to it, in the
-    cells that it has, and keeps the best optimum. A row without any cell gets the prior.
+    Each row starts at the ``starts`` fitted rows with the nearest reconstructions, by the distance
+    over its observed cells, and keeps the best optimum. A row without observed cells has the prior.
 
     Args:
         decoder: the fitted data path.
         Y: rows, standardised, NaN where a cell is missing, [B, D].
         mean: means of the fitted rows, [N, Q].
         variance: their variances, [N, Q].
-        starts: optimisations a row.
-        max_iter: evaluations a row at most.
+        starts: optimisations per row.
+        max_iter: maximum evaluations per row.
 
     Returns:
         Means and variances, [B, Q] each.
     """
-    fitted = _Fitted(mean, variance, decoder.reconstruct(mean), min(starts, len(mean)), max_iter)
+    fitted = _FittedRows(
+        mean, variance, decoder.reconstruct(mean), min(starts, len(mean)), max_iter
+    )
     gaps = torch.isnan(Y)
     complete = ~gaps.any(1)
-    x = Y.new_zeros(len(Y), 2 * mean.shape[1])  # mean 0 and log variance 0: the prior
+    x = Y.new_zeros(len(Y), 2 * mean.shape[1])  # the prior: mean 0 and log variance 0
     if bool(complete.any()):
         for block in torch.split(
-            torch.nonzero(complete)[:, 0], _whole_rows(decoder, fitted.starts)
+            torch.nonzero(complete)[:, 0], _complete_rows_in_block(decoder, fitted.starts)
         ):
             nearest = fitted.nearest(decoder.distance_features(Y[block]))
-            x[block] = fitted.place(decoder.complete_rows(Y[block]).expected_log_density, nearest)
+            x[block] = fitted.infer(decoder.complete_rows(Y[block]).expected_log_density, nearest)
     some = torch.nonzero(~complete & ~gaps.all(1))[:, 0]
-    for block in torch.split(some, _rows_with_gaps(decoder)) if len(some) else ():
+    for block in torch.split(some, _incomplete_rows_in_block(decoder)) if len(some) else ():
         observed = decoder.observed_rows(Y[block])
         nearest = fitted.nearest(decoder.distance_features(Y[block]))
-        x[block] = fitted.place(observed.expected_log_density, nearest)
+        x[block] = fitted.infer(observed.expected_log_density, nearest)
     Q = mean.shape[1]
     return x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE).exp()
 
@@ -118,46 +120,49 @@ def infer_modes(
     starts: int = 4,
     max_iter: int = 200,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """All places that the observed cells of rows leave open, as a mixture of Gaussians.
+    """Posterior of each row's position given its observed cells, as a mixture of Gaussians.
 
-    The optima of ``starts`` optimisations a row as in ``infer_rows``, weighted by their bounds.
+    The components are the optima of ``starts`` optimisations as in ``infer_rows``, weighted by
+    their bounds.
 
     Args:
         decoder: the fitted data path.
         Y: rows, standardised, NaN where a cell is missing, [B, D].
         mean: means of the fitted rows, [N, Q].
         variance: their variances, [N, Q].
-        starts: optimisations a row.
-        max_iter: evaluations a row at most.
+        starts: optimisations per row.
+        max_iter: maximum evaluations per row.
 
     Returns:
-        Means and variances, [B, k, Q] each, and weights, [B, k]: 0 where an optimum was reached
-        before.
+        Means and variances, [B, k, Q] each, and weights, [B, k]: 0 where an optimum repeats an
+        earlier one.
     """
-    fitted = _Fitted(mean, variance, decoder.reconstruct(mean), min(starts, len(mean)), max_iter)
+    fitted = _FittedRows(
+        mean, variance, decoder.reconstruct(mean), min(starts, len(mean)), max_iter
+    )
     Q, k = mean.shape[1], fitted.starts
     x, weights = Y.new_zeros(len(Y), k, 2 * Q), Y.new_zeros(len(Y), k)
-    weights[:, 0] = 1  # a row without any cell has the prior
+    weights[:, 0] = 1  # the prior, for a row without observed cells
     some = torch.nonzero(~torch.isnan(Y).all(1))[:, 0]
-    for block in torch.split(some, _rows_with_gaps(decoder)) if len(some) else ():
+    for block in torch.split(some, _incomplete_rows_in_block(decoder)) if len(some) else ():
         observed = decoder.observed_rows(Y[block])
         nearest = fitted.nearest(decoder.distance_features(Y[block]))
         x[block], weights[block] = fitted.modes(observed.expected_log_density, nearest)
     return x[:, :, :Q], x[:, :, Q:].clamp(*LOG_VARIANCE).exp(), weights
 
 
-def _rows_with_gaps(decoder: RowDecoder) -> int:
-    """How many rows with missing cells are placed at a time."""
+def _incomplete_rows_in_block(decoder: RowDecoder) -> int:
+    """Rows with missing cells in a block."""
     return max(1, MASKED_CELLS // decoder.incomplete_row_size)
 
 
-def _whole_rows(decoder: RowDecoder, starts: int) -> int:
-    """How many complete rows are placed at a time, from so many starts each."""
-    return max(1, WHOLE_CELLS // (starts * decoder.complete_row_size))
+def _complete_rows_in_block(decoder: RowDecoder, starts: int) -> int:
+    """Complete rows in a block, for a number of starts each."""
+    return max(1, COMPLETE_CELLS // (starts * decoder.complete_row_size))
 
 
 def _distances(Y: Tensor, reconstruction: Tensor) -> Tensor:
-    """Distances over the cells of Y [B, D] that are not NaN, [B, N]; squared where some are."""
+    """Distances over the cells of Y [B, D] that are not NaN, [B, N]; squared if there is a NaN."""
     observed = ~torch.isnan(Y)
     if bool(observed.all()):
         return torch.cdist(Y, reconstruction)
@@ -167,15 +172,15 @@ def _distances(Y: Tensor, reconstruction: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class _Fitted:
-    """The rows of the fit, from which new ones start.
+class _FittedRows:
+    """The rows of the fit, as starting points for new rows.
 
     Attributes:
         mean: [N, Q].
         variance: [N, Q].
-        reconstruction: what they decode to, [N, D].
-        starts: optimisations a new row.
-        max_iter: evaluations of each at most.
+        reconstruction: decoded rows, [N, D].
+        starts: optimisations per new row.
+        max_iter: maximum evaluations of each.
     """
 
     mean: Tensor
@@ -185,29 +190,29 @@ class _Fitted:
     max_iter: int
 
     def nearest(self, Y: Tensor) -> Tensor:
-        """The fitted rows that new ones Y [B, D] are nearest to in the cells they have, [B, k]."""
+        """The k fitted rows nearest to each new row of Y [B, D] over its observed cells, [B, k]."""
         some_rows = torch.split(Y, max(1, DISTANCES // len(self.mean)))
         distances = (_distances(some, self.reconstruction) for some in some_rows)
         parts = [away.topk(self.starts, dim=1, largest=False).indices for away in distances]
         return torch.cat(parts)
 
-    def place(self, fit: Fit, nearest: Tensor) -> Tensor:
+    def infer(self, fit: ExpectedLogDensity, nearest: Tensor) -> Tensor:
         """Means and log variances of new rows, [B, 2Q].
 
         Args:
             fit: (rows, means, variances) → E log p(row | x), of some of the new rows, [n].
-            nearest: the fitted rows that they start from, [B, k].
+            nearest: fitted rows at which they start, [B, k].
         """
         objective, x, value = self._optima(fit, nearest)
         k = self.starts
         best = value.reshape(-1, k).argmin(1) + k * torch.arange(len(nearest)).to(x.device)
         return polish_rows(objective, x[best], best)
 
-    def modes(self, fit: Fit, nearest: Tensor) -> tuple[Tensor, Tensor]:
-        """Every optimum, [B, k, 2Q], and the weights of those that differ, [B, k].
+    def modes(self, fit: ExpectedLogDensity, nearest: Tensor) -> tuple[Tensor, Tensor]:
+        """All optima, [B, k, 2Q], and their weights, 0 for repeated ones, [B, k].
 
-        Among mixtures of Gaussians that hardly overlap, weights in proportion to the exponential
-        of each one's bound give the highest bound. The same optimum reached twice counts once.
+        For a mixture of Gaussians with little overlap, weights proportional to the exponential of
+        each component's bound maximise the bound.
         """
         _, x, found = self._optima(fit, nearest, tolerance=1e-5)
         value = found.reshape(-1, self.starts)
@@ -217,7 +222,7 @@ class _Fitted:
         return x, torch.softmax(-value.masked_fill(self._repeated(x), torch.inf), 1)
 
     def _repeated(self, x: Tensor) -> Tensor:
-        """Which optima [B, k, 2Q] lie within an earlier one that is none itself, [B, k]."""
+        """Mask of the optima [B, k, 2Q] that repeat an earlier distinct one, [B, k]."""
         Q = self.mean.shape[1]
         mu, variance = x[:, :, :Q], x[:, :, Q:].clamp(*LOG_VARIANCE).exp()
         repeated = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
@@ -229,9 +234,9 @@ class _Fitted:
         return repeated
 
     def _optima(
-        self, fit: Fit, nearest: Tensor, *, tolerance: float = 1e-3
+        self, fit: ExpectedLogDensity, nearest: Tensor, *, tolerance: float = 1e-3
     ) -> tuple[Objective, Tensor, Tensor]:
-        """The objective of ``starts`` optimisations a row, where they end, and how high."""
+        """The objective of ``starts`` optimisations per row, their end points and values."""
         Q, k = self.mean.shape[1], self.starts
         nearest = nearest.reshape(-1)
 
@@ -251,14 +256,14 @@ class _Fitted:
 def refine_rows(
     decoder: RowDecoder, Y: Tensor, mean: Tensor, variance: Tensor, *, max_iter: int
 ) -> tuple[Tensor, Tensor]:
-    """Improve q(x*) of rows on a first answer, such as a network's; no row loses by it.
+    """Improve initial q(x*) of rows, such as an encoder's; the bound of no row falls.
 
     Args:
         decoder: the fitted data path.
         Y: rows, standardised, NaN where a cell is missing, [B, D].
-        mean: first means, [B, Q].
-        variance: first variances, [B, Q].
-        max_iter: evaluations a row at most.
+        mean: initial means, [B, Q].
+        variance: initial variances, [B, Q].
+        max_iter: maximum evaluations per row.
 
     Returns:
         Means and variances, [B, Q] each.
@@ -267,7 +272,7 @@ def refine_rows(
     x = torch.cat([mean, variance.log().clamp(*LOG_VARIANCE)], 1)
     gaps = torch.isnan(target).any(1)
 
-    def improve(rows: Tensor, fit: Fit) -> None:
+    def improve(rows: Tensor, fit: ExpectedLogDensity) -> None:
         def objective(x: Tensor, rows: Tensor) -> Tensor:
             mu, spread = x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE).exp()
             return kl_standard_normal(mu, spread) - fit(rows, mu, spread)
@@ -276,16 +281,16 @@ def refine_rows(
             x[rows], _ = minimise_rows(objective, x[rows], max_iter=max_iter)
 
     whole = torch.nonzero(~gaps)[:, 0]
-    for block in torch.split(whole, _whole_rows(decoder, 1)):
+    for block in torch.split(whole, _complete_rows_in_block(decoder, 1)):
         improve(block, decoder.complete_rows(target[block]).expected_log_density)
-    for block in torch.split(torch.nonzero(gaps)[:, 0], _rows_with_gaps(decoder)):
+    for block in torch.split(torch.nonzero(gaps)[:, 0], _incomplete_rows_in_block(decoder)):
         improve(block, decoder.observed_rows(target[block]).expected_log_density)
     return x[:, :Q], x[:, Q:].clamp(*LOG_VARIANCE).exp()
 
 
 def _scale(logs: Tensor) -> Tensor:
-    """How far means and log variances are likely to be off, given the latter, [n, Q] → [n, 2Q].
+    """Scale of the errors of means and log variances, from the log variances, [n, Q] → [n, 2Q].
 
-    At an optimum the mean's curvature is one over the variance, and that of its logarithm ½.
+    At an optimum the curvature in the mean is 1/variance, and that in the log variance ½.
     """
     return torch.cat([(0.5 * logs).exp(), torch.full_like(logs, 2**0.5)], 1)

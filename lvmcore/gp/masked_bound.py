@@ -1,8 +1,8 @@
-"""The collapsed bound where cells are missing: a covariance of q(V) for every set of rows.
+"""The collapsed bound with missing cells: one covariance of q(V) for each set of rows.
 
-A missing cell leaves the likelihood's sum and nothing else: column d sees psi2, psi1ᵀy, psi0 and
-‖y‖² of the rows that it is observed in. So each column has a matrix σ_d² I + G_d of its own, and
-no decomposition serves them all: they are factorised as a batch. Notation: lvmcore/README.md.
+A missing cell only drops out of the likelihood: the term of column d uses psi2, psi1ᵀy, psi0 and
+‖y‖² summed over its observed rows. Each column therefore has its own matrix σ_d² I + G_d, and the
+matrices are factorised in batches. Notation: lvmcore/README.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lvmcore.numerics.linalg import cholesky, cholesky_batch, solve_lower, solve
 
 __all__ = ["column_blocks", "masked_bound", "masked_optimum", "whitened"]
 
-# Numbers in the matrices of the columns that are factorised at a time: 2 MB in float64.
+# Numbers in the matrices of a block of columns: 2 MB in float64.
 CHUNK_CELLS = 1 << 18
 _KUU = "The kernel matrix of the inducing inputs"
 _B = "The kernel matrix of a column's observed rows"
@@ -37,12 +37,12 @@ def masked_bound(
     sum over columns of
     F_d = −½n_d log 2πσ_d² − ½ log|I + G_d/σ_d²| − (‖y_d‖² + psi0_d − tr G_d)/(2σ_d²)
     + ½ P_dᵀ (σ_d² I + G_d)⁻¹ P_d / σ_d².
-    Without missing cells it equals ``variational.collapsed_bound``.
+    Without missing cells it equals ``collapsed_bound``.
 
     Args:
         sums: psi statistics summed over the observed rows of each column.
         Kuu: kernel matrix of the inducing inputs, [M, M].
-        noise: σ², one a column, [D].
+        noise: σ² of each column, [D].
         squares: ‖y_d‖² of the observed cells, [D].
         counts: n_d, [D].
 
@@ -50,7 +50,7 @@ def masked_bound(
         F, float64, [].
 
     Raises:
-        NumericalError: a matrix could not be factorised.
+        NumericalError: a matrix cannot be factorised.
     """
     L, _ = cholesky(Kuu, _KUU)
     noise = noise.double()
@@ -61,15 +61,15 @@ def masked_bound(
 
 @torch.no_grad()
 def masked_optimum(sums: MaskedPsiSums, Kuu: Tensor, noise: Tensor) -> OptimalInducing:
-    """The optimal q(V) of every column, in one basis for each set of rows.
+    """The optimal q(V) of every column, with one basis for each set of rows.
 
     Args:
-        sums: as for ``masked_bound``.
+        sums: as in ``masked_bound``.
         Kuu: kernel matrix of the inducing inputs, [M, M].
-        noise: σ², one a column, [D].
+        noise: σ² of each column, [D].
 
     Raises:
-        NumericalError: a matrix could not be factorised.
+        NumericalError: a matrix cannot be factorised.
     """
     L, _ = cholesky(Kuu, _KUU)
     P, noise = solve_lower(L, sums.psi1Y), noise.double()
@@ -95,7 +95,7 @@ def whitened(psi2: Tensor, L: Tensor) -> Tensor:
 
 
 def column_blocks(groups: Tensor, M: int) -> Iterator[tuple[Tensor, int, int]]:
-    """Columns to factorise at a time, and the first and one past the last of their groups."""
+    """Blocks of columns to factorise, with the first and one past the last of their groups."""
     order = torch.argsort(groups, stable=True)
     for columns in torch.split(order, max(1, CHUNK_CELLS // M**2)):
         yield columns, int(groups[columns[0]]), int(groups[columns[-1]]) + 1
@@ -106,8 +106,8 @@ class _Gain(torch.autograd.Function):
 
     With R_d = B_d⁻¹ P_d the gradient is in closed form: dG_d = ½ (I/σ_d² − B_d⁻¹ − R_d R_dᵀ/σ_d²),
     dP_d = R_d/σ_d²; and as G = L⁻¹ psi2 L⁻ᵀ and P = L⁻¹ psi1ᵀY, dpsi2 = L⁻ᵀ dG L⁻¹,
-    dpsi1ᵀY = L⁻ᵀ dP and dL = −L⁻ᵀ (2 Σ dG G + dP Pᵀ), its lower triangle. It is made together with
-    the value, some columns at a time, so nothing of size D × M² is kept but the sums themselves.
+    dpsi1ᵀY = L⁻ᵀ dP and dL = −L⁻ᵀ (2 Σ dG G + dP Pᵀ), its lower triangle. The gradient is computed
+    with the value, by blocks of columns, so only the sums themselves have size D × M².
     """
 
     @staticmethod
@@ -139,7 +139,7 @@ class _Gain(torch.autograd.Function):
 
 
 def _columns(G: Tensor, P: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gain of some columns, its gradients by G [c, M, M] and σ² [c], and R [M, c]."""
+    """The gain of some columns, its gradients in G [c, M, M] and σ² [c], and R [M, c]."""
     M = len(P)
     eye = torch.eye(M).to(G)
     factor = cholesky_batch(G + noise[:, None, None] * eye, _B)

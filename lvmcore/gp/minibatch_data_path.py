@@ -1,10 +1,10 @@
-"""Bounds from mini-batches: the path to the columns, whose q(V) follows by natural gradients.
+"""Data path of a mini-batch fit: regression Gaussian processes by natural gradients.
 
 For Gaussian noise a natural-gradient step of length ρ on the whitened q(V) *is* a running mean of
 the sufficient statistics, G ← (1 − ρ) G + ρ (N/B) L⁻¹ psi2 L⁻ᵀ and likewise P; q(V) is the optimum
-for them, in closed form (Hensman, Fusi and Lawrence 2013, section 3.3), and the noise follows what
-they leave unexplained. In a complete table one G serves every column, whatever its noise; where
-cells are missing, see lvmcore/gp/minibatch_masked_path.py.
+for them, in closed form (Hensman, Fusi and Lawrence 2013, section 3.3), and the noise variance
+moves towards the residual variance. In a complete table all columns share G, whatever their noise;
+for missing cells see lvmcore/gp/minibatch_masked_path.py.
 
 Notation: lvmcore/README.md.
 """
@@ -34,14 +34,14 @@ __all__ = [
 ]
 
 _KUU = "The kernel matrix of the inducing inputs"
-# Length of a step of the noise, as a logarithm, towards what is left unexplained.
+# Step size of log σ² towards the residual variance.
 NOISE_STEP = 0.05
-# How many times the noise a batch may leave unexplained before it counts as an outlier.
-FARTHEST = 10.0
+# Largest value of residual/σ² − 1 of a batch; larger ones are clipped.
+LARGEST_RESIDUAL_RATIO = 10.0
 
 
 def count_cells(Y: Tensor, observed: Tensor | None) -> Tensor:
-    """Observed cells of each column of rows Y [B, D], [D]."""
+    """Number of observed cells in each column of rows Y [B, D], [D]."""
     if observed is None:
         return torch.full_like(Y[0], len(Y), dtype=torch.float64)
     return observed.sum(0).double()
@@ -53,7 +53,7 @@ class InducingMoments:
 
     Attributes:
         vectors: eigenvectors of the running G, [M, M].
-        mean: of each column in that basis, [M, D].
+        mean: mean of each column in that basis, [M, D].
         shrinkage: s = λ/(σ_d² + λ); the covariances are diag(1 − s), [M, D].
     """
 
@@ -93,7 +93,7 @@ class InducingMoments:
             psi0: [].
             squares: ‖y_d‖², [D].
             noise: σ², [D].
-            n_rows: how many they are.
+            n_rows: number of rows.
         """
         error = self.expected_error(G, P, psi0, squares)
         return -0.5 * (n_rows * (LOG_2PI + noise.log()) + error / noise).sum()
@@ -104,15 +104,15 @@ class InducingMoments:
 
 
 class BatchedDataPath(DataPath, ABC):
-    """Regression Gaussian processes whose q(V) follows the batches: what both kinds share.
+    """Base class of regression Gaussian processes whose q(V) is updated with each batch.
 
-    ``sums`` stands for psi statistics as ``sums`` and ``drawn_sums`` give them.
+    The arguments named ``sums`` are psi statistics as returned by ``sums`` and ``drawn_sums``.
 
     Args:
-        Z: inducing inputs to start from, [M, Q] (float64).
-        noise: noise variances to start from, [D] or [1].
+        Z: initial inducing inputs, [M, Q] (float64).
+        noise: initial noise variances, [D] or [1].
         table: all rows, standardised.
-        n_groups: sets of rows that columns are observed in, K.
+        n_groups: K, the number of different sets of rows in which columns are observed.
         pooled: whether a column's noise never falls below half of the columns' average.
     """
 
@@ -138,7 +138,7 @@ class BatchedDataPath(DataPath, ABC):
 
     @property
     def cells(self) -> int:
-        """How many cells the bound sums over."""
+        """Number of cells in the bound."""
         return int(self.counts.sum())
 
     @abstractmethod
@@ -154,19 +154,19 @@ class BatchedDataPath(DataPath, ABC):
 
     @abstractmethod
     def drawn_sums(self, X: Tensor, Y: Tensor, observed: Tensor | None) -> Any:
-        """The same without bias from a draw of each row's place, X [B, Q]."""
+        """Unbiased estimates of ``sums`` from one sample of each row's position, X [B, Q]."""
 
     @abstractmethod
     def whiten(self, sums: Any) -> tuple[Tensor, Tensor]:
-        """G = L⁻¹ psi2 L⁻ᵀ of each set of rows [K, M, M], P = L⁻¹ psi1ᵀY [M, D], kernel of now."""
+        """G = L⁻¹ psi2 L⁻ᵀ by set of rows [K, M, M], P = L⁻¹ psi1ᵀY [M, D], current kernel."""
 
     @abstractmethod
     def _error(self, sums: Any, Y: Tensor) -> Tensor:
-        """E‖y_d − f_d‖² of some rows under q(V) as it stands, [D]."""
+        """E‖y_d − f_d‖² of some rows under the current q(V), [D]."""
 
-    def _own(self, left: Tensor) -> Tensor:
-        """What ``log_noise`` has to hold for noise variances ``left`` [D], [D]."""
-        return left
+    def _own_noise(self, residual: Tensor) -> Tensor:
+        """exp(``log_noise``) for noise variances ``residual`` [D] by column, [D]."""
+        return residual
 
     @abstractmethod
     def batch_bound(
@@ -174,37 +174,37 @@ class BatchedDataPath(DataPath, ABC):
     ) -> Tensor:
         """The data term of the bound, less KL(q(V)), estimated from a batch, [].
 
-        q(V) then follows the batch, and the noise follows the value that is best for the running
-        means: the estimate is of the bound as they were before. A batch of all rows gives the
-        collapsed bound, with a gradient for the noise. Where no gradient is recorded, everything
-        stays as it is.
+        Afterwards q(V) is updated with the batch, and the noise moves towards its optimum for the
+        running means; the estimate is of the bound before these updates. A batch of all rows gives
+        the collapsed bound, with a gradient for the noise. Without gradient recording nothing is
+        updated.
 
-        The noise has no gradient in batches, because a column that is rarely anything but 0 would
-        mislead it: most batches alone say that it has no noise at all.
+        The noise has no gradient in mini-batches: most batches of a column that is mostly 0 are
+        constant, and their gradient would drive its noise to 0.
 
         Args:
             sums: psi statistics summed over the batch, at the current kernel and Z.
             Y: rows of the batch, 0 where a cell is missing, [B, D].
-            excess: psi1ᵀ times what cells of the batch are too far out by, [M, D]. q(V) follows
-                without it: a cell 200 standard deviations out, N/B times in the running mean, would
-                make a spike of its column for as long as the mean remembers it. The bound itself
-                takes every cell as it is, and holds at any q(V).
+            excess: psi1ᵀ times the part of the cells beyond the clipping range, [M, D]; it is left
+                out of the update of q(V). A cell 200 standard deviations from the mean, counted
+                N/B times, would dominate the running mean for many steps. The bound itself uses
+                every cell unclipped, and holds at any q(V).
             observed: True where a cell is observed, [B, D]; None where every one is.
         """
 
     @abstractmethod
     def best_bound(self, sums: Any) -> Tensor:
-        """The collapsed bound of all rows, whatever q(V) is now, []."""
+        """The collapsed bound of all rows, independent of the current q(V), []."""
 
     @abstractmethod
     def optimum(self, sums: Any) -> OptimalInducing:
-        """The optimal q(V) for sums over all rows, as ``decoder`` takes it."""
+        """The optimal q(V) for sums over all rows, in the form that ``decoder`` uses."""
 
     def prime(self, sums: Any, Y: Tensor, observed: Tensor | None = None) -> None:
-        """Start q(V) at its optimum for some rows, and the noise at what it leaves unexplained.
+        """Initialise q(V) at its optimum for some rows, and the noise at the residual variance.
 
-        The noise starts no lower than it stands, so that what the start explains well is to be
-        explained better.
+        The noise does not fall below its current value, so that columns that the initial map
+        already explains well can still improve.
 
         Args:
             sums: psi statistics summed over those rows.
@@ -216,7 +216,9 @@ class BatchedDataPath(DataPath, ABC):
             G, P = self.whiten(sums)
             self.follow(scale * G, scale * P, 1.0)
             for _ in range(2):
-                best = self._held(self._left(self._error(sums, Y), Y, observed))
+                best = self._noise_parameters(
+                    self._residual_variance(self._error(sums, Y), Y, observed)
+                )
                 self.log_noise.copy_(best.maximum(least).log())
 
     def follow(self, G: Tensor, P: Tensor, rho: float) -> None:
@@ -225,24 +227,24 @@ class BatchedDataPath(DataPath, ABC):
             self.G.lerp_(G.detach(), rho)
             self.P.lerp_(P.detach(), rho)
 
-    def _left(self, error: Tensor, Y: Tensor, observed: Tensor | None) -> Tensor:
-        """The noise variance that is left in some rows, error/n_d, [D].
+    def _residual_variance(self, error: Tensor, Y: Tensor, observed: Tensor | None) -> Tensor:
+        """Estimate of the noise variance from some rows, error/n_d, [D].
 
-        error = E‖y_d − f_d‖² of these rows, in which ‖y_d‖² gives way to that of all rows by the
-        share that noise has of the column: without bias, and what is left of a column that is
-        nothing but noise is known exactly, however rarely it is anything but 0.
+        error = E‖y_d − f_d‖² of these rows. Control variate: ‖y_d‖²/n_d of the batch is replaced by
+        its value over all rows, weighted by the noise's share of the column's variance. The
+        estimate is unbiased, and exact for a column of pure noise, however sparse.
         """
-        noises, cells = self._noises(), count_cells(Y, observed)
+        noises, cells = self._noise_by_column(), count_cells(Y, observed)
         squares, whole = Y.square().sum(0, dtype=torch.float64), self.squares / self.counts
         n = cells.clamp_min(1)
-        left = error / n + (noises / whole).clamp_max(1) * (whole - squares / n)
-        return torch.where(cells > 0, left, noises)
+        residual = error / n + (noises / whole).clamp_max(1) * (whole - squares / n)
+        return torch.where(cells > 0, residual, noises)
 
-    def _held(self, left: Tensor) -> Tensor:
-        """Noise variances ``left`` [D] as ``log_noise`` holds them, [D] or [1]."""
+    def _noise_parameters(self, residual: Tensor) -> Tensor:
+        """exp(``log_noise``) for noise variances ``residual`` [D]; [1] if columns share it."""
         if len(self.log_noise) == 1:
-            return ((left * self.counts).sum() / self.counts.sum())[None]
-        return self._own(left)
+            return ((residual * self.counts).sum() / self.counts.sum())[None]
+        return self._own_noise(residual)
 
     def _follow_batch(
         self,
@@ -253,30 +255,30 @@ class BatchedDataPath(DataPath, ABC):
         Y: Tensor,
         observed: Tensor | None,
     ) -> None:
-        """q(V) follows a batch, and the noise what q(V) left of it, E‖y_d − f_d‖² [D]."""
+        """Update q(V) with a batch, and the noise with its residuals, E‖y_d − f_d‖² [D]."""
         scale, share = self.n_rows / len(Y), self.cells / (self.n_rows * len(self.counts))
         with torch.no_grad():
             if excess is not None:
                 P = P - solve_lower(self._root(), excess)
             rho = step_length(share * len(Y), len(self.Z))
             self.follow(scale * G, scale * P, rho)
-            # A step in proportion to left/σ² − 1: a mean of logarithms would lie below the truth
-            # by as much as single batches scatter, most of all where a batch has few cells.
-            noises = self._noises()
-            away = self._left(error, Y, observed) / noises - 1
-            left = noises * (NOISE_STEP * away.clamp(-1, FARTHEST)).exp()
-            self.log_noise.copy_(self._held(left).clamp_min(NOISE_FLOOR).log())
+            # Step proportional to residual/σ² − 1: a mean of logarithms would be biased downwards
+            # by the variance between batches, most where a batch has few cells.
+            noises = self._noise_by_column()
+            away = self._residual_variance(error, Y, observed) / noises - 1
+            residual = noises * (NOISE_STEP * away.clamp(-1, LARGEST_RESIDUAL_RATIO)).exp()
+            self.log_noise.copy_(self._noise_parameters(residual).clamp_min(NOISE_FLOOR).log())
 
     def _root(self) -> Tensor:
         """L with Kuu = L Lᵀ, [M, M]."""
         return cholesky(self.kernel(self.Z, self.Z), _KUU)[0]
 
-    def _noises(self) -> Tensor:
+    def _noise_by_column(self) -> Tensor:
         return self.noise.expand(self.P.shape[1])
 
 
 class StochasticDataPath(BatchedDataPath):
-    """Regression Gaussian processes whose q(V) follows batches of a complete table."""
+    """Regression Gaussian processes whose q(V) is updated with batches of a complete table."""
 
     def sums(
         self, mean: Tensor, variance: Tensor, Y: Tensor, observed: Tensor | None = None
@@ -298,9 +300,9 @@ class StochasticDataPath(BatchedDataPath):
         return 0.5 * (G + G.T)[None], solve_lower(L, sums.psi1Y)
 
     def moments(self) -> InducingMoments:
-        """q(V) as it stands; constant for gradients."""
+        """The current q(V); constant for gradients."""
         with torch.no_grad():
-            return InducingMoments.best(self.G, self.P, self._noises())
+            return InducingMoments.best(self.G, self.P, self._noise_by_column())
 
     def _error(self, sums: PsiSums, Y: Tensor) -> Tensor:
         squares = Y.square().sum(0, dtype=torch.float64)
@@ -313,13 +315,13 @@ class StochasticDataPath(BatchedDataPath):
         excess: Tensor | None = None,
         observed: Tensor | None = None,
     ) -> Tensor:
-        """See ``BatchedDataPath.batch_bound``; a batch of all rows takes q(V) to its optimum."""
+        """See ``BatchedDataPath.batch_bound``; a batch of all rows sets q(V) to its optimum."""
         G, P = self.whiten(sums)
         scale, whole, learning = self.n_rows / len(Y), len(Y) == self.n_rows, G.requires_grad
         if whole and learning:
             self.follow(G, P, 1.0)
         q = self.moments()
-        noise = self._noises() if whole else self._noises().detach()
+        noise = self._noise_by_column() if whole else self._noise_by_column().detach()
         squares = Y.square().sum(0, dtype=torch.float64)
         fit = q.expected_fit(G, P, sums.psi0, squares, noise, len(Y))
         if learning and not whole:
@@ -328,15 +330,15 @@ class StochasticDataPath(BatchedDataPath):
         return scale * fit - q.kl()
 
     def best_bound(self, sums: PsiSums) -> Tensor:
-        """The collapsed bound of all rows, whatever q(V) is now, []."""
+        """The collapsed bound of all rows, independent of the current q(V), []."""
         G, P = self.whiten(sums)
-        noise = self._noises()
+        noise = self._noise_by_column()
         q = InducingMoments.best(G, P, noise)
         return q.expected_fit(G, P, sums.psi0, self.squares, noise, self.n_rows) - q.kl()
 
     @torch.no_grad()
     def optimum(self, sums: PsiSums) -> OptimalInducing:
-        """The optimal q(V) for sums over all rows, as ``decoder`` takes it."""
+        """The optimal q(V) for sums over all rows, in the form that ``decoder`` uses."""
         G, P = self.whiten(sums)
-        q = InducingMoments.best(G, P, self._noises())
+        q = InducingMoments.best(G, P, self._noise_by_column())
         return OptimalInducing(solve_upper(self._root(), q.vectors), q.mean, q.shrinkage)

@@ -4,8 +4,8 @@ Every term of the bound but KL(q(V) ‖ p) is a sum over rows, so a batch of B r
 estimates it without bias. q(V) is updated by natural-gradient steps (Khan and Lin 2017): with the
 likelihood's slope g = E ∂ log p/∂f and curvature β = −E ∂² log p/∂f² at each row, the precision
 I + Σ β a aᵀ and the shift Σ a (g + β m) of each class are running means of their estimates. β ≥ 0,
-so the precision stays positive definite. (lvmcore/gp/minibatch_data_path.py does the same for the
-columns.)
+so the precision stays positive definite. (lvmcore/gp/minibatch_data_path.py is the counterpart for
+the columns.)
 
 Notation: lvmcore/README.md; a = L⁻¹ k(Z, x).
 """
@@ -138,7 +138,7 @@ class StochasticLabelPath(KernelPath):
         return 0.5 * (R.square().sum() + mean.square().sum() - mean.numel()) - log_det
 
     def decoder(self) -> LabelDecoder:
-        """Freeze the path."""
+        """The fitted path."""
         with torch.no_grad():
             kernel = RBF(self.kernel.variance.detach(), self.kernel.lengthscales.detach())
             Z = self.Z.detach().clone()

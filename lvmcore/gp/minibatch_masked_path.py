@@ -1,10 +1,11 @@
-"""The bound from mini-batches where cells are missing: each column follows the rows that it has.
+"""Data path of a mini-batch fit with missing cells: statistics by column.
 
-A missing cell leaves the likelihood's sum and nothing else, so a batch estimates the statistics
-G_d and P_d of each column's own rows without bias, and q(V_d), the optimum for their running means,
-is N(B_d⁻¹P_d, σ_d² B_d⁻¹) with B_d = σ_d² I + G_d. Columns with the same rows share their G.
+A missing cell only drops out of the likelihood, so a batch gives unbiased estimates of the
+statistics G_d and P_d over each column's observed rows, and q(V_d), the optimum for their running
+means, is N(B_d⁻¹P_d, σ_d² B_d⁻¹) with B_d = σ_d² I + G_d. Columns with the same observed rows
+share G.
 
-Notation: lvmcore/README.md; lvmcore/gp/minibatch_data_path.py for tables that are complete.
+Notation: lvmcore/README.md; for complete tables see lvmcore/gp/minibatch_data_path.py.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ from lvmcore.preprocessing.table_rows import TableRows
 
 __all__ = ["MaskedStochasticDataPath", "column_groups"]
 
-# Rows whose weights [M, M] are held at a time; bounds memory, changes no result.
+# Rows in a block of weights [M, M]; bounds memory, does not change results.
 ROWS_OF_WEIGHTS = 512
 _B = "The kernel matrix of a column's observed rows"
 
 
 def column_groups(table: TableRows) -> tuple[Tensor, Tensor]:
-    """Which columns are observed in the same rows.
+    """Groups of columns that are observed in the same rows.
 
     Args:
         table: N rows with missing cells, read once.
 
     Returns:
-        The group of each column, [D], and a column of each of the K groups, [K].
+        The group of each column, [D], and one column of each of the K groups, [K].
     """
     groups = torch.zeros(table.n_columns, dtype=torch.long)
     for _, observed in table.blocks():
         if observed is not None:
-            # Columns stay together as long as every block leaves them so.
+            # Two columns share a group as long as they agree in every block.
             marks = torch.cat([groups[None], observed.cpu().long()])
             groups = torch.unique(marks, dim=1, return_inverse=True)[1]
     columns = torch.arange(table.n_columns).flip(0)
@@ -54,12 +55,12 @@ def column_groups(table: TableRows) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class ColumnMoments:
-    """q(V) of every column at the optimum for the running means, as far as the bound needs it.
+    """Moments of q(V) of every column, the optimum for the running means, for the bound.
 
     Attributes:
         mean: m_d, [M, D].
-        weights: of each group Σ_d (m_d m_dᵀ + cov_d − I)/σ_d² over its columns, [K, M, M].
-        quadratic: tr[G_d (m_d m_dᵀ + cov_d − I)] of the rows in question, [D].
+        weights: Σ_d (m_d m_dᵀ + cov_d − I)/σ_d² over the columns of each group, [K, M, M].
+        quadratic: tr[G_d (m_d m_dᵀ + cov_d − I)] of the given rows, [D].
         kl: Σ_d KL(q(V_d) ‖ N(0, I)), [].
     """
 
@@ -69,7 +70,7 @@ class ColumnMoments:
     kl: Tensor
 
     def expected_error(self, P: Tensor, psi0: Tensor, Y: Tensor) -> Tensor:
-        """E‖y_d − f_d‖² of the rows in question, ``InducingMoments.expected_error``, [D].
+        """E‖y_d − f_d‖² of the given rows as in ``InducingMoments.expected_error``, [D].
 
         Args:
             P: [M, D].
@@ -82,12 +83,12 @@ class ColumnMoments:
 
 @dataclass(frozen=True)
 class DrawnRows:
-    """Rows of a batch at a draw of each one's place.
+    """Rows of a batch at one sample of each row's position.
 
     Attributes:
-        K: kernel between the draws and Z, [B, M].
+        K: kernel between the samples and Z, [B, M].
         psi1Y: Σ_n k(Z, x_n) y_nᵀ, [M, D].
-        psi0: k(x, x) summed over each column's rows, [D].
+        psi0: k(x, x) summed over the observed rows of each column, [D].
     """
 
     K: Tensor
@@ -99,8 +100,8 @@ class MaskedStochasticDataPath(BatchedDataPath):
     """``StochasticDataPath`` for a table with missing cells.
 
     Args:
-        Z: inducing inputs to start from, [M, Q] (float64).
-        noise: noise variances to start from, [D] or [1]; one of [D] never falls below half of the
+        Z: initial inducing inputs, [M, Q] (float64).
+        noise: initial noise variances, [D] or [1]; those by column stay above half of the
             columns' average.
         table: all rows, standardised.
     """
@@ -115,8 +116,8 @@ class MaskedStochasticDataPath(BatchedDataPath):
         self.register_buffer("first", first.to(Z.device), persistent=False)
 
     def _cells(self, Y: Tensor, observed: Tensor | None) -> ObservedCells:
-        seen = torch.ones_like(Y, dtype=torch.bool) if observed is None else observed
-        return ObservedCells(seen, seen[:, self.first].double(), self.groups, seen.sum(0).double())
+        mask = torch.ones_like(Y, dtype=torch.bool) if observed is None else observed
+        return ObservedCells(mask, mask[:, self.first].double(), self.groups, mask.sum(0).double())
 
     def sums(
         self, mean: Tensor, variance: Tensor, Y: Tensor, observed: Tensor | None
@@ -126,7 +127,7 @@ class MaskedStochasticDataPath(BatchedDataPath):
         return masked_psi_sums(self.kernel, mean, variance, self.Z, Y.double(), cells)
 
     def drawn_sums(self, X: Tensor, Y: Tensor, observed: Tensor | None) -> DrawnRows:
-        """See ``BatchedDataPath.drawn_sums``; psi2 is left to ``batch_bound``."""
+        """See ``BatchedDataPath.drawn_sums``; psi2 is computed in ``batch_bound``."""
         kernel, counts = self.kernel, self._cells(Y, observed).counts
         K = kernel(X, self.Z).double()
         return DrawnRows(K, K.T @ Y.double(), counts * kernel.variance.double())
@@ -138,12 +139,12 @@ class MaskedStochasticDataPath(BatchedDataPath):
 
     @torch.no_grad()
     def moments(self, rows: Tensor) -> ColumnMoments:
-        """q(V) as it stands; constant for gradients.
+        """The current q(V); constant for gradients.
 
         Args:
-            rows: G of the rows in question, [K, M, M].
+            rows: G of the given rows, [K, M, M].
         """
-        noises, M = self._noises(), len(self.P)
+        noises, M = self._noise_by_column(), len(self.P)
         eye = torch.eye(M).to(self.P)
         mean, weights = torch.empty_like(self.P), torch.zeros_like(self.G)
         traces, log_dets, quadratic = (torch.empty_like(self.P[0]) for _ in range(3))
@@ -166,14 +167,13 @@ class MaskedStochasticDataPath(BatchedDataPath):
         G, P = self.whiten(sums)
         return self.moments(G).expected_error(P, sums.psi0, Y)
 
-    def _own(self, left: Tensor) -> Tensor:
-        """σ_d² is what a column has of its own and the average s of that over all.
+    def _own_noise(self, residual: Tensor) -> Tensor:
+        """Each column's own part o_d of σ_d² = o_d + s, s the average of o over all D columns.
 
-        Where none may be negative, s is the largest of Σ/(D + k) over the k columns that are left
-        most, for any k.
+        With o_d ≥ 0, s is the maximum over k of Σ/(D + k), Σ the sum of the k largest variances.
         """
-        D, most = len(left), left.sort(descending=True).values.cumsum(0)
-        return left - (most / (D + torch.arange(1, D + 1).to(left))).max()
+        D, most = len(residual), residual.sort(descending=True).values.cumsum(0)
+        return residual - (most / (D + torch.arange(1, D + 1).to(residual))).max()
 
     def batch_bound(
         self,
@@ -196,33 +196,33 @@ class MaskedStochasticDataPath(BatchedDataPath):
             G, P = self.whiten(sums)
             q = self.moments(G.detach())
             curvature = (q.weights * G).sum()
-        noise = self._noises().detach()
+        noise = self._noise_by_column().detach()
         squares = Y.square().sum(0, dtype=torch.float64)
         error = squares - 2 * (q.mean * P).sum(0) + sums.psi0
         logs = (cells.counts * (LOG_2PI + noise.log()) + error / noise).sum()
         fit = -0.5 * (logs + curvature)
         if P.requires_grad:
-            left = q.expected_error(P, sums.psi0, Y)
-            self._follow_batch(G, P, excess, left, Y, observed)
+            error = q.expected_error(P, sums.psi0, Y)
+            self._follow_batch(G, P, excess, error, Y, observed)
         return scale * fit - q.kl
 
     def best_bound(self, sums: MaskedPsiSums) -> Tensor:
-        """The collapsed bound of all rows, whatever q(V) is now, []."""
+        """The collapsed bound of all rows, independent of the current q(V), []."""
         Kuu = self.kernel(self.Z, self.Z)
-        return masked_bound(sums, Kuu, self._noises(), self.squares, self.counts)
+        return masked_bound(sums, Kuu, self._noise_by_column(), self.squares, self.counts)
 
     @torch.no_grad()
     def optimum(self, sums: MaskedPsiSums) -> OptimalInducing:
-        """The optimal q(V) for sums over all rows, as ``decoder`` takes it."""
-        return masked_optimum(sums, self.kernel(self.Z, self.Z), self._noises())
+        """The optimal q(V) for sums over all rows, in the form that ``decoder`` uses."""
+        return masked_optimum(sums, self.kernel(self.Z, self.Z), self._noise_by_column())
 
 
 def _grams(a: Tensor, sets: Tensor) -> Tensor:
-    """Σ_n a_n a_nᵀ of the rows of each set, [K, M, M].
+    """Σ_n a_n a_nᵀ over the rows of each set, [K, M, M].
 
     Args:
         a: whitened kernel of the rows, [M, B].
-        sets: 1 where the set has the row, [B, K].
+        sets: 1 where the set contains the row, [B, K].
     """
     M = len(a)
     i, j = pairs(M, a.device)
@@ -230,12 +230,12 @@ def _grams(a: Tensor, sets: Tensor) -> Tensor:
 
 
 def _curvature(weights: Tensor, a: Tensor, sets: Tensor) -> Tensor:
-    """Σ_k tr[T_k Σ_n a_n a_nᵀ] of the rows of each set, row by row: cheap to differentiate, [].
+    """Σ_k tr[T_k Σ_n a_n a_nᵀ] over the rows of each set; cheap to differentiate, [].
 
     Args:
         weights: T_k, [K, M, M], constant.
         a: whitened kernel of the rows, [M, B].
-        sets: 1 where the set has the row, [B, K].
+        sets: 1 where the set contains the row, [B, K].
     """
     M, B = a.shape
     total = a.new_zeros(())

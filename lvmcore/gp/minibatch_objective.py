@@ -78,7 +78,7 @@ class MinibatchDataTerm(Term[TableBatch]):
     """The bound of the columns, less KL(q(V)), estimated from a batch.
 
     Args:
-        path: to the columns; q(V) and the noise are updated with each batch.
+        path: the path to the columns; q(V) and the noise are updated with each batch.
         exact_psi: whether the psi statistics are in closed form, or at samples of q(x).
     """
 
@@ -113,9 +113,9 @@ class NaturalGradientLabelTerm(LabelTerm):
     """A label term whose q(V) takes a natural-gradient step after each batch.
 
     Args:
-        name: of the term.
-        path: to the label column.
-        labels: its classes and codes.
+        name: name of the term.
+        path: the path to the label column.
+        labels: classes and codes of the label column.
         weights: w of each row, [N].
         step: length ρ of the natural-gradient step.
     """
@@ -140,8 +140,8 @@ class MinibatchLDGDObjective(Objective[TableBatch]):
     """LDGD's bound with q(x_n) from an encoder, estimated from a batch of rows.
 
     Args:
-        settings: of the model.
-        problem: what is fitted.
+        settings: settings of the model.
+        problem: the problem to fit.
         noise: initial noise variances, [D] or [1].
         n_inducing: M of every path.
     """

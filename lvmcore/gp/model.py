@@ -1,4 +1,4 @@
-"""What Gaussian-process latent variable models share: start, inference, decoding, storage."""
+"""Base class of Gaussian process latent variable models: inference, decoding and storage."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ __all__ = [
 
 
 class PathDecoder(ImputationDecoder, Protocol):
-    """A fitted data path: what is left of it once the fit is over."""
+    """A fitted data path: predictions of the columns at latent points."""
 
     def decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Mean, variance with noise and noise variance of y at points X [N, Q], each [N, D]."""
 
     def prior_variance_share(self, X: Tensor) -> Tensor:
-        """The share of the prior's variance that is left at points X [N, Q], [N]."""
+        """Ratio of posterior to prior variance at points X [N, Q], [N]."""
 
     def log_density(self, Y: Tensor, X: Tensor) -> Tensor:
         """log p(y_n | x_sn) of the cells that are not NaN, at points X [S, N, Q], [S, N]."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All of it, for a file."""
+        """Its arrays by name, for a file."""
 
     @property
     def noise(self) -> Tensor:
@@ -69,9 +69,9 @@ class GPLatentVariableModel(LatentVariableModel):
 
     @property
     def interval_scale_(self) -> NDArray[np.float64]:
-        """Factor of the sd of filled cells of the columns that vary, by cells held out, [D].
+        """Factor of the sd of imputed cells of the columns that vary, from held-out cells, [D].
 
-        1 where the fit had no cell to fill.
+        1 where the fit had no missing cells.
         """
         if self._interval_scale is None:
             return np.ones(int((~self._standardiser.constant).sum()))
@@ -83,38 +83,38 @@ class GPLatentVariableModel(LatentVariableModel):
         return to_numpy(self._decoder.noise)
 
     def _decide_components(self, shape: tuple[int, ...]) -> int:
-        """As many dimensions as a given start has, where nothing else was said."""
+        """The number of dimensions of a given start, unless ``n_components`` is set."""
         start: Any = getattr(self, "start", None)
         if self.n_components is None and is_array(start) and np.ndim(start) == 2:
             return int(np.shape(start)[1])
         return super()._decide_components(shape)
 
     def _fitted_rows(self) -> tuple[Tensor, Tensor]:
-        """Means and variances of the rows that inference starts from, [N, Q] each."""
+        """Means and variances of the rows at which inference starts, [N, Q] each."""
         return self._to_tensor(self.embedding_.mean), self._to_tensor(self.embedding_.variance)
 
-    def _precise(self, tensor: Tensor) -> Tensor:
-        """A tensor in the precision of inference: by default that of the fit."""
+    def _cast(self, tensor: Tensor) -> Tensor:
+        """A tensor in the precision of inference; by default that of the fit."""
         return tensor
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
-            return infer_rows(self._decoder, self._precise(Y), *self._fitted_rows())
+            return infer_rows(self._decoder, self._cast(Y), *self._fitted_rows())
 
     def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         with torch.no_grad():
-            return self._decoder.decode(self._precise(X))
+            return self._decoder.decode(self._cast(X))
 
     def _metric(self, X: Tensor) -> Tensor:
         return self._decoder.metric(X)
 
     def _prior_variance_share(self, X: Tensor) -> Tensor:
-        return self._decoder.prior_variance_share(self._precise(X))
+        return self._decoder.prior_variance_share(self._cast(X))
 
     def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Moments of y = f(x) + ε, the sd widened by ``interval_scale_``."""
         with torch.no_grad():
-            found = fill_rows(self._decoder, self._precise(Y), *self._fitted_rows())
+            found = fill_rows(self._decoder, self._cast(Y), *self._fitted_rows())
             mean, variance, noise = found
             if self._interval_scale is not None:
                 variance = variance * self._interval_scale.square()
@@ -123,12 +123,12 @@ class GPLatentVariableModel(LatentVariableModel):
     def _calibrate(
         self, problem: FitProblem, outcome: FitOutcome, measure: Callable[[torch.Generator], Tensor]
     ) -> None:
-        """Find how wide intervals of filled cells have to be, where the fit had cells to fill.
+        """Calibrate the intervals of imputed cells, where the fit had missing cells.
 
         Args:
-            problem: what was fitted.
-            outcome: how that ended.
-            measure: gives ``interval_scale`` by cells held out at random.
+            problem: the problem that was fitted.
+            outcome: outcome of the fit.
+            measure: computes ``interval_scale`` from cells held out at random.
         """
         self._interval_scale = None
         if problem.table.complete:
@@ -146,7 +146,7 @@ class GPLatentVariableModel(LatentVariableModel):
             self._note(f"The intervals of filled cells could not be checked. {error}")
 
     def _log_density(self, Y: Tensor) -> Tensor:
-        Y = self._precise(Y)
+        Y = self._cast(Y)
         mean, variance = self._posterior(Y)
         with torch.no_grad():
             return log_marginal(self._decoder.log_density, Y, mean, variance)
@@ -163,24 +163,24 @@ class GPLatentVariableModel(LatentVariableModel):
         self.restarts_ = restarts_from_state(arrays, facts)
 
     def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> PathDecoder:
-        """The data path of a file, in the dtype and on the device of ``like``."""
+        """The data path from the arrays of a file, in the dtype and on the device of ``like``."""
         return DataDecoder.from_arrays(arrays, like)
 
     def _restore_data(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> None:
-        """Take over the data path, in the dtype and on the device of ``like``."""
+        """Restore the data path, in the dtype and on the device of ``like``."""
         self._decoder = self._read_decoder(arrays, like)
         scale = arrays.get("intervals.scale")
         self._interval_scale = None if scale is None else torch.as_tensor(scale.copy()).to(like)
 
 
 def inducing_count(n_inducing: int, n_rows: int, note: Callable[[str], None]) -> int:
-    """M: at most one inducing input a row."""
+    """M, at most the number of rows."""
     if n_inducing > n_rows:
         note(f"n_inducing reduced from {n_inducing} to {n_rows}: the table has {n_rows} rows.")
     return min(n_inducing, n_rows)
 
 
 def start_noise(problem: FitProblem, noise: str) -> Tensor:
-    """σ² at the start of a fit, one for all columns or one a column, [1] or [D]."""
+    """Initial σ²: one for all columns, [1], or one for each column, [D]."""
     columns = problem.table.n_columns if noise == "column" else 1
     return problem.table.like.new_full((columns,), START_NOISE)

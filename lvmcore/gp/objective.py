@@ -1,4 +1,4 @@
-"""Objectives of sparse GP latent variable models whose steps use every row.
+"""Full-batch objectives of sparse Gaussian process latent variable models.
 
 Notation: lvmcore/README.md.
 """
@@ -28,19 +28,19 @@ from lvmcore.training.objective import KLTerm, Objective, Term
 
 __all__ = ["DataTerm", "GPLVMObjective", "LDGDObjective", "LatentSample", "SparseGPLVMObjective"]
 
-# Labelled rows that a step uses; of more, each step and each sample takes a random subset.
+# Maximum number of labelled rows in a sample; of more, each sample uses a random subset.
 LABELLED_ROWS_PER_STEP = 20_000
 
 
 @dataclass(frozen=True)
 class LatentSample:
-    """q(X) of all rows, and how many samples of it the sampled terms average.
+    """q(X) of all rows, and the number of its samples in the sampled terms.
 
     Attributes:
         rows: q(X).
-        draws: samples of q(X).
-        generator: of the samples.
-        positions: samples of each labelled row in a draw, for the label terms.
+        draws: number of samples of q(X).
+        generator: generator of the samples.
+        positions: samples of each labelled row per draw, for the label terms.
     """
 
     rows: LatentRows
@@ -49,7 +49,7 @@ class LatentSample:
     positions: int = 1
 
     def labelled_positions(self, term: LabelTerm) -> Iterator[tuple[Tensor, Tensor, float]]:
-        """Samples of all labelled rows; of more than 20 000, of a random subset in each draw."""
+        """Samples of the labelled rows; of more than 20 000, of a random subset in each draw."""
         n, samples = len(term.rows), self.positions
         if n <= LABELLED_ROWS_PER_STEP:
             yield term.rows, self.rows.draw(self.draws * samples, term.rows, self.generator), 1.0
@@ -80,7 +80,7 @@ class DataTerm(Term[LatentSample]):
 
     @property
     def count(self) -> int:
-        """Number of cells that the bound sums over."""
+        """Number of cells in the bound."""
         return self.Y.numel() if self.cells is None else int(self.cells.counts.sum())
 
     def frozen_in_warm_up(self) -> list[nn.Parameter]:
@@ -106,10 +106,10 @@ class SparseGPLVMObjective(Objective[LatentSample]):
 
     Args:
         rows: q(X).
-        data: the term of the columns.
-        problem: what is fitted; its generator draws the samples of q(X).
+        data: the data term.
+        problem: the problem to fit; its generator draws the samples of q(X).
         further: the other terms.
-        modules: their parameters are optimised beside those of ``rows`` and of the data path.
+        modules: modules whose parameters are optimised with those of ``rows`` and the data path.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class SparseGPLVMObjective(Objective[LatentSample]):
 
     @property
     def latent_path(self) -> KernelPath:
-        """The Gaussian processes of the latent space itself: its kernel and inducing inputs."""
+        """The Gaussian processes whose inputs are the map: their kernel and inducing inputs."""
         return self.path
 
     def draw_sample(self, draws: int) -> LatentSample:
@@ -147,17 +147,17 @@ class SparseGPLVMObjective(Objective[LatentSample]):
         return self.rows.mean[torch.as_tensor(rows)]
 
     def relevance(self, mean: Tensor) -> dict[str, Tensor]:
-        """α of the kernel on the latent space, [Q]."""
+        """α of the kernel over the latent space, [Q]."""
         del mean
         return {"data": self.latent_path.kernel.relevance}
 
     def decoder(self) -> PathDecoder:
-        """The fitted paths to the columns, q(V) at its optimum."""
+        """The fitted path to the columns, q(V) at its optimum."""
         return self.data.decoder(self.rows)
 
     @abstractmethod
     def with_problem(self, problem: FitProblem) -> Self:
-        """An objective of other cells with a copy of the current parameters."""
+        """The objective of another problem with a copy of the current parameters."""
 
 
 class GPLVMObjective(SparseGPLVMObjective):
@@ -166,14 +166,14 @@ class GPLVMObjective(SparseGPLVMObjective):
     Args:
         rows: initial q(X).
         path: initial kernel, inducing inputs and noise.
-        problem: what is fitted.
+        problem: the problem to fit.
     """
 
     def __init__(self, rows: LatentRows, path: DataPath, problem: FitProblem) -> None:
         super().__init__(rows, DataTerm(path, problem), problem, [KLTerm("KL of the map", [rows])])
 
     def with_problem(self, problem: FitProblem) -> Self:
-        """An objective of other cells with a copy of the current parameters."""
+        """The objective of another problem with a copy of the current parameters."""
         return type(self)(deepcopy(self.rows), deepcopy(self.path), problem)
 
 
@@ -184,9 +184,9 @@ class LDGDObjective(SparseGPLVMObjective):
         rows: initial q(X).
         path: initial kernel, inducing inputs and noise of the columns.
         label_paths: initial Gaussian processes of each label column.
-        problem: what is fitted.
+        problem: the problem to fit.
         weights: w of each row, by label column, [N] each.
-        samples: positions of each row that a step draws for the label terms.
+        samples: samples of each row's position per step, for the label terms.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class LDGDObjective(SparseGPLVMObjective):
         return {name: path.kernel.relevance for name, path in paths.items()}
 
     def with_problem(self, problem: FitProblem) -> Self:
-        """An objective of other cells with a copy of the current parameters."""
+        """The objective of another problem with a copy of the current parameters."""
         return type(self)(
             rows=deepcopy(self.rows),
             path=deepcopy(self.path),

@@ -1,8 +1,8 @@
 """Sparse Gaussian-process layers over a latent space: trainable paths, and the frozen decoders.
 
-A *path* holds the parameters of one set of Gaussian processes that share a kernel and inducing
-inputs while they are fitted. Its ``decoder`` is what is left once they are: enough to predict at
-any latent point, and nothing that only training needs.
+A *path* holds the trainable parameters of one set of Gaussian processes that share a kernel and
+inducing inputs. Its ``decoder`` is the fitted form: enough for predictions at any latent point,
+without what only training needs.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from lvmcore.results import Posterior
 __all__ = ["DataPath", "KernelPath", "LabelDecoder", "LabelPath", "LatentRows", "WhitenedPath"]
 
 LARGEST_VARIANCE = 100.0
-# Smallest noise variance: a column that is followed exactly keeps a finite density.
+# Smallest noise variance: the density stays finite for a column without residuals.
 NOISE_FLOOR = 1e-6
 
 
 class LatentRows(nn.Module):
-    """q(X) = ∏_n N(mean_n, diag variance_n): one free Gaussian a row."""
+    """q(X) = ∏_n N(mean_n, diag variance_n): one Gaussian for each row, not amortised."""
 
     def __init__(self, mean: Tensor, variance: float) -> None:
         super().__init__()
@@ -65,11 +65,11 @@ class LatentRows(nn.Module):
 
 
 class KernelPath(nn.Module):
-    """Kernel and inducing inputs, all positive parameters as logarithms.
+    """Kernel and inducing inputs; all positive parameters are stored as logarithms.
 
-    The kernel's variance approaches ``LARGEST_VARIANCE`` and no further. On standardised columns an
-    RBF kernel follows straight lines better and better as variance and lengthscales grow together;
-    the bound hardly gains, while Kuu loses its digits until rounding alone moves the bound by
+    The kernel's variance is bounded by ``LARGEST_VARIANCE``. On standardised columns an RBF kernel
+    approximates linear functions ever better as variance and lengthscales grow together; the bound
+    gains little, while Kuu becomes so ill-conditioned that rounding errors change the bound by
     thousands of nats.
     """
 
@@ -92,11 +92,11 @@ class DataPath(KernelPath):
     """Regression Gaussian processes from the latent space to the data's columns.
 
     Args:
-        Z: inducing inputs to start from, [M, Q].
-        noise: noise variances to start from: [D], or [1] where the columns share one.
+        Z: initial inducing inputs, [M, Q].
+        noise: initial noise variances: [D], or [1] where the columns share one.
         pooled: keep each column's noise above half of the average. Where many cells are missing,
-            a column that is all but constant in the others would be followed exactly, which
-            bends the map for the sake of a few rows and says nothing of the missing cells.
+            a column whose observed cells are nearly constant would be interpolated, which
+            distorts the map for a few rows without information on the missing cells.
     """
 
     def __init__(self, Z: Tensor, noise: Tensor, *, pooled: bool = False) -> None:
@@ -106,7 +106,7 @@ class DataPath(KernelPath):
 
     @property
     def noise(self) -> Tensor:
-        """σ² at the current parameters, [D] or [1]."""
+        """The current σ², [D] or [1]."""
         own = self.log_noise.exp() + NOISE_FLOOR
         return own + own.mean() if self.pooled else own
 
@@ -120,7 +120,7 @@ class DataPath(KernelPath):
     def masked_bound(
         self, rows: LatentRows, Y: Tensor, squares: Tensor, cells: ObservedCells
     ) -> Tensor:
-        """The same of the observed cells alone, []; Y is 0 where a cell is missing."""
+        """``bound`` for the observed cells alone, []; Y is 0 where a cell is missing."""
         kernel = self.kernel
         sums = masked_psi_sums(kernel, rows.mean, rows.variance, self.Z, Y, cells)
         noise = self.noise.expand(Y.shape[1])
@@ -134,7 +134,7 @@ class DataPath(KernelPath):
         return masked_optimum(sums, kernel(self.Z, self.Z), self.noise.expand(Y.shape[1]))
 
     def decoder(self, q: OptimalInducing, noise: Tensor | None = None) -> DataDecoder:
-        """Freeze the path at the optimal q(V), with its own noise or that of new cells, [D]."""
+        """The fitted path at the optimal q(V), with its own noise or that of new cells, [D]."""
         kernel = self.kernel
         noise = self.noise if noise is None else noise
         return DataDecoder(
@@ -149,7 +149,7 @@ class DataPath(KernelPath):
 
 
 class WhitenedPath(KernelPath):
-    """Gaussian processes with a free q(V) each, C of them.
+    """C Gaussian processes, each with an explicit Gaussian q(V).
 
     q(V_c) = N(q_mu_c, q_sqrt_c q_sqrt_cᵀ), whitened.
     """
@@ -182,9 +182,9 @@ class WhitenedPath(KernelPath):
 
 
 class LabelPath(WhitenedPath):
-    """Classification Gaussian processes, one for each class.
+    """Classification Gaussian processes, one per class.
 
-    Likelihood by the link: Φ(±f_c) of each class against the rest, or softmax(f).
+    The link is probit, Φ(±f_c) for each class against the rest, or softmax(f).
     """
 
     def __init__(self, Z: Tensor, n_classes: int, link: Link = "probit") -> None:
@@ -199,7 +199,7 @@ class LabelPath(WhitenedPath):
         Args:
             X: samples of the labelled rows, [S, n, Q].
             signs: t, +1 for the row's class and −1 otherwise, [n, C].
-            weights: w, [n]; 1 each where there are none.
+            weights: w, [n]; by default 1 for every row.
         """
         mean, variance = self.latent_function(X.reshape(-1, X.shape[-1]))
         terms = label_expectation(self.link, signs.repeat(len(X), 1), mean, variance)
@@ -208,7 +208,7 @@ class LabelPath(WhitenedPath):
         return terms.sum() / len(X)
 
     def decoder(self) -> LabelDecoder:
-        """Freeze the path."""
+        """The fitted path."""
         kernel = RBF(self.kernel.variance.detach(), self.kernel.lengthscales.detach())
         Z = self.Z.detach().clone()
         L, _ = cholesky(kernel(Z, Z), "The kernel matrix of the label inducing inputs")
@@ -222,7 +222,7 @@ class LabelPath(WhitenedPath):
 
 @dataclass(frozen=True)
 class LabelDecoder:
-    """Predicts the classifiers' latent functions at latent points.
+    """Predictions of the classifiers' latent functions at latent points.
 
     Attributes:
         kernel: RBF.
@@ -237,7 +237,7 @@ class LabelDecoder:
     reduction: Tensor
 
     def __post_init__(self) -> None:
-        """Lay the numbers out as a file would: in some processors' sums the layout shows."""
+        """Make the arrays contiguous, as in a file: the memory layout affects rounding."""
         for name in ("Z", "weights", "reduction"):
             object.__setattr__(self, name, getattr(self, name).contiguous())
 
@@ -248,7 +248,7 @@ class LabelDecoder:
         return K @ self.weights, (self.kernel.diagonal(X)[:, None] - spread).clamp_min(1e-12)
 
     def arrays(self, prefix: str = "labels.") -> dict[str, NDArray[Any]]:
-        """What ``from_arrays`` needs, under names that begin with ``prefix``."""
+        """The arrays for ``from_arrays``, under names that begin with ``prefix``."""
         return {
             f"{prefix}variance": _numpy(self.kernel.variance),
             f"{prefix}lengthscales": _numpy(self.kernel.lengthscales),
@@ -276,11 +276,11 @@ def _getter(arrays: Mapping[str, NDArray[Any]], prefix: str, like: Tensor) -> An
 
 
 class FullRows(LatentRows):
-    """q(X) = ∏_n N(mean_n, L_n L_nᵀ): a full covariance a row, L_n lower-triangular.
+    """q(X) = ∏_n N(mean_n, L_n L_nᵀ): a full covariance for each row, L_n lower-triangular.
 
     Args:
-        mean: where it starts, [N, Q].
-        variance: of every dimension at the start.
+        mean: initial means, [N, Q].
+        variance: initial variance of every dimension.
     """
 
     def __init__(self, mean: Tensor, variance: float) -> None:

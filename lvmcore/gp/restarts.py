@@ -1,4 +1,4 @@
-"""Fits from several starts, of which the one with the highest bound is kept."""
+"""Restarts: fits from several initial maps, of which the one with the highest bound is kept."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class RestartResult:
-    """What the starts of one fit came to.
+    """Results of the starts of one fit.
 
     Attributes:
-        starts: which they are, from 1; one that broke down is not among them, [R].
-        bounds: the final bound of each, total nats, [R].
-        seeds: the seed of each, [R].
-        means: the latent means that each came to, [R, N, Q].
-        kept: which one the model is, by position.
+        starts: numbers of the starts, from 1, without those that failed, [R].
+        bounds: final bound of each, total nats, [R].
+        seeds: seed of each, [R].
+        means: final latent means of each, [R, N, Q].
+        kept: position of the start that the model keeps.
     """
 
     starts: NDArray[np.int64]
@@ -48,13 +48,13 @@ class RestartResult:
 
 
 class RestartedModel(Protocol):
-    """A model whose fit begins with a map, and can begin anew.
+    """A model whose fit begins with an initial map and can be restarted.
 
     Attributes:
         start: the setting of that name.
-        n_restarts: how many starts.
-        max_iter: steps of each.
-        restarts_: what the starts came to; None after a single one.
+        n_restarts: number of starts.
+        max_iter: maximum steps of each.
+        restarts_: results of the starts; None after a single one.
     """
 
     start: str | ArrayLike
@@ -67,7 +67,7 @@ class RestartedModel(Protocol):
     restarts_: RestartResult | None
 
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
-        """Fit from the map X, [N, Q]."""
+        """Fit from the initial map X, [N, Q]."""
 
     def _note(self, text: str) -> None:
         """Add a note on the fit."""
@@ -76,37 +76,38 @@ class RestartedModel(Protocol):
         """The model's own fitted state."""
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Take over what ``_get_state`` gave."""
+        """Restore the state of ``_get_state``."""
 
     def _by_path(self, arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, Any]:
         """The arrays whose names start with ``prefix``, by the rest of their names."""
 
 
 def fit_from_starts(
-    model: RestartedModel, problem: FitProblem, seen: FitProblem | None = None
+    model: RestartedModel, problem: FitProblem, start_problem: FitProblem | None = None
 ) -> FitOutcome:
-    """Fit a model from one start or several, and let it be the one with the highest bound.
+    """Fit a model from one or several starts, and keep the fit with the highest bound.
 
-    The first start has the fit's own seed, and is the whole fit where ``n_restarts`` is 1. Later
-    ones have seeds derived from it (``numpy.random.SeedSequence.spawn``) and begin a quarter of a
-    standard deviation away from the same map, or at a new one where ``start`` is "random".
+    The first start has the fit's own seed, and is the only one if ``n_restarts`` is 1. Later starts
+    have seeds derived from it (``numpy.random.SeedSequence.spawn``); their initial map is that of
+    the first, perturbed by a quarter of a standard deviation, or a new one where ``start`` is
+    "random".
 
     Args:
-        model: what is fitted; ``restarts_`` tells what the starts came to.
-        problem: what it is fitted to.
-        seen: the table as a start looks at it, where that is another.
+        model: the model to fit; ``restarts_`` holds the results of the starts.
+        problem: the problem to fit.
+        start_problem: the problem for the initial map, if different.
     """
     model.restarts_ = None
-    seen = problem if seen is None else seen
+    start_problem = problem if start_problem is None else start_problem
     if model.n_restarts == 1:
-        return model._fit_start(problem, start_map(seen, model.start, model._note))
-    return _Course(model, problem, seen).run()
+        return model._fit_start(problem, start_map(start_problem, model.start, model._note))
+    return _RestartedFit(model, problem, start_problem).run()
 
 
 def restart_state(
     restarts: RestartResult | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """What the starts came to, as arrays and facts for a file; empty where there was but one."""
+    """Results of the starts as arrays and facts for a file; empty for a single start."""
     if restarts is None:
         return {}, {}
     names = ("starts", "bounds", "seeds", "means")
@@ -117,20 +118,20 @@ def restart_state(
 def restarts_from_state(
     arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
 ) -> RestartResult | None:
-    """What the starts came to, from ``restart_state``."""
+    """Results of the starts from the output of ``restart_state``."""
     parts = persistence.with_prefix(arrays, "restarts.")
     return RestartResult(**parts, kept=facts["kept_start"]) if parts else None
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _BestFit:
     """The fit with the highest bound so far.
 
     Attributes:
-        start: which one it is.
-        arrays: its model's own state, and its map.
-        facts: of its model's own state.
-        outcome: how it ended.
+        start: number of the start, from 0.
+        arrays: arrays of the model's own state, and the map.
+        facts: facts of the model's own state.
+        outcome: outcome of the fit.
     """
 
     start: int
@@ -139,8 +140,8 @@ class _Kept:
     outcome: FitOutcome
 
     @classmethod
-    def of(cls, start: int, model: RestartedModel, outcome: FitOutcome) -> _Kept:
-        """What a model has just been fitted to."""
+    def of(cls, start: int, model: RestartedModel, outcome: FitOutcome) -> _BestFit:
+        """From a model that has just been fitted."""
         own, facts = model._get_state()
         arrays = {
             **{f"own.{name}": array for name, array in own.items()},
@@ -151,35 +152,37 @@ class _Kept:
         }
         return cls(start, arrays, facts, outcome)
 
-    def give(self, model: RestartedModel) -> None:
-        """Make it what the model is fitted to."""
+    def restore(self, model: RestartedModel) -> None:
+        """Restore this fit in the model."""
         model._set_state(persistence.with_prefix(self.arrays, "own."), self.facts)
         model.embedding_ = Posterior(self.arrays["mean"], self.arrays["variance"])
         model.relevance_ = model._by_path(self.arrays, "relevance.")
         model.inducing_inputs_ = model._by_path(self.arrays, "inducing.")
 
 
-class _Course:
-    """One fit from several starts, one after the other."""
+class _RestartedFit:
+    """A fit from several starts in sequence."""
 
-    def __init__(self, model: RestartedModel, problem: FitProblem, seen: FitProblem) -> None:
+    def __init__(
+        self, model: RestartedModel, problem: FitProblem, start_problem: FitProblem
+    ) -> None:
         self.model, self.problem = model, problem
         self.seeds = derived_seeds(problem.generator.initial_seed(), model.n_restarts)
         self.next = 0
-        self.ended: list[int] = []  # the starts that came to an end, in order
+        self.ended: list[int] = []  # completed starts, in order
         self.bounds: list[float] = []
         self.means: list[NDArray[np.float64]] = []
-        self.kept: _Kept | None = None
+        self.kept: _BestFit | None = None
         self.steps, self.seconds = 0, 0.0
         self.last: FitStep | None = None
         self.stopped = False
         found = None if problem.checkpoint is None else problem.checkpoint.beside()
         if found is not None:
             self._restore(*found)
-        self.base: Tensor = start_map(seen, model.start, model._note)
+        self.base: Tensor = start_map(start_problem, model.start, model._note)
 
     def run(self) -> FitOutcome:
-        """Fit from the starts that are left, and let the model be the best."""
+        """Fit from the remaining starts, and restore the best fit in the model."""
         for r in range(self.next, self.model.n_restarts):
             self.last = None
             try:
@@ -188,7 +191,7 @@ class _Course:
                 if r + 1 == self.model.n_restarts and self.kept is None:
                     raise
                 self.model._note(f"Start {r + 1} of {len(self.seeds)} broke down and is left out.")
-                self._spent(self.last)
+                self._count_steps(self.last)
                 continue
             if self.stopped and self.kept is not None:
                 self.model._note(
@@ -196,7 +199,7 @@ class _Course:
                     "the best of those before."
                 )
                 break
-            self._keep(r, outcome)
+            self._record(r, outcome)
             if self.stopped:
                 break
         return self._end()
@@ -216,12 +219,12 @@ class _Course:
         problem = replace(problem, generator=generator, callback=self._callback(r))
         if r > 0:
             again = isinstance(self.model.start, str) and self.model.start == "random"
-            X = start_map(problem, "random", _unheard) if again else perturbed(X, generator)
+            X = start_map(problem, "random", _discard_note) if again else perturbed(X, generator)
         return self.model._fit_start(problem, X)
 
     def _callback(self, r: int) -> Callback | None:
-        told = self.problem.callback
-        if told is None:
+        callback_of_fit = self.problem.callback
+        if callback_of_fit is None:
             return None
 
         def callback(step: FitStep) -> bool:
@@ -234,27 +237,27 @@ class _Course:
                 start=r + 1,
                 starts=len(self.seeds),
             )
-            self.stopped = bool(told(counted))
+            self.stopped = bool(callback_of_fit(counted))
             return self.stopped
 
         return callback
 
-    def _keep(self, r: int, outcome: FitOutcome) -> None:
-        """Note down what a start came to."""
+    def _record(self, r: int, outcome: FitOutcome) -> None:
+        """Record the result of a start."""
         self.ended.append(r)
         self.bounds.append(outcome.objective)
         self.means.append(self.model.embedding_.mean)
         if self.kept is None or outcome.objective > self.kept.outcome.objective:
-            self.kept = _Kept.of(r, self.model, outcome)
-        self._spent(outcome.history[-1] if outcome.history else None)
+            self.kept = _BestFit.of(r, self.model, outcome)
+        self._count_steps(outcome.history[-1] if outcome.history else None)
 
-    def _spent(self, last: FitStep | None) -> None:
+    def _count_steps(self, last: FitStep | None) -> None:
         if last is not None:
             self.steps, self.seconds = self.steps + last.iteration, self.seconds + last.seconds
 
     def _end(self) -> FitOutcome:
         assert self.kept is not None
-        self.kept.give(self.model)
+        self.kept.restore(self.model)
         if len(self.ended) > 1:
             self.model.restarts_ = RestartResult(
                 starts=1 + np.array(self.ended, dtype=np.int64),
@@ -268,7 +271,7 @@ class _Course:
     # ---- checkpoints ---------------------------------------------------------------------------
 
     def _state(self, r: int) -> State:
-        """What the starts before the one at hand came to."""
+        """Results of the starts before start r, for a checkpoint."""
         facts: dict[str, Any] = {
             "next": r,
             "seeds": self.seeds,
@@ -296,7 +299,7 @@ class _Course:
         return arrays, facts
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Go back to before the start in which the checkpoint was left."""
+        """Restore the state before the start in which the checkpoint was written."""
         self.next, self.seeds = int(facts["next"]), [int(seed) for seed in facts["seeds"]]
         self.problem.generator.manual_seed(self.seeds[0])
         self.ended, self.bounds = list(facts["ended"]), list(facts["bounds"])
@@ -310,14 +313,14 @@ class _Course:
                 for step in persistence.history_from_arrays(own)
             )
             outcome = FitOutcome(float(kept["objective"]), history, bool(kept["converged"]))
-            self.kept = _Kept(int(kept["start"]), own, dict(kept["facts"]), outcome)
+            self.kept = _BestFit(int(kept["start"]), own, dict(kept["facts"]), outcome)
 
 
 def derived_seeds(first: int, count: int) -> list[int]:
-    """A fit's own seed, and those derived from it, ``count`` in all."""
+    """``count`` seeds: the fit's own, and seeds derived from it."""
     spawned = np.random.SeedSequence(first).spawn(count - 1)
     return [first, *(int(sequence.generate_state(1)[0]) for sequence in spawned)]
 
 
-def _unheard(text: str) -> None:
-    """Take no note."""
+def _discard_note(text: str) -> None:
+    """Discard a note."""

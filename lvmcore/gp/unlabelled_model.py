@@ -1,4 +1,4 @@
-"""What Gaussian-process maps share that learn from the columns alone, every row in every step."""
+"""Base class of Gaussian process latent variable models without labels, fitted to full batches."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["UnsupervisedGPLVM"]
 
 @estimator_dataclass
 class UnsupervisedGPLVM(GPLatentVariableModel):
-    """A fit of q(X), kernel, inducing inputs and noise to the columns, from a start."""
+    """Fit of q(X), kernel, inducing inputs and noise to the columns from an initial map."""
 
     n_components: Components = None
     n_inducing: Inducing = 25
@@ -45,13 +45,13 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
     start: Start = "pca"
     n_restarts: Restarts = 1
 
-    final_draws: ClassVar[int] = 1  # that the bound in the end averages, where it is sampled
+    final_draws: ClassVar[int] = 1  # samples in the final bound, where it is estimated by sampling
 
     @classmethod
     def advise(
         cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
     ) -> dict[str, Advised]:
-        """More inducing inputs for longer tables; for very long ones fewer steps instead."""
+        """More inducing inputs for longer tables; for very long ones fewer steps."""
         del n_columns, cells
         if n_rows > LONG_TABLE:
             return {"max_iter": advised_steps(n_rows)}
@@ -60,18 +60,18 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
     def _objective(
         self, rows: LatentRows, path: DataPath, problem: FitProblem
     ) -> SparseGPLVMObjective:
-        """What is maximised."""
+        """The objective."""
         return GPLVMObjective(rows, path, problem)
 
     def _schedule(self, cells: int) -> Schedule:
-        """The course of a fit to so many cells."""
+        """The optimisation schedule for a number of cells."""
         return Schedule(self.max_iter, self.learning_rate, cells)
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
         return fit_from_starts(self, problem)
 
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
-        """Fit from the map X, [N, Q]."""
+        """Fit from the initial map X, [N, Q]."""
         M = inducing_count(self.n_inducing, len(X), self._note)
         Z = spread_points(X, M, problem.generator)
         gaps = problem.observed is not None
@@ -85,19 +85,19 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
             draws=self.final_draws,
             checkpoint=problem.checkpoint,
         )
-        self._keep(fit)
+        self._store_fit(fit)
 
-        def go_on(fewer: FitProblem, steps: int) -> ConditionedRows:
+        def continue_fit(fewer: FitProblem, steps: int) -> ConditionedRows:
             on = fit.with_problem(fewer)
             train(on, Schedule.cooling_only(steps, self.learning_rate, on.data.count), None)
             return ConditionedRows.of(on.decoder(), on.rows)
 
         steps = len(outcome.history)
-        self._calibrate(problem, outcome, lambda g: scale_by_steps(problem, g, steps, go_on))
+        self._calibrate(problem, outcome, lambda g: scale_by_steps(problem, g, steps, continue_fit))
         return outcome
 
-    def _keep(self, fit: SparseGPLVMObjective) -> None:
-        """Take over what was fitted."""
+    def _store_fit(self, fit: SparseGPLVMObjective) -> None:
+        """Store the fitted parameters."""
         self._decoder = fit.decoder()
         self.embedding_ = fit.rows.posterior()
         self.relevance_ = {"data": to_numpy(fit.latent_path.kernel.relevance)}

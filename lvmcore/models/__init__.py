@@ -1,8 +1,8 @@
-"""The registry of models: every estimator in a module of this package, by its key.
+"""Registry of models: all estimators in the modules of this package, by key.
 
 A model class declares its ``task`` ("map", "number" or "class") and its ``capabilities``.
-``REGISTRY`` holds all of them in the order of the menus, those of a map first; ``MODELS`` are those
-of a map and ``PREDICTORS`` those of a target.
+``REGISTRY`` has all models in the order of the menus, models of a map first; ``MODELS`` are the
+models of a map and ``PREDICTORS`` the models of a target.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from lvmcore.errors import ConfigError, DataError
 
 __all__ = ["MODELS", "PREDICTORS", "REGISTRY", "AnyModel", "Purpose", "load", "model_class"]
 
-#: A model of either task.
+#: A model of a map or of a target.
 AnyModel = LatentVariableModel | Predictor
-#: What a model is wanted for: a map, or a target (a number or a class).
+#: Purpose of a model: a map, or a target (a number or a class).
 Purpose = Literal["map", "target"]
 
 
@@ -68,11 +68,11 @@ def model_class(key: str, purpose: Purpose | None = None) -> type[AnyModel]:
     """The model with this key.
 
     Args:
-        key: of the model.
-        purpose: what it is wanted for; None for either.
+        key: key of the model.
+        purpose: required purpose; None for either.
 
     Raises:
-        ConfigError: there is none, or it is for the other purpose.
+        ConfigError: there is no such model, or it has the other purpose.
     """
     if key not in REGISTRY:
         raise ConfigError(f"There is no model {key!r}. There are: {', '.join(REGISTRY)}.")
@@ -107,11 +107,11 @@ def load(path: str | os.PathLike[str], purpose: Purpose | None = None) -> AnyMod
 
     Args:
         path: the file.
-        purpose: what it is wanted for; None for either.
+        purpose: required purpose; None for either.
 
     Raises:
-        DataError: the file is missing, torn, no model file, or of a model unknown here; or the
-            model is for the other purpose.
+        DataError: the file is missing, incomplete, not a model file, or of an unknown model; or the
+            model has the other purpose.
     """
     arrays, meta = persistence.read(path)
     if meta["model"] not in REGISTRY:

@@ -1,1 +1,1 @@
-"""Latent variable models, a file each."""
+"""Latent variable models, one module per model."""

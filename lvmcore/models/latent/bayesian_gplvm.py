@@ -18,16 +18,16 @@ class BayesianGPLVM(UnsupervisedGPLVM):
     Maximises the collapsed bound F(q(X)) − KL(q(X) ‖ N(0, I)), q(X) = ∏_n N(mean_n, diag var_n),
     with M inducing inputs whose outputs are integrated out at their optimum (Titsias and Lawrence
     2010, eq. 14). The relevance α_q = 1/ℓ_q² shows which dimensions the data need. A missing cell
-    leaves the bound and nothing else; where there is one, no column's noise falls below half of
-    the columns' average. Once such a fit is over it goes on for some steps without a tenth of the
-    cells of some rows, and the intervals of filled cells are widened to hold those.
+    only drops out of the bound; with missing cells, no column's noise falls below half of the
+    columns' average. Such a fit is then continued for some steps without a tenth of the cells of
+    some rows, and the intervals of imputed cells are widened to cover these.
 
     Attributes:
         relevance_: ``data`` holds α, [Q].
         inducing_inputs_: ``data`` holds Z, [M, Q].
         noise_variance_: σ_d² of the columns that vary, standardised units, [D].
-        interval_scale_: factor of the standard deviation of filled cells, [D].
-        restarts_: bounds, seeds and latent means of the starts; None after a single one.
+        interval_scale_: factor of the standard deviation of imputed cells, [D].
+        restarts_: bounds, seeds and latent means of the starts; None for a single start.
     """
 
     key: ClassVar[str] = "bayesian_gplvm"

@@ -31,29 +31,29 @@ __all__ = ["DeepQEPLVM"]
 
 @estimator_dataclass
 class DeepQEPLVM(UnsupervisedGPLVM):
-    """A map with a hidden layer: h_i(x_n) and y_nd = f_d(h(x_n)) + ε, q-exponential processes all.
+    """Map with a hidden layer of q-exponential processes: h_i(x_n) and y_nd = f_d(h(x_n)) + ε.
 
-    The bound of ``QEPLVM`` with one block more, the whitened inducing values of the hidden layer,
-    whose q(V) is a Gaussian of its own:
+    The bound of ``QEPLVM`` with one further block, the whitened inducing values of the hidden layer
+    with a Gaussian q(V_h):
 
     E_q(X)[ψ(e_Y) − ½ Σ_d n_d log σ_d² + H(q(V)) + ψ(e_V)] + H(q(V_h)) + ψ(e_h) + H(q(X)) + ψ(e_X).
 
-    The expectation is over one draw of X a step. Given it and the hidden layer's inducing values, a
-    hidden row is Gaussian by the model (of a block that is summed over, not only measured, more
-    than the covariance matters); its mean and variance take the place of q(x) in the psi statistics
-    of the path to the columns, so that nothing else is drawn and the columns' q(V) stays at its
-    optimum. That optimum depends on the draw, which leaves the bound one, q(V | X) being as good a
-    q as any; predictions are made with the q(V) that is best for 16 draws at once. The hidden layer
-    has no linear mean, so that its lengthscales say which dimensions of the map matter; it begins
-    as a straight image of the map.
+    The expectation is estimated by one draw of X per step. Given it and the hidden layer's inducing
+    values, a hidden row is Gaussian by the model (for a block that is summed over, not only
+    measured, more than the covariance matters); its mean and variance replace those of q(x) in the
+    psi statistics of the path to the columns, so that nothing else is sampled and the columns' q(V)
+    stays at its optimum. That optimum depends on the draw; with q(V | X) the objective is still a
+    lower bound. Predictions use the q(V) that is optimal for 16 draws jointly. The hidden layer has
+    no linear mean, so that its lengthscales show the relevant dimensions of the map; its initial
+    function is linear in the map.
 
     Attributes:
-        q_: q, as given or as learned.
+        q_: q, given or learned.
         relevance_: ``data`` holds α of the hidden layer's kernel, [Q].
         inducing_inputs_: ``data`` holds the hidden layer's Z, [M, Q].
-        noise_variance_: of one more row, standardised units, [D]; see ``QEPLVM``.
-        interval_scale_: factor of the standard deviation of filled cells, [D].
-        restarts_: bounds, seeds and latent means of the starts; None after a single one.
+        noise_variance_: noise variance of a further row, standardised units, [D]; see ``QEPLVM``.
+        interval_scale_: factor of the standard deviation of imputed cells, [D].
+        restarts_: bounds, seeds and latent means of the starts; None for a single start.
     """
 
     key: ClassVar[str] = "deep_qep_lvm"
@@ -90,15 +90,15 @@ class DeepQEPLVM(UnsupervisedGPLVM):
         )
 
     def _schedule(self, cells: int) -> Schedule:
-        """A bound that is estimated by one draw has to fall further to count as collapsed."""
+        """A larger fall counts as a collapse, as the bound is estimated from one draw."""
         usual = super()._schedule(cells)
         return replace(usual, window=2 * usual.window, collapse=10 * usual.collapse)
 
     def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> PathDecoder:
         return DeepDecoder.from_arrays(arrays, like)
 
-    def _keep(self, fit: SparseGPLVMObjective) -> None:
-        super()._keep(fit)
+    def _store_fit(self, fit: SparseGPLVMObjective) -> None:
+        super()._store_fit(fit)
         self.q_ = exponent_of(fit)
 
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

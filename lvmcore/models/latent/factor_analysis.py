@@ -1,4 +1,4 @@
-"""Classical linear methods of scikit-learn: factor analysis and linear discriminant analysis."""
+"""Factor analysis, as scikit-learn computes it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ from lvmcore.training.loop import FitOutcome
 class FactorAnalysis(LatentVariableModel):
     """Factor analysis by maximum likelihood: y = W x + ε, x ~ N(0, I), ε ~ N(0, diag ψ).
 
-    Unlike in probabilistic PCA every column has a noise of its own, so the map keeps what columns
-    share and not what varies most. scikit-learn's ``FactorAnalysis`` does the fit, on the
-    standardised columns. With M = I + Wᵀ diag(ψ)⁻¹ W a row's posterior has mean M⁻¹ Wᵀ diag(ψ)⁻¹ y;
-    its reported variance is the diagonal of M⁻¹ (Bishop 2006, section 12.2.4).
+    Unlike in probabilistic PCA every column has its own noise variance, so the map explains the
+    covariance between columns instead of most of the variance. scikit-learn's ``FactorAnalysis``
+    does the fit, on the standardised columns. With M = I + Wᵀ diag(ψ)⁻¹ W a row's posterior has
+    mean M⁻¹ Wᵀ diag(ψ)⁻¹ y; its reported variance is the diagonal of M⁻¹ (Bishop 2006, section
+    12.2.4).
 
     The library reports its steps only after the fit, so a callback cannot stop it.
 
@@ -86,14 +87,14 @@ class FactorAnalysis(LatentVariableModel):
         self.embedding_ = Posterior(to_numpy(mean), to_numpy(variance))
         self.relevance_ = {"data": np.square(library.components_).sum(axis=1)}
         self.inducing_inputs_ = {}
-        history = self._tell(problem, library.loglike_, time.perf_counter() - began)
+        history = self._report_history(problem, library.loglike_, time.perf_counter() - began)
         bound = float(self._log_density(problem.Y).sum())
         return FitOutcome(bound, history, converged=not caught)
 
-    def _tell(
+    def _report_history(
         self, problem: FitProblem, likelihoods: list[float], seconds: float
     ) -> tuple[FitStep, ...]:
-        """The steps, all reported when the fit is over."""
+        """The history of the steps, reported to the callback after the fit."""
         steps = tuple(
             FitStep(i, self.max_iter, seconds, float(value), {"log likelihood": float(value)})
             for i, value in enumerate(likelihoods, start=1)
@@ -104,7 +105,7 @@ class FactorAnalysis(LatentVariableModel):
         return steps
 
     def _precision(self) -> tuple[Tensor, Tensor]:
-        """diag(ψ)⁻¹ W, [D, Q], and the Cholesky factor of M, [Q, Q], both double."""
+        """diag(ψ)⁻¹ W, [D, Q], and the Cholesky factor of M, [Q, Q], both in float64."""
         W, noise = self._weights.double(), self._noise.double()
         scaled = W / noise[:, None]
         eye = torch.eye(W.shape[1], dtype=W.dtype, device=W.device)

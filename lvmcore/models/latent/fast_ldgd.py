@@ -1,4 +1,4 @@
-"""Fast LDGD: LDGD whose rows are placed by a network, fitted to a few rows at a time."""
+"""Fast LDGD: LDGD with an encoder network, fitted to mini-batches."""
 
 from __future__ import annotations
 
@@ -45,32 +45,32 @@ __all__ = ["FastLDGD"]
 
 FINAL_DRAWS = 8
 SHORT_TABLE = 200
-# How much labels are advised to weigh at most. Settled on wine, breast cancer, moons and oil flow's
-# validation rows by accuracy and log loss: 4 gained in accuracy on all, 15 lost on breast cancer.
+# Largest recommended label weights. Chosen by accuracy and log loss on the validation rows of wine,
+# breast cancer, moons and oil flow: 4 improved accuracy on all, 15 was worse on breast cancer.
 MOST_WEIGHT, NARROW_WEIGHT = 1000, 4
 
 
 @estimator_dataclass
 class FastLDGD(LabelledGPLVM):
-    """LDGD with q(x_n) from a network, for long tables and for many new rows.
+    """LDGD with an amortised q(x_n), for long tables and for many new rows.
 
     The model is LDGD's: x_n ~ N(0, I) drives Gaussian processes to the columns and to the labels.
-    Here q(x_n) = N(mean(y_n), diag variance(y_n)) comes from a network that sees the columns alone,
-    never the label, so that a new row takes one forward pass and the number of parameters does not
-    grow with the table. Each step estimates
+    Here q(x_n) = N(mean(y_n), diag variance(y_n)) is the output of an encoder whose input is the
+    columns without the label, so that a new row takes one forward pass and the number of parameters
+    does not grow with the table. Each step estimates
 
     ELBO = Σ_n [E log p(y_n | f) + w E log p(label_n | f) − KL(q(x_n) ‖ N(0, I))] − KL(q(V) ‖ p)
 
-    from a batch of rows, without bias. Adam moves the network, the kernels and the inducing inputs;
-    both q(V) follow by natural gradients, which for the columns is their exact optimum for a
-    running mean of the psi statistics, and the noise follows what they leave. A table that fits
-    into one batch is fitted by the collapsed bound itself, and ``elbo_`` is the collapsed bound
-    over all rows in any case. Several label columns have a path each, as in ``LDGD``.
+    without bias from a batch of rows. Adam optimises the network, the kernels and the inducing
+    inputs; both q(V) are updated by natural gradients, which for the columns gives the exact
+    optimum for a running mean of the psi statistics, and the noise by the residual variance. A
+    table that fits into one batch is fitted by the collapsed bound, and ``elbo_`` is always the
+    collapsed bound over all rows. Several label columns have a path each, as in ``LDGD``.
 
-    A missing cell leaves the sum over cells: each column follows the rows that it is observed in,
-    and the network is told which cells a row has. A row with gaps that a network never told of any
-    has to place, and every cell to fill, goes by the columns' Gaussian processes instead, as in
-    ``LDGD``. The intervals of filled cells are widened until they hold cells that q(V) forgot.
+    A missing cell drops out of the sum over cells: each column depends on its observed rows, and
+    the mask of observed cells is an input of the encoder. New rows with missing cells, for an
+    encoder that was fitted to complete rows, and imputations are inferred by the Gaussian processes
+    as in ``LDGD``. The intervals of imputed cells are calibrated on cells held out from q(V).
 
     Attributes:
         classes_: the classes, sorted, [C].
@@ -79,7 +79,7 @@ class FastLDGD(LabelledGPLVM):
             each path, [Q].
         inducing_inputs_: under the same names, Z of each path, [M, Q].
         noise_variance_: σ_d² of the columns that vary, standardised units, [D].
-        interval_scale_: factor of the standard deviation of filled cells, [D].
+        interval_scale_: factor of the standard deviation of imputed cells, [D].
     """
 
     key: ClassVar[str] = "fast_ldgd"
@@ -127,10 +127,11 @@ class FastLDGD(LabelledGPLVM):
     ) -> dict[str, Advised]:
         """More inducing inputs, steps and hidden units for longer tables.
 
-        The labels weigh up to four times, in a wide table as much as the columns, or the network
-        would hardly heed them; more would make its probabilities too sure. In a wide table the
-        columns share one noise (see ``LDGD.suggest``); where such a table is short, the network
-        learns its few rows by heart: fewer steps place new rows better.
+        The label weight is up to 4, and in a wide table as large as the ratio of columns to
+        classes: with less the encoder would hardly use the labels, with more its probabilities
+        would be overconfident. In a wide table the columns share one noise (see
+        ``LDGD.suggest``); if the table is also short, the encoder overfits: with fewer steps the
+        positions of new rows are better.
         """
         del cells
         found: dict[str, Advised] = {}
@@ -139,20 +140,20 @@ class FastLDGD(LabelledGPLVM):
         if n_classes and weight > 1:
             found["label_weight"] = Advised(
                 float(weight),
-                f"beside {n_columns:,} columns the network would hardly heed the labels otherwise",
+                f"beside {n_columns:,} columns the labels would otherwise have little influence",
             )
         if n_columns > WIDE_TABLE:
             found["noise"] = advised_noise(n_columns)
             if n_rows <= SHORT_TABLE:
                 found["max_iter"] = Advised(
                     100,
-                    f"a network learns {n_rows:,} rows by heart; fewer steps place new ones better",
+                    f"a network overfits {n_rows:,} rows; fewer steps are better for new rows",
                 )
                 return found
             if n_classes > 5:
                 found["n_components"] = advised_components(n_columns, n_classes)
         if n_rows > 1000 or n_classes > 5:
-            found |= _advised_for_more(n_rows, n_columns, n_classes)
+            found |= _advised_for_large_table(n_rows, n_columns, n_classes)
         return found
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
@@ -178,22 +179,22 @@ class FastLDGD(LabelledGPLVM):
         sums = fit.all_sums(mean, variance)
         self._decoder = fit.path.decoder(fit.path.optimum(sums))
         self.embedding_ = Posterior(to_numpy(mean), to_numpy(variance))
-        self._keep_paths(fit.path, fit.label_paths)
+        self._store_paths(fit.path, fit.label_paths)
         self._calibrate(problem, outcome, lambda draws: fit.interval_scale(sums, draws))
         return outcome
 
     def _fitted_rows(self) -> tuple[Tensor, Tensor]:
-        """Some of the rows of the fit, from which rows with gaps start."""
+        """A subset of the rows of the fit, at which the inference of incomplete rows starts."""
         rows = thinned(len(self.embedding_.mean))
         q = self.embedding_
         return self._to_tensor(q.mean[rows]).double(), self._to_tensor(q.variance[rows]).double()
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
-        seen = ~torch.isnan(Y)
+        observed = ~torch.isnan(Y)
         with torch.no_grad():
-            mean, log_variance = self._encoder(Y.nan_to_num(0.0), seen)
+            mean, log_variance = self._encoder(Y.nan_to_num(0.0), observed)
         mean, variance = mean.double(), log_variance.double().exp()
-        gaps = ~seen.all(1)
+        gaps = ~observed.all(1)
         if not self._encoder.masked and bool(gaps.any()):
             mean[gaps], variance[gaps] = super()._posterior(Y[gaps].double())
         if self.n_refinement:
@@ -205,27 +206,27 @@ class FastLDGD(LabelledGPLVM):
 
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays, facts = super()._get_state()
-        told = {"told_of_gaps": self._encoder.masked}
-        return arrays | network_arrays(self._encoder, "encoder."), facts | told
+        masked = {"told_of_gaps": self._encoder.masked}
+        return arrays | network_arrays(self._encoder, "encoder."), facts | masked
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         like = self._to_tensor(np.zeros(1))
         self._restore_data(arrays, like.double())
         D, Q = self._decoder.weights.shape[1], self._decoder.Z.shape[1]
-        masked = bool(facts.get("told_of_gaps", False))  # files of earlier versions have no gaps
+        masked = bool(facts.get("told_of_gaps", False))  # earlier versions had no masked encoder
         self._encoder = Encoder(D, self.n_hidden, Q, like, torch.Generator(), masked=masked)
         restore_network(self._encoder, arrays, "encoder.")
 
 
-def _advised_for_more(n_rows: int, n_columns: int, n_classes: int) -> dict[str, Advised]:
-    """Settings for more rows or classes than a few."""
+def _advised_for_large_table(n_rows: int, n_columns: int, n_classes: int) -> dict[str, Advised]:
+    """Recommended settings for many rows or classes."""
     long = n_rows > 5000
     steps = 4000 if long and n_columns > WIDE_TABLE else 2000
     found = {
         "n_inducing": advised_inducing(100 if long else 50, n_rows, n_classes),
-        "max_iter": Advised(steps, "a step sees one batch, and there is more to see here"),
+        "max_iter": Advised(steps, "a step uses one batch, and this table needs more batches"),
     }
     if long:
-        why = f"{n_rows:,} rows can teach a larger network where to place a row"
+        why = f"{n_rows:,} rows are enough to train a larger network"
         found["n_hidden"] = Advised(256, why)
     return found

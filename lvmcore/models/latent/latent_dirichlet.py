@@ -1,4 +1,4 @@
-"""Topics: latent Dirichlet allocation."""
+"""Latent Dirichlet allocation: topics of a table of counts."""
 
 from __future__ import annotations
 
@@ -28,37 +28,37 @@ from lvmcore.training.snapshots import snapshot_of
 __all__ = ["LatentDirichletAllocation"]
 
 
-# A row's place is settled when no concentration changes by more than this share of their sum.
-SETTLED, MOST_ROUNDS = 1e-9, 2000
-# In a step of the fit rows go on from where they were, a little: topics that are still vague would
-# else draw them where they stay.
-SETTLED_FOR_NOW, ROUNDS_A_STEP = 1e-5, 5
-# Shape of the gamma draws, of mean 1, that the topics start as.
+# Tolerance of a row's inference: largest change of a concentration over their sum; most rounds.
+TOLERANCE, MOST_ROUNDS = 1e-9, 2000
+# In a step of the fit the rows take a few rounds from their last positions: full inference with
+# early topics would lead them to poor optima.
+STEP_TOLERANCE, STEP_ROUNDS = 1e-5, 5
+# Shape of the gamma draws, of mean 1, that initialise the topics.
 START_SHAPE = 100.0
 
 
 @estimator_dataclass
 class LatentDirichletAllocation(LatentVariableModel):
-    """Latent Dirichlet allocation: each row a mixture of topics, each topic a profile of counts.
+    """Latent Dirichlet allocation: rows are mixtures of topics, topics are profiles of counts.
 
     θ_n ~ Dirichlet(α), β_k ~ Dirichlet(η), and each of row n's counts falls into column d with
     probability Σ_k θ_nk β_kd (Blei, Ng and Jordan 2003). The fit finds q(β_k) = Dirichlet(λ_k) by
-    variational steps over the whole table, those of scikit-learn's model of this name but for all
-    rows at once and from where they were, which tells its steps and is faster. A row's place, one
-    of the fit or a new one, is q(θ_n) = Dirichlet(γ_n) at its optimum for these topics: the
-    position is its mean, the row's topic proportions, which add up to 1, and the variance is that
-    of each proportion. The topics with the largest share of all counts come first, so the map
-    shows the two leading ones; of two topics alone the map is a line.
+    variational steps over the whole table. They are those of scikit-learn's model of this name, but
+    batched over rows and started at the previous γ, which is faster and reports each step. For any
+    row, q(θ_n) = Dirichlet(γ_n) is at its optimum for these topics: the position is its mean, the
+    topic proportions of sum 1, and the variance is that of each proportion. The topics are sorted
+    by their share of all counts, so the map shows the two largest; with only two topics it is a
+    line.
 
-    A point of the map is read as proportions: what is below 0 counts as 0, and their sum as 1. It
-    decodes to a row of the mean total T of the fit's rows, whose counts are Poisson of mean and
-    noise variance T Σ_k θ_k E β_kd, as Blei, Ng and Jordan take a row's total to be Poisson. Totals
-    of real rows spread further, so there is no density to compare with other models' and ``elbo_``
-    is NaN: the bound that rises, a term of each step, is of the counts given the totals.
+    A latent point is converted to proportions: negative values are set to 0 and the sum is scaled
+    to 1. It decodes to a row with the mean total T of the fit's rows, whose counts are Poisson with
+    mean and noise variance T Σ_k θ_k E β_kd, as Blei, Ng and Jordan take a row's total to be
+    Poisson. Totals of real rows are overdispersed, so there is no density to compare with other
+    models and ``elbo_`` is NaN: the bound in the terms of each step is of the counts given totals.
 
     Attributes:
         relevance_: ``data`` holds each topic's share of all counts, [Q].
-        topics_: E β of the columns that vary, each row adding up to 1, [Q, D].
+        topics_: E β of the columns that vary, each row with sum 1, [Q, D].
         row_total_: T, over the columns that vary.
     """
 
@@ -108,7 +108,7 @@ class LatentDirichletAllocation(LatentVariableModel):
 
     @property
     def topics_(self) -> FloatArray:
-        """E β of the columns that vary, each row adding up to 1, [Q, D]."""
+        """E β of the columns that vary, each row with sum 1, [Q, D]."""
         return to_numpy(self._topics)
 
     def _scaling(self, measured: Standardiser) -> Standardiser:
@@ -120,19 +120,19 @@ class LatentDirichletAllocation(LatentVariableModel):
         Y = problem.Y.double()
         self._note_empty(to_numpy(Y))
         self.row_total_ = float(Y.sum(1).mean())
-        course = _Course(problem, self.max_iter)
+        course = _FitHistory(problem, self.max_iter)
         topics = self._start(problem)
         gamma, before, converged = None, -math.inf, False
         for iteration in range(1, self.max_iter + 1):
-            gamma = topics.infer(Y, gamma, rounds=ROUNDS_A_STEP, settled=SETTLED_FOR_NOW)
+            gamma = topics.infer(Y, gamma, rounds=STEP_ROUNDS, settled=STEP_TOLERANCE)
             reached = topics.bound(Y, gamma)
             converged = reached - before < self.tol * float(Y.sum())
-            if course.tell(iteration, reached, gamma, converged) or converged:
+            if course.report(iteration, reached, gamma, converged) or converged:
                 break
             topics, before = topics.update_topics(Y, gamma), reached
-        self._take(topics)
+        self._store_topics(topics)
         order = np.argsort(-_shares(Y, self._concentrations(Y)), kind="stable")
-        self._take(replace(topics, concentration=topics.concentration[order.copy()]))
+        self._store_topics(replace(topics, concentration=topics.concentration[order.copy()]))
         mean, variance = self._posterior(problem.Y)
         self.embedding_ = Posterior(to_numpy(mean), to_numpy(variance))
         self.relevance_ = {"data": _shares(Y, self._concentrations(Y))}
@@ -154,7 +154,7 @@ class LatentDirichletAllocation(LatentVariableModel):
             rows = "1 row holds" if empty == 1 else f"{empty:,} rows hold"
             self._note(f"{rows} no count in a column that varies: equal shares, the prior.")
 
-    def _take(self, topics: TopicPosterior) -> None:
+    def _store_topics(self, topics: TopicPosterior) -> None:
         self._found, self._topics = topics, topics.mean.to(getattr(torch, self.dtype))
 
     # ---- inference and decoding ----------------------------------------------------------------
@@ -166,8 +166,8 @@ class LatentDirichletAllocation(LatentVariableModel):
         return mean.to(Y), (mean * (1 - mean) / (total + 1)).to(Y)
 
     def _concentrations(self, Y: Tensor) -> Tensor:
-        """γ of rows of counts, wherever they were in the fit, [N, Q]."""
-        return self._found.infer(Y, rounds=MOST_ROUNDS, settled=SETTLED)
+        """γ of rows of counts, independent of their γ in the fit, [N, Q]."""
+        return self._found.infer(Y, rounds=MOST_ROUNDS, settled=TOLERANCE)
 
     def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         mean = self.row_total_ * _proportions(X)[0] @ self._topics
@@ -206,11 +206,13 @@ class LatentDirichletAllocation(LatentVariableModel):
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         self.row_total_ = float(facts["row_total"])
         found = torch.as_tensor(arrays["concentration"].copy(), device=torch_device(self.device))
-        self._take(TopicPosterior(found, float(facts["topic_prior"]), float(facts["column_prior"])))
+        self._store_topics(
+            TopicPosterior(found, float(facts["topic_prior"]), float(facts["column_prior"]))
+        )
 
 
-class _Course:
-    """The steps of a fit, each told as it ends, with the map now and then."""
+class _FitHistory:
+    """History of a fit, with reports of its steps and snapshots of the map to the callback."""
 
     def __init__(self, problem: FitProblem, total: int) -> None:
         self.history: list[FitStep] = []
@@ -218,8 +220,8 @@ class _Course:
         self._callback, self._total = problem.callback, total
         self._began, self._last_snapshot = time.perf_counter(), -math.inf
 
-    def tell(self, iteration: int, bound: float, gamma: Tensor, ends: bool) -> bool:
-        """Report a step; whether the fit is to stop."""
+    def report(self, iteration: int, bound: float, gamma: Tensor, ends: bool) -> bool:
+        """Report a step; returns whether the fit should stop."""
         seconds = time.perf_counter() - self._began
         terms = {"bound given the totals": bound}
         step = FitStep(iteration, self._total, seconds, math.nan, terms)
@@ -242,9 +244,9 @@ def _shares(Y: Tensor, gamma: Tensor) -> FloatArray:
 
 
 def _proportions(X: Tensor) -> tuple[Tensor, Tensor]:
-    """Points [N, Q] as topic proportions, and the sums [N, 1] that they were divided by.
+    """Points [N, Q] as topic proportions, and the normalising sums, [N, 1].
 
-    Equal shares where nothing is above 0.
+    A point without positive values has equal proportions.
     """
     inside = X.clamp_min(0)
     total = inside.sum(1, keepdim=True)

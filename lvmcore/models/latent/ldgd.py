@@ -51,7 +51,7 @@ FINAL_DRAWS = 8
 
 @estimator_dataclass
 class LDGD(LabelledGPLVM):
-    """One latent space behind both the columns and the class labels.
+    """Latent variable model with one latent space for the columns and the class labels.
 
     x_n ~ N(0, I) drives D regression Gaussian processes with Gaussian noise and C classification
     ones, P(y_nc = 1 | f) = Φ(f_c(x_n)), each path with its own RBF-ARD kernel and inducing inputs:
@@ -60,17 +60,17 @@ class LDGD(LabelledGPLVM):
 
     F is the collapsed regression bound, so the regression path has no variational parameters.
     (Ziaei et al. 2024 sample x and keep q(U^r): the same model with a noisier, slower bound, and a
-    noise of its own for each column.) The label term averages samples of x_n, then 20
-    Gauss–Hermite nodes; with ``likelihood="softmax"`` it is log softmax(f)_y instead, by
-    quasi-random draws of f. Of more than 20 000 labelled rows each step takes 20 000 at random and
-    scales their sum. A row without a label leaves the label term only, a missing cell F only;
-    where cells are missing, no column's noise falls below half of the columns' average, and the
-    intervals of filled cells are widened as those of ``BayesianGPLVM``.
-    ``class_weight="balanced"`` weighs the rows so that every class counts the same.
+    separate noise for each column.) The label term averages over samples of x_n and 20
+    Gauss–Hermite nodes; with ``likelihood="softmax"`` it is log softmax(f)_y instead, averaged over
+    quasi-random draws of f. Of more than 20 000 labelled rows each step uses a random 20 000 and
+    scales their sum. A row without a label drops out of the label term only, a missing cell out of
+    F only; with missing cells, no column's noise falls below half of the columns' average, and the
+    intervals of imputed cells are widened as in ``BayesianGPLVM``.
+    ``class_weight="balanced"`` weights the rows so that all classes have the same total weight.
 
     Several label columns, y [N, L], have a path each (kernel, inducing inputs, q(U^c)): the bound
-    has a label term and a divergence for each, and w and the class weights hold in every one. Then
-    ``classes_`` and ``predict_proba`` are lists, one entry a column.
+    has a label term and a divergence for each, all with w and the class weights. Then ``classes_``
+    and ``predict_proba`` are lists with one entry per column.
 
     New rows are inferred from their columns alone. P(class k) = E_{q(x)} Φ(m_k/√(1 + v_k)), divided
     by the sum over the classes.
@@ -82,8 +82,8 @@ class LDGD(LabelledGPLVM):
             each path, [Q].
         inducing_inputs_: under the same names, Z of each path, [M, Q].
         noise_variance_: σ_d² of the columns that vary, standardised units, [D].
-        interval_scale_: factor of the standard deviation of filled cells, [D].
-        restarts_: bounds, seeds and latent means of the starts; None after a single one.
+        interval_scale_: factor of the standard deviation of imputed cells, [D].
+        restarts_: bounds, seeds and latent means of the starts; None for a single start.
     """
 
     key: ClassVar[str] = "ldgd"
@@ -125,11 +125,11 @@ class LDGD(LabelledGPLVM):
     def advise(
         cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
     ) -> dict[str, Advised]:
-        """Settings for a table of this size, where they differ from the defaults.
+        """Recommended settings for a table of this size that differ from the defaults.
 
-        More inducing inputs for longer tables and for many classes; more dimensions, and all
-        classes at once, where these come with many columns; and fewer steps for the longest. In a
-        wide table some columns hardly vary: with a noise of its own, a rare spike in one would
+        More inducing inputs for longer tables and for many classes; more dimensions and the
+        softmax likelihood for many classes with many columns; fewer steps for the longest tables.
+        In a wide table some columns hardly vary: with a separate noise, a rare spike in one would
         outweigh all other columns of its row, so the columns share one.
         """
         del cells
@@ -140,7 +140,7 @@ class LDGD(LabelledGPLVM):
         if wide and n_classes > 5 and n_rows > 200:
             found["n_components"] = advised_components(n_columns, n_classes)
             found["likelihood"] = Advised(
-                "softmax", f"{n_classes} classes are told apart better all at once"
+                "softmax", f"{n_classes} classes are predicted better jointly"
             )
         if n_rows > 1000 or n_classes > 5:
             found["n_inducing"] = advised_inducing(50, n_rows, n_classes)
@@ -152,7 +152,7 @@ class LDGD(LabelledGPLVM):
         return fit_from_starts(self, problem)
 
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
-        """Fit from the map X, [N, Q]."""
+        """Fit from the initial map X, [N, Q]."""
         M = inducing_count(self.n_inducing, len(X), self._note)
         weights = [
             self.label_weight * row_weights(column.codes, self.class_weight)
@@ -187,13 +187,13 @@ class LDGD(LabelledGPLVM):
         )
         self._decoder = fit.data.decoder(fit.rows)
         self.embedding_ = fit.rows.posterior()
-        self._keep_paths(fit.path, fit.label_paths)
+        self._store_paths(fit.path, fit.label_paths)
 
-        def go_on(fewer: FitProblem, steps: int) -> ConditionedRows:
+        def continue_fit(fewer: FitProblem, steps: int) -> ConditionedRows:
             on = fit.with_problem(fewer)
             train(on, Schedule.cooling_only(steps, self.learning_rate, cells), None)
             return ConditionedRows.of(on.decoder(), on.rows)
 
         steps = len(outcome.history)
-        self._calibrate(problem, outcome, lambda g: scale_by_steps(problem, g, steps, go_on))
+        self._calibrate(problem, outcome, lambda g: scale_by_steps(problem, g, steps, continue_fit))
         return outcome

@@ -25,16 +25,16 @@ from lvmcore.training.loop import FitOutcome, report_once
 
 @estimator_dataclass
 class LinearDiscriminantAnalysis(ClassifierMixin, LatentVariableModel):
-    """Linear discriminant analysis: the linear map that keeps classes apart.
+    """Linear discriminant analysis: the linear map with the best separation of classes.
 
-    Classes are Gaussians with one covariance; the map's axes are the directions in which the class
-    means differ most, in units of the spread within classes (Fisher 1936; Rao 1948), at most one
-    fewer than there are classes. scikit-learn's ``LinearDiscriminantAnalysis`` does the fit, on the
-    standardised columns, by singular value decomposition.
+    Classes are Gaussians with one covariance; the axes of the map maximise the variance between
+    class means in units of the variance within classes (Fisher 1936; Rao 1948), at most C − 1 axes
+    for C classes. scikit-learn's ``LinearDiscriminantAnalysis`` does the fit, on the standardised
+    columns, by singular value decomposition.
 
-    ``predict`` is the library's: it uses all directions, however many the map shows. Class
-    probabilities of the map, P(class k | x) ∝ π_k exp(−½‖x − μ_k‖²) with the classes' shares π and
-    their centres μ on the map, use those that it has; where it has all of them the two agree.
+    ``predict`` is the library's and uses all directions. Class probabilities at latent points,
+    P(class k | x) ∝ π_k exp(−½‖x − μ_k‖²) with the class frequencies π and their centres μ on the
+    map, use the dimensions of the map; if it has all directions the two agree.
 
     Attributes:
         classes_: the classes, sorted, [C].
@@ -66,7 +66,7 @@ class LinearDiscriminantAnalysis(ClassifierMixin, LatentVariableModel):
             )
         library = Library()
         with warnings.catch_warnings():
-            # The decomposition takes columns that repeat one another in its stride.
+            # The decomposition is also valid for collinear columns.
             warnings.filterwarnings("ignore", "Variables are collinear", UserWarning)
             library.fit(to_numpy(problem.Y), labels.codes)
         Q = self._directions(problem, library)
@@ -83,7 +83,7 @@ class LinearDiscriminantAnalysis(ClassifierMixin, LatentVariableModel):
         return report_once(problem.callback, began)
 
     def _directions(self, problem: FitProblem, library: Any) -> int:
-        """Q: as asked, but no more than tell classes apart."""
+        """Q: the setting, at most the number of discriminant directions."""
         n_classes = len(problem.labels[0].classes)
         most = min(n_classes - 1, int(library.scalings_.shape[1]))
         if problem.n_components > most:
@@ -102,7 +102,7 @@ class LinearDiscriminantAnalysis(ClassifierMixin, LatentVariableModel):
         require_labels(self)
         Y = self._to_tensor(self._standardiser.transform(self._check_rows(X, reset=False)))
         score = Y @ self._coefficients.T + self._intercepts
-        if len(self.classes_) == 2:  # one score: of the second class against the first
+        if len(self.classes_) == 2:  # one score, the log-odds of the second class
             return to_numpy(torch.cat([-score, score], dim=1).sigmoid())
         return to_numpy(score.softmax(dim=1))
 
@@ -120,10 +120,10 @@ class LinearDiscriminantAnalysis(ClassifierMixin, LatentVariableModel):
         return mean, torch.zeros_like(mean)
 
     def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        raise NotImplementedError  # not among the capabilities: decode() refuses before
+        raise NotImplementedError  # not in the capabilities: decode() raises an error before
 
     def _decode_labels(self, X: Tensor, column: int) -> tuple[Tensor, Tensor, Tensor]:
-        del column  # there is one
+        del column  # there is only one
         square = (X[:, None, :] - self._centres).square().sum(-1)
         p = (self._shares.log() - 0.5 * square).softmax(dim=1)
         return p, p, torch.zeros_like(p)

@@ -1,4 +1,4 @@
-"""Maps that keep neighbours together: t-SNE, UMAP and Isomap, each computed by its library."""
+"""Manifold learning: t-SNE, UMAP and Isomap, each computed by its library."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lvmcore.training.snapshots import snapshot_of
 __all__ = ["TSNE", "UMAP", "Isomap"]
 
 EARLY_STEPS = 250
-# Telling the divergence costs up to half a step, so of more rows only every fifth step is told.
+# The divergence costs up to half a step: above MANY_ROWS only every fifth step is reported.
 MANY_ROWS, STEPS_APART = 1000, 5
 
 Metric = Annotated[
@@ -37,11 +37,11 @@ Metric = Annotated[
 
 
 class _NoNewRowsError(UnsupportedError, AttributeError):
-    """There is no ``transform``: scikit-learn looks for the attribute, people read the reason."""
+    """``transform`` does not exist: an AttributeError for scikit-learn, with a reason for users."""
 
 
-class _Refusal:
-    """Stands where other models have ``transform``."""
+class _UnsupportedTransform:
+    """Descriptor in place of ``transform`` that raises an error."""
 
     def __get__(self, model: Any, owner: type) -> Any:
         if model is None:
@@ -49,69 +49,70 @@ class _Refusal:
         raise _NoNewRowsError(f"{owner.__name__} cannot place new rows on its map.")
 
 
-class _PlacesNoRows:
-    transform: Any = _Refusal()
+class _WithoutTransform:
+    transform: Any = _UnsupportedTransform()
 
 
 @estimator_dataclass
-class _MapOnly(_PlacesNoRows, LatentVariableModel):
-    """A map of the fitted rows and nothing else: it places no new rows and decodes no points."""
+class _MapOnly(_WithoutTransform, LatentVariableModel):
+    """Base class of maps of the fitted rows only, without new rows and decoding."""
 
     capabilities: ClassVar[Capabilities] = Capabilities(new_rows=False, decoding=False)
 
     def fit_transform(
         self, X: ArrayLike, y: Any = None, *, callback: Callback | None = None
     ) -> FloatArray:
-        """Fit, and return where the rows lie on the map, [N, Q]."""
+        """Fit, and return the positions of the rows, [N, Q]."""
         return self.fit(X, y, callback=callback).embedding_.mean
 
-    def _keep(self, mean: FloatArray) -> None:
-        """Take over the map [N, Q]; a dimension's relevance is the variance of its coordinate."""
+    def _store_map(self, mean: FloatArray) -> None:
+        """Store the map [N, Q]; the relevance of a dimension is the variance of its coordinate."""
         mean = np.asarray(mean, dtype=np.float64)
         if not np.isfinite(mean).all():
             raise NumericalError(
-                f"{self.title} found no place for some rows. Try more neighbours, fewer "
+                f"{self.title} found no position for some rows. Try more neighbours, fewer "
                 "dimensions or another seed."
             )
         self.embedding_ = Posterior(mean, np.zeros_like(mean))
         self.relevance_ = {"data": _spread(mean)}
         self.inducing_inputs_ = {}
 
-    def _neighbours(self, wanted: int, rows: int) -> int:
-        """How many neighbours a row has: as asked, but no more than there are other rows."""
-        if wanted > rows - 1:
+    def _neighbours(self, n_neighbors: int, rows: int) -> int:
+        """Number of neighbours: the setting, at most the number of other rows."""
+        if n_neighbors > rows - 1:
             self._note(
-                f"n_neighbors reduced from {wanted} to {rows - 1}: the table has {rows} rows."
+                f"n_neighbors reduced from {n_neighbors} to {rows - 1}: the table has {rows} rows."
             )
-        return min(wanted, rows - 1)
+        return min(n_neighbors, rows - 1)
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
-        raise NotImplementedError  # not among the capabilities: posterior() refuses before
+        raise NotImplementedError  # not in the capabilities: posterior() raises an error before
 
     def _decode(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        raise NotImplementedError  # not among the capabilities: decode() refuses before
+        raise NotImplementedError  # not in the capabilities: decode() raises an error before
 
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         return {}, {}
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        del arrays, facts  # the map itself is kept by the base class
+        del arrays, facts  # the base class stores the map
 
 
 def _spread(mean: FloatArray) -> FloatArray:
-    """Variance of each coordinate, [Q], never quite 0."""
+    """Variance of each coordinate, [Q], at least the smallest positive number."""
     return np.asarray(mean.var(axis=0).clip(min=np.finfo(np.float64).tiny))
 
 
 @estimator_dataclass
 class TSNE(_MapOnly):
-    """t-SNE: rows that are neighbours in the data are neighbours on the map.
+    """t-SNE: a map that preserves neighbourhoods of the data.
 
     The map minimises Σ_ij p_ij log(p_ij / q_ij), with p from Gaussian neighbourhoods of the given
     perplexity and q from Student's t on the map (van der Maaten and Hinton 2008). openTSNE does the
-    fit, on the standardised columns, with its defaults: a start from principal components, and a
-    first third of the steps, 250 at most, in which neighbours attract twelvefold. This divergence
-    is no bound on a likelihood: it is told as a term of each step, and ``elbo_`` is NaN.
+    fit, on the standardised columns, with its defaults: principal components as initial map, and
+    early exaggeration by a factor of 12 in the first third of the steps, at most 250. The
+    divergence is no bound on a likelihood: it is reported as a term of each step, and ``elbo_`` is
+    NaN.
 
     Attributes:
         relevance_: ``data`` holds the variance of each coordinate, [Q].
@@ -143,7 +144,7 @@ class TSNE(_MapOnly):
 
         early = min(EARLY_STEPS, self.max_iter // 3)
         every = 1 if len(problem.Y) < MANY_ROWS else STEPS_APART
-        meter = _Meter(problem.callback, early, every, self.max_iter)
+        meter = _OpenTSNECallback(problem.callback, early, every, self.max_iter)
         library = openTSNE.TSNE(
             n_components=problem.n_components,
             perplexity=self._possible_perplexity(len(problem.Y)),
@@ -154,11 +155,11 @@ class TSNE(_MapOnly):
             callbacks=meter,
             callbacks_every_iters=every,
         )
-        self._keep(np.asarray(library.fit(to_numpy(problem.Y))))
+        self._store_map(np.asarray(library.fit(to_numpy(problem.Y))))
         return FitOutcome(math.nan, tuple(meter.history), converged=not meter.stopped)
 
     def _possible_perplexity(self, rows: int) -> float:
-        """As asked, but no more than a third of the other rows."""
+        """The setting, at most a third of the number of other rows."""
         most = (rows - 1) / 3
         if self.perplexity > most:
             self._note(
@@ -168,24 +169,24 @@ class TSNE(_MapOnly):
         return min(float(self.perplexity), most)
 
 
-class _Meter:
-    """What openTSNE calls now and then: reports the step, and stops the fit when asked to."""
+class _OpenTSNECallback:
+    """Callback of openTSNE: reports steps to the callback of the fit, which can stop it."""
 
     def __init__(self, callback: Callback | None, early: int, every: int, total: int) -> None:
         self.history: list[FitStep] = []
         self.stopped = False
         self._callback, self._early, self._total = callback, early, total
-        self._before = early if early < every else 0  # a short first phase is not told of
+        self._earlier_steps = early if early < every else 0  # a short first phase has no calls
         self._last = 0
         self._began = time.perf_counter()
         self._last_snapshot = -math.inf
 
     def __call__(self, iteration: int, divergence: float, embedding: Any) -> bool:
-        if iteration <= self._last:  # the library counts anew in its second phase
-            self._before = self._early
+        if iteration <= self._last:  # the library restarts the count in its second phase
+            self._earlier_steps = self._early
         self._last = iteration
         seconds = time.perf_counter() - self._began
-        n, terms = self._before + iteration, {"KL divergence": float(divergence)}
+        n, terms = self._earlier_steps + iteration, {"KL divergence": float(divergence)}
         step = FitStep(n, self._total, seconds, math.nan, terms)
         self.history.append(step)
         if self._callback is None:
@@ -204,14 +205,14 @@ class _Meter:
 
 @estimator_dataclass
 class UMAP(_MapOnly):
-    """UMAP: a map whose graph of neighbours is like the data's.
+    """UMAP: a map whose graph of neighbours approximates that of the data.
 
-    Rows and their nearest neighbours make a weighted graph, and the map minimises the cross-entropy
+    Rows and their nearest neighbours form a weighted graph, and the map minimises the cross-entropy
     between it and the graph of the map (McInnes, Healy and Melville 2018). umap-learn does the fit,
-    on the standardised columns, with its defaults and one thread, so that a seed decides the map.
-    The library reports no steps, so a callback cannot stop it. What numba compiles of it is kept on
-    disk, where numba finds a folder that it may write to: every process would compile it anew, for
-    longer than a small table takes.
+    on the standardised columns, with its defaults and one thread, so that the map is reproducible
+    from a seed. The library reports no steps, so a callback cannot stop it. Its functions compiled
+    by numba are cached on disk if numba has a writable folder: compilation in every process would
+    take longer than the fit of a small table.
 
     Attributes:
         relevance_: ``data`` holds the variance of each coordinate, [Q].
@@ -257,31 +258,31 @@ class UMAP(_MapOnly):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Tensorflow not installed", ImportWarning)
             import umap
-        _keep_compiled()
+        _enable_numba_cache()
         library = umap.UMAP(
             n_components=problem.n_components,
             n_neighbors=self._neighbours(self.n_neighbors, rows),
             min_dist=self.min_dist,
             n_epochs=self.n_epochs,
             metric=self.metric,
-            # The spectral start needs more rows than the map has dimensions.
+            # The spectral start needs more rows than latent dimensions.
             init="spectral" if rows > problem.n_components + 1 else "random",
             random_state=problem.generator.initial_seed(),
             n_jobs=1,
         )
         threads = torch.get_num_threads()
         try:
-            self._keep(library.fit_transform(to_numpy(problem.Y)))
+            self._store_map(library.fit_transform(to_numpy(problem.Y)))
         finally:
             torch.set_num_threads(threads)  # numba's first loop sets those of all OpenMP code
         return report_once(problem.callback, began)
 
 
-def _keep_compiled() -> None:
-    """Have numba keep on disk what it compiles of umap-learn, as it does of the library beneath.
+def _enable_numba_cache() -> None:
+    """Enable numba's cache on disk for functions of umap-learn; its dependency caches its own.
 
-    Only functions that are called with arrays and numbers: one that takes a function has a type of
-    its own in every process, and would be kept once more each time.
+    Only functions of arrays and numbers are cached: a function argument has a new type in every
+    process, and each would add an entry to the cache.
     """
     from umap import umap_, utils
 
@@ -290,18 +291,18 @@ def _keep_compiled() -> None:
         umap_.compute_membership_strengths,
         utils.fast_knn_indices,
     ):
-        # No folder to write to; or numba has been told not to compile.
+        # No writable folder, or compilation is disabled in numba.
         with suppress(RuntimeError, AttributeError):
             function.enable_caching()
 
 
 @estimator_dataclass
 class Isomap(_MapOnly):
-    """Isomap: distances on the map are lengths of paths from neighbour to neighbour in the data.
+    """Isomap: a map that preserves geodesic distances along the graph of neighbours.
 
-    Shortest paths through the graph of nearest neighbours, then classical scaling (Tenenbaum, de
-    Silva and Langford 2000). scikit-learn's ``Isomap`` does the fit, on the standardised columns;
-    time and memory grow like the square of the rows. The library reports no steps, so a callback
+    Shortest paths in the graph of nearest neighbours, then classical scaling (Tenenbaum, de Silva
+    and Langford 2000). scikit-learn's ``Isomap`` does the fit, on the standardised columns; time
+    and memory are quadratic in the number of rows. The library reports no steps, so a callback
     cannot stop it.
 
     Attributes:
@@ -353,5 +354,5 @@ class Isomap(_MapOnly):
                 "The rows fall into groups that no chain of neighbours joins; they were joined by "
                 "their shortest links. More neighbours may join them."
             )
-        self._keep(mean)
+        self._store_map(mean)
         return report_once(problem.callback, began)

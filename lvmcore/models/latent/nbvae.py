@@ -1,4 +1,4 @@
-"""Negative-binomial variational autoencoder: a map of counts by two networks."""
+"""Negative-binomial variational autoencoder: a map of counts by an encoder and a decoder."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ from lvmcore.training.loop import FitOutcome
 
 __all__ = ["NBVAE"]
 
-# The dispersions that a fit may start with.
+# Range of the initial dispersions.
 START_SIZES = (0.1, 500.0)
-# Slopes of places × dimensions × columns held at a time; bounds memory, changes no result.
+# Slopes of points × dimensions × columns in a block; bounds memory, does not change results.
 SLOPES_AT_A_TIME = 1 << 24
 
 
 @estimator_dataclass
 class NBVAE(Autoencoder):
-    """A variational autoencoder of counts, each column negative binomial.
+    """A variational autoencoder of counts with negative binomial columns.
 
     x_n ~ N(0, I), y_nd ~ NB with log mean f_d(x_n), f a network, and variance
     mean + mean²/r_d, r_d learned (Zhao et al. 2020); q(x_n) = N(mean, diag variance) from a
-    network that sees log(1 + y_n), standardised. It maximises
+    network with input log(1 + y_n), standardised. It maximises
     Σ_n E_{q(x_n)} log p(y_n | x_n) − KL(q(x_n) ‖ N(0, I)), one sample of x_n a step, in nats of
-    the counts as they are. Both networks start at the principal components of log(1 + y).
+    the untransformed counts. Both networks are initialised at the principal components of
+    log(1 + y).
 
-    Where the paper's decoder puts out r and the probability of every cell, here r belongs to the
-    column, as in models of gene counts (Lopez et al. 2018), and the network puts out the mean: of
-    a single count the two are hardly told apart. A row's total has no parameter of its own; the
-    map follows it.
+    The paper's decoder returns r and the probability of every cell. Here each column has an r, as
+    in models of gene counts (Lopez et al. 2018), and the decoder returns the mean, as the two are
+    hardly identifiable from a single count. A row's total has no parameter; the map represents it.
 
     Attributes:
         relevance_: ``data`` holds the mean squared slope of the columns' log means along each

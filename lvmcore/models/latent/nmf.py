@@ -1,4 +1,4 @@
-"""Non-negative matrix factorisation: rows as sums of parts."""
+"""Non-negative matrix factorisation (NMF)."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from lvmcore.training.loop import FitOutcome, report_once
 __all__ = ["NMF"]
 
 
-# Steps of a row's least squares for each component, at most: three are usual.
+# Maximum steps of a row's least squares per component; three are typical.
 STEPS_A_COMPONENT = 100
 
 
 @estimator_dataclass
 class NMF(LatentVariableModel):
-    """Non-negative matrix factorisation: rows as sums of parts, nothing taken away.
+    """Non-negative matrix factorisation: rows as non-negative combinations of profiles.
 
-    Y ≈ W H with nothing below 0 in W [N, Q] or H [Q, D], by least squares (Lee and Seung 1999).
-    Columns are divided by their sd and not centred, so that 0 stays 0 and every column counts
-    alike. scikit-learn's ``NMF`` finds H by coordinate descent (Cichocki and Phan 2009) from the
-    singular vectors' non-negative parts (Boutsidis and Gallopoulos 2008). A row's place, one of
-    the fit or a new one, is the exact argmin_w ‖y − w H‖² over w ≥ 0. The profiles, the rows of H,
-    have length 1 and come largest share first; a point below 0 decodes by the same W H. Each
-    column's mean squared residual is its noise variance in ``decode``. There is no density, so no
-    bound: ``elbo_`` is NaN and positions have variance 0.
+    Y ≈ W H with W ≥ 0 [N, Q] and H ≥ 0 [Q, D], by least squares (Lee and Seung 1999). Columns are
+    divided by their sd and not centred, so that 0 stays 0 and all columns have the same weight.
+    scikit-learn's ``NMF`` finds H by coordinate descent (Cichocki and Phan 2009) from the singular
+    vectors' non-negative parts (Boutsidis and Gallopoulos 2008). The position of any row is the
+    exact argmin_w ‖y − w H‖² over w ≥ 0. The profiles, the rows of H, have length 1 and are sorted
+    by decreasing share; a point with negative coordinates also decodes to W H. Each column's mean
+    squared residual is its noise variance in ``decode``. There is no density, so no bound:
+    ``elbo_`` is NaN and positions have variance 0.
 
     The library reports no steps, so a callback cannot stop it.
 
@@ -113,7 +113,7 @@ class NMF(LatentVariableModel):
         return replace(report_once(problem.callback, began), converged=not caught)
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
-        # ‖y − W w‖² = ‖Bᵀy − R w‖² + what no w changes, with W = B R: small, however many columns.
+        # ‖y − W w‖² = ‖Bᵀy − R w‖² + const with W = B R: size Q, whatever the number of columns.
         basis, R = np.linalg.qr(to_numpy(self._weights))
         targets = to_numpy(Y) @ basis
         most = STEPS_A_COMPONENT * R.shape[1]

@@ -1,4 +1,4 @@
-"""Principal components: PCA, and probabilistic PCA."""
+"""Principal component analysis: PCA and probabilistic PCA."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from lvmcore.training.loop import FitOutcome, report_once
 
 __all__ = ["PCA", "ProbabilisticPCA"]
 
-# Smallest noise variance, so that Q = D keeps a density.
+# Smallest noise variance, so that Q = D has a density.
 NOISE_FLOOR = 1e-10
-# Of the fit where cells are missing: steps at most, and nats per cell that are worth one more.
+# Fit with missing cells: maximum steps, and tolerance of the likelihood in nats per cell.
 MOST_STEPS, TOLERANCE = 1000, 1e-7
 
 
 @estimator_dataclass
-class _Components(LatentVariableModel):
-    """What both share: the eigenvectors of the standardised data's covariance."""
+class _PrincipalComponents(LatentVariableModel):
+    """Shared base class: eigendecomposition of the standardised data's covariance."""
 
     def _eigen(self, problem: FitProblem) -> tuple[Tensor, Tensor]:
         """Eigenvalues [D] (descending) and the first Q or more eigenvectors of YᵀY/N, signs fixed.
 
-        Of a table with fewer rows than columns by the singular values of Y, as all but N of the
-        eigenvalues are 0: the D × D matrix of thousands of columns would take minutes.
+        For a table with fewer rows than columns they come from the singular values of Y, as all but
+        N eigenvalues are 0: the D × D matrix of thousands of columns would take minutes.
         """
         Y, (N, D) = problem.Y, problem.Y.shape
         if problem.n_components <= N < D:
@@ -51,18 +51,18 @@ class _Components(LatentVariableModel):
         return values, vectors * signs
 
     def _finish(self, problem: FitProblem, objective: float, began: float) -> FitOutcome:
-        self._place(problem.Y)
+        self._store_map(problem.Y)
         return report_once(problem.callback, began, objective)
 
-    def _place(self, Y: Tensor) -> None:
+    def _store_map(self, Y: Tensor) -> None:
         mean, variance = self._posterior(Y)
         self.embedding_ = Posterior(to_numpy(mean), to_numpy(variance))
         self.inducing_inputs_ = {}
 
 
 @estimator_dataclass
-class PCA(_Components):
-    """Principal component analysis: the linear map that keeps the most variance.
+class PCA(_PrincipalComponents):
+    """Principal component analysis: the linear map with the largest explained variance.
 
     With the standardised data's covariance S = U Λ Uᵀ, a row y maps to x = U_Qᵀ y and back by
     ŷ = U_Q x. Each column's mean squared residual is its noise variance in ``decode``. There is no
@@ -83,7 +83,7 @@ class PCA(_Components):
         began = time.perf_counter()
         values, vectors = self._eigen(problem)
         Q = problem.n_components
-        self._weights = vectors[:, :Q].contiguous()  # as a file has them
+        self._weights = vectors[:, :Q].contiguous()  # the memory layout of a file
         residual = problem.Y - problem.Y @ self._weights @ self._weights.T
         self._noise = residual.square().mean(0)
         self.relevance_ = {"data": to_numpy(values[:Q])}
@@ -111,7 +111,7 @@ class PCA(_Components):
 
 
 @estimator_dataclass
-class ProbabilisticPCA(_Components):
+class ProbabilisticPCA(_PrincipalComponents):
     """Probabilistic PCA: y = W x + μ + ε, x ~ N(0, I), ε ~ N(0, σ² I).
 
     With S = U Λ Uᵀ the maximum-likelihood solution is μ = 0 (of standardised columns),
@@ -119,9 +119,9 @@ class ProbabilisticPCA(_Components):
     eqs. 7 and 8); the log likelihood is −N/2 (D log 2π + log|C| + tr C⁻¹S) with C = W Wᵀ + σ² I.
     As WᵀW + σ² I is diagonal, = K, a row's posterior is: mean K⁻¹ Wᵀ(y − μ), variance σ² K⁻¹.
 
-    Where cells are missing, the likelihood of the observed ones is maximised by expectation
-    maximisation instead, μ included. The posterior of a row that lacks cells has a full
-    covariance: its diagonal is what ``posterior`` returns, and all of it enters ``impute``.
+    With missing cells, the likelihood of the observed ones is maximised by expectation
+    maximisation instead, including μ. The posterior of a row with missing cells has a full
+    covariance: ``posterior`` returns its diagonal, and ``impute`` uses all of it.
 
     Attributes:
         relevance_: ``data`` holds ‖w_q‖², the variance that each dimension explains, [Q].
@@ -151,7 +151,9 @@ class ProbabilisticPCA(_Components):
         noise = float(values[Q:].mean()) if Q < D else 0.0
         noise = max(noise, NOISE_FLOOR * float(values.mean()))
         kept = values[:Q].clamp_min(noise)
-        self._keep(vectors[:, :Q] * (kept - noise).sqrt(), torch.zeros_like(values), noise, kept)
+        self._store_components(
+            vectors[:, :Q] * (kept - noise).sqrt(), torch.zeros_like(values), noise, kept
+        )
         self.relevance_ = {"data": to_numpy(kept - noise)}
         log_det = float(kept.log().sum()) + (D - Q) * math.log(noise)
         trace = float((values[:Q] / kept).sum()) + float(values[Q:].sum()) / noise
@@ -178,13 +180,15 @@ class ProbabilisticPCA(_Components):
         weights = linear.weights.to(problem.Y)
         noise = float(linear.noise)
         kept = weights.square().sum(0) + noise
-        self._keep(weights, linear.offset.to(problem.Y), noise, kept)
+        self._store_components(weights, linear.offset.to(problem.Y), noise, kept)
         self.relevance_ = {"data": to_numpy(kept - noise)}
         Y = torch.where(observed, problem.Y, torch.nan)
-        self._place(Y)
+        self._store_map(Y)
         return FitOutcome(float(self._log_density(Y).double().sum()), tuple(history), converged)
 
-    def _keep(self, weights: Tensor, offset: Tensor, noise: float, kept: Tensor) -> None:
+    def _store_components(
+        self, weights: Tensor, offset: Tensor, noise: float, kept: Tensor
+    ) -> None:
         self._linear = LinearGaussian(weights, offset, torch.tensor(noise).to(weights))
         self._kept = kept
         self.noise_variance_ = noise
@@ -211,7 +215,7 @@ class ProbabilisticPCA(_Components):
         return constant_metric(self._linear.weights, X)
 
     def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Exact: W mean + μ, and Var y_d = w_dᵀ covariance w_d + σ²."""
+        """Exact moments: W mean + μ, and Var y_d = w_dᵀ covariance w_d + σ²."""
         rows, W = self._infer(Y), self._linear.weights
         mean, _, noise = self._decode(rows.mean)
         D, Q = W.shape
@@ -242,6 +246,8 @@ class ProbabilisticPCA(_Components):
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         weights = self._to_tensor(arrays["weights"])
-        # Files from before cells could be missing hold no offset: it was 0.
+        # Files of versions without missing cells have no offset: it was 0.
         offset = self._to_tensor(arrays.get("offset", np.zeros(len(weights))))
-        self._keep(weights, offset, float(facts["noise_variance"]), self._to_tensor(arrays["kept"]))
+        self._store_components(
+            weights, offset, float(facts["noise_variance"]), self._to_tensor(arrays["kept"])
+        )

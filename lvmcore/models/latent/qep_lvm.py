@@ -19,35 +19,34 @@ __all__ = ["QEPLVM"]
 
 @estimator_dataclass
 class QEPLVM(UnsupervisedGPLVM):
-    """The Bayesian GPLVM with q-exponential processes, and such laws of X and of the noise.
+    """The Bayesian GPLVM with q-exponential processes, latent prior and noise.
 
     Maximises the bound of ``lvmcore.qep.collapsed_bound`` by q(X) = ∏_n N(mean_n, diag var_n),
     kernel, inducing inputs, noise and, with ``q="learn"``, q. Latent points, inducing values and
-    observed cells are one block each, of one radius, whose covariance is that of the Gaussian
-    model: only how large a block may be is another law. At q = 2 it is
-    ``BayesianGPLVM``, step for step.
+    observed cells are one block each, with one radius and the covariance of the Gaussian model:
+    only the distribution of the radius differs. At q = 2 it is identical to ``BayesianGPLVM``.
 
-    What q does: where a fit is free to choose the scale of a block, as it is with noise and map,
-    the weight of the block comes out near 1 and q hardly shows. The inducing values are not free,
-    as their scale is the kernel's: below 2 they are held back less, so the fit takes a smaller
-    kernel variance, less is lost between the inducing inputs, and the rows are followed more
-    closely. Far from the rows only that kernel variance is left, and intervals there are too
-    narrow, the more so the smaller q is. A learned q falls, to its least where noise is low.
+    Effect of q: if the scale of a block is a parameter, as for noise and map, the weight of the
+    block is near 1 and q has little effect. The scale of the inducing values is the kernel's: for
+    q < 2 their prior penalises large values less, so the fitted kernel variance is smaller, less
+    variance is lost between the inducing inputs, and the residuals are smaller. Far from the rows
+    only that kernel variance remains, and intervals are too narrow, the more so the smaller q. A
+    learned q decreases during the fit, to its minimum for low noise.
 
-    A new row is placed and decoded by what was fitted. Given all the cells of a fit, one more row
-    is all but Gaussian, its noise σ_d²/w_Y with the weight w_Y of the cells' radius
-    (``QEPBound.conditional_noise``): ``noise_variance_`` is that. Its latent point is taken as
-    N(0, I), although the radius of the map says that to a factor near 1 too.
+    Inference and decoding of a new row use the fitted parameters. Given all cells of the fit, a
+    further row is nearly Gaussian, with noise σ_d²/w_Y and the weight w_Y of the cells' radius
+    (``QEPBound.conditional_noise``); this is ``noise_variance_``. The prior of its latent point is
+    N(0, I), which the radius of the map would also change by a factor near 1.
 
-    Missing cells, intervals of filled ones and restarts: as in ``BayesianGPLVM``.
+    Missing cells, intervals of imputed cells and restarts are as in ``BayesianGPLVM``.
 
     Attributes:
-        q_: q, as given or as learned.
+        q_: q, given or learned.
         relevance_: ``data`` holds α, [Q].
         inducing_inputs_: ``data`` holds Z, [M, Q].
         noise_variance_: σ_d²/w_Y of the columns that vary, standardised units, [D].
-        interval_scale_: factor of the standard deviation of filled cells, [D].
-        restarts_: bounds, seeds and latent means of the starts; None after a single one.
+        interval_scale_: factor of the standard deviation of imputed cells, [D].
+        restarts_: bounds, seeds and latent means of the starts; None for a single start.
     """
 
     key: ClassVar[str] = "qep_lvm"
@@ -72,8 +71,8 @@ class QEPLVM(UnsupervisedGPLVM):
             return GPLVMObjective(rows, path, problem)
         return QEPLVMObjective(rows, path, problem, QExponent(self.q))
 
-    def _keep(self, fit: SparseGPLVMObjective) -> None:
-        super()._keep(fit)
+    def _store_fit(self, fit: SparseGPLVMObjective) -> None:
+        super()._store_fit(fit)
         self.q_ = exponent_of(fit)
 
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

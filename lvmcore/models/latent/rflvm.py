@@ -37,17 +37,17 @@ from lvmcore.training.snapshots import snapshot_of, thinned
 __all__ = ["RFLVM"]
 
 
-#: Cells that a fit takes at most.
+#: Maximum number of cells in a fit.
 MOST_CELLS = {"gaussian": 2_000_000, "bernoulli": 200_000, "negative_binomial": 200_000}
-#: Rows of the fit that new rows are first compared with.
+#: Maximum number of rows of the fit as starting points for new rows.
 MOST_ANCHORS = 256
-#: Rows whose slopes are averaged into the relevance.
+#: Number of rows over which the slopes of the relevance are averaged.
 SLOPE_ROWS = 200
 
 
 @estimator_dataclass
 class RFLVM(LatentVariableModel):
-    """Random features with a learned spectrum, every unknown drawn by Markov chains.
+    """Random features with a learned spectrum, sampled by Markov chain Monte Carlo.
 
     x_n ~ N(0, I), f_d(x) = φ(x)ᵀh_d with φ(x) = L^−½ [sin w_lᵀx …, cos w_lᵀx …], h_d ~ N(0, a² I);
     the frequencies w_l follow a Dirichlet-process mixture of Gaussians, so the kernel is learned
@@ -55,21 +55,22 @@ class RFLVM(LatentVariableModel):
     columns in their own units and with ψ = f_d(x_n) + an offset, Bernoulli with log-odds ψ or
     negative binomial with mean r_d e^ψ and dispersion r_d.
 
-    A sweep draws Pólya–gamma variables, moves X and W by Hamiltonian dynamics with the weights
-    integrated out, and draws weights, noise or dispersions, and the mixture from their conditional
-    distributions. The first half of ``max_iter`` sweeps adapts the moves and is forgotten. All
-    chains begin near the principal components, so R̂ cannot tell of maps that none of them found.
+    A sweep samples Pólya–gamma variables, X and W by Hamiltonian Monte Carlo with the weights
+    integrated out, and weights, noise or dispersions, and the mixture from their conditional
+    distributions. The first half of the ``max_iter`` sweeps is the warm-up: it adapts the proposals
+    and is discarded. All chains start near the principal components, so R̂ cannot detect modes that
+    no chain visits.
 
-    The likelihood does not change as the map turns, so every draw is turned (or mirrored) onto the
-    first chain's mean before positions are averaged, and the axes are those along which the
-    columns change most. There is no bound: ``elbo_`` is NaN and the curve is the log likelihood of
-    the draws. The chains run on the processor in double precision, whatever device and dtype say.
+    The likelihood is invariant to rotations of the map, so every draw is aligned with the first
+    chain's mean by an orthogonal transformation before positions are averaged, and the axes are
+    those along which the columns change most. There is no bound: ``elbo_`` is NaN and the curve is
+    the log likelihood of the draws. The chains run on the CPU in float64, whatever the settings
+    device and dtype.
 
     Attributes:
         relevance_: ``data`` holds the mean squared slope of the columns along each latent
             dimension, in their sd, [Q].
-        diagnostics_: R̂ and effective sample size of quantities that do not change as the map
-            turns, by name.
+        diagnostics_: R̂ and effective sample size of rotation-invariant quantities, by name.
     """
 
     key: ClassVar[str] = "rflvm"
@@ -122,11 +123,11 @@ class RFLVM(LatentVariableModel):
     def advise(
         cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
     ) -> dict[str, Advised]:
-        """The likelihood that the cells ask for."""
+        """The likelihood for the type of the cells."""
         del n_rows, n_columns, n_classes
         return advised_likelihood(cells)
 
-    # ---- the door ------------------------------------------------------------------------------
+    # ---- checks of settings and rows -----------------------------------------------------------
 
     def _scaling(self, measured: Standardiser) -> Standardiser:
         return measured if self.likelihood == "gaussian" else measured.unscaled()
@@ -157,13 +158,13 @@ class RFLVM(LatentVariableModel):
             )
         X = self._start(problem, Y)
         chains = self._chains(Y, X, problem.generator)
-        run = ParallelChains(chains, self.max_iter, _Shown(X, self._scales()))
+        run = ParallelChains(chains, self.max_iter, _AlignedSnapshots(X, self._scales()))
         outcome = run.run(problem.callback, problem.checkpoint)
-        self._take(run, Y)
+        self._store_draws(run, Y)
         return outcome
 
     def _start(self, problem: FitProblem, Y: Tensor) -> FloatArray:
-        """Principal components of the columns, of counts those of log(1 + y), [N, Q]."""
+        """Principal components of the columns, for counts of log(1 + y), [N, Q]."""
         shown = Y.log1p() if self.likelihood == "negative_binomial" else Y
         shown = (shown - shown.mean(0)) / shown.std(0, correction=0)
         return to_numpy(pca_start(replace(problem, table=InMemoryRows(shown))))
@@ -179,10 +180,10 @@ class RFLVM(LatentVariableModel):
             for own in np.random.SeedSequence(seed).spawn(self.n_chains)
         ]
 
-    def _take(self, run: ParallelChains, Y: Tensor) -> None:
-        """Bring the kept draws into one frame, and what follows from them."""
+    def _store_draws(self, run: ParallelChains, Y: Tensor) -> None:
+        """Align the kept draws, and store them with the map, relevance and diagnostics."""
         kept = [dict(zip(one, part, strict=True)) for one in run.draws for part in _rows(one)]
-        draws, positions = self._in_one_frame(run, kept)
+        draws, positions = self._aligned_draws(run, kept)
         places = positions.mean(axis=0)
         scale = self._scales()
         some = places[:: max(1, len(places) // SLOPE_ROWS)]
@@ -201,10 +202,10 @@ class RFLVM(LatentVariableModel):
         self.diagnostics_ = run.diagnoses
         self._note_diagnoses(run)
 
-    def _in_one_frame(
+    def _aligned_draws(
         self, run: ParallelChains, kept: list[dict[str, NDArray[Any]]]
     ) -> tuple[KeptDraws, FloatArray]:
-        """The draws turned onto the mean of the first chain's, and their positions [S, N, Q]."""
+        """The draws aligned with the mean of the first chain's, and their positions [S, N, Q]."""
         positions = [one["X"] for one in kept]
         first = positions[: len(run.draws[0]["X"])]
         reference = first[-1]
@@ -252,7 +253,7 @@ class RFLVM(LatentVariableModel):
     # ---- inference and decoding ----------------------------------------------------------------
 
     def _scales(self) -> Tensor:
-        """What a sd of each column that varies is in the model's units, [D]."""
+        """The sd of each column that varies in the model's units, [D]."""
         units = self._measured.scale / self._standardiser.scale
         return _tensor(units[~self._measured.constant])
 
@@ -269,14 +270,14 @@ class RFLVM(LatentVariableModel):
         return self._draws.prior_variance_share(self._double(X)).to(X)
 
     def _log_density(self, Y: Tensor) -> Tensor:
-        """Log of the mean of p(y) over the draws, each by the places that it gives the row."""
+        """Log of the mean of p(y) over the draws, each with the posterior modes of its rows."""
         Y = self._double(Y)
         ways = zip(self._draws, *self._draws.modes(Y), strict=True)
         found = [log_marginal(one.log_density, Y, mode, own) for one, mode, own in ways]
         return torch.stack(found).logsumexp(0) - math.log(len(found))
 
     def _sample_rows(self, latent: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Each row by one of the draws."""
+        """Rows sampled from one random draw each."""
         chosen = rng.integers(len(self._draws.W), size=len(latent))
         rows = np.empty((len(latent), self._draws.H.shape[2]))
         for s, one in enumerate(self._draws):
@@ -296,18 +297,18 @@ class RFLVM(LatentVariableModel):
 
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays = {f"draws.{name}": to_numpy(getattr(self._draws, name)) for name in TENSORS}
-        told = np.array(list(self.diagnostics_.values())).reshape(-1, 2)
-        return {**arrays, "diagnostics": told}, {"quantities": list(self.diagnostics_)}
+        values = np.array(list(self.diagnostics_.values())).reshape(-1, 2)
+        return {**arrays, "diagnostics": values}, {"quantities": list(self.diagnostics_)}
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         parts = {name: _tensor(arrays[f"draws.{name}"].copy()) for name in TENSORS}
         self._draws = self._on_device(KeptDraws(likelihood=self.likelihood, **parts))
         found = zip(facts["quantities"], arrays["diagnostics"], strict=True)
-        self.diagnostics_ = {name: ChainDiagnostics(*map(float, told)) for name, told in found}
+        self.diagnostics_ = {name: ChainDiagnostics(*map(float, values)) for name, values in found}
 
 
-class _Shown:
-    """Snapshots of a chain, each turned onto the start so that the picture does not spin."""
+class _AlignedSnapshots:
+    """Snapshots of a chain, each aligned with the initial map."""
 
     def __init__(self, start: FloatArray, scale: Tensor) -> None:
         self._start, self._scale = start, scale
@@ -337,5 +338,5 @@ def _tensor(array: NDArray[Any]) -> Tensor:
 
 
 def _rows(draws: dict[str, list[NDArray[Any]]]) -> list[tuple[NDArray[Any], ...]]:
-    """The draws of a chain one by one, each with its parts in order."""
+    """The draws of a chain, each with its parts in order."""
     return list(zip(*draws.values(), strict=True))

@@ -70,41 +70,41 @@ from lvmcore.training.snapshots import thinned
 __all__ = ["SRFLVM"]
 
 FINAL_DRAWS = 16
-# From so many counts on, single precision is advised.
+# Number of counts above which single precision is recommended.
 MANY_COUNTS = 200_000
-# Steps advised for them: from 500 to so many, bounds rise by 0.02 nats a cell and more.
+# Recommended steps for counts: from 500 to this number, bounds rise by 0.02 nats a cell or more.
 STEPS_OF_COUNTS = 1000
-# Of q(X) at the start: of a larger one the map does not unfold as far.
+# Initial variance of q(X): with a larger one the map unfolds less.
 START_VARIANCE = 0.01
-# Nats a cell below its best from which on a bound by some of the columns has collapsed.
-FARTHEST_BELOW = 10.0
-# How often a row is to be seen, and the most steps that are advised for it.
+# Fall below the maximum, in nats a cell, at which a bound from some of the columns has collapsed.
+COLLAPSE_THRESHOLD = 10.0
+# Recommended passes over the rows, and maximum of the recommended steps.
 PASSES, MOST_STEPS = 20, 3000
 
 
 @estimator_dataclass
 class SRFLVM(GPLatentVariableModel):
-    """Curved map whose kernel is learned through its spectrum, for numbers and for counts.
+    """Nonlinear map with a learned spectral density of the kernel, for numbers and counts.
 
     x_n ~ N(0, I), f_d = φ(x)ᵀh_d, h_d ~ N(0, I), φ the sines and cosines of R/2 spectral points
     w_l, which follow a Dirichlet-process mixture of Gaussians (Li et al. 2024). It maximises
     E log p(Y | X, W) − KL(q(X) ‖ N(0, I)) − the divergences of W, z, v and α, with h integrated
-    out: in closed form for Gaussian columns, by Pólya–gamma mean field for counts and 0/1, its
-    divergence kept, by Gaussian sites for Poisson and for large counts. ``spectral="free"`` gives
-    every w_l a Gaussian of its own, where the paper draws it from the mixture (``"mixture"``) or
-    from one Gaussian with its moments (``"moment"``, with the spread between components that the
-    paper's eq. 26 lacks; its own divergence is missing, so what it reports is no bound). A missing
-    cell leaves the bound; in a large table of numbers it is filled by a Gaussian of its own
-    instead: still a bound, at the cost of a complete table's. In a large table of counts a step
-    takes some of the columns, scaled up; the bound in the end, all.
+    out: in closed form for Gaussian columns, by Pólya–gamma mean field, with its divergence, for
+    counts and 0/1, by Gaussian sites for Poisson and for large counts. With ``spectral="free"``
+    every w_l has its own Gaussian; the paper samples it from the mixture (``"mixture"``) or from
+    one Gaussian with its moments (``"moment"``, with the variance between components that the
+    paper's eq. 26 lacks; its divergence is missing, so the objective is no bound). A missing cell
+    drops out of the bound; in a large table of numbers it has a Gaussian q instead, which is still
+    a bound, at the cost of a complete table. In a large table of counts a step uses a scaled subset
+    of the columns; the final bound uses all.
 
     Attributes:
         relevance_: ``data`` holds the mean of w_lq², which is 1/ℓ_q² of an RBF kernel, [Q].
         spectral_: the learned spectral density.
-        noise_variance_: σ_d² of the columns that vary, in units of the fit's scale, [D] (Gaussian).
+        noise_variance_: σ_d² of the columns that vary, in the fit's units, [D] (Gaussian).
         dispersion_: r of the columns that vary, [D] (negative binomial).
-        interval_scale_: factor of the standard deviation of filled cells, [D].
-        restarts_: bounds, seeds and latent means of the starts; None after a single one.
+        interval_scale_: factor of the standard deviation of imputed cells, [D].
+        restarts_: bounds, seeds and latent means of the starts; None for a single start.
     """
 
     key: ClassVar[str] = "srflvm"
@@ -121,8 +121,8 @@ class SRFLVM(GPLatentVariableModel):
     spectral_: SpectralDensity = fitted()
 
     _decoder: FeatureDecoder = fitted()
-    # The fit that this one goes on from, while it is fitted.
-    _before: SRFLVM | None = fitted(default=None)
+    # The previous fit of an ensemble, during the fit of the next.
+    _previous_fit: SRFLVM | None = fitted(default=None)
 
     n_components: Components = None
     likelihood: TableLikelihood = "gaussian"
@@ -144,16 +144,16 @@ class SRFLVM(GPLatentVariableModel):
     def advise(
         cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
     ) -> dict[str, Advised]:
-        """The likelihood that the cells ask for; for counts fewer features and more steps.
+        """The likelihood for the type of the cells; for counts fewer features and more steps.
 
-        A table of counts has a precision for each cell, so its steps cost N × D × R² where those of
-        numbers cost N × R (R + D).
+        A table of counts has a precision for each cell, so a step costs N × D × R², against
+        N × R (R + D) for numbers.
         """
         del n_classes
         found = advised_likelihood(cells)
         if found:
-            reason = f"each of {n_rows * n_columns:,} cells weighs by itself, which takes time"
-            found["n_features"] = Advised(50, f"{reason} with the square of the features")
+            reason = f"each of {n_rows * n_columns:,} cells has its own weight, which takes time"
+            found["n_features"] = Advised(50, f"{reason} quadratic in the features")
         if cells == "counts":
             why = "after 500 steps the bound of a table of counts often still rises"
             found["max_iter"] = Advised(STEPS_OF_COUNTS, why)
@@ -163,8 +163,8 @@ class SRFLVM(GPLatentVariableModel):
             found["max_iter"] = advised_steps(n_rows)
         elif PASSES * n_rows > 500 * BATCH:
             steps = min(MOST_STEPS, PASSES * n_rows // BATCH)
-            seen = f"a step sees {BATCH:,} of {n_rows:,} rows, if they are complete"
-            why = f"{seen}, and each is to be seen {PASSES} times"
+            batch = f"a step uses {BATCH:,} of {n_rows:,} rows, if they are complete"
+            why = f"{batch}, and these are {PASSES} passes over the rows"
             found["max_iter"] = Advised(steps, why)
         return found
 
@@ -183,7 +183,7 @@ class SRFLVM(GPLatentVariableModel):
         check(data, self._column_names(), f"Likelihood {self.likelihood}")
 
     def _decide_components(self, shape: tuple[int, ...]) -> int:
-        """Two dimensions where nothing else was said."""
+        """Two dimensions, unless ``n_components`` or ``start`` is set."""
         given = is_array(self.start) and np.ndim(self.start) == 2
         if self.n_components is None and not given:
             return min(2, super()._decide_components(shape))
@@ -192,25 +192,25 @@ class SRFLVM(GPLatentVariableModel):
     # ---- fitting -------------------------------------------------------------------------------
 
     def ensemble(self, X: ArrayLike, n_fits: int = 8, *, max_iter: int = 150) -> list[SRFLVM]:
-        """This fit and others that go on from it, one from the other, with kernels drawn anew.
+        """This fit and a sequence of further fits, each with a new sample of the spectrum.
 
-        Each begins on the map of the one before it, its spectral points drawn from the mixture that
-        was learned. q(W) stays narrow around one of the many spectra that explain the rows;
-        p(y) = (1/M) Σ_m p(y | fit m) stands for their posterior better than the density of one fit,
-        and in a part of the steps of as many fits. The maps differ: densities of rows may be
-        averaged over the fits, places may not.
+        Each fit starts at the map of the previous one, with spectral points sampled from its
+        learned mixture. q(W) is concentrated at one of the many spectra that explain the rows;
+        p(y) = (1/M) Σ_m p(y | fit m) approximates the posterior predictive density better than
+        one fit, in fewer steps than independent fits. The maps differ: densities of rows may be
+        averaged over the fits, positions may not.
 
         Args:
             X: the rows of this fit, in their order, [N, D].
-            n_fits: how many in all, at least 1.
-            max_iter: steps of each of the others.
+            n_fits: total number of fits, at least 1.
+            max_iter: steps of each further fit.
 
         Returns:
             The fits, this one first.
 
         Raises:
-            ConfigError: ``spectral`` is not "free": nothing is drawn anew; or no fit is asked for.
-            DataError: not as many rows or columns as in this fit.
+            ConfigError: ``spectral`` is not "free", or ``n_fits`` is less than 1.
+            DataError: the number of rows or columns differs from this fit.
         """
         check_is_fitted(self)
         if self.spectral != "free":
@@ -226,24 +226,24 @@ class SRFLVM(GPLatentVariableModel):
         fits: list[SRFLVM] = [self]
         for seed in derived_seeds(random_seed(self.random_state), n_fits)[1:]:
             further = clone(self).set_params(random_state=seed, max_iter=max_iter, n_restarts=1)
-            further._before = fits[-1]
+            further._previous_fit = fits[-1]
             try:
                 fits.append(further.fit(X))
             finally:
-                further._before = None
+                further._previous_fit = None
         return fits
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
-        if self._before is None:
+        if self._previous_fit is None:
             binary = self.likelihood == "bernoulli"
             gaussian = self.likelihood == "gaussian"
-            seen = problem if gaussian else standardised_counts(problem, binary=binary)
-            return fit_from_starts(self, problem, seen)
+            start_problem = problem if gaussian else standardised_counts(problem, binary=binary)
+            return fit_from_starts(self, problem, start_problem)
         self.restarts_ = None
-        return self._fit_start(problem, self._before._fitted_rows()[0].to(problem.table.like))
+        return self._fit_start(problem, self._previous_fit._fitted_rows()[0].to(problem.table.like))
 
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
-        """Fit from the map X, [N, Q]."""
+        """Fit from the initial map X, [N, Q]."""
         self._interval_scale = None
         rows = (FullRows if self.covariance == "full" else LatentRows)(X, START_VARIANCE)
         shared = self.noise == "shared"
@@ -273,11 +273,11 @@ class SRFLVM(GPLatentVariableModel):
             note=self._note,
         )
 
-        def go_on(fewer: FitProblem, steps: int) -> ConditionedRows:
+        def continue_fit(fewer: FitProblem, steps: int) -> ConditionedRows:
             on = fit.with_problem(fewer)
             train(on, Schedule.cooling_only(steps, self.learning_rate, on.columns.count), None)
             mean, variance = on.rows.mean.detach(), on.rows.variance.detach()
-            return ConditionedRows(on.decoder(), self._precise(mean), self._precise(variance))
+            return ConditionedRows(on.decoder(), self._cast(mean), self._cast(variance))
 
         outcome = self._train(fit, problem)
         self._decoder = fit.decoder()
@@ -287,30 +287,32 @@ class SRFLVM(GPLatentVariableModel):
         self.spectral_ = spectrum.density()
         if self.likelihood == "gaussian":
             steps = len(outcome.history)
-            self._calibrate(problem, outcome, lambda g: scale_by_steps(problem, g, steps, go_on))
+            self._calibrate(
+                problem, outcome, lambda g: scale_by_steps(problem, g, steps, continue_fit)
+            )
         return outcome
 
     def _train(self, fit: RandomFeatureObjective, problem: FitProblem) -> FitOutcome:
-        """Take the steps of a fit, from another one where it goes on from that."""
+        """Take the steps of a fit, with a warm start from the previous fit of an ensemble."""
         whole, part = fit.batch_share
         schedule = Schedule.for_batches(
             self.max_iter, self.learning_rate, fit.columns.count, n_rows=whole, size=part
         )
-        if self._before is not None:
+        if self._previous_fit is not None:
             assert isinstance(fit.spectrum, SampledSpectrum)
-            fit.spectrum.resample_spectrum(self._before.spectral_)
-            fit.columns.warm_start_from(self._before._decoder, fit.rows.mean.detach())
-            fit.rows.log_variance.data.copy_(self._before._fitted_rows()[1].log())
+            fit.spectrum.resample_spectrum(self._previous_fit.spectral_)
+            fit.columns.warm_start_from(self._previous_fit._decoder, fit.rows.mean.detach())
+            fit.rows.log_variance.data.copy_(self._previous_fit._fitted_rows()[1].log())
             schedule = replace(schedule, hold=0)
-        if fit.columns.at_a_time < fit.columns.Y.shape[1]:  # some columns lie far below others
-            schedule = replace(schedule, collapse=FARTHEST_BELOW)
+        if fit.columns.at_a_time < fit.columns.Y.shape[1]:  # the terms of columns differ widely
+            schedule = replace(schedule, collapse=COLLAPSE_THRESHOLD)
         draws = FINAL_DRAWS if part == whole else FINAL_DRAWS // 4
         outcome = train(fit, schedule, problem.callback, draws=draws, checkpoint=problem.checkpoint)
         if isinstance(fit.spectrum, MixtureSpectrum) and fit.spectrum.frozen:
             outcome = replace(outcome, objective=fit.fresh_bound(draws))
         return outcome
 
-    # ---- what was learned ----------------------------------------------------------------------
+    # ---- fitted parameters ---------------------------------------------------------------------
 
     @property
     def dispersion_(self) -> NDArray[np.float64]:
@@ -336,19 +338,19 @@ class SRFLVM(GPLatentVariableModel):
         angle = self.spectral_.points.T[:, None, :] * np.ravel(distances)[:, None]
         return np.asarray(np.cos(angle).mean(axis=2))
 
-    # ---- rows and places -----------------------------------------------------------------------
+    # ---- inference and decoding ----------------------------------------------------------------
 
-    def _precise(self, tensor: Tensor) -> Tensor:
-        """In double precision, or the optima drown in rounding."""
+    def _cast(self, tensor: Tensor) -> Tensor:
+        """A tensor in float64: in float32 the optima would be lost in rounding errors."""
         return tensor.double()
 
     def _fitted_rows(self) -> tuple[Tensor, Tensor]:
-        """Those of the fit, or some of very many, from which rows to be placed start."""
+        """The rows of the fit, or a subset of many, at which the inference of new rows starts."""
         mean, variance = super()._fitted_rows()
         if len(mean) > MOST_AT_ONCE:
             some = thinned(len(mean))
             mean, variance = mean[some], variance[some]
-        return self._precise(mean), self._precise(variance)
+        return self._cast(mean), self._cast(variance)
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
         self._decoder.check_rows(Y, self._standardiser.varying_names)
@@ -360,11 +362,11 @@ class SRFLVM(GPLatentVariableModel):
 
     def _metric(self, X: Tensor) -> Tensor:
         units = (self._measured.scale / self._standardiser.scale)[~self._measured.constant]
-        return self._decoder.metric(self._precise(X), self._precise(self._to_tensor(units)))
+        return self._decoder.metric(self._cast(X), self._cast(self._to_tensor(units)))
 
     def _sample_rows(self, latent: NDArray[np.float64], rng: np.random.Generator) -> Any:
         with torch.no_grad():
-            drawn = self._decoder.sample(self._precise(self._to_tensor(latent)), rng)
+            drawn = self._decoder.sample(self._cast(self._to_tensor(latent)), rng)
         return self._standardiser.inverse_transform(drawn)
 
     # ---- storage -------------------------------------------------------------------------------
@@ -378,10 +380,10 @@ class SRFLVM(GPLatentVariableModel):
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         super()._set_state(arrays, facts)
         if self._interval_scale is not None:
-            self._interval_scale = self._precise(self._interval_scale)
+            self._interval_scale = self._cast(self._interval_scale)
         self.spectral_ = SpectralDensity(**persistence.with_prefix(arrays, "spectral."))
 
     def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> FeatureDecoder:
         if self.likelihood == "gaussian":
-            return GaussianFeatureDecoder.from_arrays(arrays, self._precise(like))
-        return CountFeatureDecoder.from_arrays(arrays, self._precise(like), self.likelihood)
+            return GaussianFeatureDecoder.from_arrays(arrays, self._cast(like))
+        return CountFeatureDecoder.from_arrays(arrays, self._cast(like), self.likelihood)

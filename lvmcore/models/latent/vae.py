@@ -1,4 +1,4 @@
-"""Variational autoencoders: the networks' answer to the same maps, as a baseline."""
+"""Variational autoencoders as baselines, without and with class labels."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ LABEL_DRAWS = 64
 
 @estimator_dataclass
 class VAE(Autoencoder):
-    """Two networks: one places a row on the map, the other makes the row of a place.
+    """Variational autoencoder: an encoder network to the map and a decoder network to the columns.
 
     x_n ~ N(0, I), y_nd = f_d(x_n) + ε_d with f a network and ε_d Gaussian of learned variance;
     q(x_n) = N(mean(y_n), diag variance(y_n)) from the same kind of encoder as Fast LDGD's. It
     maximises Σ_n E_{q(x_n)} log p(y_n | x_n) − KL(q(x_n) ‖ N(0, I)), with one sample of x_n a step
-    (Kingma and Welling 2014). Both networks start at the principal components.
+    (Kingma and Welling 2014). Both networks are initialised at the principal components.
 
     Attributes:
         relevance_: ``data`` holds the mean squared slope of the columns along each latent
@@ -58,7 +58,7 @@ class VAE(Autoencoder):
     key: ClassVar[str] = "vae"
     title: ClassVar[str] = "Variational autoencoder"
     summary: ClassVar[str] = (
-        "A map by two neural networks: quick on long tables, and hungry for rows."
+        "A map by two neural networks: quick on long tables; it needs many rows."
     )
     paper: ClassVar[str] = "Kingma and Welling 2014"
     order: ClassVar[int] = 32
@@ -82,7 +82,7 @@ class VAE(Autoencoder):
         return self._train(fit, problem)
 
     def _parts(self, problem: FitProblem) -> tuple[AutoencoderNetworks, GaussianColumns]:
-        """Encoder and decoder, and the likelihood of the columns, as the fit starts."""
+        """Initial encoder and decoder, and the likelihood of the columns."""
         shared = self.noise == "shared"
         networks = AutoencoderNetworks(self.n_hidden, problem, problem.table, problem.Y)
         return networks, GaussianColumns(problem.Y, START_NOISE, NOISE_FLOOR, shared=shared)
@@ -124,11 +124,11 @@ class VAE(Autoencoder):
 
 @estimator_dataclass
 class SupervisedVAE(ClassifierMixin, VAE):
-    """A variational autoencoder with a classifier on the map.
+    """A variational autoencoder with a classifier network from the map.
 
-    To the bound of ``VAE`` it adds w · Σ_n E_{q(x_n)} log softmax(h(x_n))_label with h a network:
-    the encoder sees the columns alone, and the label shapes the map through h. A row without a
-    label leaves that term only.
+    The objective is the bound of ``VAE`` plus w · Σ_n E_{q(x_n)} log softmax(h(x_n))_label with h a
+    network: the input of the encoder is the columns alone, and the labels affect the map through h.
+    A row without a label drops out of that term only.
 
     Attributes:
         classes_: the classes, sorted, [C].
@@ -168,7 +168,7 @@ class SupervisedVAE(ClassifierMixin, VAE):
         return outcome
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Class probabilities of rows, averaged over where each may lie, [N, C].
+        """Class probabilities of rows, averaged over q(x), [N, C].
 
         Raises:
             DataError: the rows do not fit the model (columns, infinite or missing cells).
@@ -193,13 +193,13 @@ class SupervisedVAE(ClassifierMixin, VAE):
         return float(ClassifierMixin.score(self, X, y))
 
     def _decode_labels(self, X: Tensor, column: int) -> tuple[Tensor, Tensor, Tensor]:
-        del column  # there is one
+        del column  # there is only one
         with torch.no_grad():
             p = torch.softmax(self._head(X), 1)
             return p, p, torch.zeros_like(p)
 
     def _sample_latent(self, n: int, label: Any, rng: np.random.Generator) -> NDArray[np.float64]:
-        """From the prior, or for a label from the mixture of its rows' posteriors, [n, Q]."""
+        """From the prior, or for a label from the mixture of the posteriors of its rows, [n, Q]."""
         if label is None:
             return super()._sample_latent(n, None, rng)
         return draw_of_class(self.embedding_, self._codes, self.classes_, n, label, rng)

@@ -1,1 +1,1 @@
-"""Models of a target column, a file each."""
+"""Models of a target column, one module per family."""

@@ -64,8 +64,8 @@ WeightScale = Annotated[
 NetworkKind = Annotated[
     Literal["columns", "pictures"],
     Doc(
-        "What the network takes the columns for: columns, or the pixels of a square grey picture, "
-        "row by row, which it goes over by convolutions.",
+        "Type of the network's input: columns, or the pixels of a square grey picture, row by row, "
+        "for a convolutional network.",
         "network of",
     ),
     Advanced(),
@@ -73,7 +73,7 @@ NetworkKind = Annotated[
 
 
 class _FittedDeepKernel(FittedDeepGP[DeepKernelGP]):
-    """Features of a network, and the process on them."""
+    """A fitted network of features with the Gaussian or q-exponential process on them."""
 
     @property
     def relevance(self) -> dict[str, FloatArray]:
@@ -88,7 +88,7 @@ class _FittedDeepKernel(FittedDeepGP[DeepKernelGP]):
 
     @torch.no_grad()
     def hidden_units(self, X: Tensor, layer: int) -> Tensor:
-        del layer  # there is one
+        del layer  # there is only one
         features: Tensor = self.gp.network(X)
         return features
 
@@ -102,13 +102,13 @@ class _FittedDeepKernel(FittedDeepGP[DeepKernelGP]):
 
 
 class _DeepKernelMethod(DeepGPMethod[DeepKernelGP]):
-    """A network with a prior around its start, and a process on its features."""
+    """Fit of a network, with a prior around its initial weights, and a process on its features."""
 
     def advise(self, n_rows: int) -> dict[str, Advised]:
-        """More inducing points for long tables, and a network that is freer."""
+        """For long tables more inducing points and a wider prior of the network."""
         if n_rows <= LONG_TABLE:
             return {}
-        freer = Advised(1.0, f"more than {LONG_TABLE} rows hold a freer network back")
+        freer = Advised(1.0, f"with more than {LONG_TABLE} rows a freer network overfits less")
         return {**super().advise(n_rows), "weight_scale": freer}
 
     def initial(
@@ -186,7 +186,7 @@ def _network_gp(
 
 @estimator_dataclass
 class _DeepKernel:
-    """Settings and method of a Gaussian process on features."""
+    """Settings and fit method of a Gaussian process on features."""
 
     method: ClassVar[FitMethod] = _DeepKernelMethod()
 
@@ -203,7 +203,7 @@ class _DeepKernel:
 
 @estimator_dataclass
 class _DeepKernelQEP:
-    """Settings and method of a q-exponential process on features."""
+    """Settings and fit method of a q-exponential process on features."""
 
     method: ClassVar[FitMethod] = _DeepKernelMethod()
 
@@ -222,26 +222,25 @@ class _DeepKernelQEP:
 
 @estimator_dataclass
 class DeepKernelGPRegressor(_DeepKernel, Regressor):
-    """A sparse Gaussian process to a number, on the features of a network (Wilson and others 2016).
+    """Sparse Gaussian process regression on the features of a network (Wilson and others 2016).
 
-    f ~ GP(0, v exp(−½ Σ_d (g_d(x) − g_d(x'))²/ℓ_d²)), y_n = f(x_n) + N(0, σ²). The network g is a
-    straight line plus two hidden layers of ``n_hidden`` units, whose part starts at zero; of
-    pictures (``network="pictures"``: S × S pixels, row by row) two convolutions and a dense layer,
-    which start at random:
+    f ~ GP(0, v exp(−½ Σ_d (g_d(x) − g_d(x'))²/ℓ_d²)), y_n = f(x_n) + N(0, σ²). The network g is the
+    sum of a linear function and two hidden layers of ``n_hidden`` units, initially with output 0;
+    for pictures (``network="pictures"``: S × S pixels, row by row) it is two convolutions and a
+    dense layer with random initial weights. The objective is
 
     Σ_n E log N(y_n | f(g(x_n)), σ²) − KL(q(v) ‖ N(0, I)) − ‖w − w₀‖²/(2τ²).
 
-    q follows by natural gradients, which for a step over all rows is its optimum, and is that of
-    all rows in the end; Adam moves the network's weights w, the inducing inputs, the kernel and the
-    noise. Deep kernels overfit (Ober,
-    Rasmussen and van der Wilk 2021): the prior around the weights' start w₀ and a tenth of the rows
-    set aside, by which the fit stops, hold that back, and do not end it. Intervals are
-    too narrow more often than those of ``SVGPRegressor``.
+    q is updated by natural gradients, which for a step over all rows gives its optimum, and is
+    optimal for all rows at the end; Adam optimises the network's weights w, the inducing inputs,
+    the kernel and the noise. Deep kernels overfit (Ober, Rasmussen and van der Wilk 2021): the
+    prior around the initial weights w₀ and early stopping on a tenth of the rows reduce this
+    without removing it. Intervals are too narrow more often than those of ``SVGPRegressor``.
 
     Attributes:
         relevance_: ``layer1`` holds α_h = mean of Σ_d (∂g_d/∂x_h)²/ℓ_d² of the columns that vary,
             [H], over 2000 rows at most; ``layer2`` α = 1/ℓ² of the features.
-        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+        n_parameters_: number of optimised parameters; q of the last layer is not among them.
         elbo_: the objective above for all rows, nats.
     """
 
@@ -249,7 +248,7 @@ class DeepKernelGPRegressor(_DeepKernel, Regressor):
     title: ClassVar[str] = "Deep kernel GP (DKL)"
     summary: ClassVar[str] = (
         "A network's features, then a Gaussian process to a number: for bends that one kernel "
-        "misses; may be too sure of itself on short tables."
+        "misses; intervals may be too narrow on short tables."
     )
     paper: ClassVar[str] = "Wilson et al. 2016"
     order: ClassVar[int] = 130
@@ -257,15 +256,15 @@ class DeepKernelGPRegressor(_DeepKernel, Regressor):
 
 @estimator_dataclass
 class DeepKernelGPClassifier(_DeepKernel, Classifier):
-    """A sparse Gaussian process to classes, on the features of a network.
+    """Sparse Gaussian process classification on the features of a network.
 
-    As ``DeepKernelGPRegressor``, with one function a class and P(class c | f) = softmax(f)_c; two
+    As ``DeepKernelGPRegressor``, with one function per class and P(class c | f) = softmax(f)_c; two
     classes have one function and P = Φ(f).
 
     Attributes:
         classes_: the classes, sorted, [C].
         relevance_: see ``DeepKernelGPRegressor``.
-        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+        n_parameters_: number of optimised parameters; q of the last layer is not among them.
     """
 
     key: ClassVar[str] = "deep_kernel_classifier"
@@ -279,24 +278,24 @@ class DeepKernelGPClassifier(_DeepKernel, Classifier):
 
 @estimator_dataclass
 class DeepKernelQEPRegressor(_DeepKernelQEP, Regressor):
-    """A sparse q-exponential process to a number, on a network's features (Chang and others 2025).
+    """Sparse q-exponential process regression on a network's features (Chang and others 2025).
 
-    The network, its prior and its guard as of ``DeepKernelGPRegressor``; prior of the function's
-    values at the inducing inputs, noise and bound as of ``QEPRegressor``:
+    Network, prior and early stopping are as in ``DeepKernelGPRegressor``; the prior of the
+    function's values at the inducing inputs, noise and bound are as in ``QEPRegressor``:
 
     Σ_n [ψ_1(e_n) − ½ log σ²] + H(q(v)) + ψ_M(E ‖v‖²) − ‖w − w₀‖²/(2τ²).
 
     Attributes:
         relevance_: see ``DeepKernelGPRegressor``.
-        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+        n_parameters_: number of optimised parameters; q of the last layer is not among them.
         elbo_: the objective above for all rows, nats.
     """
 
     key: ClassVar[str] = "deep_kernel_qep_regressor"
     title: ClassVar[str] = "Deep kernel Q-EP"
     summary: ClassVar[str] = (
-        "A network's features, then a q-exponential process to a number, which puts up with rows "
-        "far off; may be too sure of itself on short tables."
+        "A network's features, then a q-exponential process to a number, robust to outliers; "
+        "intervals may be too narrow on short tables."
     )
     paper: ClassVar[str] = "Chang et al. 2025"
     order: ClassVar[int] = 144
@@ -304,14 +303,14 @@ class DeepKernelQEPRegressor(_DeepKernelQEP, Regressor):
 
 @estimator_dataclass
 class DeepKernelQEPClassifier(_DeepKernelQEP, Classifier):
-    """A sparse q-exponential process to classes, on a network's features (Chang and others 2025).
+    """Sparse q-exponential process classification on a network's features (Chang and others 2025).
 
-    As ``DeepKernelGPClassifier``, the functions' values one q-exponential block.
+    As ``DeepKernelGPClassifier``, with one q-exponential block of all function values.
 
     Attributes:
         classes_: the classes, sorted, [C].
         relevance_: see ``DeepKernelQEPRegressor``.
-        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+        n_parameters_: number of optimised parameters; q of the last layer is not among them.
     """
 
     key: ClassVar[str] = "deep_kernel_qep_classifier"

@@ -1,4 +1,4 @@
-"""Deep sigma point processes to a number."""
+"""Deep sigma point processes for regression."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ KLWeight = Annotated[
 
 
 class _FittedDSPP(FittedDeepGP[DSPP]):
-    """Its predictions weigh their sites."""
+    """A fitted deep sigma point process: its predictions weight the sites."""
 
     def weights(self) -> FloatArray:
         return to_numpy(self.gp.log_weights.detach().exp())
@@ -56,7 +56,7 @@ class _FittedDSPP(FittedDeepGP[DSPP]):
 
 
 class _DSPPMethod(DeepGPMethod[DSPP]):
-    """Learned sites in the place of draws, and a start as a single process."""
+    """Fit with learned sites instead of draws, initialised as a single Gaussian process."""
 
     def initial(
         self,
@@ -110,31 +110,31 @@ class _DSPPMethod(DeepGPMethod[DSPP]):
 
 @estimator_dataclass
 class DSPPRegressor(Regressor):
-    """A deep sigma point process to a number (Jankowiak, Pleiss and Gardner 2020).
+    """Deep sigma point process regression (Jankowiak, Pleiss and Gardner 2020).
 
-    Layers as of ``DSVIDeepGPRegressor``, in which what leaves a hidden layer is one of S values
-    μ(x) + ξ_s s(x) with learned sites ξ and weights ω, in the place of draws:
+    Layers are as in ``DSVIDeepGPRegressor``, but instead of draws the output of a hidden layer is
+    one of S values μ(x) + ξ_s s(x) with learned sites ξ and weights ω:
 
     Σ_n log Σ_s ω_s N(y_n | μ_s(x_n), s_s(x_n)² + σ²) − β Σ_l KL(q(v_l) ‖ N(0, I)).
 
-    A prediction is that mixture, the same at every call. It is trained on the density itself, which
-    asks for right intervals and not for a posterior: without a guard it ends far too sure of
-    itself, so a tenth of the rows is set aside and decides which step is kept. The
-    last layer begins as a single process that a few steps have fitted.
+    A prediction is that mixture, deterministically. The objective is the predictive density, which
+    fits intervals and not a posterior: without early stopping it is strongly overconfident, so a
+    tenth of the rows is held out and determines which step is kept. The last layer is initialised
+    by a single process fitted in a few steps.
 
     Attributes:
-        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs, the last of them
-            the layer to the target.
-        n_parameters_: numbers that the optimiser moves.
-        elbo_: the objective above for all rows, nats; no bound on the evidence, so it does not
-            compare with that of another model.
+        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs; the last is the
+            layer to the target.
+        n_parameters_: number of optimised parameters.
+        elbo_: the objective above for all rows, nats; not a bound on the evidence, so not
+            comparable with that of another model.
     """
 
     key: ClassVar[str] = "dspp_regressor"
     title: ClassVar[str] = "Deep sigma point process (DSPP)"
     summary: ClassVar[str] = (
         "Layers of Gaussian processes whose prediction is a mixture, trained on its density: sharp "
-        "on smooth targets of little noise, too sure where rows are few."
+        "on smooth targets of little noise, with too narrow intervals where rows are few."
     )
     paper: ClassVar[str] = "Jankowiak et al. 2020"
     order: ClassVar[int] = 128

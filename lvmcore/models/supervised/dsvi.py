@@ -21,7 +21,7 @@ from lvmcore.parameters import BatchSize, LearningRate, MaxIter
 
 @estimator_dataclass
 class _DSVI:
-    """Settings and method of both."""
+    """Shared settings and fit method."""
 
     method: ClassVar[FitMethod] = InducedMethod()
 
@@ -38,17 +38,17 @@ class _DSVI:
 
 @estimator_dataclass
 class DSVIDeepGPRegressor(_DSVI, Regressor):
-    """A deep Gaussian process to a number, by doubly stochastic variational inference.
+    """Deep Gaussian process regression by doubly stochastic variational inference.
 
-    Layers of Gaussian processes, each at inducing inputs of its own and around a linear mean, one
-    draw of all layers' values a sample (Salimbeni and Deisenroth 2017):
+    Layers of Gaussian processes, each with its own inducing inputs and a linear mean; a sample
+    draws the values of all layers (Salimbeni and Deisenroth 2017):
 
     ELBO = Σ_n E log N(y_n | f^L(x_n), σ²) − Σ_l KL(q(v^l) ‖ N(0, I)).
 
     Attributes:
-        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs, the last of them
-            the layer to the target.
-        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs; the last is the
+            layer to the target.
+        n_parameters_: number of optimised parameters; q of the last layer is not among them.
     """
 
     key: ClassVar[str] = "dsvi_regressor"
@@ -60,12 +60,12 @@ class DSVIDeepGPRegressor(_DSVI, Regressor):
 
 @estimator_dataclass
 class DSVIDeepGPClassifier(_DSVI, Classifier):
-    """A deep Gaussian process to classes: see ``DSVIDeepGPRegressor`` and ``SVGPClassifier``.
+    """Deep Gaussian process classification: see ``DSVIDeepGPRegressor`` and ``SVGPClassifier``.
 
     Attributes:
         classes_: the classes, sorted, [C].
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs.
-        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+        n_parameters_: number of optimised parameters; q of the last layer is not among them.
     """
 
     key: ClassVar[str] = "dsvi_classifier"

@@ -1,14 +1,14 @@
-"""Q-exponential processes and deep ones to a target, numbers or classes.
+"""Q-exponential processes and deep q-exponential processes for regression and classification.
 
-A layer's function values at its inducing inputs are one q-exponential block with the covariance
-that the kernel says, in place of a Gaussian process's normal values; given them, a function's value
-elsewhere is normal, with the process's conditional mean and variance, so a row's prediction does
-not depend on the rows beside it, nor on how many there are. Below q = 2 a block has one radius for
-all its values, which the rows can stretch: large values cost less than under a normal prior.
+A layer's function values at its inducing inputs are one q-exponential block with the covariance of
+the kernel, instead of the normal values of a Gaussian process. Given them, the values at other
+inputs are normal with the conditional mean and variance of the process, so a row's prediction does
+not depend on the other rows or their number. For q < 2 a block has one random radius for all its
+values: large values are penalised less than under a normal prior.
 
-The noise of a number is a block of each row's own, so it has heavier tails and a sharper peak than
-a normal one. q of the values stays normal: the bound knows its mean and covariance alone, and with
-these a normal one has the greatest entropy. `qexponential_blocks` has the bound and its tangent.
+The noise of a number is one block per row, with heavier tails and a sharper peak than normal noise.
+The variational q of the values is normal: the bound depends on its mean and covariance only, and
+for these the normal distribution has the largest entropy. Bound and tangent: lvmcore/qep/blocks.py.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["DeepQEPClassifier", "DeepQEPRegressor", "QEPClassifier", "QEPRegress
 
 @estimator_dataclass
 class _QEP:
-    """Settings and method of one layer."""
+    """Settings and fit method of a single layer."""
 
     method: ClassVar[FitMethod] = InducedMethod()
 
@@ -51,7 +51,7 @@ class _QEP:
 
 @estimator_dataclass
 class _DeepQEP:
-    """Settings and method of several layers."""
+    """Settings and fit method of several layers."""
 
     method: ClassVar[FitMethod] = InducedMethod(each_draw=True)
 
@@ -70,24 +70,24 @@ class _DeepQEP:
 
 @estimator_dataclass
 class QEPRegressor(_QEP, Regressor):
-    """A sparse q-exponential process to a number (after Chang and others 2025).
+    """Sparse q-exponential process regression (after Chang and others 2025).
 
-    f(Z) a q-exponential block of covariance K(Z), f(x) given f(Z) normal, y_n = f(x_n) + noise, a
-    block of each row's own and variance σ². With q(f(Z)) = N(C m, C V Cᵀ), CCᵀ = K(Z), and
-    e_n = ((y_n − E f_n)² + var f_n)/σ²
+    f(Z) is a q-exponential block of covariance K(Z), f(x) given f(Z) is normal, and the noise of
+    y_n = f(x_n) + ε_n is one block of variance σ² per row. With q(f(Z)) = N(C m, C V Cᵀ),
+    CCᵀ = K(Z), and e_n = ((y_n − E f_n)² + var f_n)/σ²
 
     ELBO = Σ_n [ψ_1(e_n) − ½ log σ²] + H(N(m, V)) + ψ_M(‖m‖² + tr V),
 
-    which at q = 2 and with the RBF kernel is that of ``SVGPRegressor``. q takes the rows in closed
-    form, each counted by the slope of ψ at its e_n, so that rows far off count little (iterative
-    reweighting). The bound may have several tops for q < 2. A prediction is a mixture of normal
-    distributions, 8 for the noise. Below q = 2 the noise's density has a pole at 0, which equal
-    targets of equal rows would run up; below e = 1e-4 the bound takes the tangent of ψ, and the
-    prediction resolves a thousandth of σ.
+    which at q = 2 and with the RBF kernel is that of ``SVGPRegressor``. q is updated in closed form
+    with each row weighted by the slope of ψ at its e_n, so that outliers have little weight
+    (iterative reweighting). The bound may have several maxima for q < 2. A prediction is a mixture
+    of normal distributions, 8 for the noise. For q < 2 the noise's density has a pole at 0, which
+    duplicate rows with equal targets would exploit; below e = 1e-4 the bound uses the tangent of ψ,
+    and the prediction has a resolution of a thousandth of σ.
 
     Attributes:
         relevance_: ``layer1`` holds α = 1/ℓ² of the columns that vary, [H].
-        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+        n_parameters_: number of optimised parameters; q of the last layer is not among them.
     """
 
     key: ClassVar[str] = "qep_regressor"
@@ -102,14 +102,15 @@ class QEPRegressor(_QEP, Regressor):
 
 @estimator_dataclass
 class QEPClassifier(_QEP, Classifier):
-    """A sparse q-exponential process to classes (after Chang and others 2025).
+    """Sparse q-exponential process classification (after Chang and others 2025).
 
-    As ``SVGPClassifier``, the functions' values one q-exponential block: see ``QEPRegressor``.
+    As ``SVGPClassifier``, with one q-exponential block of all function values as in
+    ``QEPRegressor``.
 
     Attributes:
         classes_: the classes, sorted, [C].
         relevance_: ``layer1`` holds α = 1/ℓ² of the columns that vary, [H].
-        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+        n_parameters_: number of optimised parameters; q of the last layer is not among them.
     """
 
     key: ClassVar[str] = "qep_classifier"
@@ -121,21 +122,21 @@ class QEPClassifier(_QEP, Classifier):
 
 @estimator_dataclass
 class DeepQEPRegressor(_DeepQEP, Regressor):
-    """A deep q-exponential process to a number (after Chang and others 2025).
+    """Deep q-exponential process regression (after Chang and others 2025).
 
-    Layers as of ``DSVIDeepGPRegressor``, the values of each one block; noise and last layer as of
-    ``QEPRegressor``:
+    Layers are as in ``DSVIDeepGPRegressor``, with the values of each as one block; noise and last
+    layer are as in ``QEPRegressor``:
 
     ELBO = Σ_n E [ψ_1(e_n) − ½ log σ²] + Σ_l {H(q(v^l)) + ψ(E ‖v^l‖²)}.
 
-    The last q is the best for each draw of the hidden layers, where that paper's is one for all
-    draws; by batches the steps go by one that follows the rows, and the final bound and the
-    predictions take that of each draw.
+    The last layer's q is optimal for each draw of the hidden layers, while the paper has one q for
+    all draws; with mini-batches the steps use one q with natural-gradient updates, and the final
+    bound and the predictions use that of each draw.
 
     Attributes:
-        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs, the last of them
-            the layer to the target.
-        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs; the last is the
+            layer to the target.
+        n_parameters_: number of optimised parameters; q of the last layer is not among them.
     """
 
     key: ClassVar[str] = "deep_qep_regressor"
@@ -149,12 +150,12 @@ class DeepQEPRegressor(_DeepQEP, Regressor):
 
 @estimator_dataclass
 class DeepQEPClassifier(_DeepQEP, Classifier):
-    """A deep q-exponential process to classes: see ``DeepQEPRegressor`` and ``QEPClassifier``.
+    """Deep q-exponential process classification: see ``DeepQEPRegressor`` and ``QEPClassifier``.
 
     Attributes:
         classes_: the classes, sorted, [C].
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs.
-        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+        n_parameters_: number of optimised parameters; q of the last layer is not among them.
     """
 
     key: ClassVar[str] = "deep_qep_classifier"

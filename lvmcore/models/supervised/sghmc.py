@@ -1,4 +1,4 @@
-"""Deep Gaussian processes to a number whose functions are drawn, by SGHMC."""
+"""Deep Gaussian process regression by stochastic gradient Hamiltonian Monte Carlo (SGHMC)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from lvmcore.training.loop import FitOutcome
 __all__ = ["SGHMCDeepGPRegressor"]
 
 
-class _DrawnDeepGP(FittedDeepGP[SampledDeepGP]):
-    """Functions that a chain has drawn, and the diagnostics of that."""
+class _FittedSampledDeepGP(FittedDeepGP[SampledDeepGP]):
+    """Functions sampled by a chain, and the diagnostics of the chain."""
 
     diagnostics: dict[str, ChainDiagnostics]
 
@@ -53,17 +53,17 @@ class _DrawnDeepGP(FittedDeepGP[SampledDeepGP]):
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         super().load(arrays, facts)
         found = zip(facts["quantities"], arrays["diagnostics"], strict=True)
-        self.diagnostics = {name: ChainDiagnostics(*map(float, told)) for name, told in found}
+        self.diagnostics = {name: ChainDiagnostics(*map(float, values)) for name, values in found}
 
 
 class _SGHMCMethod(DeepGPMethod[SampledDeepGP]):
-    """A chain over the whitened values, from the sparse Gaussian process that SVGP finds."""
+    """A chain over the whitened values, started at the sparse Gaussian process of SVGP."""
 
     def fit(self, model: Predictor, problem: SupervisedFitProblem) -> FitOutcome:
         given, generator = model.get_params(deep=False), problem.generator
         options = DeepGPOptions.from_settings(given, model._standardiser)
         function = self.begin(model, options, problem)
-        assert isinstance(function, _DrawnDeepGP)
+        assert isinstance(function, _FittedSampledDeepGP)
         chain = DeepChain(
             function.gp,
             problem.X,
@@ -118,13 +118,13 @@ class _SGHMCMethod(DeepGPMethod[SampledDeepGP]):
         return sampled_deep_gp(settings, X, Y, X, likelihood, learned=learned)
 
     def function(self, gp: SampledDeepGP) -> FittedDeepGP[SampledDeepGP]:
-        return _DrawnDeepGP(gp)
+        return _FittedSampledDeepGP(gp)
 
 
 def _note_diagnoses(model: Predictor, chain: DeepChain) -> None:
-    """Say where a chain was cut short, or has not settled."""
-    told = {name: one.r_hat for name, one in chain.diagnoses.items()}
-    apart = {name: r_hat for name, r_hat in told.items() if r_hat > MAX_R_HAT}
+    """Add a note if a chain was stopped early or has not converged."""
+    r_hats = {name: one.r_hat for name, one in chain.diagnoses.items()}
+    apart = {name: r_hat for name, r_hat in r_hats.items() if r_hat > MAX_R_HAT}
     if chain.cut_short:
         model._note(
             "Stopped before a draw was kept: what there is is where the chain stood, one draw, "
@@ -134,37 +134,37 @@ def _note_diagnoses(model: Predictor, chain: DeepChain) -> None:
         worst = max(apart, key=lambda name: apart[name])
         model._note(
             f"The first and second half of the chain do not agree: R-hat is above {MAX_R_HAT} "
-            f"for {len(apart)} of {len(told)} quantities, the most for the {worst} "
+            f"for {len(apart)} of {len(r_hats)} quantities, the most for the {worst} "
             f"({apart[worst]:.2f}). Give it more steps, and take intervals with care."
         )
-    elif all(math.isnan(r_hat) for r_hat in told.values()):
+    elif all(math.isnan(r_hat) for r_hat in r_hats.values()):
         model._note("Too few steps to tell whether the chain has settled: give it at least 20.")
 
 
 @estimator_dataclass
 class SGHMCDeepGPRegressor(Regressor):
-    """A deep Gaussian process to a number, its functions drawn by SGHMC (Havasi and others 2018).
+    """Deep Gaussian process regression with functions sampled by SGHMC (Havasi and others 2018).
 
-    Layers as in ``DSVIDeepGPRegressor``. The whitened values u of all of them at their inducing
-    inputs are drawn from
+    Layers are as in ``DSVIDeepGPRegressor``. Their whitened values u at the inducing inputs are
+    sampled from
 
     π(u) ∝ N(u | 0, I) exp Σ_n E[log N(y_n | f(x_n), σ²) | u],
 
-    which no Gaussian q has to stand for. Kernels, noises and inducing inputs climb the log joint of
-    the data and recent draws while the chain warms up, 60 % of ``max_iter``; then they stay, and
-    evenly spaced draws are kept. Where no hidden layer is narrower than the table, it begins as the
-    sparse Gaussian process that SVGP finds in 500 steps. A prediction is a mixture of normal
-    distributions, one a draw.
+    without a Gaussian approximation. During the warm-up, 60 % of ``max_iter``, kernels, noises and
+    inducing inputs are optimised by gradient steps on the log joint of the data and recent draws;
+    then they are fixed, and evenly spaced draws are kept. If no hidden layer is narrower than the
+    table, the chain starts at the sparse Gaussian process of 500 steps of SVGP. A prediction is a
+    mixture of normal distributions, one per draw.
 
     There is no bound: ``elbo_`` is NaN, and the curve is the estimated log likelihood of each
-    step's draw. It says whether the chain has settled, not how good the model is.
+    step's draw. It shows the convergence of the chain, not the quality of the model.
 
     Attributes:
-        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs, the last of them
-            the layer to the target.
+        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs; the last is the
+            layer to the target.
         diagnostics_: R̂ of the first and second half of the chain and the effective sample size, of
             the predictions of four rows and of Σ u², by name.
-        n_parameters_: numbers that are drawn, and those that the optimiser moves.
+        n_parameters_: number of sampled values and optimised parameters.
     """
 
     key: ClassVar[str] = "sghmc_regressor"
@@ -178,7 +178,7 @@ class SGHMCDeepGPRegressor(Regressor):
 
     method: ClassVar[FitMethod] = _SGHMCMethod()
 
-    _function: _DrawnDeepGP = fitted()
+    _function: _FittedSampledDeepGP = fitted()
 
     n_layers: Layers = 2
     n_inducing: InducingCount = 50

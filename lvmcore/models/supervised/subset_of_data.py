@@ -1,4 +1,4 @@
-"""Gaussian processes and deep ones to a target, numbers or classes: SVGP, DSVI and SoD."""
+"""Deep Gaussian processes on a subset of data (SoD), for regression and classification."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from lvmcore.parameters import Advanced, BatchSize, Doc, LearningRate, MaxIter
 Subset = Annotated[
     SubsetRule,
     Doc(
-        "Rows that stand for all: those that the bound of a single Gaussian process asks for, "
-        "nearest to k-means centres, drawn at random (SoD*), or drawn by leverage."
+        "Choice of the subset: by the bound of a single Gaussian process, nearest to k-means "
+        "centres, at random (SoD*), or at random by leverage scores."
     ),
     Advanced(),
 ]
 
 
 class _SubsetMethod(DeepGPMethod[SubsetDeepGP]):
-    """Inducing variables at some of the rows, and a start as a single Gaussian process."""
+    """Fit with inducing variables at a subset of rows, initialised by a single Gaussian process."""
 
     def initial(
         self,
@@ -86,7 +86,7 @@ class _SubsetMethod(DeepGPMethod[SubsetDeepGP]):
 
 @estimator_dataclass
 class _SoD:
-    """Settings and method of both, and which rows stand for all."""
+    """Shared settings and fit method, and the subset."""
 
     method: ClassVar[FitMethod] = _SubsetMethod()
 
@@ -117,31 +117,32 @@ class _SoD:
 
 @estimator_dataclass
 class SoDDeepGPRegressor(_SoD, Regressor):
-    """A deep Gaussian process to a number on a subset of its rows (Jain and others 2021).
+    """Deep Gaussian process regression on a subset of rows (Jain and others 2021).
 
     The inducing variables of every layer are its functions at M rows S of the table, so no inducing
-    input is trained: those of a layer are what the layer before drew, Z^l = f^l(Z^{l−1}) + ε. The
-    paper's last q takes the subset's own targets in closed form, q̂(f_S) ∝ N(y_S | f_S, σ²I) q(f_S).
-    Here it takes those of all rows, of each draw h of what the hidden layers make of them:
+    inputs are optimised: those of a layer are draws of the previous layer, Z^l = f^l(Z^{l−1}) + ε.
+    The paper's last q conditions on the subset's targets in closed form,
+    q̂(f_S) ∝ N(y_S | f_S, σ²I) q(f_S). Here it conditions on the targets of all rows, given each
+    draw h of their hidden layers:
 
     q̂(f_S | h) ∝ p(f_S | Z_S^{L−1}) Π_n N(y_n | E[f(h_n) | f_S], σ²),
 
-    the optimum for that draw, where one q for all draws would have to call noise what differs
-    between them. With S̄ the other rows
+    the optimum for that draw; one q for all draws would attribute the variation between draws to
+    the noise. With S̄ the other rows
 
     ELBO = E log p(y_S̄ | f^L) + E_q̂ log p(y_S | f_S^L) − Σ_l E KL(q(f_S^l) ‖ p(· | Z_S^{l−1})).
 
-    In batches (more rows than ``batch_size``) the steps go by one q for all draws, which follows
-    the rows; the final bound and the predictions take the q̂ of each draw from all rows.
-    q(f_S^l | Z) = N(C m, C V Cᵀ) follows Z, where the paper keeps it fixed. A single Gaussian
-    process is fitted first, to 2000 rows at most: S are the rows that its bound gains most by, one
-    after the other, and the last layer begins with its kernel and noise.
+    With mini-batches (more rows than ``batch_size``) the steps use one q for all draws, with
+    natural-gradient updates; the final bound and the predictions use the q̂ of each draw from all
+    rows. q(f_S^l | Z) = N(C m, C V Cᵀ) depends on Z, while the paper's is fixed. First a single
+    Gaussian process is fitted to at most 2000 rows: S is selected greedily by the increase of its
+    bound, and the last layer is initialised with its kernel and noise.
 
     Attributes:
-        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs, the last of them
-            the layer to the target.
+        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs; the last is the
+            layer to the target.
         subset_: positions of S among the rows of the fit, [M].
-        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+        n_parameters_: number of optimised parameters; q of the last layer is not among them.
     """
 
     key: ClassVar[str] = "sod_regressor"
@@ -155,16 +156,16 @@ class SoDDeepGPRegressor(_SoD, Regressor):
 
 @estimator_dataclass
 class SoDDeepGPClassifier(_SoD, Classifier):
-    """A deep Gaussian process to classes on a subset of its rows.
+    """Deep Gaussian process classification on a subset of rows.
 
     As ``SoDDeepGPRegressor``; no q̂ in closed form exists for classes, so the last layer's q is a
-    Gaussian that follows the subset's rows like all others.
+    Gaussian with natural-gradient updates from all rows, including the subset.
 
     Attributes:
         classes_: the classes, sorted, [C].
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs.
         subset_: positions of S among the rows of the fit, [M].
-        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+        n_parameters_: number of optimised parameters; q of the last layer is not among them.
     """
 
     key: ClassVar[str] = "sod_classifier"

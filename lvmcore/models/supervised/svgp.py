@@ -17,7 +17,7 @@ from lvmcore.parameters import BatchSize, LearningRate, MaxIter
 
 @estimator_dataclass
 class _SVGP:
-    """Settings and method of both."""
+    """Shared settings and fit method."""
 
     method: ClassVar[FitMethod] = InducedMethod()
 
@@ -30,40 +30,40 @@ class _SVGP:
 
 @estimator_dataclass
 class SVGPRegressor(_SVGP, Regressor):
-    """A sparse Gaussian process to a number (Hensman and others 2013).
+    """Sparse Gaussian process regression (Hensman and others 2013).
 
     f ~ GP(0, v exp(−½ Σ_h (x_h − x'_h)²/ℓ_h²)), y_n = f(x_n) + N(0, σ²), q(f(Z)) = N(C m, C V Cᵀ)
     at M inducing inputs Z, CCᵀ = K(Z):
 
     ELBO = Σ_n E log N(y_n | f(x_n), σ²) − KL(N(m, V) ‖ N(0, I)).
 
-    q follows by natural gradients, which for a step over all rows is its optimum, and is that of
-    all rows in the end; Adam moves Z, the kernel and the noise.
+    q is updated by natural gradients, which for a step over all rows gives its optimum, and is
+    optimal for all rows at the end; Adam optimises Z, the kernel and the noise.
 
     Attributes:
         relevance_: ``layer1`` holds α = 1/ℓ² of the columns that vary, [H].
-        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+        n_parameters_: number of optimised parameters; q of the last layer is not among them.
     """
 
     key: ClassVar[str] = "svgp_regressor"
     title: ClassVar[str] = "Sparse GP (SVGP)"
-    summary: ClassVar[str] = "One Gaussian process to a number: quick, smooth, and sure of itself."
+    summary: ClassVar[str] = "One Gaussian process to a number: quick and smooth."
     paper: ClassVar[str] = "Hensman et al. 2013"
     order: ClassVar[int] = 110
 
 
 @estimator_dataclass
 class SVGPClassifier(_SVGP, Classifier):
-    """A sparse Gaussian process to classes (Hensman and others 2015).
+    """Sparse Gaussian process classification (Hensman and others 2015).
 
-    As ``SVGPRegressor``, with one function a class and P(class c | f) = softmax(f)_c; two classes
-    have one function and P = Φ(f). q follows by natural gradients with the likelihood's slope and
-    curvature, and is the optimum of all rows in the end.
+    As ``SVGPRegressor``, with one function per class and P(class c | f) = softmax(f)_c; two classes
+    have one function and P = Φ(f). q is updated by natural gradients with the likelihood's slope
+    and curvature, and is optimal for all rows at the end.
 
     Attributes:
         classes_: the classes, sorted, [C].
         relevance_: ``layer1`` holds α = 1/ℓ² of the columns that vary, [H].
-        n_parameters_: numbers that the optimiser moves; q of the last layer follows the rows.
+        n_parameters_: number of optimised parameters; q of the last layer is not among them.
     """
 
     key: ClassVar[str] = "svgp_classifier"

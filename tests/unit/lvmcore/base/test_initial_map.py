@@ -208,6 +208,6 @@ def test_a_perturbed_start_is_as_wide_and_some_way_off() -> None:
     X = X * torch.tensor([1.0, 0.1], dtype=torch.float64)
     moved = perturbed(X, torch.Generator().manual_seed(1))
     torch.testing.assert_close(moved.std(0), X.std(0), rtol=0.02, atol=0)
-    expected = 1 / (1 + initial_map.DEPARTURE**2) ** 0.5
+    expected = 1 / (1 + initial_map.PERTURBATION_SD**2) ** 0.5
     np.testing.assert_allclose(alike(moved.numpy(), X.numpy()), expected, atol=0.01)
     assert not torch.equal(moved, perturbed(X, torch.Generator().manual_seed(2)))

@@ -225,7 +225,7 @@ def test_rows_set_aside_enter_q_in_the_end() -> None:
     told = [step.held_out for step in model.history_ if np.isfinite(step.held_out)]
     assert len(told) == 2
     rows = model._inputs(X.numpy())
-    targets = model._as_learned(Y[:, 0].numpy(), rows)
+    targets = model._encode_target(Y[:, 0].numpy(), rows)
     draw = model._function.gp.draw(1, generator())
     whole = model._function.gp.optimal_posterior(draw, rows, targets, generator())
     torch.testing.assert_close(model._function.kept.posterior.mean, whole.mean)

@@ -289,7 +289,7 @@ def test_noise_is_what_is_left_and_at_least_half_of_the_average(
 ) -> None:
     holed = Holed()
     path, error = holed.path, holed.path.counts * torch.tensor(left).double()
-    best = path._held(path._left(error, holed.Y, holed.observed))
+    best = path._noise_parameters(path._residual_variance(error, holed.Y, holed.observed))
     path.log_noise.copy_(best.clamp_min(1e-6).log())
     torch.testing.assert_close(path.noise, torch.tensor(noise).double(), rtol=1e-4, atol=1e-5)
 

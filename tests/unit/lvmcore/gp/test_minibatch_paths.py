@@ -242,7 +242,9 @@ def test_little_noise_is_found_by_small_batches(*, gaps: bool, size: int) -> Non
         sums = best.sums(X, certain, Y, observed)
         best.follow(*best.whiten(sums), 1.0)
         for _ in range(40):
-            left = best._held(best._left(best._error(sums, Y), Y, observed))
+            left = best._noise_parameters(
+                best._residual_variance(best._error(sums, Y), Y, observed)
+            )
             best.log_noise.copy_(left.log())
     # Few rows more are left unexplained by what other few rows say.
     torch.testing.assert_close(path.noise, best.noise, rtol=0.25 if size == 50 else 0.4, atol=0)
