@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -13,7 +14,14 @@ from lvmcore.kernels.stationary import RBF
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.numerics.linalg import cholesky, solve_lower
 
-__all__ = ["InputRule", "SubsetRule", "centroids", "choose_subset", "rows_by_bound"]
+__all__ = [
+    "InputRule",
+    "SubsetRule",
+    "centroids",
+    "choose_subset",
+    "inducing_count",
+    "rows_by_bound",
+]
 
 #: Rows nearest to k-means centroids; uniform sampling without replacement; by leverage scores.
 InputRule = Literal["kmeans", "uniform", "leverage"]
@@ -24,6 +32,19 @@ SubsetRule = Literal["bound", "kmeans", "uniform", "leverage"]
 MOST_LEVERAGE_ROWS, LEVERAGE_NOISE = 2000, 1e-2
 # Smallest conditional variance of an eligible row given the chosen rows, over its prior variance.
 SMALLEST_VARIANCE_SHARE = 1e-6
+
+
+def inducing_count(n_inducing: int, n_rows: int, note: Callable[[str], None]) -> int:
+    """M, at most the number of rows.
+
+    Args:
+        n_inducing: the setting of a model.
+        n_rows: N of the fit.
+        note: receives a sentence where M is smaller than the setting.
+    """
+    if n_inducing > n_rows:
+        note(f"n_inducing reduced from {n_inducing} to {n_rows}: the table has {n_rows} rows.")
+    return min(n_inducing, n_rows)
 
 
 def choose_subset(X: Tensor, size: int, rule: InputRule, generator: torch.Generator) -> Tensor:

@@ -30,7 +30,6 @@ __all__ = [
     "START_VARIANCE",
     "GPLatentVariableModel",
     "PathDecoder",
-    "inducing_count",
     "start_noise",
 ]
 
@@ -171,13 +170,6 @@ class GPLatentVariableModel(LatentVariableModel):
         self._decoder = self._read_decoder(arrays, like)
         scale = arrays.get("intervals.scale")
         self._interval_scale = None if scale is None else torch.as_tensor(scale.copy()).to(like)
-
-
-def inducing_count(n_inducing: int, n_rows: int, note: Callable[[str], None]) -> int:
-    """M, at most the number of rows."""
-    if n_inducing > n_rows:
-        note(f"n_inducing reduced from {n_inducing} to {n_rows}: the table has {n_rows} rows.")
-    return min(n_inducing, n_rows)
 
 
 def start_noise(problem: FitProblem, noise: str) -> Tensor:

@@ -10,8 +10,8 @@ from lvmcore.base.advice import LONG_TABLE, advised_inducing, advised_steps
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
-from lvmcore.gp.inducing_points import spread_points
-from lvmcore.gp.model import START_VARIANCE, GPLatentVariableModel, inducing_count, start_noise
+from lvmcore.gp.inducing_points import inducing_count, spread_points
+from lvmcore.gp.model import START_VARIANCE, GPLatentVariableModel, start_noise
 from lvmcore.gp.objective import GPLVMObjective, SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, LatentRows
 from lvmcore.gp.restarts import fit_from_starts

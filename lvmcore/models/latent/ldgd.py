@@ -17,9 +17,9 @@ from lvmcore.base.advice import (
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
-from lvmcore.gp.inducing_points import spread_points
+from lvmcore.gp.inducing_points import inducing_count, spread_points
 from lvmcore.gp.labelled_model import LabelledGPLVM
-from lvmcore.gp.model import START_VARIANCE, inducing_count, start_noise
+from lvmcore.gp.model import START_VARIANCE, start_noise
 from lvmcore.gp.objective import LDGDObjective
 from lvmcore.gp.paths import DataPath, LabelPath, LatentRows
 from lvmcore.gp.restarts import fit_from_starts
