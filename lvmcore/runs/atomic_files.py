@@ -54,7 +54,7 @@ def as_plain_json(value: Any) -> Any:
         return [as_plain_json(item) for item in value]
     if value is None or isinstance(value, str | bool | int):
         return value
-    raise TypeError(f"{type(value).__name__} has no place in a run's JSON")
+    raise TypeError(f"{type(value).__name__} has no JSON type")
 
 
 def dump_json(value: Any, *, indent: int | None = None) -> str:

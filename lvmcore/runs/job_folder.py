@@ -130,7 +130,7 @@ class JobFolder:
             stored = read_json(self.files.metrics)
             return {key: Metric(**value) for key, value in stored.items()}
         except TypeError as error:
-            raise DataError(f"{self.files.metrics} makes no sense: {error}.") from error
+            raise DataError(f"{self.files.metrics} is invalid: {error}.") from error
 
     def notes(self) -> JobNotes:
         """Its edited name and note; blank if they were not edited or cannot be read."""
@@ -221,7 +221,7 @@ class JobFolder:
                     self.write_state(state.ending("cancelled"))
                     self.clear_up()
         except OSError as error:
-            raise DataError(f"The run could not be told to stop: {error.strerror}.") from error
+            raise DataError(f"The run could not be cancelled: {error.strerror}.") from error
 
     def resume(self) -> None:
         """Put a stopped run back in the queue, to continue from its checkpoint.

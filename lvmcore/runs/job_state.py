@@ -62,7 +62,7 @@ class JobState:
                 memory=stored.get("memory"),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"status.json makes no sense: {error!r}.") from error
+            raise DataError(f"status.json is invalid: {error!r}.") from error
 
     def ending(self, status: Status, **parts: Any) -> JobState:
         """A copy that ended now with ``status``; ``parts`` are further fields to replace."""

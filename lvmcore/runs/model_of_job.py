@@ -87,14 +87,14 @@ def continued_spec(job: Job, max_iter: int) -> JobSpec:
     """
     if not job.still_rising:
         raise ConfigError(
-            f"The run {job.name} cannot go on with more steps: expected a fit that is done and "
-            "whose bound was still rising when its steps ran out."
+            f"The run {job.name} cannot be continued with more steps: expected a fit that is done, "
+            "with its bound still rising at its last step."
         )
     spec = job.spec
     had = settings_of(spec).get("max_iter")
     if had is None:
         raise ConfigError(
-            f"The run {job.name} cannot go on with more steps: its model has no setting for "
+            f"The run {job.name} cannot be continued with more steps: its model has no setting for "
             "their number."
         )
     if max_iter <= had:
