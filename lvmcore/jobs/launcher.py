@@ -15,7 +15,7 @@ from lvmcore.errors import LatentboardError
 from lvmcore.jobs.machine_limits import available_memory, default_slots, has_gpu, threads_of_a_fit
 from lvmcore.jobs.worker_process import WorkerProcess
 from lvmcore.runs.job import Job, now
-from lvmcore.runs.job_folder import GONE, JobFolder
+from lvmcore.runs.job_folder import PROCESS_ENDED, JobFolder
 from lvmcore.runs.store import Store
 
 __all__ = ["Launcher"]
@@ -285,4 +285,4 @@ def _describe_end(returncode: int | None) -> str:
             "The process that ran this fit was killed, as happens when the machine runs out of "
             "memory. With fewer rows or inducing points it needs less."
         )
-    return GONE
+    return PROCESS_ENDED

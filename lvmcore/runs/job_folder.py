@@ -23,18 +23,16 @@ from lvmcore.runs.job import FINISHED, Job, JobSpec, Status, now
 from lvmcore.runs.job_notes import JobNotes
 from lvmcore.runs.job_state import JobState
 from lvmcore.runs.run_files import Branches, DiskReserve, RunFiles
-from lvmcore.runs.saved_selections import drop_drawn
+from lvmcore.runs.saved_selections import delete_map_regions
 
-__all__ = ["GONE", "JobFolder", "JobState"]
+__all__ = ["PROCESS_ENDED", "JobFolder", "JobState"]
 
 #: Message of a run whose process ended before the run did, for an unknown reason.
-GONE = (
+PROCESS_ENDED = (
     "The process that ran this fit ended before the fit did: it was stopped, it crashed, or the "
     "machine ran out of memory. With fewer rows or inducing points it needs less."
 )
-STOPPED_BY_FORCE = (
-    "Stopped by force: the step under way did not end in time, so there is no map of this fit."
-)
+KILLED = "Stopped by force: the step under way did not end in time, so there is no map of this fit."
 _CANNOT_MEASURE = "The process ended before the figures about the map were measured."
 # A run that has just ended may still hold its lock while it computes metrics.
 _RESUME_WAITS_SECONDS = 5.0
@@ -256,7 +254,7 @@ class JobFolder:
         if place is None:
             self.files.checkpoint.unlink(missing_ok=True)
         truncate_events(self.files.events, step)
-        drop_drawn(self.files.selections)  # regions of the deleted map
+        delete_map_regions(self.files.selections)
         for path in (*self.files.results, self.files.cancel):
             path.unlink(missing_ok=True)
         self._reserve.allocate()
@@ -272,20 +270,20 @@ class JobFolder:
                 self.write_state(state.ending(status, message=message, error=error))
                 self.clear_up()
 
-    def settle(self, gone: str = GONE) -> JobState:
+    def settle(self, message: str = PROCESS_ENDED) -> JobState:
         """The state; written as ended if the run has not ended and its lock is free.
 
         If it cannot be written, the same state is returned, and a later call writes it.
 
         Args:
-            gone: message of a run whose process ended before the run did.
+            message: message of a run whose process ended before the run did.
         """
         state = self.state()
         if state.stage in ("waiting", "finished"):
             return state
         with suppress(Timeout), self.lock():
             state = self.state()
-            settled = self._settled(state, gone)
+            settled = self._final_state(state, message)
             if settled == state:
                 return state
             state = settled
@@ -297,13 +295,13 @@ class JobFolder:
                     state = dataclasses.replace(state, message=DISK_FULL)
         return state
 
-    def _settled(self, state: JobState, gone: str) -> JobState:
+    def _final_state(self, state: JobState, message: str) -> JobState:
         """The final state of a run whose lock is free."""
         if state.status == "running":
             cancelled = self.cancel_requested()
             return state.ending(
                 "cancelled" if cancelled else "interrupted",
-                message=STOPPED_BY_FORCE if cancelled else gone,
+                message=KILLED if cancelled else message,
             )
         if state.stage == "measuring":
             notes = (*state.notes, _CANNOT_MEASURE)

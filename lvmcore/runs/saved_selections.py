@@ -17,7 +17,7 @@ from lvmcore.runs.atomic_files import dump_json, read_json, write_json
 __all__ = [
     "LONGEST_SELECTION_NAME",
     "SavedSelection",
-    "drop_drawn",
+    "delete_map_regions",
     "read_selections",
     "selections_stamp",
     "write_selections",
@@ -95,7 +95,7 @@ def write_selections(path: Path, selections: Sequence[SavedSelection]) -> None:
     write_json(path, by_name)
 
 
-def drop_drawn(path: Path) -> None:
+def delete_map_regions(path: Path) -> None:
     """Delete the selections drawn on a map that is deleted; selections by cells are kept.
 
     Raises:
