@@ -18,13 +18,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        argv: the command line without the program's name; None takes it from ``sys.argv``.
+        argv: the command line without the program's name; None for ``sys.argv``.
 
     Returns:
-        The exit status: 0 when all went well, 2 for data or settings that cannot be used, 130
-        after Ctrl-C before anything was kept, 1 for anything else.
+        The exit status: 0 for success, 2 for data or settings that cannot be used, 130 after Ctrl-C
+        before there was a result, 1 for any other error.
     """
-    if argv is None:  # the process is ours
+    if argv is None:  # the process runs this command only
         keep_freed_memory()
     arguments = build_parser().parse_args(argv)
     console = CommandConsole()

@@ -1,4 +1,4 @@
-"""The commands ``lvmcore transform``, ``impute`` and ``predict``: a table and a fitted model."""
+"""The commands that apply a fitted model to a table: ``transform``, ``impute``, ``predict``."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ __all__ = ["impute", "predict", "transform"]
 
 
 def transform(arguments: argparse.Namespace, console: CommandConsole) -> int:
-    """Place the rows of a table on a model's map, and write what is known of them.
+    """Place the rows of a table on a model's map, and write their positions.
 
     Args:
-        arguments: what ``lvmcore.cli.parser`` parsed.
-        console: where it prints.
+        arguments: the parsed command line.
+        console: the output.
 
     Returns:
         The exit status, 0.
@@ -52,7 +52,7 @@ def transform(arguments: argparse.Namespace, console: CommandConsole) -> int:
     check_outputs(arguments.out, "--out")
     model = load(_model_path(arguments.model), "map")
     table = read_source(arguments)
-    fitted = _fitted(arguments, model)
+    fitted = _fitted_rows(arguments, model)
     roles = _roles(arguments, model, table, fitted, console)
     rows = read_new_table(model, table, fitted, roles, _codes(arguments))
     placement = place_rows(model, rows.dataset, fitted)
@@ -70,11 +70,11 @@ def transform(arguments: argparse.Namespace, console: CommandConsole) -> int:
 
 
 def impute(arguments: argparse.Namespace, console: CommandConsole) -> int:
-    """Fill the missing cells of a table, and write it.
+    """Impute the missing cells of a table, and write the completed table.
 
     Args:
-        arguments: what ``lvmcore.cli.parser`` parsed.
-        console: where it prints.
+        arguments: the parsed command line.
+        console: the output.
 
     Returns:
         The exit status, 0.
@@ -86,7 +86,7 @@ def impute(arguments: argparse.Namespace, console: CommandConsole) -> int:
     model = load(_model_path(arguments.model), "map")
     refuse_complete_models(model)
     table = read_source(arguments)
-    roles = _row_id(arguments, propose_new_table_roles(model, table, None), console)
+    roles = _with_row_id(arguments, propose_new_table_roles(model, table, None), console)
     rows = read_new_table(model, table, None, roles, _codes(arguments)).dataset
     frame = completed_table(model, rows)
     write_output(arguments.out, write(frame))
@@ -100,11 +100,11 @@ def impute(arguments: argparse.Namespace, console: CommandConsole) -> int:
 
 
 def predict(arguments: argparse.Namespace, console: CommandConsole) -> int:
-    """Predict the target of the rows of a table, and write that.
+    """Predict the target of the rows of a table, and write the predictions.
 
     Args:
-        arguments: what ``lvmcore.cli.parser`` parsed.
-        console: where it prints.
+        arguments: the parsed command line.
+        console: the output.
 
     Returns:
         The exit status, 0.
@@ -117,8 +117,8 @@ def predict(arguments: argparse.Namespace, console: CommandConsole) -> int:
     folder = JobFolder(arguments.model)
     target = folder.spec().target if folder.exists() else ""
     table = read_source(arguments)
-    fitted = _fitted(arguments, model)
-    roles = _row_id(arguments, propose_new_table_roles(model, table, fitted), console)
+    fitted = _fitted_rows(arguments, model)
+    roles = _with_row_id(arguments, propose_new_table_roles(model, table, fitted), console)
     rows = read_new_table(
         model, table, fitted, NewTableRoles(roles.row_id), _codes(arguments)
     ).dataset
@@ -142,30 +142,30 @@ def _roles(
     fitted: Dataset | None,
     console: CommandConsole,
 ) -> NewTableRoles:
-    """The row id and the label: as given, else as they look."""
-    roles = _row_id(arguments, propose_new_table_roles(model, table, fitted), console)
+    """The row id and the labels: from the options, else detected."""
+    roles = _with_row_id(arguments, propose_new_table_roles(model, table, fitted), console)
     if arguments.label is not None or arguments.no_label:
         first, *others = dict.fromkeys(arguments.label or [None])
         roles = replace(roles, label=first, more_labels=tuple(others))
     elif roles.labels:
         named = ", ".join(roles.labels)
-        console.say(f"Label: {named}, as in the fit (--label or --no-label decide).")
+        console.say(f"Label: {named}, as in the fit (override with --label or --no-label).")
     return roles
 
 
-def _row_id(
+def _with_row_id(
     arguments: argparse.Namespace, roles: NewTableRoles, console: CommandConsole
 ) -> NewTableRoles:
-    """The roles with the row id as given, else as it looks."""
+    """The roles with the row id from the options, else detected."""
     if arguments.row_id is not None or arguments.no_row_id:
         return replace(roles, row_id=arguments.row_id)
     if roles.row_id is not None:
-        console.say(f"Row id: {roles.row_id}, by its looks (--row-id or --no-row-id decide).")
+        console.say(f"Row id: {roles.row_id}, detected (override with --row-id or --no-row-id).")
     return roles
 
 
-def _fitted(arguments: argparse.Namespace, model: AnyModel) -> Dataset | None:
-    """The rows of the fit: from the table given, else from the store that the run is in."""
+def _fitted_rows(arguments: argparse.Namespace, model: AnyModel) -> Dataset | None:
+    """The rows of the fit: from ``--fitted``, else from the store of the run; else None."""
     if arguments.fitted is not None:
         table = read_table(arguments.fitted)
         whole = matching_dataset(
@@ -183,13 +183,17 @@ def _fitted(arguments: argparse.Namespace, model: AnyModel) -> Dataset | None:
 
 
 def _codes(arguments: argparse.Namespace) -> Mapping[str, tuple[str, str]]:
-    """The words that the run's dataset had for 0 and 1; none where there is only a model's file."""
+    """The words encoded as 0 and 1 in the run's dataset; empty for a model file."""
     folder = JobFolder(arguments.model)
     return folder.spec().codes if folder.exists() else {}
 
 
 def _model_path(path: Path) -> Path:
-    """The model's file, or that in a run's folder."""
+    """The model file: ``path``, or ``model.safetensors`` in the folder of a run.
+
+    Raises:
+        DataError: the folder holds no model.
+    """
     if not path.is_dir():
         return path
     inside = path / "model.safetensors"

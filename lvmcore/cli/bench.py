@@ -1,4 +1,4 @@
-"""The command ``lvmcore bench``: a benchmark, beside the references."""
+"""The command ``lvmcore bench``: benchmarks of the models and of reference implementations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def run(arguments: argparse.Namespace, console: CommandConsole) -> int:
     """Run a benchmark.
 
     Args:
-        arguments: what ``lvmcore.cli.parser`` parsed.
+        arguments: the parsed command line.
         console: not used: the benchmarks print their own report.
 
     Returns:

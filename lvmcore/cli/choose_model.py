@@ -1,4 +1,4 @@
-"""Which model ``lvmcore fit`` fits: the one that is named, or the one that suits the table."""
+"""Choice of the model of ``lvmcore fit``: by its key, or proposed for the table."""
 
 from __future__ import annotations
 
@@ -27,73 +27,73 @@ __all__ = ["chosen_model"]
 def chosen_model(
     arguments: argparse.Namespace, dataset: Dataset, console: CommandConsole
 ) -> AnyModel:
-    """The unfitted model of ``lvmcore fit``: its defaults, what suits the table, what was set.
+    """The unfitted model of ``lvmcore fit``, with settings: given, else suggested, else default.
 
     Args:
-        arguments: what ``lvmcore.cli.parser`` parsed.
-        dataset: of the fit.
-        console: where it says which model is proposed, and why.
+        arguments: the parsed command line.
+        dataset: the dataset of the fit.
+        console: the output of the proposed model and settings, with reasons.
 
     Raises:
-        ConfigError: the model or a setting of it is unknown or not allowed, or the model does not
-            do what is asked for.
-        DataError: the target cannot be one.
+        ConfigError: the model or a setting of it is unknown or not allowed; the model predicts a
+            target and none is given, or it cannot learn this target.
+        DataError: the column cannot be a target.
     """
     if arguments.target:
         return _predictor(arguments, dataset, console)
-    shape, key = summarise(dataset), arguments.model
+    summary, key = summarise(dataset), arguments.model
     if key == "auto":
-        found = propose(MODELS, shape)
+        found = propose(MODELS, summary)
         key = found.key
-        console.say(f"Model: {MODELS[key].title}, as {found.reason} (--model decides).")
+        console.say(f"Model: {MODELS[key].title}, as {found.reason} (override with --model).")
     if key in PREDICTORS:
         raise ConfigError(f"{PREDICTORS[key].title} predicts a target: name it by --target.")
     cls = model_class(key, "map")
-    chosen = _chosen(arguments, cls)
-    for name, one in advised_settings(cls, shape).items():
+    chosen = _given_settings(arguments, cls)
+    for name, one in advised_settings(cls, summary).items():
         if name not in chosen:
             console.say(f"  {name}={one.value}, as {one.reason}.")
-    return cls(**{**suggested_settings(cls, shape), **chosen})
+    return cls(**{**suggested_settings(cls, summary), **chosen})
 
 
 def _predictor(
     arguments: argparse.Namespace, dataset: Dataset, console: CommandConsole
 ) -> Predictor:
-    """The unfitted model of a target, likewise."""
-    shape, key = _target_shape(arguments, dataset), arguments.model
-    what = "a number" if shape.task == "number" else f"one of {shape.distinct} classes"
-    console.say(f"Target: {shape.name}, {what}.")
+    """The unfitted model of a target, with its settings."""
+    summary, key = _target_summary(arguments, dataset), arguments.model
+    what = "a number" if summary.task == "number" else f"one of {summary.distinct} classes"
+    console.say(f"Target: {summary.name}, {what}.")
     if key == "auto":
-        found = propose_for_target(PREDICTORS, shape)
+        found = propose_for_target(PREDICTORS, summary)
         key = found.key
-        console.say(f"Model: {PREDICTORS[key].title}, as {found.reason} (--model decides).")
+        console.say(f"Model: {PREDICTORS[key].title}, as {found.reason} (override with --model).")
     cls = model_class(key, "target")
-    obstacle = target_obstacle(cls.task, shape)
+    obstacle = target_obstacle(cls.task, summary)
     if obstacle is not None:
-        raise ConfigError(f"{cls.title} ({key}) cannot learn {shape.name!r}. {obstacle}")
-    chosen = _chosen(arguments, cls)
-    for name, one in advised_target_settings(cls, shape).items():
+        raise ConfigError(f"{cls.title} ({key}) cannot learn {summary.name!r}. {obstacle}")
+    chosen = _given_settings(arguments, cls)
+    for name, one in advised_target_settings(cls, summary).items():
         if name not in chosen:
             console.say(f"  {name}={one.value}, as {one.reason}.")
-    return cls(**{**suggested_target_settings(cls, shape), **chosen})
+    return cls(**{**suggested_target_settings(cls, summary), **chosen})
 
 
-def _target_shape(arguments: argparse.Namespace, dataset: Dataset) -> TargetSummary:
+def _target_summary(arguments: argparse.Namespace, dataset: Dataset) -> TargetSummary:
     name = arguments.target
     if name not in dataset.frame:
         shown = ", ".join(repr(str(column)) for column in dataset.frame.columns[:10])
         raise DataError(f"There is no column {name!r} in {dataset.name!r}. It has {shown}.")
-    shape = summarise_target(dataset, name)
-    if shape is None:
+    summary = summarise_target(dataset, name)
+    if summary is None:
         raise DataError(
             f"Column {name!r} can be no target: its cells are missing, dates, or texts that differ "
             "in every row."
         )
-    return shape
+    return summary
 
 
-def _chosen(arguments: argparse.Namespace, cls: type[AnyModel]) -> dict[str, Any]:
-    """The settings that the command line names."""
+def _given_settings(arguments: argparse.Namespace, cls: type[AnyModel]) -> dict[str, Any]:
+    """The settings given on the command line."""
     texts = list(arguments.settings)
     if arguments.seed is not None:
         texts.append(f"random_state={arguments.seed}")

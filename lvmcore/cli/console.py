@@ -1,4 +1,4 @@
-"""What every command prints with: text, tables, JSON, progress, errors, and the exit codes."""
+"""Console output of the commands (text, tables, JSON, progress, errors), and exit codes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class ExitCode(IntEnum):
     """The exit status of a command.
 
     Attributes:
-        OK: all went well.
-        FAILED: anything that is not one of the others.
+        OK: success.
+        FAILED: any other error.
         BAD_INPUT: data or settings cannot be used.
-        INTERRUPTED: Ctrl-C before anything was kept.
+        INTERRUPTED: Ctrl-C before there was a result.
     """
 
     OK = 0
@@ -36,7 +36,7 @@ class ExitCode(IntEnum):
 
 
 class CommandConsole:
-    """Standard output and standard error, as the commands use them."""
+    """Standard output and standard error of a command."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)
@@ -47,7 +47,7 @@ class CommandConsole:
         return self._console.width
 
     def say(self, text: str) -> None:
-        """Print a text as it is; a long line is not broken."""
+        """Print a text without markup or line breaks."""
         self._console.print(Text(text), soft_wrap=True)
 
     def show(self, grid: Grid) -> None:
@@ -55,17 +55,17 @@ class CommandConsole:
         self._console.print(grid)
 
     def write_json(self, value: Any) -> None:
-        """Print a value as JSON, for other programs."""
+        """Print a value as JSON."""
         print(dump_json(value, indent=1))
 
     def say_metrics(
         self, metrics: Mapping[str, Metric], number: Callable[[float], str] | None = None
     ) -> None:
-        """Print figures, a line each, with their protocols.
+        """Print metrics with their protocols, one per line.
 
         Args:
-            metrics: the figures.
-            number: how a value is written; None for ``short_number``.
+            metrics: the metrics.
+            number: format of a value; None for ``short_number``.
         """
         write = short_number if number is None else number
         for metric in metrics.values():
@@ -73,7 +73,7 @@ class CommandConsole:
             self.say(f"  {metric.label}: {value}. {metric.protocol}")
 
     def meter(self) -> ProgressMeter:
-        """The progress of a fit, as it suits where the console writes."""
+        """A progress meter for a fit: live on a terminal, else plain lines."""
         return meter_for(self._console)
 
     def error(self, message: object) -> None:
@@ -81,10 +81,10 @@ class CommandConsole:
         print(message, file=sys.stderr)
 
     def discard_output(self) -> None:
-        """Print nothing more: the reader of standard output, such as ``head``, has had enough."""
+        """Discard further output, after the reader of standard output has closed it."""
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def short_number(value: float) -> str:
-    """A number to three decimals; a large one to one."""
+    """A number with three decimals; one from 100 with one decimal."""
     return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.3f}"

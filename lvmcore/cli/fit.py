@@ -1,4 +1,4 @@
-"""The command ``lvmcore fit``: a run in this process, with its progress on the terminal."""
+"""The command ``lvmcore fit``: a run in this process, with progress output."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _BAD_INPUT_ERRORS = ("DataError", "ConfigError", "UnsupportedError")
 
 
 def fit(arguments: argparse.Namespace, console: CommandConsole) -> int:
-    """Fit a model to a table in this process, and leave what a run leaves.
+    """Fit a model to a table in this process, and write the folder of a run.
 
     Args:
-        arguments: what ``lvmcore.cli.parser`` parsed.
-        console: where it prints.
+        arguments: the parsed command line.
+        console: the output.
 
     Returns:
-        The exit status: 0 where a model was kept, 2 for data or settings that cannot be used, 130
-        when stopped before anything was kept, 1 for anything else.
+        The exit status: 0 if a model was saved, 2 for data or settings that cannot be used, 130 if
+        stopped before a model was saved, 1 for any other error.
 
     Raises:
         LatentboardError: data or settings cannot be used.
@@ -79,7 +79,7 @@ def fit(arguments: argparse.Namespace, console: CommandConsole) -> int:
 
 
 def read_source(arguments: argparse.Namespace) -> Table:
-    """The table that a command line names: a file, ``sample:NAME`` or ``paper:NAME``.
+    """The table of a command line: a file, ``sample:NAME`` or ``paper:NAME``.
 
     Raises:
         DataError: it cannot be read.
@@ -102,7 +102,7 @@ def read_source(arguments: argparse.Namespace) -> Table:
 
 
 def _missing(texts: Sequence[str] | None) -> list[str | float] | None:
-    """Cells that mean missing; what reads as a number means that number too."""
+    """The missing markers: texts, and the numbers that they represent."""
     if texts is None:
         return None
     found: list[str | float] = []
@@ -116,7 +116,11 @@ def _missing(texts: Sequence[str] | None) -> list[str | float] | None:
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
-    """Refuse options that do not go together, before anything is read."""
+    """Check the combination of options, before the table is read.
+
+    Raises:
+        ConfigError: it is not allowed.
+    """
     if arguments.embedding is not None:
         check_outputs(arguments.embedding, "--embedding")
         if arguments.target:
@@ -133,13 +137,13 @@ def _dataset(arguments: argparse.Namespace, table: Table, console: CommandConsol
         label = propose_label(table)
         if label is not None:
             labels = [label]
-            console.say(f"Label: {label}, which looks like one (--label or --no-label decide).")
+            console.say(f"Label: {label}, detected (override with --label or --no-label).")
     if row_id is None and not arguments.no_row_id:
         row_id = propose_row_id(table)
         if row_id in (*labels, arguments.target):
             row_id = None
         elif row_id is not None:
-            console.say(f"Row id: {row_id}, by its looks (--row-id or --no-row-id decide).")
+            console.say(f"Row id: {row_id}, detected (override with --row-id or --no-row-id).")
     dataset = table.dataset(
         features=_names(arguments.features, table),
         label=labels,
@@ -155,7 +159,7 @@ def _dataset(arguments: argparse.Namespace, table: Table, console: CommandConsol
         for name in dataset.label_columns
     )
     console.say(f"{dataset.name}: {rows} rows, {columns} columns{labelled}.")
-    target = f"Column {arguments.target!r} left out"  # which is no feature, and is said to be none
+    target = f"Column {arguments.target!r} left out"  # the target is not a feature: no note needed
     notes = (*table.notes, *(note for note in dataset.notes if note not in table.notes))
     for note in notes:
         if not arguments.target or not note.startswith(target):
@@ -164,7 +168,7 @@ def _dataset(arguments: argparse.Namespace, table: Table, console: CommandConsol
 
 
 def _one_hot(arguments: argparse.Namespace, table: Table, others: set[str | None]) -> Sequence[str]:
-    """Categories to learn from: those asked for; for a target, where none are, all there are."""
+    """Category columns to encode: those given; for a target without any, all."""
     given = _names(arguments.one_hot, table)
     if given is not None or not arguments.target or arguments.features:
         return given or ()
@@ -180,7 +184,7 @@ def _one_hot(arguments: argparse.Namespace, table: Table, others: set[str | None
 
 
 def _names(given: Sequence[str] | None, table: Table) -> list[str] | None:
-    """Column names; one that holds a comma can be given by an option of its own."""
+    """Column names of a repeated option; a name with a comma needs its own option."""
     if given is None:
         return None
     known = set(table.frame.columns)
@@ -197,7 +201,7 @@ def _settings(model: AnyModel) -> str:
 def _open_run(
     arguments: argparse.Namespace, dataset: Dataset, model: AnyModel
 ) -> Iterator[JobFolder]:
-    """The run's folder, its lock held: ``--out``, or one in the store for the dashboard to show."""
+    """The locked folder of the run: ``--out``, or one in the store of the dashboard."""
     spec = JobSpec(
         dataset=dataset.digest,
         dataset_name=dataset.name,
@@ -222,7 +226,7 @@ def _open_run(
 
 @contextmanager
 def _ctrl_c(console: CommandConsole) -> Iterator[Callable[[], bool]]:
-    """Tells whether Ctrl-C was pressed; a second one stops at once."""
+    """A function that returns whether Ctrl-C was pressed; a second one raises at once."""
     presses: list[int] = []
 
     def note(number: int, frame: object) -> None:
@@ -240,7 +244,7 @@ def _ctrl_c(console: CommandConsole) -> Iterator[Callable[[], bool]]:
 
 
 def _report(console: CommandConsole, folder: JobFolder, state: JobState) -> int:
-    """Say how the run ended, and what that makes the exit status."""
+    """Print how the run ended; its exit status."""
     kept = folder.files.model.is_file()
     if not kept:
         console.error(state.message)

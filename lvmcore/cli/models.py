@@ -1,4 +1,4 @@
-"""The command ``lvmcore models``: the models, or the settings of one."""
+"""The command ``lvmcore models``: the list of models, or the settings of one."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def list_models(arguments: argparse.Namespace, console: CommandConsole) -> int:
     """List the models, or the settings of one.
 
     Args:
-        arguments: what ``lvmcore.cli.parser`` parsed.
-        console: where it prints.
+        arguments: the parsed command line.
+        console: the output.
 
     Returns:
         The exit status.

@@ -1,4 +1,4 @@
-"""The files that commands write: what their endings stand for."""
+"""Output files of the commands: CSV, Parquet and H5AD, by their suffixes."""
 
 from __future__ import annotations
 
@@ -25,28 +25,36 @@ _ANNOTATED = ".h5ad"
 
 
 def table_writer(path: Path, option: str = "--out") -> Callable[[pd.DataFrame], bytes]:
-    """What writes a table in the format of a file's ending.
+    """The function that converts a table to the format of a file's suffix.
+
+    Args:
+        path: the file.
+        option: the option that names it, for the message.
 
     Raises:
-        ConfigError: the ending is not known.
+        ConfigError: the suffix is unknown.
     """
     if path.suffix.lower() not in _TABLES:
-        raise ConfigError(f"{option} {path} ends in no known way: expected .csv or .parquet.")
+        raise ConfigError(f"{option} {path} has an unknown suffix: expected .csv or .parquet.")
     return _TABLES[path.suffix.lower()]
 
 
 def check_outputs(path: Path, option: str) -> None:
-    """Refuse a file that places on a map cannot be written to, before they are worked out.
+    """Check that latent positions can be written to a file, before they are computed.
+
+    Args:
+        path: the file.
+        option: the option that names it, for the message.
 
     Raises:
-        ConfigError: the ending is not known.
+        ConfigError: the suffix is unknown.
         UnsupportedError: the package that writes such a file is not installed.
     """
     if path.suffix.lower() == _ANNOTATED:
         check_h5ad()
     elif path.suffix.lower() not in _TABLES:
         raise ConfigError(
-            f"{option} {path} ends in no known way: expected .csv, .parquet or .h5ad."
+            f"{option} {path} has an unknown suffix: expected .csv, .parquet or .h5ad."
         )
 
 
@@ -57,14 +65,14 @@ def write_placements(
     rows: Dataset,
     spec: JobSpec | None = None,
 ) -> None:
-    """Write places on a map in the format of a file's ending.
+    """Write latent positions of rows in the format of a file's suffix.
 
     Args:
-        path: the file, which ``check_places`` has taken.
-        frame: the places, as ``places_to_h5ad`` takes them.
-        model: whose map it is.
-        rows: the dataset that holds the rows.
-        spec: of the run that placed them, where there is one.
+        path: the file, checked by ``check_outputs``.
+        frame: the positions, in the form of ``places_to_h5ad``.
+        model: the model of the map.
+        rows: the dataset of the rows.
+        spec: description of the run that fitted the model; None without one.
 
     Raises:
         ConfigError: it cannot be written.
@@ -76,7 +84,7 @@ def write_placements(
 
 
 def write_output(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all.
+    """Write a file atomically.
 
     Raises:
         ConfigError: it cannot be written.

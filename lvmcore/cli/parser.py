@@ -1,4 +1,4 @@
-"""The options of every command. Importing this module loads neither torch nor the models."""
+"""Options of the commands. Importing this module loads neither torch nor the models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["build_parser"]
 def build_parser() -> argparse.ArgumentParser:
     """The parser of the command line.
 
-    What it parses names the ``command``: the module and the function that run it.
+    The attribute ``command`` of its result is the module and the function of the command.
     """
     parser = argparse.ArgumentParser(
         prog="lvmcore",
@@ -27,7 +27,7 @@ def build_parser() -> argparse.ArgumentParser:
     models = commands.add_parser("models", help="list the models, or the settings of one")
     models.add_argument("--model", metavar="KEY", help="show the settings of this model")
     models.set_defaults(command=("lvmcore.cli.models", "list_models"))
-    bench = commands.add_parser("bench", help="measure accuracy and speed beside the references")
+    bench = commands.add_parser("bench", help="measure accuracy and speed, with references")
     bench.add_argument("name", help="which benchmark: classify, impute, ldgd, mnist, psi or all")
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     bench.add_argument("--full", action="store_true", help="the long version, as published")
@@ -40,7 +40,7 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "fit",
         help="fit a model to a table",
         description="Fit a model to a table, and keep the model, the map and the figures. Ctrl-C "
-        "stops the fit and keeps what was fitted until then.",
+        "stops the fit and keeps the model fitted so far.",
     )
     fit.set_defaults(command=("lvmcore.cli.fit", "fit"))
     add = fit.add_argument
@@ -57,10 +57,10 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     add("--one-hot", action="append", metavar="A,B,…",
         help="categories to learn from, as one 0/1 feature a level")  # fmt: skip
     add("--label", action="append", metavar="COLUMN",
-        help="column of classes (default: the one that looks like it); more than once for several, "
-        "which LDGD and Fast LDGD learn from at once")  # fmt: skip
-    add("--no-label", action="store_true", help="use no label, whatever the table looks like")
-    add("--row-id", metavar="COLUMN", help="column that names the rows (default: as for --label)")
+        help="column of classes (default: detected); repeat it for several, which LDGD and Fast "
+        "LDGD learn from jointly")  # fmt: skip
+    add("--no-label", action="store_true", help="use no label")
+    add("--row-id", metavar="COLUMN", help="column of row identifiers (default: detected)")
     add("--no-row-id", action="store_true", help="number the rows instead")
     add("--target", default="", metavar="COLUMN",
         help="learn to predict this column, a number or a class, in place of a map")  # fmt: skip
@@ -69,13 +69,13 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     add("--time", default="", metavar="COLUMN",
         help="with --target: hold out the last rows by this column")  # fmt: skip
     add("--hold-out", type=float, default=0.0, metavar="SHARE",
-        help="share of the rows, up to 0.5, to leave out of the fit to measure it")  # fmt: skip
-    add("--hold-out-seed", type=int, default=0, metavar="SEED", help="seed of their draw")
+        help="share of the rows, up to 0.5, to hold out of the fit and evaluate it on")  # fmt: skip
+    add("--hold-out-seed", type=int, default=0, metavar="SEED", help="seed of the held-out rows")
     add("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings",
         help="a setting of the model; see `lvmcore models --model KEY`")  # fmt: skip
     add("--seed", type=int, help="seed of the fit (short for --set random_state=…)")
     add("--device", help="auto, cpu or cuda (short for --set device=…)")
-    add("--name", default="", help="what to call the run")
+    add("--name", default="", help="name of the run")
     add("--out", type=Path, metavar="DIR",
         help="new folder for the run (default: in the dashboard's store)")  # fmt: skip
     add("--embedding", type=Path, metavar="FILE",
@@ -84,7 +84,7 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 
 def _add_reading(parser: argparse.ArgumentParser) -> None:
-    reading = parser.add_argument_group("how the file is read (each is detected when not given)")
+    reading = parser.add_argument_group("format of the file (detected by default)")
     reading.add_argument("--delimiter", help="character between the cells")
     reading.add_argument("--decimal", choices=[".", ","], help="decimal mark")
     reading.add_argument("--thousands", help="mark between groups of three digits, '' for none")
@@ -111,26 +111,27 @@ def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         "transform",
         help="place the rows of a table on the map of a fitted model",
         description="Place the rows of a table on the map of a fitted model, and write their row "
-        "ids, latent means and sds; from a model that knows labels also their probabilities; and "
-        "how unusual each row is among those of the fit. Columns are matched by name.",
+        "ids, latent means and sds; from a model with labels also class probabilities; and how "
+        "unusual each row is compared with those of the fit. Columns are matched by name.",
     )
     parser.set_defaults(command=("lvmcore.cli.apply_model", "transform"))
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="a model file, or the folder of a run")
-    add("data", help="a file of any kind that fit takes, sample:NAME or paper:NAME")
+    add("data", help="a file in any format of fit, sample:NAME or paper:NAME")
     add("--out", type=Path, required=True, metavar="FILE",
         help="what to write: .csv, .parquet or .h5ad (AnnData)")  # fmt: skip
     add("--label", action="append", metavar="COLUMN",
-        help="column of classes to compare with (default: that of the fit's label); more than once "
-        "for a model that learned from several")  # fmt: skip
+        help="column of classes to compare with (default: the label of the fit); repeat it for a "
+        "model with several labels")  # fmt: skip
     add("--no-label", action="store_true", help="compare with no label")
     add("--abstain", type=_probability, default=0.5, metavar="P",
-        help="rows whose most probable class has less are not decided (default: 0.5)")  # fmt: skip
+        help="smallest probability of the predicted class; rows below are undecided "
+        "(default: 0.5)")  # fmt: skip
     add("--fitted", metavar="FILE",
-        help="the table of the fit, where MODEL is a file or a folder outside the dashboard's "
-        "store: says how unusual rows are")  # fmt: skip
+        help="the table of the fit, if MODEL is a file or a folder outside the dashboard's "
+        "store: needed to measure how unusual rows are")  # fmt: skip
     add("--row-id", metavar="COLUMN",
-        help="column that names the rows (default: the one that looks like it)")  # fmt: skip
+        help="column of row identifiers (default: detected)")  # fmt: skip
     add("--no-row-id", action="store_true", help="number the rows instead")
     _add_reading(parser)
 
@@ -141,16 +142,16 @@ def _add_impute(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="fill the missing cells of a table with a fitted model",
         description="Fill the missing cells of a table with a fitted model that takes missing "
         "cells. Writes the row ids, labels and the model's columns, and for each with missing "
-        "cells the sd of what was filled in and which cells these are. Columns are matched by "
-        "name.",
+        "cells the sd of the imputed values and a flag of the imputed cells. Columns are matched "
+        "by name.",
     )
     parser.set_defaults(command=("lvmcore.cli.apply_model", "impute"))
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="a model file, or the folder of a run")
-    add("data", help="a file of any kind that fit takes, sample:NAME or paper:NAME")
+    add("data", help="a file in any format of fit, sample:NAME or paper:NAME")
     add("--out", type=Path, required=True, metavar="FILE", help="what to write: .csv or .parquet")
     add("--row-id", metavar="COLUMN",
-        help="column that names the rows (default: the one that looks like it)")  # fmt: skip
+        help="column of row identifiers (default: detected)")  # fmt: skip
     add("--no-row-id", action="store_true", help="number the rows instead")
     _add_reading(parser)
 
@@ -167,30 +168,30 @@ def _add_predict(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(command=("lvmcore.cli.apply_model", "predict"))
     add = parser.add_argument
     add("model", type=Path, metavar="RUN", help="the folder of a run, or a model file")
-    add("data", help="a file of any kind that fit takes, sample:NAME or paper:NAME")
+    add("data", help="a file in any format of fit, sample:NAME or paper:NAME")
     add("--out", type=Path, required=True, metavar="FILE", help="what to write: .csv or .parquet")
     add("--fitted", metavar="FILE",
-        help="the table of the fit, where RUN is outside the dashboard's store: says how words "
-        "were coded")  # fmt: skip
+        help="the table of the fit, if RUN is outside the dashboard's store: gives the encoding of "
+        "words")  # fmt: skip
     add("--row-id", metavar="COLUMN",
-        help="column that names the rows (default: the one that looks like it)")  # fmt: skip
+        help="column of row identifiers (default: detected)")  # fmt: skip
     add("--no-row-id", action="store_true", help="number the rows instead")
     _add_reading(parser)
 
 
 def _add_runs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    runs = commands.add_parser("runs", help="list the runs of the dashboard, and look after them")
+    runs = commands.add_parser("runs", help="list and manage the runs of the dashboard")
     runs.add_argument("--json", action="store_true", help="as JSON, for other programs")
     runs.set_defaults(command=("lvmcore.cli.runs", "list_runs"))
     tasks = runs.add_subparsers(metavar="TASK")
     for name, text in (
-        ("show", "what there is to know of a run"),
+        ("show", "show a run with its settings and metrics"),
         ("delete", "delete a run with its model, map and curves"),
-        ("resume", "let a run that stopped early go on"),
-        ("continue", "let a run whose bound was still rising go on with more steps"),
+        ("resume", "resume a run that was stopped early"),
+        ("continue", "continue a run whose bound was still rising with more steps"),
     ):
         task = tasks.add_parser(name, help=text)
-        task.add_argument("id", metavar="ID", help="of the run; its first digits are enough")
+        task.add_argument("id", metavar="ID", help="id of the run, or its first digits")
         if name == "show":
             task.add_argument("--json", action="store_true", help="as JSON, for other programs")
         if name == "continue":
@@ -198,7 +199,7 @@ def _add_runs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
                 "--steps",
                 type=int,
                 metavar="N",
-                help="in all; what its curve asks for where absent",
+                help="total number of steps (default: proposed from its curve)",
             )
         task.set_defaults(command=("lvmcore.cli.runs", f"{name}_run"))
 

@@ -1,4 +1,4 @@
-"""How a fit's progress is shown on a terminal: one live line, or plain lines where it is none."""
+"""Progress meters of a fit: one live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ProgressMeter(Protocol):
 
 
 class LiveMeter:
-    """One line that is redrawn in place."""
+    """A line that is redrawn in place."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, auto_refresh=False)
@@ -70,7 +70,7 @@ class LiveMeter:
 
 
 class PlainMeter:
-    """A line now and then, the first and the last step always."""
+    """Lines at intervals of two seconds, and for the first and the last step."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -90,7 +90,7 @@ class PlainMeter:
             self._print(self._pending)
 
     def show(self, step: FitStep) -> None:
-        """Print a line if the last one is a while ago."""
+        """Print a line, at most every two seconds."""
         self._pending = step
         if time.monotonic() - self._printed >= _PLAIN_EVERY_SECONDS:
             self._print(step)
@@ -102,12 +102,12 @@ class PlainMeter:
 
 
 def meter_for(console: Console) -> ProgressMeter:
-    """The meter that suits where the console writes."""
+    """The meter of a console: live on a terminal, plain elsewhere."""
     return LiveMeter(console) if console.is_terminal else PlainMeter(console)
 
 
 def describe_step(step: FitStep) -> str:
-    """A step on one line: how far, time passed and left at most, the bound and its terms."""
+    """A step on one line: its number, time passed and left, the bound and its terms."""
     timing = f"{step.seconds:.1f} s"
     left = step.seconds / step.iteration * (step.total - step.iteration)
     if left > 0:
@@ -122,5 +122,5 @@ def describe_step(step: FitStep) -> str:
 
 
 def _term(value: float) -> str:
-    """A bound's part to a tenth of a nat; a small one, as a divergence is, to four digits."""
+    """A term of the bound to 0.1 nats; one below 10 nats to four significant digits."""
     return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.4g}"

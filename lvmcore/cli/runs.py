@@ -1,4 +1,4 @@
-"""The command ``lvmcore runs``: the runs of the dashboard's store, listed and looked after."""
+"""The command ``lvmcore runs``: list, show, delete, resume and continue runs of the store."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from lvmcore.runs.store import Store
 
 __all__ = ["continue_run", "delete_run", "list_runs", "resume_run", "show_run"]
 
-_SHORT = 8  # digits of an id
-_SHORTEST_NAME, _GAP = 8, 3  # characters
+_ID_DIGITS = 8
+# Least width of the column of names, and the gap between columns, characters.
+_SHORTEST_NAME, _GAP = 8, 3
 
 
 def list_runs(arguments: argparse.Namespace, console: CommandConsole) -> int:
     """List all runs, newest first.
 
     Args:
-        arguments: what ``lvmcore.cli.parser`` parsed.
-        console: where it prints.
+        arguments: the parsed command line.
+        console: the output.
 
     Returns:
         The exit status, 0.
@@ -34,21 +35,21 @@ def list_runs(arguments: argparse.Namespace, console: CommandConsole) -> int:
     store = Store()
     jobs = store.list()
     if arguments.json:
-        console.write_json([_facts(job) for job in jobs])
+        console.write_json([_run_json(job) for job in jobs])
         return ExitCode.OK
     if not jobs:
         console.say(f"There are no runs in {store.home}.")
         return ExitCode.OK
-    console.show(_grid(jobs, console.width))
+    console.show(_runs_grid(jobs, console.width))
     return ExitCode.OK
 
 
 def show_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
-    """Say what there is to know of one run.
+    """Print the description, state and metrics of a run.
 
     Args:
-        arguments: what ``lvmcore.cli.parser`` parsed.
-        console: where it prints.
+        arguments: the parsed command line.
+        console: the output.
 
     Returns:
         The exit status, 0.
@@ -57,12 +58,12 @@ def show_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
         DataError: there is no such run.
     """
     store = Store()
-    job = _find(store, arguments.id)
+    job = _run_by_id(store, arguments.id)
     if arguments.json:
-        console.write_json(_facts(job))
+        console.write_json(_run_json(job))
         return ExitCode.OK
     settings = ", ".join(f"{name}={value}" for name, value in job.spec.parameters.items())
-    told = {
+    lines = {
         "run": job.id,
         "name": job.name,
         "model": job.spec.model,
@@ -75,10 +76,10 @@ def show_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
         "folder": str(store.job_folder(job.id).path),
     }
     if job.spec.target:
-        told["target"] = job.spec.target
+        lines["target"] = job.spec.target
     if job.spec.continues:
-        told["continues"] = job.spec.continues
-    for name, text in told.items():
+        lines["continues"] = job.spec.continues
+    for name, text in lines.items():
         console.say(f"{name:<10}{text}")
     console.say_metrics(job.metrics)
     for line in (*job.notes, job.message, job.note):
@@ -88,77 +89,77 @@ def show_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
 
 
 def delete_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
-    """Delete a run with everything in its folder.
+    """Delete a run with its folder.
 
     Args:
-        arguments: what ``lvmcore.cli.parser`` parsed.
-        console: where it prints.
+        arguments: the parsed command line.
+        console: the output.
 
     Returns:
         The exit status, 0.
 
     Raises:
-        ConfigError: it is under way.
+        ConfigError: it is running.
         DataError: there is no such run.
     """
     store = Store()
-    job = _find(store, arguments.id)
+    job = _run_by_id(store, arguments.id)
     store.delete(job.id)
     console.say(f"Deleted {job.id}, {job.name}.")
     return ExitCode.OK
 
 
 def resume_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
-    """Put a run that stopped early back in the queue.
+    """Put a run that was stopped early back in the queue.
 
     Args:
-        arguments: what ``lvmcore.cli.parser`` parsed.
-        console: where it prints.
+        arguments: the parsed command line.
+        console: the output.
 
     Returns:
         The exit status, 0.
 
     Raises:
-        ConfigError: it has nothing to go on from.
+        ConfigError: it cannot be resumed.
         DataError: there is no such run.
     """
     store = Store()
-    job = _find(store, arguments.id)
+    job = _run_by_id(store, arguments.id)
     store.resume(job.id)
-    text = f"Queued {job.id}, {job.name}. It goes on as soon as the dashboard runs."
+    text = f"Queued {job.id}, {job.name}. It resumes as soon as the dashboard runs."
     console.say(text)
     return ExitCode.OK
 
 
 def continue_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
-    """Put a fit in the queue with more steps than one that ended with its bound still rising.
+    """Put the continuation of a fit with more steps in the queue.
 
     Args:
-        arguments: what ``lvmcore.cli.parser`` parsed.
-        console: where it prints.
+        arguments: the parsed command line.
+        console: the output.
 
     Returns:
         The exit status, 0.
 
     Raises:
-        ConfigError: the run did not end so, or the steps are no more than it had.
+        ConfigError: its bound was not rising at its end, or the steps are not more than before.
         DataError: there is no such run.
     """
     store = Store()
-    job = _find(store, arguments.id)
+    job = _run_by_id(store, arguments.id)
     more = propose_continuation(store, job)
     steps = arguments.steps or (0 if more is None else more.total)
     name = store.continue_fit(job.id, steps)
-    begins = "It begins anew" if job.branch_step is None else f"It goes on after {job.branch_step}"
-    text = f"Queued {name}, {job.name}, with {steps:,} steps. {begins}, once the dashboard runs."
-    console.say(text)
+    start = "the start" if job.branch_step is None else f"step {job.branch_step}"
+    text = f"Queued {name}, {job.name}, with {steps:,} steps."
+    console.say(f"{text} It begins from {start}, once the dashboard runs.")
     return ExitCode.OK
 
 
-def _grid(jobs: list[Job], width: int) -> Grid:
-    """The list; where the terminal is narrow, names are cut, and nothing else."""
+def _runs_grid(jobs: list[Job], width: int) -> Grid:
+    """The table of runs; on a narrow terminal the names are shortened."""
     columns: dict[str, list[str]] = {
-        "id": [job.id[:_SHORT] for job in jobs],
+        "id": [job.id[:_ID_DIGITS] for job in jobs],
         "name": [job.name for job in jobs],
         "model": [job.spec.model for job in jobs],
         "status": [job.status for job in jobs],
@@ -169,7 +170,7 @@ def _grid(jobs: list[Job], width: int) -> Grid:
         max(map(len, [title, *cells])) for title, cells in columns.items() if title != "name"
     )
     left = width - others - _GAP * len(columns)
-    columns["name"] = [_cut(name, max(left, _SHORTEST_NAME)) for name in columns["name"]]
+    columns["name"] = [_shortened(name, max(left, _SHORTEST_NAME)) for name in columns["name"]]
     grid = Grid(box=SIMPLE_HEAD, pad_edge=False)
     for title in columns:
         grid.add_column(title, no_wrap=True)
@@ -178,16 +179,16 @@ def _grid(jobs: list[Job], width: int) -> Grid:
     return grid
 
 
-def _cut(text: str, length: int) -> str:
+def _shortened(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
-def _find(store: Store, name: str) -> Job:
-    """The run whose id begins so.
+def _run_by_id(store: Store, name: str) -> Job:
+    """The run whose id begins with ``name``.
 
     Raises:
-        ConfigError: several do.
-        DataError: none does.
+        ConfigError: there are several.
+        DataError: there is none.
     """
     found = [job for job in store.list() if job.id.startswith(name.lower())]
     if not found or not name:
@@ -199,8 +200,8 @@ def _find(store: Store, name: str) -> Job:
     return found[0]
 
 
-def _facts(job: Job) -> dict[str, Any]:
-    """A run as JSON gives it to other programs."""
+def _run_json(job: Job) -> dict[str, Any]:
+    """A run in the form of the JSON output."""
     moments = {
         name: None if moment is None else moment.isoformat()
         for name, moment in (

@@ -1,1 +1,1 @@
-"""Jobs: the worker processes, the launcher, and what each kind of job does."""
+"""Jobs: the launcher, the worker processes, and the kinds of run."""

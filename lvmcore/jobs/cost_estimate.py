@@ -1,4 +1,4 @@
-"""What a fit will cost, from a handful of its steps: measured in a process, and remembered."""
+"""Estimates of the time and memory of a fit, from a few of its steps in a separate process."""
 
 from __future__ import annotations
 
@@ -31,32 +31,33 @@ __all__ = ["CostEstimate", "CostEstimator"]
 
 logger = logging.getLogger(__name__)
 
-#: Settings that change neither the time of a step nor the memory.
-_FREE_OF_CHARGE = frozenset(
+#: Settings that affect neither the time per step nor the memory.
+_COST_NEUTRAL = frozenset(
     {"random_state", "learning_rate", "max_iter", "label_weight", "n_restarts"}
 )
-# Somebody who changes settings changes several.
-_SETTLES_SECONDS = 0.8
-_LOOK_SECONDS = 0.2
+# Settings must be unchanged for this time before they are measured: several often change in a row.
+_UNCHANGED_SECONDS = 0.8
+_POLL_SECONDS = 0.2
 _BUSY_SECONDS = 1.0
-# Who waits for an answer looks for it every second; when nobody has for so long, none is needed.
-_INTEREST_SECONDS = 5.0
+# Callers poll for a result every second; a request that is not polled for this time is abandoned.
+_REQUEST_TIMEOUT_SECONDS = 5.0
 _LONGEST_SECONDS = 120.0
-_TOO_SLOW = -1000  # no exit status
+_TOO_SLOW = -1000  # differs from every exit status
 
 
-Wanted = tuple[str, JobSpec, Dataset]
+#: Key, description and dataset of a fit to estimate.
+_Request = tuple[str, JobSpec, Dataset]
 
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """What a fit costs on this machine.
+    """Time and memory of a fit on this machine.
 
     Attributes:
-        step: seconds a step.
+        step: seconds per step.
         rest: seconds before the first and after the last step.
-        memory: bytes that its process holds at most; None where it is more than was free.
-        free: bytes that were free when it was measured.
+        memory: peak memory of its process, bytes; None if it exceeded the free memory.
+        free: free memory at the time of the measurement, bytes.
     """
 
     step: float
@@ -65,20 +66,19 @@ class CostEstimate:
     free: int
 
     def seconds(self, steps: int) -> float:
-        """The most that a fit of so many steps takes, seconds."""
+        """Largest duration of a fit with ``steps`` steps, seconds."""
         return self.rest + self.step * steps
 
 
 class CostEstimator:
-    """Estimates fits one at a time, the latest that was asked for, while no run is under way.
+    """Estimates the cost of one fit at a time: the latest request, while no run is active.
 
-    It gives up what nobody looks for any more: an estimate takes the memory and the time of a fit.
-
-    It works in a daemon thread with a process that ends with the server. What it finds is kept
-    with the store, as it holds for this machine and data set.
+    A request that is no longer polled is abandoned, because a measurement takes the memory and the
+    time of a fit. Measurements run in a daemon thread, in a process that ends with the server. The
+    estimates are saved in the store, as they are specific to this machine and dataset.
 
     Args:
-        store: whose queue it keeps out of the way of.
+        store: the store whose runs take precedence, and which holds the estimates.
     """
 
     def __init__(self, store: Store) -> None:
@@ -88,19 +88,19 @@ class CostEstimator:
         self._guard = threading.Lock()
         self._changed = threading.Condition(self._guard)
         self._known: dict[str, CostEstimate | None] = {}
-        self._wanted: Wanted | None = None
-        self._looked = 0.0
+        self._request: _Request | None = None
+        self._last_poll = 0.0
         self._closed = False
         self._thread: threading.Thread | None = None
 
     def known(self, spec: JobSpec) -> tuple[bool, CostEstimate | None]:
-        """Whether the answer is known, and the estimate; None where none can be made."""
+        """Whether the measurement is done, and its estimate; None if none was possible."""
         key = self._key(spec)
         with self._guard:
             if key in self._known:
                 return True, self._known[key]
-            if self._wanted is not None and self._wanted[0] == key:
-                self._looked = time.monotonic()
+            if self._request is not None and self._request[0] == key:
+                self._last_poll = time.monotonic()
         try:
             found = CostEstimate(**read_json(self._folder / f"{key}.json"))
         except (DataError, TypeError):
@@ -110,25 +110,25 @@ class CostEstimator:
         return True, found
 
     def ask(self, spec: JobSpec, dataset: Dataset) -> None:
-        """Ask for an estimate, in place of one asked for before; it returns at once.
+        """Request an estimate, in place of an earlier request; it returns at once.
 
-        Look for the answer with ``known`` every second or so, or it is given up.
+        Poll for the result with ``known`` about every second; otherwise the request is abandoned.
         """
-        wanted = (self._key(spec), spec, dataset)
+        request = (self._key(spec), spec, dataset)
         with self._changed:
-            self._looked = time.monotonic()
-            if self._closed or (self._wanted is not None and self._wanted[0] == wanted[0]):
+            self._last_poll = time.monotonic()
+            if self._closed or (self._request is not None and self._request[0] == request[0]):
                 return
-            self._wanted = wanted
+            self._request = request
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="estimator", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Stop, and end the process."""
+        """Stop the thread and its process."""
         with self._changed:
-            self._closed, self._wanted = True, None
+            self._closed, self._request = True, None
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join()
@@ -138,44 +138,44 @@ class CostEstimator:
     def _work(self) -> None:
         while not self._closed:
             with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._wanted is not None)
-                wanted = self._wanted
-            if wanted is None or not self._is_settled(wanted):
+                self._changed.wait_for(lambda: self._closed or self._request is not None)
+                request = self._request
+            if request is None or not self._is_unchanged(request):
                 continue
-            if not self._is_looked_for(wanted):
-                self._forget(wanted)
+            if not self._is_polled(request):
+                self._drop(request)
                 continue
             try:
-                self._estimate(*wanted, partial(self._goes_on, wanted))
+                self._estimate(*request, partial(self._should_continue, request))
             except Exception:
                 logger.exception("a fit could not be estimated")
-                self._answer(wanted[0], None)
+                self._save(request[0], None)
 
-    def _is_settled(self, wanted: Wanted) -> bool:
-        """Whether it is still wanted when somebody has had the time to change a setting."""
+    def _is_unchanged(self, request: _Request) -> bool:
+        """Whether a request is unchanged after ``_UNCHANGED_SECONDS``."""
         with self._changed:
             return not self._changed.wait_for(
-                lambda: self._closed or self._wanted is not wanted, _SETTLES_SECONDS
+                lambda: self._closed or self._request is not request, _UNCHANGED_SECONDS
             )
 
-    def _goes_on(self, wanted: Wanted) -> bool:
-        """Whether an estimate is still wanted, and no run is in need of the machine."""
-        return self._is_looked_for(wanted) and not self._is_busy()
+    def _should_continue(self, request: _Request) -> bool:
+        """Whether a request is still polled, and no run is active."""
+        return self._is_polled(request) and not self._is_busy()
 
-    def _is_looked_for(self, wanted: Wanted) -> bool:
-        recent = time.monotonic() - self._looked < _INTEREST_SECONDS
-        return self._wanted is wanted and recent
+    def _is_polled(self, request: _Request) -> bool:
+        recent = time.monotonic() - self._last_poll < _REQUEST_TIMEOUT_SECONDS
+        return self._request is request and recent
 
-    def _forget(self, wanted: Wanted) -> None:
+    def _drop(self, request: _Request) -> None:
         with self._changed:
-            if self._wanted is wanted:
-                self._wanted = None
+            if self._request is request:
+                self._request = None
 
     def _is_busy(self) -> bool:
         return any(not job.finished for job in self._store.list(None))
 
     def _estimate(
-        self, key: str, spec: JobSpec, dataset: Dataset, goes_on: Callable[[], bool]
+        self, key: str, spec: JobSpec, dataset: Dataset, should_continue: Callable[[], bool]
     ) -> None:
         if self._is_busy():
             with self._changed:
@@ -191,16 +191,16 @@ class CostEstimator:
                 "limit": free,
                 "out": str(out),
             }
-            ended = self._run(request, goes_on)
+            ended = self._run(request, should_continue)
             if ended is None:
                 return
-            # Without a last word it was killed, or gave up inside a library: for want of memory.
+            # A process without a result was killed, or exited inside a library: out of memory.
             silent = {"error": "TooSlow" if ended == _TOO_SLOW else "MemoryError"}
             found = read_json(out) if out.is_file() else silent
-        self._answer(key, _estimate_of(found, free))
+        self._save(key, _estimate_of(found, free))
 
-    def _run(self, request: dict[str, Any], goes_on: Callable[[], bool]) -> int | None:
-        """Have a process measure; its exit status, None where other things mattered more."""
+    def _run(self, request: dict[str, Any], should_continue: Callable[[], bool]) -> int | None:
+        """Measure in a process; its exit status, or None if the request was abandoned."""
         with subprocess.Popen(
             [sys.executable, "-P", "-m", "lvmcore.jobs.cost_probe"],
             stdin=subprocess.PIPE,
@@ -216,26 +216,26 @@ class CostEstimator:
             deadline = time.monotonic() + _LONGEST_SECONDS
             while True:
                 with suppress(subprocess.TimeoutExpired):
-                    return process.wait(_LOOK_SECONDS)
+                    return process.wait(_POLL_SECONDS)
                 late = time.monotonic() > deadline
-                if late or not goes_on():
+                if late or not should_continue():
                     process.kill()
                     process.wait()
                     return _TOO_SLOW if late else None
 
-    def _answer(self, key: str, found: CostEstimate | None) -> None:
+    def _save(self, key: str, found: CostEstimate | None) -> None:
         with self._changed:
             self._known[key] = found
-            if self._wanted is not None and self._wanted[0] == key:
-                self._wanted = None
+            if self._request is not None and self._request[0] == key:
+                self._request = None
         if found is not None and found.memory is not None:
-            with suppress(OSError):  # a full disk: it is measured again another time
+            with suppress(OSError):  # a full disk: the next request measures again
                 self._folder.mkdir(exist_ok=True)
                 write_json(self._folder / f"{key}.json", asdict(found))
 
     def _key(self, spec: JobSpec) -> str:
         settings = {
-            name: value for name, value in spec.parameters.items() if name not in _FREE_OF_CHARGE
+            name: value for name, value in spec.parameters.items() if name not in _COST_NEUTRAL
         }
         task = [spec.target, spec.groups, spec.time] if spec.target else []
         facts = [spec.dataset, spec.model, settings, dict(spec.versions), self._threads, *task]

@@ -1,8 +1,8 @@
-"""A process that times a handful of steps of a fit: ``python -m lvmcore.jobs.cost_probe``.
+"""The process that measures a few steps of a fit: ``python -m lvmcore.jobs.cost_probe``.
 
 It reads one line of JSON from its standard input, ``{"dataset": folder, "spec": …, "limit": bytes,
-"out": file}``, writes what it measured to the file, and ends; it also ends when the other end of
-its standard input closes. It takes no more memory than the limit.
+"out": file}``, writes the measurement to the file, and ends. It also ends when its standard input
+is closed. Its memory is restricted to the limit.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _ENOUGH_SECONDS = 2.0
 
 
 def probe(spec: JobSpec, dataset: Dataset) -> dict[str, Any]:
-    """Fit for a few steps, at most about two seconds of them, and measure.
+    """Measure a few steps of a fit, about two seconds at most.
 
     Args:
-        spec: the fit to measure.
-        dataset: what it would be fitted to.
+        spec: description of the fit.
+        dataset: its dataset.
 
     Returns:
-        "step": seconds a step; "rest": seconds before the first and after the last one; "memory":
-        the most bytes that this process has held.
+        "step": seconds per step; "rest": seconds before the first and after the last one; "memory":
+        peak memory of this process, bytes.
     """
     model = make_model(spec)
     X, y = _rows(model, spec, dataset)
@@ -65,7 +65,7 @@ def probe(spec: JobSpec, dataset: Dataset) -> dict[str, Any]:
 
 
 def _rows(model: AnyModel, spec: JobSpec, dataset: Dataset) -> tuple[pd.DataFrame, Any]:
-    """What the fit is given."""
+    """X and y of the fit."""
     if isinstance(model, Predictor):
         chosen = split_for_target(dataset, model.task, spec)
         return chosen.X[~chosen.held_out], chosen.y[~chosen.held_out]
@@ -75,7 +75,7 @@ def _rows(model: AnyModel, spec: JobSpec, dataset: Dataset) -> tuple[pd.DataFram
 
 
 def _peak_memory() -> int:
-    """The most memory that this process has held, bytes; where that is not told, what it holds."""
+    """Peak memory of this process, bytes; its current memory if the system reports no peak."""
     try:
         for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
             if line.startswith("VmHWM:"):
@@ -86,12 +86,12 @@ def _peak_memory() -> int:
 
 
 def _limit_memory(limit: int) -> None:
-    """Let an allocation beyond the limit fail, where the system can do so."""
+    """Make allocations beyond the limit fail, on systems that support it."""
     try:
         import resource
 
         held = psutil.Process().memory_info()
-        # What is mapped may be more than what is held: the limit is on what is yet to come.
+        # RLIMIT_DATA counts mapped data, which may exceed resident memory: add the remainder to it.
         limit = int(getattr(held, "data", held.rss)) + max(0, limit - held.rss)
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         most = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
@@ -100,28 +100,28 @@ def _limit_memory(limit: int) -> None:
         return
 
 
-def _watch() -> None:
+def _exit_with_parent() -> None:
     while os.read(sys.stdin.fileno(), 4096):
         pass
     os._exit(1)
 
 
 def main() -> int:
-    """Measure what is asked for.
+    """Read the request, measure the fit, and write the result.
 
     Returns:
-        The exit status: 0 when there is a result.
+        The exit status: 0 if there is a result.
     """
     keep_freed_memory()  # as a fit does
     request = json.loads(sys.stdin.readline())
-    threading.Thread(target=_watch, daemon=True).start()
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     if hasattr(os, "nice"):
-        os.nice(10)  # the page and the fits go first
+        os.nice(10)  # lower priority than the page and the fits
     try:
         dataset = load_dataset(Path(request["dataset"]))
         _limit_memory(int(request["limit"]))
         found = probe(JobSpec.from_json(request["spec"]), dataset)
-    except Exception as error:  # what fails here fails again in the fit, and is explained there
+    except Exception as error:  # the fit itself fails likewise, and explains it
         _, kind = describe_error(error)
         found = {"error": kind}
     write_json(Path(request["out"]), found)
@@ -131,4 +131,4 @@ def main() -> int:
 if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
-    os._exit(code)  # the thread that watches standard input holds its lock
+    os._exit(code)  # the thread that reads standard input holds its lock

@@ -1,4 +1,4 @@
-"""The runs that fit a model of a map: one that is kept, and one that is scored on other rows."""
+"""Kinds of run that fit a map: the fit whose model is kept, and the score on held-out rows."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.data.dataset import Dataset
 from lvmcore.export.tables import to_parquet_bytes
 from lvmcore.jobs.fitting import StoppedError, fit_with_checkpoints, training_rows
-from lvmcore.jobs.job_kind import JobKind, Outcome
+from lvmcore.jobs.job_kind import JobKind, Outcome, fit_outcome
 from lvmcore.metrics.metric import Metric
 from lvmcore.persistence import write_atomically
 from lvmcore.prediction.map_table import embedding_frame
-from lvmcore.runs.atomic_files import as_plain_json
 from lvmcore.runs.model_of_job import make_model
 
 __all__ = ["MapFit", "MapScore"]
 
 
 class MapFit(JobKind):
-    """A fit of a map: ``model.safetensors``, ``embedding.parquet``, then the figures about it.
+    """A fit of a map: ``model.safetensors``, ``embedding.parquet``, then ``metrics.json``.
 
-    ``agreement.parquet`` holds the agreement of its starts, by row, where there are several.
+    A fit with several starts also has ``agreement.parquet``, the agreement of its starts by row.
     """
 
     measured_last: ClassVar[bool] = True
@@ -33,7 +32,7 @@ class MapFit(JobKind):
     held_out: Dataset | None
 
     def prepare(self) -> None:
-        """Choose the rows of the fit."""
+        """Select the rows of the fit."""
         self.model = make_model(self.context.spec, "map")
         whole = self.context.get_dataset()
         self.dataset, self.notes = training_rows(whole, type(self.model))
@@ -43,10 +42,10 @@ class MapFit(JobKind):
         self.context.enter("fitting", self.notes)
 
     def _split(self) -> None:
-        """Leave out further rows, where a kind of run does so."""
+        """Hold out further rows, in a subclass."""
 
     def work(self) -> None:
-        """Fit the model, going on from a checkpoint."""
+        """Fit the model, from a checkpoint if there is one."""
         X = pd.DataFrame(self.dataset.X, columns=list(self.dataset.transformed_names))
         y = None if self.model.capabilities.labels == "none" else self.dataset.y
         fit_with_checkpoints(self.context.folder, self.model, X, y, self.context.monitor)
@@ -59,16 +58,12 @@ class MapFit(JobKind):
         write_atomically(files.embedding, content)
 
     def outcome(self) -> Outcome:
-        """The bound, and what is to be said of the fit."""
-        return Outcome(
-            notes=(*self.notes, *self.model.notes_),
-            elbo=as_plain_json(float(self.model.elbo_)),
-            converged=bool(self.model.converged_) and self.context.monitor.stopped is None,
-        )
+        """The bound, its convergence, and the notes of the fit."""
+        return fit_outcome(self.model, self.notes, self.context.monitor)
 
     def measure(self) -> dict[str, Metric]:
-        """The figures about the map, the agreement of its starts among them."""
-        # A fit need not wait for what they import.
+        """The metrics of the map, including the agreement of its starts."""
+        # Imported here: a fit does not wait for their dependencies.
         from lvmcore.evaluation.map_quality import map_metrics
         from lvmcore.evaluation.start_agreement import start_agreement
 
@@ -83,20 +78,20 @@ class MapFit(JobKind):
 
 
 class MapScore(MapFit):
-    """A fit to 80 % of the rows that is measured on the others: it leaves figures only."""
+    """A fit to 80 % of the rows, scored on the others; only its metrics are kept."""
 
     measured_last: ClassVar[bool] = False
     metrics: dict[str, Metric]
 
     def _split(self) -> None:
         from lvmcore.evaluation.scoring import (
-            scoring_split,  # a fit need not wait for what it imports
+            scoring_split,  # a fit does not wait for its dependencies
         )
 
         self.dataset, self.held_out = scoring_split(self.dataset, type(self.model))
 
     def work(self) -> None:
-        """Fit the model and score it; one that was stopped early is not scored."""
+        """Fit the model and score it; a fit that was stopped early is not scored."""
         from lvmcore.evaluation.scoring import score_on_new_rows
 
         super().work()
@@ -107,10 +102,10 @@ class MapScore(MapFit):
         self.metrics = score_on_new_rows(self.model, self.dataset, self.held_out)
 
     def write_results(self) -> None:
-        """Write the figures."""
+        """Write the metrics."""
         self.context.write_metrics(self.metrics)
 
     def outcome(self) -> Outcome:
-        """What is to be said of the fit."""
+        """The convergence and the notes of the fit."""
         notes = (*self.notes, *self.model.notes_)
         return Outcome(notes=notes, converged=bool(self.model.converged_))

@@ -1,4 +1,4 @@
-"""The run that fits a model to a target column: fitted, written down, measured."""
+"""The kind of run that fits a model to a target column."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from lvmcore.base.predictor import Predictor
 from lvmcore.evaluation.target_quality import target_metrics
 from lvmcore.export.tables import to_parquet_bytes
 from lvmcore.jobs.fitting import fit_with_checkpoints
-from lvmcore.jobs.job_kind import JobKind, Outcome
+from lvmcore.jobs.job_kind import JobKind, Outcome, fit_outcome
 from lvmcore.metrics.metric import Metric
 from lvmcore.persistence import write_atomically
 from lvmcore.prediction.target_predictions import hidden_frame, prediction_table
 from lvmcore.prediction.target_rows import SupervisedRows, split_for_target
-from lvmcore.runs.atomic_files import as_plain_json
 from lvmcore.runs.model_of_job import make_model
 
-__all__ = ["TargetFit", "frame_of"]
+__all__ = ["TargetFit", "with_row_columns"]
 
 
 class TargetFit(JobKind):
-    """A fit to a target, without the rows that are held out.
+    """A fit to a target, with held-out rows.
 
-    It writes ``model.safetensors``; ``predictions.parquet``, a line for each row of
-    ``SupervisedRows`` (see ``prediction_table``) with its id, its number in the table from 1 and
-    whether it was held out; ``hidden.parquet``, the means of the units of all hidden layers for the
-    same rows, where the model has any; then the figures on the rows held out.
+    It writes ``model.safetensors``; ``predictions.parquet``, the predictions of ``SupervisedRows``
+    (see ``prediction_table``) with each row's id, its number in the table from 1 and whether it was
+    held out; ``hidden.parquet``, the means of the units of all hidden layers for the same rows, if
+    the model has any; then ``metrics.json``, the metrics of the held-out rows.
     """
 
     measured_last: ClassVar[bool] = True
@@ -38,7 +37,7 @@ class TargetFit(JobKind):
     predictions: pd.DataFrame
 
     def prepare(self) -> None:
-        """Choose the rows of the fit, and those held out."""
+        """Select the rows of the fit and the held-out rows."""
         self.model = make_model(self.context.spec, "target")
         whole = self.context.get_dataset()
         self.rows = rows = split_for_target(whole, self.model.task, self.context.spec)
@@ -51,7 +50,7 @@ class TargetFit(JobKind):
         self.context.enter("fitting", self.notes)
 
     def work(self) -> None:
-        """Fit the model, going on from a checkpoint; follow the density of the rows held out."""
+        """Fit the model, from a checkpoint if there is one; track the held-out density."""
         rows, learned = self.rows, ~self.rows.held_out
         unseen = rows.X[rows.held_out], rows.y[rows.held_out]
         fit_with_checkpoints(
@@ -67,25 +66,21 @@ class TargetFit(JobKind):
         """Write the model and the predictions."""
         files = self.context.folder.files
         self.model.save(files.model)
-        if self.context.monitor.stopped == "interrupted":  # the machine is going away: no time
+        if self.context.monitor.stopped == "interrupted":  # the process must end: no time
             return
         rows = self.rows
-        self.predictions = frame_of(rows, prediction_table(self.model, rows.X, rows.y))
+        self.predictions = with_row_columns(rows, prediction_table(self.model, rows.X, rows.y))
         hidden = hidden_frame(self.model, rows.X)
         if hidden is not None:
-            write_atomically(files.hidden, to_parquet_bytes(frame_of(rows, hidden)))
+            write_atomically(files.hidden, to_parquet_bytes(with_row_columns(rows, hidden)))
         write_atomically(files.predictions, to_parquet_bytes(self.predictions))
 
     def outcome(self) -> Outcome:
-        """The bound, and what is to be said of the fit."""
-        return Outcome(
-            notes=(*self.notes, *self.model.notes_),
-            elbo=as_plain_json(float(self.model.elbo_)),
-            converged=bool(self.model.converged_) and self.context.monitor.stopped is None,
-        )
+        """The bound, its convergence, and the notes of the fit."""
+        return fit_outcome(self.model, self.notes, self.context.monitor)
 
     def measure(self) -> dict[str, Metric]:
-        """The figures on the rows held out."""
+        """The metrics of the held-out rows, and the bound."""
         frame, model = self.predictions, self.model
         found = target_metrics(frame[frame["held_out"]], self.rows.how)
         if np.isfinite(model.elbo_):
@@ -98,8 +93,16 @@ class TargetFit(JobKind):
         return found
 
 
-def frame_of(rows: SupervisedRows, found: pd.DataFrame) -> pd.DataFrame:
-    """A table about the rows of a fit, with what names each row before it."""
+def with_row_columns(rows: SupervisedRows, found: pd.DataFrame) -> pd.DataFrame:
+    """A table of the rows of a fit, preceded by the columns that identify each row.
+
+    Args:
+        rows: the rows.
+        found: the table, one line per row.
+
+    Returns:
+        ``row_id``; ``row``, its number in the table from 1; ``held_out``; the columns of ``found``.
+    """
     known = {
         "row_id": rows.dataset.row_ids.tolist(),
         "row": rows.dataset.rows + 1,

@@ -1,4 +1,4 @@
-"""What every fit of a run shares: its callback, checkpoints, errors and rows."""
+"""Common parts of fits: training rows, callback, checkpoints, and descriptions of errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lvmcore.runs.event_log import EventLog, truncate_events
 from lvmcore.runs.job_folder import JobFolder
 from lvmcore.training.checkpoint import Checkpoint
 
-#: Why a fit should stop before its end.
+#: Reasons of an early stop.
 Reason = Literal["cancelled", "interrupted"]
 _OUT_OF_MEMORY = (
     "There was not enough memory for this fit. Try fewer rows, columns or inducing points, or a "
@@ -29,7 +29,11 @@ _OUT_OF_MEMORY = (
 
 
 class StoppedError(Exception):
-    """The run was asked to stop before what it makes was there."""
+    """The run was stopped before it had a result.
+
+    Attributes:
+        reason: the reason of the stop.
+    """
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
@@ -38,14 +42,14 @@ class StoppedError(Exception):
 
 @dataclass
 class FitMonitor:
-    """The callback of a fit: writes each step down, and stops the fit when asked to.
+    """Callback of a fit: records each step, and stops the fit on request.
 
     Attributes:
-        folder: whose log of events is written.
-        should_stop: asked at every step.
-        on_step: told of every step.
-        stopped: why the fit was stopped; None before.
-        log: open from the first step on.
+        folder: folder of the run, which holds the event log.
+        should_stop: called at every step; a reason stops the fit.
+        on_step: called with every step.
+        stopped: reason of the stop; None without one.
+        log: event log, open from the first step.
     """
 
     folder: JobFolder
@@ -55,9 +59,9 @@ class FitMonitor:
     log: EventLog | None = None
 
     def __call__(self, step: FitStep) -> bool:
-        """Write a step down; True stops the fit."""
+        """Record a step; True stops the fit."""
         if self.log is None:
-            self.log = self._begin(step.iteration)
+            self.log = self._open_log(step.iteration)
         self.log.add(step)
         if self.on_step is not None:
             self.on_step(step)
@@ -68,8 +72,8 @@ class FitMonitor:
                 self.folder.write_state(dataclasses.replace(state, stage="stopping"))
         return self.stopped is not None
 
-    def _begin(self, iteration: int) -> EventLog:
-        """The log, without what an earlier attempt wrote of this step and of later ones."""
+    def _open_log(self, iteration: int) -> EventLog:
+        """Open the log, without events of an earlier attempt at this step and later."""
         if truncate_events(self.folder.files.events, iteration - 1):
             state = self.folder.state()
             fresh = dataclasses.replace(state, attempt=state.attempt + 1, earlier=0.0)
@@ -77,7 +81,7 @@ class FitMonitor:
         return EventLog(self.folder.files.events)
 
     def close(self) -> None:
-        """Write the last step down."""
+        """Record the last step, and close the log."""
         if self.log is not None:
             self.log.close()
 
@@ -87,17 +91,23 @@ def fit_with_checkpoints(
     model: AnyModel,
     X: pd.DataFrame,
     y: Any,
-    watch: FitMonitor,
+    monitor: FitMonitor,
     held_out: tuple[pd.DataFrame, Any] | None = None,
 ) -> None:
-    """Fit a run's model, going on from the run's checkpoint and leaving others.
+    """Fit the model of a run from its checkpoint, if there is one, and write further checkpoints.
 
-    A model of a target follows the density of the rows held out.
+    Args:
+        folder: folder of the run.
+        model: the unfitted model.
+        X: features of the rows.
+        y: labels or target; None for none.
+        monitor: callback of the fit.
+        held_out: X and y of held-out rows, whose density a model of a target tracks.
     """
     kept = folder.spec().kind == "fit" and model.capabilities.bound
     checkpoint = Checkpoint(folder.files.checkpoint, branches=folder.path if kept else None)
     followed: dict[str, Any] = {} if held_out is None else {"held_out": held_out}
-    model._fit_from(X, y, callback=watch, checkpoint=checkpoint, **followed)
+    model._fit_from(X, y, callback=monitor, checkpoint=checkpoint, **followed)
     if checkpoint.saved:
         written = folder.state()
         folder.write_state(dataclasses.replace(written, earlier=written.earlier + checkpoint.saved))
@@ -106,9 +116,9 @@ def fit_with_checkpoints(
 def training_rows(
     dataset: Dataset, model: type[LatentVariableModel]
 ) -> tuple[Dataset, tuple[str, ...]]:
-    """The rows of a dataset that a model is fitted to, and a sentence on those left out.
+    """The rows of a dataset to which a model is fitted, and notes on those left out.
 
-    Rows that the dataset holds out are left out whatever the model can use.
+    The dataset's held-out rows are always left out.
 
     Raises:
         DataError: the model needs labels and there are none, or fewer than two rows are left.
@@ -150,7 +160,7 @@ def training_rows(
 
 
 def describe_error(error: BaseException) -> tuple[str, str]:
-    """A plain sentence on an error, and its kind; "Unexpected" where it is a fault of ours."""
+    """A message for an error, and its kind; "Unexpected" for an error in the code."""
     if isinstance(error, LatentboardError):
         return str(error), type(error).__name__
     text = str(error).lower()

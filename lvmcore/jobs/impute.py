@@ -1,4 +1,4 @@
-"""The run that fills the missing cells of a table with a fitted model, and checks itself."""
+"""The kind of run that imputes the missing cells of a table and evaluates the imputation."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ __all__ = [
     "refuse_complete_models",
 ]
 
-#: Share of the known cells that the self-check hides.
+#: Share of the observed cells that the check hides.
 SHARE = 0.1
 #: Level of the intervals that ``check.parquet`` holds.
 CHECK_LEVEL = 0.9
 
 
 def imputation_of(job: Job) -> JobSpec:
-    """What fills the missing cells of a fitted run's own table, and checks how well.
+    """The description of a run that imputes a fitted run's table and evaluates the imputation.
 
     Args:
         job: the fitted run.
@@ -67,12 +67,12 @@ def imputation_of(job: Job) -> JobSpec:
 
 
 class Imputation(JobKind):
-    """The missing cells of a run's dataset, filled with the model of a fitted run and checked.
+    """Imputation of the missing cells of a fitted run's dataset, and its check.
 
-    ``completed.parquet`` holds the table (``completed_table``); no model is fitted for it. The
-    check hides a tenth of the known cells, fits the model anew without them, and compares what it
-    fills in: ``metrics.json``, and ``check.parquet`` with the hidden cells (``hidden_frame``). The
-    filled table is kept whatever becomes of the check.
+    ``completed.parquet`` holds the completed table (``completed_table``), computed with the fitted
+    model. The check hides a tenth of the observed cells, fits the model again without them, and
+    compares their imputed values with the observed ones: ``metrics.json``, and ``check.parquet``
+    with the hidden cells (``hidden_frame``). The completed table is kept if the check fails.
     """
 
     stop_message = "Stopped before the table was filled."
@@ -80,7 +80,7 @@ class Imputation(JobKind):
     metrics: dict[str, Metric]
 
     def prepare(self) -> None:
-        """Write the filled table."""
+        """Write the completed table."""
         store, fit = self.context.fitted_run()
         if not fit.has_model:
             raise DataError(f"The run {fit.name} is {fit.status}: expected one that has a model.")
@@ -99,7 +99,7 @@ class Imputation(JobKind):
         self.context.check_stop()
 
     def work(self) -> None:
-        """Hide a tenth of the known cells, fit anew without them, and compare."""
+        """Hide a tenth of the observed cells, fit without them, and compare."""
         context = self.context
         model = make_model(context.spec, "map")
         whole, _ = training_rows(self.dataset, type(model))
@@ -118,22 +118,22 @@ class Imputation(JobKind):
         cells = predict_hidden(model, fitted, X, hidden[:, kept])
         check = hidden_frame(cells, fitted, X, CHECK_LEVEL)
         write_atomically(context.folder.files.check, to_parquet_bytes(check))
-        self.metrics = _figures(cells, int(hidden.sum()))
+        self.metrics = _check_metrics(cells, int(hidden.sum()))
 
     def write_results(self) -> None:
-        """Write the figures of the check."""
+        """Write the metrics of the check."""
         self.context.write_metrics(self.metrics)
 
     def outcome(self) -> Outcome:
-        """What was filled, and which rows were left out."""
+        """Notes on the imputed cells and the rows left out."""
         return Outcome(notes=self.kept_notes)
 
 
 def refuse_complete_models(model: LatentVariableModel) -> None:
-    """Refuse a model that needs every cell.
+    """Check that a model supports missing cells.
 
     Raises:
-        UnsupportedError: it does.
+        UnsupportedError: it does not.
     """
     if not model.capabilities.missing_cells:
         raise UnsupportedError(
@@ -144,13 +144,13 @@ def refuse_complete_models(model: LatentVariableModel) -> None:
 
 @dataclass(frozen=True)
 class ImputedColumn:
-    """Names of the columns that a filled table has for a feature.
+    """Column names of a feature in a completed table.
 
     Attributes:
-        feature: its own name.
-        value: of its cells.
-        sd: of their standard deviations; "" where no cell was missing.
-        imputed: of the flags that tell which were filled in; "" where no cell was missing.
+        feature: name of the feature.
+        value: column of its values.
+        sd: column of their standard deviations; "" if no cell was missing.
+        imputed: column that flags imputed cells; "" if no cell was missing.
     """
 
     feature: str
@@ -160,33 +160,33 @@ class ImputedColumn:
 
 
 def imputed_columns(dataset: Dataset) -> tuple[ImputedColumn, ...]:
-    """The columns of a filled table after its ``row_id`` and ``label``, a feature at a time.
+    """The columns of a completed table after ``row_id`` and ``label``, by feature.
 
     Args:
-        dataset: the table that is filled.
+        dataset: the table before imputation.
     """
     taken = {"row_id", *label_cells(dataset)}
     columns = []
     gaps = np.asarray(np.isnan(dataset.X).any(axis=0))
     for name, some in zip(dataset.feature_names, gaps.tolist(), strict=True):
         wanted = (name, f"{name} sd", f"{name} imputed") if some else (name,)
-        columns.append(ImputedColumn(name, *(_free(one, taken) for one in wanted)))
+        columns.append(ImputedColumn(name, *(_unique_name(one, taken) for one in wanted)))
     return tuple(columns)
 
 
 def completed_table(model: LatentVariableModel, dataset: Dataset) -> pd.DataFrame:
-    """A table with its missing cells filled.
+    """A table with its missing cells imputed.
 
     Args:
-        model: a fitted model that takes missing cells.
+        model: a fitted model that supports missing cells.
         dataset: rows with its features.
 
     Returns:
-        ``row_id``; ``label`` where the rows have any; each feature in its own units, its known
-        cells as they were; and for each that had missing cells ``<name> sd``, the standard
-        deviation of what was filled in (0 for a cell that was known), and ``<name> imputed``. In a
-        feature that is learned as log(1 + x) what was filled in is a median, and its sd half the
-        width of the interval of one sd.
+        ``row_id``; ``label`` if the rows have labels; each feature in its own units, its observed
+        cells unchanged; and for each feature with missing cells ``<name> sd``, the standard
+        deviation of the imputed value (0 for an observed cell), and ``<name> imputed``. In a
+        feature learned as log(1 + x) the imputed value is a median, and its sd half the width of
+        the interval of ±1 sd.
     """
     filled = model.impute(features_of(model, dataset))
     gaps, sd = np.isnan(dataset.X), np.sqrt(filled.variance)
@@ -197,7 +197,7 @@ def completed_table(model: LatentVariableModel, dataset: Dataset) -> pd.DataFram
     columns: dict[str, Any] = {"row_id": dataset.row_ids.tolist()}
     columns |= label_cells(dataset)
     for d, names in enumerate(imputed_columns(dataset)):
-        columns[names.value] = _known(dataset, d, values[:, d])
+        columns[names.value] = _original_values(dataset, d, values[:, d])
         if names.imputed:
             spread = (width if dataset.log1p[d] else sd)[:, d]
             columns[names.sd] = np.where(gaps[:, d], spread, 0.0)
@@ -205,8 +205,8 @@ def completed_table(model: LatentVariableModel, dataset: Dataset) -> pd.DataFram
     return pd.DataFrame(columns)
 
 
-def _known(dataset: Dataset, d: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The cells of a feature, with the table's own numbers where logarithms were taken of them."""
+def _original_values(dataset: Dataset, d: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The values of a feature; for one learned as log(1 + x), observed cells from the table."""
     name = dataset.feature_names[d]
     if not dataset.log1p[d] or name not in dataset.frame:
         return values
@@ -216,8 +216,8 @@ def _known(dataset: Dataset, d: int, values: NDArray[np.float64]) -> NDArray[np.
     return np.where(same, own, values)
 
 
-def _free(name: str, taken: set[str]) -> str:
-    """``name``, or a name like it where a column has it already; taken from then on."""
+def _unique_name(name: str, taken: set[str]) -> str:
+    """``name``, or ``name (n)`` if it is taken; it is added to ``taken``."""
     found, number = name, 2
     while found in taken:
         found, number = f"{name} ({number})", number + 1
@@ -225,7 +225,7 @@ def _free(name: str, taken: set[str]) -> str:
     return found
 
 
-def _figures(cells: HiddenCells, hidden: int) -> dict[str, Metric]:
+def _check_metrics(cells: HiddenCells, hidden: int) -> dict[str, Metric]:
     how = (
         f"A tenth of the known cells ({hidden:,}, seed {SEED}) were hidden, the model "
         "was fitted anew without them with the settings of the run, and it filled them in from "

@@ -1,4 +1,4 @@
-"""What a kind of run does: the interface that ``run_job`` works through, and what it is given."""
+"""Base class of the kinds of run, with their context and outcome."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from lvmcore.data.dataset import Dataset
 from lvmcore.errors import DataError
 from lvmcore.jobs.fitting import FitMonitor, StoppedError
 from lvmcore.metrics.metric import Metric
+from lvmcore.models import AnyModel
 from lvmcore.results import FitStep
-from lvmcore.runs.atomic_files import write_json
+from lvmcore.runs.atomic_files import as_plain_json, write_json
 from lvmcore.runs.event_log import EventLog
 from lvmcore.runs.job import Job, JobSpec, Stage
 from lvmcore.runs.job_folder import JobFolder
 from lvmcore.runs.store import Store
 
-__all__ = ["JobContext", "JobKind", "Outcome"]
+__all__ = ["JobContext", "JobKind", "Outcome", "fit_outcome"]
 
 
 @dataclass(frozen=True)
 class JobContext:
-    """What a run works with.
+    """Inputs of a run.
 
     Attributes:
         folder: its folder, whose lock is held.
-        spec: what it is asked for.
-        get_dataset: gives its dataset.
-        monitor: the callback of its fit, which knows whether it should stop.
-        store: where the fitted run is whose model it uses; None for a run that fits its own.
-        began: when it began, by the monotonic clock.
+        spec: its description.
+        get_dataset: returns its dataset.
+        monitor: the callback of its fit.
+        store: store of the fitted run whose model it uses; None for a run that fits its own.
+        began: start time by the monotonic clock, seconds.
     """
 
     folder: JobFolder
@@ -46,39 +47,39 @@ class JobContext:
     began: float = dataclasses.field(default_factory=time.monotonic)
 
     def enter(self, stage: Stage, notes: tuple[str, ...] | None = None) -> None:
-        """Write down what the run is doing now, and its notes so far."""
+        """Write the current stage, and the notes so far if they changed."""
         state = self.folder.state()
         notes = state.notes if notes is None else notes
         self.folder.write_state(dataclasses.replace(state, stage=stage, notes=notes))
 
     def check_stop(self) -> None:
-        """End the run here if it was asked to stop.
+        """Raise if the run should stop.
 
         Raises:
-            StoppedError: it was.
+            StoppedError: a stop was requested.
         """
         reason = self.monitor.should_stop()
         if reason is not None:
             raise StoppedError(reason)
 
     def fitted_run(self) -> tuple[Store, Job]:
-        """The store, and the fitted run in it whose model the run uses.
+        """The store, and the fitted run whose model is used.
 
         Raises:
-            DataError: it is gone, or there is no store to look for it.
+            DataError: the run was deleted, or there is no store.
         """
         if self.store is None:
             raise DataError("The run uses the model of another one, and no store is given.")
         return self.store, self.store.get(self.spec.run)
 
     def write_metrics(self, metrics: dict[str, Metric]) -> None:
-        """Write the figures about the result."""
+        """Write the metrics of the result."""
         stored = {key: dataclasses.asdict(metric) for key, metric in metrics.items()}
         write_json(self.folder.files.metrics, stored)
 
     @contextmanager
     def row_progress(self) -> Iterator[Callable[[int, int], bool]]:
-        """A callback for work by rows: told how many are done of how many; True stops it."""
+        """A callback for row-wise work: called with the rows done and in all; True stops."""
         with closing(EventLog(self.folder.files.events)) as log:
 
             def tell(done: int, total: int) -> bool:
@@ -90,12 +91,12 @@ class JobContext:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the state of a run that has ended says of its result.
+    """Summary of a result, for the final state of its run.
 
     Attributes:
-        notes: plain sentences about it.
-        elbo: the bound that was reached, total nats; None where there is none.
-        converged: whether the fit converged; None where nothing was fitted.
+        notes: sentences about the result.
+        elbo: final bound, total nats; None without a bound.
+        converged: whether the fit converged; None without a fit.
     """
 
     notes: tuple[str, ...] = ()
@@ -103,22 +104,36 @@ class Outcome:
     converged: bool | None = None
 
 
-class JobKind(ABC):
-    """One kind of run, from its description to its files.
-
-    ``run_job`` calls ``prepare``, ``work`` and ``write_results`` in this order, writes the state
-    that ``outcome`` describes, and then, where ``measured_last``, ``measure``. It alone owns the
-    state, errors, a full disk, and what is left of a run that was stopped.
-
-    Attributes:
-        first_stage: what the run is doing at its beginning.
-        measured_last: whether the figures are measured once the run has ended, so that nobody
-            waits for them.
-        stop_message: what is said of a run that was stopped before its result was there.
-        kept_notes: notes that hold even where the run fails.
+def fit_outcome(model: AnyModel, notes: tuple[str, ...], monitor: FitMonitor) -> Outcome:
+    """The outcome of a fit whose model is kept.
 
     Args:
-        context: what the run works with.
+        model: the fitted model.
+        notes: notes of the run, which precede those of the model.
+        monitor: callback of the fit; a fit that it stopped has not converged.
+    """
+    return Outcome(
+        notes=(*notes, *model.notes_),
+        elbo=as_plain_json(float(model.elbo_)),
+        converged=bool(model.converged_) and monitor.stopped is None,
+    )
+
+
+class JobKind(ABC):
+    """Base class of the kinds of run: the computation and its files.
+
+    ``run_job`` calls ``prepare``, ``work`` and ``write_results`` in this order, writes the state
+    with ``outcome``, and then calls ``measure`` if ``measured_last``. State, errors, a full disk
+    and the cleanup of a stopped run are handled by ``run_job`` alone.
+
+    Attributes:
+        first_stage: stage at the start.
+        measured_last: whether the metrics are computed after the result is available.
+        stop_message: message of a run that was stopped before it had a result.
+        kept_notes: notes that are kept if the run fails.
+
+    Args:
+        context: inputs of the run.
     """
 
     first_stage: ClassVar[Stage] = "preparing"
@@ -131,11 +146,11 @@ class JobKind(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Make what the work needs, from the description of the run and its dataset.
+        """Prepare the model and the rows, from the description of the run and its dataset.
 
         Raises:
-            LatentboardError: the run cannot be done; the message names column or setting.
-            StoppedError: it was asked to stop.
+            LatentboardError: the run is not possible; the message names the column or setting.
+            StoppedError: a stop was requested.
         """
 
     @abstractmethod
@@ -143,7 +158,7 @@ class JobKind(ABC):
         """Compute the result.
 
         Raises:
-            CancelledError, StoppedError: it was asked to stop, and nothing is kept.
+            CancelledError, StoppedError: a stop was requested, and nothing is kept.
         """
 
     @abstractmethod
@@ -156,8 +171,8 @@ class JobKind(ABC):
 
     @abstractmethod
     def outcome(self) -> Outcome:
-        """What the last state says of the result."""
+        """The summary of the result for the final state."""
 
     def measure(self) -> dict[str, Metric]:
-        """The figures about the result, where they are ``measured_last``."""
+        """The metrics of the result, if ``measured_last``."""
         return {}

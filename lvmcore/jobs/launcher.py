@@ -1,4 +1,4 @@
-"""The launcher: starts queued runs in processes of their own, and sees them through."""
+"""The launcher: starts and supervises the worker processes of queued runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lvmcore.errors import LatentboardError
 from lvmcore.jobs.machine_limits import available_memory, default_slots, has_gpu, threads_of_a_fit
 from lvmcore.jobs.worker_process import WorkerProcess
 from lvmcore.runs.job import Job, now
-from lvmcore.runs.job_folder import GONE, JobFolder
+from lvmcore.runs.job_folder import PROCESS_ENDED, JobFolder
 from lvmcore.runs.store import Store
 
 __all__ = ["Launcher"]
@@ -24,38 +24,42 @@ logger = logging.getLogger(__name__)
 
 _TICK_SECONDS = 0.05
 _IDLE_SECONDS = 1.0
-# A cancelled fit stops at its next step; if the step is long it is told by signal, then killed. One
-# that is stopping has time to save.
+# A cancelled fit stops at its next step. During a long step its process gets SIGTERM, and is killed
+# later; a process in the stage "stopping" has further time to save.
 _TERMINATE_AFTER_SECONDS = 0.2
 _KILL_AFTER_SECONDS = 0.7
 _SAVING_SECONDS = 10.0
 _CLOSING_SECONDS = 3.0
-# Importing torch takes a core for seconds: the next spare lets a fit begin in peace.
+# A spare starts after the fit: importing torch occupies a core for seconds.
 _SPARE_AFTER_SECONDS = 1.0
 _SPARE_RETRY_SECONDS = 30.0
-# A spare holds some 0.4 GB. Beside a fit whose process takes more than so many bytes there is none:
-# such a fit takes long, and the next one may wait the seconds in which a process is made ready.
-_MOST_BESIDE_A_SPARE = 8e8
+# Memory of a fit, bytes, above which no spare is kept: a spare takes about 0.4 GB, and after a long
+# fit the seconds to start a process matter little.
+_LARGE_FIT_BYTES = 8e8
 _ATTEMPTS = 2
-# In this time after its start a fit has taken the memory that it needs.
-_GROWING = timedelta(seconds=15)
+# Time after which a fit has allocated its memory.
+_ALLOCATION_TIME = timedelta(seconds=15)
 
 
 class Launcher:
-    """Runs what is queued in a store, in order of submission, so many fits at a time.
+    """Runs the queued runs of a store in order of submission, several at a time.
 
-    One belongs to each server process. Several launchers, of one or of several processes, may
-    share a store: together they run no more fits than one may, and a run is started once. It works
-    in daemon threads, and every worker ends with the server.
+    Each server process has one. Several launchers, in one or several processes, may use one store:
+    together they run at most ``slots`` fits, and start each run once. The launcher works in daemon
+    threads, and its workers end with the server.
 
-    The next run waits while its memory does not fit beside the fits under way. Fits on a GPU run
-    one at a time; one that waits for the GPU lets those behind it pass that need none.
+    The next run waits until its memory is free in addition to that of the active fits. Fits on a
+    GPU run one at a time; a run that waits for the GPU is overtaken by runs that do not need it.
 
     Args:
-        store: whose queue it works off.
-        spare: keep a process ready that has imported torch, so that a fit starts at once; while a
-            fit that takes much memory is under way, none.
-        slots: fits at a time; None takes one for every two cores.
+        store: the store.
+        spare: whether to keep one idle worker that has imported torch, so that a fit starts at
+            once; none is kept during a fit that takes much memory.
+        slots: largest number of concurrent fits; None for one per two cores.
+
+    Attributes:
+        store: the store.
+        slots: largest number of concurrent fits.
     """
 
     def __init__(self, store: Store, *, spare: bool = True, slots: int | None = None) -> None:
@@ -74,7 +78,7 @@ class Launcher:
         self.ensure_running()
 
     def ensure_running(self) -> None:
-        """Look at the queue now. Call it after submitting; it returns at once."""
+        """Check the queue now, to be called after a submission; it returns at once."""
         with self._guard:
             if self._closing.is_set():
                 return
@@ -88,7 +92,7 @@ class Launcher:
         self._wake()
 
     def close(self) -> None:
-        """Stop: a run under way is interrupted and keeps what was fitted; queued ones stay."""
+        """Stop. Active runs are interrupted and keep their results so far; queued runs stay."""
         with self._guard:
             self._closing.set()
         self._wake()
@@ -104,17 +108,17 @@ class Launcher:
         for wake in self._wakes:
             wake.set()
 
-    # ---- a thread, one for each slot -----------------------------------------------------------
+    # ---- one thread per slot -------------------------------------------------------------------
 
     def _work(self, slot: int) -> None:
-        place = FileLock(self.store.home / f"slot-{slot}.lock")
-        turn = FileLock(self.store.home / "start.lock")
+        slot_lock = FileLock(self.store.home / f"slot-{slot}.lock")
+        start_lock = FileLock(self.store.home / "start.lock")
         while not self._closing.is_set():
             self._wakes[slot].clear()
             try:
                 self._keep_spare()
-                with place.acquire(timeout=0):
-                    while not self._closing.is_set() and self._run_next(turn):
+                with slot_lock.acquire(timeout=0):
+                    while not self._closing.is_set() and self._run_next(start_lock):
                         pass
             except Timeout:
                 pass
@@ -122,28 +126,28 @@ class Launcher:
                 logger.exception("the launcher could not work off its queue")
             self._wakes[slot].wait(_IDLE_SECONDS)
 
-    def _run_next(self, turn: BaseFileLock) -> bool:
-        """Start the next run that can be started, and see it through; whether there was one.
+    def _run_next(self, start_lock: BaseFileLock) -> bool:
+        """Start the next run that can be started, and supervise it; whether there was one.
 
-        Launchers start runs in turns, so that none is started twice.
+        ``start.lock`` is held while a run is started, so that none is started twice.
 
         Raises:
-            Timeout: another one is just starting a run.
+            Timeout: another launcher is starting a run.
         """
-        with ExitStack() as held:
-            held.enter_context(turn.acquire(timeout=0))
+        with ExitStack() as locks:
+            locks.enter_context(start_lock.acquire(timeout=0))
             try:
-                folder = self._next(held)
+                folder = self._next_startable(locks)
                 if folder is not None:
-                    self._run(folder, turn)
+                    self._run(folder, start_lock)
             except LatentboardError:
-                # Deleted between a look and the next.
+                # It was deleted meanwhile.
                 logger.info("a run is gone that was to be started")
                 return True
         return folder is not None
 
-    def _next(self, held: ExitStack) -> JobFolder | None:
-        """The first run in the queue that there is room for; takes the GPU if it needs it."""
+    def _next_startable(self, locks: ExitStack) -> JobFolder | None:
+        """The first queued run that can start now; locks the GPU if it needs it."""
         for name in self.store.queue.ids():
             job = self.store.get(name)
             if not self._fits_in_memory(job):
@@ -151,36 +155,36 @@ class Launcher:
             if _needs_gpu(job):
                 gpu = FileLock(self.store.home / "gpu.lock")
                 try:
-                    held.enter_context(gpu.acquire(timeout=0))
+                    locks.enter_context(gpu.acquire(timeout=0))
                 except Timeout:
                     continue
             return self.store.job_folder(name)
         return None
 
     def _fits_in_memory(self, job: Job) -> bool:
-        """Whether a run may start beside the others; alone it always may."""
+        """Whether the memory of a run is free; always so if no other run is active."""
         others = [other for other in self.store.list(None) if other.status == "running"]
         if job.memory is None or not others:
             return True
-        # What has just begun has not taken its memory yet.
-        promised = sum(
+        # Estimated memory of runs that have just started: it is not allocated yet.
+        reserved = sum(
             other.memory or 0
             for other in others
-            if other.started is None or now() - other.started < _GROWING
+            if other.started is None or now() - other.started < _ALLOCATION_TIME
         )
-        return job.memory <= available_memory() - promised
+        return job.memory <= available_memory() - reserved
 
-    def _run(self, folder: JobFolder, turn: BaseFileLock) -> None:
-        words = ""
+    def _run(self, folder: JobFolder, start_lock: BaseFileLock) -> None:
+        errors = ""
         for _ in range(_ATTEMPTS):
             worker = self._take_spare()
             try:
-                worker.give(self.store.home, folder.path.name)
-                self._see_through(worker, folder, turn)
+                worker.assign(self.store.home, folder.path.name)
+                self._supervise(worker, folder, start_lock)
             finally:
                 with self._spares:
                     self._large.discard(worker)
-                words = worker.last_words()
+                errors = worker.error_tail()
                 worker.end()
             if folder.state().status != "queued" or self._closing.is_set():
                 folder.settle(_describe_end(worker.returncode))
@@ -189,7 +193,7 @@ class Launcher:
             folder.give_up("interrupted", _describe_end(worker.returncode))
             return
         with suppress(OSError):
-            folder.files.log.write_text(words, encoding="utf-8")
+            folder.files.log.write_text(errors, encoding="utf-8")
         folder.give_up(
             "failed",
             "The process for this fit could not be started. The run's worker.log says why; "
@@ -197,41 +201,43 @@ class Launcher:
             "WorkerError",
         )
 
-    def _see_through(self, worker: WorkerProcess, folder: JobFolder, turn: BaseFileLock) -> None:
-        """Wait for the worker's end, and bring it about when the run is cancelled."""
+    def _supervise(
+        self, worker: WorkerProcess, folder: JobFolder, start_lock: BaseFileLock
+    ) -> None:
+        """Wait for the end of the worker, and terminate it if the run is cancelled."""
         began = time.monotonic()
-        promised = self.store.get(folder.path.name).memory or 0
-        asked: float | None = None
-        told = False
+        reserved = self.store.get(folder.path.name).memory or 0
+        cancelled_at: float | None = None
+        terminated = False
         while not worker.wait(_TICK_SECONDS):
             if self._closing.is_set():
                 worker.release()
                 worker.wait(_CLOSING_SECONDS)
                 return
-            if turn.is_locked and folder.state().status != "queued":
-                turn.release()
+            if start_lock.is_locked and folder.state().status != "queued":
+                start_lock.release()
                 self._wake()
             if time.monotonic() - began > _SPARE_AFTER_SECONDS:
-                if max(promised, worker.memory) > _MOST_BESIDE_A_SPARE:
-                    self._spare_nothing(worker)
+                if max(reserved, worker.memory) > _LARGE_FIT_BYTES:
+                    self._suspend_spare(worker)
                 self._keep_spare()
-            if asked is None:
-                asked = time.monotonic() if folder.cancel_requested() else None
+            if cancelled_at is None:
+                cancelled_at = time.monotonic() if folder.cancel_requested() else None
                 continue
-            passed = time.monotonic() - asked
-            if passed > _TERMINATE_AFTER_SECONDS and not told:
+            passed = time.monotonic() - cancelled_at
+            if passed > _TERMINATE_AFTER_SECONDS and not terminated:
                 worker.terminate()
-                told = True
+                terminated = True
             if passed > _KILL_AFTER_SECONDS and not _is_ending(folder, passed):
                 return
 
     # ---- the spare -----------------------------------------------------------------------------
 
     def _keep_spare(self) -> None:
-        """Have a spare worker, except beside a large fit; one that died is not replaced at once."""
+        """Start a spare unless a large fit runs; one that died is replaced after a delay."""
         with self._spares:
             if self._spare is not None and self._spare.returncode is not None:
-                logger.warning("a worker could not be made ready: %s", self._spare.last_words())
+                logger.warning("a worker could not be made ready: %s", self._spare.error_tail())
                 self._spare.end()
                 self._spare = None
                 self._spare_not_before = time.monotonic() + _SPARE_RETRY_SECONDS
@@ -239,8 +245,8 @@ class Launcher:
             if self._keeps_spare and self._spare is None and due and not self._large:
                 self._spare = self._new_worker()
 
-    def _spare_nothing(self, worker: WorkerProcess) -> None:
-        """Have no spare worker until this one has ended, whose fit takes much memory."""
+    def _suspend_spare(self, worker: WorkerProcess) -> None:
+        """Keep no spare until this worker has ended, whose fit takes much memory."""
         with self._spares:
             self._large.add(worker)
             if self._spare is not None:
@@ -266,17 +272,17 @@ def _needs_gpu(job: Job) -> bool:
 
 
 def _is_ending(folder: JobFolder, passed: float) -> bool:
-    """Whether a cancelled run's process may go on: it saves, measures, or is about to exit."""
+    """Whether the process of a cancelled run is saving, computing metrics, or about to exit."""
     state = folder.state()
     saving = state.stage == "stopping" and passed < _KILL_AFTER_SECONDS + _SAVING_SECONDS
     return state.status != "running" or saving
 
 
 def _describe_end(returncode: int | None) -> str:
-    """What to say of a process that ended before its run did."""
+    """Message for a process that ended before its run did."""
     if returncode is not None and -returncode == signal.SIGKILL:
         return (
             "The process that ran this fit was killed, as happens when the machine runs out of "
             "memory. With fewer rows or inducing points it needs less."
         )
-    return GONE
+    return PROCESS_ENDED

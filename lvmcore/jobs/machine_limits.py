@@ -1,4 +1,4 @@
-"""How a process that fits keeps its memory."""
+"""Cores, memory and GPU of this machine, and the allocator of a fitting process."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import psutil
 
 __all__ = ["keep_freed_memory"]
 
-# glibc's numbers for its two thresholds, and bytes.
+# M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc's mallopt, and their new value in bytes.
 _TRIM, _MAP, _KEPT = -1, -3, 1 << 28
 
 
 def keep_freed_memory() -> bool:
-    """Let glibc keep up to 256 MB that were freed, in place of handing them back at once.
+    """Let glibc retain up to 256 MB of freed memory instead of returning it to the system.
 
-    A step makes and frees the same arrays as the one before. Those of some megabytes would each be
-    fetched from the system anew, page by page, which can take as long as what is computed in them.
+    Every step of a fit allocates and frees the same arrays. Without this, those of several
+    megabytes are mapped again page by page, which can take as long as their computation.
 
     Returns:
-        Whether it is so; other systems' allocators are left as they are.
+        Whether it was set; allocators of other systems are unchanged.
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -47,29 +47,31 @@ def cores() -> int:
 
 
 def default_slots() -> int:
-    """How many fits run at once: one for every two cores."""
+    """Default number of concurrent fits: one per two cores."""
     return max(1, cores() // 2)
 
 
 def threads_of_a_fit(slots: int = 1) -> int:
-    """How many threads a fit gets: its share of the cores; a lone fit leaves one to the server.
+    """Threads of a fit: its share of the cores; a single fit leaves one core to the server.
 
-    A parallel step is as slow as its slowest thread, so a fit that shares a core with the server
-    and the browser loses more than that core is worth: on two cores under load, one thread was
-    measured at twice the speed of two.
+    A parallel step takes as long as its slowest thread, so that a core shared with the server and
+    the browser slows the fit down: on two loaded cores, one thread was twice as fast as two.
+
+    Args:
+        slots: number of concurrent fits.
     """
     return max(1, cores() // slots if slots > 1 else cores() - 1)
 
 
 def available_memory() -> int:
-    """Bytes that a new process can take, a container's limit included."""
+    """Memory that a new process can allocate, bytes, within the limit of a container."""
     free = int(psutil.virtual_memory().available)
     limit = _container_limit()
     return free if limit is None else max(0, min(free, limit - _container_use()))
 
 
 def total_memory() -> int:
-    """Bytes that this machine, or this container, has."""
+    """Memory of this machine or container, bytes."""
     total = int(psutil.virtual_memory().total)
     limit = _container_limit()
     return total if limit is None else min(total, limit)
@@ -81,7 +83,7 @@ def _container_limit() -> int | None:
 
 
 def _container_use() -> int:
-    """Bytes in use that could not be had back: what only caches files can."""
+    """Memory in use, bytes, without the reclaimable file cache."""
     used = _read("memory.current")
     pages = dict(line.split() for line in _read("memory.stat").splitlines())
     return max(0, int(used or 0) - int(pages.get("inactive_file", 0)))
@@ -96,7 +98,7 @@ def _read(name: str) -> str:
 
 @cache
 def has_gpu() -> bool:
-    """Whether there is a GPU that torch could use; found without loading torch."""
+    """Whether there is a GPU for torch; checked without loading torch."""
     if os.environ.get("CUDA_VISIBLE_DEVICES", "all") in ("", "-1"):
         return False
     return Path("/dev/nvidia0").exists()

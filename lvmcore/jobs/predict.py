@@ -1,4 +1,4 @@
-"""The run that predicts the target of other rows with the model of a fitted one."""
+"""The kind of run that predicts the target of new rows with the model of a fitted run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lvmcore.errors import DataError
 from lvmcore.evaluation.target_quality import target_metrics
 from lvmcore.export.tables import to_parquet_bytes
 from lvmcore.jobs.job_kind import JobKind, Outcome
-from lvmcore.jobs.project import finished_fit, select_rows
+from lvmcore.jobs.project import application_spec, finished_fit
 from lvmcore.metrics.metric import Metric
 from lvmcore.persistence import write_atomically
 from lvmcore.prediction.target_predictions import Tell, prediction_table
@@ -30,12 +30,12 @@ __all__ = ["RowPredictions", "TargetPrediction", "predict_rows", "prediction_of"
 
 @dataclasses.dataclass(frozen=True)
 class RowPredictions:
-    """What a model predicts of other rows.
+    """Predictions of the target of new rows.
 
     Attributes:
-        frame: a line a row: ``row_id`` and what ``predictions.predicted`` gives.
-        metrics: figures where the rows have the target too; else none.
-        notes: what was left out, in plain sentences.
+        frame: one line per row: ``row_id`` and the columns of ``prediction_table``.
+        metrics: metrics if the rows have the target; else empty.
+        notes: sentences about what was left out.
     """
 
     frame: pd.DataFrame
@@ -44,32 +44,32 @@ class RowPredictions:
 
 
 def prediction_of(job: Job, rows: Dataset) -> JobSpec:
-    """What predicts the target of rows with the model of a fitted run.
+    """The description of a run that predicts the target of rows with the model of a fitted run.
 
     Args:
         job: the fitted run.
-        rows: made as its features (``dataset_like``); to be put in the store.
+        rows: rows with its features (``matching_dataset``); to be stored by the caller.
     """
-    return select_rows(job, rows, "predict", f"{job.spec.target} of {rows.name} by {job.name}")
+    return application_spec(job, rows, "predict", f"{job.spec.target} of {rows.name} by {job.name}")
 
 
 def predict_rows(
     model: Predictor, rows: Dataset, target: str, tell: Tell | None = None
 ) -> RowPredictions:
-    """Predict the target of rows, and measure that where they have it.
+    """Predict the target of rows, with metrics if they have the target.
 
     Args:
         model: a fitted model.
-        rows: made as its features; those with a missing cell get no prediction.
-        target: name of the column that the model predicts.
-        tell: told of every few thousand rows; True stops.
+        rows: rows with its features; a row with a missing cell has no prediction.
+        target: name of the target column.
+        tell: called after every few thousand rows; True stops.
 
     Raises:
-        CancelledError: ``tell`` asked to stop.
-        DataError: the rows do not fit the model, or none has every cell.
+        CancelledError: ``tell`` returned True.
+        DataError: the rows do not fit the model, or all have missing cells.
     """
     X = pd.DataFrame(rows.X, columns=list(rows.transformed_names))
-    truth, notes = _truth(rows, model, target)
+    truth, notes = _observed_target(rows, model, target)
     frame = prediction_table(model, X, truth, tell=tell)
     frame.insert(0, "row_id", rows.row_ids.tolist())
     incomplete = int(np.isnan(rows.X).any(axis=1).sum())
@@ -81,8 +81,10 @@ def predict_rows(
     return RowPredictions(frame, metrics, tuple(notes))
 
 
-def _truth(rows: Dataset, model: Predictor, target: str) -> tuple[NDArray[Any] | None, list[str]]:
-    """The target of the rows where they have it, and what is to be said of it."""
+def _observed_target(
+    rows: Dataset, model: Predictor, target: str
+) -> tuple[NDArray[Any] | None, list[str]]:
+    """The target of the rows, None if they have none, and notes on it."""
     alike = [
         str(name)
         for name in rows.frame.columns
@@ -98,9 +100,9 @@ def _truth(rows: Dataset, model: Predictor, target: str) -> tuple[NDArray[Any] |
 
 
 class TargetPrediction(JobKind):
-    """The target of other rows, predicted with the model of a fitted run.
+    """Predictions of the target of new rows by the model of a fitted run.
 
-    ``predictions.parquet`` holds the frame, ``metrics.json`` the figures, where there are any.
+    ``predictions.parquet`` holds the frame, ``metrics.json`` the metrics, if there are any.
     """
 
     first_stage: ClassVar[Stage] = "predicting"
@@ -108,7 +110,7 @@ class TargetPrediction(JobKind):
     found: RowPredictions
 
     def prepare(self) -> None:
-        """Look for the fitted run."""
+        """Find the fitted run."""
         self.store, _ = finished_fit(self.context)
 
     def work(self) -> None:
@@ -119,11 +121,11 @@ class TargetPrediction(JobKind):
             self.found = predict_rows(model, rows, spec.target, tell)
 
     def write_results(self) -> None:
-        """Write the predictions and their figures."""
+        """Write the predictions and their metrics."""
         path = self.context.folder.files.predictions
         write_atomically(path, to_parquet_bytes(self.found.frame))
         self.context.write_metrics(self.found.metrics)
 
     def outcome(self) -> Outcome:
-        """What is to be said of the predictions."""
+        """Notes on the predictions."""
         return Outcome(notes=self.found.notes)

@@ -1,4 +1,4 @@
-"""The run that places new rows on the map of a fitted one."""
+"""The kind of run that places new rows on the map of a fitted run."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from lvmcore.prediction.placement import Placement, place_rows
 from lvmcore.runs.job import Job, JobSpec, Kind, Stage
 from lvmcore.runs.store import Store
 
-__all__ = ["Projection", "finished_fit", "fitted_rows", "projection_of", "select_rows"]
+__all__ = ["Projection", "application_spec", "finished_fit", "fitted_rows", "projection_of"]
 
 
 def projection_of(job: Job, rows: Dataset) -> JobSpec:
-    """What places rows on the map of a fitted run.
+    """The description of a run that places rows on the map of a fitted run.
 
     Args:
         job: the fitted run.
-        rows: made as its features (``dataset_like``); to be put in the store.
+        rows: rows with its features (``matching_dataset``); to be stored by the caller.
     """
-    return select_rows(job, rows, "project", f"{rows.name} on the map of {job.name}")
+    return application_spec(job, rows, "project", f"{rows.name} on the map of {job.name}")
 
 
-def select_rows(job: Job, rows: Dataset, kind: Kind, name: str) -> JobSpec:
-    """What does something of a kind to rows with the model of a fitted run.
+def application_spec(job: Job, rows: Dataset, kind: Kind, name: str) -> JobSpec:
+    """The description of a run that applies the model of a fitted run to rows.
 
     Args:
         job: the fitted run.
-        rows: made as its features (``dataset_like``).
-        kind: what is done.
-        name: what that is called, for people.
+        rows: rows with its features (``matching_dataset``).
+        kind: kind of the run.
+        name: its display name.
     """
     return JobSpec(
         dataset=rows.digest,
@@ -50,10 +50,10 @@ def select_rows(job: Job, rows: Dataset, kind: Kind, name: str) -> JobSpec:
 
 
 def fitted_rows(store: Store, spec: JobSpec) -> Dataset:
-    """The rows that a run is fitted to.
+    """The rows to which a run is fitted.
 
     Raises:
-        DataError: its dataset is gone.
+        DataError: its dataset was deleted.
     """
     return training_rows(store.datasets.get(spec.dataset), model_class(spec.model, "map"))[0]
 
@@ -61,7 +61,7 @@ def fitted_rows(store: Store, spec: JobSpec) -> Dataset:
 class Projection(JobKind):
     """The rows of a dataset placed on the map of a fitted run.
 
-    ``embedding.parquet`` holds the frame of the placement, ``metrics.json`` its figures.
+    ``embedding.parquet`` holds the frame of the placement, ``metrics.json`` its metrics.
     """
 
     first_stage: ClassVar[Stage] = "placing"
@@ -69,7 +69,7 @@ class Projection(JobKind):
     placement: Placement
 
     def prepare(self) -> None:
-        """Look for the fitted run."""
+        """Find the fitted run."""
         self.store, self.fit = finished_fit(self.context)
 
     def work(self) -> None:
@@ -81,21 +81,21 @@ class Projection(JobKind):
             self.placement = place_rows(model, rows, fitted, tell)
 
     def write_results(self) -> None:
-        """Write the placement and its figures."""
+        """Write the placement and its metrics."""
         path = self.context.folder.files.embedding
         write_atomically(path, to_parquet_bytes(self.placement.frame))
         self.context.write_metrics(self.placement.metrics)
 
     def outcome(self) -> Outcome:
-        """What is to be said of the placement."""
+        """Notes on the placement."""
         return Outcome(notes=self.placement.notes)
 
 
 def finished_fit(context: JobContext) -> tuple[Store, Job]:
-    """The store, and the fitted run in it whose model a run uses.
+    """The store, and the fitted run whose model a run uses.
 
     Raises:
-        DataError: it is gone, or has not ended.
+        DataError: the fitted run was deleted, or has not ended.
     """
     store, fit = context.fitted_run()
     if not fit.finished:

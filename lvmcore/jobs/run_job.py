@@ -1,4 +1,4 @@
-"""Run one job in its folder: the one path that the worker and the command line share."""
+"""Execution of a run in its folder, for the worker and the command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lvmcore.runs.store import Store
 
 __all__ = ["run_job"]
 
-#: Where each kind of run is; imported when it is run, so that a fit need not wait for the others.
+#: Module and class of each kind of run, imported on use: a fit does not wait for the other kinds.
 _KINDS = {
     "fit": ("lvmcore.jobs.fit_map", "MapFit"),
     "fit to a target": ("lvmcore.jobs.fit_target", "TargetFit"),
@@ -30,11 +30,11 @@ _KINDS = {
     "impute": ("lvmcore.jobs.impute", "Imputation"),
     "predict": ("lvmcore.jobs.predict", "TargetPrediction"),
 }
-_CUT_SHORT = (
+_INTERRUPTED = (
     "The fit was stopped from outside, with the dashboard or by the machine. What was fitted until "
     "then was kept."
 )
-_NOT_MEASURED = "The figures about the fit could not be measured: worker.log has the details."
+_NO_METRICS = "The figures about the fit could not be measured: worker.log has the details."
 
 
 def run_job(
@@ -45,20 +45,20 @@ def run_job(
     on_step: Callable[[FitStep], None] | None = None,
     store: Store | None = None,
 ) -> JobState:
-    """Do what the folder's spec.json asks for, and leave the artefacts of a run there.
+    """Execute the run described by ``spec.json`` in its folder, and write its results there.
 
-    The results are written first, then the state, then, after a fit, the figures about it, so that
-    nobody waits for the figures. The caller holds the folder's lock.
+    The results are written first, then the state, then, after a fit, its metrics, so that the
+    result is available before the metrics. The caller holds the folder's lock.
 
     Args:
-        folder: a run that has not begun.
-        get_dataset: gives the dataset; what it raises is reported like an error of the fit.
-        should_stop: asked at every step; a reason ends the run, and what was fitted is kept.
-        on_step: told of every step of a fit.
-        store: where the fitted run is whose model the run uses; None for a fit.
+        folder: a run that has not started.
+        get_dataset: returns the dataset; its errors are reported like those of the fit.
+        should_stop: called at every step; a reason stops the run, and the fit so far is kept.
+        on_step: called with every step of a fit.
+        store: store of the fitted run whose model the run uses; None for a fit.
 
     Returns:
-        The state in which the run ended; the same as its status.json.
+        The final state of the run, as in ``status.json``.
     """
     state = dataclasses.replace(folder.state(), status="running", stage="preparing", started=now())
     monitor = FitMonitor(folder, should_stop, on_step)
@@ -77,19 +77,23 @@ def run_job(
     except (StoppedError, CancelledError) as stop:
         asked = stop.reason if isinstance(stop, StoppedError) else monitor.stopped or should_stop()
         message = (job or JobKind).stop_message
-        return _write_end(folder, _failing(state, job, asked or "interrupted", message=message))
+        return _write_state(
+            folder, _incomplete_state(state, job, asked or "interrupted", message=message)
+        )
     except Exception as error:
         message, name = describe_error(error)
         if name == "Unexpected":
             _log_error(folder, error)
-        return _write_end(folder, _failing(state, job, "failed", message=message, error=name))
+        return _write_state(
+            folder, _incomplete_state(state, job, "failed", message=message, error=name)
+        )
     state = state.ending(
         monitor.stopped or "done",
         **dataclasses.asdict(outcome),
-        message=_CUT_SHORT if monitor.stopped == "interrupted" else None,
+        message=_INTERRUPTED if monitor.stopped == "interrupted" else None,
     )
     if state.status == "interrupted" or not job.measured_last:
-        return _write_end(folder, state)
+        return _write_state(folder, state)
     return _measure(job, state)
 
 
@@ -100,25 +104,25 @@ def _kind_of(spec: JobSpec) -> type[JobKind]:
     return found
 
 
-def _failing(state: JobState, job: JobKind | None, status: Any, **parts: Any) -> JobState:
-    """The state of a run that ended without its result."""
+def _incomplete_state(state: JobState, job: JobKind | None, status: Any, **parts: Any) -> JobState:
+    """The final state of a run without a result."""
     return state.ending(status, notes=() if job is None else job.kept_notes, **parts)
 
 
 def _measure(job: JobKind, state: JobState) -> JobState:
-    """Measure a run that has ended; where that fails it is as done as before."""
+    """Compute the metrics of a finished run; an error leaves it finished, with a note."""
     folder = job.context.folder
-    _write_end(folder, dataclasses.replace(state, stage="measuring"))
+    _write_state(folder, dataclasses.replace(state, stage="measuring"))
     try:
         job.context.write_metrics(job.measure())
     except Exception as error:
         _log_error(folder, error)
-        state = dataclasses.replace(state, notes=(*state.notes, _NOT_MEASURED))
-    return _write_end(folder, state)
+        state = dataclasses.replace(state, notes=(*state.notes, _NO_METRICS))
+    return _write_state(folder, state)
 
 
-def _write_end(folder: JobFolder, state: JobState) -> JobState:
-    """Write a state down; where the disk is full, ``JobFolder.settle`` says so instead."""
+def _write_state(folder: JobFolder, state: JobState) -> JobState:
+    """Write a state; on a full disk, ``JobFolder.settle`` reports that instead."""
     written = folder.state()
     state = dataclasses.replace(state, attempt=written.attempt, earlier=written.earlier)
     try:
@@ -130,6 +134,6 @@ def _write_end(folder: JobFolder, state: JobState) -> JobState:
 
 
 def _log_error(folder: JobFolder, error: BaseException) -> None:
-    """Write an error with its traceback into the run's log."""
+    """Append an error with its traceback to the log of the run."""
     with suppress(OSError), folder.files.log.open("a", encoding="utf-8") as log:
         traceback.print_exception(error, file=log)

@@ -1,8 +1,8 @@
 """The process that runs one job: ``python -m lvmcore.jobs.worker``.
 
-It imports what a fit needs, warms up, then waits for one line of JSON on its standard input,
-``{"home": …, "id": …}``. Its standard input is also its leash: when the other end closes, because
-the server closed it or died, the fit stops at its next step, and what was fitted is kept.
+It imports torch and the models, warms up, then waits for one line of JSON on its standard input,
+``{"home": …, "id": …}``. When its standard input is closed, because the server closed it or died,
+the fit stops at its next step, and the fit so far is kept.
 """
 
 from __future__ import annotations
@@ -32,34 +32,38 @@ __all__ = ["main"]
 
 _STDIN = 0
 _LONGEST_REQUEST = 65536
-# A reader that looks whether a run is alive holds its lock for a moment.
+# A process that checks whether a run is alive holds its lock for a moment.
 _LOCK_WAITS_SECONDS = 5.0
-# After the leash is let go: time for the step under way and for saving, before the hard end. What
-# is lost then is what came after the last checkpoint.
+# Time for the current step and for saving after standard input was closed; then the process exits,
+# and the steps since the last checkpoint are lost.
 _GRACE_SECONDS = 3.0
 
 
 class _ParentWatch:
-    """Knows whether this process should stop."""
+    """Stop requests to this process: cancellation, SIGTERM, and the end of the server.
+
+    Args:
+        folder: folder of the run.
+    """
 
     def __init__(self, folder: JobFolder) -> None:
         self._folder = folder
         self._stop = threading.Event()
         self._finished = threading.Event()
 
-    def hold(self) -> None:
-        """Watch standard input and SIGTERM from now on."""
+    def start(self) -> None:
+        """Start to watch standard input and SIGTERM."""
         signal.signal(signal.SIGTERM, lambda *_: self._stop.set())
-        threading.Thread(target=self._watch, name="leash", daemon=True).start()
+        threading.Thread(target=self._watch, name="parent-watch", daemon=True).start()
 
     def should_stop(self) -> Reason | None:
-        """Whether someone cancelled the run, or the server or the machine is going away."""
+        """The reason to stop: cancellation, or the end of the server or the machine; or None."""
         if self._folder.cancel_requested():
             return "cancelled"
         return "interrupted" if self._stop.is_set() else None
 
-    def finished(self) -> None:
-        """Say that the fit has ended."""
+    def finish(self) -> None:
+        """Mark the run as finished, so that the process may end in its own time."""
         self._finished.set()
 
     def _watch(self) -> None:
@@ -71,7 +75,7 @@ class _ParentWatch:
 
 
 def _read_request() -> tuple[Path, str] | None:
-    """The request; None when the other end closed instead."""
+    """The folder of the store and the id of the run; None if standard input was closed."""
     line = b""
     while not line.endswith(b"\n"):
         piece = os.read(_STDIN, _LONGEST_REQUEST)
@@ -82,44 +86,44 @@ def _read_request() -> tuple[Path, str] | None:
     return Path(request["home"]), request["id"]
 
 
-def _request_waits() -> bool:
-    """Whether there is something to read already."""
+def _has_request() -> bool:
+    """Whether standard input can be read without waiting."""
     return bool(select.select([_STDIN], [], [], 0)[0])
 
 
 def _warm_up() -> None:
-    """Fit models to a few rows: torch imports much of itself when it is first used.
+    """Fit models to a few rows, because torch loads many of its modules on first use.
 
-    Those whose own library costs seconds pay for it in their fits, not in everybody's start.
+    Models whose own library takes seconds to load are left out.
     """
     rng = np.random.default_rng(0)
     rows, labels = rng.standard_normal((12, 3)), ["a", "b"] * 6
     for model in (model for model in MODELS.values() if model.quick_to_load):
         named = {parameter.name for parameter in model.parameters()}
         short = {"max_iter": 2} if "max_iter" in named else {}
-        # What fails here fails again in a fit that needs it, and is reported there.
+        # A fit with the same error reports it.
         with contextlib.suppress(Exception):
             model().set_params(**short).fit(rows, labels)
     with contextlib.suppress(Exception):
         importlib.import_module("lvmcore.evaluation.map_quality")
 
 
-def _write_to_log(path: Path) -> None:
-    """Send standard output and error, warnings included, to the run's log."""
+def _redirect_output(path: Path) -> None:
+    """Redirect standard output and error, including warnings, to the log of the run."""
     with contextlib.suppress(OSError), path.open("ab") as log:
         os.dup2(log.fileno(), sys.stdout.fileno())
         os.dup2(log.fileno(), sys.stderr.fileno())
 
 
 def main() -> int:
-    """Wait for a run and run it.
+    """Wait for a request and execute the run.
 
     Returns:
-        The exit status: 0 unless something unexpected went wrong outside the fit.
+        The exit status: 0 unless there was an unexpected error outside the fit.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     keep_freed_memory()
-    if not _request_waits():
+    if not _has_request():
         _warm_up()
     request = _read_request()
     if request is None:
@@ -131,19 +135,19 @@ def main() -> int:
         with folder.lock(_LOCK_WAITS_SECONDS):
             if folder.state().status != "queued":
                 return 0
-            _write_to_log(folder.files.log)
-            leash = _ParentWatch(folder)
-            leash.hold()
+            _redirect_output(folder.files.log)
+            watch = _ParentWatch(folder)
+            watch.start()
             spec = folder.spec()
             run_job(
                 folder,
                 lambda: store.datasets.get(spec.dataset),
-                leash.should_stop,
+                watch.should_stop,
                 store=store,
             )
-            leash.finished()
+            watch.finish()
     except (Timeout, LatentboardError) as error:
-        # Another process runs it, or it has been deleted: there is nothing to do here.
+        # Another process executes the run, or it was deleted.
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
     return 0
 

@@ -1,4 +1,4 @@
-"""A worker process as the launcher sees it."""
+"""A worker process, controlled by the launcher: start, request, signals, and end."""
 
 from __future__ import annotations
 
@@ -29,26 +29,30 @@ _TAIL_BYTES = 4000
 
 
 def environment(threads: int) -> dict[str, str]:
-    """The environment of a worker: ours, this lvmcore on the path, threads unless decided."""
+    """The environment of a worker: this one, with this lvmcore on the path.
+
+    Args:
+        threads: number of threads, unless the environment sets it.
+    """
     root = str(Path(__file__).resolve().parents[2])
     inherited = os.environ.get("PYTHONPATH")
     environment = dict(os.environ)
     environment["PYTHONPATH"] = root if not inherited else os.pathsep.join((root, inherited))
     for name in _THREAD_VARIABLES:
         environment.setdefault(name, str(threads))
-    # A thread that waits must not spin: on a busy machine that made fits twenty times slower.
+    # Idle threads must not spin: on a busy machine that made fits twenty times slower.
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     return environment
 
 
 class WorkerProcess:
-    """One worker process: it imports torch and the models, then waits for its one run.
+    """A worker process: it imports torch and the models, then waits for one run.
 
-    It lives in its own session, so that Ctrl-C in the server's terminal does not reach it, and on
-    a leash, the pipe to its standard input, so that it ends with the server.
+    It has its own session, so that Ctrl-C in the server's terminal does not reach it, and it ends
+    when the pipe to its standard input is closed, so also with the server.
 
     Args:
-        threads: how many it computes with; None takes what a lone fit gets.
+        threads: number of threads; None for those of a single fit.
     """
 
     def __init__(self, threads: int | None = None) -> None:
@@ -65,46 +69,51 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id, for people and tests."""
+        """Its process id."""
         return self._process.pid
 
     @property
     def returncode(self) -> int | None:
-        """Its exit status, negative for a signal; None while it lives."""
+        """Its exit status, negative for a signal; None while it runs."""
         return self._process.poll()
 
     @property
     def memory(self) -> int:
-        """Bytes that it holds now."""
+        """Its current memory, bytes; 0 if it has ended."""
         with suppress(psutil.Error):
             return int(psutil.Process(self._process.pid).memory_info().rss)
         return 0
 
-    def give(self, home: Path, name: str) -> None:
-        """Hand it a run. A process that has died meanwhile takes nothing."""
+    def assign(self, home: Path, name: str) -> None:
+        """Send it the request for a run. A process that has ended ignores it.
+
+        Args:
+            home: folder of the store.
+            name: id of the run.
+        """
         request = json.dumps({"home": str(home), "id": name}) + "\n"
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.write(request.encode())
 
     def wait(self, seconds: float) -> bool:
-        """Wait for its end; whether it came."""
+        """Wait up to ``seconds`` for its end; whether it has ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
             return True
         return False
 
     def terminate(self) -> None:
-        """Ask it to stop, by signal."""
+        """Send SIGTERM: it stops at its next step."""
         self._process.terminate()
 
     def release(self) -> None:
-        """Let go of its leash: it stops at its next step and keeps what was fitted."""
+        """Close its standard input: it stops at its next step and keeps the fit so far."""
         assert self._process.stdin is not None
         self._process.stdin.close()
 
     def end(self) -> None:
-        """Make sure that it and what it started are gone, and let go of everything it used."""
+        """Kill it and its child processes if it runs, and release its resources."""
         if self._process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -112,8 +121,8 @@ class WorkerProcess:
         self.release()
         self._errors.close()
 
-    def last_words(self) -> str:
-        """The end of what it wrote to standard error before it took a run."""
+    def error_tail(self) -> str:
+        """The end of its standard error before it received a run."""
         size = self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, size - _TAIL_BYTES))
         return self._errors.read().decode(errors="replace")

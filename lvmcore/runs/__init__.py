@@ -1,4 +1,4 @@
-"""Runs: fits that are kept, each in a process of its own and in a folder of its own.
+"""Runs: jobs on disk, each with its own folder, and the store that holds them.
 
 Importing this package loads neither torch nor the models.
 """

@@ -1,4 +1,4 @@
-"""The files of a run: JSON replaced whole, lines appended whole, and nothing else."""
+"""Atomic files of a run: JSON replaced as a whole, and lines appended as a whole."""
 
 from __future__ import annotations
 
@@ -27,17 +27,21 @@ __all__ = [
 ]
 
 
-#: What is said where nothing more can be written.
+#: Message of a run that could not be written because the disk is full.
 DISK_FULL = "The disk is full, so the run could not be written. Make room and start it again."
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether an error says that the disk, or this person's share of it, is full."""
+    """Whether an error means that the disk, or the quota of this user, is full."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def as_plain_json(value: Any) -> Any:
-    """``value`` as JSON can hold it: NumPy unwrapped, numbers that are not finite as null."""
+    """``value`` in JSON types: NumPy arrays and scalars converted, non-finite numbers as null.
+
+    Raises:
+        TypeError: a part of it has no JSON type.
+    """
     if isinstance(value, np.generic):
         value = value.item()
     elif isinstance(value, np.ndarray):
@@ -50,7 +54,7 @@ def as_plain_json(value: Any) -> Any:
         return [as_plain_json(item) for item in value]
     if value is None or isinstance(value, str | bool | int):
         return value
-    raise TypeError(f"{type(value).__name__} has no place in a run's JSON")
+    raise TypeError(f"{type(value).__name__} has no JSON type")
 
 
 def dump_json(value: Any, *, indent: int | None = None) -> str:
@@ -66,7 +70,7 @@ def dump_json(value: Any, *, indent: int | None = None) -> str:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Replace a JSON file, whole or not at all."""
+    """Replace a JSON file atomically."""
     write_atomically(path, (dump_json(value, indent=1) + "\n").encode())
 
 
@@ -88,20 +92,23 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 class LineAppender:
-    """Appends lines to a file, one ``write`` each, so that no reader sees half a line mixed in.
+    """Appends lines to a file, one ``write`` each, so that lines are never interleaved.
 
-    What a full disk cuts short is taken back. What a dying machine cuts short is no JSON: readers
-    leave such a line out.
+    A line truncated by a full disk is removed again. A line truncated by a crash of the machine is
+    not valid JSON, and readers skip it.
+
+    Args:
+        path: the file; it is created if it does not exist.
     """
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
 
     def append(self, line: str) -> None:
-        """Append one line; it must hold no newline.
+        """Append one line, which must not contain a newline.
 
         Raises:
-            OSError: it could not be written, and nothing of it was.
+            OSError: it could not be written; the file is as before.
         """
         content = line.encode() + b"\n"
         written = os.write(self._descriptor, content)
@@ -115,10 +122,10 @@ class LineAppender:
 
 
 def read_lines(path: Path, offset: int = 0) -> tuple[list[bytes], int]:
-    """The whole lines from a byte offset on, and the offset after the last of them.
+    """The complete lines from a byte offset to the end, and the offset after the last of them.
 
-    A last line without its newline is still being written: it is left for the next reading. A file
-    that is not there yet has no lines.
+    A last line without its newline is still being written, and is left to the next call. A missing
+    file has no lines.
     """
     try:
         with path.open("rb") as file:

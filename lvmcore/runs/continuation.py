@@ -1,4 +1,4 @@
-"""Whether a fit ended too early, and what more steps would bring and take, from its curve."""
+"""Continuation of a fit that ended before convergence: further steps, expected gain and time."""
 
 from __future__ import annotations
 
@@ -21,26 +21,27 @@ if TYPE_CHECKING:
 
 __all__ = ["Continuation", "extrapolate_bound", "propose_continuation"]
 
-#: A fit settles in so large a part of its steps; the bound rises at full rate before.
-_SETTLING = 0.4
-#: The steps that are proposed, as shares of those that the fit had.
+#: Share of the steps in which the learning rate decays; before, the bound rises at full rate.
+_DECAY_SHARE = 0.4
+#: Proposed further steps, as shares of the steps of the fit: fewest, most, default.
 _LEAST, _MOST, _USUAL = 0.25, 1.0, 0.5
-#: Fewer known steps than this on the rising part of a curve tell nothing of how it goes on.
-_FEWEST = 10
+#: Fewest recorded steps at full rate from which a curve is extrapolated.
+_FEWEST_RECORDED = 10
+#: Largest exponent p of a rate that decays as step^−p.
 _STEEPEST_DECAY = 8.0
 
 
 @dataclass(frozen=True)
 class Continuation:
-    """What a fit that ended still rising may be given.
+    """A proposed continuation of a fit whose bound was still rising at its end.
 
     Attributes:
-        steps: so many more.
-        total: with those it had.
-        gain: nats that the bound may rise by, at least and at most, if it goes on slowing down as
-            it did; None where the curve is too short, or shows no rise, to say.
-        seconds: that it would take on a machine as busy as then, from where it goes on.
-        anew: it would begin anew, as the state to go on from is not there.
+        steps: further steps.
+        total: steps of the fit and further steps.
+        gain: least and largest expected increase of the bound, nats, if its rate keeps decaying;
+            None if the curve is too short or does not rise.
+        seconds: duration of the steps to compute, at the measured time per step.
+        anew: whether the fit begins from the start, because the state to continue from is missing.
     """
 
     steps: int
@@ -51,10 +52,13 @@ class Continuation:
 
 
 def propose_continuation(store: Store, job: Job) -> Continuation | None:
-    """What a run may be given that ended still rising; None for any other run.
+    """The proposed continuation of a run whose bound was still rising at its end.
 
-    None as well where its model has no setting for the steps, or they are as many as it allows.
     Loads torch.
+
+    Returns:
+        None for any other run, for a model without the setting ``max_iter``, and for a fit that had
+        the largest number of steps that its model allows.
     """
     from lvmcore.models import REGISTRY
 
@@ -87,22 +91,22 @@ def extrapolate_bound(
     branch: int | None = None,
     most: int | None = None,
 ) -> Continuation | None:
-    """What a fit may be given, by the curve of its start that was kept.
+    """The proposed continuation of a fit, from the curve of its best start.
 
-    The rate at which the bound rose in the last parts of the curve before the fit settled is
-    carried on in three ways: falling by the same factor a step, as a power of the steps, and as one
-    over the steps. The least and the largest of the three are told: on wine, iris and breast
-    cancer, fits by LDGD and the Bayesian GPLVM of 200 and 400 steps, given twice as many, gained
-    what lies between in eight cases of ten.
+    The rate of increase of the bound, at the end of the steps at full learning rate, is
+    extrapolated by three laws: exponential in the steps, a power of the steps, and the inverse of
+    the steps. The smallest and the largest gain of the three are returned: in fits of wine, iris
+    and breast cancer by LDGD and the Bayesian GPLVM with 200 and 400 steps, the gain of twice as
+    many steps was between the two in eight cases of ten.
 
     Args:
-        steps: of the fit, in order, some left out perhaps.
-        flat: nats a step; a bound that rises by less counts as flat. None where it is not known.
-        branch: steps after which the fit would go on; None where it begins anew.
-        most: steps that a fit can have, in all; None for as many as one likes.
+        steps: steps of the fit, in order; some may be missing.
+        flat: nats per step; a bound that rises by less counts as flat. None if unknown.
+        branch: step from which the fit would continue; None if it begins from the start.
+        most: largest total number of steps; None for no limit.
 
     Returns:
-        None where there is no step with a bound, or no further step can be had.
+        None if no step has a bound, or no further step is allowed.
     """
     known = [step for step in steps if math.isfinite(step.objective)]
     if not known:
@@ -111,53 +115,54 @@ def extrapolate_bound(
     first = known[0].iteration - 1
     at = np.array([step.iteration - first for step in known], dtype=np.float64)
     bound = np.array([step.objective for step in known])
-    cruised = round((1 - _SETTLING) * had) if branch is None else branch
-    rise = _Rise.of(at[at <= cruised], bound[at <= cruised])
-    more = _proposed(had, None if rise is None or flat is None else rise.flat_at(flat))
+    full_rate_end = round((1 - _DECAY_SHARE) * had) if branch is None else branch
+    rise = _IncreaseRate.of(at[at <= full_rate_end], bound[at <= full_rate_end])
+    more = _further_steps(had, None if rise is None or flat is None else rise.flat_step(flat))
     if most is not None:
         more = min(more, most - had)
     if more < 1:
         return None
-    longer = round((1 - _SETTLING) * (had + more))
-    a_step = (known[-1].seconds - known[0].seconds) / max(1, known[-1].iteration - 1 - first)
-    if a_step <= 0:  # all were told at the end, as of a library that does not tell while it fits
-        a_step = known[-1].seconds / known[-1].iteration
+    extended_end = round((1 - _DECAY_SHARE) * (had + more))
+    passed = known[-1].seconds - known[0].seconds
+    seconds_per_step = passed / max(1, known[-1].iteration - 1 - first)
+    if seconds_per_step <= 0:  # a library without a callback: all steps are reported at the end
+        seconds_per_step = known[-1].seconds / known[-1].iteration
     return Continuation(
         steps=more,
         total=had + more,
-        gain=None if rise is None else rise.between(cruised, longer),
-        seconds=known[-1].starts * a_step * (had + more - (branch or 0)),
+        gain=None if rise is None else rise.gain_range(full_rate_end, extended_end),
+        seconds=known[-1].starts * seconds_per_step * (had + more - (branch or 0)),
         anew=branch is None,
     )
 
 
-def _proposed(had: int, enough: float | None) -> int:
+def _further_steps(had: int, enough: float | None) -> int:
     """A round number of further steps.
 
     Args:
         had: steps of the fit.
-        enough: steps at full rate after which the bound would be flat; None where nobody knows.
+        enough: steps at full rate after which the bound would be flat; None if unknown.
     """
-    wanted = _USUAL * had if enough is None else enough / (1 - _SETTLING) - had
+    wanted = _USUAL * had if enough is None else enough / (1 - _DECAY_SHARE) - had
     wanted = min(max(wanted, _LEAST * had), _MOST * had)
     unit = 0.5 * math.pow(10, max(0, math.floor(math.log10(max(wanted, 1)))))
     return max(1, round(math.ceil(wanted / unit) * unit))
 
 
 @dataclass(frozen=True)
-class _Rise:
-    """How fast a bound rose around two places of a curve, nats a step."""
+class _IncreaseRate:
+    """Rates of increase of a bound, nats per step, at two steps of its curve."""
 
     places: tuple[float, float]
     rates: tuple[float, float]
 
     @classmethod
-    def of(cls, at: NDArray[np.float64], bound: NDArray[np.float64]) -> _Rise | None:
-        """From the second half of a curve; None where it is too short or does not rise."""
-        if len(at) < _FEWEST:
+    def of(cls, at: NDArray[np.float64], bound: NDArray[np.float64]) -> _IncreaseRate | None:
+        """From the second half of a curve; None if it is too short or does not rise."""
+        if len(at) < _FEWEST_RECORDED:
             return None
         steps = np.arange(at[0], at[-1] + 1)
-        every = np.interp(steps, at, bound)  # of a quick fit some steps are written down only
+        every = np.interp(steps, at, bound)  # a quick fit records only some of its steps
         means = []
         for share in (0.5, 0.75, 1.0):
             near = (steps > (share - 0.125) * at[-1]) & (steps <= share * at[-1])
@@ -170,19 +175,19 @@ class _Rise:
 
     @property
     def _power(self) -> float:
-        """p of a rate that falls as step^−p."""
+        """Exponent p of a rate that decays as step^−p."""
         (t0, t1), (earlier, later) = self.places, self.rates
         return min(math.log(earlier / later) / math.log(t1 / t0), _STEEPEST_DECAY)
 
-    def flat_at(self, flat: float) -> float | None:
-        """The step at which the rate has fallen to ``flat``; None where it does not fall."""
+    def flat_step(self, flat: float) -> float | None:
+        """The step at which the rate has decayed to ``flat``; None if it does not decay."""
         power, place, rate = self._power, self.places[1], self.rates[1]
         if rate <= flat:
             return place
         return place * (rate / flat) ** (1 / power) if power > 0.05 else None
 
-    def between(self, start: int, stop: int) -> tuple[float, float]:
-        """Least and largest rise from one step to another."""
+    def gain_range(self, start: int, stop: int) -> tuple[float, float]:
+        """Smallest and largest increase of the bound between two steps, by the three laws."""
         (t0, t1), (earlier, later) = self.places, self.rates
         n = np.arange(start, max(stop, start + 1))
         found = [

@@ -1,4 +1,4 @@
-"""The curves of runs as one tidy table."""
+"""Curves of the bound and its terms, of several runs, as one tidy table."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from lvmcore.runs.store import Store
 
 __all__ = ["BOUND", "curves_frame"]
 
-#: What the whole bound is called in the column ``term``.
+#: Value of the column ``term`` for the whole bound.
 BOUND = "bound"
 
 _COLUMNS = ("run_id", "run", "dataset", "model", "start", "step", "seconds", "term", "value")
 
 
 def curves_frame(store: Store, ids: Iterable[str]) -> pd.DataFrame:
-    """The curves of runs, one number a row.
+    """The curves of runs, one value per row.
 
-    Each step that was written down has one row for the whole bound, whose ``term`` is "bound", and
-    one for each named part; the parts add up to the bound. A quick fit writes down every step, or
-    about fifty a second where it is quicker than that.
+    Each recorded step has one row for the whole bound, whose ``term`` is "bound", and one for each
+    named term; the terms add up to the bound. A fit records every step, or about fifty a second
+    if it is quicker than that.
 
     Args:
-        store: where the runs are.
-        ids: of the runs, in the order of the table.
+        store: the store that holds the runs.
+        ids: ids of the runs, in the order of the table.
 
     Returns:
         Columns ``run_id``; ``run``, its name; ``dataset``, the name of the data; ``model``, its
-        key; ``start``, which of the fit's starts, from 1; ``step``; ``seconds`` since the fit
-        began; ``term``; and ``value``, nats, missing where it was not finite.
+        key; ``start``, the number of the fit's start, from 1; ``step``; ``seconds`` since the fit
+        began; ``term``; and ``value``, nats, missing if it was not finite.
 
     Raises:
         DataError: there is no such run.

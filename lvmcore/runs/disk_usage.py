@@ -1,4 +1,4 @@
-"""How much room a store takes on the disk."""
+"""Disk usage of a store, by dataset and by run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["DiskUsage", "measure_usage"]
 
 @dataclass(frozen=True)
 class DiskUsage:
-    """Room on the disk, in bytes of files.
+    """Disk usage, bytes.
 
     Attributes:
-        datasets: of each dataset, by its digest.
-        runs: of each run, by its id.
+        datasets: usage of each dataset, by its digest.
+        runs: usage of each run, by its id.
     """
 
     datasets: Mapping[str, int]
@@ -24,12 +24,12 @@ class DiskUsage:
 
     @property
     def total(self) -> int:
-        """Of all datasets and runs."""
+        """Usage of all datasets and runs."""
         return sum(self.datasets.values()) + sum(self.runs.values())
 
 
 def measure_usage(datasets: Path, runs: Path) -> DiskUsage:
-    """Measure the folders below two folders: one for each dataset, one for each run."""
+    """Measure the subfolders of two folders: one for each dataset, one for each run."""
     return DiskUsage(_by_name(datasets), _by_name(runs))
 
 
@@ -38,9 +38,9 @@ def _by_name(parent: Path) -> dict[str, int]:
 
 
 def _bytes(folder: Path) -> int:
-    """Bytes of the files in a folder, a part of those that others hold too.
+    """Bytes of the files in a folder; a file with n hard links counts as 1/n of its size.
 
-    What goes away meanwhile counts nothing.
+    Files deleted during the measurement count as 0.
     """
     total, waiting = 0, [str(folder)]
     while waiting:

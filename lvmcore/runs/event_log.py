@@ -1,4 +1,4 @@
-"""Events of a fit: what is written down of its steps, and reading it back."""
+"""The event log of a fit: its steps as JSON lines, written, read and truncated."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ __all__ = [
     "truncate_events",
 ]
 
-# A quick fit writes at most so many events and snapshots a second; a long one writes ever fewer, so
-# that a run of hours stays a few megabytes: the gap grows to its share of the time that has passed.
+# Least time between two events and between two snapshots: seconds, or a share of the time since the
+# start of the fit if that is longer, so that a run of hours takes a few megabytes.
 EVENT_GAP, EVENT_SHARE = 0.02, 1 / 2000
 SNAPSHOT_GAP, SNAPSHOT_SHARE = 0.25, 1 / 40
 SNAPSHOT_POINTS = 2000
@@ -39,10 +39,13 @@ _REMEMBERED_OFFSETS = 1024
 class EventLog:
     """Writes the steps of one fit to ``events.jsonl``.
 
-    The first and the last of a start always, and those that tell how other rows fare.
-    The last one is written with its snapshot: what a finished run shows is the map that was kept.
-    How many are written goes by the fit's own seconds, so that steps of a shorter fit that this one
-    goes on from are as many as they were there.
+    The first and the last step of a start are always written, and so are steps with a score on
+    held-out rows. The last one is written with its snapshot, which is the map of the finished run.
+    The intervals are measured by the fit's own seconds, so that a fit continued from a shorter one
+    has the events that the shorter one had.
+
+    Args:
+        path: the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,7 +55,7 @@ class EventLog:
         self._pending: FitStep | None = None
 
     def add(self, step: FitStep) -> None:
-        """Write a step, or keep it back when the last one was written a moment ago."""
+        """Write a step, or hold it back if the interval since the last one is too short."""
         passed = step.seconds
         if self._pending is not None and self._pending.start != step.start:
             self._write(self._pending, with_snapshot=True)
@@ -70,7 +73,7 @@ class EventLog:
             self._last_snapshot = passed
 
     def close(self) -> None:
-        """Write the last step if it was kept back, and close the file."""
+        """Write the last step if it was held back, and close the file."""
         if self._pending is not None:
             self._write(self._pending, with_snapshot=True)
         self._lines.close()
@@ -81,7 +84,7 @@ class EventLog:
 
 
 def step_to_json(step: FitStep, *, with_snapshot: bool = True) -> dict[str, Any]:
-    """A step as a line of ``events.jsonl`` holds it; snapshots rounded and thinned."""
+    """A step in the JSON form of ``events.jsonl``; snapshots are rounded and thinned."""
     stored: dict[str, Any] = {
         "iteration": step.iteration,
         "total": step.total,
@@ -117,7 +120,7 @@ def step_from_json(stored: Mapping[str, Any]) -> FitStep:
 def read_events(path: Path, n: int = 0, offset: int = 0) -> tuple[list[Event], int, int]:
     """The events after line number ``n``, which ends at byte ``offset``.
 
-    A line that is no event (cut short by a full disk or a dying machine) counts, and is left out.
+    A line that is not an event (truncated by a full disk or a crash) is counted and skipped.
 
     Returns:
         The events, the number of the last line, and the offset after it.
@@ -133,7 +136,7 @@ def read_events(path: Path, n: int = 0, offset: int = 0) -> tuple[list[Event], i
 
 
 class EventReader:
-    """Reads the events of runs, each file from where the reading before has ended."""
+    """Reads the events of runs, each file from the offset at which the previous call ended."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -145,8 +148,8 @@ class EventReader:
         Args:
             path: the file of the events.
             run: id of the run.
-            attempt: the number of its attempt: the lines of another one are others.
-            after: number of the last event that is known.
+            attempt: number of its attempt; another attempt has other lines.
+            after: number of the last event already read.
         """
         with self._guard:
             offset = self._offsets.get((run, attempt, after), 0)
@@ -161,10 +164,10 @@ class EventReader:
 
 
 def truncate_events(path: Path, iteration: int) -> bool:
-    """Drop the events after a step, and what is no event; the file is replaced whole.
+    """Delete the events after a step, and invalid lines; the file is replaced atomically.
 
     Returns:
-        Whether there was anything to drop.
+        Whether anything was deleted.
     """
     if not path.is_file():
         return False
@@ -214,7 +217,7 @@ def _snapshot_from_json(stored: Mapping[str, Any]) -> Snapshot:
 
 
 def _rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values to four significant digits; what is not finite stays as it is."""
+    """Values rounded to four significant digits; non-finite values are unchanged."""
     array = np.asarray(values, dtype=np.float64)
     texts = (f"{value:.{SIGNIFICANT_DIGITS}g}" for value in array.flat)
     return np.fromiter(map(float, texts), np.float64, array.size).reshape(array.shape)

@@ -1,4 +1,4 @@
-"""What a run is: its immutable description, its state, and what it reports."""
+"""Description, state and events of a run."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 from lvmcore.metrics.metric import Metric
 
-#: What a run does: fit a model that is kept, score one on rows that it has not seen, place other
-#: rows on the map of a fitted one, fill the missing cells of its table, or predict its target for
-#: other rows.
+#: Kinds of run: "fit" a model and keep it; "score" a fit on held-out rows; "project" new rows onto
+#: the map of a fitted model; "impute" the missing cells of its table; "predict" its target for new
+#: rows.
 Kind = Literal["fit", "score", "project", "impute", "predict"]
 Status = Literal["queued", "running", "done", "cancelled", "failed", "interrupted"]
 Stage = Literal[
@@ -33,7 +33,7 @@ Stage = Literal[
     "finished",
 ]
 
-#: The states in which a run has ended; it leaves them only when it is resumed.
+#: Final states of a run; it leaves them only if it is resumed.
 FINISHED: frozenset[Status] = frozenset({"done", "cancelled", "failed", "interrupted"})
 
 _VERSIONED = (
@@ -49,7 +49,7 @@ _VERSIONED = (
 
 
 def now() -> datetime:
-    """The time, UTC."""
+    """The current time, UTC."""
     return datetime.now(UTC)
 
 
@@ -63,7 +63,7 @@ def _versions() -> dict[str, str]:
 
 
 def installed_version(name: str) -> str | None:
-    """The version of a package; None where it is not installed."""
+    """The version of a package; None if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -72,29 +72,33 @@ def installed_version(name: str) -> str | None:
 
 @dataclass(frozen=True)
 class JobSpec:
-    """What to compute: written once, never changed.
+    """Immutable description of a run.
 
     Attributes:
         dataset: digest of the dataset.
-        dataset_name: what the dataset is called, for people.
+        dataset_name: display name of the dataset.
         model: key of the model.
-        parameters: settings of the model; those not named keep their defaults.
-        name: what the run is called, for people.
-        kind: what is done: "fit"; "score" for a fit to a part of the rows that is measured on the
-            others and not kept; "project" where the rows of the dataset are placed on the map of
-            another run; "impute" where that run's model fills the missing cells of its dataset;
-            "predict" where it predicts its target for the rows of the dataset.
+        parameters: settings of the model; missing ones have their defaults.
+        name: display name of the run.
+        kind: "fit"; "score" for a fit to a part of the rows that is evaluated on the others and not
+            kept; "project" for the rows of the dataset on the map of another run; "impute" for the
+            missing cells of another run's dataset by its model; "predict" for the target of another
+            run at the rows of the dataset.
         run: id of the fitted run whose model is used; "" for a run that fits its own.
-        continues: id of the run with fewer steps that this fit goes on from; "" for one that begins
-            anew. What it computes does not depend on it.
-        sweep: id that the fits of one sweep share; "" for a fit of its own.
+        continues: id of the run with fewer steps that this fit continues; "" for one that begins
+            from the start. The result does not depend on it.
+        sweep: id of the sweep that the fit belongs to; "" for none.
         target: column that the model learns to predict; "" for a model of a map.
         groups: column whose groups are held out of a fit to a target as a whole; "" for none.
         time: column whose last rows are held out of a fit to a target; "" for none.
-        codes: words that are learned as 0 and 1, by column of two words, for a run whose dataset
-            is not kept beside it.
-        versions: of the packages that decide the result.
-        created: when, ISO 8601 in UTC.
+        codes: words encoded as 0 and 1, by binary column, for a run whose dataset is not stored
+            with it.
+        versions: versions of the packages that determine the result.
+        created: time of creation, ISO 8601 in UTC.
+
+    Raises:
+        ConfigError: the kind is unknown, or the target, the groups and the time contradict one
+            another.
     """
 
     dataset: str
@@ -135,7 +139,7 @@ class JobSpec:
             object.__setattr__(self, "name", f"{self.model} on {what}")
 
     def to_json(self) -> dict[str, Any]:
-        """As spec.json holds it."""
+        """The JSON form, as in ``spec.json``."""
         return {
             "kind": self.kind,
             "run": self.run,
@@ -156,10 +160,10 @@ class JobSpec:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """From what ``to_json`` gave.
+        """The description from its JSON form.
 
         Raises:
-            DataError: a part is missing or unknown.
+            DataError: a field is missing or unknown.
         """
         try:
             return cls(**stored)
@@ -169,37 +173,37 @@ class JobSpec:
 
 @dataclass(frozen=True)
 class Job:
-    """A run as it stands.
+    """A run: its description and its current state.
 
     Attributes:
-        id: 32 hexadecimal digits, random.
-        spec: what was asked for.
-        status: where it stands.
-        stage: what a running one is doing; "measuring" once the model is already there.
-        message: why it failed or stopped early, in a plain sentence; else None.
-        error: kind of error of a failed one ("DataError", "MemoryError", …); else None.
-        queue_place: 1 for the next one to start; None unless queued.
-        submitted: when it was asked for, or asked to go on.
-        started: when its fit began, or went on; None before.
-        ended: when it ended; None before.
-        seconds: how long it ran, or has run so far, earlier attempts included as far as their work
-            was kept; None before it started.
-        elbo: the bound that was reached, total nats; None where there is none.
-        converged: whether the bound had stopped rising, or rows that the fit stops by were
-            predicted no better; None before the end.
-        notes: plain sentences about the fit (rows left out, columns set aside).
-        metrics: figures about the map, by key; empty until they are measured.
+        id: 32 random hexadecimal digits.
+        spec: the description.
+        status: queued, running, or how it ended.
+        stage: current stage of a running one; "measuring" if the model is already saved.
+        message: the reason of a failure or an early stop, one sentence; else None.
+        error: name of the error of a failed run ("DataError", "MemoryError", …); else None.
+        queue_place: position in the queue, from 1; None unless queued.
+        submitted: time of submission, or of the last resume.
+        started: start time of the current attempt; None before.
+        ended: end time; None before.
+        seconds: duration so far, including earlier attempts whose work was kept; None before the
+            start.
+        elbo: final bound, total nats; None without a bound.
+        converged: whether the bound was flat at the end, or early stopping on held-out rows ended
+            the fit; None before the end.
+        notes: sentences about the fit (rows left out, columns set aside).
+        metrics: metrics of the map, by key; empty until they are computed.
         has_model: whether there is a fitted model to load.
-        name: what the run is called now, for people; by default as it was asked for.
-        note: what somebody wrote down about it.
-        attempt: 1 at first; grows whenever the run begins anew or goes on from a checkpoint, and
-            its events after that step are dropped.
+        name: current display name; by default that of the description.
+        note: a user's note.
+        attempt: number of the attempt, from 1; it increases whenever the run is restarted or
+            resumed from a checkpoint, and later events are deleted.
         earlier: seconds of earlier attempts whose work was kept.
-        memory: bytes that it was estimated to need; None where nobody estimated.
-        checkpoint_step: steps that its checkpoint holds, from which it would go on; None without.
-        branch_step: steps that the state holds from which a fit with more of them would go on;
-            None without.
-        resumable: whether ``Store.resume`` takes it.
+        memory: estimated memory, bytes; None without an estimate.
+        checkpoint_step: step of its checkpoint; None without one.
+        branch_step: step of the state from which a fit with more steps would continue; None without
+            one.
+        resumable: whether ``Store.resume`` accepts it.
     """
 
     id: str
@@ -231,25 +235,25 @@ class Job:
 
     @property
     def resumable(self) -> bool:
-        """Whether it can go on: from its checkpoint, or, where it was cut short, from the start."""
+        """Whether it can be resumed: from its checkpoint, or from the start if interrupted."""
         if self.status == "interrupted" or self.error == "DiskFull":
             return True
         return self.status == "cancelled" and self.checkpoint_step is not None
 
     @property
     def still_rising(self) -> bool:
-        """Whether it is a fit whose steps ran out while its bound was still rising."""
+        """Whether it is a fit that ended at ``max_iter`` with its bound still rising."""
         ran_out = self.status == "done" and self.converged is False and self.has_model
         return ran_out and self.spec.kind == "fit" and self.elbo is not None
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended, in whatever way."""
+        """Whether it has ended, with or without a result."""
         return self.status in FINISHED
 
     @property
     def seconds(self) -> float | None:
-        """Seconds from start to end, or to now."""
+        """Seconds from start to end or to now, with those of earlier attempts; None before."""
         if self.started is None:
             return None
         return self.earlier + ((self.ended or now()) - self.started).total_seconds()
@@ -257,11 +261,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Event:
-    """One report of a fit under way, as it was written down.
+    """A recorded step of a fit.
 
     Attributes:
-        n: its number in the run, from 1.
-        step: the report.
+        n: number of the event in the run, from 1.
+        step: the step.
     """
 
     n: int
@@ -269,7 +273,7 @@ class Event:
 
 
 def check_status(status: Any) -> Status:
-    """``status`` if it is one.
+    """``status`` if it is a valid status.
 
     Raises:
         DataError: it is not.

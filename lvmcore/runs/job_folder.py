@@ -1,7 +1,8 @@
-"""The folder of one run: complete in itself, and safe to read while it is being written.
+"""The folder of a run: its state, lock, notes and files.
 
-Who may write what: ``status.json`` is written only by whoever holds the run's lock, so a lock that
-is free beside a status of "running" means that the process which ran it is gone.
+The folder is self-contained, and can be read while the run writes to it. Only the holder of the
+run's lock writes ``status.json``: a free lock with the status "running" means that the process of
+the run has ended.
 """
 
 from __future__ import annotations
@@ -22,32 +23,31 @@ from lvmcore.runs.job import FINISHED, Job, JobSpec, Status, now
 from lvmcore.runs.job_notes import JobNotes
 from lvmcore.runs.job_state import JobState
 from lvmcore.runs.run_files import Branches, DiskReserve, RunFiles
-from lvmcore.runs.saved_selections import drop_drawn
+from lvmcore.runs.saved_selections import delete_map_regions
 
-__all__ = ["GONE", "JobFolder", "JobState"]
+__all__ = ["PROCESS_ENDED", "JobFolder", "JobState"]
 
-#: What a run says whose process ended without a word.
-GONE = (
+#: Message of a run whose process ended before the run did, for an unknown reason.
+PROCESS_ENDED = (
     "The process that ran this fit ended before the fit did: it was stopped, it crashed, or the "
     "machine ran out of memory. With fewer rows or inducing points it needs less."
 )
-STOPPED_BY_FORCE = (
-    "Stopped by force: the step under way did not end in time, so there is no map of this fit."
-)
+KILLED = "Stopped by force: the step under way did not end in time, so there is no map of this fit."
 _CANNOT_MEASURE = "The process ended before the figures about the map were measured."
-# A run that has just ended may still be measuring its map.
+# A run that has just ended may still hold its lock while it computes metrics.
 _RESUME_WAITS_SECONDS = 5.0
 
 
 class JobFolder:
-    """One run's folder.
+    """The folder of a run.
 
     Args:
         path: the folder.
 
     Attributes:
+        path: the folder.
         files: paths of its files.
-        branches: the states that a fit with more steps goes on from.
+        branches: the states from which a fit with more steps continues.
     """
 
     def __init__(self, path: Path) -> None:
@@ -61,19 +61,20 @@ class JobFolder:
     def create(
         cls, path: Path, spec: JobSpec, *, queued: bool, memory: int | None = None
     ) -> Iterator[JobFolder]:
-        """Make the folder of a new run, and hold its lock inside the ``with`` block.
+        """Create the folder of a new run, and hold its lock inside the ``with`` block.
 
-        The folder may exist if it is empty. The run is there for others from the moment that
-        ``status.json`` is, which is written last.
+        The folder may exist if it is empty. ``status.json`` is written last: from then on the run
+        is visible to other processes.
 
         Args:
             path: the folder.
-            spec: what to run.
-            queued: for a launcher to start it; otherwise the caller runs it, and it is running.
-            memory: bytes that it is estimated to need.
+            spec: description of the run.
+            queued: whether a launcher starts it; otherwise its status is "running", and the caller
+                runs it.
+            memory: estimated memory, bytes.
 
         Raises:
-            ConfigError: the folder holds something already, or cannot be made.
+            ConfigError: the folder is not empty, or cannot be created.
         """
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -100,7 +101,7 @@ class JobFolder:
     # ---- reading -------------------------------------------------------------------------------
 
     def exists(self) -> bool:
-        """Whether there is a run here."""
+        """Whether the folder holds a run."""
         return self.files.status.is_file()
 
     def spec(self) -> JobSpec:
@@ -108,32 +109,36 @@ class JobFolder:
         return JobSpec.from_json(read_json(self.files.spec))
 
     def state(self) -> JobState:
-        """The run's state as written, whether its process is alive or not."""
+        """The state in ``status.json``, whether the process of the run is alive or not."""
         return JobState.from_json(read_json(self.files.status))
 
     def cancel_requested(self) -> bool:
-        """Whether someone has asked for the run to stop."""
+        """Whether cancellation was requested."""
         return self.files.cancel.exists()
 
     def metrics(self) -> dict[str, Metric]:
-        """Figures about the map; empty until they are measured."""
+        """Metrics of the result; empty until they are computed.
+
+        Raises:
+            DataError: the file is invalid.
+        """
         if not self.files.metrics.is_file():
             return {}
         try:
             stored = read_json(self.files.metrics)
             return {key: Metric(**value) for key, value in stored.items()}
         except TypeError as error:
-            raise DataError(f"{self.files.metrics} makes no sense: {error}.") from error
+            raise DataError(f"{self.files.metrics} is invalid: {error}.") from error
 
     def notes(self) -> JobNotes:
-        """Its name and note as people changed them; what cannot be read counts as unchanged."""
+        """Its edited name and note; blank if they were not edited or cannot be read."""
         try:
             return JobNotes.from_json(read_json(self.files.about))
         except DataError:
             return JobNotes()
 
     def job(self, name: str) -> Job:
-        """The run as it stands, under the id ``name``; a dead one is settled first."""
+        """The run with the id ``name``; first its state is updated if its process has ended."""
         state, notes = self.settle(), self.notes()
         place = checkpoint_progress(self.files.checkpoint) if state.status in FINISHED else None
         return Job(
@@ -155,8 +160,8 @@ class JobFolder:
         """Hold the run's lock.
 
         Raises:
-            Timeout: someone else holds it.
-            DataError: the folder is gone.
+            Timeout: another process holds it.
+            DataError: the folder was deleted.
         """
         try:
             with FileLock(self.files.lock, timeout=timeout):
@@ -167,14 +172,14 @@ class JobFolder:
             raise DataError(f"The run in {self.path} has been deleted.") from error
 
     def write_state(self, state: JobState) -> None:
-        """Replace the state; only for the holder of the lock."""
+        """Replace the state. The caller holds the lock."""
         self._reserve.write(lambda: write_json(self.files.status, state.to_json()))
 
     def clear_up(self) -> None:
-        """Remove what a run that has ended no longer needs, and what a dead process left half.
+        """Delete files that are no longer needed, and partial writes of a process that died.
 
-        Only for the holder of the lock. The checkpoint goes once the run is done; the state that a
-        fit with more steps would go on from stays where the bound was still rising, or where the
+        The caller holds the lock. The checkpoint is deleted once the run is done. The state from
+        which a fit with more steps would continue is kept if the bound was still rising, or if the
         run may be resumed and end so.
         """
         state = self.state()
@@ -187,19 +192,19 @@ class JobFolder:
         self.files.delete_partial_writes()
 
     def _may_continue(self, state: JobState) -> bool:
-        """Whether a fit with more steps may still be asked for, now or after a resume."""
+        """Whether a continuation with more steps is possible, now or after a resume."""
         if state.status == "done":
             return state.converged is False
-        if state.status == "cancelled":  # resumed from its checkpoint, or not at all
+        if state.status == "cancelled":  # can be resumed from a checkpoint only
             return checkpoint_progress(self.files.checkpoint) is not None
         return state.status != "failed" or state.error == "DiskFull"
 
     def write_notes(self, notes: JobNotes) -> None:
-        """Replace the name and the note; anybody may, at any time."""
+        """Replace the name and the note. No lock is needed."""
         write_json(self.files.about, dataclasses.asdict(notes))
 
     def request_cancel(self) -> None:
-        """Ask for the run to stop: at once if it is queued, else at its next step.
+        """Request cancellation: a queued run ends at once, a running one at its next step.
 
         Raises:
             DataError: the request could not be written.
@@ -214,16 +219,16 @@ class JobFolder:
                     self.write_state(state.ending("cancelled"))
                     self.clear_up()
         except OSError as error:
-            raise DataError(f"The run could not be told to stop: {error.strerror}.") from error
+            raise DataError(f"The run could not be cancelled: {error.strerror}.") from error
 
     def resume(self) -> None:
-        """Put a run that was stopped back in the queue, to go on from its checkpoint.
+        """Put a stopped run back in the queue, to continue from its checkpoint.
 
-        The events after the checkpoint go, and so does the map of the time when it was stopped.
-        Whatever cuts this short, the run stays as resumable as it was.
+        The events after the checkpoint and the results are deleted. If this is interrupted, the run
+        is still resumable.
 
         Raises:
-            ConfigError: it cannot be resumed, or is still being written.
+            ConfigError: it cannot be resumed, or its lock is held.
             DataError: the disk is full.
         """
         self.settle()
@@ -249,7 +254,7 @@ class JobFolder:
         if place is None:
             self.files.checkpoint.unlink(missing_ok=True)
         truncate_events(self.files.events, step)
-        drop_drawn(self.files.selections)  # regions of the map that goes
+        delete_map_regions(self.files.selections)
         for path in (*self.files.results, self.files.cancel):
             path.unlink(missing_ok=True)
         self._reserve.allocate()
@@ -258,27 +263,27 @@ class JobFolder:
         self.write_state(dataclasses.replace(fresh, attempt=state.attempt + 1, earlier=seconds))
 
     def give_up(self, status: Status, message: str, error: str | None = None) -> None:
-        """End a queued run, because no process could be started for it."""
+        """End a queued run for which no process could be started."""
         with suppress(Timeout), self.lock():
             state = self.state()
             if state.status == "queued":
                 self.write_state(state.ending(status, message=message, error=error))
                 self.clear_up()
 
-    def settle(self, gone: str = GONE) -> JobState:
-        """The state; written down as ended if the run is not at its end and nobody holds the lock.
+    def settle(self, message: str = PROCESS_ENDED) -> JobState:
+        """The state; written as ended if the run has not ended and its lock is free.
 
-        Where that cannot be written, it is what a later call will write.
+        If it cannot be written, the same state is returned, and a later call writes it.
 
         Args:
-            gone: what to say of a process that ended before its run did.
+            message: message of a run whose process ended before the run did.
         """
         state = self.state()
         if state.stage in ("waiting", "finished"):
             return state
         with suppress(Timeout), self.lock():
             state = self.state()
-            settled = self._settled(state, gone)
+            settled = self._final_state(state, message)
             if settled == state:
                 return state
             state = settled
@@ -290,13 +295,13 @@ class JobFolder:
                     state = dataclasses.replace(state, message=DISK_FULL)
         return state
 
-    def _settled(self, state: JobState, gone: str) -> JobState:
-        """What a state means that nobody is working on."""
+    def _final_state(self, state: JobState, message: str) -> JobState:
+        """The final state of a run whose lock is free."""
         if state.status == "running":
             cancelled = self.cancel_requested()
             return state.ending(
                 "cancelled" if cancelled else "interrupted",
-                message=STOPPED_BY_FORCE if cancelled else gone,
+                message=KILLED if cancelled else message,
             )
         if state.stage == "measuring":
             notes = (*state.notes, _CANNOT_MEASURE)

@@ -1,4 +1,4 @@
-"""The name and the note that people give to a run."""
+"""User-edited name and note of a run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ LONGEST_NAME, LONGEST_NOTE = 200, 10_000
 
 @dataclass(frozen=True)
 class JobNotes:
-    """What ``about.json`` holds.
+    """Content of ``about.json``.
 
     Attributes:
-        name: on one line; blank for the one that the run was asked for under.
-        note: blank without one.
+        name: name of the run, on one line; blank for the name in its description.
+        note: note; blank for none.
     """
 
     name: str = ""
@@ -28,12 +28,12 @@ class JobNotes:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> JobNotes:
-        """From about.json; what is no text counts as blank."""
+        """From the content of ``about.json``; a value that is not a string counts as blank."""
         name, note = (stored.get(part) for part in ("name", "note"))
         return cls(name if isinstance(name, str) else "", note if isinstance(note, str) else "")
 
     def named(self, name: str) -> JobNotes:
-        """With another name.
+        """A copy with another name.
 
         Raises:
             ConfigError: it is too long.
@@ -47,7 +47,7 @@ class JobNotes:
         return replace(self, name=line)
 
     def noted(self, note: str) -> JobNotes:
-        """With another note.
+        """A copy with another note.
 
         Raises:
             ConfigError: it is too long.

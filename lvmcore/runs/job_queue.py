@@ -1,4 +1,4 @@
-"""The queue of a store: the runs that wait, in the order in which they will start."""
+"""The queue of a store: its queued runs, in starting order."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["JobQueue"]
 
 
 class JobQueue:
-    """The runs of a store that wait.
+    """The queued runs of a store.
 
     Args:
         jobs: the runs of the store.
-        most_waiting: runs that may wait.
+        most_waiting: largest number of queued runs.
     """
 
     def __init__(self, jobs: StoredJobs, most_waiting: int) -> None:
@@ -25,22 +25,25 @@ class JobQueue:
         self.most_waiting = most_waiting
 
     def ids(self) -> list[str]:
-        """Ids of the runs that wait, in the order in which they will start."""
+        """Ids of the queued runs, in starting order."""
         waiting = [job for job in self._jobs.all() if job.status == "queued"]
         return [job.id for job in sorted(waiting, key=lambda job: (job.submitted, job.id))]
 
     def with_places(self, jobs: Sequence[Job]) -> list[Job]:
-        """The same runs; those that wait with their place in the queue."""
+        """The same runs; queued ones with their position in the queue."""
         if not any(job.status == "queued" for job in jobs):
             return list(jobs)
         places = {name: place for place, name in enumerate(self.ids(), start=1)}
         return [replace(job, queue_place=places.get(job.id)) for job in jobs]
 
     def check_room(self, more: int = 1) -> None:
-        """Refuse more runs than the queue has room for.
+        """Check that further runs can be queued.
+
+        Args:
+            more: their number.
 
         Raises:
-            ConfigError: it has not that much.
+            ConfigError: the queue would hold more than ``most_waiting`` runs.
         """
         waiting = len(self.ids())
         if waiting + more <= self.most_waiting:

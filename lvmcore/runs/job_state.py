@@ -1,4 +1,4 @@
-"""What ``status.json`` holds."""
+"""State of a run, as stored in ``status.json``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["JobState"]
 
 @dataclass(frozen=True)
 class JobState:
-    """What ``status.json`` holds: see ``Job`` for the meaning of each part."""
+    """State of a run, as stored in ``status.json``; the fields are described in ``Job``."""
 
     status: Status
     stage: Stage
@@ -32,7 +32,7 @@ class JobState:
     memory: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As status.json holds it."""
+        """The JSON form, as in ``status.json``."""
         stored = dataclasses.asdict(self)
         for moment in ("submitted", "started", "ended"):
             stored[moment] = None if stored[moment] is None else stored[moment].isoformat()
@@ -40,10 +40,10 @@ class JobState:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> JobState:
-        """From what ``to_json`` gave.
+        """The state from its JSON form.
 
         Raises:
-            DataError: a part is missing or makes no sense.
+            DataError: a field is missing or invalid.
         """
         try:
             return cls(
@@ -62,10 +62,10 @@ class JobState:
                 memory=stored.get("memory"),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"status.json makes no sense: {error!r}.") from error
+            raise DataError(f"status.json is invalid: {error!r}.") from error
 
     def ending(self, status: Status, **parts: Any) -> JobState:
-        """This state, ended now as ``status``."""
+        """A copy that ended now with ``status``; ``parts`` are further fields to replace."""
         return dataclasses.replace(self, status=status, stage="finished", ended=now(), **parts)
 
 

@@ -1,4 +1,4 @@
-"""The model that a run asks for, and its settings."""
+"""Model and settings of a run."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ def make_model(spec: JobSpec, purpose: None = None) -> AnyModel: ...
 
 
 def make_model(spec: JobSpec, purpose: Purpose | None = None) -> AnyModel:
-    """The unfitted model that a run asks for.
+    """The unfitted model of a run.
 
     The values of its settings are checked when the run is submitted, and by its own ``fit``.
 
     Args:
-        spec: of the run.
-        purpose: what the model is wanted for; None for what it is for.
+        spec: description of the run.
+        purpose: required purpose of the model, "map" or "target"; None for either.
 
     Raises:
-        ConfigError: the model or a setting of it is unknown; or it is for the other purpose, or
-            the run names no target for it, or one that it cannot learn.
+        ConfigError: the model or a setting of it is unknown; the model has the other purpose; the
+            model predicts a target and the run has none, or the reverse.
     """
     cls = _model_class(spec, purpose)
     try:
         return cls(**spec.parameters)
-    except TypeError:  # of another version, which has other settings
+    except TypeError:  # a run of another version, with other settings
         check_settings(cls, spec.parameters)
         raise
 
 
 def check_spec(spec: JobSpec) -> None:
-    """Refuse a fit whose model or settings cannot be used, before it is put in a queue.
+    """Check the model and the settings of a fit, before it is put in a queue.
 
-    A run of another kind has the settings of a fit, which were checked with it.
+    A run of another kind has the settings of a fit, which were checked with that fit.
 
     Raises:
-        ConfigError: the model or a setting of it is unknown, or a value is not allowed; or the
-            model does not do what the run asks for.
+        ConfigError: the model or a setting of it is unknown; a value is not allowed; the model
+            predicts a target and the run has none, or the reverse.
     """
     if spec.kind == "fit":
         check_settings(_model_class(spec, None), spec.parameters)
@@ -70,31 +70,31 @@ def _model_class(spec: JobSpec, purpose: Purpose | None) -> type[AnyModel]:
 
 
 def settings_of(spec: JobSpec) -> dict[str, Any]:
-    """The settings of a run, with the defaults of those that it does not name."""
+    """The settings of a run, with defaults for the missing ones."""
     known = REGISTRY[spec.model].parameters() if spec.model in REGISTRY else ()
     return {parameter.name: parameter.default for parameter in known} | dict(spec.parameters)
 
 
 def continued_spec(job: Job, max_iter: int) -> JobSpec:
-    """What fits a run's model with more steps.
+    """The description of a fit that continues a run with more steps.
 
     Args:
-        job: a fit that is done and whose bound was still rising when its steps ran out.
-        max_iter: steps in all.
+        job: a fit that is done and whose bound was still rising at its last step.
+        max_iter: total number of steps.
 
     Raises:
-        ConfigError: the run did not end so, or the steps are no more than it had.
+        ConfigError: the run is not such a fit, or ``max_iter`` is not larger than before.
     """
     if not job.still_rising:
         raise ConfigError(
-            f"The run {job.name} cannot go on with more steps: expected a fit that is done and "
-            "whose bound was still rising when its steps ran out."
+            f"The run {job.name} cannot be continued with more steps: expected a fit that is done, "
+            "with its bound still rising at its last step."
         )
     spec = job.spec
     had = settings_of(spec).get("max_iter")
     if had is None:
         raise ConfigError(
-            f"The run {job.name} cannot go on with more steps: its model has no setting for "
+            f"The run {job.name} cannot be continued with more steps: its model has no setting for "
             "their number."
         )
     if max_iter <= had:

@@ -1,4 +1,4 @@
-"""A run as a short Python program that repeats it."""
+"""Python source that reproduces a run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["snippet"]
 
 
 def snippet(job: Job, home: Path | None = None) -> str:
-    """A program that fits what a run has fitted, and prints the bound beside the run's own.
+    """A program that repeats the fit of a run, and prints its bound with the run's own bound.
 
-    With the same versions on the same machine the bound is the same. What of that is not given, as
-    for a run without a seed or one that was stopped early, a comment says.
+    With the same versions on the same machine the two are equal. Comments state the exceptions: a
+    run without a seed, or one that was stopped early.
 
     Args:
         job: the run.
-        home: folder of its store; None leaves it to ``$LATENTBOARD_HOME`` or the default.
+        home: folder of its store; None for ``$LATENTBOARD_HOME`` or the default.
 
     Returns:
         Python source.
@@ -29,7 +29,7 @@ def snippet(job: Job, home: Path | None = None) -> str:
 
     model = make_model(job.spec)
     cls = type(model)
-    door = "lvmcore" if cls.__module__.startswith("lvmcore.models.") else cls.__module__
+    package = "lvmcore" if cls.__module__.startswith("lvmcore.models.") else cls.__module__
     defaults = {parameter.name: parameter.default for parameter in cls.parameters()}
     settings = {
         name: value
@@ -43,9 +43,9 @@ def snippet(job: Job, home: Path | None = None) -> str:
         [
             *(f"# {line}" for line in _comments(job, versions)),
             *([] if job.spec.target else ["import pandas as pd", ""]),
-            f"from {door} import {cls.__name__}",
+            f"from {package} import {cls.__name__}",
             f"from lvmcore.runs import {'JobSpec, Store' if job.spec.target else 'Store'}",
-            _door_of_rows(job),
+            _row_selection_import(job),
             "",
             f"dataset = Store({where}).datasets.get(",
             f'    "{job.spec.dataset}"',
@@ -59,15 +59,15 @@ def snippet(job: Job, home: Path | None = None) -> str:
     )
 
 
-def _door_of_rows(job: Job) -> str:
-    """The line that imports what chooses the rows of the fit."""
+def _row_selection_import(job: Job) -> str:
+    """The import of the function that selects the rows of the fit."""
     if job.spec.target:
         return "from lvmcore.prediction.target_rows import split_for_target"
     return "from lvmcore.jobs.fitting import training_rows"
 
 
 def _rows(job: Job, model: str, *, learns: bool) -> list[str]:
-    """The lines that choose the rows of the fit, X and y."""
+    """The lines that define X and y of the fit."""
     spec = job.spec
     if not spec.target:
         return [
@@ -87,7 +87,7 @@ def _rows(job: Job, model: str, *, learns: bool) -> list[str]:
 
 
 def _comments(job: Job, versions: str) -> list[str]:
-    """What to know before the first line of code; user text on one line each."""
+    """The leading comments: run, data, versions and exceptions; names on one line each."""
     name, data = (" ".join(text.split()) for text in (job.name, job.spec.dataset_name))
     lines = [f"Repeats the run {name!r} on the data {data!r}.", f"It ran with {versions}."]
     if job.spec.parameters.get("random_state", 0) is None:

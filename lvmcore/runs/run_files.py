@@ -1,4 +1,4 @@
-"""The files in the folder of a run."""
+"""Files in the folder of a run: paths, states for continuation, and reserved disk space."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lvmcore.runs.atomic_files import is_disk_full
 
 __all__ = ["Branches", "DiskReserve", "RunFiles"]
 
-#: Bytes that a run keeps, so that its end can be written down when the disk is full.
+#: Reserved bytes, so that the final state of a run can be written to a full disk.
 _RESERVE_BYTES = 16384
 _BRANCH_PATTERN = "branch-*.safetensors"
 
@@ -25,24 +25,24 @@ class RunFiles:
         folder: the folder of the run.
 
     Attributes:
-        spec: what to run.
-        status: the state of the run.
-        about: its name and note, as people changed them.
+        spec: description of the run.
+        status: state of the run.
+        about: edited name and note.
         events: the steps of the fit.
         model: the fitted model.
         embedding: positions of the rows on the map.
         predictions: predictions of the target.
         hidden: means of the hidden units.
         completed: the table with its missing cells filled.
-        check: the hidden cells of the imputation check.
+        check: hidden cells of the imputation check.
         agreement: agreement of the starts, by row.
-        metrics: figures about the result.
-        selections: selections of rows that were saved.
-        log: what the worker wrote to standard output and error.
-        checkpoint: the state of the fit to resume from.
-        cancel: there once somebody asked for the run to stop.
-        reserve: disk space set aside for the last state.
-        lock: held by the process that runs it.
+        metrics: metrics of the result.
+        selections: saved selections of rows.
+        log: standard output and error of the worker.
+        checkpoint: state from which the fit can be resumed.
+        cancel: exists once cancellation was requested.
+        reserve: disk space reserved for the final state.
+        lock: lock file, held by the process of the run.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -68,7 +68,7 @@ class RunFiles:
 
     @property
     def results(self) -> tuple[Path, ...]:
-        """What a fit writes at its end."""
+        """Files written at the end of a fit."""
         return (
             self.model,
             self.embedding,
@@ -80,7 +80,7 @@ class RunFiles:
         )
 
     def delete_partial_writes(self) -> None:
-        """Delete what a process left that died while it wrote a file of the run."""
+        """Delete temporary files of a process that died while it wrote a file of the run."""
         whole = (self.status, self.events, self.checkpoint, self.completed, *self.results)
         for name in (*(path.name for path in whole), _BRANCH_PATTERN):
             for partial in self.folder.glob(f".{name}.*"):
@@ -88,7 +88,7 @@ class RunFiles:
 
 
 class Branches:
-    """The states of a fit, one a start, that a fit with more steps goes on from.
+    """States of a fit, one per start, from which a fit with more steps continues.
 
     Args:
         folder: the folder of the run.
@@ -102,14 +102,17 @@ class Branches:
         return sorted(self._folder.glob(_BRANCH_PATTERN))
 
     def step(self) -> int | None:
-        """Steps that the state of the first start holds; None without one."""
+        """Step of the state of the first start; None without one."""
         progress = checkpoint_progress(branch_path(self._folder, 1))
         return None if progress is None else progress[0]
 
     def link(self, other: Branches) -> None:
-        """Let this run, which has not begun, go on from the states that a shorter fit has left.
+        """Link the states of a shorter fit into this run, which has not started.
 
-        They take no further room: the files are the same until one of the runs replaces its own.
+        Hard links take no further disk space; each run replaces its own files later.
+
+        Args:
+            other: the states of the shorter fit.
         """
         for path in other.paths():
             mine = self._folder / path.name
@@ -126,17 +129,17 @@ class Branches:
 
 
 class DiskReserve:
-    """Disk space that a run sets aside, so that its last state can be written to a full disk.
+    """Disk space reserved by a run, so that its final state can be written to a full disk.
 
     Args:
-        path: the file that takes the space.
+        path: the file that occupies the space.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def allocate(self) -> None:
-        """Set the space aside.
+        """Reserve the space.
 
         Raises:
             OSError: the disk is full.
@@ -144,11 +147,11 @@ class DiskReserve:
         write_atomically(self._path, bytes(_RESERVE_BYTES))
 
     def release(self) -> None:
-        """Give the space back."""
+        """Release the space."""
         self._path.unlink(missing_ok=True)
 
     def write(self, write: Callable[[], None]) -> None:
-        """Write something; where the disk is full, release the reserve and write again.
+        """Call ``write``; if the disk is full, release the reserve and call it again.
 
         Raises:
             OSError: it could not be written.

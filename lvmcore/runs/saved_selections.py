@@ -1,7 +1,7 @@
-"""Selections of rows that somebody named and kept with a run.
+"""Named selections of rows, saved with a run.
 
-What describes a selection is up to whoever keeps it: here it is a JSON object under a name. One
-thing is agreed on: a selection that was drawn on the map names the latent dimensions under "axes".
+A selection is a JSON object with a name; its keys are defined by the caller, except "axes": the
+latent dimensions of a selection that was drawn on the map.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from lvmcore.runs.atomic_files import dump_json, read_json, write_json
 __all__ = [
     "LONGEST_SELECTION_NAME",
     "SavedSelection",
-    "drop_drawn",
+    "delete_map_regions",
     "read_selections",
     "selections_stamp",
     "write_selections",
 ]
 
-#: Characters of a selection's name, at most.
+#: Largest number of characters of a selection's name.
 LONGEST_SELECTION_NAME = 60
-#: Selections that a run keeps, and characters that one of them may take, at most.
+#: Largest number of selections of a run, and of characters of the JSON of one of them.
 MOST_SELECTIONS, LONGEST_SELECTION = 50, 500_000
 
 
 @dataclass(frozen=True)
 class SavedSelection:
-    """A selection under a name.
+    """A named selection of rows.
 
     Attributes:
-        name: on one line, not blank.
-        content: what describes it, as JSON.
+        name: its name, on one line, not blank.
+        content: its definition, as JSON.
 
     Raises:
         ConfigError: the name is blank or too long, or the content too large.
@@ -46,7 +46,7 @@ class SavedSelection:
 
     @property
     def drawn(self) -> bool:
-        """Whether it is a region of the map, and means nothing on another one."""
+        """Whether it is a region of the map, and so invalid for another map."""
         return "axes" in self.content
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class SavedSelection:
 
 
 def read_selections(path: Path) -> tuple[SavedSelection, ...]:
-    """The selections in a file, in the order of their names; what makes no sense is left out."""
+    """The selections in a file, in the order of their names; invalid ones are left out."""
     try:
         stored = read_json(path)
     except DataError:
@@ -81,7 +81,7 @@ def read_selections(path: Path) -> tuple[SavedSelection, ...]:
 
 
 def write_selections(path: Path, selections: Sequence[SavedSelection]) -> None:
-    """Replace the file; of two selections of one name the later one is kept.
+    """Replace the file; of two selections with the same name the later one is kept.
 
     Raises:
         ConfigError: there are too many.
@@ -95,8 +95,8 @@ def write_selections(path: Path, selections: Sequence[SavedSelection]) -> None:
     write_json(path, by_name)
 
 
-def drop_drawn(path: Path) -> None:
-    """Let go of the selections that were drawn on a map which goes; those of cells stay.
+def delete_map_regions(path: Path) -> None:
+    """Delete the selections drawn on a map that is deleted; selections by cells are kept.
 
     Raises:
         OSError: the file cannot be written.
@@ -110,7 +110,7 @@ def drop_drawn(path: Path) -> None:
 
 
 def selections_stamp(path: Path) -> tuple[int, int, int] | None:
-    """What is another one whenever the file was replaced; None without a file."""
+    """A value that changes whenever the file is replaced; None without a file."""
     try:
         facts = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""The store: datasets by digest, and one folder per run. No database."""
+"""The store: datasets by digest, and one folder per run, without a database."""
 
 from __future__ import annotations
 
@@ -30,22 +30,25 @@ if TYPE_CHECKING:
 
 __all__ = ["Store"]
 
-#: Runs that may wait in the queue of a store.
+#: Largest number of queued runs of a store.
 MOST_WAITING = 100
 
 
 class Store:
-    """Where datasets and runs are kept; several processes may use one store at a time.
+    """Datasets and runs on disk; several processes may use one store at a time.
 
     Args:
-        home: its folder; None takes ``$LATENTBOARD_HOME``, else the platform's user data folder.
-        most_waiting: runs that may wait in the queue.
+        home: its folder; None for ``$LATENTBOARD_HOME``, else the platform's user data folder.
+        most_waiting: largest number of queued runs.
 
     Attributes:
         home: its folder.
         datasets: its datasets, by digest.
-        selections: the selections of rows that are saved with its runs.
-        queue: the runs that wait.
+        selections: the selections of rows saved with its runs.
+        queue: its queued runs.
+
+    Raises:
+        ConfigError: the folder cannot be created.
     """
 
     def __init__(
@@ -69,7 +72,7 @@ class Store:
             ) from error
 
     def size(self) -> DiskUsage:
-        """How much room everything takes on the disk, by dataset and by run."""
+        """Disk usage, by dataset and by run."""
         return measure_usage(self.datasets.root, self._jobs.root)
 
     # ---- starting and stopping -----------------------------------------------------------------
@@ -80,8 +83,8 @@ class Store:
         The settings of a fit are checked here, and by the model's own ``fit``. Loads torch.
 
         Args:
-            spec: what to run.
-            memory: bytes that it is estimated to need: it waits while so much is not free.
+            spec: description of the run.
+            memory: estimated memory, bytes; the run waits until so much is free.
 
         Returns:
             Its id.
@@ -98,14 +101,17 @@ class Store:
     def submit_all(
         self, specs: Sequence[JobSpec], *, memory: int | None = None
     ) -> builtins.list[str]:
-        """Put runs in the queue, all of them or none; their ids in the same order.
+        """Put runs in the queue, either all or none.
 
         Args:
-            specs: what to run.
-            memory: bytes that each is estimated to need.
+            specs: descriptions of the runs.
+            memory: estimated memory of each, bytes.
+
+        Returns:
+            Their ids, in the same order.
 
         Raises:
-            ConfigError: a model or a setting cannot be used, or the queue has not that much room.
+            ConfigError: a model or a setting cannot be used, or the queue has not enough room.
             DataError: a run could not be written, as the disk is full.
         """
         from lvmcore.runs.model_of_job import check_spec
@@ -125,23 +131,23 @@ class Store:
         return made
 
     def continue_fit(self, id: str, max_iter: int, *, memory: int | None = None) -> str:
-        """Put a fit in the queue that has more steps than one whose bound was still rising.
+        """Put the continuation of a fit in the queue: the same fit with more steps.
 
-        It is a run of its own, and ends as a fit with so many steps from the beginning would: it
-        goes on from where the other began to settle, if that is still there, and begins anew where
-        it is not (``Job.branch_step``). Loads torch.
+        It is a new run, with the result of a fit that has ``max_iter`` steps from the start. It
+        continues from the state before the other's learning rate decayed if that state is stored
+        (``Job.branch_step``), and begins from the start otherwise. Loads torch.
 
         Args:
-            id: of the run that ended still rising.
-            max_iter: steps in all.
-            memory: bytes that it is estimated to need.
+            id: id of a run whose bound was still rising at its end.
+            max_iter: total number of steps.
+            memory: estimated memory, bytes.
 
         Returns:
             The new run's id.
 
         Raises:
-            ConfigError: the run did not end so, the steps are no more than it had or more than
-                the model allows, or the queue is full.
+            ConfigError: the run is not such a fit, ``max_iter`` is not larger than before or is
+                larger than the model allows, or the queue is full.
             DataError: there is no such run, or the disk is full.
         """
         from lvmcore.runs.model_of_job import check_spec, continued_spec
@@ -151,7 +157,7 @@ class Store:
         return self._create(spec, memory, self._jobs.folder(id))
 
     def _create(self, spec: JobSpec, memory: int | None, shorter: JobFolder | None) -> str:
-        """Make a queued run's folder, with what a shorter fit has left for it, if any."""
+        """Create the folder of a queued run, with the states of a shorter fit, if any."""
         self.queue.check_room()
         path = self._jobs.new_path()
         try:
@@ -165,21 +171,21 @@ class Store:
 
     @contextmanager
     def own(self, spec: JobSpec) -> Iterator[JobFolder]:
-        """Make a run for this process to execute, and hold its lock inside the ``with`` block."""
+        """Create a run that this process executes; its lock is held inside the ``with`` block."""
         with JobFolder.create(self._jobs.new_path(), spec, queued=False) as folder:
             yield folder
 
     def cancel(self, id: str) -> None:
-        """Stop a run: a queued one at once, a running one at its next step, keeping what it has.
+        """Cancel a run: a queued one at once, a running one at its next step.
 
-        A run that has ended is left as it is.
+        A running fit keeps the model fitted so far. A run that has ended is unchanged.
         """
         self._jobs.folder(id).request_cancel()
 
     def resume(self, id: str) -> None:
-        """Put a run that was stopped back in the queue: it goes on from its checkpoint.
+        """Put a stopped run back in the queue, to continue from its checkpoint.
 
-        One that was interrupted before its first checkpoint begins anew.
+        A run that was interrupted before its first checkpoint begins from the start.
 
         Raises:
             ConfigError: it cannot be resumed (see ``Job.resumable``), or the queue is full.
@@ -190,20 +196,20 @@ class Store:
         folder.resume()
 
     def delete(self, id: str) -> None:
-        """Delete a run that has ended, or is queued, with everything in its folder.
+        """Delete a run that has ended, or is queued, with its folder.
 
-        What was made with its model goes too.
+        Runs that used its model are deleted too.
 
         Raises:
-            ConfigError: it is running, or something is being made with its model.
+            ConfigError: it is running, or a run that uses its model is.
         """
         self._jobs.delete(id)
 
     def reconcile(self) -> None:
-        """Settle what processes that died have left, and clear up after them.
+        """Update the states of runs whose processes have ended, and delete their remnants.
 
-        A running run whose lock is free becomes interrupted. A queued one stays queued, whoever
-        submitted it: the queue belongs to the store, and the next launcher goes on with it.
+        A running run with a free lock becomes interrupted. A queued run stays queued, whichever
+        process submitted it: the queue belongs to the store, and the next launcher starts it.
         """
         self.list(None)
         self._jobs.delete_remnants()
@@ -211,7 +217,7 @@ class Store:
     # ---- reading -------------------------------------------------------------------------------
 
     def get(self, id: str) -> Job:
-        """The run as it stands. One whose process is gone is settled as interrupted on the way.
+        """The run. If its process has ended before it did, it becomes interrupted.
 
         Raises:
             ConfigError: ``id`` is no id.
@@ -223,23 +229,26 @@ class Store:
         """The runs, newest first. A folder that cannot be read is left out.
 
         Args:
-            kind: which: the history is that of fits; None lists every run.
+            kind: kind of the runs; None for every kind.
         """
         jobs = [job for job in self._jobs.all() if kind is None or job.spec.kind == kind]
         jobs.sort(key=lambda job: (job.submitted, job.id), reverse=True)
         return self.queue.with_places(jobs)
 
     def find(self, spec: JobSpec, *, failed: bool = False) -> Job | None:
-        """The run that computes, or has computed, what ``spec`` asks for; the best there is.
+        """The run that computes, or has computed, the result described by ``spec``.
 
-        Same kind, dataset, model and settings, those at their defaults included, and the same
-        fitted run where another one's model is used. One that is done comes before one under way
-        or waiting; the newest first. What was stopped or drew its seed anew is not found. Loads
-        torch.
+        It has the same kind, dataset, model, settings (defaults included) and target, and the same
+        fitted run if it uses another one's model. A run that is done is preferred to a running and
+        a queued one; among these the newest. Stopped runs and fits without a seed are left out.
+        Loads torch.
 
         Args:
-            spec: what is asked for.
-            failed: whether one that failed will do where there is no better.
+            spec: description of the result.
+            failed: whether a failed run is returned if there is no other.
+
+        Returns:
+            None if there is none.
         """
         from lvmcore.runs.model_of_job import settings_of
 
@@ -262,13 +271,14 @@ class Store:
     def events(self, id: str, after: int = 0) -> builtins.list[Event]:
         """The events of a run after number ``after``, oldest first.
 
-        The numbers hold for one attempt: where ``Job.attempt`` has grown, read from the start.
+        The numbers are valid for one attempt: after ``Job.attempt`` has changed, read from the
+        start.
         """
         folder = self._jobs.folder(id)
         return self._events.read(folder.files.events, id, folder.state().attempt, after)
 
     def job_folder(self, id: str) -> JobFolder:
-        """The folder of a run, with what can be done in it."""
+        """The folder of a run."""
         return self._jobs.folder(id)
 
     @overload
@@ -281,11 +291,11 @@ class Store:
         """The fitted model of a run (loads torch).
 
         Args:
-            id: of the run.
-            purpose: what its model is for, "map" or "target".
+            id: id of the run.
+            purpose: purpose of its model, "map" or "target".
 
         Raises:
-            DataError: the run has no model, or one that is for the other purpose.
+            DataError: the run has no model, or one of the other purpose.
         """
         from lvmcore.models import load
 
@@ -302,7 +312,7 @@ class Store:
     # ---- names and notes -----------------------------------------------------------------------
 
     def rename(self, id: str, name: str) -> None:
-        """Call a run something else; a blank name gives it its first one back.
+        """Rename a run; a blank name restores the name in its description.
 
         Raises:
             ConfigError: the name is too long.
@@ -312,7 +322,7 @@ class Store:
             folder.write_notes(folder.notes().named(name))
 
     def annotate(self, id: str, note: str) -> None:
-        """Write something down about a run, in place of what was written before.
+        """Replace the note of a run.
 
         Raises:
             ConfigError: the note is too long.

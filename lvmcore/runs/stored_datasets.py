@@ -1,4 +1,4 @@
-"""The datasets in a store, by digest."""
+"""The datasets of a store, by digest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DIGEST = re.compile(r"[0-9a-f]{16,128}")
 
 
 class StoredDatasets:
-    """The datasets in a store.
+    """The datasets of a store.
 
     Args:
         home: the folder of the store.
@@ -36,7 +36,7 @@ class StoredDatasets:
         self.root = home / "datasets"
 
     def put(self, dataset: Dataset) -> str:
-        """Keep a dataset; the same one twice is kept once.
+        """Store a dataset; an equal one is stored once.
 
         Returns:
             Its digest.
@@ -65,13 +65,13 @@ class StoredDatasets:
         """The dataset with this digest.
 
         Raises:
-            ConfigError: ``digest`` is no digest.
-            DataError: the store holds none.
+            ConfigError: ``digest`` is not a digest.
+            DataError: there is no such dataset.
         """
-        return load_dataset(self._known(digest))
+        return load_dataset(self._existing_path(digest))
 
     def names(self) -> dict[str, str]:
-        """Names of the datasets, by digest. One that cannot be read is left out."""
+        """Names of the datasets, by digest. Datasets that cannot be read are left out."""
         names = {}
         for path in self.root.iterdir():
             with suppress(DataError, KeyError):
@@ -82,10 +82,10 @@ class StoredDatasets:
         """Delete a dataset and all its runs.
 
         Raises:
-            ConfigError: one of the runs is under way; nothing is deleted then.
-            DataError: the store holds no such dataset.
+            ConfigError: one of the runs is running; nothing is deleted then.
+            DataError: there is no such dataset.
         """
-        path = self._known(digest)
+        path = self._existing_path(digest)
         fits = {job.id for job in self._jobs.all() if job.spec.dataset == digest}
         jobs = [job for job in self._jobs.all() if job.id in fits or job.spec.run in fits]
         busy = [job.name for job in jobs if job.status == "running"]
@@ -95,13 +95,13 @@ class StoredDatasets:
                 "for its end, or cancel it first."
             )
         for job in jobs:
-            if JobFolder(self._jobs.root / job.id).exists():  # may have gone with its fitted run
+            if JobFolder(self._jobs.root / job.id).exists():  # else deleted with its fit
                 self._jobs.delete(job.id)
         doomed = self._home / f".deleted-{digest}"
         path.rename(doomed)
         shutil.rmtree(doomed, ignore_errors=True)
 
-    def _known(self, digest: str) -> Path:
+    def _existing_path(self, digest: str) -> Path:
         path = self._path(digest)
         if not path.is_dir():
             raise DataError(f"The store {self._home} holds no dataset with the digest {digest}.")

@@ -1,4 +1,4 @@
-"""The runs in a store: one folder each, read again only where their files have changed."""
+"""The runs of a store: one folder each, cached until their files change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lvmcore.runs.job_folder import JobFolder
 __all__ = ["StoredJobs"]
 
 _ID = re.compile(r"[0-9a-f]{32}")
-# A folder that is still without its status after an hour was left by a process that died.
+# A folder without ``status.json`` after this time is the remnant of a process that died.
 _STALE_SECONDS = 3600.0
 _DELETE_WAITS_SECONDS = 10.0
 
@@ -29,7 +29,7 @@ _Stamp = tuple[tuple[int, int] | None, ...]
 
 
 class StoredJobs:
-    """The runs in a store.
+    """The runs of a store.
 
     Args:
         home: the folder of the store.
@@ -42,17 +42,17 @@ class StoredJobs:
         self._home = home
         self.root = home / "jobs"
         self._guard = threading.Lock()
-        self._seen: dict[str, tuple[_Stamp, Job]] = {}
+        self._cache: dict[str, tuple[_Stamp, Job]] = {}
 
     def new_path(self) -> Path:
-        """The folder for a new run, named by a random id; not made yet."""
+        """The path of a new run, named by a random id; the folder is not created."""
         return self.root / secrets.token_hex(16)
 
     def folder(self, id: str) -> JobFolder:
         """The folder of a run.
 
         Raises:
-            ConfigError: ``id`` is no id.
+            ConfigError: ``id`` is not an id.
             DataError: there is no such run.
         """
         if not _ID.fullmatch(id):
@@ -63,10 +63,10 @@ class StoredJobs:
         return folder
 
     def get(self, id: str) -> Job:
-        """The run, from memory if its files have not changed since; without its queue place.
+        """The run, from the cache if its files are unchanged; without its queue position.
 
         Raises:
-            ConfigError: ``id`` is no id.
+            ConfigError: ``id`` is not an id.
             DataError: there is no such run.
         """
         folder = self.folder(id)
@@ -80,18 +80,18 @@ class StoredJobs:
         )
         stamp = tuple(_stamp(path) for path in files)
         with self._guard:
-            known = self._seen.get(id)
-        settled = known is not None and known[1].stage in ("waiting", "finished")
-        if known is not None and known[0] == stamp and settled:
+            known = self._cache.get(id)
+        inactive = known is not None and known[1].stage in ("waiting", "finished")
+        if known is not None and known[0] == stamp and inactive:
             return known[1]
         job = folder.job(id)
-        if folder.state().status == job.status:  # a full disk may keep a settled state unwritten
+        if folder.state().status == job.status:  # not so if the disk was full
             with self._guard:
-                self._seen[id] = (stamp, job)
+                self._cache[id] = (stamp, job)
         return job
 
     def all(self) -> Iterator[Job]:
-        """The runs that can be read, in no order."""
+        """The runs that can be read, in any order."""
         for path in self.root.iterdir():
             with suppress(DataError, ConfigError, OSError):
                 yield self.get(path.name)
@@ -100,7 +100,7 @@ class StoredJobs:
         """Delete a run that has ended, or is queued, and those that used its model.
 
         Raises:
-            ConfigError: it is running, or something is being made with its model.
+            ConfigError: it is running, or a run that uses its model is.
             DataError: there is no such run.
         """
         folder = self.folder(id)
@@ -120,10 +120,10 @@ class StoredJobs:
             ) from None
         shutil.rmtree(doomed, ignore_errors=True)
         with self._guard:
-            self._seen.pop(id, None)
+            self._cache.pop(id, None)
 
     def delete_remnants(self) -> None:
-        """Delete what processes that died have left: folders half made, or half deleted."""
+        """Delete remnants of processes that died: incomplete and partly deleted folders."""
         limit = time.time() - _STALE_SECONDS
         for path in (*self.root.iterdir(), *self._home.glob(".d*-*")):
             with suppress(OSError):
@@ -133,7 +133,7 @@ class StoredJobs:
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
-    """What changes when an atomically replaced file does."""
+    """A value that changes when a file is replaced atomically; None without the file."""
     try:
         facts = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""The selections of rows that are saved with the runs of a store."""
+"""The saved selections of rows of the runs of a store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["StoredSelections"]
 
 
 class StoredSelections:
-    """The saved selections of a store's runs.
+    """The saved selections of rows of the runs of a store.
 
     Args:
         jobs: the runs.
@@ -31,10 +31,10 @@ class StoredSelections:
         return read_selections(self._jobs.folder(run).files.selections)
 
     def save(self, run: str, selection: SavedSelection) -> None:
-        """Save a selection of rows with a run, in place of one of the same name.
+        """Save a selection of rows with a run; one of the same name is replaced.
 
         Raises:
-            ConfigError: the run keeps as many as it can.
+            ConfigError: the run has the largest number of selections.
             DataError: there is no such run, or it could not be written.
         """
         path = self._jobs.folder(run).files.selections
@@ -45,7 +45,7 @@ class StoredSelections:
             raise DataError(f"The selection could not be kept: {error.strerror}.") from error
 
     def delete(self, run: str, name: str) -> None:
-        """Delete a selection; one that is not there is as good as deleted.
+        """Delete a selection; a missing one is no error.
 
         Raises:
             DataError: there is no such run, or it could not be written.

@@ -1,4 +1,4 @@
-"""Sweeps: the same fit with several values of some of its settings, a run a combination."""
+"""Sweeps: fits over a grid of settings, one run per combination."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_FITS", "new_sweep", "sweep_grid", "swept_settings", "values_of"]
 
-#: Fits of a sweep, at most.
+#: Largest number of fits of a sweep.
 MOST_FITS = 60
 
 _RANGE = re.compile(r"\s*(-?\d+)\s*(?:\.\.|…|to)\s*(-?\d+)\s*")
@@ -29,12 +29,12 @@ def new_sweep() -> str:
 
 
 def values_of(parameter: Parameter, text: str) -> list[Any]:
-    """The values that a text such as ``"2, 5, 10"`` or ``"0..4"`` names, each once, in its order.
+    """The distinct values in a text such as ``"2, 5, 10"`` or ``"0..4"``, in its order.
 
     Args:
-        parameter: whose values they are.
-        text: values between commas; two whole numbers with two dots between them are a range, its
-            ends in it.
+        parameter: the setting.
+        text: values separated by commas; two whole numbers separated by two dots are a range,
+            both ends included.
 
     Raises:
         ConfigError: a value is not allowed, there are too many, or there is none.
@@ -62,12 +62,12 @@ def sweep_grid(
     settings: Mapping[str, Any],
     axes: Mapping[str, Sequence[Any]],
 ) -> list[dict[str, Any]]:
-    """The settings of each fit of a sweep: every combination, the first setting changing slowest.
+    """The settings of each fit of a sweep: every combination, the first setting varying slowest.
 
     Args:
-        model: what is fitted.
-        settings: those that all fits share.
-        axes: the values of each setting that is swept.
+        model: class of the model.
+        settings: settings common to all fits.
+        axes: values of each swept setting.
 
     Raises:
         ConfigError: nothing is swept, there are too many fits, or the model has no such
@@ -95,7 +95,7 @@ def sweep_grid(
 
 
 def swept_settings(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Which settings differ among fits, and their values in the order that they come in."""
+    """The settings that differ among fits, with their values in order of appearance."""
     names = dict.fromkeys(name for one in settings for name in one)
     found = {}
     for name in names:

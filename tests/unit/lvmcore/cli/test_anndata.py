@@ -66,7 +66,7 @@ def test_an_ending_that_is_not_known_is_refused_before_the_fit(
     folder = tmp_path / "run"
     command = ["fit", str(cells), *FIT, "--out", str(folder), "--embedding", "map.xlsx"]
     assert cli.main(command) == 2
-    assert "--embedding map.xlsx ends in no known way" in capsys.readouterr().err
+    assert "--embedding map.xlsx has an unknown suffix" in capsys.readouterr().err
     assert not folder.exists()
 
 

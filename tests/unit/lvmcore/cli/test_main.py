@@ -136,7 +136,7 @@ def test_the_model_is_proposed_where_none_is_asked_for(
     said = capsys.readouterr().out
     (line,) = [line for line in said.splitlines() if line.startswith("Model: ")]
     assert line.startswith(reason)
-    assert line.endswith("(--model decides).")
+    assert line.endswith("(override with --model).")
     (job,) = Store(home).list()
     assert (job.status, job.spec.model) == ("done", key)
     assert snippet(job, home).count(MODELS[key].__name__) > 0

@@ -141,10 +141,12 @@ def test_a_run_that_was_still_rising_goes_on(
     dataset = Dataset.from_arrays(rng.standard_normal((30, 4)), name="toy")
     settings = {"n_components": 2, "n_inducing": 5, "max_iter": 40}
     short = ran(store, dataset, "bayesian_gplvm", **settings)
-    assert "with 70 steps. It goes on after 24" in said(capsys, "continue", short, "--steps", "70")
+    assert "with 70 steps. It begins from step 24" in said(
+        capsys, "continue", short, "--steps", "70"
+    )
     (longer,) = [job for job in store.list() if job.spec.continues == short]
     assert longer.spec.parameters["max_iter"] == 70
     assert f"continues {short}" in said(capsys, "show", longer.id)
     assert json.loads(said(capsys, "show", longer.id, "--json"))["continues"] == short
     assert cli.main(["runs", "continue", runs[0]]) == 2
-    assert "cannot go on with more steps" in capsys.readouterr().err
+    assert "cannot be continued with more steps" in capsys.readouterr().err

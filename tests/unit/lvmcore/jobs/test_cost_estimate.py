@@ -122,10 +122,10 @@ def test_what_nobody_looks_for_any_more_is_given_up(
     spec = spec_of(big, n_inducing=60, n_components=5)
     estimator.ask(spec, big)
     until(gauges, "the process that measures")
-    monkeypatch.setattr("lvmcore.jobs.cost_estimate._INTEREST_SECONDS", 0.05)
+    monkeypatch.setattr("lvmcore.jobs.cost_estimate._REQUEST_TIMEOUT_SECONDS", 0.05)
     until(lambda: not gauges(), "its end")
     until(lambda: estimator._wanted is None, "its being forgotten")
-    monkeypatch.setattr("lvmcore.jobs.cost_estimate._INTEREST_SECONDS", 60.0)
+    monkeypatch.setattr("lvmcore.jobs.cost_estimate._REQUEST_TIMEOUT_SECONDS", 60.0)
     estimator.ask(spec, big)
     assert answered(estimator, spec) is not None
 

@@ -91,7 +91,7 @@ def test_beside_a_fit_that_takes_much_memory_no_spare_waits(
 ) -> None:
     memory, most = said
     monkeypatch.setattr("lvmcore.jobs.launcher._SPARE_AFTER_SECONDS", 0.0)
-    monkeypatch.setattr("lvmcore.jobs.launcher._MOST_BESIDE_A_SPARE", most)
+    monkeypatch.setattr("lvmcore.jobs.launcher._LARGE_FIT_BYTES", most)
     parameters = {"n_components": 5, "n_inducing": 60, "max_iter": 10_000}
     spec = JobSpec(store.datasets.put(big), big.name, "bayesian_gplvm", parameters)
     launch(spare=True)
@@ -147,7 +147,7 @@ def test_two_workers_with_the_same_run_run_it_once(
     name = submit(toy, "bayesian_gplvm", n_components=2, n_inducing=5, max_iter=30)
     workers = [WorkerProcess(), WorkerProcess()]
     for worker in workers:
-        worker.give(store.home, name)
+        worker.assign(store.home, name)
     until(lambda: all(worker.wait(0.1) for worker in workers), "the workers' end")
     for worker in workers:
         worker.end()
@@ -378,7 +378,7 @@ def test_a_worker_ends_with_its_leash_and_with_a_signal_while_it_waits() -> None
     until(lambda: signalled.wait(0.1), "the signalled worker's end")
     assert signalled.returncode == -signal.SIGTERM
     for worker in (released, signalled):
-        assert worker.last_words() == ""
+        assert worker.error_tail() == ""
         worker.end()
 
 

@@ -34,7 +34,7 @@ def test_numpy_scalars_are_unwrapped_and_one_line_is_one_line() -> None:
 
 
 def test_what_json_cannot_hold_is_refused() -> None:
-    with pytest.raises(TypeError, match="object has no place"):
+    with pytest.raises(TypeError, match="object has no JSON type"):
         dump_json({"a": object()})
 
 

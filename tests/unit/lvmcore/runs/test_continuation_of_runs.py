@@ -152,10 +152,10 @@ def test_only_a_fit_that_ended_still_rising_goes_on(store: Store, work: Work, to
     rising = ran(store, toy, "bayesian_gplvm", **SETTINGS)
     stopped = store.continue_fit(rising, 90)
     for run in (done, stopped):
-        with pytest.raises(ConfigError, match="cannot go on with more steps"):
+        with pytest.raises(ConfigError, match="cannot be continued with more steps"):
             store.continue_fit(run, 500)
     work(stopped, 40)
-    with pytest.raises(ConfigError, match="cannot go on with more steps"):
+    with pytest.raises(ConfigError, match="cannot be continued with more steps"):
         store.continue_fit(stopped, 500)
 
 

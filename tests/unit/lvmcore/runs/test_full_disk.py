@@ -214,7 +214,7 @@ def test_a_cancel_that_cannot_be_written_is_said(
         raise no_space()
 
     monkeypatch.setattr(Path, "touch", full)
-    with pytest.raises(DataError, match="could not be told to stop"):
+    with pytest.raises(DataError, match="could not be cancelled"):
         store.cancel(name)
     assert not store.job_folder(name).files.reserve.exists()
 
