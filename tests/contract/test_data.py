@@ -183,6 +183,7 @@ def test_constant_columns_are_set_aside_and_returned(key: str) -> None:
     np.testing.assert_allclose(model.embedding_.mean, plain.embedding_.mean, atol=1e-8)
 
 
+@pytest.mark.slow(quick=["isomap", "lda", "nmf"])
 @for_models(lambda model: most_components(model) > 10)
 def test_dimensions_beyond_the_columns_that_vary_are_dropped_with_a_note(key: str) -> None:
     frame, labels = table_for(key)
@@ -192,6 +193,7 @@ def test_dimensions_beyond_the_columns_that_vary_are_dropped_with_a_note(key: st
     assert any("n_components reduced from 3 to 1" in note for note in model.notes_)
 
 
+@pytest.mark.slow(quick=["bayesian_gplvm", "ldgd", "qep_lvm"])
 @for_models(lambda model: "n_inducing" in {p.name for p in model.parameters()})
 def test_no_more_inducing_inputs_than_rows(key: str) -> None:
     frame, labels = table_for(key)

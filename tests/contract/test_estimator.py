@@ -155,7 +155,7 @@ def test_grid_search_by_accuracy(key: str) -> None:
     assert np.mean(search.predict(frame) == labels) > 0.9
 
 
-@pytest.mark.slow(quick=["deep_qep_lvm", "factor_analysis", "ppca"])
+@pytest.mark.slow(quick=["factor_analysis", "ppca"])
 @for_models(lambda model: model.capabilities.labels == "none" and model.capabilities.density)
 def test_grid_search_by_density(key: str) -> None:
     frame, _ = table_for(key)

@@ -130,6 +130,7 @@ def test_labels_that_cannot_be_used_are_refused(key: str, y: Any, message: str) 
         make(key).fit(table()[0], y)
 
 
+@pytest.mark.slow(quick=["fast_ldgd", "ldgd", "supervised_vae"])
 @semi_supervised
 def test_rows_without_a_label_are_given_sensible_ones(key: str) -> None:
     frame, labels = table()
@@ -166,6 +167,7 @@ def test_sampling_an_unknown_class_lists_the_known(key: str, label: Any) -> None
         fitted(key).sample(3, label=label)
 
 
+@pytest.mark.slow(quick=["fast_ldgd", "lda", "supervised_vae"])
 @label_aware
 def test_labels_shape_the_map_but_not_the_placing_of_new_rows(key: str) -> None:
     frame, labels = table()

@@ -54,6 +54,7 @@ def test_a_table_with_gaps_is_fitted(key: str) -> None:
     assert np.isfinite(model.transform(frame)).all()
 
 
+@pytest.mark.slow(quick=["deep_qep_lvm", "fast_ldgd", "srflvm"])
 @for_fillers
 def test_observed_cells_are_left_alone_and_missing_ones_filled(key: str) -> None:
     frame, _ = holed()

@@ -204,6 +204,7 @@ def test_in_a_pipeline_and_a_search(key: str) -> None:
     assert np.isfinite(search.fit(frame, y).best_score_)
 
 
+@pytest.mark.slow(quick=["deep_kernel_regressor", "qep_regressor", "svgp_regressor"])
 @for_all
 def test_hidden_units_are_shown_layer_by_layer(key: str) -> None:
     frame, y = table(key)
@@ -221,6 +222,9 @@ def test_hidden_units_are_shown_layer_by_layer(key: str) -> None:
     assert [len(value) for value in model.relevance_.values()] == [3, *[2] * layers]
 
 
+@pytest.mark.slow(
+    quick=["deep_kernel_qep_classifier", "deep_kernel_qep_regressor", "qep_classifier"]
+)
 @for_all
 def test_a_wide_table_is_saved_too(key: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
@@ -256,6 +260,7 @@ def test_a_fit_without_a_seed_goes_on_with_its_own_draws(key: str, tmp_path: Pat
         assert len(set(first.subset_)) == 8
 
 
+@pytest.mark.slow(quick=["dspp_regressor", "dsvi_classifier", "sghmc_regressor"])
 @for_all
 def test_the_density_asks_for_one_target_a_row(key: str) -> None:
     frame, y = table(key)
@@ -395,6 +400,7 @@ def test_a_smooth_target_is_learned(key: str) -> None:
     assert ((low < y[150:]) & (y[150:] < high)).mean() > 0.75
 
 
+@pytest.mark.slow(quick=["deep_kernel_classifier", "dsvi_regressor", "svgp_classifier"])
 @for_all
 def test_a_layer_wider_than_the_table_is_watched_too(key: str) -> None:
     """As a run from the page does, which takes a snapshot now and then."""

@@ -169,6 +169,7 @@ def test_decoding(key: str) -> None:
     assert explained.mean() > 0.5
 
 
+@pytest.mark.slow(quick=["factor_analysis", "nbvae", "topics"])
 @for_models(lambda model: model.capabilities.decoding)
 def test_a_single_point_decodes_and_wrong_ones_are_refused(key: str) -> None:
     model = fitted(key)
@@ -179,6 +180,7 @@ def test_a_single_point_decodes_and_wrong_ones_are_refused(key: str) -> None:
             model.decode(wrong)
 
 
+@pytest.mark.slow(quick=["ppca", "rflvm", "vae"])
 @for_models(lambda model: model.capabilities.new_rows)
 def test_a_row_is_placed_alike_alone_and_in_company(key: str) -> None:
     frame, _ = table_for(key)
@@ -210,6 +212,7 @@ def test_sampling(key: str) -> None:
         model.sample(0)
 
 
+@pytest.mark.slow(quick=["isomap", "tsne", "umap"])
 @for_models()
 def test_what_is_not_declared_is_unsupported(key: str) -> None:
     model, capabilities = fitted(key), MODELS[key].capabilities

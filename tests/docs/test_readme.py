@@ -31,6 +31,7 @@ def test_python_example_runs(
         assert (tmp_path / "iris.safetensors").is_file()
 
 
+@pytest.mark.slow
 def test_commands_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LATENTBOARD_HOME", str(tmp_path / "home"))

@@ -67,6 +67,7 @@ def test_intervals_hold_the_share_of_cells_that_they_say(
     assert lowest < held.mean() < highest
 
 
+@pytest.mark.slow
 def test_unseen_rows_of_the_curve() -> None:
     """Every other row is left out of the fit, then placed and compared."""
     X = s_curve(seed=1)

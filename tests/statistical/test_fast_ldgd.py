@@ -148,6 +148,7 @@ def test_refinement_raises_the_bound_of_every_new_row(moons: Split, share: float
     assert float((bounds[1] - bounds[0]).mean()) > 0.02
 
 
+@pytest.mark.slow
 def test_an_autoencoder_bends_where_a_plane_cannot() -> None:
     rng = np.random.default_rng(0)
     t = rng.uniform(-2, 2, 400)

@@ -39,6 +39,7 @@ def test_iris_is_told_apart_better_than_before_the_fit() -> None:
     assert surprise(after) < 0.5 * surprise(before)
 
 
+@pytest.mark.slow
 def test_labels_that_mean_nothing_are_not_predicted() -> None:
     """A test that the fit does not see the labels of the rows it is scored on."""
     X, y = sample("iris", "species")
@@ -54,6 +55,7 @@ def moons() -> tuple[Array, NDArray[np.str_]]:
     return sample("moons10", "label")
 
 
+@pytest.mark.slow
 def test_moons_need_two_dimensions(moons: tuple[Array, NDArray[np.str_]]) -> None:
     X, y = moons
     X_train, X_test, y_train, y_test = train_test_split(
@@ -66,6 +68,7 @@ def test_moons_need_two_dimensions(moons: tuple[Array, NDArray[np.str_]]) -> Non
     assert share[1] >= 0.05  # two, and not one
 
 
+@pytest.mark.slow
 def test_few_labels_and_many_rows_without(moons: tuple[Array, NDArray[np.str_]]) -> None:
     """Ten labels of each moon: the other rows say what shape the moons have."""
     X, y = moons
@@ -80,6 +83,7 @@ def test_few_labels_and_many_rows_without(moons: tuple[Array, NDArray[np.str_]])
     assert np.mean(model.predict(X[unlabelled]) == y[unlabelled]) >= 0.85
 
 
+@pytest.mark.slow
 def test_samples_of_a_class_are_drawn_from_it(moons: tuple[Array, NDArray[np.str_]]) -> None:
     X, y = moons
     model = LDGD(n_components=4, max_iter=150).fit(X, y)
@@ -94,6 +98,7 @@ def test_samples_of_a_class_are_drawn_from_it(moons: tuple[Array, NDArray[np.str
         assert ((ratio > 0.7) & (ratio < 1.4)).all()
 
 
+@pytest.mark.slow
 def test_probabilities_of_unseen_rows_are_calibrated(
     moons: tuple[Array, NDArray[np.str_]],
 ) -> None:

@@ -188,6 +188,7 @@ def test_odd_counts_are_taken() -> None:
     np.testing.assert_array_equal(decoded.mean[:, 1], 0.0)
 
 
+@pytest.mark.slow(quick=["poisson"])
 @pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial"])
 def test_a_count_far_above_all_others_costs_the_others_nothing(likelihood: Any) -> None:
     rng = np.random.default_rng(0)

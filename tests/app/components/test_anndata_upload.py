@@ -86,6 +86,7 @@ def linked(file: Any) -> None:
     file["raw"] = h5py.SoftLink("/obs")
 
 
+@pytest.mark.slow
 def test_a_broken_file_is_explained_and_the_data_stay(open_page: OpenPage) -> None:
     page = upload(uploaded(open_page("data")), "cut.h5ad", by_anndata("layers")[:9000])
     assert not page.exception

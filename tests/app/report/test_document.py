@@ -212,6 +212,7 @@ def test_a_long_table_is_thinned_evenly_and_said_so(monkeypatch: pytest.MonkeyPa
     assert sum(len(trace["hovertext"]) for trace in named) == 20
 
 
+@pytest.mark.slow
 def test_it_stays_below_its_size_whatever_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     small = len(document.report_html(subject(n=2)))
     found = subject("w" * 60, n=3000)

@@ -23,6 +23,7 @@ def ran(dataset: Dataset, model: str, **settings: object) -> str:
         return folder.path.name
 
 
+@pytest.mark.slow(quick=["bayesian_gplvm", "factor_analysis", "ppca"])
 @pytest.mark.parametrize("model", ["ldgd", "bayesian_gplvm", "ppca", "tsne", "factor_analysis"])
 def test_a_run_of_any_kind_has_its_report(model: str) -> None:
     settings = {"max_iter": 30, "n_inducing": 8} if model in ("ldgd", "bayesian_gplvm") else {}

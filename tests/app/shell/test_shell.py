@@ -84,6 +84,7 @@ def test_one_store_and_one_launcher_serve_every_session() -> None:
     assert server.launcher() is server.launcher()
 
 
+@pytest.mark.slow
 def test_the_first_page_is_drawn_without_torch() -> None:
     code = (
         "import sys\n"

@@ -208,6 +208,7 @@ def test_runs_side_by_side_that_differ_by_their_seed(several: str, swept: str) -
     assert "Disagreement of these 2 fits" in texts(page)
 
 
+@pytest.mark.slow
 def test_two_groups_can_be_chosen_between(shared_home: Path) -> None:
     first, second = (ran(data(4), n_restarts=2, random_state=seed) for seed in (5, 6))
     page = compare(first, second)
@@ -219,6 +220,7 @@ def test_two_groups_can_be_chosen_between(shared_home: Path) -> None:
     assert "Disagreement of these 2 fits" in texts(page)
 
 
+@pytest.mark.slow
 def test_groups_of_one_name_are_all_offered(shared_home: Path) -> None:
     names = []
     for n_inducing in (6, 7):

@@ -152,6 +152,7 @@ def test_runs_of_other_data_are_left_out(two: tuple[str, str], fitted: str) -> N
     assert len(scenes(page)) == 2
 
 
+@pytest.mark.slow
 def test_a_method_is_added_once_and_found_again(holed: Dataset, two: tuple[str, str]) -> None:
     page = open_compare(two[1])
     button(page, "Factor analysis").click().run()

@@ -45,6 +45,7 @@ def looked_at(open_page: OpenPage, sweep: str) -> AppTest:
 # ---- the Compare page ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_sweep_is_drawn_as_small_maps_the_best_first(open_page: OpenPage, done: str) -> None:
     page = looked_at(open_page, done)
     assert not page.exception
@@ -125,6 +126,7 @@ def test_a_grid_is_queued_from_the_form(open_page: OpenPage) -> None:
         server.store().cancel(job.id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -115,6 +115,7 @@ def test_a_second_header_row_is_no_cell() -> None:
     assert found.complete == 2
 
 
+@pytest.mark.slow(quick=["iris", "wine"])
 @pytest.mark.parametrize("key", ["wine", "iris", "digits"])
 def test_every_column_of_a_sample_has_a_profile_that_can_be_drawn(key: str) -> None:
     table = load_sample(key)

@@ -122,6 +122,7 @@ def test_a_bad_file_is_explained_and_the_data_stay(
     assert not page.error
 
 
+@pytest.mark.slow
 def test_a_table_can_be_read_in_another_way(open_page: OpenPage) -> None:
     page = upload(open_page("data"), "n.csv", b"a,b\n1,-999\n2,5\n3,7\n4,8\n")
     page.text_input[0].set_value("-999")
@@ -131,6 +132,7 @@ def test_a_table_can_be_read_in_another_way(open_page: OpenPage) -> None:
     assert "1 row with missing cells" in said
 
 
+@pytest.mark.slow
 def test_another_sheet_of_a_workbook_can_be_chosen(open_page: OpenPage) -> None:
     content = workbook({"Cover": [], "May": rows(), "June": rows()[:3]})
     page = upload(open_page("data"), "animals.xlsx", content)
@@ -145,6 +147,7 @@ def test_another_sheet_of_a_workbook_can_be_chosen(open_page: OpenPage) -> None:
     assert next(box for box in page.selectbox if box.label == "Sheet").value == "June"
 
 
+@pytest.mark.slow
 def test_a_workbook_whose_first_sheet_is_no_table_can_be_read(open_page: OpenPage) -> None:
     content = workbook({"Cover": [["Our animals"]], "May": rows()})
     page = upload(open_page("data"), "animals.xlsx", content)
@@ -155,6 +158,7 @@ def test_a_workbook_whose_first_sheet_is_no_table_can_be_read(open_page: OpenPag
     assert "4 rows" in foot(page)
 
 
+@pytest.mark.slow
 def test_header_and_thousands_mark_can_be_said(open_page: OpenPage) -> None:
     page = upload(open_page("data"), "n.csv", b"u;v\na;b\n1.234;1\n2.345;7\n3.456;4\n")
     choose(page, "Header", "row 2")

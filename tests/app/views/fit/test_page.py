@@ -204,6 +204,7 @@ def test_a_curve_that_is_no_bound_is_called_what_it_is(
         assert not open_page(name, run=run).exception
 
 
+@pytest.mark.slow
 def test_a_run_in_the_address_brings_its_own_data(open_page: OpenPage, wait: Wait) -> None:
     run = runs_service.start_fit(dataset_with_labels(), "ppca", {})
     wait(run)

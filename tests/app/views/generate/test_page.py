@@ -131,6 +131,7 @@ def test_a_path_from_a_place_to_itself_is_said_to_be_none(open_page: OpenPage, r
     assert not charts(page)
 
 
+@pytest.mark.slow
 def test_an_end_can_be_a_row_by_its_name(open_page: OpenPage, run: str) -> None:
     page = open_page("generate", run=run)
     box(page, "End (B)").set_value("row").run()

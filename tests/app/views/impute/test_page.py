@@ -211,6 +211,7 @@ def test_the_same_fit_is_filled_once(open_page: OpenPage, done: str) -> None:
 # ---- under way, stopped, failed --------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_table_is_there_while_it_is_checked(
     open_page: OpenPage, holed: Dataset, fit: str
 ) -> None:
@@ -236,6 +237,7 @@ def test_the_table_is_there_while_it_is_checked(
         assert page.get("progress")[0].proto.text == "Stopping."
 
 
+@pytest.mark.slow
 def test_what_was_stopped_in_the_check_is_shown_unchecked(
     open_page: OpenPage, holed: Dataset, fit: str, wait: Wait
 ) -> None:

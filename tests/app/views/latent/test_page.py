@@ -275,6 +275,7 @@ def test_a_row_learned_as_log1p_is_shown_in_its_own_units(open_page: OpenPage) -
     assert r"held\-out NLPD: **" in texts(page)
 
 
+@pytest.mark.slow
 def test_typed_coordinates_move_the_point_off_its_row(open_page: OpenPage, labelled: str) -> None:
     page = open_page("latent", run=labelled)
     box(page, "Row").set_value(4).run()

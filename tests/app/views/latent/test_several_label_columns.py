@@ -86,6 +86,7 @@ def upload(page: AppTest, key: str, rows: pd.DataFrame) -> AppTest:
 # ---- choosing and fitting ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_further_labels_are_chosen_on_the_data_page(open_page: OpenPage) -> None:
     page = upload(open_page("data"), UPLOAD, frame())
     choice(page, "selectbox", "Label").set_value(4).run()  # species, by its position

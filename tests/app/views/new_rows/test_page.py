@@ -219,6 +219,7 @@ def test_a_file_that_cannot_be_read_says_why(
     assert page.query_params["run"] == labelled
 
 
+@pytest.mark.slow
 def test_text_in_a_column_of_numbers_names_its_row(
     open_page: OpenPage, labelled: str, iris: pd.DataFrame
 ) -> None:
@@ -229,6 +230,7 @@ def test_text_in_a_column_of_numbers_names_its_row(
     assert "row 1 has 'about" in page.error[0].value.replace("\\", "")
 
 
+@pytest.mark.slow
 def test_rows_without_a_cell_are_announced(
     open_page: OpenPage, strict: str, iris: pd.DataFrame, wait: Wait
 ) -> None:
@@ -303,6 +305,7 @@ def test_a_refresh_finds_the_placed_rows_again(
     assert "Back to the columns" not in labels(again)
 
 
+@pytest.mark.slow
 def test_the_slider_decides_which_rows_are_decided(
     open_page: OpenPage, labelled: str, iris: pd.DataFrame, wait: Wait
 ) -> None:
@@ -385,6 +388,7 @@ def test_rows_of_another_run_are_not_shown(
     assert "lacks 'alcohol'" in texts(page)
 
 
+@pytest.mark.slow
 def test_a_model_without_labels_places_rows_all_the_same(
     open_page: OpenPage, fitted: str, wait: Wait
 ) -> None:

@@ -107,6 +107,7 @@ def test_the_table_has_a_row_for_each_run_newest_first(
     assert str(store.home) in texts(page.code)
 
 
+@pytest.mark.slow
 def test_accuracy_on_rows_held_out_has_a_column_once_there_is_some(
     store: Store, toy: Dataset, three: list[str], open_page: OpenPage
 ) -> None:

@@ -126,6 +126,7 @@ def test_a_map_predicts_nothing_and_a_predictor_has_no_map(
     assert "predicts no target" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_column_of_two_words_means_the_same_in_every_file(
     csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

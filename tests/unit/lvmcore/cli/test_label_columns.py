@@ -26,6 +26,7 @@ def fit(file: Path, folder: Path, *options: str) -> int:
     return cli.main(["fit", str(file), *labels, *settings, *options])
 
 
+@pytest.mark.slow
 def test_a_fit_and_its_new_rows(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

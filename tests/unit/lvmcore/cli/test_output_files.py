@@ -92,6 +92,7 @@ def texts(svg: bytes) -> list[str]:
     return re.findall(r"<!-- (.*?) -->", svg.decode())
 
 
+@pytest.mark.slow
 def test_the_png_has_three_hundred_dots_an_inch(
     fitted: tuple[LatentVariableModel, Dataset],
 ) -> None:

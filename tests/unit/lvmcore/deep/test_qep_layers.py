@@ -167,6 +167,7 @@ def _average(fit: DeepQEPLVMObjective, draws: int) -> Any:
     return type(total)(total.psi0 / draws, total.psi1Y / draws, total.psi2 / draws)
 
 
+@pytest.mark.slow
 def test_it_is_below_the_evidence() -> None:
     """log of the mean of p(Y | F) over draws of all that the model draws, from the map on."""
     q, draws = 1.0, 200_000
@@ -294,6 +295,7 @@ def test_the_bound_rises_and_the_rows_are_found_again(fitted: DeepQEPLVM, X: Arr
     assert fitted.elbo_ == pytest.approx(np.mean(bounds[-10:]), abs=0.05 * X.size)
 
 
+@pytest.mark.slow(quick=["1"])
 @pytest.mark.parametrize("width", [1, 4])
 def test_a_hidden_layer_of_another_width(X: Array, width: int) -> None:
     model = DeepQEPLVM(hidden_dim=width, **SETTINGS).fit(X)
@@ -301,6 +303,7 @@ def test_a_hidden_layer_of_another_width(X: Array, width: int) -> None:
     assert np.isfinite(model.transform(X[:4])).all()
 
 
+@pytest.mark.slow
 def test_a_fit_that_was_stopped_goes_on(X: Array, tmp_path: Path) -> None:
     settings = {**SETTINGS, "q": "learn"}
     whole = DeepQEPLVM(**settings).fit(X)

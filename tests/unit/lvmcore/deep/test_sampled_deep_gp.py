@@ -335,6 +335,7 @@ def test_what_was_drawn_before_a_stop_is_kept() -> None:
     assert np.isfinite(early.log_density(X, y)).all()
 
 
+@pytest.mark.slow
 def test_a_chain_says_whether_its_halves_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = numbers()
     few = small(max_iter=10).fit(X, y)

@@ -383,6 +383,7 @@ def test_a_prediction_depends_on_its_row_alone(monkeypatch: pytest.MonkeyPatch) 
             torch.testing.assert_close(of(new), whole, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_predictions_of_rows_average_over_what_the_layers_draw() -> None:
     """Numbers shared by all rows give each row the marginal that its own numbers would."""

@@ -74,6 +74,7 @@ def test_the_bound_s_rows_beat_those_near_centroids() -> None:
     assert found["bound"] > found["kmeans"] + 1
 
 
+@pytest.mark.slow
 def test_long_tables_are_seen_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lvmcore.deep.warm_start.MAX_ROWS", 30)
     rows, last, *_ = single(n=200)
@@ -82,6 +83,7 @@ def test_long_tables_are_seen_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     assert float(last.likelihood.noise.detach()) < 0.05
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_a_deep_model_begins_as_the_single_process() -> None:
     with torch.enable_grad():
@@ -103,6 +105,7 @@ def test_a_deep_model_begins_as_the_single_process() -> None:
     assert float((one - other).abs().max()) < sd
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_what_the_kernel_cannot_know_stays() -> None:
     with torch.enable_grad():

@@ -113,6 +113,7 @@ def test_the_reconstruction_error_is_that_of_decoding_the_place_of_a_row(table: 
     assert 0 < found.value < 1
 
 
+@pytest.mark.slow
 def test_the_accuracy_is_the_share_of_labels_that_the_model_predicts(table: Table) -> None:
     dataset = table.dataset(label="kind", hold_out=0.25)
     labels = dataset.labels.copy()

@@ -91,6 +91,7 @@ def test_observed_cells_count_as_in_a_table_without_the_other_columns(
         )
 
 
+@pytest.mark.slow(quick=["gaps"])
 def test_rows_with_gaps_are_placed_as_by_their_own_columns(
     fitted: tuple[Small, DataDecoder],
 ) -> None:

@@ -242,6 +242,7 @@ def run(holed: Holed, turns: int) -> None:
         holed.path.batch_bound(sums, Y, None, observed)
 
 
+@pytest.mark.slow
 def test_batches_in_turn_lead_to_the_neighbourhood_of_the_optimum() -> None:
     holed = Holed(N=400)
     with torch.no_grad():

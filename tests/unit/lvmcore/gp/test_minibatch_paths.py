@@ -193,6 +193,7 @@ def test_the_noise_starts_at_what_is_left_unexplained(*, shared: bool) -> None:
     torch.testing.assert_close((path.G, path.P), (2 * G, 2 * P))
 
 
+@pytest.mark.slow(quick=["True"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_the_noise_follows_to_its_best_value(*, shared: bool) -> None:
     """The value at which the bound of all rows is stationary in the noise."""

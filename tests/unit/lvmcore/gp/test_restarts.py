@@ -56,6 +56,7 @@ def test_the_highest_bound_is_kept(kind: type[LatentVariableModel], start: str) 
         assert not np.array_equal(found.means[i], found.means[j])
 
 
+@pytest.mark.slow(quick=["BayesianGPLVM"])
 @pytest.mark.parametrize("kind", [BayesianGPLVM, LDGD])
 def test_the_first_start_is_the_fit_with_one(kind: type[LatentVariableModel]) -> None:
     alone = model(kind, n_restarts=1).fit(X, Y)
@@ -183,6 +184,7 @@ def test_where_every_start_breaks_down_so_does_the_fit(monkeypatch: pytest.Monke
         model().fit(X)
 
 
+@pytest.mark.slow(quick=["BayesianGPLVM"])
 @pytest.mark.parametrize("kind", [BayesianGPLVM, LDGD])
 def test_the_starts_are_saved_with_the_model(
     kind: type[LatentVariableModel], tmp_path: Path

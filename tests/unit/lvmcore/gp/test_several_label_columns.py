@@ -402,6 +402,7 @@ def test_a_score_wants_a_label_for_each_column() -> None:
         fitted.score(X, y["kind"])
 
 
+@pytest.mark.slow(quick=["probit"])
 @pytest.mark.parametrize("likelihood", ["probit", "softmax"])
 def test_batches_without_a_labelled_row_do_no_harm(likelihood: str) -> None:
     X, labels = rows(400)

@@ -162,6 +162,7 @@ def test_a_damaged_memory_is_measured_again(
         assert estimator.known(spec) == (False, None)
 
 
+@pytest.mark.slow
 def test_closing_ends_the_process_and_takes_no_more(store: Store, toy: Dataset) -> None:
     estimator = CostEstimator(store)
     estimator.ask(spec_of(toy), toy)

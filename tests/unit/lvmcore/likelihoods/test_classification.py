@@ -119,6 +119,7 @@ def softmax_case(C: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, tor
     return torch.as_tensor(chosen), torch.as_tensor(mean), torch.as_tensor(variance)
 
 
+@pytest.mark.slow(quick=["2", "4"])
 @pytest.mark.parametrize("C", [2, 4, 12])
 def test_softmax_against_many_draws(C: int) -> None:
     chosen, mean, variance = softmax_case(C)
@@ -155,6 +156,7 @@ def test_softmax_without_variance_is_the_plain_one() -> None:
     torch.testing.assert_close(softmax_moments(mean, tiny)[0], torch.softmax(mean, 1))
 
 
+@pytest.mark.slow
 def test_softmax_gradients_are_those_of_the_expectation() -> None:
     """By differences of an average over many draws, the same for both ends."""
     chosen, mean, variance = (part[:2] for part in softmax_case(3))

@@ -163,6 +163,7 @@ def test_what_blocks_give_is_put_together() -> None:
 # ---- fitting -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"batch_size": N}, {"dtype": "float32"}])
 @pytest.mark.parametrize("stored_as", ["<f8", "<f4"])
 def test_a_fit_from_disk_is_the_fit_from_memory(
@@ -178,6 +179,7 @@ def test_a_fit_from_disk_is_the_fit_from_memory(
     assert streamed.notes_ == held.notes_ == ("1 constant column set aside: 3.",)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_blocks")
 @pytest.mark.parametrize("stored_as", ["<f8", "<f4"])
 def test_a_fit_with_gaps_from_disk_is_the_fit_from_memory(stored_as: str, tmp_path: Path) -> None:
@@ -206,6 +208,7 @@ def test_a_table_with_hardly_a_cell_is_told_of_from_disk_too(tmp_path: Path) -> 
     assert any("% of the cells are missing: half of the rows have at most" in n for n in notes)
 
 
+@pytest.mark.slow
 def test_new_rows_from_disk_are_placed_like_those_in_memory(tmp_path: Path) -> None:
     model = small().fit(*table())
     X, y = table(5000, seed=1)

@@ -149,6 +149,7 @@ def direct(p: Small, mask: Tensor, m: Tensor, A: Tensor, q: float) -> Tensor:
     return value - 0.5 * (mask.sum(0) * p.noise.log()).sum()
 
 
+@pytest.mark.slow(quick=["0.05-0.5", "0.05-1.0", "1.0-1.0"])
 @pytest.mark.parametrize("q", QS)
 @pytest.mark.parametrize("scale", [0.05, 1.0, 20.0])
 def test_its_inducing_values_are_the_best(q: float, scale: float) -> None:

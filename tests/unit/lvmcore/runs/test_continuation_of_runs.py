@@ -89,6 +89,7 @@ def test_a_run_that_goes_on_can_be_interrupted_and_resumed(
     assert store.get(again).elbo == pytest.approx(store.get(best).elbo, abs=1e-8, rel=0)
 
 
+@pytest.mark.slow
 def test_without_the_state_of_the_shorter_run_it_begins_anew_and_ends_the_same(
     store: Store, work: Work, toy: Dataset
 ) -> None:

@@ -171,6 +171,7 @@ def test_a_fit_without_a_seed_goes_on_with_its_own_draws(tmp_path: Path) -> None
     assert untimed(second.history_) == untimed(first.history_)
 
 
+@pytest.mark.slow
 def test_single_precision_goes_on_too(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.safetensors"
     settings: dict[str, Any] = {"dtype": "float32", "max_iter": 40}

@@ -39,6 +39,7 @@ def rows(monkeypatch: pytest.MonkeyPatch, **others: Any) -> list[BenchmarkRow]:
     return [make() for make in classify.rows(Options())]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_the_gap_is_to_the_best_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     gap, mean, ece = rows(monkeypatch, forest=DummyClassifier(), tree=Oracle())

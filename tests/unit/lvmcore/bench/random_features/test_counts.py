@@ -78,6 +78,7 @@ def test_the_likelihood_of_hidden_cells_is_that_of_a_sum_over_the_plane(key: str
     assert found == pytest.approx(expected, abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_row_asks_for_more_than_every_other_model(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"negative binomial": -0.9, "Gaussian": -1.0, "NBVAE": -0.95}
     monkeypatch.setattr(counts, "_held_out_scores", lambda *_: found)

@@ -216,6 +216,7 @@ def test_rows_keep_the_names_and_columns_do_not(tmp_path: Path) -> None:
 # ---- where it lies -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_temporary_array_goes_with_the_last_that_uses_it(tmp_path: Path) -> None:
     X, _ = memory_mapped(parquet(tmp_path, a=[1.0, 2.0]))
     folder = Path(str(X.filename)).parent
@@ -229,6 +230,7 @@ def test_a_temporary_array_goes_with_the_last_that_uses_it(tmp_path: Path) -> No
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_an_array_in_a_folder_stays(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
     X, _ = memory_mapped(parquet(tmp_path, a=[1.0, 2.0]), folder=folder)

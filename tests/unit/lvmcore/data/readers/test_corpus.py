@@ -76,6 +76,7 @@ def test_a_label_with_many_classes_or_a_class_of_one_row_makes_a_dataset() -> No
         assert len(dataset.classes) == classes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["nul bytes", "protected workbook", "nested json"])
 def test_the_limited_reader_refuses_in_the_same_words(name: str) -> None:
     case = next(case for case in CASES if case.name == name)

@@ -28,6 +28,13 @@ def load(data_dir: Path, name: str) -> Table:
     return read_table(data_dir / "messy" / f"{name}.csv")
 
 
+@pytest.mark.slow(
+    quick=[
+        "nyc_bridges_2016_text_in_numbers",
+        "va_education_thousands",
+        "va_education_title_and_footnotes",
+    ]
+)
 @pytest.mark.parametrize("name", SIZES)
 def test_size(data_dir: Path, name: str) -> None:
     table = load(data_dir, name)
@@ -163,6 +170,7 @@ def test_weather(data_dir: Path) -> None:
     assert table.frame["Date/Time"].iloc[1] == pd.Timestamp("2012-01-01 01:00")
 
 
+@pytest.mark.slow
 def test_wide_words(data_dir: Path) -> None:
     table = load(data_dir, "wide_newsgroup_words_5000")
     assert list(table.frame.columns[:3]) == ["newsgroup", "00", "000"]

@@ -30,6 +30,7 @@ def frames(draw: st.DrawFn) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     frame=frames(),

@@ -56,6 +56,7 @@ def test_the_table_is_the_same(kind: str) -> None:
         assert getattr(there, field) == getattr(here, field)
 
 
+@pytest.mark.slow
 def test_settings_reach_the_reader() -> None:
     how = {"delimiter": ";", "decimal": ",", "thousands": ".", "header": 1, "missing": ("-9", "x")}
     content = b"u;v\na;b\n1.234,5;-9\n2.345;x\n"
@@ -72,6 +73,7 @@ def test_a_setting_out_of_range_is_told_as_such() -> None:
         read_table_sandboxed(b"a,b\n1,2\n", name="n", decimal="x")
 
 
+@pytest.mark.slow
 def test_nothing_is_left_among_the_temporary_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +90,7 @@ def test_time_is_limited() -> None:
         read_table_sandboxed(b"a,b\n1,2\n", name="n", limits=limits)
 
 
+@pytest.mark.slow
 @LINUX
 def test_the_time_of_the_processor_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     spin = (
@@ -107,6 +110,7 @@ def test_time_grows_with_the_content() -> None:
     assert limits.memory_limit(1_000_000) == 310_000_000
 
 
+@pytest.mark.slow
 @LINUX
 def test_memory_is_limited() -> None:
     limits = SandboxLimits(memory=130_000_000, memory_per_byte=0.0)
@@ -115,6 +119,7 @@ def test_memory_is_limited() -> None:
         read_table_sandboxed(content, name="n", limits=limits)
 
 
+@pytest.mark.slow
 def test_size_is_limited() -> None:
     limits = SandboxLimits(max_bytes=1000)
     with pytest.raises(DataError, match="larger than"):
@@ -146,6 +151,7 @@ def test_no_room_for_the_file_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         read_table_sandboxed(b"a,b\n1,2\n", name="n")
 
 
+@pytest.mark.slow
 def test_the_reader_does_not_load_torch() -> None:
     code = "import sys, lvmcore.data.readers.sandbox_worker; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

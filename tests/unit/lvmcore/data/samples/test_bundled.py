@@ -33,6 +33,7 @@ def test_table_is_what_scikit_learn_loads(
     assert frame[label].tolist() == expected.target_names[expected.target].tolist()
 
 
+@pytest.mark.slow
 def test_reading_a_sample_does_not_import_scikit_learn() -> None:
     code = (
         "import sys\n"

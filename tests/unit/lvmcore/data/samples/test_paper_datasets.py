@@ -92,6 +92,7 @@ def test_images(data_dir: Path, name: str) -> None:
     assert 0 <= dataset.X.min() <= dataset.X.max() <= 255
 
 
+@pytest.mark.slow(quick=["brendan_faces", "cifar10_grey20", "cifar10_grey20_2000"])
 @pytest.mark.parametrize("name", IMAGES)
 def test_images_as_they_are_on_file(data_dir: Path, name: str) -> None:
     images, labels = load_paper_images(name)

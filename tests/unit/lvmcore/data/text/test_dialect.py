@@ -6,6 +6,7 @@ import io
 from dataclasses import dataclass, field
 
 import pandas as pd
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -115,6 +116,7 @@ def tables(draw: st.DrawFn) -> Written:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(written=tables())
 def test_any_table_in_any_dialect_is_read_back(written: Written) -> None:

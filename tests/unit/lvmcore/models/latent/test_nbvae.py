@@ -58,6 +58,7 @@ def test_the_evidence_is_the_integral_over_the_map() -> None:
     assert np.abs(model.score_samples(Y) - expected).mean() < 0.01
 
 
+@pytest.mark.slow
 def test_decoded_moments_are_those_of_drawn_rows() -> None:
     model, n = fitted(), 40_000
     place = np.array([0.6, -0.4])

@@ -126,6 +126,7 @@ def test_values_are_spread_more_where_the_prior_is_wider(fitted: QEPLVM) -> None
     assert (decoded.variance[0] > decoded.variance[1:]).all()
 
 
+@pytest.mark.slow(quick=["0.5", "1.0"])
 @pytest.mark.parametrize("q", [0.5, 1.0, 1.5])
 def test_places_do_not_depend_on_the_order_of_rows(q: float) -> None:
     """Inducing inputs on one line, as many as rows, lie on one another."""
@@ -175,6 +176,7 @@ def test_a_fit_that_learns_q_goes_on(learned: QEPLVM, X: Array, tmp_path: Path) 
     assert (again.elbo_, again.q_) == (learned.elbo_, learned.q_)
 
 
+@pytest.mark.slow
 def test_of_several_starts_the_best_one_s_q_is_kept(X: Array) -> None:
     model = QEPLVM(q="learn", n_restarts=3, **SETTINGS).fit(X)
     found = model.restarts_

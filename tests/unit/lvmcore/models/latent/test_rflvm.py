@@ -73,6 +73,7 @@ def test_other_settings_do_not_go_on_from_it(tmp_path: Path) -> None:
     np.testing.assert_array_equal(other.embedding_.mean, model(n_features=8).fit(X).embedding_.mean)
 
 
+@pytest.mark.slow
 def test_a_stop_in_the_warm_up_keeps_where_the_chains_stood() -> None:
     stopped = model(n_chains=3).fit(TABLES["gaussian"], callback=stop_after(5))
     assert any(note.startswith("Stopped in the warm-up") for note in stopped.notes_)
@@ -124,6 +125,7 @@ def test_the_order_along_a_curve_is_found_and_decoded(likelihood: str) -> None:
         assert (decoded.mean >= 0).all()
 
 
+@pytest.mark.slow(quick=["gaussian"])
 @for_likelihoods
 def test_what_it_measures_is_kept_and_saved(likelihood: str, tmp_path: Path) -> None:
     X = TABLES[likelihood]
@@ -141,6 +143,7 @@ def test_what_it_measures_is_kept_and_saved(likelihood: str, tmp_path: Path) -> 
     assert ("mean log dispersion" in names) == (likelihood == "negative_binomial")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["bernoulli", "negative_binomial"])
 def test_drawn_rows_are_of_the_kind_of_the_data(likelihood: str) -> None:
     fitted = model(likelihood, max_iter=80).fit(TABLES[likelihood])
@@ -154,6 +157,7 @@ def test_drawn_rows_are_of_the_kind_of_the_data(likelihood: str) -> None:
     assert (np.abs(drawn.mean(axis=0) - decoded.mean.mean(axis=0)) < 6 * sd / 63).all()
 
 
+@pytest.mark.slow
 def test_rows_unlike_those_of_the_fit_are_less_likely() -> None:
     X = TABLES["negative_binomial"]
     fitted = model("negative_binomial", max_iter=80).fit(X)
@@ -163,6 +167,7 @@ def test_rows_unlike_those_of_the_fit_are_less_likely() -> None:
     assert (fitted.score_samples(X) < 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("likelihood", "value", "words"),
     [
@@ -189,6 +194,7 @@ def test_too_many_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         model().fit(TABLES["gaussian"])
 
 
+@pytest.mark.slow
 def test_chains_that_do_not_agree_are_said_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = ParallelChains._quantities
 

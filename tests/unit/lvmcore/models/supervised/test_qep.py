@@ -210,6 +210,7 @@ def test_the_bound_is_below_the_evidence(q: float) -> None:
     assert bound > float(found) - 6 - 6 * (2 - q)
 
 
+@pytest.mark.slow(quick=["1.5"])
 @pytest.mark.parametrize("q", QS)
 def test_turns_end_where_no_q_is_better(q: float) -> None:
     """No gradient is left by mean and root of q, though none was taken on the way."""
@@ -260,6 +261,7 @@ def test_each_draw_has_the_q_of_its_own_rows(q: float) -> None:
     assert torch.equal(model.last.q.prior, state)
 
 
+@pytest.mark.slow(quick=["1.5"])
 @pytest.mark.parametrize("q", QS)
 @torch.no_grad()
 def test_a_step_takes_a_turn_for_its_own_draws(q: float, monkeypatch: pytest.MonkeyPatch) -> None:
