@@ -224,14 +224,14 @@ class CostEstimator:
                     return _TOO_SLOW if late else None
 
     def _save(self, key: str, found: CostEstimate | None) -> None:
-        with self._changed:
-            self._known[key] = found
-            if self._request is not None and self._request[0] == key:
-                self._request = None
         if found is not None and found.memory is not None:
             with suppress(OSError):  # a full disk: the next request measures again
                 self._folder.mkdir(exist_ok=True)
                 write_json(self._folder / f"{key}.json", asdict(found))
+        with self._changed:
+            self._known[key] = found
+            if self._request is not None and self._request[0] == key:
+                self._request = None
 
     def _key(self, spec: JobSpec) -> str:
         settings = {

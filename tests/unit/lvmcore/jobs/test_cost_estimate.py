@@ -124,7 +124,7 @@ def test_what_nobody_looks_for_any_more_is_given_up(
     until(gauges, "the process that measures")
     monkeypatch.setattr("lvmcore.jobs.cost_estimate._REQUEST_TIMEOUT_SECONDS", 0.05)
     until(lambda: not gauges(), "its end")
-    until(lambda: estimator._wanted is None, "its being forgotten")
+    until(lambda: estimator._request is None, "its being forgotten")
     monkeypatch.setattr("lvmcore.jobs.cost_estimate._REQUEST_TIMEOUT_SECONDS", 60.0)
     estimator.ask(spec, big)
     assert answered(estimator, spec) is not None
