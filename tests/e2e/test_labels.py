@@ -50,7 +50,7 @@ def test_two_labels_are_learned_from_at_once(dashboard: Dashboard, tmp_path: Pat
     dashboard.says("90 rows, 4 features, 2 labels with 3 and 2 classes")
 
     dashboard.to_fit()
-    dashboard.says("Learns from species and sex at once")
+    dashboard.says("Learns from species and sex: each has its own path")
     dashboard.number("Steps at most", 80)
     run = dashboard.start()
     dashboard.first_point()
