@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,9 +58,7 @@ def transform(arguments: argparse.Namespace, console: CommandConsole) -> int:
     placement = place_rows(model, rows.dataset, fitted)
     placed = most_probable(placement.frame, arguments.abstain)
     write_placements(arguments.out, placed, model, rows.dataset)
-    notes = (note for note in rows.dataset.notes if note not in table.notes)
-    for note in (*table.notes, *notes, *placement.notes):
-        console.say(f"  {note}")
+    _say_notes(console, table, rows.dataset, placement.notes)
     n, dimensions = len(placement.frame), model.embedding_.mean.shape[1]
     counted = "1 row" if n == 1 else f"{n:,} rows"
     console.say(f"{counted} placed in {dimensions} dimensions by {model.title}.")
@@ -90,8 +88,7 @@ def impute(arguments: argparse.Namespace, console: CommandConsole) -> int:
     rows = read_new_table(model, table, None, roles, _codes(arguments)).dataset
     frame = completed_table(model, rows)
     write_output(arguments.out, write(frame))
-    for note in (*table.notes, *(note for note in rows.notes if note not in table.notes)):
-        console.say(f"  {note}")
+    _say_notes(console, table, rows)
     gaps = int(np.isnan(rows.X).sum())
     cells = "1 missing cell" if gaps == 1 else f"{gaps:,} missing cells"
     console.say(f"{cells} of {rows.X.size:,} filled by {model.title}.")
@@ -124,15 +121,22 @@ def predict(arguments: argparse.Namespace, console: CommandConsole) -> int:
     ).dataset
     found = predict_rows(model, rows, target)
     write_output(arguments.out, write(found.frame))
-    notes = (note for note in rows.notes if note not in table.notes)
-    for note in (*table.notes, *notes, *found.notes):
-        console.say(f"  {note}")
+    _say_notes(console, table, rows, found.notes)
     n = int(has_prediction(found.frame).sum())
     counted = "1 row" if n == 1 else f"{n:,} rows"
     console.say(f"{target or 'The target'} of {counted} predicted by {model.title}.")
     console.say_metrics(found.metrics, "{:g}".format)
     console.say(f"Kept in {arguments.out}")
     return ExitCode.OK
+
+
+def _say_notes(
+    console: CommandConsole, table: Table, rows: Dataset, further: Sequence[str] = ()
+) -> None:
+    """Print the notes of the table, those of its rows that are not among them, and further ones."""
+    own = (note for note in rows.notes if note not in table.notes)
+    for note in (*table.notes, *own, *further):
+        console.say(f"  {note}")
 
 
 def _roles(

@@ -28,7 +28,9 @@ def build_parser() -> argparse.ArgumentParser:
     models.add_argument("--model", metavar="KEY", help="show the settings of this model")
     models.set_defaults(command=("lvmcore.cli.models", "list_models"))
     bench = commands.add_parser("bench", help="measure accuracy and speed, with references")
-    bench.add_argument("name", help="which benchmark: classify, impute, ldgd, mnist, psi or all")
+    bench.add_argument(
+        "name", help="classify, impute, ldgd, mnist, psi, qep, sod-dgp, srflvm or all"
+    )
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     bench.add_argument("--full", action="store_true", help="the long version, as published")
     bench.set_defaults(command=("lvmcore.cli.bench", "run"))
@@ -60,8 +62,7 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="column of classes (default: detected); repeat it for several, which LDGD and Fast "
         "LDGD learn from jointly")  # fmt: skip
     add("--no-label", action="store_true", help="use no label")
-    add("--row-id", metavar="COLUMN", help="column of row identifiers (default: detected)")
-    add("--no-row-id", action="store_true", help="number the rows instead")
+    _add_row_id(fit)
     add("--target", default="", metavar="COLUMN",
         help="learn to predict this column, a number or a class, in place of a map")  # fmt: skip
     add("--groups", default="", metavar="COLUMN",
@@ -106,6 +107,21 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_application(parser: argparse.ArgumentParser, formats: str) -> None:
+    """The arguments of a command that applies a fitted model to a table."""
+    add = parser.add_argument
+    add("model", type=Path, metavar="MODEL", help="a model file, or the folder of a run")
+    add("data", help="a file in any format of fit, sample:NAME or paper:NAME")
+    add("--out", type=Path, required=True, metavar="FILE", help=f"what to write: {formats}")
+    _add_row_id(parser)
+
+
+def _add_row_id(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--row-id", metavar="COLUMN", help="column of row identifiers (default: detected)")
+    add("--no-row-id", action="store_true", help="number the rows instead")
+
+
 def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "transform",
@@ -115,11 +131,8 @@ def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         "unusual each row is compared with those of the fit. Columns are matched by name.",
     )
     parser.set_defaults(command=("lvmcore.cli.apply_model", "transform"))
+    _add_application(parser, ".csv, .parquet or .h5ad (AnnData)")
     add = parser.add_argument
-    add("model", type=Path, metavar="MODEL", help="a model file, or the folder of a run")
-    add("data", help="a file in any format of fit, sample:NAME or paper:NAME")
-    add("--out", type=Path, required=True, metavar="FILE",
-        help="what to write: .csv, .parquet or .h5ad (AnnData)")  # fmt: skip
     add("--label", action="append", metavar="COLUMN",
         help="column of classes to compare with (default: the label of the fit); repeat it for a "
         "model with several labels")  # fmt: skip
@@ -130,9 +143,6 @@ def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     add("--fitted", metavar="FILE",
         help="the table of the fit, if MODEL is a file or a folder outside the dashboard's "
         "store: needed to measure how unusual rows are")  # fmt: skip
-    add("--row-id", metavar="COLUMN",
-        help="column of row identifiers (default: detected)")  # fmt: skip
-    add("--no-row-id", action="store_true", help="number the rows instead")
     _add_reading(parser)
 
 
@@ -146,13 +156,7 @@ def _add_impute(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "by name.",
     )
     parser.set_defaults(command=("lvmcore.cli.apply_model", "impute"))
-    add = parser.add_argument
-    add("model", type=Path, metavar="MODEL", help="a model file, or the folder of a run")
-    add("data", help="a file in any format of fit, sample:NAME or paper:NAME")
-    add("--out", type=Path, required=True, metavar="FILE", help="what to write: .csv or .parquet")
-    add("--row-id", metavar="COLUMN",
-        help="column of row identifiers (default: detected)")  # fmt: skip
-    add("--no-row-id", action="store_true", help="number the rows instead")
+    _add_application(parser, ".csv or .parquet")
     _add_reading(parser)
 
 
@@ -166,16 +170,10 @@ def _add_predict(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "target too, the predictions are measured on it.",
     )
     parser.set_defaults(command=("lvmcore.cli.apply_model", "predict"))
-    add = parser.add_argument
-    add("model", type=Path, metavar="RUN", help="the folder of a run, or a model file")
-    add("data", help="a file in any format of fit, sample:NAME or paper:NAME")
-    add("--out", type=Path, required=True, metavar="FILE", help="what to write: .csv or .parquet")
-    add("--fitted", metavar="FILE",
-        help="the table of the fit, if RUN is outside the dashboard's store: gives the encoding of "
-        "words")  # fmt: skip
-    add("--row-id", metavar="COLUMN",
-        help="column of row identifiers (default: detected)")  # fmt: skip
-    add("--no-row-id", action="store_true", help="number the rows instead")
+    _add_application(parser, ".csv or .parquet")
+    parser.add_argument("--fitted", metavar="FILE",
+        help="the table of the fit, if MODEL is outside the dashboard's store: gives the encoding "
+        "of words")  # fmt: skip
     _add_reading(parser)
 
 

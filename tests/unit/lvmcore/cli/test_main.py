@@ -1,4 +1,5 @@
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -258,6 +259,15 @@ def test_models_shows_every_setting_of_one(key: str, capsys: pytest.CaptureFixtu
     shown = capsys.readouterr().out
     for parameter in MODELS[key].parameters():
         assert parameter.name in shown
+
+
+def test_the_help_names_every_benchmark(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit):
+        cli.main(["bench", "--help"])
+    assert {"all", *bench.BENCHES} <= set(re.findall(r"[\w-]+", capsys.readouterr().out))
 
 
 def test_bench_hands_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
