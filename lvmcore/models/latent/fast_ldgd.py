@@ -116,7 +116,7 @@ class FastLDGD(LabelledGPLVM):
     n_refinement: Annotated[
         int,
         Range(0, 1000),
-        Doc("Steps by which each new row's place is improved on the network's answer."),
+        Doc("Optimiser steps that refine the position of each new row after the encoder."),
         Advanced(),
     ] = 0
     noise: Noise = "column"
