@@ -14,7 +14,6 @@ from torch import Tensor
 from lvmcore.base.estimator import Estimator
 from lvmcore.base.validation import check_labels, fit_fingerprint, random_seed
 from lvmcore.numerics.row_blocks import row_blocks
-from lvmcore.parameters import check_settings
 from lvmcore.preprocessing.class_labels import ClassLabels
 from lvmcore.preprocessing.memory_mapped_rows import MemoryMappedRows
 from lvmcore.preprocessing.standardiser import Standardiser
@@ -68,7 +67,7 @@ def prepare_fit(
     callback: Callback | None,
     checkpoint: Checkpoint | None,
 ) -> FitProblem:
-    """Validate the settings, rows and labels of a fit, and compute the moments of the columns.
+    """Validate the rows and labels of a fit, and compute the moments of the columns.
 
     Args:
         model: the estimator, which stores the columns, the labels and the notes.
@@ -79,11 +78,10 @@ def prepare_fit(
         checkpoint: checkpoint to continue from and to write; None for none.
 
     Raises:
-        ConfigError: a setting is not allowed, or does not suit the size of the table.
+        ConfigError: a setting does not suit the size of the table.
         DataError: the rows or labels cannot be used.
         UnsupportedError: several label columns for a model of a single one.
     """
-    check_settings(type(model), model.get_params(deep=False))
     data = model._check_rows(X, reset=True)
     labels = check_labels(y, len(data), model.capabilities, type(model).__name__)
     model._begin(data)

@@ -38,7 +38,7 @@ from lvmcore.base.validation import (
 from lvmcore.errors import UnsupportedError
 from lvmcore.geometry import LatentPath, latent_path
 from lvmcore.numerics.array_types import FloatArray
-from lvmcore.parameters import Components, Device, Dtype, Seed
+from lvmcore.parameters import Components, Device, Dtype, Seed, check_settings
 from lvmcore.preprocessing.class_labels import labels_from_json, labels_to_json
 from lvmcore.results import Callback, LabelPredictive, Posterior, Predictive
 from lvmcore.training.checkpoint import Checkpoint
@@ -83,6 +83,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
             NumericalError: the computation failed.
             UnsupportedError: several label columns for a model of a single one.
         """
+        check_settings(type(self), self.get_params(deep=False))
         return self._fit_from(X, y, callback=callback)
 
     def _fit_from(
@@ -93,7 +94,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
         callback: Callback | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> Self:
-        """``fit`` of a run: continues from a checkpoint and writes checkpoints regularly."""
+        """``fit`` of a run, whose settings are checked: goes on from a checkpoint and writes it."""
         problem = prepare_fit(self, X, y, self._decide_components, callback, checkpoint)
         return self._end(self._fit(problem), checkpoint)
 

@@ -150,6 +150,7 @@ class Predictor(Estimator):
             DataError: the columns or the target cannot be used; the message names row and column.
             NumericalError: the computation failed.
         """
+        check_settings(type(self), self.get_params(deep=False))
         return self._fit_from(X, y, callback=callback, held_out=held_out)
 
     def _fit_from(
@@ -161,8 +162,7 @@ class Predictor(Estimator):
         checkpoint: Checkpoint | None = None,
         held_out: tuple[ArrayLike, Any] | None = None,
     ) -> Self:
-        """``fit`` of a run: continues from a checkpoint and writes checkpoints regularly."""
-        check_settings(type(self), self.get_params(deep=False))
+        """``fit`` of a run, whose settings are checked: goes on from a checkpoint and writes it."""
         data = self._check_rows(X, reset=True)
         target = self._read_target(y, len(data))
         generator = fit_generator(self, data, target=target, checkpoint=checkpoint)

@@ -9,7 +9,7 @@ import pandas as pd
 from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.data.dataset import Dataset
 from lvmcore.export.tables import to_parquet_bytes
-from lvmcore.jobs.fitting import StoppedError, fit_with_checkpoints, training_rows
+from lvmcore.jobs.fitting import StoppedError, fit_checkpoint, training_rows
 from lvmcore.jobs.job_kind import JobKind, Outcome, fit_outcome
 from lvmcore.metrics.metric import Metric
 from lvmcore.persistence import write_atomically
@@ -48,7 +48,8 @@ class MapFit(JobKind):
         """Fit the model, from a checkpoint if there is one."""
         X = pd.DataFrame(self.dataset.X, columns=list(self.dataset.transformed_names))
         y = None if self.model.capabilities.labels == "none" else self.dataset.y
-        fit_with_checkpoints(self.context.folder, self.model, X, y, self.context.monitor)
+        with fit_checkpoint(self.context.folder, bound=self.model.capabilities.bound) as checkpoint:
+            self.model._fit_from(X, y, callback=self.context.monitor, checkpoint=checkpoint)
 
     def write_results(self) -> None:
         """Write the model and the embedding."""

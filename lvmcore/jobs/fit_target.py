@@ -10,7 +10,7 @@ import pandas as pd
 from lvmcore.base.predictor import Predictor
 from lvmcore.evaluation.target_quality import target_metrics
 from lvmcore.export.tables import to_parquet_bytes
-from lvmcore.jobs.fitting import fit_with_checkpoints
+from lvmcore.jobs.fitting import fit_checkpoint
 from lvmcore.jobs.job_kind import JobKind, Outcome, fit_outcome
 from lvmcore.metrics.metric import Metric
 from lvmcore.persistence import write_atomically
@@ -52,15 +52,14 @@ class TargetFit(JobKind):
     def work(self) -> None:
         """Fit the model, from a checkpoint if there is one; track the held-out density."""
         rows, learned = self.rows, ~self.rows.held_out
-        unseen = rows.X[rows.held_out], rows.y[rows.held_out]
-        fit_with_checkpoints(
-            self.context.folder,
-            self.model,
-            rows.X[learned],
-            rows.y[learned],
-            self.context.monitor,
-            unseen,
-        )
+        with fit_checkpoint(self.context.folder, bound=self.model.capabilities.bound) as checkpoint:
+            self.model._fit_from(
+                rows.X[learned],
+                rows.y[learned],
+                callback=self.context.monitor,
+                checkpoint=checkpoint,
+                held_out=(rows.X[rows.held_out], rows.y[rows.held_out]),
+            )
 
     def write_results(self) -> None:
         """Write the model and the predictions."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,6 @@ import pandas as pd
 from lvmcore.base.latent_variable_model import Capabilities, LatentVariableModel
 from lvmcore.data.dataset import Dataset
 from lvmcore.errors import DataError, LatentboardError
-from lvmcore.models import AnyModel
 from lvmcore.results import FitStep
 from lvmcore.runs.atomic_files import DISK_FULL, is_disk_full
 from lvmcore.runs.event_log import EventLog, truncate_events
@@ -86,28 +86,17 @@ class FitMonitor:
             self.log.close()
 
 
-def fit_with_checkpoints(
-    folder: JobFolder,
-    model: AnyModel,
-    X: pd.DataFrame,
-    y: Any,
-    monitor: FitMonitor,
-    held_out: tuple[pd.DataFrame, Any] | None = None,
-) -> None:
-    """Fit the model of a run from its checkpoint, if there is one, and write further checkpoints.
+@contextmanager
+def fit_checkpoint(folder: JobFolder, *, bound: bool) -> Iterator[Checkpoint]:
+    """The checkpoint of a fit, which it continues from and writes; counts its earlier seconds.
 
     Args:
         folder: folder of the run.
-        model: the unfitted model.
-        X: features of the rows.
-        y: labels or target; None for none.
-        monitor: callback of the fit.
-        held_out: X and y of held-out rows, whose density a model of a target tracks.
+        bound: whether the model has a bound, so that the fit can be continued with more steps.
     """
-    kept = folder.spec().kind == "fit" and model.capabilities.bound
-    checkpoint = Checkpoint(folder.files.checkpoint, branches=folder.path if kept else None)
-    followed: dict[str, Any] = {} if held_out is None else {"held_out": held_out}
-    model._fit_from(X, y, callback=monitor, checkpoint=checkpoint, **followed)
+    branches = bound and folder.spec().kind == "fit"
+    checkpoint = Checkpoint(folder.files.checkpoint, branches=folder.path if branches else None)
+    yield checkpoint
     if checkpoint.saved:
         written = folder.state()
         folder.write_state(dataclasses.replace(written, earlier=written.earlier + checkpoint.saved))

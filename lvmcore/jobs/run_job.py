@@ -10,13 +10,14 @@ from contextlib import closing, suppress
 from typing import Any
 
 from lvmcore.data.dataset import Dataset
-from lvmcore.errors import CancelledError
+from lvmcore.errors import CancelledError, LatentboardError
 from lvmcore.jobs.fitting import FitMonitor, Reason, StoppedError, describe_error
 from lvmcore.jobs.job_kind import JobContext, JobKind
 from lvmcore.results import FitStep
 from lvmcore.runs.job import JobSpec, now
 from lvmcore.runs.job_folder import JobFolder
 from lvmcore.runs.job_state import JobState
+from lvmcore.runs.model_of_job import check_spec
 from lvmcore.runs.store import Store
 
 __all__ = ["run_job"]
@@ -81,9 +82,7 @@ def run_job(
             folder, _incomplete_state(state, job, asked or "interrupted", message=message)
         )
     except Exception as error:
-        message, name = describe_error(error)
-        if name == "Unexpected":
-            _log_error(folder, error)
+        message, name = _describe(folder, error)
         return _write_state(
             folder, _incomplete_state(state, job, "failed", message=message, error=name)
         )
@@ -107,6 +106,22 @@ def _kind_of(spec: JobSpec) -> type[JobKind]:
 def _incomplete_state(state: JobState, job: JobKind | None, status: Any, **parts: Any) -> JobState:
     """The final state of a run without a result."""
     return state.ending(status, notes=() if job is None else job.kept_notes, **parts)
+
+
+def _describe(folder: JobFolder, error: Exception) -> tuple[str, str]:
+    """A message for an error of a run, and its kind; an unexpected one is logged.
+
+    Settings are checked when a run is submitted. They cause an unexpected error where another
+    version allowed them, or where the description was written by hand.
+    """
+    message, name = describe_error(error)
+    if name == "Unexpected":
+        _log_error(folder, error)
+        try:
+            check_spec(folder.spec())
+        except LatentboardError as cause:
+            return describe_error(cause)
+    return message, name
 
 
 def _measure(job: JobKind, state: JobState) -> JobState:

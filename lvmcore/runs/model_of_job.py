@@ -29,7 +29,7 @@ def make_model(spec: JobSpec, purpose: None = None) -> AnyModel: ...
 def make_model(spec: JobSpec, purpose: Purpose | None = None) -> AnyModel:
     """The unfitted model of a run.
 
-    The values of its settings are checked when the run is submitted, and by its own ``fit``.
+    The values of its settings are checked when the run is submitted.
 
     Args:
         spec: description of the run.

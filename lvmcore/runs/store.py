@@ -80,7 +80,7 @@ class Store:
     def submit(self, spec: JobSpec, *, memory: int | None = None) -> str:
         """Put a run in the queue; a launcher on this store starts it.
 
-        The settings of a fit are checked here, and by the model's own ``fit``. Loads torch.
+        The settings of a fit are checked here, once. Loads torch.
 
         Args:
             spec: description of the run.
