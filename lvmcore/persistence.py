@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from lvmcore.errors import DataError
+from lvmcore.errors import DataError, LatentboardError
 from lvmcore.results import FitStep
 
 __all__ = [
@@ -58,12 +59,25 @@ def write(
     *,
     format: str = FORMAT,
 ) -> None:
-    """Write arrays and JSON metadata to one safetensors file of format ``format``, atomically."""
-    content = save(
-        {name: np.ascontiguousarray(array) for name, array in arrays.items()},
-        metadata={"format": format, "json": json.dumps(dict(meta), default=_to_json)},
-    )
+    """Write arrays and JSON metadata to one safetensors file of format ``format``, atomically.
+
+    The metadata has a digest of the content, which ``read`` verifies.
+    """
+    stored = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    facts = json.dumps(dict(meta), default=_to_json)
+    digest = _digest(stored, facts)
+    content = save(stored, metadata={"format": format, "json": facts, "digest": digest})
     write_atomically(path, content)
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]], facts: str) -> str:
+    """BLAKE2b of the names, types, shapes and values of arrays, and of the JSON metadata."""
+    digest = hashlib.blake2b(facts.encode(), digest_size=32)
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes() if array.ndim == 0 else np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def _to_json(value: Any) -> Any:
@@ -83,7 +97,11 @@ def read(
     """
     with _open(path, format) as file:
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return arrays, json.loads(file.metadata()["json"])
+        facts, metadata = _facts(path, file), file.metadata()
+        expected = metadata.get("digest")  # files of earlier versions have none
+        if expected not in (None, _digest(arrays, metadata["json"])):
+            raise DataError(f"{path} is damaged: its content does not have its digest.")
+        return arrays, facts
 
 
 def read_metadata(path: str | os.PathLike[str], *, format: str = FORMAT) -> dict[str, Any]:
@@ -93,8 +111,20 @@ def read_metadata(path: str | os.PathLike[str], *, format: str = FORMAT) -> dict
         DataError: the file is missing, damaged, or of another format.
     """
     with _open(path, format) as file:
-        facts: dict[str, Any] = json.loads(file.metadata()["json"])
-        return facts
+        return _facts(path, file)
+
+
+def _facts(path: str | os.PathLike[str], file: Any) -> dict[str, Any]:
+    """The JSON metadata of an open file."""
+    try:
+        facts = json.loads(file.metadata()["json"])
+    except (KeyError, ValueError, RecursionError) as error:
+        raise DataError(
+            f"{path} is damaged: its description is no JSON ({type(error).__name__})."
+        ) from error
+    if not isinstance(facts, dict):
+        raise DataError(f"{path} is damaged: its description is no JSON object.")
+    return facts
 
 
 def branch_path(folder: Path, start: int) -> Path:
@@ -113,6 +143,8 @@ def checkpoint_progress(path: str | os.PathLike[str]) -> tuple[int, float] | Non
 
 @contextmanager
 def _open(path: str | os.PathLike[str], format: str) -> Iterator[Any]:
+    if Path(path).exists() and not Path(path).is_file():  # a pipe would never end
+        raise DataError(f"{path} cannot be read as a model file: it is no regular file.")
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
             if (file.metadata() or {}).get("format") != format:
@@ -123,7 +155,9 @@ def _open(path: str | os.PathLike[str], format: str) -> Iterator[Any]:
             yield file
     except FileNotFoundError as error:
         raise DataError(f"There is no model file at {path}.") from error
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
+        if isinstance(error, LatentboardError):
+            raise
         raise DataError(
             f"{path} cannot be read as a model file ({error}): it may be torn, or of another kind."
         ) from error

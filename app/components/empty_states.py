@@ -1,4 +1,4 @@
-"""Parts of a page without a run: a fit of the sample, an illustration, a deleted run."""
+"""Parts of a page without a run: a fit of the sample, an illustration, a missing run."""
 
 from __future__ import annotations
 
@@ -22,17 +22,23 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 __all__ = [
-    "deleted_run_warning",
     "fit_sample_button",
     "illustrated_empty_state",
     "interrupted_page",
+    "missing_run_warning",
 ]
 
 
-def deleted_run_warning() -> None:
-    """Warn that the run in the address does not exist, if the address has one."""
-    if session.run_id is not None:
+def missing_run_warning() -> None:
+    """Warn that the run in the address is damaged or does not exist, if the address has one."""
+    if session.run_id is None:
+        return
+    reason = runs.damage(session.run_id)
+    if reason is None:
         st.warning("The run in the address does not exist. It may have been deleted.")
+        return
+    st.error(markdown(f"This run is damaged and cannot be opened. {reason}"))
+    st.caption("Other runs are not affected. The Runs page deletes a damaged run.")
 
 
 def interrupted_page(error: Exception) -> None:

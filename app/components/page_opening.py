@@ -9,7 +9,7 @@ import streamlit as st
 
 from app import navigation
 from app.analysis.map.fitted_map import FittedMap
-from app.components.empty_states import deleted_run_warning
+from app.components.empty_states import missing_run_warning
 from app.formatting import markdown
 from app.navigation import PageName
 from app.services import fitted_maps, runs
@@ -50,7 +50,7 @@ def open_run(opening: PageOpening) -> Job | None:
     st.title(navigation.TITLES[opening.page])
     job = runs.job(session.run_id)
     if job is None:
-        deleted_run_warning()
+        missing_run_warning()
         st.markdown(opening.introduction)
         opening.first_step()
     elif opening.predicts and not job.spec.target:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING
 
 from app.analysis.map.row_colours import CategoryStyle, category_style
@@ -13,6 +14,7 @@ from lvmcore.export.anndata import embedding_to_h5ad
 from lvmcore.export.map_picture import map_picture
 from lvmcore.export.tables import to_csv_bytes, to_parquet_bytes
 from lvmcore.prediction.map_table import embedding_frame
+from lvmcore.runs.atomic_files import read_regular_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,9 +79,9 @@ def result_table(run: str, name: str) -> pd.DataFrame:
 
     path = server.store().job_folder(run).path / f"{name}.parquet"
     try:
-        return pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise DataError(f"What the run has made, {path}, cannot be read: {error}.") from error
+        return pd.read_parquet(io.BytesIO(read_regular_file(path)))
+    except (OSError, ValueError, LookupError, NotImplementedError, TypeError) as error:
+        raise DataError(f"The result {path} is damaged: {error}.") from error
 
 
 def attempt(run: str) -> int:
@@ -102,10 +104,10 @@ def fitted_dataset(run: str) -> Dataset:
     spec = store.get(run).spec
     whole = stored_dataset(spec.dataset)
     from lvmcore.jobs.fitting import training_rows
-    from lvmcore.models import MODELS
+    from lvmcore.models import model_class
     from lvmcore.prediction.map_table import rows_on_map
 
-    rows, _ = training_rows(whole, MODELS[spec.model])
+    rows, _ = training_rows(whole, model_class(spec.model, "map"))
     on_map = rows_on_map(store.job_folder(run).path / "embedding.parquet")
     # An older run, of a model that did not yet support missing cells, used the complete rows.
     return rows if on_map in (None, len(rows)) else rows.complete_rows()

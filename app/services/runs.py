@@ -27,8 +27,14 @@ def job(run: str | None) -> Job | None:
         return None
     try:
         return server.store().get(run)
-    except LatentboardError:
+    except (LatentboardError, OSError):
         return None
+
+
+def damage(run: str) -> str | None:
+    """Why a run cannot be read, in a sentence; None where it can, or does not exist."""
+    reasons = {damaged.id: damaged.reason for damaged in server.store().damaged()}
+    return reasons.get(run)
 
 
 def start_fit(

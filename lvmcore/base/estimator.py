@@ -26,6 +26,7 @@ from lvmcore.base.validation import (
     read_rows,
     torch_device,
 )
+from lvmcore.errors import DataError
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.parameters import Advised, Parameter, is_array, parameters_of
 from lvmcore.preprocessing.cell_types import Cells
@@ -146,13 +147,19 @@ class Estimator(BaseEstimator, ABC):
         persistence.write(path, arrays, meta)
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Self:
-        """Restore the fitted state that ``save`` wrote."""
+        """Restore the fitted state that ``save`` wrote.
+
+        Raises:
+            Exception: a part is missing, or has another size or type; ``load`` says so.
+        """
         self.elbo_ = float(meta["elbo"])
         self.converged_ = bool(meta["converged"])
         self.notes_ = tuple(meta["notes"])
         self.history_ = persistence.history_from_arrays(arrays)
         self.n_iter_ = len(self.history_)
         self.n_features_in_ = int(meta["n_features_in"])
+        if self.n_features_in_ != arrays["standardiser.mean"].size:
+            raise DataError(f"it has the moments of other than {self.n_features_in_:,} columns")
         if meta["feature_names_in"] is not None:
             self.feature_names_in_ = np.array(meta["feature_names_in"], dtype=object)
         self._measured = Standardiser.from_arrays(arrays, self._column_names())

@@ -33,14 +33,15 @@ def list_runs(arguments: argparse.Namespace, console: CommandConsole) -> int:
         The exit status, 0.
     """
     store = Store()
-    jobs = store.list()
+    jobs, damaged = store.list(), store.damaged()
     if arguments.json:
         console.write_json([_run_json(job) for job in jobs])
-        return ExitCode.OK
-    if not jobs:
+    elif jobs:
+        console.show(_runs_grid(jobs, console.width))
+    elif not damaged:
         console.say(f"There are no runs in {store.home}.")
-        return ExitCode.OK
-    console.show(_runs_grid(jobs, console.width))
+    for run in damaged:
+        console.error(f"The run {run.id} is damaged. {run.reason}")
     return ExitCode.OK
 
 
@@ -103,6 +104,11 @@ def delete_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
         DataError: there is no such run.
     """
     store = Store()
+    damaged = [run for run in store.damaged() if run.id.startswith(arguments.id.lower())]
+    if len(damaged) == 1 and arguments.id and not _matching(store, arguments.id):
+        store.delete(damaged[0].id)
+        console.say(f"Deleted {damaged[0].id}, which was damaged.")
+        return ExitCode.OK
     job = _run_by_id(store, arguments.id)
     store.delete(job.id)
     console.say(f"Deleted {job.id}, {job.name}.")
@@ -183,6 +189,11 @@ def _shortened(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
+def _matching(store: Store, name: str) -> list[Job]:
+    """The runs whose ids begin with ``name``."""
+    return [job for job in store.list() if job.id.startswith(name.lower())]
+
+
 def _run_by_id(store: Store, name: str) -> Job:
     """The run whose id begins with ``name``.
 
@@ -190,7 +201,7 @@ def _run_by_id(store: Store, name: str) -> Job:
         ConfigError: there are several.
         DataError: there is none.
     """
-    found = [job for job in store.list() if job.id.startswith(name.lower())]
+    found = _matching(store, name)
     if not found or not name:
         raise DataError(f"There is no run {name!r} in {store.home}. `lvmcore runs` lists them.")
     if len(found) > 1:

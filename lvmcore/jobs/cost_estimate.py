@@ -23,7 +23,7 @@ from lvmcore.data.dataset_storage import save_dataset
 from lvmcore.errors import DataError
 from lvmcore.jobs.machine_limits import available_memory, default_slots, threads_of_a_fit
 from lvmcore.jobs.worker_process import environment
-from lvmcore.runs.atomic_files import read_json, write_json
+from lvmcore.runs.atomic_files import as_record, read_json, write_json
 from lvmcore.runs.job import JobSpec
 from lvmcore.runs.store import Store
 
@@ -102,8 +102,9 @@ class CostEstimator:
             if self._request is not None and self._request[0] == key:
                 self._last_poll = time.monotonic()
         try:
-            found = CostEstimate(**read_json(self._folder / f"{key}.json"))
-        except (DataError, TypeError):
+            stored = read_json(self._folder / f"{key}.json")
+            found = as_record(stored, CostEstimate, "The estimate")
+        except DataError:
             return False, None
         with self._guard:
             self._known[key] = found

@@ -16,7 +16,9 @@ from lvmcore import persistence
 from lvmcore.base.estimator import Estimator
 from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.base.predictor import Predictor
-from lvmcore.errors import ConfigError, DataError
+from lvmcore.base.restored_model import check_restored
+from lvmcore.errors import ConfigError, DataError, LatentboardError
+from lvmcore.parameters import check_settings
 
 __all__ = ["MODELS", "PREDICTORS", "REGISTRY", "AnyModel", "Purpose", "load", "model_class"]
 
@@ -114,15 +116,37 @@ def load(path: str | os.PathLike[str], purpose: Purpose | None = None) -> AnyMod
             model has the other purpose.
     """
     arrays, meta = persistence.read(path)
-    if meta["model"] not in REGISTRY:
+    cls = _saved_class(path, meta.get("model"), purpose)
+    try:
+        given = persistence.with_prefix(arrays, "setting.")
+        settings: dict[str, Any] = check_settings(cls, {**meta["parameters"], **given})
+        model = cls(**settings)._restore(arrays, meta)
+        check_restored(model)
+    except Exception as error:  # what a damaged file raises depends on the model and on the damage
         raise DataError(
-            f"{path} holds a model of kind {meta['model']!r}, which this version does not know. "
+            f"{path} is damaged: {_describe(error)}. Restore the file, or fit the model again."
+        ) from error
+    return model
+
+
+def _saved_class(path: str | os.PathLike[str], key: Any, purpose: Purpose | None) -> type[AnyModel]:
+    """The class of a saved model, if it has the required purpose."""
+    if not isinstance(key, str) or key not in REGISTRY:
+        raise DataError(
+            f"{path} holds a model of kind {key!r}, which this version does not know. "
             f"It knows: {', '.join(REGISTRY)}."
         )
-    cls = REGISTRY[meta["model"]]
+    cls = REGISTRY[key]
     if purpose == "map" and cls.task != "map":
         raise DataError(f"{path} holds {cls.title}, which predicts a target and has no map.")
     if purpose == "target" and cls.task == "map":
         raise DataError(f"{path} holds {cls.title}, which has a map and predicts no target.")
-    settings: dict[str, Any] = {**meta["parameters"], **persistence.with_prefix(arrays, "setting.")}
-    return cls(**settings)._restore(arrays, meta)
+    return cls
+
+
+def _describe(error: Exception) -> str:
+    """An error of restoring a model, as a part of a sentence."""
+    text = str(error).strip().rstrip(".").split("\n")[0]
+    if isinstance(error, LatentboardError):
+        return text
+    return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__

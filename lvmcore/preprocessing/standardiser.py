@@ -139,13 +139,19 @@ class Standardiser:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], names: list[str]) -> Self:
-        """Rebuild from ``arrays()``."""
-        return cls(
-            arrays["standardiser.mean"],
-            arrays["standardiser.scale"],
-            arrays["standardiser.constant"].astype(bool),
-            tuple(names),
-        )
+        """Rebuild from ``arrays()``.
+
+        Raises:
+            DataError: the arrays do not describe so many columns, or no standardisation.
+        """
+        mean, scale = arrays["standardiser.mean"], arrays["standardiser.scale"]
+        constant = arrays["standardiser.constant"].astype(bool)
+        shapes = {mean.shape, scale.shape, constant.shape}
+        if shapes != {(len(names),)}:
+            raise DataError(f"the moments of {len(names)} columns have the shapes {shapes}")
+        if not (np.isfinite(mean) & np.isfinite(scale) & (scale > 0)).all() or constant.all():
+            raise DataError("a column has no mean or no positive scale")
+        return cls(mean, scale, constant, tuple(names))
 
 
 class _ColumnSums:

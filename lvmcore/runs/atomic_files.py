@@ -1,4 +1,4 @@
-"""Atomic files of a run: JSON replaced as a whole, and lines appended as a whole."""
+"""Files of a run: JSON, replaced as a whole and checked when read, and appended lines."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import errno
 import json
 import math
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from lvmcore.errors import DataError
@@ -19,16 +21,22 @@ __all__ = [
     "DISK_FULL",
     "LineAppender",
     "as_plain_json",
+    "as_record",
     "dump_json",
     "is_disk_full",
     "read_json",
     "read_lines",
+    "read_regular_file",
     "write_json",
 ]
 
 
 #: Message of a run that could not be written because the disk is full.
 DISK_FULL = "The disk is full, so the run could not be written. Make room and start it again."
+#: Largest JSON file that is read, bytes: a description may hold the initial map of many rows.
+MOST_JSON_BYTES = 1 << 28
+
+Record = TypeVar("Record")
 
 
 def is_disk_full(error: BaseException) -> bool:
@@ -74,21 +82,60 @@ def write_json(path: Path, value: Any) -> None:
     write_atomically(path, (dump_json(value, indent=1) + "\n").encode())
 
 
+def read_regular_file(path: Path, most_bytes: int | None = None, offset: int = 0) -> bytes:
+    """The content of a regular file; a pipe, a device or a folder in its place is not opened.
+
+    Args:
+        path: the file.
+        most_bytes: largest size that is read; None for any.
+        offset: first byte.
+
+    Raises:
+        OSError: it is missing, no regular file, too large, or cannot be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        if most_bytes is not None and facts.st_size > most_bytes:
+            raise OSError(errno.EFBIG, f"it has {facts.st_size:,} bytes", str(path))
+        file.seek(offset)
+        return file.read()
+
+
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object.
+    """Read a JSON object: strict JSON, so without NaN, infinite numbers and invalid Unicode.
 
     Raises:
         DataError: the file is missing, or no JSON object.
     """
     try:
-        value = json.loads(path.read_bytes())
+        value = msgspec.json.decode(read_regular_file(path, MOST_JSON_BYTES))
     except FileNotFoundError as error:
         raise DataError(f"There is no file {path.name} in {path.parent}.") from error
-    except (OSError, ValueError) as error:
+    except (OSError, msgspec.MsgspecError, RecursionError) as error:
         raise DataError(f"{path} cannot be read ({error}): expected JSON.") from error
     if not isinstance(value, dict):
         raise DataError(f"{path} holds {type(value).__name__}: expected a JSON object.")
     return value
+
+
+def as_record(stored: Any, record: type[Record], name: str) -> Record:
+    """A JSON value as a dataclass, each field with the type of its annotation.
+
+    Args:
+        stored: the value.
+        record: the dataclass.
+        name: name of the file, for the message.
+
+    Raises:
+        DataError: a field is missing or has another type; the message names it.
+    """
+    try:
+        return msgspec.convert(stored, record)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise DataError(f"{name} is damaged: {error}.") from error
 
 
 class LineAppender:
@@ -102,7 +149,7 @@ class LineAppender:
     """
 
     def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def append(self, line: str) -> None:
         """Append one line, which must not contain a newline.
@@ -126,11 +173,12 @@ def read_lines(path: Path, offset: int = 0) -> tuple[list[bytes], int]:
 
     A last line without its newline is still being written, and is left to the next call. A missing
     file has no lines.
+
+    Raises:
+        OSError: the file cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            content = file.read()
+        content = read_regular_file(path, offset=offset)
     except FileNotFoundError:
         return [], offset
     end = content.rfind(b"\n") + 1

@@ -34,7 +34,9 @@ def measure_usage(datasets: Path, runs: Path) -> DiskUsage:
 
 
 def _by_name(parent: Path) -> dict[str, int]:
-    return {path.name: _bytes(path) for path in parent.iterdir() if path.is_dir()}
+    """Usage of each subfolder; links are not followed."""
+    folders = [path for path in parent.iterdir() if path.is_dir() and not path.is_symlink()]
+    return {path.name: _bytes(path) for path in folders}
 
 
 def _bytes(folder: Path) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lvmcore.results import FitStep
 
 from lvmcore.metrics.metric import Metric
+from lvmcore.runs.atomic_files import as_record
 
 #: Kinds of run: "fit" a model and keep it; "score" a fit on held-out rows; "project" new rows onto
 #: the map of a fitted model; "impute" the missing cells of its table; "predict" its target for new
@@ -163,12 +164,12 @@ class JobSpec:
         """The description from its JSON form.
 
         Raises:
-            DataError: a field is missing or unknown.
+            DataError: a field is missing, unknown, or of another type.
         """
-        try:
-            return cls(**stored)
-        except TypeError as error:
-            raise DataError(f"spec.json does not describe a run: {error}.") from error
+        unknown = set(stored) - {part.name for part in fields(cls)}
+        if unknown:
+            raise DataError(f"spec.json is damaged: it has unknown fields, {sorted(unknown)}.")
+        return as_record(stored, cls, "spec.json")
 
 
 @dataclass(frozen=True)
@@ -270,15 +271,3 @@ class Event:
 
     n: int
     step: FitStep
-
-
-def check_status(status: Any) -> Status:
-    """``status`` if it is a valid status.
-
-    Raises:
-        DataError: it is not.
-    """
-    if status not in get_args(Status):
-        raise DataError(f"status.json holds the status {status!r}, which is unknown.")
-    checked: Status = status
-    return checked

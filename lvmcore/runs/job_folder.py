@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -17,12 +18,18 @@ from filelock import FileLock, Timeout
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.metrics.metric import Metric
 from lvmcore.persistence import checkpoint_progress
-from lvmcore.runs.atomic_files import DISK_FULL, is_disk_full, read_json, write_json
+from lvmcore.runs.atomic_files import DISK_FULL, as_record, is_disk_full, read_json, write_json
 from lvmcore.runs.event_log import truncate_events
 from lvmcore.runs.job import FINISHED, Job, JobSpec, Status, now
 from lvmcore.runs.job_notes import JobNotes
 from lvmcore.runs.job_state import JobState
-from lvmcore.runs.run_files import Branches, DiskReserve, RunFiles
+from lvmcore.runs.run_files import (
+    PRIVATE_FILE,
+    PRIVATE_FOLDER,
+    Branches,
+    DiskReserve,
+    RunFiles,
+)
 from lvmcore.runs.saved_selections import delete_map_regions
 
 __all__ = ["PROCESS_ENDED", "JobFolder", "JobState"]
@@ -77,7 +84,7 @@ class JobFolder:
             ConfigError: the folder is not empty, or cannot be created.
         """
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             occupied = any(path.iterdir())
         except OSError as error:
             raise ConfigError(f"The folder {path} cannot be made: {error.strerror}.") from error
@@ -124,11 +131,8 @@ class JobFolder:
         """
         if not self.files.metrics.is_file():
             return {}
-        try:
-            stored = read_json(self.files.metrics)
-            return {key: Metric(**value) for key, value in stored.items()}
-        except TypeError as error:
-            raise DataError(f"{self.files.metrics} is invalid: {error}.") from error
+        stored = read_json(self.files.metrics)
+        return as_record(stored, dict[str, Metric], "metrics.json")
 
     def notes(self) -> JobNotes:
         """Its edited name and note; blank if they were not edited or cannot be read."""
@@ -139,13 +143,17 @@ class JobFolder:
 
     def job(self, name: str) -> Job:
         """The run with the id ``name``; first its state is updated if its process has ended."""
-        state, notes = self.settle(), self.notes()
+        state, notes, metrics = self.settle(), self.notes(), {}
+        try:
+            metrics = self.metrics()
+        except DataError as error:  # the model is of use without them
+            state = dataclasses.replace(state, notes=(*state.notes, str(error)))
         place = checkpoint_progress(self.files.checkpoint) if state.status in FINISHED else None
         return Job(
             id=name,
             spec=self.spec(),
             **{part.name: getattr(state, part.name) for part in dataclasses.fields(state)},
-            metrics=self.metrics(),
+            metrics=metrics,
             has_model=self.files.model.is_file(),
             name=notes.name,
             note=notes.note,
@@ -164,7 +172,7 @@ class JobFolder:
             DataError: the folder was deleted.
         """
         try:
-            with FileLock(self.files.lock, timeout=timeout):
+            with FileLock(self.files.lock, timeout=timeout, mode=PRIVATE_FILE):
                 yield
         except FileNotFoundError as error:
             if self.path.is_dir():
@@ -212,7 +220,7 @@ class JobFolder:
         if self.state().status in FINISHED:
             return
         try:
-            self._reserve.write(self.files.cancel.touch)
+            self._reserve.write(partial(self.files.cancel.touch, PRIVATE_FILE))
             with suppress(Timeout), self.lock():
                 state = self.state()
                 if state.status == "queued":
@@ -281,18 +289,20 @@ class JobFolder:
         state = self.state()
         if state.stage in ("waiting", "finished"):
             return state
-        with suppress(Timeout), self.lock():
-            state = self.state()
-            settled = self._final_state(state, message)
-            if settled == state:
-                return state
-            state = settled
-            try:
+        try:
+            with suppress(Timeout), self.lock():
+                state = self.state()
+                settled = self._final_state(state, message)
+                if settled == state:
+                    return state
+                state = settled
                 self.write_state(state)
                 self.clear_up()
-            except OSError as error:
-                if is_disk_full(error) and state.status == "interrupted":
-                    state = dataclasses.replace(state, message=DISK_FULL)
+        except OSError as error:
+            # Without a lock file, in a folder that cannot be written, no process runs the run.
+            state = self._final_state(state, message)
+            if is_disk_full(error) and state.status == "interrupted":
+                state = dataclasses.replace(state, message=DISK_FULL)
         return state
 
     def _final_state(self, state: JobState, message: str) -> JobState:

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from lvmcore.errors import DataError
-from lvmcore.runs.job import Stage, Status, check_status, now
+from lvmcore.runs.atomic_files import as_record
+from lvmcore.runs.job import Stage, Status, now
 
 __all__ = ["JobState"]
 
@@ -45,29 +46,14 @@ class JobState:
         Raises:
             DataError: a field is missing or invalid.
         """
-        try:
-            return cls(
-                status=check_status(stored["status"]),
-                stage=stored["stage"],
-                submitted=datetime.fromisoformat(stored["submitted"]),
-                started=_moment(stored["started"]),
-                ended=_moment(stored["ended"]),
-                message=stored["message"],
-                error=stored["error"],
-                elbo=stored["elbo"],
-                converged=stored["converged"],
-                notes=tuple(stored["notes"]),
-                attempt=int(stored.get("attempt", 1)),
-                earlier=float(stored.get("earlier", 0.0)),
-                memory=stored.get("memory"),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"status.json is invalid: {error!r}.") from error
+        state = as_record(stored, cls, "status.json")
+        for moment in (state.submitted, state.started, state.ended):
+            if moment is not None and (moment.tzinfo is None or not 1990 < moment.year < 9000):
+                raise DataError(f"status.json is damaged: {moment} is no time of a run.")
+        if state.earlier < 0 or (state.memory or 0) < 0 or state.attempt < 1:
+            raise DataError("status.json is damaged: a number is negative.")
+        return state
 
     def ending(self, status: Status, **parts: Any) -> JobState:
         """A copy that ended now with ``status``; ``parts`` are further fields to replace."""
         return dataclasses.replace(self, status=status, stage="finished", ended=now(), **parts)
-
-
-def _moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)

@@ -11,8 +11,10 @@ from pathlib import Path
 from lvmcore.persistence import branch_path, checkpoint_progress, write_atomically
 from lvmcore.runs.atomic_files import is_disk_full
 
-__all__ = ["Branches", "DiskReserve", "RunFiles"]
+__all__ = ["PRIVATE_FILE", "PRIVATE_FOLDER", "Branches", "DiskReserve", "RunFiles"]
 
+#: Permissions of the folders and files of a store: its owner's alone.
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 #: Reserved bytes, so that the final state of a run can be written to a full disk.
 _RESERVE_BYTES = 16384
 _BRANCH_PATTERN = "branch-*.safetensors"
@@ -65,6 +67,11 @@ class RunFiles:
         self.cancel = folder / "cancel"
         self.reserve = folder / "reserve"
         self.lock = folder / "lock"
+
+    @property
+    def first(self) -> frozenset[str]:
+        """Names of the files that exist before ``status.json`` does."""
+        return frozenset(path.name for path in (self.spec, self.reserve, self.lock))
 
     @property
     def results(self) -> tuple[Path, ...]:

@@ -6,7 +6,7 @@ import builtins
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
@@ -18,9 +18,11 @@ from lvmcore.runs.disk_usage import DiskUsage, measure_usage
 from lvmcore.runs.event_log import EventReader
 from lvmcore.runs.job import Event, Job, JobSpec, Kind
 from lvmcore.runs.job_folder import JobFolder
+from lvmcore.runs.job_notes import JobNotes
 from lvmcore.runs.job_queue import JobQueue
+from lvmcore.runs.run_files import PRIVATE_FOLDER
 from lvmcore.runs.stored_datasets import StoredDatasets
-from lvmcore.runs.stored_jobs import StoredJobs
+from lvmcore.runs.stored_jobs import DamagedRun, StoredJobs
 from lvmcore.runs.stored_selections import StoredSelections
 
 if TYPE_CHECKING:
@@ -63,13 +65,22 @@ class Store:
         self._events = EventReader()
         self._notes_guard = threading.Lock()
         try:
-            self.datasets.root.mkdir(parents=True, exist_ok=True)
-            self._jobs.root.mkdir(parents=True, exist_ok=True)
+            self.home.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            for root in (self.datasets.root, self._jobs.root):
+                root.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+                with suppress(OSError):  # it belongs to another user, or cannot be written
+                    root.chmod(PRIVATE_FOLDER)
         except OSError as error:
             raise ConfigError(
                 f"The folder {self.home} cannot hold datasets and runs: {error.strerror}. Set "
                 "LATENTBOARD_HOME to a folder that can be written."
             ) from error
+
+    @property
+    def writable(self) -> bool:
+        """Whether the folder can be written; if not, its runs can only be read."""
+        folders = (self.home, self.datasets.root, self._jobs.root)
+        return all(os.access(folder, os.W_OK) for folder in folders)
 
     def size(self) -> DiskUsage:
         """Disk usage, by dataset and by run."""
@@ -196,12 +207,13 @@ class Store:
         folder.resume()
 
     def delete(self, id: str) -> None:
-        """Delete a run that has ended, or is queued, with its folder.
+        """Delete a run that has ended, is queued or is damaged, with its folder.
 
         Runs that used its model are deleted too.
 
         Raises:
             ConfigError: it is running, or a run that uses its model is.
+            DataError: there is no such run, or the folder cannot be written.
         """
         self._jobs.delete(id)
 
@@ -234,6 +246,10 @@ class Store:
         jobs = [job for job in self._jobs.all() if kind is None or job.spec.kind == kind]
         jobs.sort(key=lambda job: (job.submitted, job.id), reverse=True)
         return self.queue.with_places(jobs)
+
+    def damaged(self) -> builtins.list[DamagedRun]:
+        """The runs that cannot be read; they can be deleted."""
+        return self._jobs.damaged()
 
     def find(self, spec: JobSpec, *, failed: bool = False) -> Job | None:
         """The run that computes, or has computed, the result described by ``spec``.
@@ -316,17 +332,23 @@ class Store:
 
         Raises:
             ConfigError: the name is too long.
+            DataError: there is no such run, or the name could not be written.
         """
-        folder = self._jobs.folder(id)
-        with self._notes_guard:
-            folder.write_notes(folder.notes().named(name))
+        self._change_notes(id, "name", lambda notes: notes.named(name))
 
     def annotate(self, id: str, note: str) -> None:
         """Replace the note of a run.
 
         Raises:
             ConfigError: the note is too long.
+            DataError: there is no such run, or the note could not be written.
         """
+        self._change_notes(id, "note", lambda notes: notes.noted(note))
+
+    def _change_notes(self, id: str, part: str, change: Callable[[JobNotes], JobNotes]) -> None:
         folder = self._jobs.folder(id)
-        with self._notes_guard:
-            folder.write_notes(folder.notes().noted(note))
+        try:
+            with self._notes_guard:
+                folder.write_notes(change(folder.notes()))
+        except OSError as error:
+            raise DataError(f"The {part} could not be kept: {error.strerror}.") from error

@@ -13,6 +13,7 @@ from lvmcore.data.dataset_storage import load_dataset, save_dataset
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.runs.atomic_files import read_json
 from lvmcore.runs.job_folder import JobFolder
+from lvmcore.runs.run_files import PRIVATE_FOLDER
 from lvmcore.runs.stored_jobs import StoredJobs
 
 __all__ = ["StoredDatasets"]
@@ -46,17 +47,18 @@ class StoredDatasets:
         """
         target = self._path(dataset.digest)
         if not target.is_dir():
-            with tempfile.TemporaryDirectory(dir=self._home, prefix=".dataset-") as scratch:
-                fresh = Path(scratch) / "dataset"
-                try:
+            try:
+                with tempfile.TemporaryDirectory(dir=self._home, prefix=".dataset-") as scratch:
+                    fresh = Path(scratch) / "dataset"
+                    fresh.mkdir(mode=PRIVATE_FOLDER)
                     save_dataset(dataset, fresh)
-                except OSError as error:
-                    raise DataError(
-                        f"The dataset {dataset.name} could not be kept in {self.root}: "
-                        f"{error.strerror}."
-                    ) from error
-                with suppress(FileExistsError, OSError):
-                    fresh.rename(target)
+                    with suppress(FileExistsError, OSError):
+                        fresh.rename(target)
+            except OSError as error:
+                raise DataError(
+                    f"The dataset {dataset.name} could not be kept in {self.root}: "
+                    f"{error.strerror}."
+                ) from error
             if not target.is_dir():
                 raise DataError(f"The dataset {dataset.name} could not be kept in {self.root}.")
         return dataset.digest
@@ -71,11 +73,14 @@ class StoredDatasets:
         return load_dataset(self._existing_path(digest))
 
     def names(self) -> dict[str, str]:
-        """Names of the datasets, by digest. Datasets that cannot be read are left out."""
+        """Names of the datasets, by digest; one that cannot be read has a name that says so."""
         names = {}
         for path in self.root.iterdir():
-            with suppress(DataError, KeyError):
-                names[path.name] = str(read_json(path / "dataset.json")["name"])
+            if _DIGEST.fullmatch(path.name) and path.is_dir():
+                try:
+                    names[path.name] = str(read_json(path / "dataset.json")["name"])
+                except (DataError, KeyError):
+                    names[path.name] = f"Damaged dataset {path.name[:8]}"
         return names
 
     def delete(self, digest: str) -> None:
@@ -83,7 +88,7 @@ class StoredDatasets:
 
         Raises:
             ConfigError: one of the runs is running; nothing is deleted then.
-            DataError: there is no such dataset.
+            DataError: there is no such dataset, or the folder cannot be written.
         """
         path = self._existing_path(digest)
         fits = {job.id for job in self._jobs.all() if job.spec.dataset == digest}
@@ -98,7 +103,10 @@ class StoredDatasets:
             if JobFolder(self._jobs.root / job.id).exists():  # else deleted with its fit
                 self._jobs.delete(job.id)
         doomed = self._home / f".deleted-{digest}"
-        path.rename(doomed)
+        try:
+            path.rename(doomed)
+        except OSError as error:
+            raise DataError(f"The dataset could not be deleted: {error.strerror}.") from error
         shutil.rmtree(doomed, ignore_errors=True)
 
     def _existing_path(self, digest: str) -> Path:

@@ -9,16 +9,17 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import Timeout
 
-from lvmcore.errors import ConfigError, DataError
+from lvmcore.errors import ConfigError, DataError, LatentboardError
 from lvmcore.persistence import branch_path
 from lvmcore.runs.job import Job
 from lvmcore.runs.job_folder import JobFolder
 
-__all__ = ["StoredJobs"]
+__all__ = ["DamagedRun", "StoredJobs"]
 
 _ID = re.compile(r"[0-9a-f]{32}")
 # A folder without ``status.json`` after this time is the remnant of a process that died.
@@ -26,6 +27,19 @@ _STALE_SECONDS = 3600.0
 _DELETE_WAITS_SECONDS = 10.0
 
 _Stamp = tuple[tuple[int, int] | None, ...]
+
+
+@dataclass(frozen=True)
+class DamagedRun:
+    """A run whose files cannot be read.
+
+    Attributes:
+        id: 32 hexadecimal digits.
+        reason: the file and what is wrong with it, one sentence.
+    """
+
+    id: str
+    reason: str
 
 
 class StoredJobs:
@@ -58,9 +72,11 @@ class StoredJobs:
         if not _ID.fullmatch(id):
             raise ConfigError(f"{id!r} is no run: expected its id, 32 hexadecimal digits.")
         folder = JobFolder(self.root / id)
-        if not folder.exists():
-            raise DataError(f"There is no run {id} in {self._home}: it may have been deleted.")
-        return folder
+        if folder.exists():
+            return folder
+        if folder.path.exists() and not _is_remnant(folder.path):
+            raise DataError(f"The run {id} is damaged: it has no file status.json.")
+        raise DataError(f"There is no run {id} in {self._home}: it may have been deleted.")
 
     def get(self, id: str) -> Job:
         """The run, from the cache if its files are unchanged; without its queue position.
@@ -96,13 +112,28 @@ class StoredJobs:
             with suppress(DataError, ConfigError, OSError):
                 yield self.get(path.name)
 
+    def damaged(self) -> list[DamagedRun]:
+        """The runs that cannot be read, in the order of their ids."""
+        found = []
+        for path in self.root.iterdir():
+            if not _ID.fullmatch(path.name) or _is_remnant(path):
+                continue
+            try:
+                self.get(path.name)
+            except (LatentboardError, OSError) as error:
+                found.append(DamagedRun(path.name, str(error)))
+        return sorted(found, key=lambda run: run.id)
+
     def delete(self, id: str) -> None:
-        """Delete a run that has ended, or is queued, and those that used its model.
+        """Delete a run that has ended, is queued or is damaged, and those that used its model.
 
         Raises:
             ConfigError: it is running, or a run that uses its model is.
-            DataError: there is no such run.
+            DataError: there is no such run, or the folder cannot be written.
         """
+        if any(run.id == id for run in self.damaged()):
+            self._remove(JobFolder(self.root / id))
+            return
         folder = self.folder(id)
         for job in [job for job in self.all() if job.spec.run == id]:
             self.delete(job.id)
@@ -110,26 +141,52 @@ class StoredJobs:
             folder.request_cancel()
         if not self.get(id).finished:
             raise ConfigError("A run under way cannot be deleted: cancel it first.")
+        self._remove(folder)
+
+    def _remove(self, folder: JobFolder) -> None:
+        """Delete a folder, or a link or file in its place, unless a process writes to it."""
+        path = folder.path
+        doomed = self._home / f".deleted-{path.name}"
         try:
-            with folder.lock(_DELETE_WAITS_SECONDS):
-                doomed = self._home / f".deleted-{id}"
-                folder.path.rename(doomed)
+            if path.is_dir() and not path.is_symlink() and not folder.files.lock.is_dir():
+                with folder.lock(_DELETE_WAITS_SECONDS):
+                    path.rename(doomed)
+            else:
+                path.rename(doomed)
+            if doomed.is_symlink() or not doomed.is_dir():
+                doomed.unlink()
         except Timeout:
             raise ConfigError(
                 "The run is still measuring its map: try again in a few seconds."
             ) from None
+        except OSError as error:
+            raise DataError(f"The run could not be deleted: {error.strerror}.") from error
         shutil.rmtree(doomed, ignore_errors=True)
         with self._guard:
-            self._cache.pop(id, None)
+            self._cache.pop(path.name, None)
 
     def delete_remnants(self) -> None:
-        """Delete remnants of processes that died: incomplete and partly deleted folders."""
+        """Delete remnants of processes that died: runs that never started, half-deleted folders.
+
+        Anything else is left: a folder of the user, or a run that is damaged.
+        """
         limit = time.time() - _STALE_SECONDS
-        for path in (*self.root.iterdir(), *self._home.glob(".d*-*")):
+        unfinished = [path for path in self.root.iterdir() if _is_remnant(path)]
+        for path in (*unfinished, *self._home.glob(".d*-*")):
             with suppress(OSError):
-                unfinished = path.parent == self._home or not JobFolder(path).exists()
-                if unfinished and path.is_dir() and path.stat().st_mtime < limit:
+                if path.is_dir() and path.stat().st_mtime < limit:
                     shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_remnant(path: Path) -> bool:
+    """Whether a folder is that of a run that was being created: it holds no more than its start."""
+    if path.is_symlink() or not path.is_dir() or not _ID.fullmatch(path.name):
+        return False
+    try:
+        names = {entry.name for entry in path.iterdir()}
+    except OSError:
+        return False
+    return all(name.startswith(".") or name in JobFolder(path).files.first for name in names)
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ import streamlit as st
 from app import navigation
 from app.analysis.tables.model_cards import MapCard, ModelCard
 from app.components import current_dataset
-from app.components.empty_states import deleted_run_warning
+from app.components.empty_states import missing_run_warning
 from app.formatting import count, grouped, listed, markdown, shortened
 from app.services import model_cards, runs, tables
 from app.state.choices import TargetChoice
@@ -41,7 +41,7 @@ def page() -> None:
         return
     job = runs.job(session.run_id)
     if job is None:
-        deleted_run_warning()
+        missing_run_warning()
     is_current = job is not None and job.spec.dataset == dataset.digest
     if job is not None and is_current:
         if session.fit_started:  # the button is at the end of the page, the curves at the top

@@ -75,13 +75,17 @@ def test_the_size_is_that_of_the_files(store: Store, toy: Dataset, submit: Submi
     )
 
 
-def test_datasets_are_known_by_name_and_a_damaged_one_is_left_out(
+def test_datasets_are_known_by_name_and_a_damaged_one_says_so(
     store: Store, toy: Dataset, big: Dataset
 ) -> None:
     store.datasets.put(toy)
     store.datasets.put(big)
     assert store.datasets.names() == {toy.digest: "toy", big.digest: "big"}
     (store.home / "datasets" / big.digest / "dataset.json").write_text("{")
+    (store.home / "datasets" / "notes").mkdir()  # not of the store
+    names = store.datasets.names()
+    assert names == {toy.digest: "toy", big.digest: f"Damaged dataset {big.digest[:8]}"}
+    store.datasets.delete(big.digest)
     assert store.datasets.names() == {toy.digest: "toy"}
 
 

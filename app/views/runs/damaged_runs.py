@@ -1,0 +1,85 @@
+"""Runs whose files cannot be read: what is wrong with each, and their deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from app.formatting import count, markdown, shortened
+from app.services import runs as runs_service
+from app.services import server
+from app.state.session import session
+from app.state.widgets import widget_key
+from lvmcore.errors import LatentboardError
+
+__all__ = ["damaged_runs_panel"]
+
+_ID_DIGITS = 8
+_MOST_SHOWN = 8
+_HEIGHT = 320
+
+
+def damaged_runs_panel() -> None:
+    """Draw the damaged runs, if there are any."""
+    damaged = server.store().damaged()
+    if not damaged:
+        return
+    st.divider()
+    st.header("Damaged runs")
+    st.markdown(
+        f"{count(len(damaged), 'run')} cannot be read. Other runs are not affected. A damaged run "
+        "can be deleted; its data are kept."
+    )
+    frame = pd.DataFrame(
+        {
+            "Run": [run.id[:_ID_DIGITS] for run in damaged],
+            "Damage": [shortened(run.reason, 300) for run in damaged],
+        }
+    )
+    st.dataframe(
+        frame,
+        hide_index=True,
+        height="content" if len(damaged) <= _MOST_SHOWN else _HEIGHT,
+        column_config={"Run": st.column_config.TextColumn(width=90)},
+        alt="Damaged runs",
+    )
+    ids = [run.id for run in damaged]
+    choice, button = st.columns([2, 1], vertical_alignment="bottom")
+    chosen = choice.multiselect(
+        "Runs to delete",
+        ids,
+        format_func=lambda run: run[:_ID_DIGITS],
+        placeholder="All damaged runs",
+        key=widget_key("runs", "damaged"),
+        help="The damaged runs to delete; all of them if none is chosen.",
+    )
+    with button:
+        _delete_button(chosen or ids)
+
+
+def _delete_button(ids: Sequence[str]) -> None:
+    """Button that deletes damaged runs, with a confirmation."""
+    title = f"Delete {count(len(ids), 'damaged run')}"
+    key = widget_key("runs", "delete-damaged")
+    with st.popover(title, key=key, width="content"), st.container(width=340):
+        st.markdown("All files of these runs will be deleted. This cannot be undone.")
+        if st.button(
+            "Delete",
+            type="primary",
+            key=f"{key}:yes",
+            help="Deletes immediately; this cannot be undone.",
+        ):
+            _delete_now(ids)
+
+
+def _delete_now(ids: Sequence[str]) -> None:
+    try:
+        runs_service.delete_runs(ids)
+    except LatentboardError as error:
+        st.error(markdown(error))
+        return
+    if session.run_id in ids:
+        session.run_id = None
+    st.rerun()
