@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from lvmcore.errors import DataError
 from lvmcore.prediction.label_columns import label_cells
 
 if TYPE_CHECKING:
@@ -37,8 +39,17 @@ def embedding_frame(model: LatentVariableModel, dataset: Dataset) -> pd.DataFram
 
 
 def rows_on_map(path: Path) -> int | None:
-    """Number of rows of an ``embedding.parquet``; None if there is no such file."""
-    return int(pq.read_metadata(path).num_rows) if path.is_file() else None
+    """Number of rows of an ``embedding.parquet``; None if there is no such file.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    if not path.is_file():
+        return None
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"The result {path} is damaged: {error}.") from error
 
 
 def map_columns(

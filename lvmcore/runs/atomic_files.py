@@ -171,15 +171,12 @@ class LineAppender:
 def read_lines(path: Path, offset: int = 0) -> tuple[list[bytes], int]:
     """The complete lines from a byte offset to the end, and the offset after the last of them.
 
-    A last line without its newline is still being written, and is left to the next call. A missing
-    file has no lines.
-
-    Raises:
-        OSError: the file cannot be read.
+    A last line without its newline is still being written, and is left to the next call. A file
+    that is missing or cannot be read has no lines.
     """
     try:
         content = read_regular_file(path, offset=offset)
-    except FileNotFoundError:
+    except OSError:
         return [], offset
     end = content.rfind(b"\n") + 1
     return content[:end].split(b"\n")[:-1], offset + end

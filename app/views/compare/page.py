@@ -14,6 +14,7 @@ from app.analysis.comparison.map_alignment import AlignedMap
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.row_colours import Colouring
 from app.analysis.tables import model_cards as tables_model_cards
+from app.components.empty_states import missing_run_warning
 from app.components.map.map_chart import map_style
 from app.components.map.map_controls import colour_options
 from app.components.map.selection_panel import selected_rows_panel
@@ -43,6 +44,8 @@ _key = partial(widget_key, "compare")
 def page() -> None:
     """Draw the page."""
     st.title("Compare")
+    if runs_service.job(session.run_id) is None:
+        missing_run_warning()
     if _draw_sweep():
         return
     jobs = _compared_runs()
