@@ -16,6 +16,7 @@ if str(HERE.parent) not in sys.path:  # a source tree that is not installed
 
 from app import navigation  # noqa: E402
 from app.components.empty_states import interrupted_page  # noqa: E402
+from app.formatting import markdown  # noqa: E402
 from app.services import server  # noqa: E402
 from app.shell.sidebar import sidebar  # noqa: E402
 from app.shell.tour import tour_line  # noqa: E402
@@ -49,9 +50,20 @@ def main() -> None:
             for name, script in navigation.PAGES.items()
         ]
     )
+    try:
+        store = server.store()
+    except LatentboardError as error:  # the folder cannot be created
+        st.error(markdown(error))
+        return
     session.sync_address()
     foot = st.sidebar.container(key="foot")
     tour_line(page.url_path or "data")
+    if not store.writable:
+        st.warning(
+            f"The folder {markdown(str(store.home))} cannot be written, so nothing new can be "
+            "fitted or saved. Earlier runs can be viewed. Make the folder writable, or start the "
+            "dashboard with another one (--home)."
+        )
     try:
         page.run()
     except LatentboardError as error:  # the run or its data were deleted while the page was drawn

@@ -10,7 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DAMAGES", "damage_copies"]
+import pandas as pd
+
+__all__ = ["DAMAGES", "TARGET_DAMAGES", "damage_copies"]
 
 _FILES = (
     "spec.json",
@@ -137,10 +139,17 @@ def _link_for_folder(folder: Path) -> None:
     folder.symlink_to("/")
 
 
+def _other_table(path: Path) -> None:
+    pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}).to_parquet(path)
+
+
 def _all() -> dict[str, Callable[[Path], None]]:
     found: dict[str, Callable[[Path], None]] = {
         "half deleted": _half_deleted,
         "a folder of the user": _foreign,
+        "embedding.parquet another table": partial(
+            _change_file, file="embedding.parquet", change=_other_table
+        ),
         "a file in place of the folder": _file_for_folder,
         "a link to the root": _link_for_folder,
     }
@@ -160,8 +169,18 @@ def _all() -> dict[str, Callable[[Path], None]]:
     return found
 
 
+def _of_target() -> dict[str, Callable[[Path], None]]:
+    return {
+        f"{file} {name}": partial(_change_file, file=file, change=change)
+        for file in ("predictions.parquet", "hidden.parquet", "model.safetensors", "metrics.json")
+        for name, change in (_BY_FILE | {"another table": _other_table}).items()
+    }
+
+
 #: The damages: each changes the folder of a run that is done.
 DAMAGES = _all()
+#: Damages to a run that predicts a target.
+TARGET_DAMAGES = _of_target()
 
 
 def damage_copies(jobs: Path, run: str, names: list[str]) -> dict[str, str]:
@@ -170,7 +189,7 @@ def damage_copies(jobs: Path, run: str, names: list[str]) -> dict[str, str]:
     Args:
         jobs: the folder of the runs of a store.
         run: id of the run.
-        names: keys of ``DAMAGES``.
+        names: keys of ``DAMAGES`` or ``TARGET_DAMAGES``.
 
     Returns:
         The damage of each copy, by its id.
@@ -179,6 +198,6 @@ def damage_copies(jobs: Path, run: str, names: list[str]) -> dict[str, str]:
     for number, name in enumerate(names):
         id = f"{number:032x}"
         shutil.copytree(jobs / run, jobs / id)
-        DAMAGES[name](jobs / id)
+        (DAMAGES | TARGET_DAMAGES)[name](jobs / id)
         found[id] = name
     return found

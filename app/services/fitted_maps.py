@@ -79,9 +79,12 @@ def result_table(run: str, name: str) -> pd.DataFrame:
 
     path = server.store().job_folder(run).path / f"{name}.parquet"
     try:
-        return pd.read_parquet(io.BytesIO(read_regular_file(path)))
+        table = pd.read_parquet(io.BytesIO(read_regular_file(path)))
     except (OSError, ValueError, LookupError, NotImplementedError, TypeError) as error:
         raise DataError(f"The result {path} is damaged: {error}.") from error
+    if "row_id" not in table:
+        raise DataError(f"The result {path} is damaged: it has no column row_id.")
+    return table
 
 
 def attempt(run: str) -> int:

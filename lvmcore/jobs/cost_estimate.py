@@ -25,6 +25,7 @@ from lvmcore.jobs.machine_limits import available_memory, default_slots, threads
 from lvmcore.jobs.worker_process import environment
 from lvmcore.runs.atomic_files import as_record, read_json, write_json
 from lvmcore.runs.job import JobSpec
+from lvmcore.runs.run_files import PRIVATE_FOLDER
 from lvmcore.runs.store import Store
 
 __all__ = ["CostEstimate", "CostEstimator"]
@@ -227,7 +228,7 @@ class CostEstimator:
     def _save(self, key: str, found: CostEstimate | None) -> None:
         if found is not None and found.memory is not None:
             with suppress(OSError):  # a full disk: the next request measures again
-                self._folder.mkdir(exist_ok=True)
+                self._folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
                 write_json(self._folder / f"{key}.json", asdict(found))
         with self._changed:
             self._known[key] = found

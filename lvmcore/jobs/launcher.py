@@ -14,8 +14,10 @@ from filelock import BaseFileLock, FileLock, Timeout
 from lvmcore.errors import LatentboardError
 from lvmcore.jobs.machine_limits import available_memory, default_slots, has_gpu, threads_of_a_fit
 from lvmcore.jobs.worker_process import WorkerProcess
+from lvmcore.persistence import write_atomically
 from lvmcore.runs.job import Job, now
 from lvmcore.runs.job_folder import PROCESS_ENDED, JobFolder
+from lvmcore.runs.run_files import PRIVATE_FILE
 from lvmcore.runs.store import Store
 
 __all__ = ["Launcher"]
@@ -74,6 +76,7 @@ class Launcher:
         self._spare: WorkerProcess | None = None
         self._large: set[WorkerProcess] = set()
         self._spare_not_before = 0.0
+        self._trouble = ""  # the reason logged last for which no run was started
         store.reconcile()
         self.ensure_running()
 
@@ -111,8 +114,8 @@ class Launcher:
     # ---- one thread per slot -------------------------------------------------------------------
 
     def _work(self, slot: int) -> None:
-        slot_lock = FileLock(self.store.home / f"slot-{slot}.lock")
-        start_lock = FileLock(self.store.home / "start.lock")
+        slot_lock = self._lock(f"slot-{slot}")
+        start_lock = self._lock("start")
         while not self._closing.is_set():
             self._wakes[slot].clear()
             try:
@@ -120,11 +123,28 @@ class Launcher:
                 with slot_lock.acquire(timeout=0):
                     while not self._closing.is_set() and self._run_next(start_lock):
                         pass
+                self._trouble = ""
             except Timeout:
                 pass
-            except Exception:
-                logger.exception("the launcher could not work off its queue")
+            except OSError as error:
+                self._report(f"{self.store.home} cannot be written: {error.strerror}")
+            except Exception as error:
+                if self._report(f"the launcher stopped at {error!r}"):
+                    logger.exception("the launcher could not start the next run")
             self._wakes[slot].wait(_IDLE_SECONDS)
+
+    def _report(self, trouble: str) -> bool:
+        """Log what keeps the queue waiting, once until it changes; whether it was logged."""
+        with self._guard:
+            if trouble == self._trouble:
+                return False
+            self._trouble = trouble
+        logger.error("Queued runs are not started: %s", trouble)
+        return True
+
+    def _lock(self, name: str) -> BaseFileLock:
+        """A lock that the launchers of the store share."""
+        return FileLock(self.store.home / f"{name}.lock", mode=PRIVATE_FILE)
 
     def _run_next(self, start_lock: BaseFileLock) -> bool:
         """Start the next run that can be started, and supervise it; whether there was one.
@@ -153,7 +173,7 @@ class Launcher:
             if not self._fits_in_memory(job):
                 return None
             if _needs_gpu(job):
-                gpu = FileLock(self.store.home / "gpu.lock")
+                gpu = self._lock("gpu")
                 try:
                     locks.enter_context(gpu.acquire(timeout=0))
                 except Timeout:
@@ -193,7 +213,7 @@ class Launcher:
             folder.give_up("interrupted", _describe_end(worker.returncode))
             return
         with suppress(OSError):
-            folder.files.log.write_text(errors, encoding="utf-8")
+            write_atomically(folder.files.log, errors.encode())
         folder.give_up(
             "failed",
             "The process for this fit could not be started. The run's worker.log says why; "

@@ -18,6 +18,7 @@ from lvmcore.runs.job import JobSpec, now
 from lvmcore.runs.job_folder import JobFolder
 from lvmcore.runs.job_state import JobState
 from lvmcore.runs.model_of_job import check_spec
+from lvmcore.runs.run_files import private_opener
 from lvmcore.runs.store import Store
 
 __all__ = ["run_job"]
@@ -150,5 +151,8 @@ def _write_state(folder: JobFolder, state: JobState) -> JobState:
 
 def _log_error(folder: JobFolder, error: BaseException) -> None:
     """Append an error with its traceback to the log of the run."""
-    with suppress(OSError), folder.files.log.open("a", encoding="utf-8") as log:
+    with (
+        suppress(OSError),
+        open(folder.files.log, "a", encoding="utf-8", opener=private_opener) as log,
+    ):
         traceback.print_exception(error, file=log)

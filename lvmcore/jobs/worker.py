@@ -26,6 +26,7 @@ from lvmcore.jobs.machine_limits import keep_freed_memory
 from lvmcore.jobs.run_job import run_job
 from lvmcore.models import MODELS
 from lvmcore.runs.job_folder import JobFolder
+from lvmcore.runs.run_files import private_opener
 from lvmcore.runs.store import Store
 
 __all__ = ["main"]
@@ -110,7 +111,7 @@ def _warm_up() -> None:
 
 def _redirect_output(path: Path) -> None:
     """Redirect standard output and error, including warnings, to the log of the run."""
-    with contextlib.suppress(OSError), path.open("ab") as log:
+    with contextlib.suppress(OSError), open(path, "ab", opener=private_opener) as log:
         os.dup2(log.fileno(), sys.stdout.fileno())
         os.dup2(log.fileno(), sys.stderr.fileno())
 

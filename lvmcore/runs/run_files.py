@@ -11,13 +11,25 @@ from pathlib import Path
 from lvmcore.persistence import branch_path, checkpoint_progress, write_atomically
 from lvmcore.runs.atomic_files import is_disk_full
 
-__all__ = ["PRIVATE_FILE", "PRIVATE_FOLDER", "Branches", "DiskReserve", "RunFiles"]
+__all__ = [
+    "PRIVATE_FILE",
+    "PRIVATE_FOLDER",
+    "Branches",
+    "DiskReserve",
+    "RunFiles",
+    "private_opener",
+]
 
 #: Permissions of the folders and files of a store: its owner's alone.
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 #: Reserved bytes, so that the final state of a run can be written to a full disk.
 _RESERVE_BYTES = 16384
 _BRANCH_PATTERN = "branch-*.safetensors"
+
+
+def private_opener(path: str, flags: int) -> int:
+    """An opener for ``open`` that creates a file for its owner alone."""
+    return os.open(path, flags, PRIVATE_FILE)
 
 
 class RunFiles:

@@ -6,16 +6,18 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import navigation
 from app.services import server
 from lvmcore.cli import main
-from lvmcore.data import Dataset
-from lvmcore.runs import Store
+from lvmcore.data import Dataset, Table
+from lvmcore.jobs.run_job import run_job
+from lvmcore.runs import JobSpec, Store
 from tests.app.conftest import OpenPage
-from tests.damaged_runs import DAMAGES, damage_copies
+from tests.damaged_runs import DAMAGES, TARGET_DAMAGES, damage_copies
 from tests.unit.lvmcore.runs.fitting import ran
 
 PAGES: tuple[navigation.PageName, ...] = ("latent", "fit", "compare", "generate", "new_rows")
@@ -78,6 +80,28 @@ def test_damaged_runs_leave_the_others_alone(
     names = list(DAMAGES)
     assert len(names) > 100
     visit(store, run, open_page, names[part::8])
+
+
+@pytest.mark.slow
+def test_a_damaged_run_of_a_target_says_so(
+    store: Store, open_page: OpenPage, rng: np.random.Generator
+) -> None:
+    X = rng.standard_normal((40, 3))
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": X.sum(1)})
+    dataset = Table.from_frame(frame, name="toy").dataset()
+    settings = {"max_iter": 3, "n_inducing": 5}
+    spec = JobSpec(store.datasets.put(dataset), "toy", "svgp_regressor", settings, target="y")
+    with store.own(spec) as folder:
+        run_job(folder, lambda: dataset, lambda: None)
+        run = folder.path.name
+    assert store.get(run).has_model
+    copies = damage_copies(store.home / "jobs", run, list(TARGET_DAMAGES))
+    page = open_page("predict", run=run)
+    assert "damaged" not in shown(page, "predict")
+    for id, name in copies.items():
+        page.query_params["run"] = id
+        page.run()
+        assert shown(page, name), name
 
 
 def test_the_command_line_names_damaged_runs_and_deletes_them(
