@@ -80,6 +80,7 @@ def open_map(opening: PageOpening) -> tuple[Job, FittedMap] | None:
         return job, FittedMap(job.id, fitted_maps.model(job.id), dataset, page=opening.page)
     except LatentboardError as error:
         st.error(markdown(error))
+        navigation.link("Choose another run", "runs", key="other-run", primary=False)
         return None
 
 
