@@ -4,47 +4,34 @@ import gzip
 import hashlib
 import io
 import json
+import os
+import stat
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
 
+from lvmcore.data.size_limits import MAX_BYTES, check_compression_ratio, too_large_error
 from lvmcore.errors import DataError
 
 __all__ = [
     "FORMATS",
-    "MAX_BYTES",
-    "MAX_CELLS",
-    "MAX_COLUMNS",
     "SAMPLE_BYTES",
     "FileContent",
-    "check_compression_ratio",
-    "check_density",
-    "check_size",
     "content_digest",
     "decompressed_size",
+    "open_regular_file",
     "open_source",
 ]
 
 #: The supported formats, for messages.
 FORMATS = "CSV, TSV, JSON lines (or the gzip of one), XLSX, NPZ, Parquet or H5AD"
 
-#: Default limit of the size after decompression.
-MAX_BYTES = 2 * 1024**3
-#: Limits of the number of columns and of cells.
-MAX_COLUMNS = 20_000
-MAX_CELLS = 200_000_000
 #: Size of the sample that the format is detected from.
 SAMPLE_BYTES = 256 * 1024
 
-#: Compressed content above this size and ratio is rejected: tables never compress so well.
-_BOMB_BYTES = 16 * 1024**2
-_BOMB_RATIO = 200
-#: A table of more cells than this is rejected if fewer than one in so many are filled.
-_SPARSE_CELLS = 2_000_000
-_SPARSE_SHARE = 200
 _CHUNK = 1024 * 1024
 
 _PROTECTED = "EncryptedPackage".encode("utf-16-le")
@@ -74,6 +61,16 @@ _EXTENSIONS = (
     *(".gz", ".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".parquet", ".pq"),
     *(".xlsx", ".xlsm", ".jsonl", ".ndjson", ".json", ".npz", ".h5ad"),
 )
+#: What a path can be instead of a regular file.
+_NOT_REGULAR: tuple[tuple[Callable[[int], bool], str], ...] = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+#: Flags of a system that has pipes with names, and of one that converts line ends.
+_UNBLOCKED = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _MARKUP: tuple[tuple[str, str], ...] = (
     ("<!doctype html", "a web page. Download the data file itself rather than the page about it"),
     ("<html", "a web page. Download the data file itself rather than the page about it"),
@@ -124,7 +121,7 @@ def open_source(
             "one row of values. Check that the file was saved or downloaded completely."
         )
     if len(raw) > max_bytes:
-        raise _too_large_error(name, max_bytes)
+        raise too_large_error(name, max_bytes)
     if not raw.startswith(b"\x1f\x8b"):
         # The directory of an old workbook, which shows encryption, may be anywhere in the file.
         check_signature(raw if raw.startswith(_OLE) else raw[:SAMPLE_BYTES], name)
@@ -135,6 +132,37 @@ def open_source(
     return FileContent(name, raw, data, "gzip")
 
 
+def open_regular_file(path: Path) -> BinaryIO:
+    """Open a file for reading in binary mode; what may never end is not opened.
+
+    Args:
+        path: The file. A link to a file counts as the file.
+
+    Raises:
+        DataError: There is none, or it is a folder, a pipe, a socket or a device.
+        OSError: It cannot be opened.
+    """
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode):
+            # The file may have been replaced since: a pipe would block without this flag.
+            handle = os.open(path, os.O_RDONLY | _UNBLOCKED)
+            file = os.fdopen(handle, "rb")
+            mode = os.fstat(handle).st_mode
+            if stat.S_ISREG(mode):
+                return file
+            file.close()
+    except FileNotFoundError as error:
+        raise DataError(f"There is no file {str(path)!r}. Check the path.") from error
+    except ValueError as error:  # a zero character in the name
+        raise DataError(f"{str(path)!r} cannot be the name of a file: {error}.") from error
+    found = next((words for test, words in _NOT_REGULAR if test(mode)), "no regular file")
+    raise DataError(
+        f"{str(path)!r} cannot be read: it is {found}. Expected a regular file: save the table as "
+        "one and give its path."
+    )
+
+
 def content_digest(raw: bytes, overrides: Mapping[str, object]) -> str:
     """sha256 of the bytes and of the settings that differ from the default."""
     digest = hashlib.sha256(raw)
@@ -142,41 +170,6 @@ def content_digest(raw: bytes, overrides: Mapping[str, object]) -> str:
     if given:
         digest.update(json.dumps(given, sort_keys=True, default=str).encode())
     return digest.hexdigest()
-
-
-def check_size(rows: int, columns: int, name: str) -> None:
-    """Check a table's columns and cells against the limits; raises DataError."""
-    if columns > MAX_COLUMNS:
-        raise DataError(
-            f"{name!r} has {columns:,} columns, more than the {MAX_COLUMNS:,} that are read. "
-            "Expected one row per observation: is the table turned on its side? If not, leave out "
-            "columns."
-        )
-    if rows * columns > MAX_CELLS:
-        raise DataError(
-            f"{name!r} has {rows:,} rows of {columns:,} columns, {rows * columns:,} cells, more "
-            f"than the {MAX_CELLS:,} that are read. Leave out rows or columns."
-        )
-
-
-def check_density(rows: int, columns: int, filled: int, name: str) -> None:
-    """Check that a large table is not almost empty; raises DataError."""
-    if rows * columns > _SPARSE_CELLS and rows * columns > _SPARSE_SHARE * filled:
-        raise DataError(
-            f"{name!r} has {filled:,} filled cells scattered over {rows:,} rows and {columns:,} "
-            "columns. That is no table: look for stray cells far out, or for names that change "
-            "from row to row, and remove them."
-        )
-
-
-def check_compression_ratio(size: int, packed: int, name: str) -> None:
-    """Check against a decompression bomb: ``size`` bytes from ``packed``; raises DataError."""
-    if size > _BOMB_BYTES and size > _BOMB_RATIO * packed:
-        raise DataError(
-            f"{name!r} unpacks to more than {_BOMB_RATIO} times its size: {packed / 1e6:.1f} MB "
-            f"became {size / 1e6:.0f} MB or more. That is no table, so it was not unpacked "
-            "further. If it is one, unpack it first and load the file that results."
-        )
 
 
 def check_signature(head: bytes, name: str) -> None:
@@ -201,10 +194,10 @@ def _read(source: str | PathLike[str] | bytes | BinaryIO, max_bytes: int) -> tup
     if isinstance(source, (str, PathLike)):
         path = Path(source)
         try:
-            with path.open("rb") as file:
+            with open_regular_file(path) as file:
+                if os.fstat(file.fileno()).st_size > max_bytes:
+                    raise too_large_error(_stem(path.name), max_bytes)
                 return _stem(path.name), file.read(max_bytes + 1)
-        except FileNotFoundError as error:
-            raise DataError(f"There is no file {str(path)!r}. Check the path.") from error
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise DataError(f"The file {str(path)!r} cannot be read: {reason}.") from error
@@ -223,13 +216,6 @@ def _stem(filename: str) -> str:
         if stem.lower().endswith(ending):
             stem = stem[: -len(ending)]
     return stem or filename or "table"
-
-
-def _too_large_error(name: str, max_bytes: int) -> DataError:
-    return DataError(
-        f"{name!r} is larger than {max_bytes / 1e6:,.0f} MB, the most that is read. Expected a "
-        "smaller table: leave out rows or columns, or save numbers with fewer digits."
-    )
 
 
 def decompressed_size(raw: bytes, name: str, max_bytes: int = MAX_BYTES) -> int:
@@ -260,7 +246,7 @@ def _decompress(raw: bytes, name: str, max_bytes: int) -> Iterator[bytes]:
                     _check_unpacked(chunk, name)
                 size += len(chunk)
                 if size > max_bytes:
-                    raise _too_large_error(name, max_bytes)
+                    raise too_large_error(name, max_bytes)
                 check_compression_ratio(size, len(raw), name)
                 yield chunk
     except (OSError, EOFError, zlib.error) as error:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pat
 
 from lvmcore.data.readers.parquet import is_parquet
+from lvmcore.data.source import open_regular_file
 from lvmcore.errors import DataError
 
 __all__ = ["RecordBatches", "describe_content", "is_numeric_type", "open_batches"]
@@ -55,7 +56,7 @@ def open_batches(path: Path) -> Iterator[RecordBatches]:
         DataError: The file does not exist, is damaged, or of another format.
     """
     with _file_errors(path):
-        with path.open("rb") as file:
+        with open_regular_file(path) as file:
             head = file.read(_HEAD_BYTES)
         if is_parquet(head):
             with pq.ParquetFile(path, memory_map=True) as opened:

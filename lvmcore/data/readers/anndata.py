@@ -20,7 +20,12 @@ from lvmcore.data.readers.anndata_matrix import (
     stored_bytes,
 )
 from lvmcore.data.readers.hdf5 import child, open_hdf5, read_column, read_vector, unreadable_error
-from lvmcore.data.source import MAX_CELLS, MAX_COLUMNS, check_compression_ratio, check_size
+from lvmcore.data.size_limits import (
+    MAX_CELLS,
+    MAX_COLUMNS,
+    check_compression_ratio,
+    check_size,
+)
 from lvmcore.errors import ConfigError, DataError
 
 __all__ = ["AnnDataTable", "h5ad_size", "read_h5ad"]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lvmcore.data.readers.hdf5 import child, read_vector, unreadable_error
-from lvmcore.data.source import MAX_CELLS, MAX_COLUMNS
+from lvmcore.data.size_limits import MAX_CELLS, MAX_COLUMNS
 from lvmcore.errors import DataError
 
 __all__ = ["MatrixEntry", "holds_counts", "matrix_shape", "read_matrix", "stored_bytes"]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lvmcore.data.source import MAX_CELLS
+from lvmcore.data.size_limits import MAX_CELLS
 from lvmcore.errors import DataError, LatentboardError, UnsupportedError
 
 __all__ = [

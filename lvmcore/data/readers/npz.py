@@ -10,7 +10,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from lvmcore.data.readers.zip_archive import damaged_archive_error, read_member
-from lvmcore.data.source import check_size
+from lvmcore.data.size_limits import check_size
 from lvmcore.errors import DataError
 
 __all__ = ["read_npz"]

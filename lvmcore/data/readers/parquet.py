@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pat
 
-from lvmcore.data.source import check_size
+from lvmcore.data.size_limits import check_size
 from lvmcore.errors import DataError
 
 __all__ = ["is_parquet", "parquet_size", "read_parquet"]

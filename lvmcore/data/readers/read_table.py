@@ -12,7 +12,8 @@ from lvmcore.data.readers.npz import read_npz
 from lvmcore.data.readers.parquet import is_parquet, read_parquet
 from lvmcore.data.readers.xlsx import read_sheet
 from lvmcore.data.readers.zip_archive import archive_kind, is_archive, open_archive
-from lvmcore.data.source import MAX_BYTES, FileContent, content_digest, open_source
+from lvmcore.data.size_limits import MAX_BYTES
+from lvmcore.data.source import FileContent, content_digest, open_source
 from lvmcore.data.table import DetectedFormat, Table
 from lvmcore.data.text.assembly import ReadingOptions, TableBuilder
 from lvmcore.data.text.csv_text import parse_text

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from lvmcore.data.readers.sandbox_transport import CONTENT, MEASURED, REQUEST, RESULT, load_result
-from lvmcore.data.source import MAX_BYTES
+from lvmcore.data.size_limits import MAX_BYTES, too_large_error
 from lvmcore.data.table import Table
 from lvmcore.errors import DataError
 
@@ -94,10 +94,7 @@ def read_table_sandboxed(
     """
     limits = limits or SandboxLimits()
     if len(content) > limits.max_bytes:
-        raise DataError(
-            f"{name!r} is larger than {limits.max_bytes / _MEGABYTE:,.0f} MB, the most that is "
-            "read. Leave out rows or columns."
-        )
+        raise too_large_error(name, limits.max_bytes)
     request = {"name": name, "how": how, "limits": asdict(limits)}
     with ExitStack() as stack:
         try:

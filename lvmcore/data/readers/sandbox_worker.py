@@ -22,7 +22,8 @@ from lvmcore.data.readers.sandbox_transport import (
     save_table,
 )
 from lvmcore.data.readers.zip_archive import is_archive, open_archive
-from lvmcore.data.source import FORMATS, MAX_COLUMNS, SAMPLE_BYTES, decompressed_size, open_source
+from lvmcore.data.size_limits import MAX_COLUMNS
+from lvmcore.data.source import FORMATS, SAMPLE_BYTES, decompressed_size, open_source
 from lvmcore.errors import DataError, LatentboardError
 
 __all__ = ["content_size", "main"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from lvmcore.data.readers.zip_archive import damaged_archive_error, read_member, unzip_errors
-from lvmcore.data.source import check_density, check_size
+from lvmcore.data.size_limits import check_density, check_size
 from lvmcore.data.text.dialect import NO_DELIMITER
 from lvmcore.errors import ConfigError, DataError, UnsupportedError
 

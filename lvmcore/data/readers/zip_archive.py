@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from lvmcore.data.source import check_compression_ratio
+from lvmcore.data.size_limits import check_compression_ratio
 from lvmcore.errors import DataError
 
 __all__ = [

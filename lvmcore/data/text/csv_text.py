@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from lvmcore.data.source import SAMPLE_BYTES, check_size
+from lvmcore.data.size_limits import check_size
+from lvmcore.data.source import SAMPLE_BYTES
 from lvmcore.data.text.dialect import (
     NO_DELIMITER,
     Dialect,
+    delimiter_line,
     detect_dialect,
     find_unpaired_quote,
     split_rows,
@@ -29,6 +32,8 @@ _MAX_LINE = 64 * 1024**2
 _MAX_SINGLE_LINE = 1024**2
 _MIN_LINES = 40
 _MAX_NEWLINES = 50
+#: Bytes of text that are searched at a time: each match takes many times its size.
+_BLOCK = 1 << 18
 
 
 @dataclass
@@ -84,6 +89,9 @@ def parse_text(
         data = data.replace(b"\r", b"\n")
     if not data.strip():
         raise DataError(f"{name!r} holds only blank lines. Expected a header row and values.")
+    told = None if ours else delimiter_line(data)
+    if told is not None:  # a blank line instead, so that the numbers of the lines stay
+        data, delimiter = data[told[0] :], delimiter or told[1]
     head = _first_lines(data, name)
     dialect = dialect or detect_dialect(head, delimiter)
     lonely = find_unpaired_quote(head, dialect)
@@ -106,6 +114,8 @@ def parse_text(
     check_size(data.count(b"\n"), layout.width, name)
     start = sum(len(line.encode()) for line in head[: layout.first])
     end, notes = _end_of_data(data, start, dialect, layout)
+    if told is not None:
+        notes.insert(0, f"Line 1 was left out: it says that the delimiter is {told[1]!r}.")
     notes = [*layout.notes, *notes]
     if ours:
         table = _read(memoryview(data)[start:end], dialect.delimiter, dialect.quote, layout.width)
@@ -166,8 +176,7 @@ def _parse(
         else:
             return table, _check_lines(table, data, start, end, dialect, layout, name)
     elif data.find(b'"', start, end) < 0:
-        trimmed = re.sub(rb"(?m)^[ \t]+|[ \t\r]+$", b"", data[start:end])
-        plain = re.sub(rb"[ \t]+", NO_DELIMITER.encode(), trimmed)
+        plain = b"".join(map(_with_single_marks, _blocks_of_lines(data, start, end)))
         try:
             table = _read(plain, NO_DELIMITER, None, layout.width)
         except pa.ArrowInvalid:
@@ -177,6 +186,20 @@ def _parse(
     lines = io.StringIO(data[start:end].decode("utf-8"), newline="").readlines()
     plain, notes = repair_ragged_rows(lines, dialect, layout, name, first_line=layout.first + 1)
     return _read(plain, NO_DELIMITER, '"', layout.width), notes
+
+
+def _blocks_of_lines(data: bytes, start: int, end: int) -> Iterator[bytes]:
+    """The bytes from ``start`` to ``end`` in blocks of whole lines."""
+    while start < end:
+        stop = data.find(b"\n", min(start + _BLOCK, end), end) + 1 or end
+        yield data[start:stop]
+        start = stop
+
+
+def _with_single_marks(block: bytes) -> bytes:
+    """Lines with `NO_DELIMITER` for each run of spaces between cells."""
+    trimmed = re.sub(rb"(?m)^[ \t]+|[ \t\r]+$", b"", block)
+    return re.sub(rb"[ \t]+", NO_DELIMITER.encode(), trimmed)
 
 
 def _read(body: bytes | memoryview, delimiter: str, quote: str | None, width: int) -> Any:

@@ -1,8 +1,10 @@
 """Dates and times of day among strings."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 __all__ = ["ParsedDates", "read_dates"]
@@ -26,6 +28,8 @@ _MONTH_NAME_FORMATS = (
     "%B %d %Y",
 )
 _SAMPLE = 20
+#: Strings that are parsed at a time.
+_BLOCK = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -77,15 +81,26 @@ def _parse_all(
     cells: pd.Series, known: pd.Series, form: str, utc: bool = False
 ) -> pd.Series | None:
     """The dates if every non-missing cell has this form, else None."""
-    try:
-        values = pd.to_datetime(known, format=form, errors="coerce", utc=utc)
-    except (ValueError, OverflowError):
-        return None
-    if values.isna().any():
-        return None
-    if values.dt.tz is not None:
-        values = values.dt.tz_localize(None)
-    return values.reindex(cells.index)
+    codes, texts = pd.factorize(known)
+    parts = []
+    for block in _blocks(texts):  # a whole column at once would take hundreds of bytes a cell
+        try:
+            values = pd.Series(pd.to_datetime(block, format=form, errors="coerce", utc=utc))
+        except (ValueError, OverflowError):
+            return None
+        if values.isna().any():
+            return None
+        if values.dt.tz is not None:
+            values = values.dt.tz_localize(None)
+        parts.append(values.to_numpy())
+    dates = np.concatenate(parts)[codes]  # in the finest unit of the parts
+    return pd.Series(dates, index=known.index).reindex(cells.index)
+
+
+def _blocks(texts: pd.Index) -> Iterator[pd.Index]:
+    """Parts of a column of strings."""
+    for start in range(0, len(texts), _BLOCK):
+        yield texts[start : start + _BLOCK]
 
 
 def _parse_year_first(cells: pd.Series, known: pd.Series) -> ParsedDates | None:
@@ -106,11 +121,17 @@ def _time_format(form: str, cell: str) -> str:
 
 
 def _parse_year_last(cells: pd.Series, known: pd.Series) -> ParsedDates | None:
-    parts = known.str.extract(_YEAR_LAST)
-    if parts[0].isna().any():
+    start = _YEAR_LAST.match(known.iloc[0])
+    if start is None:
         return None
-    first, second = int(parts[0].astype(int).max()), int(parts[2].astype(int).max())
-    mark, year = known.iloc[0][len(parts[0].iloc[0])], "%Y" if len(parts[3].iloc[0]) == 4 else "%y"
+    first = second = 0
+    for block in _blocks(pd.Index(known.unique())):
+        parts = block.str.extract(_YEAR_LAST)
+        if parts[0].isna().any():
+            return None
+        first = max(first, int(parts[0].astype(int).max()))
+        second = max(second, int(parts[2].astype(int).max()))
+    mark, year = start[2], "%Y" if len(start[4]) == 4 else "%y"
     if first <= 12 and second <= 12:
         text = "its cells are dates, kept as text: day and month are ambiguous"
         return ParsedDates(None, text)

@@ -16,6 +16,7 @@ __all__ = [
     "Dialect",
     "ParsedRow",
     "count_filled",
+    "delimiter_line",
     "detect_dialect",
     "find_unpaired_quote",
     "split_rows",
@@ -32,6 +33,12 @@ _CLOSE_SCORES = 0.08
 _MIN_SCORE = 0.2
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}[:.]\d{2}([:.]\d{2})?.*)?")
 _TIME = re.compile(r"\d{1,2}[:.]\d{2}([:.]\d{2})?")
+_MARK = r"[^\w\s'\"=]|\t|\x20"
+#: Programs that save the file again add delimiters at the end of the line, or quotation marks.
+_DELIMITER_LINE = re.compile(
+    rf"(?i:sep)=(?:(?P<plain>{_MARK})[,;|\t]*)(?=\r|\n)|"
+    rf"\"(?i:sep)=(?P<quoted>{_MARK})\"[,;|\t]*(?=\r|\n)".encode(),
+)
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
 
@@ -69,6 +76,21 @@ class ParsedRow:
 def count_filled(cells: Sequence[str]) -> int:
     """Number of non-empty cells."""
     return sum(cell != "" for cell in cells)
+
+
+def delimiter_line(data: bytes) -> tuple[int, str] | None:
+    """The line "sep=;" that tells Excel the delimiter, above the header.
+
+    Args:
+        data: UTF-8 without a byte order mark.
+
+    Returns:
+        Its length without the line end, in bytes, and the delimiter; None without such a line.
+    """
+    found = _DELIMITER_LINE.match(data)
+    if found is None:
+        return None
+    return found.end(), found["quoted" if found["plain"] is None else "plain"].decode("ascii")
 
 
 def split_rows(

@@ -1,6 +1,7 @@
 """Detection of text encodings, and conversion to UTF-8."""
 
 import codecs
+import re
 import unicodedata
 from collections import Counter
 
@@ -9,7 +10,7 @@ import charset_normalizer
 from lvmcore.data.source import FORMATS, SAMPLE_BYTES
 from lvmcore.errors import DataError
 
-__all__ = ["to_utf8"]
+__all__ = ["replace_surrogates", "to_utf8"]
 
 #: Byte order marks, longest first, with their encodings.
 _BOMS: tuple[tuple[bytes, str], ...] = (
@@ -24,6 +25,7 @@ _OTHER_SCRIPT = 0.25
 #: Signs that are usual in scientific text.
 _PLAUSIBLE_SIGNS = frozenset("°µ²³±×·€£§«»–—‘’“”„…ªº½¼¾¡¿ß®©™")
 _MAX_CONTEXTS = 2000
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def to_utf8(data: bytes, encoding: str | None, name: str) -> tuple[bytes, str, list[str]]:
@@ -45,15 +47,16 @@ def to_utf8(data: bytes, encoding: str | None, name: str) -> tuple[bytes, str, l
         DataError: The bytes are not text, or not in the given encoding.
     """
     if encoding is not None:
-        return _decode(data, _codec_name(encoding), name), encoding, []
+        text, halves = _decode(data, _codec_name(encoding), name)
+        return text, encoding, [_halves_note(halves)] if halves else []
     for mark, found in _BOMS:
         if data.startswith(mark):
             shown = "utf-8-sig" if found == "utf-8" else found
-            return _decode(data.removeprefix(mark), found, name), shown, []
+            return _decode(data.removeprefix(mark), found, name)[0], shown, []
     wide = _detect_utf16(data[:SAMPLE_BYTES])
     if wide is not None:
         note = f"The file has no byte order mark; read as {wide} by its pattern of zero bytes."
-        return _decode(data, wide, name), wide, [note]
+        return _decode(data, wide, name)[0], wide, [note]
     _check_text(data[:SAMPLE_BYTES], name)
     zero = data.find(b"\x00")
     if zero >= 0:
@@ -71,7 +74,16 @@ def to_utf8(data: bytes, encoding: str | None, name: str) -> tuple[bytes, str, l
         f"The text is not UTF-8; read as {guess}, the most plausible encoding. Check the accented "
         "letters and signs, and set the encoding if they look wrong."
     )
-    return _decode(data, guess, name), guess, [note]
+    return _decode(data, guess, name)[0], guess, [note]
+
+
+def replace_surrogates(text: str) -> tuple[str, int]:
+    """Replace halves of surrogate pairs, which are no characters, by U+FFFD.
+
+    Returns:
+        The text, and the number of replaced halves.
+    """
+    return _SURROGATE.subn("\ufffd", text)
 
 
 def _codec_name(encoding: str) -> str:
@@ -84,7 +96,17 @@ def _codec_name(encoding: str) -> str:
         ) from error
 
 
-def _decode(data: bytes, encoding: str, name: str) -> bytes:
+def _halves_note(halves: int) -> str:
+    what = (
+        "1 half of a surrogate pair, which is"
+        if halves == 1
+        else (f"{halves:,} halves of surrogate pairs, which are")
+    )
+    return f"The text holds {what} no character; '\ufffd' stands there instead."
+
+
+def _decode(data: bytes, encoding: str, name: str) -> tuple[bytes, int]:
+    """The text as UTF-8, and the number of replaced halves of surrogate pairs."""
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
@@ -93,13 +115,22 @@ def _decode(data: bytes, encoding: str, name: str) -> bytes:
             f"(0x{data[error.start]:02x}) does not fit. Leave the encoding to be detected, or "
             "save the file again as UTF-8."
         ) from error
+    except (UnicodeError, LookupError) as error:  # codecs of other things than text
+        raise DataError(
+            f"{name!r} is not {encoding} text: {error}. Leave the encoding to be detected, or "
+            "save the file again as UTF-8."
+        ) from error
     text = text.removeprefix("\ufeff")
     if "\x00" in text[:SAMPLE_BYTES]:
         raise DataError(
             f"{name!r} read as {encoding} holds zero characters, so it is not plain text in that "
             "encoding. Leave the encoding to be detected, or save the file again as UTF-8."
         )
-    return text.encode("utf-8", errors="replace")
+    try:
+        return text.encode("utf-8"), 0
+    except UnicodeEncodeError:
+        text, halves = replace_surrogates(text)
+        return text.encode("utf-8"), halves
 
 
 def _detect_utf16(head: bytes) -> str | None:
