@@ -6,10 +6,11 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pat
 
-from lvmcore.data.size_limits import check_size
+from lvmcore.data.size_limits import check_decoded_bytes, check_size
 from lvmcore.errors import DataError
 
 __all__ = ["is_parquet", "parquet_size", "read_parquet"]
@@ -34,32 +35,52 @@ def read_parquet(data: bytes, name: str, max_bytes: int) -> tuple[pd.DataFrame, 
     Raises:
         DataError: The file is damaged, too large, or has no rows or columns.
     """
-    if parquet_size(data, name) > max_bytes:
-        raise DataError(
-            f"{name!r} unpacks to more than the {max_bytes / 1e6:,.0f} MB that are read. Save "
-            "fewer rows or columns."
-        )
-    with _parquet_errors(name):
-        table = pq.ParquetFile(pa.BufferReader(data)).read().replace_schema_metadata(None)
-    if table.num_rows == 0 or table.num_columns == 0:
-        raise DataError(
-            f"{name!r} has {table.num_rows} rows and {table.num_columns} columns. Expected at "
-            "least one of each."
-        )
+    check_decoded_bytes(parquet_size(data, name), name, max_bytes)
     notes: list[str] = []
-    arrays, names = [], []
-    for label, column in zip(table.column_names, table.columns, strict=True):
-        plain = _flat_column(column)
-        if plain is None:
-            notes.append(f"Column {label!r} left out: its cells are lists or records.")
-            continue
-        arrays.append(plain)
-        names.append("index" if label == "__index_level_0__" else label)
-    if not arrays:
-        raise DataError(f"No column of {name!r} holds numbers, text or dates.")
-    columns = [_to_pandas(array) for array in arrays]
+    with _parquet_errors(name):
+        arrays, names = _read_columns(data, name, max_bytes, notes)
+        columns = []
+        while arrays:  # each array is freed when it is converted
+            columns.append(_to_pandas(arrays.pop(0)))
     frame = pd.concat(columns, axis="columns")
     return frame.set_axis(names, axis="columns"), notes
+
+
+def _read_columns(
+    data: bytes, name: str, max_bytes: int, notes: list[str]
+) -> tuple[list[Any], list[str]]:
+    """The columns of numbers, text and dates, and their names; notes on the others are added."""
+    file = _open(data)
+    if file.metadata.num_rows == 0 or file.metadata.num_columns == 0:
+        raise DataError(
+            f"{name!r} has {file.metadata.num_rows} rows and {file.metadata.num_columns} columns. "
+            "Expected at least one of each."
+        )
+    leaf, leaves, names = 0, [], []
+    for field in file.schema_arrow:
+        if _is_flat(field.type):
+            leaves.append(leaf)
+            names.append("index" if field.name == "__index_level_0__" else field.name)
+        else:
+            notes.append(f"Column {field.name!r} left out: its cells are lists or records.")
+        leaf += _leaf_count(field.type)
+    if not leaves:
+        raise DataError(f"No column of {name!r} holds numbers, text or dates.")
+    groups, size = [], 0
+    for index in range(file.metadata.num_row_groups):
+        group = file.reader.read_row_group(index, column_indices=leaves)
+        size += sum(_decoded_bytes(column) for column in group.columns)
+        check_decoded_bytes(size, name, max_bytes)
+        groups.append(group.replace_schema_metadata(None))
+    table = pa.concat_tables(groups)
+    if table.num_rows != file.metadata.num_rows:
+        raise _damaged_error(name)
+    del groups
+    arrays = []
+    for position in range(table.num_columns):
+        arrays.append(_plain_column(table.column(0)))
+        table = table.remove_column(0)
+    return arrays, names
 
 
 def parquet_size(data: bytes, name: str) -> int:
@@ -75,11 +96,46 @@ def parquet_size(data: bytes, name: str) -> int:
     with _parquet_errors(name):
         facts = pq.ParquetFile(pa.BufferReader(data)).metadata
         groups = [facts.row_group(index) for index in range(facts.num_row_groups)]
-        packed = sum(group.total_byte_size for group in groups)
-        # A million equal values take a few bytes in the file, and eight million in memory.
-        cells = facts.num_rows * facts.num_columns
-    check_size(facts.num_rows, facts.num_columns, name)
-    return int(max(packed, 8 * cells))
+        packed = sum(max(0, group.total_byte_size) for group in groups)
+        rows = max(facts.num_rows, sum(group.num_rows for group in groups))
+    check_size(rows, facts.num_columns, name)
+    # A million equal values take a few bytes in the file, and eight million in memory.
+    return int(max(packed, 8 * rows * facts.num_columns))
+
+
+def _open(data: bytes) -> pq.ParquetFile:
+    """Open a file; texts stay encoded, as a long one may be repeated in a million rows."""
+    with pq.ParquetFile(pa.BufferReader(data)) as file:
+        texts = [column.path for column in file.schema if column.physical_type == "BYTE_ARRAY"]
+    return pq.ParquetFile(pa.BufferReader(data), read_dictionary=texts)
+
+
+def _is_flat(kind: Any) -> bool:
+    """Whether the cells of a type are numbers, strings, booleans or times."""
+    if pat.is_dictionary(kind):
+        return _is_flat(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        return False
+    binary = (pat.is_binary, pat.is_large_binary, pat.is_binary_view, pat.is_fixed_size_binary)
+    return not pat.is_nested(kind) and not any(of_kind(kind) for of_kind in binary)
+
+
+def _leaf_count(kind: Any) -> int:
+    """Number of columns of the file that an Arrow type is stored in."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _leaf_count(kind.storage_type)
+    if not pat.is_nested(kind):
+        return 1
+    return sum(_leaf_count(kind.field(index).type) for index in range(kind.num_fields))
+
+
+def _decoded_bytes(column: Any) -> int:
+    """Size of a column in memory once its texts are decoded."""
+    size = 8 * len(column)
+    for part in column.chunks if pat.is_dictionary(column.type) else ():
+        lengths = pc.binary_length(part.dictionary).cast(pa.int64())
+        size += pc.sum(lengths.take(part.indices)).as_py() or 0
+    return size
 
 
 @contextmanager
@@ -88,15 +144,19 @@ def _parquet_errors(name: str) -> Iterator[None]:
         yield
     except MemoryError:
         raise
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(
-            f"{name!r} begins like Parquet and cannot be read: it is damaged or cut off. Copy or "
-            "save it again."
-        ) from error
+    except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
+        raise _damaged_error(name) from error
 
 
-def _flat_column(column: Any) -> Any:
-    """Convert a column to numbers, strings, booleans or times; None if nested or binary."""
+def _damaged_error(name: str) -> DataError:
+    return DataError(
+        f"{name!r} begins like Parquet and cannot be read: it is damaged or cut off. Copy or "
+        "save it again."
+    )
+
+
+def _plain_column(column: Any) -> Any:
+    """Convert a flat column to numbers, strings, booleans or timestamps."""
     kind = column.type
     if pat.is_dictionary(kind):
         column = column.cast(kind.value_type)
@@ -109,8 +169,6 @@ def _flat_column(column: Any) -> Any:
         return column.cast(pa.string()) if pat.is_time(kind) else column.cast(pa.int64())
     if pat.is_date(kind):
         return column.cast(pa.timestamp("ms"))
-    if pat.is_nested(kind) or pat.is_binary(kind) or pat.is_large_binary(kind):
-        return None
     return column
 
 
