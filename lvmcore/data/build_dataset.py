@@ -12,6 +12,7 @@ from lvmcore.data.column_types import ColumnDescription, ColumnType
 from lvmcore.data.dataset import Dataset, labels_as_text
 from lvmcore.data.held_out_rows import hold_out_rows, keep_every_class, label_strata
 from lvmcore.data.proposed_roles import propose_image_shape
+from lvmcore.data.row_numbers import RowNames, RowNumbers
 from lvmcore.data.transforms import check_log1p, check_one_hot, one_hot_features
 from lvmcore.errors import DataError
 
@@ -291,10 +292,10 @@ def _note_held_out(held_out: NDArray[np.bool_], choice: ColumnRoles, notes: list
         )
 
 
-def row_ids(frame: pd.DataFrame, row_id: str | None, keep: NDArray[np.intp]) -> NDArray[np.str_]:
+def row_ids(frame: pd.DataFrame, row_id: str | None, keep: NDArray[np.intp]) -> RowNames:
     """Names of the rows at positions ``keep``, whose cells are in ``frame``; unique."""
     if row_id is None:
-        return np.array([str(row + 1) for row in keep.tolist()], dtype=np.str_)
+        return RowNumbers(keep)
     ids = labels_as_text(frame[row_id]).tolist()
     first: dict[str, int] = {}
     for row, value in zip(keep.tolist(), ids, strict=True):

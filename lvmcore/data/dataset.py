@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from lvmcore.data.column_names import check_unique
+from lvmcore.data.row_numbers import RowNames, RowNumbers, json_chunks
 from lvmcore.errors import DataError
 
 __all__ = ["Dataset", "labels_as_text"]
@@ -31,7 +32,7 @@ class Dataset:
     Attributes:
         X: float64 [N, D] in the data's units; NaN for a missing cell, never infinite.
         feature_names: D names, all different.
-        row_ids: N names of rows (strings), all different.
+        row_ids: N names of rows (strings), all different; `RowNumbers` where they are numbered.
         rows: N positions of these rows in the table, from 0.
         frame: The same rows with all columns of the table, for colours and listings.
         name: Name of the dataset.
@@ -51,7 +52,7 @@ class Dataset:
 
     X: NDArray[np.float64]
     feature_names: tuple[str, ...]
-    row_ids: NDArray[np.str_]
+    row_ids: RowNames
     rows: NDArray[np.intp]
     frame: pd.DataFrame
     name: str = "dataset"
@@ -91,7 +92,8 @@ class Dataset:
             )
         check_unique("feature name", self.feature_names)
         check_unique("name of a feature as it is learned", self.transformed_names)
-        check_unique("row id", self.row_ids.tolist())
+        if not isinstance(self.row_ids, RowNumbers) or not self.row_ids.distinct:
+            check_unique("row id", self.row_ids.tolist())
         if self.more_labels:
             if self.labels is None or self.label_name is None:
                 raise DataError("Further label columns need a first one with labels and a name.")
@@ -207,12 +209,12 @@ class Dataset:
                 raise DataError(f"There are {len(classes)} labels for {n} rows of X.")
             key = label_name if label_name not in names else f"{label_name} (label)"
             frame = frame.assign(**{key: pd.Series(classes.tolist())})
-        ids = np.array(row_ids if row_ids is not None else range(1, n + 1)).astype(np.str_)
+        rows = np.arange(n)
         return cls(
             X=matrix,
             feature_names=names,
-            row_ids=ids,
-            rows=np.arange(n),
+            row_ids=RowNumbers(rows) if row_ids is None else np.array(row_ids).astype(np.str_),
+            rows=rows,
             frame=frame,
             name=name,
             labels=classes,
@@ -309,9 +311,12 @@ class Dataset:
             cells[np.isnan(cells)] = np.nan  # one bit pattern for NaN, and + 0.0 for zero
             digest.update(cells.data)
         labels = None if self.labels is None else self.labels.tolist()
-        names = [self.feature_names, self.label_name, labels, self.row_ids.tolist()]
+        names = json.dumps([self.feature_names, self.label_name, labels], ensure_ascii=True)
         frame = [list(self.frame.columns), [str(kind) for kind in self.frame.dtypes]]
-        digest.update(json.dumps([names, frame, self.image_shape], ensure_ascii=True).encode())
+        digest.update(f"[{names[:-1]}, ".encode())
+        for part in json_chunks(self.row_ids):
+            digest.update(part.encode())
+        digest.update(f"], {json.dumps([frame, self.image_shape], ensure_ascii=True)[1:]}".encode())
         hashes = pd.util.hash_pandas_object(self.frame, index=False)
         digest.update(hashes.to_numpy(dtype="<u8").tobytes())
         for what, mask in (("log1p", self.log1p), ("held out", self.held_out)):

@@ -11,10 +11,12 @@ from typing import Any, BinaryIO
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lvmcore.data.dataset import Dataset
+from lvmcore.data.row_numbers import RowNames, RowNumbers
 from lvmcore.errors import DataError
 
 __all__ = ["load_dataset", "save_dataset"]
@@ -40,7 +42,7 @@ def save_dataset(dataset: Dataset, folder: Path) -> Path:
     parts = [
         pd.DataFrame(dataset.X, columns=[_FEATURE + name for name in dataset.feature_names]),
         frame.set_axis([_FRAME + str(name) for name in frame.columns], axis="columns"),
-        pd.DataFrame({"row_id": dataset.row_ids.tolist(), "row": dataset.rows}),
+        pd.DataFrame({"row_id": _id_column(dataset.row_ids), "row": dataset.rows}),
     ]
     table = pa.Table.from_pandas(pd.concat(parts, axis="columns"), preserve_index=False)
     if dataset.labels is not None:
@@ -65,6 +67,18 @@ def save_dataset(dataset: Dataset, folder: Path) -> Path:
     _write_atomically(folder / _DATA, lambda file: pq.write_table(table, file))
     _write_atomically(folder / _META, lambda file: file.write(text))
     return folder
+
+
+def _id_column(names: RowNames) -> pd.Series:
+    """Names of rows as strings."""
+    if isinstance(names, RowNumbers):
+        return pd.Series(pd.array(_numbered(pa.array(names.rows)), dtype="str"))
+    return pd.Series(names.tolist(), dtype="str")
+
+
+def _numbered(rows: Any) -> Any:
+    """The names of numbered rows, from their positions, as an Arrow array."""
+    return pc.cast(pc.add(rows, 1), pa.large_string())
 
 
 def load_dataset(folder: Path) -> Dataset:
@@ -118,7 +132,9 @@ def _assemble(meta: dict[str, Any], table: Any) -> Dataset:
     X = np.empty((table.num_rows, len(features)), order="F")
     for d, name in enumerate(features):
         X[:, d] = table.column(name).to_numpy()
-    everything = table.drop_columns(features).to_pandas()
+    rows, ids = table.column("row").to_numpy().astype(np.intp), table.column("row_id")
+    numbered = pc.all(pc.equal(ids.cast(pa.large_string()), _numbered(table.column("row")))).as_py()
+    everything = table.drop_columns([*features, "row", "row_id"]).to_pandas()
     of_frame = [name for name in everything.columns if name.startswith(_FRAME)]
     shape = meta["image_shape"]
     log1p = np.zeros(len(features), dtype=bool)
@@ -126,8 +142,8 @@ def _assemble(meta: dict[str, Any], table: Any) -> Dataset:
     return Dataset(
         X=X,
         feature_names=tuple(meta["feature_names"]),
-        row_ids=np.array(everything["row_id"].tolist(), dtype=np.str_),
-        rows=everything["row"].to_numpy(dtype=np.intp),
+        row_ids=RowNumbers(rows) if numbered else np.array(ids.to_pylist(), dtype=np.str_),
+        rows=rows,
         frame=everything[of_frame].set_axis(
             [name.removeprefix(_FRAME) for name in of_frame], axis="columns"
         ),

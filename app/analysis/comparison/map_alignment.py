@@ -17,6 +17,7 @@ from app.analysis.map.map_axes import Axes, positions
 from app.analysis.map.regions import Polygon, Region
 from app.formatting import number
 from lvmcore.data import Dataset
+from lvmcore.data.row_numbers import RowNames
 from lvmcore.errors import DataError
 from lvmcore.relevance import leading_dimensions
 from lvmcore.runs import Job
@@ -96,7 +97,7 @@ def align_maps(maps: Sequence[FittedMap], full_dataset: Dataset) -> list[Aligned
     return found
 
 
-def _row_positions(names: NDArray[np.str_], everything: NDArray[np.str_]) -> NDArray[np.intp]:
+def _row_positions(names: RowNames, everything: RowNames) -> NDArray[np.intp]:
     """Position of each row in the whole dataset, [n]; most maps have all rows."""
     if np.array_equal(names, everything):
         return np.arange(len(names))
