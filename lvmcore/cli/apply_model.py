@@ -16,7 +16,7 @@ from lvmcore.cli.output_files import check_outputs, table_writer, write_output, 
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.dataset_storage import load_dataset
 from lvmcore.data.new_tables.matching_dataset import matching_dataset
-from lvmcore.data.readers.read_table import read_table
+from lvmcore.data.readers.sandbox import read_table_sandboxed
 from lvmcore.data.table import Table
 from lvmcore.errors import DataError
 from lvmcore.jobs.fitting import training_rows
@@ -171,7 +171,7 @@ def _with_row_id(
 def _fitted_rows(arguments: argparse.Namespace, model: AnyModel) -> Dataset | None:
     """The rows of the fit: from ``--fitted``, else from the store of the run; else None."""
     if arguments.fitted is not None:
-        table = read_table(arguments.fitted)
+        table = read_table_sandboxed(arguments.fitted)
         whole = matching_dataset(
             table, feature_names_of(model, table), missing_cells=model.capabilities.missing_cells
         )

@@ -15,7 +15,7 @@ from lvmcore.data.column_types import ColumnType
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.new_tables.matching_dataset import binary_codes
 from lvmcore.data.proposed_roles import propose_label, propose_row_id
-from lvmcore.data.readers.read_table import read_table
+from lvmcore.data.readers.sandbox import read_table_sandboxed
 from lvmcore.data.samples.paper_datasets import load_paper
 from lvmcore.data.samples.samples import load_sample
 from lvmcore.data.table import Table
@@ -89,7 +89,7 @@ def read_source(arguments: argparse.Namespace) -> Table:
         return load_sample(name)
     if colon and kind == "paper":
         return load_paper(name)
-    return read_table(
+    return read_table_sandboxed(
         arguments.data,
         delimiter=arguments.delimiter,
         encoding=arguments.encoding,

@@ -22,8 +22,11 @@ __all__ = [
     "FileContent",
     "content_digest",
     "decompressed_size",
+    "file_size",
     "open_regular_file",
     "open_source",
+    "read_file",
+    "table_name",
 ]
 
 #: The supported formats, for messages.
@@ -163,6 +166,50 @@ def open_regular_file(path: Path) -> BinaryIO:
     )
 
 
+def file_size(path: Path) -> int:
+    """Size of a file that can be opened for reading, in bytes.
+
+    Raises:
+        DataError: It cannot be opened, or is no regular file.
+    """
+    try:
+        with open_regular_file(path) as file:
+            return os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise _unreadable_error(path, error) from error
+
+
+def read_file(path: Path, max_bytes: int, name: str) -> bytes:
+    """The content of a regular file.
+
+    Args:
+        path: The file.
+        max_bytes: Its largest size.
+        name: Name of the file in messages.
+
+    Raises:
+        DataError: It cannot be read, is too large, or is no regular file.
+    """
+    try:
+        with open_regular_file(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > max_bytes:
+                raise too_large_error(name, max_bytes)
+            content = file.read(size + 1)
+            while size < len(content) <= max_bytes and (chunk := file.read(_CHUNK)):
+                content += chunk  # it grows, or its system does not know its size
+            if len(content) > max_bytes:
+                raise too_large_error(name, max_bytes)
+            return content
+    except OSError as error:
+        raise _unreadable_error(path, error) from error
+
+
+def _unreadable_error(path: Path, error: OSError) -> DataError:
+    reason = error.strerror or type(error).__name__
+    return DataError(f"The file {str(path)!r} cannot be read: {reason}.")
+
+
 def content_digest(raw: bytes, overrides: Mapping[str, object]) -> str:
     """sha256 of the bytes and of the settings that differ from the default."""
     digest = hashlib.sha256(raw)
@@ -193,24 +240,19 @@ def _read(source: str | PathLike[str] | bytes | BinaryIO, max_bytes: int) -> tup
         return "table", bytes(source)
     if isinstance(source, (str, PathLike)):
         path = Path(source)
-        try:
-            with open_regular_file(path) as file:
-                if os.fstat(file.fileno()).st_size > max_bytes:
-                    raise too_large_error(_stem(path.name), max_bytes)
-                return _stem(path.name), file.read(max_bytes + 1)
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-            raise DataError(f"The file {str(path)!r} cannot be read: {reason}.") from error
-    name = getattr(source, "name", None)
+        name = table_name(path.name)
+        return name, read_file(path, max_bytes, name)
+    named = getattr(source, "name", None)
     content = source.read(max_bytes + 1)
     if not isinstance(content, bytes):
         raise DataError(
             "The file object gives text. Expected one opened in binary mode: open(path, 'rb')."
         )
-    return (_stem(Path(name).name) if isinstance(name, str) else "table"), content
+    return (table_name(Path(named).name) if isinstance(named, str) else "table"), content
 
 
-def _stem(filename: str) -> str:
+def table_name(filename: str) -> str:
+    """The name of a table that is read from a file: the file's, without its extensions."""
     stem = filename
     for ending in _EXTENSIONS:
         if stem.lower().endswith(ending):

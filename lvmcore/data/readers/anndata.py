@@ -145,6 +145,7 @@ def _list_matrices(file: Any, size: int, name: str) -> list[MatrixEntry]:
     layers = child(file, "layers", name)
     paths = ["X", *(f"layers/{key}" for key in (() if layers is None else layers)), "raw/X"]
     rows = _frame_length(obs, name)
+    check_size(rows, 1, name)
     found = []
     for path in paths:
         element = child(file, path, name)

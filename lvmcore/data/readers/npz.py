@@ -1,6 +1,7 @@
 """Reader of NPZ files: X, and optionally labels and names."""
 
 import io
+import math
 import zipfile
 from typing import Any
 
@@ -9,12 +10,14 @@ import pandas as pd
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from lvmcore.data.readers.zip_archive import damaged_archive_error, read_member
+from lvmcore.data.readers.zip_archive import damaged_archive_error, read_member, unzip_errors
 from lvmcore.data.size_limits import check_size
 from lvmcore.errors import DataError
 
 __all__ = ["read_npz"]
 
+#: Bytes that contain the header of an array.
+_HEADER = 1 << 16
 _LABELS = ("y", "labels")
 _KNOWN = ("X", *_LABELS, "feature_names", "row_ids")
 
@@ -66,30 +69,26 @@ def read_npz(archive: zipfile.ZipFile, name: str) -> tuple[pd.DataFrame, list[st
 
 def _load_array(archive: zipfile.ZipFile, member: str, key: str, name: str) -> NDArray[Any]:
     """Load an array, after a check of its header against the number of bytes."""
-    content = read_member(archive, member, name)
-    file = io.BytesIO(content)
+    with unzip_errors(name), archive.open(member) as stream:  # nothing but the header
+        head = io.BytesIO(stream.read(_HEADER))
     try:
-        version = npy.read_magic(file)
+        version = npy.read_magic(head)
         header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, _, dtype = header(file)
-    except ValueError as error:
+        shape, _, dtype = header(head)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
         raise damaged_archive_error(name) from error
     if dtype.hasobject:
         raise DataError(
             f"The array {key!r} of {name!r} holds Python objects, which are not loaded: they could "
             "run code. Save plain numbers or strings: array.astype(float) or array.astype(str)."
         )
-    if key == "X" and len(shape) == 2:
-        check_size(int(shape[0]), int(shape[1]), name)
-    count = 1
-    for length in shape:
-        count *= int(length)
-    if count * dtype.itemsize != len(content) - file.tell():
+    check_size(int(shape[0]) if shape else 1, math.prod(shape[1:]), name)
+    if math.prod(shape) * dtype.itemsize != archive.getinfo(member).file_size - head.tell():
         raise damaged_archive_error(name)
-    file.seek(0)
+    content = read_member(archive, member, name)
     try:
-        return np.asarray(np.load(file, allow_pickle=False))
-    except ValueError as error:
+        return np.asarray(np.load(io.BytesIO(content), allow_pickle=False))
+    except (ValueError, TypeError, OSError) as error:
         raise damaged_archive_error(name) from error
 
 

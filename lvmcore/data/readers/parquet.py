@@ -13,7 +13,7 @@ import pyarrow.types as pat
 from lvmcore.data.size_limits import check_decoded_bytes, check_size
 from lvmcore.errors import DataError
 
-__all__ = ["is_parquet", "parquet_size", "read_parquet"]
+__all__ = ["is_parquet", "parquet_rows", "parquet_size", "parquet_text_size", "read_parquet"]
 
 
 def is_parquet(data: bytes) -> bool:
@@ -77,7 +77,7 @@ def _read_columns(
         raise _damaged_error(name)
     del groups
     arrays = []
-    for position in range(table.num_columns):
+    while table.num_columns:  # each column is freed when it is converted
         arrays.append(_plain_column(table.column(0)))
         table = table.remove_column(0)
     return arrays, names
@@ -101,6 +101,35 @@ def parquet_size(data: bytes, name: str) -> int:
     check_size(rows, facts.num_columns, name)
     # A million equal values take a few bytes in the file, and eight million in memory.
     return int(max(packed, 8 * rows * facts.num_columns))
+
+
+def parquet_rows(data: bytes, name: str) -> int:
+    """Number of rows of a Parquet file, from its metadata.
+
+    Raises:
+        DataError: The file is damaged.
+    """
+    with _parquet_errors(name):
+        return int(pq.ParquetFile(pa.BufferReader(data)).metadata.num_rows)
+
+
+def parquet_text_size(data: bytes, name: str) -> int:
+    """Size of the texts of a Parquet file once they are decoded, in bytes.
+
+    Raises:
+        DataError: The file is damaged.
+    """
+    size, leaves, leaf = 0, [], 0
+    with _parquet_errors(name):
+        file = _open(data)
+        for field in file.schema_arrow:
+            if _is_flat(field.type) and pat.is_dictionary(field.type):
+                leaves.append(leaf)
+            leaf += _leaf_count(field.type)
+        for index in range(file.metadata.num_row_groups if leaves else 0):
+            group = file.reader.read_row_group(index, column_indices=leaves)
+            size += sum(_decoded_bytes(column) for column in group.columns)
+    return size
 
 
 def _open(data: bytes) -> pq.ParquetFile:

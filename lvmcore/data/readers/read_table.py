@@ -112,10 +112,10 @@ def read_table(
         tuple(number for marker in missing or () if (number := _parse_number(marker)) is not None),
     )
     if is_archive(content.data):
-        with open_archive(content.data, title) as archive:
+        with open_archive(content.data, title, max_bytes) as archive:
             if archive_kind(archive, title) == "npz":
                 return _typed_table("npz", content, read_npz(archive, title), digest)
-            chosen = read_sheet(content.data, archive, sheet, title)
+            chosen = read_sheet(content.data, archive, sheet, title, max_bytes)
         text = parse_text(
             chosen.text,
             name=title,

@@ -1,5 +1,6 @@
 """`read_table_sandboxed`: an untrusted file is read in a process of its own with limits.
 
+The dashboard and the command line read every file of a user this way.
 The process returns an Arrow file and a JSON file in a temporary folder; nothing is pickled. The
 limits grow with the content: memory by ten bytes a byte, time by a second for each few megabytes.
 On an operating system without such limits (Windows, in part macOS) the limits of time, size, cells
@@ -17,10 +18,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
+from os import PathLike
 from pathlib import Path
 
 from lvmcore.data.readers.sandbox_transport import CONTENT, MEASURED, REQUEST, RESULT, load_result
 from lvmcore.data.size_limits import MAX_BYTES, too_large_error
+from lvmcore.data.source import file_size, table_name
 from lvmcore.data.table import Table
 from lvmcore.errors import DataError
 
@@ -30,6 +33,21 @@ _POLL_SECONDS = 0.05
 #: -P: the current folder is not searched for modules.
 _WORKER_COMMAND = [sys.executable, "-P", "-m", "lvmcore.data.readers.sandbox_worker"]
 _MEGABYTE = 1e6
+
+
+@dataclass(frozen=True)
+class ContentSize:
+    """Size of the content of a file, as far as it is known before it is read.
+
+    Attributes:
+        bytes: Size after decompression, in bytes.
+        columns: Number of columns; 0 if unknown.
+        rows: Number of rows; 0 if unknown.
+    """
+
+    bytes: int
+    columns: int = 0
+    rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,6 +65,8 @@ class SandboxLimits:
         memory: Memory limit for an empty file, in bytes.
         memory_per_byte: Further memory for each byte of the content, in bytes.
         memory_per_column: Further memory for the objects of each column, in bytes.
+        memory_per_row: Further memory for the copies of the column that is being converted, in
+            bytes for each row.
     """
 
     max_bytes: int = MAX_BYTES
@@ -57,29 +77,35 @@ class SandboxLimits:
     memory: int = 300_000_000
     memory_per_byte: float = 10.0
     memory_per_column: int = 8000
+    memory_per_row: int = 60
 
-    def time_limit(self, size: int, columns: int = 0) -> float:
-        """Time limit in seconds for a size in bytes (8 MB are free) and a number of columns."""
-        more = max(0.0, size - 8e6) / self.bytes_per_second
-        return self.seconds + more + columns / self.columns_per_second
+    def time_limit(self, content: ContentSize) -> float:
+        """Time limit in seconds for a content, whose first 8 MB are free."""
+        more = max(0.0, content.bytes - 8e6) / self.bytes_per_second
+        return self.seconds + more + content.columns / self.columns_per_second
 
-    def memory_limit(self, size: int, columns: int = 0) -> int:
-        """Memory limit in bytes for a size in bytes and a number of columns."""
-        return int(self.memory + self.memory_per_byte * size + self.memory_per_column * columns)
+    def memory_limit(self, content: ContentSize) -> int:
+        """Memory limit in bytes for a content."""
+        return int(
+            self.memory
+            + self.memory_per_byte * content.bytes
+            + self.memory_per_column * content.columns
+            + self.memory_per_row * content.rows
+        )
 
 
 def read_table_sandboxed(
-    content: bytes,
+    source: str | PathLike[str] | bytes,
     *,
-    name: str,
+    name: str | None = None,
     limits: SandboxLimits | None = None,
     **how: str | int | bool | Sequence[str | float] | None,
 ) -> Table:
     """Read a table as `read_table` does, in a process of its own with limits.
 
     Args:
-        content: The bytes of the file.
-        name: Name of the table.
+        source: The path of a file, or its bytes.
+        name: Name of the table; by default the file's name without its extension.
         limits: Limits of the process.
         how: Settings of `read_table`: delimiter, encoding, decimal, thousands, header, sheet,
             missing.
@@ -93,23 +119,33 @@ def read_table_sandboxed(
         UnsupportedError: A package that its format needs is not installed.
     """
     limits = limits or SandboxLimits()
-    if len(content) > limits.max_bytes:
+    path = None if isinstance(source, bytes) else Path(source).absolute()
+    if name is None:
+        name = "table" if path is None else table_name(path.name)
+    size = len(source) if isinstance(source, bytes) else file_size(Path(source))
+    if size > limits.max_bytes:
         raise too_large_error(name, limits.max_bytes)
-    request = {"name": name, "how": how, "limits": asdict(limits)}
+    request = {
+        "path": None if path is None else os.fspath(path),
+        "name": name,
+        "how": how,
+        "limits": asdict(limits),
+    }
     with ExitStack() as stack:
         try:
             place = tempfile.TemporaryDirectory(prefix="latentboard-reading-")
             folder = Path(stack.enter_context(place))
-            (folder / CONTENT).write_bytes(content)
+            if isinstance(source, bytes):
+                (folder / CONTENT).write_bytes(source)
             (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
         except OSError as error:
             raise DataError(
                 f"{name!r} cannot be read: there is no room for it among the temporary files "
                 f"({error.strerror}). Make room and try again."
             ) from error
-        code = _run_worker(folder, name, len(content), limits)
+        code = _run_worker(folder, name, size, limits)
         if not (folder / RESULT).is_file():
-            raise _exit_error(name, code, _measured_size(folder, len(content)), limits)
+            raise _exit_error(name, code, _measured_size(folder, size), limits)
         return load_result(folder)
 
 
@@ -133,7 +169,7 @@ def _run_worker(folder: Path, name: str, size: int, limits: SandboxLimits) -> in
                 try:
                     return process.wait(_POLL_SECONDS)
                 except subprocess.TimeoutExpired:
-                    allowed = limits.time_limit(*_measured_size(folder, size))
+                    allowed = limits.time_limit(_measured_size(folder, size))
                     if find_spec("resource") is not None:  # the process limits its processor time
                         allowed *= limits.wall_factor
                     if time.monotonic() - started > allowed:
@@ -158,13 +194,12 @@ def _environment() -> Mapping[str, str]:
     }
 
 
-def _measured_size(folder: Path, size: int) -> tuple[int, int]:
-    """Bytes and columns of the decompressed content, once the process has measured them."""
+def _measured_size(folder: Path, size: int) -> ContentSize:
+    """Size of the decompressed content, once the process has measured it."""
     try:
-        unpacked, columns = (folder / MEASURED).read_text().split()
-    except (FileNotFoundError, ValueError):
-        return size, 0
-    return int(unpacked), int(columns)
+        return ContentSize(*json.loads((folder / MEASURED).read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return ContentSize(size)
 
 
 def _timeout_error(name: str, seconds: float) -> DataError:
@@ -175,12 +210,18 @@ def _timeout_error(name: str, seconds: float) -> DataError:
     )
 
 
-def _exit_error(
-    name: str, code: int, measured: tuple[int, int], limits: SandboxLimits
-) -> DataError:
+def memory_error(name: str, memory: int) -> DataError:
+    """The error for a file that needs more than its limit of memory, in bytes."""
+    return DataError(
+        f"Reading {name!r} needs more than {memory / _MEGABYTE:,.0f} MB of memory, more than a "
+        "file of its size may use. Leave out rows or columns, or save it as Parquet."
+    )
+
+
+def _exit_error(name: str, code: int, measured: ContentSize, limits: SandboxLimits) -> DataError:
     if hasattr(signal, "SIGXCPU") and code == -signal.SIGXCPU:
-        return _timeout_error(name, limits.time_limit(*measured))
-    memory = limits.memory_limit(*measured) / _MEGABYTE
+        return _timeout_error(name, limits.time_limit(measured))
+    memory = limits.memory_limit(measured) / _MEGABYTE
     return DataError(
         f"Reading {name!r} needed more memory than a file of its size may use (about {memory:,.0f} "
         f"MB), or failed (status {code}), and was stopped. Check that the file is a table; leave "

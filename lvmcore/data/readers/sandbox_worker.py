@@ -6,14 +6,21 @@
 import json
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import astuple
 from pathlib import Path
 
 from lvmcore.data.readers.anndata import h5ad_size
 from lvmcore.data.readers.hdf5 import is_gzipped_hdf5, is_hdf5
-from lvmcore.data.readers.parquet import is_parquet, parquet_size
+from lvmcore.data.readers.parquet import (
+    is_parquet,
+    parquet_rows,
+    parquet_size,
+    parquet_text_size,
+)
 from lvmcore.data.readers.read_table import read_table
-from lvmcore.data.readers.sandbox import SandboxLimits
+from lvmcore.data.readers.sandbox import ContentSize, SandboxLimits, memory_error
 from lvmcore.data.readers.sandbox_transport import (
     CONTENT,
     MEASURED,
@@ -21,12 +28,20 @@ from lvmcore.data.readers.sandbox_transport import (
     save_error,
     save_table,
 )
+from lvmcore.data.readers.xlsx import workbook_text_size
 from lvmcore.data.readers.zip_archive import is_archive, open_archive
-from lvmcore.data.size_limits import MAX_COLUMNS
-from lvmcore.data.source import FORMATS, SAMPLE_BYTES, decompressed_size, open_source
+from lvmcore.data.size_limits import MAX_CELLS, MAX_COLUMNS, MAX_ROWS, check_decoded_bytes
+from lvmcore.data.source import (
+    FORMATS,
+    SAMPLE_BYTES,
+    decompressed_size,
+    file_size,
+    open_source,
+    read_file,
+)
 from lvmcore.errors import DataError, LatentboardError
 
-__all__ = ["content_size", "main"]
+__all__ = ["content_size", "main", "measure"]
 
 
 def main(folder: Path) -> None:
@@ -37,22 +52,22 @@ def main(folder: Path) -> None:
     """
     request = json.loads((folder / REQUEST).read_text(encoding="utf-8"))
     name, limits = request["name"], SandboxLimits(**request["limits"])
-    size = (folder / CONTENT).stat().st_size
-    columns = 0
-    _set_limits(limits, size, columns)
+    measured = ContentSize(0)
     try:
-        raw = (folder / CONTENT).read_bytes()
-        size = content_size(raw, name, limits.max_bytes)
-        columns = estimate_columns(raw[:SAMPLE_BYTES])
-        (folder / MEASURED).write_text(f"{size} {columns}")
-        _set_limits(limits, size, columns)
+        path = folder / CONTENT if request["path"] is None else Path(request["path"])
+        measured = ContentSize(file_size(path))
+        _set_limits(limits, measured)
+        raw = read_file(path, limits.max_bytes, name)
+        for measured in measure(raw, name, limits.max_bytes):
+            (folder / MEASURED).write_text(json.dumps(astuple(measured)))
+            _set_limits(limits, measured)
         table = read_table(raw, name=name, max_bytes=limits.max_bytes, **request["how"])
         save_table(table, folder)
     except LatentboardError as error:
         save_error(error, folder)
     except MemoryError:
-        save_error(_memory_error(name, limits.memory_limit(size, columns)), folder)
-    except Exception as error:
+        save_error(memory_error(name, limits.memory_limit(measured)), folder)
+    except BaseException as error:  # a panic of a library in Rust is no Exception
         save_error(_unexpected_error(name, error), folder)
 
 
@@ -70,18 +85,42 @@ def content_size(raw: bytes, name: str, max_bytes: int) -> int:
     if is_parquet(raw):
         return max(len(raw), parquet_size(raw, name))
     if is_archive(raw):
-        with open_archive(raw, name) as archive:
+        with open_archive(raw, name, max_bytes) as archive:
             return sum(member.file_size for member in archive.infolist())
     size = decompressed_size(raw, name, max_bytes)
     data = open_source(raw, max_bytes=max_bytes, name=name).data if is_gzipped_hdf5(raw) else raw
     return max(size, h5ad_size(data, name)) if is_hdf5(data) else size
 
 
-def _memory_error(name: str, memory: int) -> DataError:
-    return DataError(
-        f"Reading {name!r} needs more than {memory / 1e6:,.0f} MB of memory, more than a file of "
-        "its size may use. Leave out rows or columns, or save it as Parquet."
-    )
+def measure(raw: bytes, name: str, max_bytes: int) -> Iterator[ContentSize]:
+    """Sizes of a content, each at least the one before: from its metadata, then with its texts.
+
+    Args:
+        raw: The file.
+        name: Name of the file in messages.
+        max_bytes: Maximal size after decompression, in bytes.
+
+    Raises:
+        DataError: The file is damaged, too large, or a decompression bomb.
+    """
+    size = content_size(raw, name, max_bytes)
+    if is_parquet(raw):
+        rows = parquet_rows(raw, name)
+        yield ContentSize(size, 0, rows)
+        texts = parquet_text_size(raw, name)
+        check_decoded_bytes(texts, name, max_bytes)
+        yield ContentSize(size + texts, 0, rows)
+    elif is_archive(raw):
+        yield ContentSize(size)
+        with open_archive(raw, name, max_bytes) as archive:
+            texts = workbook_text_size(archive, name)
+        yield ContentSize(size + min(texts, max_bytes))
+    elif raw.startswith(b"\x1f\x8b"):
+        yield ContentSize(size, estimate_columns(raw[:SAMPLE_BYTES]))
+    else:
+        columns, rows = estimate_columns(raw[:SAMPLE_BYTES]), min(raw.count(b"\n"), MAX_ROWS)
+        # Empty cells take one byte in the file, and eight in memory.
+        yield ContentSize(max(size, 2 * min(rows * columns, MAX_CELLS)), columns, rows)
 
 
 def estimate_columns(head: bytes) -> int:
@@ -91,22 +130,22 @@ def estimate_columns(head: bytes) -> int:
     return min(most + 1, MAX_COLUMNS)
 
 
-def _unexpected_error(name: str, error: Exception) -> DataError:
+def _unexpected_error(name: str, error: BaseException) -> DataError:
     return DataError(
         f"{name!r} cannot be read ({type(error).__name__}: {error}). Expected {FORMATS}. Try to "
         "save it again, as CSV or Parquet."
     )
 
 
-def _set_limits(limits: SandboxLimits, size: int, columns: int) -> None:
-    """Set the limits of this process for a size in bytes and a number of columns."""
+def _set_limits(limits: SandboxLimits, measured: ContentSize) -> None:
+    """Set the limits of this process for a size of the content."""
     try:
         import resource
     except ImportError:  # Windows has none; the limits of time and size still apply
         return
-    seconds = int(limits.time_limit(size, columns)) + 1
+    seconds = int(limits.time_limit(measured)) + 1
     for kind, value in (
-        (resource.RLIMIT_DATA, limits.memory_limit(size, columns)),
+        (resource.RLIMIT_DATA, limits.memory_limit(measured)),
         (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_CORE, 0),
     ):

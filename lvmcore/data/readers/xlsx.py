@@ -7,25 +7,31 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from lvmcore.data.readers.zip_archive import damaged_archive_error, read_member, unzip_errors
-from lvmcore.data.size_limits import check_density, check_size
+from lvmcore.data.size_limits import check_decoded_bytes, check_density, check_size
 from lvmcore.data.text.dialect import NO_DELIMITER
 from lvmcore.errors import ConfigError, DataError, UnsupportedError
 
 if TYPE_CHECKING:
     from python_calamine import CalamineWorkbook
 
-__all__ = ["Sheet", "read_sheet"]
+__all__ = ["Sheet", "read_sheet", "workbook_text_size"]
 
 _WORKBOOK = "xl/workbook.xml"
 _RELATIONSHIPS = "xl/_rels/workbook.xml.rels"
-_COLUMN = re.compile(rb'\sr="([A-Z]{1,3})[0-9]')
-_ROW = re.compile(rb'<(?:\w+:)?row\s[^>]*?\br="([0-9]{1,7})"')
+_PLACE = re.compile(rb"""\sr\s*=\s*["']([A-Za-z]{1,12})([0-9]{1,18})["']""")
+_ROW = re.compile(rb"""<(?:\w+:)?row\s[^>]*?\br\s*=\s*["']([0-9]{1,18})["']""")
+_SHARED = re.compile(rb"""\st\s*=\s*["']s["'][^>]*>\s*<(?:\w+:)?v[^>]*>\s*([0-9]{1,9})""")
+_TEXT = re.compile(rb"<(?:\w+:)?si[\s>]")
 _CHUNK = 1024 * 1024
+_ROWS = 1000
+#: Members, in lower case, that a workbook's reader reads whatever the sheet.
+_READ_ONCE = ("xl/sharedstrings.xml", "xl/styles.xml")
 _VALUE = re.compile(rb"<(?:\w+:)?(?:v|is)>")
 
 
@@ -46,7 +52,9 @@ class Sheet:
     notes: list[str]
 
 
-def read_sheet(data: bytes, archive: zipfile.ZipFile, wanted: str | None, name: str) -> Sheet:
+def read_sheet(
+    data: bytes, archive: zipfile.ZipFile, wanted: str | None, name: str, max_bytes: int
+) -> Sheet:
     """Read one sheet of a workbook.
 
     Args:
@@ -54,6 +62,7 @@ def read_sheet(data: bytes, archive: zipfile.ZipFile, wanted: str | None, name: 
         archive: The same, opened.
         wanted: The sheet's name; None for the first that is neither empty nor hidden.
         name: Name of the workbook in messages.
+        max_bytes: Largest text of the sheet, in bytes.
 
     Raises:
         DataError: The workbook is damaged, empty or too large.
@@ -79,13 +88,20 @@ def read_sheet(data: bytes, archive: zipfile.ZipFile, wanted: str | None, name: 
     hidden = _hidden_sheets(workbook)
     title = wanted or next((title for title in names if title not in hidden), names[0])
     _check_extent(archive, sheets[title], name)
-    rows = _rows(workbook, title, name)
+    _check_texts(archive, sheets[title], name, max_bytes)
+    text = _text(_rows(workbook, title, name), name, max_bytes)
+    return Sheet(title, names, text, _other_sheets_note(title, names))
+
+
+def _text(rows: Iterator[list[Any]], name: str, max_bytes: int) -> bytes:
+    """The rows as CSV with `NO_DELIMITER`."""
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, delimiter=NO_DELIMITER, lineterminator="\n")
-    writer.writerows([_cell_text(cell) for cell in row] for row in rows)
-    return Sheet(
-        title, names, buffer.getvalue().encode("utf-8", "replace"), _other_sheets_note(title, names)
-    )
+    for number, row in enumerate(rows):
+        writer.writerow([_cell_text(cell) for cell in row])
+        if number % _ROWS == 0:
+            check_decoded_bytes(buffer.tell(), name, max_bytes)
+    return buffer.getvalue().encode("utf-8")
 
 
 def _other_sheets_note(title: str, names: tuple[str, ...]) -> list[str]:
@@ -137,10 +153,10 @@ def _check_extent(archive: zipfile.ZipFile, part: str, name: str) -> None:
     rows: set[int] = set()
     cells = 0
     for chunk in _chunks(archive, part, name):
-        places = _COLUMN.findall(chunk)
+        places = _PLACE.findall(chunk)
         cells += len(places)
-        letters.update(places)
-        numbers = list(map(int, _ROW.findall(chunk)))
+        letters.update(column for column, _ in places)
+        numbers = set(map(int, {*_ROW.findall(chunk), *(row for _, row in places)}))
         rows.update((min(numbers), max(numbers)) if numbers else ())
     if rows and letters:
         columns = list(map(_column_number, letters))
@@ -149,9 +165,46 @@ def _check_extent(archive: zipfile.ZipFile, part: str, name: str) -> None:
         check_density(height, width, cells, name)
 
 
+def _check_texts(archive: zipfile.ZipFile, part: str, name: str, max_bytes: int) -> None:
+    """Check the size of a sheet's texts, each of which is stored once and used in many cells."""
+    lengths = _text_lengths(archive, name)
+    size = 0
+    for chunk in _chunks(archive, part, name):
+        indices = map(int, _SHARED.findall(chunk))
+        size += sum(lengths[index + 1] for index in indices if index + 1 < len(lengths))
+        check_decoded_bytes(size, name, max_bytes)
+
+
+def _text_lengths(archive: zipfile.ZipFile, name: str) -> list[int]:
+    """Bytes above the first text of the workbook, and of each text with its markup."""
+    lengths = [0]
+    for member in archive.namelist():
+        if member.lower() in _READ_ONCE:  # to its end, where its checksum is compared
+            for chunk in _chunks(archive, member, name):
+                first, *others = _TEXT.split(chunk)
+                lengths[-1] += len(first)
+                lengths += map(len, others)
+    return lengths
+
+
+def workbook_text_size(archive: zipfile.ZipFile, name: str) -> int:
+    """Size of the texts in the cells of the sheet that has most of them, at most, in bytes.
+
+    Raises:
+        DataError: The workbook is damaged.
+    """
+    lengths = _text_lengths(archive, name)
+    sheets = [part for part in archive.namelist() if "worksheets/" in part]
+    counts = [
+        sum(len(_SHARED.findall(chunk)) for chunk in _chunks(archive, part, name))
+        for part in sheets
+    ]
+    return max(lengths) * max(counts, default=0)
+
+
 def _column_number(letters: bytes) -> int:
     total = 0
-    for letter in letters:
+    for letter in letters.upper():
         total = 26 * total + letter - 64
     return total
 
@@ -164,10 +217,21 @@ def _open(data: bytes, name: str) -> "CalamineWorkbook":
             f"{name!r} is an XLSX workbook, and the package that reads it is not installed. "
             "Install it with: pip install 'latentboard[formats]'. Or save the sheet as CSV."
         ) from error
-    try:
+    with _workbook_errors(name, CalamineError):
         return CalamineWorkbook.from_filelike(io.BytesIO(data))
-    except (CalamineError, OSError, ValueError) as error:
+
+
+@contextmanager
+def _workbook_errors(name: str, kind: type[Exception]) -> Iterator[None]:
+    """Convert errors of the package that reads workbooks to a DataError."""
+    try:
+        yield
+    except (kind, OSError, ValueError, OverflowError) as error:
         raise damaged_archive_error(name) from error
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":  # of Rust, and no Exception
+            raise damaged_archive_error(name) from error
+        raise
 
 
 def _hidden_sheets(workbook: "CalamineWorkbook") -> set[str]:
@@ -180,11 +244,8 @@ def _hidden_sheets(workbook: "CalamineWorkbook") -> set[str]:
 def _rows(workbook: "CalamineWorkbook", title: str, name: str) -> Iterator[list[Any]]:
     from python_calamine import CalamineError
 
-    try:
-        sheet = workbook.get_sheet_by_name(title)
-        yield from sheet.iter_rows()
-    except (CalamineError, OSError, ValueError) as error:
-        raise damaged_archive_error(name) from error
+    with _workbook_errors(name, CalamineError):
+        yield from workbook.get_sheet_by_name(title).iter_rows()
 
 
 def _cell_text(cell: object) -> str:

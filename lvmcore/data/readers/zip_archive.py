@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from lvmcore.data.size_limits import check_compression_ratio
+from lvmcore.data.size_limits import MAX_BYTES, check_compression_ratio, too_large_error
 from lvmcore.errors import DataError
 
 __all__ = [
@@ -36,22 +36,28 @@ def is_archive(data: bytes) -> bool:
     return data[:4] in {b"PK\x03\x04", b"PK\x05\x06"}
 
 
-def open_archive(data: bytes, name: str) -> zipfile.ZipFile:
+def open_archive(data: bytes, name: str, max_bytes: int = MAX_BYTES) -> zipfile.ZipFile:
     """Open an archive and check its size after decompression.
 
     Args:
         data: The archive.
         name: Name of the file in messages.
+        max_bytes: Largest size after decompression, in bytes.
 
     Raises:
-        DataError: The archive is damaged, or a decompression bomb.
+        DataError: The archive is damaged, too large, or a decompression bomb.
     """
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
+        names = archive.namelist()
         size = sum(member.file_size for member in archive.infolist())
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
         raise damaged_archive_error(name) from error
+    if len({member.lower() for member in names}) < len(names):  # which one counts is not defined
+        raise damaged_archive_error(name)
     check_compression_ratio(size, len(data), name)
+    if size > max_bytes:
+        raise too_large_error(name, max_bytes)
     return archive
 
 

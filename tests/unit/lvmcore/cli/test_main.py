@@ -173,7 +173,7 @@ def test_the_header_option(text: str, value: Any, monkeypatch: pytest.MonkeyPatc
         seen.update(options)
         raise lvmcore.DataError("enough")
 
-    monkeypatch.setattr(fit, "read_table", record)
+    monkeypatch.setattr(fit, "read_table_sandboxed", record)
     assert cli.main(["fit", "x.csv", "--header", text]) == 2
     assert seen["header"] is value or seen["header"] == value
 
@@ -229,7 +229,7 @@ def test_ctrl_c_while_reading_is_130(
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fit, "read_table", interrupted)
+    monkeypatch.setattr(fit, "read_table_sandboxed", interrupted)
     assert cli.main(["fit", "x.csv"]) == 130
     assert capsys.readouterr().err == "Stopped.\n"
 

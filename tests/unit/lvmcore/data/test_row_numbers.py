@@ -34,14 +34,14 @@ def test_they_behave_as_the_array_of_names() -> None:
 
 @pytest.mark.parametrize("name", ["5", "05", "", "x", "-1", "0", "٣", "1" * 30, "100"])
 def test_a_name_is_found_where_it_is(name: str) -> None:
-    assert (RowNumbers(ROWS) == name).tolist() == (NAMES == name).tolist()
-    assert (RowNumbers(ROWS) != name).tolist() == (NAMES != name).tolist()
+    assert (RowNumbers(ROWS) == name).tolist() == (name == NAMES).tolist()
+    assert (RowNumbers(ROWS) != name).tolist() == (name != NAMES).tolist()
 
 
 def test_names_are_compared_one_by_one() -> None:
     names = RowNumbers(ROWS)
     assert np.all(names == NAMES)
-    assert (names == RowNumbers(ROWS[::-1])).tolist() == (NAMES == NAMES[::-1]).tolist()
+    assert (names == RowNumbers(ROWS[::-1])).tolist() == (NAMES[::-1] == NAMES).tolist()
     assert np.array_equal(names, NAMES)
 
 
@@ -91,5 +91,5 @@ def test_a_long_dataset_takes_no_memory_for_its_row_names() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert dataset.row_ids[199_999] == "200000"
-    # X, the frame, the positions, their hash and masks; a list of the names takes 64 bytes a row more.
+    # X, the frame, the positions, their hash and masks; a list of the names adds 64 bytes a row.
     assert peak < 80 * len(X)

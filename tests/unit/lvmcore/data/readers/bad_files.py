@@ -3,6 +3,8 @@
 import gzip
 import io
 import json
+import struct
+import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,10 +12,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tests.unit.lvmcore.data.readers.workbooks import sheet_xml, workbook
 
-__all__ = ["CASES", "Case", "gz", "npz", "parquet", "zipped"]
+__all__ = ["CASES", "Case", "gz", "npz", "parquet", "repeated_text", "shared_text", "zipped"]
 
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 NAN = None
@@ -113,6 +117,56 @@ def _stray_cell() -> str:
 def _scattered() -> str:
     far = "".join(f'<row r="{i * 997}"><c r="Z{i * 997}"><v>1</v></c></row>' for i in range(1, 200))
     return sheet_xml([["a"], [1]]).replace("</sheetData>", f"{far}</sheetData>")
+
+
+def _far_cell(place: str) -> Callable[[], bytes]:
+    """A workbook with a cell at a place, in the marks of an unusual writer."""
+    cell = f"<row><c r = '{place}'><v>1</v></c></row>"
+    sheet = sheet_xml([["a"], [1]]).replace("</sheetData>", f"{cell}</sheetData>")
+    return lambda: workbook({"a": sheet})
+
+
+def _with_members(content: bytes, members: dict[str, bytes]) -> bytes:
+    """An archive with members added, or written a second time."""
+    buffer = io.BytesIO(content)
+    with warnings.catch_warnings(), zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
+        warnings.simplefilter("ignore")  # a name that is there already
+        for name, text in members.items():
+            archive.writestr(name, text)
+    return buffer.getvalue()
+
+
+def shared_text(length: int, cells: int) -> bytes:
+    """A workbook of one text, which many cells share."""
+    rows = "".join(f'<row r="{i}"><c r="A{i}" t="s"><v>0</v></c></row>' for i in range(3, cells))
+    sheet = sheet_xml([["a"], [1]]).replace("</sheetData>", f"{rows}</sheetData>")
+    texts = f'<sst xmlns="{_MAIN}"><si><t>{"x" * length}</t></si></sst>'.encode()
+    return _with_members(workbook({"a": sheet}), {"xl/sharedStrings.xml": texts})
+
+
+def _lying_member() -> bytes:
+    """A workbook whose texts are longer than their archive says."""
+    texts = b"<sst><si><t>" + b" " * 100_000_000 + b"</t></si></sst>"
+    content = _with_members(workbook({"a": [["a"], [1]]}), {"xl/sharedStrings.xml": texts})
+    return content.replace(struct.pack("<I", len(texts)), struct.pack("<I", 20_000))
+
+
+def repeated_text(length: int, rows: int) -> bytes:
+    """A Parquet file of one text, which is stored once."""
+    column = pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), ["x" * length])
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"x": column}), buffer)
+    return buffer.getvalue()
+
+
+def _long_parquet(rows: int) -> bytes:
+    """A Parquet file of zeros, a few bytes for each million."""
+    buffer = io.BytesIO()
+    zeros = pa.table({"x": pa.array(np.zeros(1_000_000, dtype=bool))})
+    with pq.ParquetWriter(buffer, zeros.schema) as writer:
+        for _ in range(rows // 1_000_000):
+            writer.write_table(zeros)
+    return buffer.getvalue()
 
 
 def _bad_zip_member() -> bytes:
@@ -278,6 +332,24 @@ WORKBOOKS = (
     Case(
         "a stray cell far out", lambda: workbook({"a": _stray_cell()}), "1,048,576 rows of 16,384"
     ),
+    Case("a far cell in other marks", _far_cell("XFD1048576"), "1,048,576 rows of 16,384"),
+    Case("a far cell in small letters", _far_cell("xfd9"), "fewer|scattered over|is empty|16,384"),
+    Case("a cell at no place", _far_cell("ZZZZZZ99999999999"), "columns, more than the 20,000"),
+    Case(
+        "a row beyond all rows", _far_cell("A99999999999999999"), "rows, more than the 50,000,000"
+    ),
+    Case(
+        "a long text in many cells",
+        lambda: shared_text(32_000, 80_000),
+        "cells of .* take .* MB in memory or more",
+        heavy=True,
+    ),
+    Case("a member that is longer than it says", _lying_member, _DAMAGED_ZIP, heavy=True),
+    Case(
+        "a member that is there twice",
+        lambda: _with_members(workbook({"a": [[1]]}), {"xl/Workbook.xml": b"<a/>"}),
+        _DAMAGED_ZIP,
+    ),
     Case("scattered cells", lambda: workbook({"a": _scattered()}), "scattered over"),
     Case(
         "a workbook that unpacks to 60 MB of blanks",
@@ -329,6 +401,18 @@ OTHERS = (
         "damaged or cut off",
     ),
     Case("parquet with bytes overwritten", _bad_parquet, "damaged or cut off"),
+    Case(
+        "parquet of a long text in many cells",
+        lambda: repeated_text(2_000, 2_000_000),
+        "cells of .* take .* MB in memory or more",
+        heavy=True,
+    ),
+    Case(
+        "parquet of very many rows",
+        lambda: _long_parquet(60_000_000),
+        "60,000,000 rows, more than the 50,000,000 that are read.*memory_mapped",
+        heavy=True,
+    ),
     Case("parquet of lists", _parquet_of_lists, "No column of .* holds numbers"),
     Case("gzip cut off", lambda: gz(b"a,b\n1,2\n" * 5000)[:-20], "damaged or cut off"),
     Case("gzip bomb", lambda: gz(b"0,0\n" * (1 << 25)), _BOMB, heavy=True),

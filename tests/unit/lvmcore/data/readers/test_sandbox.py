@@ -11,9 +11,17 @@ import pytest
 
 from lvmcore.data import SandboxLimits, read_table, read_table_sandboxed
 from lvmcore.data.readers import sandbox, sandbox_transport
+from lvmcore.data.readers.sandbox import ContentSize
 from lvmcore.data.readers.sandbox_worker import content_size, estimate_columns
 from lvmcore.errors import ConfigError, DataError
-from tests.unit.lvmcore.data.readers.bad_files import gz, npz, parquet, zipped
+from tests.unit.lvmcore.data.readers.bad_files import (
+    gz,
+    npz,
+    parquet,
+    repeated_text,
+    shared_text,
+    zipped,
+)
 from tests.unit.lvmcore.data.readers.workbooks import workbook
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
@@ -105,9 +113,10 @@ def test_the_time_of_the_processor_is_limited(monkeypatch: pytest.MonkeyPatch) -
 
 def test_time_grows_with_the_content() -> None:
     limits = SandboxLimits()
-    assert limits.time_limit(0) == limits.time_limit(8_000_000) == 10.0
-    assert limits.time_limit(500_000_000) > 100.0
-    assert limits.memory_limit(1_000_000) == 310_000_000
+    assert limits.time_limit(ContentSize(0)) == limits.time_limit(ContentSize(8_000_000)) == 10.0
+    assert limits.time_limit(ContentSize(500_000_000)) > 100.0
+    assert limits.memory_limit(ContentSize(1_000_000)) == 310_000_000
+    assert limits.memory_limit(ContentSize(1_000_000, 1000, 100_000)) == 324_000_000
 
 
 @pytest.mark.slow
@@ -174,3 +183,25 @@ def test_how_large_a_content_is_unpacked(content: bytes, size: int) -> None:
 def test_likely_columns() -> None:
     assert estimate_columns(b"title\na;b;c\n1,5;2;3\n") == 3
     assert estimate_columns(b"," * 100_000) == 20_000
+
+
+@pytest.mark.slow
+def test_a_path_is_read_as_its_bytes_are(tmp_path: Path) -> None:
+    path = tmp_path / "my.table.csv.gz"
+    path.write_bytes(CONTENTS["gzip"])
+    there, here = read_table_sandboxed(path), read_table(path)
+    pd.testing.assert_frame_equal(there.frame, here.frame, check_exact=True)
+    assert (there.name, there.digest) == (here.name, here.digest) == ("my.table", here.digest)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["letters", "commas", "repeated", "workbook"])
+def test_a_table_that_is_larger_than_its_file_is_read(kind: str) -> None:
+    """Cells of one letter, empty cells, and texts that are stored once."""
+    content, shape = {
+        "letters": (b"a\n" + b"x\ny\n" * 3_000_000, (6_000_000, 1)),
+        "commas": (b"," * 999 + b"a\n" + (b"," * 999 + b"1\n") * 20_000, (20_000, 1)),
+        "repeated": (repeated_text(500, 1_000_000), (1_000_000, 1)),
+        "workbook": (shared_text(20_000, 2_000), (1_998, 1)),
+    }[kind]
+    assert read_table_sandboxed(content, name="n").frame.shape == shape
