@@ -20,7 +20,10 @@ from lvmcore.errors import DataError
 if TYPE_CHECKING:
     from lvmcore.data.dataset import Dataset
 
-__all__ = ["DetectedFormat", "Table", "infinity_notes"]
+__all__ = ["DetectedFormat", "Table", "infinity_notes", "precision_notes", "rounded_note"]
+
+#: Whole numbers up to this size are exact as float64.
+_EXACT = 2**53
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ class Table:
             name=name,
             frame=clean,
             columns=columns,
-            notes=(*notes, *renamed, *infinity_notes(clean)),
+            notes=(*notes, *renamed, *infinity_notes(clean), *precision_notes(clean)),
             detected=detected or DetectedFormat("frame"),
             digest=digest or _frame_digest(clean),
         )
@@ -250,6 +253,37 @@ def infinity_notes(frame: pd.DataFrame) -> list[str]:
                 "infinite value are left out of a dataset that uses the column."
             )
     return notes
+
+
+def precision_notes(frame: pd.DataFrame) -> list[str]:
+    """Notes on the columns with whole numbers that are exact here, and not as float64."""
+    notes = []
+    for name, values in frame.items():
+        if values.dtype.kind not in "iu" or getattr(values.dtype, "itemsize", 8) < 8:
+            continue
+        numbers = values.dropna()
+        large = numbers[(numbers > _EXACT) | (numbers < -_EXACT)]
+        if len(large):
+            cells = "1 whole number" if len(large) == 1 else f"{len(large):,} whole numbers"
+            notes.append(
+                f"Column {name!r} has {cells} above 2^53, the first in row {large.index[0] + 1}. "
+                "Models compute with 15 to 17 digits: the last digits of such numbers are lost "
+                "where the column is a feature."
+            )
+    return notes
+
+
+def rounded_note(name: str, row: int) -> str:
+    """Note on a column whose large numbers were rounded when they were read.
+
+    Args:
+        name: The column.
+        row: The first such row, from 0.
+    """
+    return (
+        f"Column {name!r} has numbers above 2^53 with more digits than are read, the first in row "
+        f"{row + 1}: they were rounded to 15 to 17 digits. Save the column as text if it is a code."
+    )
 
 
 def _frame_digest(frame: pd.DataFrame) -> str:

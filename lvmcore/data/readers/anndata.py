@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from lvmcore.data.readers.anndata_matrix import (
     MatrixEntry,
     holds_counts,
+    holds_integers,
     matrix_shape,
     read_matrix,
     stored_bytes,
@@ -26,6 +27,7 @@ from lvmcore.data.size_limits import (
     check_compression_ratio,
     check_size,
 )
+from lvmcore.data.table import rounded_note
 from lvmcore.errors import ConfigError, DataError
 
 __all__ = ["AnnDataTable", "h5ad_size", "read_h5ad"]
@@ -112,16 +114,21 @@ def read_h5ad(data: bytes, wanted: str | None, name: str, max_bytes: int) -> Ann
         described, skipped = _observations(obs, rows, name)
         ids = read_vector(child(obs, _index_name(obs), name), rows, name)
         title = _index_name(obs) if _index_name(obs) not in ("_index", "index") else "obs_names"
+        matrix = read_matrix(chosen, name)
         frame = pd.concat(
             [
                 pd.DataFrame({title: pd.Series(map(str, ids), dtype="str")}),
-                pd.DataFrame(read_matrix(chosen, name)),
+                pd.DataFrame(matrix),
                 described,
             ],
             axis="columns",
         ).set_axis([title, *map(str, names), *described.columns], axis="columns")
         notes = [*_matrix_notes(chosen, matrices), *skipped]
         notes += _unread_notes(file, name)
+        if holds_integers(chosen.element, name) and matrix.dtype.kind == "f":
+            large = np.abs(matrix) >= 2**53
+            for column in np.flatnonzero(large.any(axis=0)).tolist():
+                notes.append(rounded_note(str(names[column]), int(np.argmax(large[:, column]))))
     width = frame.shape[1]
     return AnnDataTable(
         frame, range(width - described.shape[1], width), chosen.title, titles, notes

@@ -11,7 +11,14 @@ from lvmcore.data.readers.hdf5 import child, read_vector, unreadable_error
 from lvmcore.data.size_limits import MAX_CELLS, MAX_COLUMNS
 from lvmcore.errors import DataError
 
-__all__ = ["MatrixEntry", "holds_counts", "matrix_shape", "read_matrix", "stored_bytes"]
+__all__ = [
+    "MatrixEntry",
+    "holds_counts",
+    "holds_integers",
+    "matrix_shape",
+    "read_matrix",
+    "stored_bytes",
+]
 
 _MARKED_SUFFIX = ", highly variable"
 _SPARSE = ("data", "indices", "indptr")
@@ -86,6 +93,12 @@ def holds_counts(element: Any, name: str) -> bool:
         if np.any((known < 0) | (known != np.floor(known))):
             return False
     return True
+
+
+def holds_integers(element: Any, name: str) -> bool:
+    """Whether the numbers are stored as integers."""
+    data = _sparse_vector(element, "data", name) if hasattr(element, "keys") else element
+    return bool(data.dtype.kind in "iu")
 
 
 def _blocks(dataset: Any) -> Iterator[NDArray[Any]]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lvmcore.data.readers.zip_archive import damaged_archive_error, read_member, unzip_errors
 from lvmcore.data.size_limits import check_size
+from lvmcore.data.table import rounded_note
 from lvmcore.errors import DataError
 
 __all__ = ["read_npz"]
@@ -64,6 +65,11 @@ def read_npz(archive: zipfile.ZipFile, name: str) -> tuple[pd.DataFrame, list[st
     frame = pd.concat(parts, axis="columns").set_axis(headers, axis="columns")
     others = sorted(set(members) - set(_KNOWN))
     notes = [f"Arrays that were not used: {', '.join(map(repr, others[:6]))}."] if others else []
+    if X.dtype != arrays["X"].dtype and arrays["X"].dtype.kind == "u":
+        first = 0 if ids is None else 1
+        for column in np.flatnonzero((arrays["X"] > 2**53).any(axis=0)).tolist():
+            row = int(np.argmax(arrays["X"][:, column] > 2**53))
+            notes.append(rounded_note(headers[first + column], row))
     return frame, notes
 
 

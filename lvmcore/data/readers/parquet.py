@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pat
 
 from lvmcore.data.size_limits import check_decoded_bytes, check_size
+from lvmcore.data.table import rounded_note
 from lvmcore.errors import DataError
 
 __all__ = ["is_parquet", "parquet_rows", "parquet_size", "parquet_text_size", "read_parquet"]
@@ -79,6 +80,9 @@ def _read_columns(
     arrays = []
     while table.num_columns:  # each column is freed when it is converted
         arrays.append(_plain_column(table.column(0)))
+        row = _first_rounded(table.column(0))
+        if row is not None:
+            notes.append(rounded_note(names[len(arrays) - 1], row))
         table = table.remove_column(0)
     return arrays, names
 
@@ -201,10 +205,19 @@ def _plain_column(column: Any) -> Any:
     return column
 
 
+def _first_rounded(column: Any) -> int | None:
+    """The first row of a decimal number above 2^53, which becomes a float64; None without one."""
+    if not pat.is_decimal(column.type) or not len(column):
+        return None
+    large = pc.fill_null(pc.greater_equal(pc.abs(column.cast(pa.float64())), 2.0**53), False)
+    return int(pc.index(large, True).as_py()) if pc.any(large).as_py() else None
+
+
 def _to_pandas(column: Any) -> pd.Series:
     kind = column.type
     if pat.is_integer(kind) and column.null_count:
-        return pd.Series(column.to_pandas(types_mapper=lambda _: pd.Int64Dtype()))
+        whole: Any = pd.UInt64Dtype() if pat.is_uint64(kind) else pd.Int64Dtype()
+        return pd.Series(column.to_pandas(types_mapper=lambda _: whole))
     if pat.is_boolean(kind) and column.null_count:
         return pd.Series(column.to_pandas(types_mapper=lambda _: pd.BooleanDtype()))
     values: pd.Series = pd.Series(column.to_pandas())

@@ -10,7 +10,13 @@ import pyarrow.compute as pc
 
 from lvmcore.data.column_names import unique_names
 from lvmcore.data.column_types import ColumnDescription, describe_column, label_like_names
-from lvmcore.data.table import DetectedFormat, Table, infinity_notes
+from lvmcore.data.table import (
+    DetectedFormat,
+    Table,
+    infinity_notes,
+    precision_notes,
+    rounded_note,
+)
 from lvmcore.data.text.cell_conversion import ConvertedColumn, convert_column
 from lvmcore.data.text.csv_text import TextTable
 from lvmcore.data.text.missing_numbers import is_numeric, mark_missing_numbers
@@ -88,7 +94,13 @@ class TableBuilder:
             missing=tuple(sorted(markers)),
             second_header=second is not None,
         )
-        everything = (*notes, *self.text.notes, *self.notes, *infinity_notes(frame))
+        self.notes += [
+            rounded_note(str(name), one.rounded)
+            for name, one in zip(names, converted, strict=True)
+            if one.rounded is not None
+        ]
+        more = (*infinity_notes(frame), *precision_notes(frame))
+        everything = (*notes, *self.text.notes, *self.notes, *more)
         return Table(self.title, frame, columns, everything, detected, digest)
 
     def _drop_blanks(self, cells: Any, header: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:

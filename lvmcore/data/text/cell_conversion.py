@@ -1,5 +1,6 @@
 """Conversion of a column of strings to numbers, dates or text."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +42,7 @@ class ConvertedColumn:
         na_answers: Number of cells of a text column that are "N/A" and kept as values.
         unit: The sign or unit that was stripped from every number.
         suspects: Cells that look like numbers in another format than the one used.
+        rounded: The first row whose number lost digits above 2^53; None without one.
     """
 
     values: Any
@@ -52,6 +54,7 @@ class ConvertedColumn:
     na_answers: int = 0
     unit: str = ""
     suspects: tuple[str, ...] = ()
+    rounded: int | None = None
 
 
 def convert_column(
@@ -86,7 +89,8 @@ def convert_column(
         )
     plain = _plain_numbers(known, numbers)
     if plain is not None:
-        return ConvertedColumn(plain, markers=_used_markers(trimmed, absent))
+        markers = _used_markers(trimmed, absent)
+        return ConvertedColumn(plain, markers=markers, rounded=_first_rounded(plain, known))
     return _convert_mixed(trimmed, known, absent, numbers, extra, headers)
 
 
@@ -117,6 +121,9 @@ def _convert_mixed(
             bad_rows=np.flatnonzero(bad.slice(headers).to_numpy(zero_copy_only=False)) + headers,
             markers=_used_markers(trimmed, absent),
             suspects=_other_format_cells(strange),
+            rounded=_first_rounded(
+                values.to_numpy(zero_copy_only=False), right_cells, numbers.decimal
+            ),
         )
     bare = strip_unit(known, numbers)
     if bare is not None:
@@ -178,6 +185,19 @@ def _as_integers(values: Any) -> Any:
     if np.any(known != np.round(known)):
         return floats
     return _nullable_integers(pc.cast(values, pa.int64()))
+
+
+def _first_rounded(values: Any, cells: Any, decimal: str = ".") -> int | None:
+    """The first row of a number above 2^53 that is not the number written in its cell."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
+        return None
+    large = np.flatnonzero(np.isfinite(values) & (np.abs(values) >= 2**53))
+    for row in large[:_MAX_SUSPECTS].tolist():
+        whole, _, rest = cells[row].as_py().partition(decimal)
+        digits = re.sub(r"[^0-9]", "", whole)
+        if not re.search("[eE]", whole + rest) and int(digits or 0) != int(abs(values[row])):
+            return int(row)
+    return None
 
 
 def _nullable_integers(whole: Any) -> Any:
