@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from lvmcore.data.size_limits import MAX_BYTES, check_compression_ratio, too_large_error
-from lvmcore.errors import DataError
+from lvmcore.errors import DataError, LatentboardError
 
 __all__ = [
     "ArchiveKind",
@@ -87,7 +87,9 @@ def unzip_errors(name: str) -> Iterator[None]:
     """Convert errors of decompression to a DataError."""
     try:
         yield
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, ValueError) as error:
+        if isinstance(error, LatentboardError):
+            raise
         raise damaged_archive_error(name) from error
     except (NotImplementedError, RuntimeError) as error:
         raise DataError(

@@ -1,0 +1,1 @@
+"""Long runs of random trials, each with a seed and a report."""
