@@ -1,30 +1,38 @@
 """Start the dashboard: `latentboard`, or `python -m app`.
 
 Settings and theme are in `.streamlit/config.toml` beside `main.py`, which Streamlit finds from any
-working directory. Only port, browser and home folder are set here.
+working directory. Only address, port, browser and home folder are set here.
 """
 
 import argparse
+import errno
 import os
+import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from ipaddress import ip_address
 from pathlib import Path
+
+from app.web.access import LOOPBACK, Origin, is_loopback, parse_origin
+from app.web.listening import Listening, listening, refused_setting
 
 __all__ = ["first_free_port", "main"]
 
-HOST = "127.0.0.1"
+HOST = LOOPBACK
 DEFAULT_PORT = 8501
 PORTS_TRIED = 100
 _IDLE_SECONDS = 3.0
 SCRIPT = Path(__file__).with_name("main.py")
 
 
-def first_free_port(preferred: int) -> int:
+def first_free_port(preferred: int, address: str = HOST) -> int:
     """Find a port on which the dashboard can listen.
 
     Args:
         preferred: The port to try first; 0 leaves the choice to the operating system.
+        address: The IP address of this machine on which it listens.
 
     Returns:
         The first free port of the `PORTS_TRIED` from `preferred` on.
@@ -33,18 +41,24 @@ def first_free_port(preferred: int) -> int:
         OSError: None of them is free.
     """
     last = min(preferred + PORTS_TRIED, 65536)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     for port in range(preferred, last):
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
             if os.name == "posix":  # a port that was left a moment ago counts as free
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                probe.bind((HOST, port))
-            except OSError:
+                probe.bind((address, port))
+            except OSError as error:
+                if error.errno == errno.EADDRNOTAVAIL:
+                    raise OSError(
+                        f"{address} is no address of this machine. Choose one with --listen, or "
+                        "0.0.0.0 for all."
+                    ) from error
                 continue
             chosen: int = probe.getsockname()[1]
             return chosen
     raise OSError(
-        f"No port from {preferred} to {last - 1} can be used on this machine. "
+        f"No port from {preferred} to {last - 1} can be used at {address}. "
         "Choose another range with --port, or --port 0 for any free port."
     )
 
@@ -60,6 +74,27 @@ def _port(text: str) -> int:
     return port
 
 
+def _address(text: str) -> str:
+    """Parse an IP address for the command line."""
+    try:
+        return LOOPBACK if text == "localhost" else str(ip_address(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"got {text!r}, expected an IP address of this machine, or 0.0.0.0 for all"
+        ) from None
+
+
+def _public(text: str) -> Origin:
+    """Parse the address of a reverse proxy for the command line."""
+    found = parse_origin(text.removesuffix("/"))
+    if found is None:
+        raise argparse.ArgumentTypeError(
+            f"got {text!r}, expected http:// or https:// and a name, such as "
+            "https://maps.example.org"
+        )
+    return found
+
+
 def _parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     parser = argparse.ArgumentParser(
@@ -73,6 +108,20 @@ def _parser() -> argparse.ArgumentParser:
         default=DEFAULT_PORT,
         help="port to listen on (default: %(default)s; if it is taken, the next free one; "
         "0: any free one)",
+    )
+    parser.add_argument(
+        "--listen",
+        type=_address,
+        default=LOOPBACK,
+        metavar="ADDRESS",
+        help="IP address to listen on (default: %(default)s, this machine only); other machines "
+        "need the token that is then printed",
+    )
+    parser.add_argument(
+        "--public-address",
+        type=_public,
+        metavar="URL",
+        help="address under which a reverse proxy or a tunnel serves the dashboard",
     )
     parser.add_argument(
         "--home",
@@ -112,26 +161,69 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     if arguments.home is not None:
         os.environ["LATENTBOARD_HOME"] = str(arguments.home.expanduser().resolve())
+    refused = refused_setting() if is_loopback(arguments.listen) else None
+    if refused is not None:
+        print(refused, file=sys.stderr)
+        return 1
+    decided = listening(arguments.listen, arguments.public_address)
     try:
-        port = first_free_port(arguments.port)
+        port = first_free_port(arguments.port, decided.address)
     except OSError as error:
         print(error, file=sys.stderr)
         return 1
     if arguments.port not in (0, port):
         print(f"Port {arguments.port} is taken: using {port}.", flush=True)
-    print(f"Latentboard is at http://{HOST}:{port} (Ctrl-C stops it).", flush=True)
+    for url in decided.addresses(port):
+        print(f"Latentboard is at {url} (Ctrl-C stops it).", flush=True)
+    warning = decided.warning(port)
+    if warning is not None:
+        print(warning, flush=True)
+    _serve(decided, port, headless=arguments.no_browser)
+    return 0
 
+
+def _serve(decided: Listening, port: int, *, headless: bool) -> None:
+    """Serve the pages until a signal stops the server."""
     _import_first_page()
     from streamlit.web import cli
 
     from app.shell import preload
+    from app.web import application
 
-    flags = [f"--server.port={port}", "--logger.hideWelcomeMessage=true"]
-    if arguments.no_browser:
+    application.grant(decided.address, decided.access)
+    flags = [
+        f"--server.address={decided.address}",
+        f"--server.port={port}",
+        "--logger.hideWelcomeMessage=true",
+    ]
+    if headless:
         flags.append("--server.headless=true")
-    with preload.background_preload(_IDLE_SECONDS):
+    with preload.background_preload(_IDLE_SECONDS), _normal_exit():
         cli.main(["run", str(SCRIPT), *flags], prog_name="latentboard", standalone_mode=False)
-    return 0
+
+
+@contextmanager
+def _normal_exit() -> Iterator[None]:
+    """Make the signals that stop the server end the block without an error.
+
+    The server ends its connections first, and then raises the signal again.
+    """
+
+    class _Stopped(BaseException):
+        pass
+
+    def stop(_signal: int, _frame: object) -> None:
+        raise _Stopped
+
+    signals = [signal.SIGINT, signal.SIGTERM]
+    before = {number: signal.signal(number, stop) for number in signals}
+    try:
+        yield
+    except _Stopped:
+        return
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""The dashboard: page configuration, navigation and sidebar.
+"""The dashboard: page configuration, navigation and sidebar, and the web application around them.
 
-A plain script: `streamlit run app/main.py` and AppTest run it as it is.
+A script that `streamlit run app/main.py` and AppTest run as it is. Imported as a module, which the
+server does once at its start, it holds the web application that runs the script for every visitor.
 """
 
 from __future__ import annotations
@@ -9,23 +10,26 @@ import sys
 from pathlib import Path
 
 import streamlit as st
+from streamlit.starlette import App
 
 HERE = Path(__file__).resolve().parent
 if str(HERE.parent) not in sys.path:  # a source tree that is not installed
     sys.path.append(str(HERE.parent))
 
-from app import navigation  # noqa: E402
-from app.components.empty_states import interrupted_page  # noqa: E402
-from app.formatting import markdown  # noqa: E402
-from app.services import server  # noqa: E402
-from app.shell.sidebar import sidebar  # noqa: E402
-from app.shell.tour import tour_line  # noqa: E402
-from app.state.session import session  # noqa: E402
-from lvmcore.errors import LatentboardError  # noqa: E402
+from app.web import application as web  # noqa: E402
 
 
 def main() -> None:
     """Draw the navigation and sidebar, and the page of the address."""
+    from app import navigation
+    from app.components.empty_states import interrupted_page
+    from app.formatting import markdown
+    from app.services import server
+    from app.shell.sidebar import sidebar
+    from app.shell.tour import tour_line
+    from app.state.session import session
+    from lvmcore.errors import LatentboardError
+
     st.set_page_config(
         page_title="Latentboard",
         page_icon=str(HERE / "static" / "logo.svg"),
@@ -73,4 +77,7 @@ def main() -> None:
     server.warm_up()
 
 
-main()
+if __name__ == "__main__":
+    main()
+else:
+    application = App(__file__, middleware=web.middleware(), lifespan=web.lifespan)

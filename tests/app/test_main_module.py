@@ -1,6 +1,7 @@
 """The launcher: ports, addresses and the settings that the package carries."""
 
 import os
+import signal
 import socket
 import tomllib
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 
 import app
 from app.__main__ import HOST, first_free_port, main
+from app.web import application
 
 PACKAGE = Path(app.__file__).parent
 SETTINGS = tomllib.loads((PACKAGE / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
@@ -27,6 +29,7 @@ def taken() -> Iterator[socket.socket]:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The command lines handed to Streamlit, which is not started."""
     calls: list[list[str]] = []
+    monkeypatch.setattr("app.web.application._granted", [])
     monkeypatch.setattr(
         "streamlit.web.cli.main", lambda arguments, **options: calls.append(arguments)
     )
@@ -77,6 +80,84 @@ def test_a_port_that_is_none_is_refused(port: str, capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit):
         main(["--port", port])
     assert "expected a whole number from 0 to 65535" in capsys.readouterr().err
+
+
+def test_the_usual_start_listens_on_this_machine_only(
+    started: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--port", "0", "--no-browser"]) == 0
+    assert f"--server.address={HOST}" in started[0]
+    printed = capsys.readouterr().out
+    assert "token" not in printed
+    assert "Warning" not in printed
+    ((address, access),) = application._granted
+    assert (address, access.token) == (HOST, None)
+
+
+def test_listening_to_other_machines_is_a_flag_with_a_warning_and_a_token(
+    started: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("app.__main__.first_free_port", lambda port, address: port)
+    monkeypatch.setenv("STREAMLIT_SERVER_ADDRESS", "0.0.0.0")
+    assert main(["--listen", "192.168.1.5"]) == 0
+    assert "--server.address=192.168.1.5" in started[0]
+    ((address, access),) = application._granted
+    assert address == "192.168.1.5"
+    printed = capsys.readouterr().out
+    assert f"Latentboard is at http://192.168.1.5:8501/?token={access.token} (Ctrl-C" in printed
+    assert "Warning: other machines can reach this dashboard on 192.168.1.5, port 8501" in printed
+
+
+def test_the_environment_alone_does_not_open_the_dashboard(
+    started: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("STREAMLIT_SERVER_ADDRESS", "0.0.0.0")
+    assert main([]) == 1
+    assert not started
+    said = capsys.readouterr()
+    assert "STREAMLIT_SERVER_ADDRESS is 0.0.0.0" in said.err
+    assert "--listen 0.0.0.0" in said.err
+    assert said.out == ""
+
+
+def test_an_address_of_another_machine_is_said(
+    started: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--listen", "203.0.113.7"]) == 1
+    assert "203.0.113.7 is no address of this machine." in capsys.readouterr().err
+    assert not started
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("--listen", "maps.example.org"),
+        ("--listen", "1.2.3"),
+        ("--public-address", "maps.example.org"),
+        ("--public-address", "https://maps.example.org/path"),
+    ],
+)
+def test_an_address_that_is_none_is_refused(
+    flag: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([flag, value])
+    assert f"argument {flag}: got {value!r}, expected" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_dashboard_without_an_error(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.getsignal(number)
+    monkeypatch.setattr("app.web.application._granted", [])
+    monkeypatch.setattr("streamlit.web.cli.main", lambda *_, **__: signal.raise_signal(number))
+    assert main(["--port", "0", "--no-browser"]) == 0
+    assert signal.getsignal(number) is before
 
 
 def test_the_dashboard_stays_on_this_machine_and_sends_nothing() -> None:

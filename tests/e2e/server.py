@@ -6,7 +6,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,8 @@ def _healthy(url: str) -> bool:
     try:
         with urllib.request.urlopen(f"{url}/_stcore/health", timeout=2) as answer:
             return bool(answer.status == 200)
+    except urllib.error.HTTPError as error:
+        return error.code == 403  # a dashboard with a token answers, but not to everyone
     except (urllib.error.URLError, OSError):
         return False
 
@@ -55,12 +57,20 @@ def _wait_until_healthy(server: Server) -> None:
 
 
 @contextmanager
-def running(folder: Path, *, port: int | None = None) -> Iterator[Server]:
+def running(
+    folder: Path,
+    *,
+    port: int | None = None,
+    arguments: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Server]:
     """Run the dashboard with a home of its own, and stop it at the end.
 
     Args:
         folder: Where its home and its log go; an existing home is used again.
         port: The port to listen on; `None` takes any free one.
+        arguments: Further arguments of the command.
+        environment: Variables besides those of this process.
     """
     folder.mkdir(parents=True, exist_ok=True)
     home, log = folder / "home", folder / "server.log"
@@ -68,8 +78,8 @@ def running(folder: Path, *, port: int | None = None) -> Iterator[Server]:
     command = [sys.executable, "-m", "app", "--no-browser", "--port", str(port)]
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [*command, "--home", str(home)],
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            [*command, "--home", str(home), *arguments],
+            env=os.environ | {"PYTHONUNBUFFERED": "1"} | dict(environment or {}),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

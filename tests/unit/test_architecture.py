@@ -37,6 +37,7 @@ ARROWS += ["lvmcore"]
 ARROWS += [
     f"app.{name}"
     for row in (
+        "web",
         "formatting templates analysis state navigation figures services components report shell",
         "views",
         "main __main__",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib.resources import files
 
 import streamlit as st
 
@@ -25,9 +26,7 @@ from lvmcore.errors import LatentboardError
 from lvmcore.recommend.latent_models import TableSummary
 
 _CARDS_PER_ROW = 4
-_SCROLL_TO_TOP = """<script>
-document.querySelector('[data-testid="stMain"]').scrollTo({top: 0});
-</script>"""
+_SCROLL_TO_TOP = files("app").joinpath("static", "scroll_to_top.js").read_text("utf-8")
 
 
 def page() -> None:
@@ -46,7 +45,7 @@ def page() -> None:
     if job is not None and is_current:
         if session.fit_started:  # the button is at the end of the page, the curves at the top
             session.fit_started = False
-            st.html(_SCROLL_TO_TOP, unsafe_allow_javascript=True)
+            st.html(f"<script>{_SCROLL_TO_TOP}</script>", unsafe_allow_javascript=True)
         live_run_panel(job)
         st.divider()
         st.header("Fit again")

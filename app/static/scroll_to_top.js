@@ -1,0 +1,1 @@
+document.querySelector('[data-testid="stMain"]')?.scrollTo({top: 0});
