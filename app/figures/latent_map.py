@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from app.analysis.map.heatmaps import Heatmap
 from app.analysis.map.map_axes import Axes, extent
 from app.figures.canvas_scene import ELLIPSE_SD
-from app.figures.row_traces import MOST_SVG, MapRows, row_traces
+from app.figures.row_traces import MapRows, row_traces
 from app.figures.theme import escape, heatmap_colours, page_colours, template
 from app.formatting import shortened
 from lvmcore.numerics.array_types import FloatArray
@@ -33,7 +33,6 @@ def map_figure(
     dark: bool,
     grid: Heatmap | None = None,
     inducing: Mapping[str, FloatArray] | None = None,
-    svg: bool = False,
 ) -> go.Figure:
     """Draw the map.
 
@@ -43,9 +42,7 @@ def map_figure(
         dark: whether the page is dark.
         grid: the heatmap in the background.
         inducing: inducing inputs per path on the two axes, each [M, 2].
-        svg: whether rows are drawn without WebGL, whatever their number.
     """
-    marks = go.Scatter if svg or len(rows.points) <= MOST_SVG else go.Scattergl
     ranges = extent(rows.points)
     if grid is not None:
         ranges = (float(grid.x[0]), float(grid.x[-1])), (float(grid.y[0]), float(grid.y[-1]))
@@ -54,9 +51,9 @@ def map_figure(
         figure.add_trace(_heat(grid, dark))
     if rows.sd is not None:
         figure.add_trace(ellipses(rows.points, rows.sd, dark and grid is None))
-    for trace in row_traces(marks, rows, dark):
+    for trace in row_traces(rows, dark):
         figure.add_trace(trace)
-    for trace in _inducing(marks, inducing or {}, dark):
+    for trace in _inducing(inducing or {}, dark):
         figure.add_trace(trace)
     figure.update_layout(
         template=template(dark),
@@ -105,9 +102,9 @@ def ellipses(points: FloatArray, sd: FloatArray, dark: bool) -> go.Scatter:
     )
 
 
-def _inducing(marks: Any, inducing: Mapping[str, FloatArray], dark: bool) -> Iterator[Any]:
+def _inducing(inducing: Mapping[str, FloatArray], dark: bool) -> Iterator[Any]:
     for (path, Z), symbol in zip(inducing.items(), cycle(("x", "cross", "star")), strict=False):
-        yield marks(
+        yield go.Scatter(
             x=Z[:, 0],
             y=Z[:, 1],
             mode="markers",

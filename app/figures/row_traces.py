@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.analysis.map.row_colours import MISSING, OTHER, CategoryStyle, Colouring, NumericColours
@@ -14,11 +15,11 @@ from app.figures.theme import NUMERIC_SCALE, category, escape, page_colours
 from app.formatting import shortened
 from lvmcore.numerics.array_types import FloatArray
 
-__all__ = ["MOST_SVG", "MapRows", "RowShapes", "hover_label", "row_traces"]
+__all__ = ["MapRows", "RowShapes", "hover_label", "row_traces"]
 
 
-#: Most rows drawn as SVG, without WebGL.
-MOST_SVG = 2000
+#: Most rows drawn with large markers.
+_MOST_LARGE = 2000
 _HOLLOW = "circle-open"
 
 
@@ -73,33 +74,32 @@ class _RowGroup:
     faint: bool = False
 
 
-def row_traces(marks: Any, rows: MapRows, dark: bool) -> Iterator[Any]:
+def row_traces(rows: MapRows, dark: bool) -> Iterator[Any]:
     """A trace for each group of rows; rows outside the selection come first and are faint.
 
     Args:
-        marks: plotly class of the traces, Scatter or Scattergl.
         rows: the rows.
         dark: whether the page is dark.
     """
     ranks: dict[str, int] = {}  # the order of the legend does not depend on the selection
     for group in _row_groups(rows, dark):
         rank = ranks.setdefault(group.name, len(ranks) + 1)
-        trace = _trace(marks, rows, group).update(legendrank=rank)
+        trace = _trace(rows, group).update(legendrank=rank)
         if rows.shape is not None and group.listed and len(group.rows):
             # Without an entry of its own, the legend would show the shape of the first row.
-            yield _entry(marks, trace, group)
+            yield _entry(trace, group)
             trace.update(showlegend=False)
         yield trace
     if rows.shape is not None:
-        yield from _shape_entries(marks, rows.shape, len(ranks), dark)
+        yield from _shape_entries(rows.shape, len(ranks), dark)
 
 
-def _entry(marks: Any, trace: Any, group: _RowGroup) -> Any:
+def _entry(trace: Any, group: _RowGroup) -> Any:
     """Legend entry of rows with one colour and several shapes."""
     marker = {"color": group.marker["color"], "size": 9, "opacity": trace.marker.opacity}
     if group.marker.get("symbol") == _HOLLOW:
         marker["symbol"] = _HOLLOW
-    return marks(
+    return go.Scatter(
         x=[None],
         y=[None],
         mode="markers",
@@ -112,10 +112,10 @@ def _entry(marks: Any, trace: Any, group: _RowGroup) -> Any:
     )
 
 
-def _shape_entries(marks: Any, shape: RowShapes, rank: int, dark: bool) -> Iterator[Any]:
+def _shape_entries(shape: RowShapes, rank: int, dark: bool) -> Iterator[Any]:
     """Legend entries of the shapes."""
     for offset, (name, symbol) in enumerate(shape.legend, start=1):
-        yield marks(
+        yield go.Scatter(
             x=[None],
             y=[None],
             mode="markers",
@@ -144,8 +144,8 @@ def _row_groups(rows: MapRows, dark: bool) -> Iterator[_RowGroup]:
 
 def _groups(rows: MapRows, dark: bool) -> Iterator[_RowGroup]:
     n = len(rows.points)
-    size = 8 if n <= 500 else 7 if n <= MOST_SVG else 5 if n <= 10_000 else 4
-    edge = {"width": 0.8 if n <= MOST_SVG else 0.3, "color": page_colours(dark).panel}
+    size = 8 if n <= 500 else 7 if n <= _MOST_LARGE else 5 if n <= 10_000 else 4
+    edge = {"width": 0.8 if n <= _MOST_LARGE else 0.3, "color": page_colours(dark).panel}
     grey = page_colours(dark).muted
     hollow = {"size": size, "color": grey, "symbol": _HOLLOW, "line": {"width": 1.5}}
     plain = {"size": size, "line": edge}
@@ -201,7 +201,6 @@ def _colour_scale(numbers: NumericColours) -> dict[str, Any]:
 
 
 def _trace(
-    marks: Any,
     rows: MapRows,
     group: _RowGroup,
 ) -> Any:
@@ -215,7 +214,7 @@ def _trace(
     if rows.shape is not None:
         open_ = "-open" if marker.get("symbol") == _HOLLOW else ""
         marker["symbol"] = [f"{symbol}{open_}" for symbol in rows.shape.symbol[group.rows]]
-    return marks(
+    return go.Scatter(
         x=rows.points[group.rows, 0],
         y=rows.points[group.rows, 1],
         mode="markers",

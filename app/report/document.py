@@ -115,10 +115,7 @@ def _figures(subject: ReportSubject) -> dict[str, dict[str, Any]]:
 
 
 def _map_figure(subject: ReportSubject, *, dark: bool) -> go.Figure:
-    """The map, without the grid of clickable positions, which only a page can use.
-
-    As SVG: for WebGL, plotly generates code at run time, which the report's policy forbids.
-    """
-    figure = latent_map.map_figure(subject.rows, subject.axes, dark=dark, svg=True)
+    """The map, without the grid of clickable positions, which only a page can use."""
+    figure = latent_map.map_figure(subject.rows, subject.axes, dark=dark)
     figure.data = tuple(trace for trace in figure.data if trace.name != "ground")
     return figure

@@ -7,6 +7,8 @@ pages need:
   the inline scripts of its page and of ours are allowed by their digests.
 - styles: the pages set styles at run time, which has no digest.
 - images: charts and canvases are exported and copied as ``data:`` and ``blob:``.
+
+There is no ``'unsafe-eval'``: plotly generates code for WebGL alone, so all charts are SVG.
 """
 
 from __future__ import annotations

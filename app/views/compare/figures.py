@@ -14,7 +14,7 @@ from app.analysis.map.map_axes import extent
 from app.analysis.map.row_colours import Colouring, group_of_rows
 from app.analysis.map.subsampling import evenly_spaced
 from app.figures import palette
-from app.figures.row_traces import MOST_SVG, MapRows, row_traces
+from app.figures.row_traces import MapRows, row_traces
 from app.figures.theme import accent, page_colours, template
 from app.formatting import shortened
 
@@ -45,9 +45,8 @@ def aligned_map_figure(
         height: height in pixels.
         size: size of the markers of a small map; None for a default by the number of rows.
     """
-    marks = go.Scatter if len(rows.points) <= MOST_SVG else go.Scattergl
     figure = go.Figure()
-    for trace in row_traces(marks, rows, dark):
+    for trace in row_traces(rows, dark):
         marker: dict[str, object] = (
             {} if trace.marker.showscale is None else {"marker_showscale": False}
         )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from app.analysis.map.map_axes import Axes, extent
 from app.figures.latent_map import HEIGHT, axis_title, ellipses
-from app.figures.row_traces import MOST_SVG, MapRows, hover_label, row_traces
+from app.figures.row_traces import MapRows, hover_label, row_traces
 from app.figures.theme import ACCENT, NUMERIC_SCALE, category, escape, page_colours, template
 from lvmcore.numerics.array_types import FloatArray
 
@@ -57,14 +57,13 @@ def placements_figure(rows: MapRows, new: NewRowsLayer, axes: Axes, *, dark: boo
         axes: the latent dimensions.
         dark: whether the page is dark.
     """
-    marks = go.Scatter if len(rows.points) + len(new.points) <= MOST_SVG else go.Scattergl
     figure = go.Figure()
-    for trace in row_traces(marks, rows, dark):
+    for trace in row_traces(rows, dark):
         if rows.colouring is None:
             trace.update(marker_color=page_colours(dark).muted)
         figure.add_trace(trace.update(showlegend=False, legendgroup=None, opacity=0.4))
     figure.add_trace(
-        marks(
+        go.Scatter(
             x=[None],
             y=[None],
             mode="markers",
@@ -75,7 +74,7 @@ def placements_figure(rows: MapRows, new: NewRowsLayer, axes: Axes, *, dark: boo
     )
     if new.sd is not None:
         figure.add_trace(ellipses(new.points, new.sd, dark).update(opacity=0.45))
-    for trace in _new_row_traces(marks, new, dark):
+    for trace in _new_row_traces(new, dark):
         figure.add_trace(trace)
     horizontal, vertical = extent(np.vstack([rows.points, new.points]))
     figure.update_layout(
@@ -90,7 +89,7 @@ def placements_figure(rows: MapRows, new: NewRowsLayer, axes: Axes, *, dark: boo
     return figure
 
 
-def _new_row_traces(marks: Any, new: NewRowsLayer, dark: bool) -> Iterator[Any]:
+def _new_row_traces(new: NewRowsLayer, dark: bool) -> Iterator[Any]:
     edge = {"width": 1.2, "color": page_colours(dark).text}
     plain = {"size": _SIZE, "symbol": _SHAPES[0], "line": edge}
     all_rows = np.arange(len(new.points))
@@ -111,14 +110,14 @@ def _new_row_traces(marks: Any, new: NewRowsLayer, dark: bool) -> Iterator[Any]:
             "colorbar": bar,
             "showscale": True,
         }
-        yield _trace(marks, new, all_rows, {**plain, **scale, "color": new.unusual}, "new rows")
+        yield _trace(new, all_rows, {**plain, **scale, "color": new.unusual}, "new rows")
     elif new.codes is None:
-        yield _trace(marks, new, all_rows, {**plain, "color": ACCENT}, "new rows")
+        yield _trace(new, all_rows, {**plain, "color": ACCENT}, "new rows")
     else:
-        yield from _class_traces(marks, new, plain, dark)
+        yield from _class_traces(new, plain, dark)
     ringed = np.flatnonzero(new.flagged)
     if len(ringed):
-        yield marks(
+        yield go.Scatter(
             x=new.points[ringed, 0],
             y=new.points[ringed, 1],
             mode="markers",
@@ -133,9 +132,7 @@ def _new_row_traces(marks: Any, new: NewRowsLayer, dark: bool) -> Iterator[Any]:
         )
 
 
-def _class_traces(
-    marks: Any, new: NewRowsLayer, plain: dict[str, Any], dark: bool
-) -> Iterator[Any]:
+def _class_traces(new: NewRowsLayer, plain: dict[str, Any], dark: bool) -> Iterator[Any]:
     assert new.codes is not None
     grey = page_colours(dark).muted
     for code, name in enumerate(new.classes):
@@ -143,22 +140,20 @@ def _class_traces(
         if len(found):
             colour, _ = category(code, dark)
             marker = {**plain, "color": colour, "symbol": _SHAPES[code // 8 % len(_SHAPES)]}
-            yield _trace(marks, new, found, marker, f"new: {name}")
+            yield _trace(new, found, marker, f"new: {name}")
     others = np.flatnonzero(new.codes == -2)
     if len(others):
-        yield _trace(marks, new, others, {**plain, "color": grey}, "new: other or none")
+        yield _trace(new, others, {**plain, "color": grey}, "new: other or none")
     undecided = np.flatnonzero(new.codes == -1)
     if len(undecided):
         hollow = {"size": _SIZE, "symbol": "diamond-open", "color": grey, "line": {"width": 1.8}}
-        yield _trace(marks, new, undecided, hollow, "new: not decided")
+        yield _trace(new, undecided, hollow, "new: not decided")
 
 
-def _trace(
-    marks: Any, new: NewRowsLayer, rows: NDArray[np.intp], marker: dict[str, Any], name: str
-) -> Any:
+def _trace(new: NewRowsLayer, rows: NDArray[np.intp], marker: dict[str, Any], name: str) -> Any:
     if isinstance(marker["color"], np.ndarray):
         marker = {**marker, "color": marker["color"][rows]}
-    return marks(
+    return go.Scatter(
         x=new.points[rows, 0],
         y=new.points[rows, 1],
         mode="markers",

@@ -22,6 +22,8 @@ from app.views.new_rows.placed_rows import PlacedRows
 
 __all__ = ["BY_CLASS", "BY_LABEL", "BY_UNUSUAL", "percentage", "placement_map"]
 
+#: Most rows drawn of the fit and of the new rows each.
+MOST_DRAWN = 4000
 #: Colours of the new rows.
 BY_CLASS, BY_UNUSUAL, BY_LABEL = "predicted class", "how unusual", "own label"
 _CONFIG = {"scrollZoom": False, "modeBarButtonsToRemove": ["autoScale2d"]}
@@ -55,7 +57,7 @@ def placement_map(
 
 
 def _rows_of_fit(fitted_map: FittedMap, axes: Axes, colour: str, label: str | None) -> MapRows:
-    chosen = evenly_spaced(len(fitted_map.mean), map_chart.MOST_DRAWN)
+    chosen = evenly_spaced(len(fitted_map.mean), MOST_DRAWN)
     classes = (
         fitted_maps.class_style(fitted_map.run, label) if colour in (BY_CLASS, BY_LABEL) else None
     )
@@ -70,7 +72,7 @@ def _rows_of_fit(fitted_map: FittedMap, axes: Axes, colour: str, label: str | No
 def _layer(
     fitted_map: FittedMap, placed: PlacedRows, axes: Axes, colour: str, *, ellipses: bool
 ) -> NewRowsLayer:
-    drawn = evenly_spaced(len(placed.frame), map_chart.MOST_DRAWN)
+    drawn = evenly_spaced(len(placed.frame), MOST_DRAWN)
     classes = fitted_maps.class_style(fitted_map.run, placed.label)
     names = classes.names if classes is not None else ()
     codes, unusual = None, None
@@ -134,8 +136,8 @@ def _caption(fitted_map: FittedMap, placed: PlacedRows, *, ellipses: bool) -> st
         sentences.append(f"Ellipses: posterior of {rows}, {canvas_scene.ELLIPSE_SD:g} sd.")
     if placed.unusual.any():
         sentences.append("A ring marks rows that are more unusual than 99 % of those of the fit.")
-    if len(placed.frame) > map_chart.MOST_DRAWN:
-        sentences.append(f"At most {count(map_chart.MOST_DRAWN, 'row')} are drawn, evenly spaced.")
+    if max(len(placed.frame), len(fitted_map.mean)) > MOST_DRAWN:
+        sentences.append(f"At most {count(MOST_DRAWN, 'row')} of each are drawn, evenly spaced.")
     if fitted_map.model.capabilities.labels != "none":
         sentences.append("The positions of the rows of the fit are those of the fit with labels.")
     return " ".join(sentences)

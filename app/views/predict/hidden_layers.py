@@ -126,7 +126,7 @@ def _draw(
         ],
         colouring=group_of_rows(colouring, drawn),
     )
-    figure = latent_map.map_figure(rows, (0, 1), dark=session.is_dark, svg=True)
+    figure = latent_map.map_figure(rows, (0, 1), dark=session.is_dark)
     figure.update_layout(height=FIGURE_HEIGHT, margin={"t": 56})
     figure.update_xaxes(title_text=axes[0])
     figure.update_yaxes(title_text=axes[1])

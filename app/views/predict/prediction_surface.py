@@ -119,7 +119,7 @@ def prediction_slice_panel(fit: PredictionRun) -> None:
         hover=[[f"row {ids[i]}", f"{fit.target}: {cell_text(fit.rows.y[i])}"] for i in drawn],
         size=np.full(len(drawn), 5.0),
     )
-    figure = latent_map.map_figure(rows, (0, 1), dark=session.is_dark, grid=grid, svg=True)
+    figure = latent_map.map_figure(rows, (0, 1), dark=session.is_dark, grid=grid)
     figure.update_layout(height=FIGURE_HEIGHT - 40, margin={"t": 12})
     figure.update_xaxes(title_text=theme.escape(shortened(across)))
     figure.update_yaxes(title_text=theme.escape(shortened(upright)))
