@@ -212,10 +212,13 @@ def _normal_exit() -> Iterator[None]:
     class _Stopped(BaseException):
         pass
 
-    def stop(_signal: int, _frame: object) -> None:
-        raise _Stopped
+    def stop(number: int, _frame: object) -> None:
+        if number in (signal.SIGINT, signal.SIGTERM):
+            raise _Stopped
+        signal.raise_signal(signal.SIGTERM)  # the server handles no others
 
-    signals = [signal.SIGINT, signal.SIGTERM]
+    names = ("SIGINT", "SIGTERM", "SIGQUIT", "SIGBREAK")  # as far as the system has them
+    signals = [getattr(signal, name) for name in names if hasattr(signal, name)]
     before = {number: signal.signal(number, stop) for number in signals}
     try:
         yield

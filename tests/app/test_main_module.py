@@ -149,7 +149,7 @@ def test_an_address_that_is_none_is_refused(
     assert f"argument {flag}: got {value!r}, expected" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT])
 def test_a_signal_ends_the_dashboard_without_an_error(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
