@@ -191,11 +191,7 @@ def _serve(decided: Listening, port: int, *, headless: bool) -> None:
     from app.web import application
 
     application.grant(decided.address, decided.access)
-    flags = [
-        f"--server.address={decided.address}",
-        f"--server.port={port}",
-        "--logger.hideWelcomeMessage=true",
-    ]
+    flags = [f"--server.address={decided.address}", f"--server.port={port}"]
     if headless:
         flags.append("--server.headless=true")
     with preload.background_preload(_IDLE_SECONDS), _normal_exit():

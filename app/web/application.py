@@ -68,15 +68,18 @@ def _quiet(log: logging.Logger) -> None:
 
 @asynccontextmanager
 async def lifespan(_: object) -> AsyncIterator[dict[str, Any]]:
-    """Open a browser at the start, unless the server is headless or needs a token.
+    """Print the address if no launcher did, and open it in a browser.
 
-    The command that opens a browser can be read by other users of the machine.
+    No browser is opened if the server is headless or needs a token: other users of the machine can
+    read the command that opens it.
     """
     from streamlit import cli_util, config
     from streamlit.web.server import server_util
 
+    url = server_util.get_url(config.get_option("server.address"))
+    if not _granted:
+        print(f"Latentboard is at {url} (Ctrl-C stops it).", flush=True)
     token = _granted[-1][1].token if _granted else None
     if token is None and not config.get_option("server.headless"):
-        url = server_util.get_url(config.get_option("server.address"))
         threading.Thread(target=cli_util.open_browser, args=[url], daemon=True).start()
     yield {}

@@ -164,6 +164,7 @@ def test_the_dashboard_stays_on_this_machine_and_sends_nothing() -> None:
     assert SETTINGS["server"]["address"] == HOST
     assert HOST in SETTINGS["server"]["allowedHosts"]
     assert SETTINGS["browser"]["gatherUsageStats"] is False
+    assert SETTINGS["logger"]["hideWelcomeMessage"] is True
     assert SETTINGS["client"]["showErrorDetails"] == "none"
 
 

@@ -16,9 +16,12 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+import app
+from app.__main__ import first_free_port
 from app.web.response_headers import INLINE_SCRIPTS
 from tests.e2e.server import Server, running
 
+MAIN = Path(app.__file__).with_name("main.py")
 # Notes every host that a process looks up or connects to, as Python itself reports it.
 RECORDER = """
 import json, os, sys
@@ -149,6 +152,29 @@ def test_the_policy_allows_the_inline_scripts_by_their_digests(recorded: Recorde
     policy = recorded.ask("/").headers["Content-Security-Policy"]
     assert len(re.findall(r"'sha256-[\w+/]{43}='", policy)) == 1 + len(INLINE_SCRIPTS)
     assert "script-src 'self' blob: 'sha256-" in policy
+
+
+def test_the_script_by_itself_is_guarded_too(tmp_path: Path) -> None:
+    port = first_free_port(0)
+    url = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "streamlit", "run", str(MAIN), "--server.headless=true"]
+    with subprocess.Popen(
+        [*command, f"--server.port={port}"],
+        env=os.environ | {"LATENTBOARD_HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == f"Latentboard is at {url} (Ctrl-C stops it).\n"
+            dashboard = Recorded(Server(url, tmp_path, tmp_path / "log", process), {})  # type: ignore[arg-type]
+            assert dashboard.ask("/").headers["X-Frame-Options"] == "DENY"
+            assert dashboard.ask("/", headers={"Host": "evil.example"}).status == 403
+            assert dashboard.socket("http://evil.example") == 403
+            assert dashboard.socket(url) == 101
+        finally:
+            process.terminate()
 
 
 def test_a_dashboard_behind_a_proxy_asks_for_its_token(tmp_path: Path) -> None:
