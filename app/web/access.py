@@ -12,6 +12,7 @@ import re
 import secrets
 import socket
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 
@@ -35,6 +36,8 @@ ANY_ADDRESS = ("0.0.0.0", "::")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", re.IGNORECASE)
 _TOKEN_BYTES = 32
+#: Names that are kept parsed: those of every request are the same few.
+_MOST_KEPT = 64
 
 
 class Origin(NamedTuple):
@@ -65,6 +68,7 @@ class Origin(NamedTuple):
         return f"{'wss' if self.scheme == 'https' else 'ws'}://{self.authority}"
 
 
+@lru_cache(_MOST_KEPT)
 def canonical_name(name: str) -> str:
     """A host name in lower case, without brackets and final dot; an IP address in its short form.
 
@@ -80,6 +84,7 @@ def canonical_name(name: str) -> str:
     return str(found)
 
 
+@lru_cache(_MOST_KEPT)
 def is_loopback(address: str) -> bool:
     """Whether only this machine can reach an address."""
     name = canonical_name(address)
@@ -94,6 +99,7 @@ def new_token() -> str:
     return secrets.token_urlsafe(_TOKEN_BYTES)
 
 
+@lru_cache(_MOST_KEPT)
 def parse_authority(text: str, scheme: str) -> Origin | None:
     """Parse a Host header; None if it is not a name or an IP address with or without a port."""
     found = _AUTHORITY.fullmatch(text)
@@ -155,10 +161,10 @@ class Access:
         end = canonical_name(local or "")
         if is_loopback(name):
             return is_loopback(end) and (name == end or self._is_named(name))
+        if self._is_named(name):
+            return True
         machine = socket.gethostname().lower()
-        return self._is_named(name) or (
-            not is_loopback(end) and name in (end, machine, f"{machine}.local")
-        )
+        return not is_loopback(end) and name in (end, machine, f"{machine}.local")
 
     def _is_named(self, name: str) -> bool:
         for pattern in map(canonical_name, self.names):
