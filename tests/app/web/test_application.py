@@ -17,6 +17,7 @@ from app.web import application
 from app.web.access import LOOPBACK, Access, Origin, new_token
 from app.web.listening import listening, refused_setting
 from app.web.request_guard import RequestGuard
+from app.web.response_headers import INLINE_SCRIPTS
 
 MAIN = Path(app.__file__).with_name("main.py")
 
@@ -44,6 +45,14 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
 def test_streamlit_finds_the_application_in_the_script() -> None:
     found = discover_asgi_app(MAIN)
     assert (found.is_asgi_app, found.import_string) == (True, "main:application")
+
+
+def test_every_inline_script_of_a_page_is_allowed_by_its_digest() -> None:
+    texts = [path.read_text("utf-8") for path in MAIN.parent.rglob("*.py")]
+    inline = [text for text in texts if "unsafe_allow_javascript=True" in text]
+    assert len(inline) == len(INLINE_SCRIPTS)
+    for script in INLINE_SCRIPTS:
+        assert sum(f'"{script}"' in text for text in inline) == 1
 
 
 def test_streamlit_does_not_ask_for_the_addresses_of_the_machine(
