@@ -9,11 +9,12 @@
 #   make bench       the papers' tables, the speed figures and the page timings
 #   make docs        the documentation site, into build/site
 #   make pictures    the pictures of the pages, into assets
+#   make campaign-files  2,000 damaged files, each read as a table or refused with a sentence
 #   make clean       remove .venv, node_modules and everything that the tools left behind
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help app test test-all test-rest lint lint-js format bench docs pictures clean
+.PHONY: help app test test-all test-rest lint lint-js format bench docs pictures campaign-files clean
 
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
@@ -123,6 +124,13 @@ docs: $(VENV)/.docs
 pictures: $(VENV)/.dev
 	@$(PYTHON) -m tests.e2e.browser
 	@$(PYTHON) -m tests.e2e.pictures
+
+# COUNT and SEED choose the files; a file that fails is kept, and its path printed.
+COUNT ?= 2000
+SEED  ?= 0
+
+campaign-files: $(VENV)/.dev
+	@$(PYTHON) -m tests.campaigns.files --count $(COUNT) --seed $(SEED)
 
 clean:
 	rm -rf $(VENV) node_modules build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

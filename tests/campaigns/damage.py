@@ -49,8 +49,8 @@ def damaged(content: bytes, others: Sequence[bytes], rng: np.random.Generator) -
     kinds = []
     binary = b"\x00" in content[:4096]
     for _ in range(1 if binary and rng.random() < 0.6 else int(rng.integers(1, 4))):
-        gentle = binary and rng.random() < 0.6  # whatever moves a byte makes such a file unreadable
-        kind = str(rng.choice(_LENGTH_KEPT if gentle else list(_KINDS)))
+        gentle = rng.random() < 0.6  # the rest makes most files unreadable
+        kind = str(rng.choice((_LENGTH_KEPT if binary else _FEW_CELLS) if gentle else list(_KINDS)))
         if content[:4] == b"PK\x03\x04" and rng.random() < 0.7:
             content, kind = _in_member(content, others, kind, rng), f"{kind} in a member"
         else:
@@ -86,6 +86,12 @@ def _flips(content: bytes, _: Sequence[bytes], rng: np.random.Generator) -> byte
     for place in rng.integers(max(1, len(changed)), size=int(rng.integers(1, 9))).tolist():
         if changed:
             changed[place] ^= 1 << int(rng.integers(8))
+    return bytes(changed)
+
+
+def _one_bit(content: bytes, _: Sequence[bytes], rng: np.random.Generator) -> bytes:
+    changed = bytearray(content or b" ")
+    changed[int(rng.integers(len(changed)))] ^= 1 << int(rng.integers(8))
     return bytes(changed)
 
 
@@ -159,9 +165,11 @@ def _overwritten(content: bytes, others: Sequence[bytes], rng: np.random.Generat
     return content[:start] + part.ljust(length, b"\x00")[:length] + content[start + length :]
 
 
-_LENGTH_KEPT = ("flipped bits", "overwritten", "header")
+_LENGTH_KEPT = ("flipped bits", "one bit", "one bit", "overwritten")
+_FEW_CELLS = ("flipped bits", "one bit", "numbers", "inserted text")
 _KINDS: dict[str, Callable[[bytes, Sequence[bytes], np.random.Generator], bytes]] = {
     "flipped bits": _flips,
+    "one bit": _one_bit,
     "cut": _cut,
     "splice": _splice,
     "header": _header,

@@ -133,7 +133,6 @@ def _json(content: bytes, table: Table) -> pd.DataFrame:
         lines=lines,
         orient="records",
         dtype=False,
-        convert_dates=False,
         convert_axes=False,
         precise_float=True,
     ).astype(object)
@@ -160,7 +159,7 @@ def _typed_differences(found: pd.DataFrame, table: Table) -> list[str]:
         name = str(frame.columns[place])
         pairs = zip(frame.iloc[:, place].tolist(), found.iloc[:, place].tolist(), strict=True)
         for row, (ours, theirs) in enumerate(pairs):
-            if not _same_typed(ours, theirs, table) and not _is_told(name, table):
+            if not _same_typed(ours, theirs, table) and not _is_told(name, ours, table):
                 faults.append(f"row {row + 1} of {name!r}: {ours!r}, and {theirs!r}")
                 break
     return faults[:_MOST]
@@ -256,7 +255,7 @@ def _text_differences(found: list[list[str]], table: Table) -> list[str]:
         name = str(frame.columns[place])
         for row, ours in enumerate(frame.iloc[:, place].tolist()):
             theirs = body[row][theirs_place] if len(body[row]) > theirs_place else ""
-            if not _same_cell(ours, theirs, table) and not _is_told(name, table):
+            if not _same_cell(ours, theirs, table) and not _is_told(name, ours, table):
                 faults.append(f"row {row + 1} of {name!r}: {ours!r}, and {theirs!r}")
                 break
     return faults[:_MOST]
@@ -360,12 +359,16 @@ def _told(table: Table) -> dict[str, bool]:
     }
 
 
-def _is_told(name: str, table: Table) -> bool:
-    """Whether a note says that cells of a column are not what the file has."""
-    words = ("text", "unit", "rounded", "surrogate", "missing", "more than once", "no character")
-    return any(
-        any(word in note for word in words) and (repr(name) in note or "Column" not in note)
-        for note in table.notes
+def _is_told(name: str, ours: Any, table: Table) -> bool:
+    """Whether a note says that a cell of a column is not what the file has."""
+    words = ("text", "unit", "rounded", "surrogate", "missing", "more than once")
+    notes = " ".join(note for note in table.notes if repr(name) in note)
+    everywhere = " ".join(table.notes)
+    return (
+        any(word in notes for word in words)
+        or ("means missing" in everywhere and _is_missing(ours))
+        or ("no character" in everywhere and "\ufffd" in str(ours))
+        or ("number in cell" in everywhere and isinstance(ours, float) and abs(ours) >= 2**53)
     )
 
 

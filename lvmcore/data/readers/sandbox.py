@@ -224,6 +224,6 @@ def _exit_error(name: str, code: int, measured: ContentSize, limits: SandboxLimi
     memory = limits.memory_limit(measured) / _MEGABYTE
     return DataError(
         f"Reading {name!r} needed more memory than a file of its size may use (about {memory:,.0f} "
-        f"MB), or failed (status {code}), and was stopped. Check that the file is a table; leave "
-        "out rows or columns, or save it as Parquet."
+        f"MB) or than is free, or failed (status {code}), and was stopped. Check that the file is "
+        "a table; leave out rows or columns, save it as Parquet, or use a machine with more memory."
     )

@@ -53,6 +53,7 @@ def main(folder: Path) -> None:
     request = json.loads((folder / REQUEST).read_text(encoding="utf-8"))
     name, limits = request["name"], SandboxLimits(**request["limits"])
     measured = ContentSize(0)
+    _be_ended_first()
     try:
         path = folder / CONTENT if request["path"] is None else Path(request["path"])
         measured = ContentSize(file_size(path))
@@ -135,6 +136,12 @@ def _unexpected_error(name: str, error: BaseException) -> DataError:
         f"{name!r} cannot be read ({type(error).__name__}: {error}). Expected {FORMATS}. Try to "
         "save it again, as CSV or Parquet."
     )
+
+
+def _be_ended_first() -> None:
+    """Have Linux end this process, and not the one that waits, where memory runs out."""
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _set_limits(limits: SandboxLimits, measured: ContentSize) -> None:

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from lvmcore.data.readers.zip_archive import damaged_archive_error, read_member, unzip_errors
 from lvmcore.data.size_limits import check_decoded_bytes, check_density, check_size
 from lvmcore.data.text.dialect import NO_DELIMITER
-from lvmcore.errors import ConfigError, DataError, UnsupportedError
+from lvmcore.errors import ConfigError, DataError, LatentboardError, UnsupportedError
 
 if TYPE_CHECKING:
     from python_calamine import CalamineWorkbook
@@ -27,6 +27,10 @@ _RELATIONSHIPS = "xl/_rels/workbook.xml.rels"
 _PLACE = re.compile(rb"""\sr\s*=\s*["']([A-Za-z]{1,12})([0-9]{1,18})["']""")
 _ROW = re.compile(rb"""<(?:\w+:)?row\s[^>]*?\br\s*=\s*["']([0-9]{1,18})["']""")
 _SHARED = re.compile(rb"""\st\s*=\s*["']s["'][^>]*>\s*<(?:\w+:)?v[^>]*>\s*([0-9]{1,9})""")
+_LONG_NUMBER = re.compile(
+    rb"""<(?:\w+:)?c\s[^>]*?\br\s*=\s*["']([A-Za-z]{1,3})([0-9]{1,7})["'][^>]*>\s*"""
+    rb"""<(?:\w+:)?v>\s*-?([0-9]{16,300})\s*<"""
+)
 _TEXT = re.compile(rb"<(?:\w+:)?si[\s>]")
 _CHUNK = 1024 * 1024
 _ROWS = 1000
@@ -90,7 +94,8 @@ def read_sheet(
     _check_extent(archive, sheets[title], name)
     _check_texts(archive, sheets[title], name, max_bytes)
     text = _text(_rows(workbook, title, name), name, max_bytes)
-    return Sheet(title, names, text, _other_sheets_note(title, names))
+    notes = [*_other_sheets_note(title, names), *_rounded_note(archive, sheets[title], name)]
+    return Sheet(title, names, text, notes)
 
 
 def _text(rows: Iterator[list[Any]], name: str, max_bytes: int) -> bytes:
@@ -112,6 +117,20 @@ def _other_sheets_note(title: str, names: tuple[str, ...]) -> list[str]:
     return [f"The sheet {title!r} was read. The workbook has more with something on them: {shown}."]
 
 
+def _rounded_note(archive: zipfile.ZipFile, part: str, name: str) -> list[str]:
+    """A note on a number above 2^53 that a float64 cannot hold."""
+    for chunk in _chunks(archive, part, name):
+        for column, row, digits in _LONG_NUMBER.findall(chunk):
+            if int(float(digits)) != int(digits):
+                place = (column + row).decode()
+                return [
+                    f"The number in cell {place} is above 2^53 and has more digits than are read: "
+                    "it was rounded to 15 to 17 digits, and so are others like it. Save the column "
+                    "as text if it is a code."
+                ]
+    return []
+
+
 def _sheet_members(archive: zipfile.ZipFile, name: str) -> Iterator[tuple[str, str]]:
     """The name of each sheet and its member of the archive."""
     links = {link.get("Id"): link.get("Target", "") for link in _xml(archive, _RELATIONSHIPS, name)}
@@ -128,7 +147,9 @@ def _sheet_members(archive: zipfile.ZipFile, name: str) -> Iterator[tuple[str, s
 def _xml(archive: zipfile.ZipFile, member: str, name: str) -> ElementTree.Element:
     try:
         return ElementTree.fromstring(read_member(archive, member, name))
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, LookupError, ValueError) as error:  # unknown encodings too
+        if isinstance(error, LatentboardError):
+            raise
         raise damaged_archive_error(name) from error
 
 

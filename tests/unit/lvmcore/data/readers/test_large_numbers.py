@@ -11,6 +11,7 @@ import pytest
 
 from lvmcore.data import Table, read_table
 from tests.unit.lvmcore.data.readers.bad_files import npz, parquet
+from tests.unit.lvmcore.data.readers.workbooks import workbook
 
 BIG = 2**53 + 1
 
@@ -76,6 +77,12 @@ def test_a_rounded_decimal_is_told() -> None:
 )
 def test_a_number_that_keeps_its_digits_needs_no_note(text: str) -> None:
     assert told(read_table(text.encode())) == []
+
+
+def test_a_rounded_number_of_a_workbook_is_told() -> None:
+    (note,) = told(read_table(workbook({"s": [["a", "b"], [5, 1], [BIG, 2], [7, 3]]})))
+    assert note.startswith("The number in cell A3 is above 2^53")
+    assert told(read_table(workbook({"s": [["a"], [2**53], [2**60], [0.1]]}))) == []
 
 
 def test_codes_above_64_bits_stay_text() -> None:
