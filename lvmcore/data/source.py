@@ -21,7 +21,7 @@ __all__ = [
     "SAMPLE_BYTES",
     "FileContent",
     "content_digest",
-    "decompressed_size",
+    "decompressed_chunks",
     "file_size",
     "open_regular_file",
     "open_source",
@@ -260,15 +260,16 @@ def table_name(filename: str) -> str:
     return stem or filename or "table"
 
 
-def decompressed_size(raw: bytes, name: str, max_bytes: int = MAX_BYTES) -> int:
-    """Size of the content after decompression, which is discarded.
+def decompressed_chunks(raw: bytes, name: str, max_bytes: int = MAX_BYTES) -> Iterator[bytes]:
+    """The content after decompression, in chunks; the first has `SAMPLE_BYTES` or all bytes.
 
     Raises:
         DataError: The gzip is damaged, too large, or does not contain a table.
     """
-    if not raw.startswith(b"\x1f\x8b"):
-        return len(raw)
-    return sum(map(len, _decompress(raw, name, max_bytes)))
+    if raw.startswith(b"\x1f\x8b"):
+        yield from _decompress(raw, name, max_bytes)
+    else:
+        yield raw
 
 
 def _gunzip(raw: bytes, name: str, max_bytes: int) -> bytes:

@@ -34,7 +34,7 @@ from lvmcore.data.size_limits import MAX_CELLS, MAX_COLUMNS, MAX_ROWS, check_dec
 from lvmcore.data.source import (
     FORMATS,
     SAMPLE_BYTES,
-    decompressed_size,
+    decompressed_chunks,
     file_size,
     open_source,
     read_file,
@@ -88,7 +88,7 @@ def content_size(raw: bytes, name: str, max_bytes: int) -> int:
     if is_archive(raw):
         with open_archive(raw, name, max_bytes) as archive:
             return sum(member.file_size for member in archive.infolist())
-    size = decompressed_size(raw, name, max_bytes)
+    size = sum(map(len, decompressed_chunks(raw, name, max_bytes)))
     data = open_source(raw, max_bytes=max_bytes, name=name).data if is_gzipped_hdf5(raw) else raw
     return max(size, h5ad_size(data, name)) if is_hdf5(data) else size
 
@@ -104,6 +104,9 @@ def measure(raw: bytes, name: str, max_bytes: int) -> Iterator[ContentSize]:
     Raises:
         DataError: The file is damaged, too large, or a decompression bomb.
     """
+    if not (is_parquet(raw) or is_archive(raw) or is_hdf5(raw) or is_gzipped_hdf5(raw)):
+        yield _text_size(raw, name, max_bytes)
+        return
     size = content_size(raw, name, max_bytes)
     if is_parquet(raw):
         rows = parquet_rows(raw, name)
@@ -116,12 +119,19 @@ def measure(raw: bytes, name: str, max_bytes: int) -> Iterator[ContentSize]:
         with open_archive(raw, name, max_bytes) as archive:
             texts = workbook_text_size(archive, name)
         yield ContentSize(size + min(texts, max_bytes))
-    elif raw.startswith(b"\x1f\x8b"):
-        yield ContentSize(size, estimate_columns(raw[:SAMPLE_BYTES]))
     else:
-        columns, rows = estimate_columns(raw[:SAMPLE_BYTES]), min(raw.count(b"\n"), MAX_ROWS)
-        # Empty cells take one byte in the file, and eight in memory.
-        yield ContentSize(max(size, 2 * min(rows * columns, MAX_CELLS)), columns, rows)
+        yield ContentSize(size)
+
+
+def _text_size(raw: bytes, name: str, max_bytes: int) -> ContentSize:
+    """Size of a text, or of the gzip of one."""
+    size = rows = columns = 0
+    for chunk in decompressed_chunks(raw, name, max_bytes):
+        columns = columns if size else estimate_columns(chunk[:SAMPLE_BYTES])
+        size += len(chunk)
+        rows = min(rows + chunk.count(b"\n"), MAX_ROWS)
+    # Empty cells take one byte in the file, and eight in memory.
+    return ContentSize(max(size, 2 * min(rows * columns, MAX_CELLS)), columns, rows)
 
 
 def estimate_columns(head: bytes) -> int:

@@ -195,11 +195,12 @@ def test_a_path_is_read_as_its_bytes_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["letters", "commas", "repeated", "workbook"])
+@pytest.mark.parametrize("kind", ["letters", "gzip of letters", "commas", "repeated", "workbook"])
 def test_a_table_that_is_larger_than_its_file_is_read(kind: str) -> None:
     """Cells of one letter, empty cells, and texts that are stored once."""
     content, shape = {
         "letters": (b"a\n" + b"x\ny\n" * 3_000_000, (6_000_000, 1)),
+        "gzip of letters": (gz(b"a\n" + b"x\nyy\nz\n" * 2_000_000), (6_000_000, 1)),
         "commas": (b"," * 999 + b"a\n" + (b"," * 999 + b"1\n") * 20_000, (20_000, 1)),
         "repeated": (repeated_text(500, 1_000_000), (1_000_000, 1)),
         "workbook": (shared_text(20_000, 2_000), (1_998, 1)),
