@@ -300,6 +300,7 @@ def _same_text(ours: str, theirs: str, table: Table) -> bool:
     del table
     replaced = re.sub("[\ud800-\udfff]", "\ufffd", theirs)
     same = " ".join(ours.split()) == " ".join(replaced.split())
+    same = same or ours == theirs.removesuffix(" 00:00:00")  # a day without a time
     return same or re.sub(r"\.0$", "", theirs) == ours or _same_plain_number(ours, theirs)
 
 

@@ -2,6 +2,7 @@
 
 import io
 import math
+import sys
 import zipfile
 from typing import Any
 
@@ -133,6 +134,13 @@ def _companion_array(
             f"The array {key!r} of {name!r} has the shape {shape or '()'}, and X has {length} "
             f"{what}. Expected one entry for each."
         )
+    if array.dtype.kind == "U" and array.dtype.itemsize:
+        codes = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")).view(np.uint32)
+        if np.any((codes > sys.maxunicode) | ((codes >= 0xD800) & (codes < 0xE000))):
+            raise DataError(
+                f"The array {key!r} of {name!r} holds text with codes that are no characters: it "
+                "is damaged. Save it again."
+            )
     if array.dtype.kind == "S":
         return np.char.decode(array, "utf-8", "replace")
     if array.dtype.kind not in "biufUM":

@@ -192,6 +192,17 @@ def _lying_npz() -> bytes:
     return zipped({"X.npy": member.getvalue() + bytes(80)})
 
 
+def _npz_header() -> bytes:
+    member = io.BytesIO()
+    np.save(member, np.eye(2))
+    return zipped({"X.npy": member.getvalue().replace(b"'shape': (", b"'shape': [")})
+
+
+def _unknown_encoding() -> bytes:
+    book = b"<?xml version='1.0' encoding='WTF-8'?><workbook/>"
+    return zipped({"xl/workbook.xml": book, "xl/_rels/workbook.xml.rels": b"<a/>"})
+
+
 _BOMB = "unpacks to more than 200 times its size"
 _DAMAGED_ZIP = "begins like a workbook or ZIP archive.*damaged or cut off"
 _RECORDS = json.dumps([{"a": 1.5, "b": "x"}, {"a": 2.5, "b": "y"}]).encode()
@@ -392,6 +403,18 @@ OTHERS = (
     ),
     Case("npz of objects", lambda: npz(X=np.array([[1, "a"]], dtype=object)), "Python objects"),
     Case("npz with three dimensions", lambda: npz(X=np.zeros((2, 3, 4))), "has 3 dimensions"),
+    Case(
+        "npz of texts that are none",
+        lambda: npz(X=np.eye(2), y=np.array([0x110000, 65], dtype=np.uint32).view("<U1")),
+        "codes that are no characters",
+    ),
+    Case(
+        "npz of halves of surrogate pairs",
+        lambda: npz(X=np.eye(2), y=np.array([0xD800, 65], dtype=np.uint32).view("<U1")),
+        "codes that are no characters",
+    ),
+    Case("npz with a damaged header", _npz_header, _DAMAGED_ZIP),
+    Case("a workbook in an unknown encoding", _unknown_encoding, _DAMAGED_ZIP),
     Case("npz without X", lambda: npz(data=np.zeros((2, 2))), "none called 'X'"),
     Case("npz bomb", lambda: npz(X=np.zeros((5000, 5000))), _BOMB, heavy=True),
     Case("npz that lies about its size", _lying_npz, "damaged or cut off"),
