@@ -131,12 +131,13 @@ def _choose_roles(use: NewTableUse, table: Table, proposed: NewTableRoles) -> Ne
     names = [_NONE, *map(str, table.frame.columns)]
 
     def choose(title: str, default: str | None, nothing: str, about: str) -> str | None:
+        titles = distinct_titles(shortened(name) if name else nothing for name in names)
         return (
             st.selectbox(
                 title,
                 names,
                 index=names.index(default or _NONE),
-                format_func=lambda name: shortened(name) if name else nothing,
+                format_func=dict(zip(names, titles, strict=True)).__getitem__,
                 key=use.key(table.digest, title),
                 help=about,
             )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from app.analysis.tables.model_cards import recommend
+from app.formatting import shortened
 from app.services import caching, server
 from app.services.caching import cached
 from app.services.model_cards import cards
@@ -78,7 +79,9 @@ def fit_spec(
     from lvmcore.models import model_class
 
     model = model_class(key)
-    subject = dataset.name if target is None else f"{target.target} of {dataset.name}"
+    subject = (
+        dataset.name if target is None else f"{shortened(target.target, 60)} of {dataset.name}"
+    )
     return JobSpec(
         dataset=dataset.digest,
         dataset_name=dataset.name,

@@ -12,7 +12,7 @@ import streamlit as st
 
 from app.analysis.tables import model_cards as tables_model_cards
 from app.analysis.tables.model_cards import MapCard, ModelCard, TargetCard
-from app.formatting import count, listed, markdown, shortened
+from app.formatting import count, distinct_titles, listed, markdown, shortened
 from app.services import model_cards, prediction
 from app.state.choices import TargetChoice
 from app.state.session import session
@@ -51,13 +51,14 @@ def choose_task(dataset: Dataset, job: Job | None) -> TargetChoice | None:
     now = session.target.get((dataset.digest, run), fitted)
     key = partial(widget_key, "fit", dataset.digest, None if job is None else job.id)
     options = [_MAP, *found]
+    titles = _titles(options, "nothing: fit a map")
     left, middle, right = st.columns([1, 1, 1])
     with left:
         target = st.selectbox(
             "Learn to predict",
             options,
             index=options.index(now.target if now is not None and now.target in found else _MAP),
-            format_func=lambda name: shortened(name) if name else "nothing: fit a map",
+            format_func=titles.__getitem__,
             key=key("target"),
             help="A column to predict from the others, instead of a map of the rows.",
         )
@@ -118,7 +119,7 @@ def _choose_held_out(
             "By the column",
             columns,
             index=columns.index(named) if named in columns else 0,
-            format_func=shortened,
+            format_func=_titles(columns).__getitem__,
             key=key("split by", kind),
             help="The column of the groups, or of the order of the rows.",
         )
@@ -127,6 +128,17 @@ def _choose_held_out(
         if kind == "time"
         else TargetChoice(now.target, groups=column)
     )
+
+
+def _titles(names: Sequence[str], of_none: str = "") -> dict[str, str]:
+    """Titles of columns in a selector, distinct where their beginnings are the same.
+
+    Args:
+        names: the columns; "" for none.
+        of_none: title of none.
+    """
+    titles = distinct_titles(shortened(name) if name else of_none for name in names)
+    return dict(zip(names, titles, strict=True))
 
 
 def _columns(dataset: Dataset, target: str, *, by_time: bool) -> list[str]:

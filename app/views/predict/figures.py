@@ -157,7 +157,7 @@ def input_relevance_figure(names: Sequence[str], share: FloatArray, *, dark: boo
         y=lines,
         orientation="h",
         marker={"color": accent(dark)},
-        hovertext=[f"{escape(names[i])}: {share[i]:.1%}" for i in order],
+        hovertext=[f"{escape(shortened(names[i], 60))}: {share[i]:.1%}" for i in order],
         hoverinfo="text",
         name="relevance",
     )

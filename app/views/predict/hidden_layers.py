@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from app.analysis.map import subsampling
 from app.analysis.map.row_colours import Colouring, NumericColours, group_of_rows, row_colours
 from app.figures import latent_map, row_traces
-from app.formatting import count, markdown
+from app.formatting import count, markdown, shortened
 from app.services import prediction
 from app.state.session import session
 from app.views.predict.prediction_charts import (
@@ -105,14 +105,14 @@ def _draw(
 ) -> None:
     drawn = subsampling.sampled_rows(len(frame), MOST_DRAWN, SEED)
     prediction_column = "mean" if fit.number else "predicted"
-    some = frame.iloc[drawn]
+    some, target = frame.iloc[drawn], shortened(fit.target)
     rows = row_traces.MapRows(
         points=points[drawn],
         number=drawn,
         hover=[
             [
-                f"row {row}",
-                f"{fit.target}: {cell_text(truth)}",
+                f"row {shortened(row, 60)}",
+                f"{target}: {cell_text(truth)}",
                 f"predicted: {cell_text(guess)}",
                 "held out" if held else "fitted",
             ]
@@ -147,13 +147,14 @@ def _draw(
 
 def _row_colours(fit: PredictionRun, frame: pd.DataFrame, colour: _Colour) -> Colouring:
     """The row colours of an option."""
+    target = shortened(fit.target)
     if colour == "target":
-        return row_colours(frame["truth"], fit.target)
+        return row_colours(frame["truth"], target)
     if fit.number:
         error = (frame["mean"] - frame["truth"]).abs().to_numpy(dtype=np.float64)
         if colour == "error":
-            return NumericColours(f"error of {fit.target}, absolute", error)
-        return NumericColours(f"sd of predicted {fit.target}", frame["sd"].to_numpy())
+            return NumericColours(f"error of {target}, absolute", error)
+        return NumericColours(f"sd of predicted {target}", frame["sd"].to_numpy())
     if colour == "error":
         return NumericColours("1 − probability of the true class", 1 - np.exp(frame["log_density"]))
     return NumericColours(

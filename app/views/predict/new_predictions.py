@@ -15,7 +15,7 @@ from app.components.new_table_checks import (
     new_table_panel,
     read_new_table,
 )
-from app.formatting import count, markdown, number
+from app.formatting import count, markdown, number, shortened
 from app.services import prediction, runs
 from app.state.session import session
 from app.state.widgets import widget_key
@@ -122,7 +122,7 @@ def _predictions(fit: PredictionRun, job: Job) -> None:
     with st.container(horizontal=True):
         table_downloads(
             "Predictions",
-            f"{fit.target} predicted",
+            f"{shortened(fit.target)} predicted",
             csv=partial(prediction.predictions_csv, job.id),
             parquet=partial(prediction.predictions_parquet, job.id),
             about=about,

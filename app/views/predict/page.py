@@ -9,7 +9,7 @@ import streamlit as st
 from app import navigation
 from app.components.download_buttons import table_downloads
 from app.components.page_opening import PageOpening, open_run
-from app.formatting import count, duration, markdown, number
+from app.formatting import count, duration, markdown, number, shortened
 from app.services import prediction
 from app.views.predict.hidden_layers import hidden_layer_map
 from app.views.predict.new_predictions import new_predictions_panel
@@ -89,7 +89,7 @@ def _facts(fit: PredictionRun) -> str:
     """The run, its rows and its bound, in a line."""
     job, held = fit.job, int(fit.rows.held_out.sum())
     parts = [
-        f"**{markdown(fit.model.title)}** predicts **{markdown(fit.target)}** of "
+        f"**{markdown(fit.model.title)}** predicts **{markdown(shortened(fit.target, 60))}** of "
         f"{markdown(job.spec.dataset_name)}",
         f"{count(len(fit.rows.y) - held, 'row')} fitted, {count(held, 'row')} held out",
     ]

@@ -70,6 +70,15 @@ def input_relevance_panel(fit: PredictionRun) -> None:
     )
 
 
+def _shows(fit: PredictionRun) -> dict[str, str]:
+    """Titles of what a slice can show: mean and sd of a number, the probability of each class."""
+    if fit.number:
+        return {name: name for name in (MEAN, SD)}
+    classes = [str(name) for name in fit.model.classes_]
+    titles = distinct_titles(f"probability of {shortened(name)}" for name in classes)
+    return dict(zip(classes, titles, strict=True))
+
+
 def prediction_slice_panel(fit: PredictionRun) -> None:
     """Draw the prediction over two columns, the others at their median.
 
@@ -99,11 +108,11 @@ def prediction_slice_panel(fit: PredictionRun) -> None:
         key=fit.key("slice upright", across),
         help="The column of the vertical axis.",
     )
-    classes = [] if fit.number else [str(name) for name in fit.model.classes_]
+    shows = _shows(fit)
     show = st.selectbox(
         "Show",
-        [MEAN, SD] if fit.number else classes,
-        format_func=shortened if fit.number else lambda name: f"probability of {shortened(name)}",
+        list(shows),
+        format_func=shows.__getitem__,
         key=fit.key("slice show"),
         help="The quantity of the colours.",
     )
@@ -112,11 +121,13 @@ def prediction_slice_panel(fit: PredictionRun) -> None:
     fitted = np.flatnonzero(~fit.rows.held_out)
     drawn = fitted[subsampling.sampled_rows(len(fitted), MOST_DRAWN // 10, SEED)]
     points = fit.rows.X[[across, upright]].to_numpy()[drawn]
-    ids = fit.rows.dataset.row_ids
+    ids, target = fit.rows.dataset.row_ids, shortened(fit.target)
     rows = row_traces.MapRows(
         points=points,
         number=drawn,
-        hover=[[f"row {ids[i]}", f"{fit.target}: {cell_text(fit.rows.y[i])}"] for i in drawn],
+        hover=[
+            [f"row {shortened(ids[i], 60)}", f"{target}: {cell_text(fit.rows.y[i])}"] for i in drawn
+        ],
         size=np.full(len(drawn), 5.0),
     )
     figure = latent_map.map_figure(rows, (0, 1), dark=session.is_dark, grid=grid)
