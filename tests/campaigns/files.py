@@ -1,6 +1,6 @@
 """A campaign of damaged files: each is read as a table, or refused with a sentence.
 
-``python -m tests.campaigns.files [--count 2000] [--seed 0] [--models]``
+``python -m tests.campaigns.files [--count 2000] [--seed 0] [--tables-only]``
 
 Each file is read in the process with limits. It fails the campaign if the reading ends in an error
 of another kind, in an empty message, or not within 30 s; if a process takes more memory than it
@@ -19,6 +19,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
+from random import Random
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from lvmcore.errors import LatentboardError
 from tests.campaigns.damage import damaged
 from tests.campaigns.second_routes import SecondReaderError, differences
 from tests.campaigns.seed_files import model_files, table_files
+from tests.damaged_models import KINDS
+from tests.damaged_models import damaged as damaged_model
 
 __all__ = ["Report", "campaign", "main"]
 
@@ -172,7 +175,7 @@ class _QuickReader:
         return int(code)
 
 
-def campaign(count: int, seed: int, kept: Path, *, models: bool = False) -> Report:
+def campaign(count: int, seed: int, kept: Path, *, models: bool = True) -> Report:
     """Damage and read files.
 
     Args:
@@ -192,7 +195,11 @@ def campaign(count: int, seed: int, kept: Path, *, models: bool = False) -> Repo
             group = files[kind]
             whole = group[int(rng.integers(len(group)))]
             others = group if rng.random() < 0.7 else everything
-            damage, content = damaged(whole, others, rng)
+            if kind == "model":
+                damage = str(rng.choice(KINDS))
+                content = damaged_model(whole, damage, Random(int(rng.integers(2**32))))
+            else:
+                damage, content = damaged(whole, others, rng)
             outcome, faults = (
                 _read(content, helper, reader) if kind != "model" else _load(content, helper)
             )
@@ -268,10 +275,10 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--count", type=int, default=2000, help="number of files")
     parser.add_argument("--seed", type=int, default=0, help="seed of the damage")
-    parser.add_argument("--models", action="store_true", help="damage model files too")
+    parser.add_argument("--tables-only", action="store_true", help="leave model files out")
     arguments = parser.parse_args(argv)
     kept = Path(tempfile.mkdtemp(prefix="latentboard-campaign-"))
-    report = campaign(arguments.count, arguments.seed, kept, models=arguments.models)
+    report = campaign(arguments.count, arguments.seed, kept, models=not arguments.tables_only)
     print(report)
     if not report.failures:
         kept.rmdir()

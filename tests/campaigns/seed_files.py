@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from lvmcore.data import load_sample, samples
+from tests.compatibility.earlier import unpack
 from tests.unit.lvmcore.data.readers.anndata_files import COUNTS, annotated, by_anndata
 from tests.unit.lvmcore.data.readers.workbooks import workbook
 
@@ -99,14 +100,7 @@ def _parquet(frame: pd.DataFrame, kind: str) -> bytes:
 
 
 def model_files() -> dict[str, list[bytes]]:
-    """Files of fitted models, which need torch."""
-    from lvmcore.models import MODELS
-
-    X = load_sample("iris").dataset().X[:_ROWS]
-    found = []
+    """A saved model of every kind, as version 0.1.0 wrote it."""
     with tempfile.TemporaryDirectory() as folder:
-        for key in ("pca", "ppca"):
-            path = Path(folder) / f"{key}.safetensors"
-            MODELS[key](n_components=2).fit(X).save(path)
-            found.append(path.read_bytes())
-    return {"model": found}
+        saved = sorted((unpack(Path(folder)) / "models").glob("*.safetensors"))
+        return {"model": [path.read_bytes() for path in saved]}
