@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.e2e import browser as chromium
 from tests.e2e.dashboard import Dashboard
@@ -15,6 +15,7 @@ from tests.needs import unavailable
 # other than the first is opened by its address, and falls back when they are not there.
 HARMLESS = ("_stcore/health", "_stcore/host-config")
 PAGE_SECONDS = 30.0
+expect.set_options(timeout=1000 * PAGE_SECONDS)  # a busy machine is no error of a page
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
