@@ -367,6 +367,7 @@ def _is_told(name: str, ours: Any, table: Table) -> bool:
     everywhere = " ".join(table.notes)
     return (
         any(word in notes for word in words)
+        or ("Quotation marks are part" in everywhere and '"' in str(ours))
         or ("means missing" in everywhere and _is_missing(ours))
         or ("no character" in everywhere and "\ufffd" in str(ours))
         or ("number in cell" in everywhere and isinstance(ours, float) and abs(ours) >= 2**53)

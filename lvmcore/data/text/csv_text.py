@@ -116,6 +116,8 @@ def parse_text(
     end, notes = _end_of_data(data, start, dialect, layout)
     if told is not None:
         notes.insert(0, f"Line 1 was left out: it says that the delimiter is {told[1]!r}.")
+    if dialect.quote is None and data.find(b'"', start, end) >= 0:
+        notes.append("Quotation marks are part of the cells, as they do not enclose whole cells.")
     notes = [*layout.notes, *notes]
     if ours:
         table = _read(memoryview(data)[start:end], dialect.delimiter, dialect.quote, layout.width)

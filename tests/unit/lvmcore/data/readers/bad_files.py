@@ -232,6 +232,7 @@ TEXTS = (
             "name": ['"Big" Jim', '"Lil" Ann', "Bob"],
             "pipe": ['2" wide', '3" wide', '4" wide'],
         },
+        note="Quotation marks are part of the cells",
     ),
     Case(
         "1e309",

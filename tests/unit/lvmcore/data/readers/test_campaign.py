@@ -1,5 +1,6 @@
 """The campaign of damaged files: a small run of it, and that it sees what it looks for."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,11 @@ WHOLE = [
 ]
 
 
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the processes are measured on Linux")
+
+
 @pytest.mark.slow
+@LINUX
 def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
     report = files.campaign(60, 20, tmp_path)
     assert not report.failures, str(report)
@@ -65,6 +70,7 @@ def test_damage_is_the_same_for_a_seed() -> None:
     assert twice[0][1] != group[0]
 
 
+@LINUX
 def test_a_reading_that_goes_wrong_fails_the_campaign(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
