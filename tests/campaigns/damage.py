@@ -66,8 +66,6 @@ def _in_member(
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = [(name, archive.read(name)) for name in archive.namelist()]
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, KeyError):
-        return _KINDS[kind](content, others, rng)
     except Exception:  # whatever the damage makes of the archive
         return _KINDS[kind](content, others, rng)
     if not members:

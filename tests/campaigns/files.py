@@ -74,7 +74,7 @@ class _SideProcess:
         self.process: multiprocessing.process.BaseProcess | None = None
 
     def ask(self, *question: object) -> list[str]:
-        """The beside's answer; an empty list where it has none within the time."""
+        """The answer of the process; that it gave up, where it has none within the time."""
         if self.process is None or not self.process.is_alive():
             context = multiprocessing.get_context("spawn")
             self.connection, other = context.Pipe()
@@ -99,7 +99,7 @@ class _SideProcess:
 
 
 def _answer(connection: Connection) -> None:
-    """The work of the beside process."""
+    """The work of the other process."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_DATA, (3_000_000_000, 3_000_000_000))
@@ -186,8 +186,8 @@ def campaign(count: int, seed: int, kept: Path, *, models: bool = True) -> Repor
     """
     files = table_files() | (model_files() if models else {})
     everything = [content for group in files.values() for content in group]
-    kinds, report, beside = list(files), Report(), _SideProcess()
-    with closing(beside), _QuickReader() as reader:
+    kinds, report, second = list(files), Report(), _SideProcess()
+    with closing(second), _QuickReader() as reader:
         for number in range(count):
             reader.number = number
             rng = np.random.default_rng([seed, number])
@@ -201,7 +201,7 @@ def campaign(count: int, seed: int, kept: Path, *, models: bool = True) -> Repor
             else:
                 damage, content = damaged(whole, others, rng)
             outcome, faults = (
-                _read(content, beside, reader) if kind != "model" else _load(content, beside)
+                _read(content, second, reader) if kind != "model" else _load(content, second)
             )
             report.counts[kind, outcome] += 1
             report.largest = max(report.largest, reader.largest)
@@ -212,12 +212,12 @@ def campaign(count: int, seed: int, kept: Path, *, models: bool = True) -> Repor
     return report
 
 
-def _load(content: bytes, beside: _SideProcess) -> tuple[str, list[str]]:
-    outcome, *faults = beside.ask(content, None)
+def _load(content: bytes, second: _SideProcess) -> tuple[str, list[str]]:
+    outcome, *faults = second.ask(content, None)
     return outcome, faults
 
 
-def _read(content: bytes, beside: _SideProcess, reader: _QuickReader) -> tuple[str, list[str]]:
+def _read(content: bytes, second: _SideProcess, reader: _QuickReader) -> tuple[str, list[str]]:
     """Outcome of a reading, and what is wrong with it."""
     started = time.monotonic()
     faults = []
@@ -245,7 +245,7 @@ def _read(content: bytes, beside: _SideProcess, reader: _QuickReader) -> tuple[s
         faults.append(f"a process took {reader.largest / 1e6:.0f} MB")
         reader.largest = 0
     if table is not None:
-        answer, *details = beside.ask(content, table)
+        answer, *details = second.ask(content, table)
         outcome = f"read, {answer}" if answer != "same" or not details else "read differently"
         told = " and told" if table.notes else ""
         if answer == "same" and details:

@@ -9,7 +9,7 @@ import gzip
 import io
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -385,8 +385,3 @@ _ROUTES: dict[str, Callable[[bytes, Table], pd.DataFrame | list[list[str]]]] = {
     "text": _csv,
     "xlsx": _xlsx,
 }
-
-
-def known_formats() -> Iterable[str]:
-    """The formats with a second route."""
-    return _ROUTES
