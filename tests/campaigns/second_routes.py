@@ -231,15 +231,17 @@ def _text_differences(found: list[list[str]], table: Table) -> list[str]:
     rows = [row for row in rows if any(row)]
     told = _told(table)
     header = table.detected.header_row
-    if rows and re.match(r"\"?sep=", rows[0][0], re.IGNORECASE) and told["rows"]:
+    notes = " ".join(table.notes)
+    if "it says that the delimiter is" in notes:
         rows = rows[1:]
-    body = rows[header + 1 :] if header is not None else rows
+    titles = re.search(r"(?:Line|(\d+) lines) [^.]*?above the header w", notes)
+    above = 0 if titles is None else int(titles[1] or 1)
+    body = rows[header + 1 :] if header is not None else rows[above:]
     frame = table.frame
     if len(body) > len(frame) and told["rows"]:
-        titles = len(body) - len(frame)
-        body = body[titles:] if header is None else body[: len(frame)]
-        if any("repeated" in note for note in table.notes):
+        if "repeated" in notes:
             return []
+        body = body[: len(frame)]  # without the footnotes
     if len(body) != len(frame):
         return [f"{len(frame)} rows, and {len(body)} by the second route"]
     faults = []
