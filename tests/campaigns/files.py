@@ -28,7 +28,14 @@ from lvmcore.data.readers import sandbox
 from lvmcore.errors import LatentboardError
 from tests.campaigns.damage import damaged
 from tests.campaigns.second_routes import SecondReaderError, differences
-from tests.campaigns.seed_files import model_files, table_files
+from tests.campaigns.seed_files import table_files
+from tests.campaigns.stored_files import (
+    RUN_FILES,
+    model_files,
+    model_outcome,
+    run_files,
+    run_outcome,
+)
 from tests.damaged_models import KINDS
 from tests.damaged_models import damaged as damaged_model
 
@@ -109,7 +116,10 @@ def _answer(connection: Connection) -> None:
         except EOFError:
             return
         if table is None:
-            connection.send(_model_outcome(content))
+            connection.send(model_outcome(content))
+            continue
+        if isinstance(table, str):
+            connection.send(run_outcome(content, table))
             continue
         try:
             connection.send(["same", *differences(content, table)])
@@ -117,21 +127,6 @@ def _answer(connection: Connection) -> None:
             connection.send(["second reader refused", str(error)[:200]])
         except MemoryError:
             connection.send(["gave up"])
-
-
-def _model_outcome(content: bytes) -> list[str]:
-    from lvmcore import load
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.safetensors"
-        path.write_bytes(content)
-        try:
-            load(path)
-        except LatentboardError as error:
-            return ["refused"] if str(error).strip() else ["refused", "an empty message"]
-        except Exception as error:
-            return ["refused", f"{type(error).__name__}: {error}"]
-        return ["read"]
 
 
 class _QuickReader:
@@ -182,9 +177,9 @@ def campaign(count: int, seed: int, kept: Path, *, models: bool = True) -> Repor
         count: Number of files.
         seed: Seed of the damage.
         kept: Folder for the files that fail.
-        models: Whether model files are among them.
+        models: Whether model files and files of runs are among them.
     """
-    files = table_files() | (model_files() if models else {})
+    files = table_files() | (model_files() | run_files() if models else {})
     everything = [content for group in files.values() for content in group]
     kinds, report, second = list(files), Report(), _SideProcess()
     with closing(second), _QuickReader() as reader:
@@ -200,9 +195,12 @@ def campaign(count: int, seed: int, kept: Path, *, models: bool = True) -> Repor
                 content = damaged_model(whole, damage, Random(int(rng.integers(2**32))))
             else:
                 damage, content = damaged(whole, others, rng)
-            outcome, faults = (
-                _read(content, second, reader) if kind != "model" else _load(content, second)
-            )
+            if kind == "run":
+                outcome, *faults = second.ask(content, RUN_FILES[group.index(whole)])
+            elif kind == "model":
+                outcome, *faults = second.ask(content, None)
+            else:
+                outcome, faults = _read(content, second, reader)
             report.counts[kind, outcome] += 1
             report.largest = max(report.largest, reader.largest)
             if faults:
@@ -210,11 +208,6 @@ def campaign(count: int, seed: int, kept: Path, *, models: bool = True) -> Repor
                 path.write_bytes(content)
                 report.failures.append(f"{path} ({damage}): {'; '.join(faults)}")
     return report
-
-
-def _load(content: bytes, second: _SideProcess) -> tuple[str, list[str]]:
-    outcome, *faults = second.ask(content, None)
-    return outcome, faults
 
 
 def _read(content: bytes, second: _SideProcess, reader: _QuickReader) -> tuple[str, list[str]]:
@@ -275,7 +268,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--count", type=int, default=2000, help="number of files")
     parser.add_argument("--seed", type=int, default=0, help="seed of the damage")
-    parser.add_argument("--tables-only", action="store_true", help="leave model files out")
+    parser.add_argument("--tables-only", action="store_true", help="leave models and runs out")
     arguments = parser.parse_args(argv)
     kept = Path(tempfile.mkdtemp(prefix="latentboard-campaign-"))
     report = campaign(arguments.count, arguments.seed, kept, models=not arguments.tables_only)

@@ -358,7 +358,7 @@ def _told(table: Table) -> dict[str, bool]:
     notes = " ".join(table.notes)
     return {
         "rows": bool(re.search(r"left out|repeated|ends? early|blank", notes)),
-        "columns": bool(re.search(r"left out|not read", notes)),
+        "columns": bool(re.search(r"left out|not read|The name .* has half of a surr", notes)),
     }
 
 

@@ -1,21 +1,18 @@
-"""The whole files that a campaign damages: every format that is read, and model files."""
+"""The whole files that a campaign damages: every format that is read."""
 
 import datetime as dt
 import gzip
 import io
 import json
-import tempfile
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from lvmcore.data import load_sample, samples
-from tests.compatibility.earlier import unpack
 from tests.unit.lvmcore.data.readers.anndata_files import COUNTS, annotated, by_anndata
 from tests.unit.lvmcore.data.readers.workbooks import workbook
 
-__all__ = ["model_files", "table_files"]
+__all__ = ["table_files"]
 
 _ROWS = 40
 
@@ -97,10 +94,3 @@ def _parquet(frame: pd.DataFrame, kind: str) -> bytes:
     packed = "snappy" if kind == "a" else "none"
     frame.to_parquet(buffer, compression=packed, row_group_size=_ROWS if kind == "a" else 7)
     return buffer.getvalue()
-
-
-def model_files() -> dict[str, list[bytes]]:
-    """A saved model of every kind, as version 0.1.0 wrote it."""
-    with tempfile.TemporaryDirectory() as folder:
-        saved = sorted((unpack(Path(folder)) / "models").glob("*.safetensors"))
-        return {"model": [path.read_bytes() for path in saved]}

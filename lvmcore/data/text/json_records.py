@@ -260,6 +260,12 @@ class _ColumnCollector:
                 "last value was read."
             )
         halves = {key: count for key, count in self.halves.items() if key in self.done}
+        for key in self.done:
+            if replace_surrogates(key)[1]:
+                notes.append(
+                    f"The name {_shown(key)} has half of a surrogate pair, which is no character; "
+                    "'\ufffd' stands there instead."
+                )
         for key, count in halves.items():
             cells = "1 cell has" if count == 1 else f"{count:,} cells have"
             notes.append(

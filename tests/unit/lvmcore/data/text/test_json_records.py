@@ -29,6 +29,13 @@ def test_half_of_a_surrogate_pair_is_told() -> None:
     assert note.startswith("Column 'a': 1 cell has half of a surrogate pair")
 
 
+def test_half_of_a_surrogate_pair_in_a_name_is_told() -> None:
+    table = read_table(b'{"a":1,"sam\\ud800ple":2}\n{"a":3,"sam\\ud800ple":4}\n')
+    assert list(table.frame.columns) == ["a", "sam\ufffdple"]
+    (note,) = table.notes
+    assert note.startswith("The name 'sam\ufffdple' has half of a surrogate pair")
+
+
 def test_half_of_a_surrogate_pair_in_a_given_encoding_is_told() -> None:
     table = read_table(b"a,b\n+2AA-,1\nx,2\n", encoding="utf-7")
     assert table.frame["a"].tolist() == ["\ufffd", "x"]
