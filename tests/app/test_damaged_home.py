@@ -27,6 +27,7 @@ PAGES: tuple[navigation.PageName, ...] = ("latent", "fit", "compare", "generate"
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path) -> Store:
     monkeypatch.setenv("LATENTBOARD_HOME", str(tmp_path / "own"))
     monkeypatch.setattr(server, "launcher", lambda: None)
+    monkeypatch.setattr(server, "warm_up", lambda: None)  # no spare worker for this home
     return server.store()
 
 
