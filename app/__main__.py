@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from app.web.access import LOOPBACK, Origin, is_loopback, parse_origin
-from app.web.listening import Listening, listening, refused_setting
+from app.web.server_address import ServerAddress, refused_setting, server_address
 
 __all__ = ["first_free_port", "main"]
 
@@ -165,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if refused is not None:
         print(refused, file=sys.stderr)
         return 1
-    decided = listening(arguments.listen, arguments.public_address)
+    decided = server_address(arguments.listen, arguments.public_address)
     try:
         port = first_free_port(arguments.port, decided.address)
     except OSError as error:
@@ -182,7 +182,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _serve(decided: Listening, port: int, *, headless: bool) -> None:
+def _serve(decided: ServerAddress, port: int, *, headless: bool) -> None:
     """Serve the pages until a signal stops the server."""
     _import_first_page()
     from streamlit.web import cli

@@ -15,9 +15,9 @@ from streamlit.web.server.app_discovery import discover_asgi_app
 import app
 from app.web import application
 from app.web.access import LOOPBACK, Access, Origin, new_token
-from app.web.listening import listening, refused_setting
 from app.web.request_guard import RequestGuard
 from app.web.response_headers import INLINE_SCRIPTS
+from app.web.server_address import refused_setting, server_address
 
 MAIN = Path(app.__file__).with_name("main.py")
 
@@ -104,7 +104,7 @@ def test_every_host_is_refused_as_a_setting(settings: dict[str, object]) -> None
 
 
 def test_the_usual_start_has_neither_token_nor_warning() -> None:
-    decided = listening()
+    decided = server_address()
     assert decided.addresses(8501) == ["http://127.0.0.1:8501"]
     assert decided.access.token is None
     assert decided.warning(8501) is None
@@ -112,23 +112,23 @@ def test_the_usual_start_has_neither_token_nor_warning() -> None:
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 def test_a_tunnel_to_this_machine_needs_no_token(address: str) -> None:
-    decided = listening(address, Origin("http", "localhost", 9000))
+    decided = server_address(address, Origin("http", "localhost", 9000))
     assert decided.access.token is None
     assert decided.addresses(8501) == ["http://localhost:9000"]
 
 
 def test_listening_to_others_prints_the_true_address_with_the_token() -> None:
-    decided = listening("192.168.1.5")
+    decided = server_address("192.168.1.5")
     token = decided.access.token
     assert token is not None
     assert len(token) >= 43
-    assert listening("192.168.1.5").access.token != token
+    assert server_address("192.168.1.5").access.token != token
     assert decided.addresses(8501) == [f"http://192.168.1.5:8501/?token={token}"]
     warning = decided.warning(8501)
     assert warning is not None
     assert "on 192.168.1.5, port 8501" in warning
     assert "not encrypted" in warning
-    six = listening("fd00::1")
+    six = server_address("fd00::1")
     assert six.addresses(8501) == [f"http://[fd00::1]:8501/?token={six.access.token}"]
 
 
@@ -147,19 +147,19 @@ def test_listening_on_all_addresses_names_them(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(psutil, "net_if_addrs", lambda: interfaces)
 
     def hosts(address: str) -> list[str]:
-        return [url.split("/")[2] for url in listening(address).addresses(1)]
+        return [url.split("/")[2] for url in server_address(address).addresses(1)]
 
     assert hosts("0.0.0.0") == ["192.168.1.5:1"]
     assert hosts("::") == ["192.168.1.5:1", "[fd00::1]:1"]
     interfaces.pop("eth0")
     assert hosts("0.0.0.0") == [f"{socket.gethostname()}:1"]
-    warning = listening("0.0.0.0").warning(1)
+    warning = server_address("0.0.0.0").warning(1)
     assert warning is not None
     assert "every address of this machine (0.0.0.0)" in warning
 
 
 def test_a_public_address_is_printed_with_its_token() -> None:
-    decided = listening(public=Origin("https", "maps.example.org", 443))
+    decided = server_address(public=Origin("https", "maps.example.org", 443))
     token = decided.access.token
     assert decided.addresses(8501) == [f"https://maps.example.org/?token={token}"]
     warning = decided.warning(8501)

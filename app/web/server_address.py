@@ -18,13 +18,13 @@ from app.web.access import (
 )
 from app.web.access_token import PARAMETER
 
-__all__ = ["Listening", "listening", "refused_setting"]
+__all__ = ["ServerAddress", "refused_setting", "server_address"]
 
 _SETTING = "STREAMLIT_SERVER_ADDRESS"
 
 
 @dataclass(frozen=True)
-class Listening:
+class ServerAddress:
     """Where the dashboard listens, and who may ask it.
 
     Attributes:
@@ -66,7 +66,7 @@ class Listening:
         )
 
 
-def listening(address: str = LOOPBACK, public: Origin | None = None) -> Listening:
+def server_address(address: str = LOOPBACK, public: Origin | None = None) -> ServerAddress:
     """Decide who may ask a dashboard.
 
     Args:
@@ -78,7 +78,7 @@ def listening(address: str = LOOPBACK, public: Origin | None = None) -> Listenin
     """
     local = is_loopback(address) and (public is None or is_loopback(public.name))
     token = None if local else new_token()
-    return Listening(canonical_name(address), Access(public=public, token=token))
+    return ServerAddress(canonical_name(address), Access(public=public, token=token))
 
 
 def refused_setting(environment: Mapping[str, str] = os.environ) -> str | None:
