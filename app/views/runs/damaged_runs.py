@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import pandas as pd
@@ -23,7 +24,8 @@ _HEIGHT = 320
 
 def damaged_runs_panel() -> None:
     """Draw the damaged runs, if there are any."""
-    damaged = server.store().damaged()
+    store = server.store()
+    damaged = store.damaged()
     if not damaged:
         return
     st.divider()
@@ -35,14 +37,17 @@ def damaged_runs_panel() -> None:
     frame = pd.DataFrame(
         {
             "Run": [run.id[:_ID_DIGITS] for run in damaged],
-            "Damage": [shortened(run.reason, 300) for run in damaged],
+            "Damage": [  # the folder is the run's: the name of the file says enough
+                shortened(run.reason.replace(f"{store.home / 'jobs' / run.id}{os.sep}", ""), 300)
+                for run in damaged
+            ],
         }
     )
     st.dataframe(
         frame,
         hide_index=True,
         height="content" if len(damaged) <= _MOST_SHOWN else _HEIGHT,
-        column_config={"Run": st.column_config.TextColumn(width=90)},
+        column_config={"Run": st.column_config.TextColumn(width="small")},
         alt="Damaged runs",
     )
     ids = [run.id for run in damaged]
