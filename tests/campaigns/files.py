@@ -256,11 +256,17 @@ def _is_text(table: Table) -> bool:
 
 
 def _largest_process() -> int:
-    """Memory of this process and of the largest one that it has waited for, in bytes."""
+    """Memory of this process and of the largest one that it has waited for, in bytes.
+
+    The kernel counts the memory of the process that started this one in ``ru_maxrss`` (it is kept
+    over ``exec``), so the peak of this process is read from its own status.
+    """
     import resource
 
-    usage = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return 1024 * max(one.ru_maxrss for one in usage)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    own = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return 1024 * max(children, int(own.split()[1]))
 
 
 def main(argv: list[str] | None = None) -> int:
