@@ -54,7 +54,7 @@ def test_a_table_with_gaps_is_fitted(key: str) -> None:
     assert np.isfinite(model.transform(frame)).all()
 
 
-@pytest.mark.slow(quick=["deep_qep_lvm", "fast_ldgd", "srflvm"])
+@pytest.mark.slow(quick=["fast_ldgd", "srflvm"])
 @for_fillers
 def test_observed_cells_are_left_alone_and_missing_ones_filled(key: str) -> None:
     frame, _ = holed()
@@ -100,7 +100,7 @@ def test_gaps_are_filled_by_a_model_that_was_fitted_without_any(key: str) -> Non
     assert (complete.variance == 0).all()
 
 
-@pytest.mark.slow(quick=["deep_qep_lvm", "fast_ldgd", "ldgd"])
+@pytest.mark.slow(quick=["fast_ldgd", "ldgd"])
 @for_fillers
 def test_a_row_without_any_cell_has_the_prior(key: str) -> None:
     frame, labels = holed()
@@ -128,7 +128,7 @@ def test_rows_without_any_cell_are_filled_alone_too(key: str) -> None:
     assert (filled.variance > 0).all()
 
 
-@pytest.mark.slow(quick=["bayesian_gplvm", "ldgd", "srflvm"])
+@pytest.mark.slow(quick=["bayesian_gplvm", "ldgd"])
 @for_fillers
 def test_few_cells_are_said_to_be_few(key: str) -> None:
     frame, labels = table()
@@ -141,7 +141,7 @@ def test_few_cells_are_said_to_be_few(key: str) -> None:
     assert any("of the cells are missing" in note for note in model.notes_)
 
 
-@pytest.mark.slow(quick=["deep_qep_lvm", "ldgd", "qep_lvm"])
+@pytest.mark.slow(quick=["ldgd", "qep_lvm"])
 @for_fillers
 def test_gaps_in_a_constant_column_are_filled_with_its_value(key: str) -> None:
     frame, labels = holed()
@@ -180,7 +180,7 @@ def test_what_is_saved_fills_alike(key: str, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.slow(quick=["deep_qep_lvm", "ppca", "srflvm"])
+@pytest.mark.slow(quick=["ppca", "srflvm"])
 @for_fillers
 def test_single_precision_fills_alike(key: str) -> None:
     frame, labels = holed()

@@ -133,7 +133,7 @@ def test_a_callback_stops_the_fit_and_what_there_is_is_usable(key: str) -> None:
     assert np.isfinite(model.log_density(frame, y)).all()
 
 
-@pytest.mark.slow(quick=["deep_qep_regressor", "sod_classifier", "svgp_regressor"])
+@pytest.mark.slow(quick=["deep_qep_regressor", "svgp_regressor"])
 @for_all
 def test_a_fit_goes_on_where_it_stopped(key: str, tmp_path: Path) -> None:
     frame, y = table(key)
@@ -166,7 +166,7 @@ def test_rows_held_out_are_followed_and_leave_no_trace(key: str) -> None:
     assert told[-1] == pytest.approx(-model.log_density(frame[50:], y[50:]).mean(), abs=0.3)
 
 
-@pytest.mark.slow(quick=["deep_kernel_qep_classifier", "qep_classifier"])
+@pytest.mark.slow(quick=["deep_kernel_qep_classifier"])
 @pytest.mark.parametrize(
     "key",
     [key for key, m in PREDICTORS.items() if "validation" in {p.name for p in m.parameters()}],
@@ -390,7 +390,7 @@ def test_probabilities_add_up_and_follow_the_classes(key: str, n_classes: int) -
     assert unseen[0] == -np.inf
 
 
-@pytest.mark.slow(quick=["dspp_regressor", "svgp_regressor"])
+@pytest.mark.slow(quick=["svgp_regressor"])
 @for_numbers
 def test_a_smooth_target_is_learned(key: str) -> None:
     frame, y = table(key, 200)
@@ -412,7 +412,7 @@ def test_a_layer_wider_than_the_table_is_watched_too(key: str) -> None:
     assert np.isfinite(shown.mean).all()
 
 
-@pytest.mark.slow(quick=["deep_qep_regressor", "dspp_regressor", "sod_regressor"])
+@pytest.mark.slow(quick=["sod_regressor"])
 @for_numbers
 def test_a_target_that_is_seldom_another_value_can_be_set_aside_from(key: str) -> None:
     if "validation" not in {p.name for p in PREDICTORS[key].parameters()}:
@@ -423,7 +423,7 @@ def test_a_target_that_is_seldom_another_value_can_be_set_aside_from(key: str) -
         make(key, max_iter=1, validation=0.3, random_state=seed).fit(frame, y)
 
 
-@pytest.mark.slow(quick=["deep_kernel_classifier", "sod_classifier", "svgp_classifier"])
+@pytest.mark.slow(quick=["deep_kernel_classifier", "svgp_classifier"])
 @for_all
 def test_the_density_of_a_class_that_the_fit_does_not_know_is_not_followed(key: str) -> None:
     frame, y = table(key)

@@ -127,7 +127,7 @@ def test_probabilities_know_what_cannot_be_known(moons: Split) -> None:
     assert abs(surest.mean() - right.mean()) < 0.1
 
 
-@pytest.mark.slow(quick=["0.0"])
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_refinement_raises_the_bound_of_every_new_row(moons: Split, share: float) -> None:
     X, unseen, y, _ = moons

@@ -19,6 +19,7 @@ def sample(key: str, label: str) -> tuple[Array, NDArray[np.str_]]:
     return dataset.X, np.array(dataset.labels)
 
 
+@pytest.mark.slow
 def test_iris_is_told_apart_better_than_before_the_fit() -> None:
     X, y = sample("iris", "species")
     X_train, X_test, y_train, y_test = train_test_split(
@@ -114,6 +115,7 @@ def test_probabilities_of_unseen_rows_are_calibrated(
     assert surest.mean() < 0.9
 
 
+@pytest.mark.slow
 def test_decoded_intervals_hold_unseen_rows() -> None:
     X, y = sample("iris", "species")
     model = LDGD(max_iter=150).fit(X[::2], y[::2])

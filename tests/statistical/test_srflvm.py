@@ -48,7 +48,7 @@ def test_an_s_shaped_manifold_is_recovered_up_to_an_affine_map() -> None:
     assert explained(X, SRFLVM().fit(Y).embedding_.mean) > 0.98
 
 
-@pytest.mark.slow(quick=["moment"])
+@pytest.mark.slow
 @pytest.mark.parametrize("spectral", ["mixture", "moment"])
 def test_the_other_spectra_find_it_too(spectral: str) -> None:
     X, Y = s_curve(0, n=150)
@@ -119,7 +119,7 @@ def test_counts_with_gaps_are_filled() -> None:
     assert (filled.variance[hidden] > filled.noise_variance[hidden]).all()
 
 
-@pytest.mark.slow(quick=["bernoulli", "binomial"])
+@pytest.mark.slow(quick=["bernoulli"])
 @pytest.mark.parametrize("likelihood", ["bernoulli", "binomial", "negative_binomial", "poisson"])
 def test_every_likelihood_fits_saves_and_draws_its_own_kind(likelihood: Any, tmp_path: Any) -> None:
     rng = np.random.default_rng(0)

@@ -56,7 +56,7 @@ def test_the_sentences_are_sentences() -> None:
             assert "!" not in text.value, place
 
 
-@pytest.mark.slow(quick=["compare", "impute", "runs"])
+@pytest.mark.slow(quick=["compare"])
 @pytest.mark.parametrize("name", list(navigation.PAGES))
 def test_nothing_on_a_page_is_left_unexplained(
     open_page: OpenPage, fitted: str, labelled: str, name: navigation.PageName

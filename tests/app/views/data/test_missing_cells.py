@@ -54,6 +54,7 @@ def measured(run: str) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_a_run_from_before_its_model_took_missing_cells_keeps_its_rows(
     holed: Dataset, wait: Wait
 ) -> None:

@@ -70,7 +70,7 @@ def parquet() -> bytes:
     return sink.getvalue()
 
 
-@pytest.mark.slow(quick=["animals.csv-content7", "animals.npz-content6"])
+@pytest.mark.slow(quick=["animals.csv-content7"])
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -97,7 +97,7 @@ def test_a_table_is_uploaded_and_used(open_page: OpenPage, name: str, content: b
     assert "animals" in texts(page.markdown)
 
 
-@pytest.mark.slow(quick=["cut.xlsx-content5", "objects.npz-content6"])
+@pytest.mark.slow(quick=["objects.npz-content6"])
 @pytest.mark.parametrize(
     ("name", "content"),
     [

@@ -17,6 +17,7 @@ def counts() -> Dataset:
     return Dataset.from_arrays(rng.poisson(rates).astype(float), name="counts")
 
 
+@pytest.mark.slow(quick=["nmf"])
 @pytest.mark.parametrize("model", ["nmf", "topics", "nbvae"])
 def test_a_map_of_counts_is_shown_decoded_and_drawn_from(model: str, open_page: OpenPage) -> None:
     settings = {"n_components": 3, "max_iter": 60} | ({"n_hidden": 8} if model == "nbvae" else {})

@@ -366,6 +366,7 @@ def test_the_file_is_what_lvmcore_transform_writes(
     pd.testing.assert_frame_equal(read(io.BytesIO(content)), expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_placing_the_same_rows_twice_is_done_once(
     open_page: OpenPage, labelled: str, iris: pd.DataFrame, wait: Wait
 ) -> None:

@@ -437,7 +437,7 @@ def test_the_runs_page_lists_opens_and_exports_it(open_page: OpenPage, single: s
     assert page.title[0].value == "Predict"
 
 
-@pytest.mark.slow(quick=["classes", "deep"])
+@pytest.mark.slow(quick=["classes"])
 @pytest.mark.parametrize("kind", ["single", "deep", "classes"])
 def test_every_control_is_explained(
     open_page: OpenPage, request: pytest.FixtureRequest, kind: str

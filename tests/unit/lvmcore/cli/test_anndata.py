@@ -38,6 +38,7 @@ def test_a_file_is_fitted_and_its_map_written(
         assert len(file["uns/latentboard/dataset"][()]) == 64
 
 
+@pytest.mark.slow
 def test_new_rows_are_placed_into_a_file(cells: Path, tmp_path: Path) -> None:
     folder, out = tmp_path / "run", tmp_path / "new.h5ad"
     assert cli.main(["fit", str(cells), *FIT, "--out", str(folder)]) == 0

@@ -146,6 +146,7 @@ def test_a_model_without_names_takes_as_many_columns_in_their_order(
     assert "3 columns without names" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_logarithms_and_levels_are_made_as_the_run_learned_them(
     tmp_path: Path, rng: np.random.Generator, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -232,6 +233,7 @@ def test_a_run_in_the_store_says_how_unusual_rows_are_and_which_label_was_meant(
     assert "label" not in found
 
 
+@pytest.mark.slow
 def test_the_table_of_the_fit_may_be_given_beside_a_model_file(
     file: Path, rows: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -58,6 +58,7 @@ def test_a_target_is_learned_and_predicted_for_another_file(
     assert np.sqrt(np.mean((found["mean"][:-1] - truth) ** 2)) < 3
 
 
+@pytest.mark.slow
 def test_a_file_with_the_target_is_measured(
     csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,6 +48,7 @@ def test_a_fit_and_its_new_rows(
         assert np.mean(placed[f"{name}: predicted"] == placed[f"{name}: label"]) > 0.9
 
 
+@pytest.mark.slow
 def test_new_rows_are_compared_with_the_labels_asked_for(file: Path, tmp_path: Path) -> None:
     folder, out = tmp_path / "run", tmp_path / "placed.parquet"
     assert fit(file, folder, "--model", "ldgd") == 0

@@ -88,6 +88,7 @@ def test_without_out_the_run_is_in_the_store(
     assert Store(home).datasets.get(job.spec.dataset).label_name == "species"
 
 
+@pytest.mark.slow
 def test_columns_are_transformed_and_rows_held_out(
     csv: Path, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -298,7 +298,7 @@ def test_a_fit_begins_as_a_single_process_where_it_is_as_wide(hidden_dim: int | 
     assert (away < 0.1 * float(wanted.std())) == (hidden_dim is None)
 
 
-@pytest.mark.slow(quick=["16-11", "16-26"])
+@pytest.mark.slow(quick=["16-11"])
 @pytest.mark.parametrize("stop", [11, 26])
 @pytest.mark.parametrize("batch_size", [1000, 16])
 def test_a_chain_goes_on_in_its_warm_up_and_after_it(

@@ -63,7 +63,7 @@ def test_maps_that_cannot_be_compared_are_said_not_to_be(store: Store, toy: Data
     assert found.metrics["bound_spread"].value == 1.0
 
 
-@pytest.mark.slow(quick=["13", "60"])
+@pytest.mark.slow(quick=["13"])
 @pytest.mark.parametrize("stop", [13, 20, 33, 60])
 def test_a_stopped_run_goes_on_in_the_start_that_it_was_in(
     store: Store, submit: Submit, toy: Dataset, stop: int

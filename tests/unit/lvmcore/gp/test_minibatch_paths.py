@@ -219,7 +219,7 @@ def test_the_noise_follows_to_its_best_value(*, shared: bool) -> None:
     torch.testing.assert_close(path.noise.detach(), free.detach(), rtol=0.1, atol=0)
 
 
-@pytest.mark.slow(quick=["False-50"])
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [8, 50])
 @pytest.mark.parametrize("gaps", [False, True])
 def test_little_noise_is_found_by_small_batches(*, gaps: bool, size: int) -> None:
@@ -252,6 +252,7 @@ def test_little_noise_is_found_by_small_batches(*, gaps: bool, size: int) -> Non
     assert float(path.noise.detach().max()) < 0.05
 
 
+@pytest.mark.slow
 def test_a_column_seldom_observed_spoils_no_other() -> None:
     X = normal(4000, 2, seed=1)
     f = torch.tanh(X @ normal(2, 3, seed=2))

@@ -128,7 +128,7 @@ def test_a_fit_stopped_anywhere_ends_as_if_it_had_not_been(
         assert all(step.seconds >= place[1] for step in steps)
 
 
-@pytest.mark.slow(quick=["random"])
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["isomap", "random"])
 def test_many_interruptions_change_nothing(start: str, tmp_path: Path) -> None:
     whole = model(start=start).fit(X)

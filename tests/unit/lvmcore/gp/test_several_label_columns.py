@@ -178,7 +178,7 @@ def test_gradients_are_those_of_the_terms() -> None:
 # ---- fits --------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow(quick=["FastLDGD"])
+@pytest.mark.slow
 @BOTH
 def test_two_independent_labels_are_both_told_apart(model: type[LatentVariableModel]) -> None:
     X, y = rows(120)
@@ -321,7 +321,7 @@ def test_weights_hold_in_every_column() -> None:
         assert terms[1][f"label fit: {name}"] == pytest.approx(3 * terms[0][f"label fit: {name}"])
 
 
-@pytest.mark.slow(quick=["LDGD"])
+@pytest.mark.slow
 @BOTH
 def test_samples_are_of_the_classes_asked_for(model: type[LatentVariableModel]) -> None:
     X, y = rows(120)

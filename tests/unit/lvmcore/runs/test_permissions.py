@@ -36,6 +36,7 @@ def dataset(rng: np.random.Generator) -> Dataset:
     return Dataset.from_arrays(rng.standard_normal((30, 3)), name="toy")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("open_umask")
 def test_folders_and_files_are_the_owner_s_alone(tmp_path: Path, dataset: Dataset) -> None:
     store = Store(tmp_path / "home")

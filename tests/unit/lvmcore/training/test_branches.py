@@ -50,7 +50,7 @@ def test_a_longer_fit_that_goes_on_equals_one_from_the_beginning(key: str, tmp_p
     assert whole.elbo_ != short.elbo_
 
 
-@pytest.mark.slow(quick=["srflvm", "supervised_vae"])
+@pytest.mark.slow(quick=["supervised_vae"])
 @pytest.mark.parametrize("key", KEYS)
 def test_it_goes_on_again_and_again(key: str, tmp_path: Path) -> None:
     for steps in (40, 41, 90):

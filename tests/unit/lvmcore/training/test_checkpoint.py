@@ -93,7 +93,7 @@ def test_a_fit_stopped_anywhere_ends_as_if_it_had_not_been(key: str, tmp_path: P
         assert all(step.seconds >= seconds for step in second.history_[len(first.history_) :])
 
 
-@pytest.mark.slow(quick=["ldgd", "srflvm", "supervised_vae"])
+@pytest.mark.slow(quick=["srflvm", "supervised_vae"])
 @pytest.mark.parametrize("key", KEYS)
 def test_many_interruptions_change_nothing(key: str, tmp_path: Path) -> None:
     whole = model(key, max_iter=60).fit(X, Y)
@@ -122,7 +122,7 @@ def test_a_fit_to_a_table_with_gaps_goes_on_too(key: str, tmp_path: Path) -> Non
 
 
 # The bound of one draw a step is never flat at so high a rate.
-@pytest.mark.slow(quick=["supervised_vae"])
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [key for key in KEYS if key != "srflvm"])
 def test_an_early_end_is_the_same_after_a_stop_in_the_cooling(key: str, tmp_path: Path) -> None:
     settings = {"max_iter": 800, "learning_rate": 0.3}

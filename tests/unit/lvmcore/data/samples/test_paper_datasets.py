@@ -81,6 +81,7 @@ def test_oil_flow_labels(data_dir: Path) -> None:
     assert counts == [343, 316, 341]
 
 
+@pytest.mark.slow(quick=["brendan_faces", "cifar10_grey20_2000"])
 @pytest.mark.parametrize("name", IMAGES)
 def test_images(data_dir: Path, name: str) -> None:
     rows, height, width, classes = IMAGES[name]

@@ -30,7 +30,7 @@ def test_unlabelled_rows_leave_the_label_term_alone() -> None:
     assert label_term(half) == pytest.approx(label_term(list(labels)) / 2)
 
 
-@pytest.mark.slow(quick=["1000.0"])
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [1.0, 10.0, 1000.0])
 def test_noise_of_the_label_term_does_not_stifle_the_fit(
     weight: float, monkeypatch: pytest.MonkeyPatch
@@ -107,7 +107,7 @@ def _label_fits(
     return np.array(kept)
 
 
-@pytest.mark.slow(quick=["FastLDGD"])
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [LDGD, FastLDGD])
 def test_a_rare_class_counts_for_more_where_classes_are_balanced(
     model: type[LatentVariableModel],

@@ -73,6 +73,7 @@ def test_decoded_moments_are_those_of_drawn_rows() -> None:
     np.testing.assert_allclose(decoded.variance[0], mean + mean**2 / r)
 
 
+@pytest.mark.slow
 def test_dispersions_that_were_planted_are_found() -> None:
     found = fitted().dispersion_
     assert np.corrcoef(np.log(found), np.log(DISPERSION))[0, 1] > 0.9

@@ -103,7 +103,7 @@ def test_kept_draws_are_few_evenly_spaced_and_end_with_the_last(
     assert len(fitted._draws.W) > min(MAX_DRAWS, sampled) / 2 - n_chains
 
 
-@pytest.mark.slow(quick=["negative_binomial"])
+@pytest.mark.slow
 @for_likelihoods
 def test_the_order_along_a_curve_is_found_and_decoded(likelihood: str) -> None:
     X, psi = TABLES[likelihood], PSI

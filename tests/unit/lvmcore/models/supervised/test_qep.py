@@ -372,7 +372,7 @@ def with_rows_far_off(n: int = 120) -> tuple[NDArray[Any], NDArray[Any], NDArray
     return X, y, truth
 
 
-@pytest.mark.slow(quick=["QEPRegressor-settings0"])
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "settings"),
     [
