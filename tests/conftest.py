@@ -11,7 +11,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
+from hypothesis.strategies import none
 
 from tests.needs import unavailable
 from tests.shapes import check_shapes
@@ -35,6 +36,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         quick = () if mark is None else mark.kwargs.get("quick", ())
         if quick and item.callspec.id in quick:  # type: ignore[attr-defined]
             item.own_markers[:] = [own for own in item.own_markers if own.name != "slow"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hypothesis_generator() -> None:
+    """Have Hypothesis register its generator of random numbers before any page is opened.
+
+    It looks for references to it, and takes it for garbage where the dashboard, in its own thread,
+    calls ``gc.freeze`` meanwhile: frozen objects are no longer seen to refer to anything.
+    """
+
+    @given(none())
+    def example(_: None) -> None:
+        pass
+
+    example()
 
 
 @pytest.fixture(autouse=True)

@@ -63,11 +63,6 @@ def kill_again_and_again(bench: Bench, kills: int, seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_few_kills_leave_nothing_stuck_and_nothing_torn(bench: Bench) -> None:
-    kill_again_and_again(bench, kills=6, seed=1)
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_a_hundred_kills_leave_nothing_stuck_and_nothing_torn(bench: Bench) -> None:
     kill_again_and_again(bench, kills=100, seed=2)
@@ -93,11 +88,6 @@ def cancel_again_and_again(bench: Bench, trials: int, seed: int) -> None:
     until(lambda: len(bench.workers()) <= 1, "the end of all but the spare worker")
     bench.stop()
     print(f"{trials} cancels; at most {max(took):.2f} s, in the middle {np.median(took):.2f} s")
-
-
-@pytest.mark.slow
-def test_a_few_cancels_end_their_fits_and_their_processes(bench: Bench) -> None:
-    cancel_again_and_again(bench, trials=3, seed=3)
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from streamlit.testing.v1 import AppTest
 
 from app import navigation
 from app.components import table_upload
-from app.services import fitted_maps, placement, runs, server, tables
+from app.services import fitted_maps, placement, server, tables
 from app.state.choices import ReadingChoices, Upload
-from tests.app.conftest import PATIENCE_SECONDS, OpenPage
+from tests.app.conftest import OpenPage, Wait, fitted_run
 from tests.app.shell.test_shell import texts
 from tests.app.views.data.test_page import foot, read_again, upload
 from tests.unit.lvmcore.data.readers.anndata_files import COUNTS, GENES, annotated, by_anndata
@@ -96,20 +95,12 @@ def test_a_broken_file_is_explained_and_the_data_stay(open_page: OpenPage) -> No
     assert "is a link to another place or file" in plain(page.error[0].value)
 
 
-def finished(run: str) -> str:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not server.store().get(run).finished:
-        assert time.monotonic() < deadline, "the run has not ended"
-        time.sleep(0.1)
-    return run
-
-
 @pytest.fixture(scope="module")
 def fitted(shared_home: Path) -> str:
     """A run that has ended: probabilistic PCA of the uploaded file."""
     table = tables.table(Upload("cells.h5ad", "f" * 64, by_anndata("layers")), ReadingChoices())
     dataset = tables.dataset_of(table, tables.proposed_roles(table))
-    return finished(runs.start_fit(dataset, "ppca", {"n_components": 2}))
+    return fitted_run(dataset, "ppca", {"n_components": 2})
 
 
 def offers(page: AppTest) -> list[str]:
@@ -141,9 +132,9 @@ def test_the_pages_offer_it(
 
 
 @pytest.mark.slow
-def test_placed_rows_are_handed_out_too(fitted: str) -> None:
+def test_placed_rows_are_handed_out_too(fitted: str, wait: Wait) -> None:
     rows = fitted_maps.fitted_dataset(fitted)
-    placing = finished(placement.start_placement(fitted, rows))
+    placing = wait(placement.start_placement(fitted, rows)).id
     placed = placement.placements(placing)
     with h5py.File(io.BytesIO(placement.placements_h5ad(placing, 0.5))) as file:
         np.testing.assert_array_equal(file["obsm/X_ppca"][:], placed[["z1", "z2"]])

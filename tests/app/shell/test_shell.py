@@ -14,7 +14,7 @@ from app.state.widgets import widget_key
 from lvmcore.errors import DataError
 from lvmcore.jobs.run_job import run_job
 from lvmcore.runs import Job, JobSpec
-from tests.app.conftest import OpenPage, Wait, ways
+from tests.app.conftest import OpenPage, fitted_run, ways
 
 GONE = "0" * 32
 
@@ -105,13 +105,11 @@ def test_the_first_page_is_drawn_without_torch() -> None:
 
 
 @pytest.mark.slow
-def test_runs_of_one_name_can_each_be_reopened(open_page: OpenPage, wait: Wait) -> None:
+def test_runs_of_one_name_can_each_be_reopened(open_page: OpenPage) -> None:
     """Streamlit knows an option by its text: two runs with one title must not become one."""
     table = tables.table(choices.SampleChoice("iris"), choices.ReadingChoices())
     dataset = tables.dataset_of(table, tables.proposed_roles(table))
-    runs = [runs_service.start_fit(dataset, "pca", {}) for _ in range(2)]
-    for run in runs:
-        wait(run)
+    runs = [fitted_run(dataset, "pca", {}) for _ in range(2)]
     for run in runs:
         page = open_page("fit")
         page.sidebar.selectbox(widget_key("foot", "earlier")).set_value(run).run()

@@ -24,14 +24,13 @@ from app.analysis.map.row_colours import MISSING, OTHER, CategoryStyle, NumericC
 from app.components.map import canvas
 from app.figures import legend, row_traces
 from app.services import fitted_maps, scores, server
-from app.services import runs as runs_service
 from app.state.session import session
 from app.views.compare import figures, map_panels
 from lvmcore.base.latent_variable_model import Capabilities
 from lvmcore.data import Dataset
 from lvmcore.metrics.metric import Metric
 from lvmcore.runs import JobSpec
-from tests.app.conftest import MAIN, PATIENCE_SECONDS
+from tests.app.conftest import MAIN, PATIENCE_SECONDS, fitted_run
 from tests.scenes import scenes
 
 GONE = "e" * 32
@@ -60,8 +59,8 @@ def holed(shared_home: Path) -> Dataset:
 @pytest.fixture(scope="module")
 def two(holed: Dataset) -> tuple[str, str]:
     """PCA and linear discriminants of the same rows."""
-    pca = ended(runs_service.start_fit(holed, "pca", {"n_components": 2}))
-    return pca, ended(runs_service.start_fit(holed, "lda", {}))
+    pca = fitted_run(holed, "pca", {"n_components": 2})
+    return pca, fitted_run(holed, "lda", {})
 
 
 def open_compare(*runs: str) -> AppTest:
@@ -169,7 +168,7 @@ def test_a_method_is_added_once_and_found_again(holed: Dataset, two: tuple[str, 
 @pytest.mark.slow
 def test_methods_that_cannot_be_added_say_why(fitted: str, shared_home: Path) -> None:
     bare = Dataset.from_arrays(np.random.default_rng(0).normal(size=(30, 4)), name="bare")
-    page = open_compare(ended(runs_service.start_fit(bare, "pca", {})))
+    page = open_compare(fitted_run(bare, "pca", {}))
     refused = button(page, "Linear discriminants")
     assert refused.disabled
     assert "Needs labels" in refused.help
@@ -273,7 +272,7 @@ def holed_digest(two: tuple[str, str]) -> str:
 
 @pytest.mark.slow
 def test_the_latent_page_shows_a_map_that_decodes_nothing(holed: Dataset) -> None:
-    run = ended(runs_service.start_fit(holed, "isomap", {}))
+    run = fitted_run(holed, "isomap", {})
     page = AppTest.from_file(MAIN, default_timeout=PATIENCE_SECONDS)
     page.query_params["run"] = run
     page.run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +10,11 @@ import pandas as pd
 import pytest
 
 from app.analysis.map.reconstruction import MapPoint
-from app.services import caching, fitted_maps, runs, server
+from app.services import caching, fitted_maps, server
 from lvmcore.data import Dataset
 from lvmcore.export.tables import to_parquet_bytes
 from lvmcore.persistence import write_atomically
-from tests.app.conftest import PATIENCE_SECONDS, OpenPage, Wait
+from tests.app.conftest import OpenPage, fitted_run
 
 N_ROWS = 60
 
@@ -30,11 +29,10 @@ def holed(home: Path) -> Dataset:
 
 
 def test_rows_that_lack_cells_are_on_the_map_and_can_be_looked_at(
-    holed: Dataset, open_page: OpenPage, wait: Wait
+    holed: Dataset, open_page: OpenPage
 ) -> None:
-    run = runs.start_fit(holed, "ppca", {"n_components": 2})
-    job = wait(run)
-    assert "1 row left out: every cell is missing." in job.notes
+    run = fitted_run(holed, "ppca", {"n_components": 2})
+    assert "1 row left out: every cell is missing." in server.store().get(run).notes
     rows = fitted_maps.fitted_dataset(run)
     assert len(rows) == N_ROWS - 1
     page = open_page("latent", run=run)
@@ -46,21 +44,9 @@ def test_rows_that_lack_cells_are_on_the_map_and_can_be_looked_at(
     assert any("Row 2" in str(text.value) for text in page.main.markdown)
 
 
-def measured(run: str) -> None:
-    """Wait until a run that has ended is measured: until then its process still writes."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while server.store().get(run).stage != "finished":
-        assert time.monotonic() < deadline, "the run has not been measured"
-        time.sleep(0.1)
-
-
 @pytest.mark.slow
-def test_a_run_from_before_its_model_took_missing_cells_keeps_its_rows(
-    holed: Dataset, wait: Wait
-) -> None:
-    run = runs.start_fit(holed, "ppca", {"n_components": 1})
-    wait(run)
-    measured(run)
+def test_a_run_from_before_its_model_took_missing_cells_keeps_its_rows(holed: Dataset) -> None:
+    run = fitted_run(holed, "ppca", {"n_components": 1})
     path = server.store().job_folder(run).path / "embedding.parquet"
     complete = holed.complete_rows().row_ids.tolist()
     frame = pd.read_parquet(path)
@@ -69,12 +55,10 @@ def test_a_run_from_before_its_model_took_missing_cells_keeps_its_rows(
     assert fitted_maps.fitted_dataset(run).row_ids.tolist() == complete
 
 
-def test_held_out_rows_measure_the_intervals(holed: Dataset, wait: Wait) -> None:
+def test_held_out_rows_measure_the_intervals(holed: Dataset) -> None:
     rows = np.zeros(N_ROWS, dtype=np.bool_)
     rows[::4] = True
-    run = runs.start_fit(replace(holed, held_out=rows), "ppca", {"n_components": 2})
-    wait(run)
-    measured(run)
+    run = fitted_run(replace(holed, held_out=rows), "ppca", {"n_components": 2})
     metrics = server.store().get(run).metrics
     assert 0.6 < metrics["cells_coverage_90"].value <= 1.0
     assert "hidden and predicted from its other cells" in metrics["cells_coverage_90"].protocol

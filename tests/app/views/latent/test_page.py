@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +27,7 @@ from app.state import choices
 from app.state.session import session
 from app.state.widgets import map_widget_key
 from lvmcore.data import Dataset, Table
-from tests.app.conftest import PATIENCE_SECONDS, OpenPage, Wait
+from tests.app.conftest import OpenPage, Wait, fitted_run
 from tests.scenes import scenes
 
 GONE = "f" * 32
@@ -39,11 +38,7 @@ def labelled(shared_home: Path) -> str:
     """A run that has ended: LDGD on iris, three dimensions."""
     table = tables.table(choices.SampleChoice("iris"), choices.ReadingChoices())
     dataset = tables.dataset_of(table, tables.proposed_roles(table))
-    run = runs.start_fit(dataset, "ldgd", {"n_components": 3, "max_iter": 40})
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not server.store().get(run).finished:
-        assert time.monotonic() < deadline, "the fit has not ended"
-        time.sleep(0.1)
+    run = fitted_run(dataset, "ldgd", {"n_components": 3, "max_iter": 40})
     assert server.store().get(run).has_model
     return run
 
@@ -251,11 +246,7 @@ def test_a_row_found_by_its_name_is_marked_and_decoded(open_page: OpenPage, labe
 def test_a_row_learned_as_log1p_is_shown_in_its_own_units(open_page: OpenPage) -> None:
     table = tables.table(choices.SampleChoice("wine"), choices.ReadingChoices())
     roles = replace(tables.proposed_roles(table), log1p=("proline",), hold_out=0.2)
-    run = runs.start_fit(tables.dataset_of(table, roles), "ppca", {})
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not server.store().get(run).metrics:  # they come a moment after the model
-        assert time.monotonic() < deadline, "the fit has not been measured"
-        time.sleep(0.1)
+    run = fitted_run(tables.dataset_of(table, roles), "ppca", {})
     page = open_page("latent", run=run)
     box(page, "Row").set_value(4).run()
     assert not page.exception
@@ -332,8 +323,8 @@ def three_clouds() -> Dataset:
 @pytest.mark.slow
 def test_a_map_is_measured_on_held_out_rows_when_asked(open_page: OpenPage, wait: Wait) -> None:
     """Intervals and density of a run that held no rows out: a fit anew to 80 % of them."""
-    run = runs.start_fit(three_clouds(), "ppca", {"n_components": 2})
-    digest = wait(run).spec.dataset
+    run = fitted_run(three_clouds(), "ppca", {"n_components": 2})
+    digest = server.store().get(run).spec.dataset
     page = open_page("latent", run=run)
     assert "intervals" not in texts(page)
     (button,) = [one for one in page.button if one.label == "Measure this map on held-out rows"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +28,7 @@ from lvmcore.data import Dataset, Table
 from lvmcore.models import MODELS
 from lvmcore.recommend.latent_models import TableSummary
 from lvmcore.results import FitStep, Snapshot
-from tests.app.conftest import PATIENCE_SECONDS, OpenPage, Wait
+from tests.app.conftest import OpenPage, Wait, fitted_run
 from tests.scenes import scenes
 
 UPLOAD = widget_key("data", "upload")
@@ -59,11 +58,7 @@ def two(rows: pd.DataFrame) -> Dataset:
 def run(shared_home: Any) -> str:
     """A run that has ended: LDGD, learning from two labels."""
     settings = {"n_components": 3, "n_inducing": 10, "max_iter": 40}
-    found = runs.start_fit(two(frame()), "ldgd", settings)
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not server.store().get(found).finished:
-        assert time.monotonic() < deadline, "the fit has not ended"
-        time.sleep(0.1)
+    found = fitted_run(two(frame()), "ldgd", settings)
     assert server.store().get(found).has_model
     return found
 
@@ -252,8 +247,7 @@ def test_names_of_labels_are_no_markdown(shared_home: Any, open_page: OpenPage, 
     rows = frame(30).rename(columns={"sex": name})
     features = ["length", "width", "mass", "depth"]
     named = Table.from_frame(rows, name="named").dataset(features=features, label=["species", name])
-    run = runs.start_fit(named, "ldgd", {"n_components": 2, "max_iter": 5})
-    assert wait(run).status == "done"
+    run = fitted_run(named, "ldgd", {"n_components": 2, "max_iter": 5})
     page = upload(open_page("new_rows", run=run), widget_key("new_rows", "upload"), rows)
     (button,) = [one for one in page.main.button if one.label == "Infer positions"]
     button.click().run()
@@ -278,11 +272,7 @@ def test_labels_that_begin_alike_are_told_apart(open_page: OpenPage, shared_home
     dataset = Table.from_frame(rows, name="alike").dataset(features=features, label=alike)
     colours = map_controls.colour_options(dataset)
     assert len(set(colours.values())) == len(colours)
-    found = runs.start_fit(dataset, "ldgd", {"n_components": 2, "max_iter": 5})
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not server.store().get(found).has_model:
-        assert time.monotonic() < deadline, "the fit has not ended"
-        time.sleep(0.1)
+    found = fitted_run(dataset, "ldgd", {"n_components": 2, "max_iter": 5})
     page = upload(open_page("new_rows", run=found), widget_key("new_rows", "upload"), rows)
     for _ in range(2):
         labels = choice(page, "multiselect", "Labels to compare with")
@@ -350,12 +340,11 @@ def test_the_label_that_colours_the_map_on_the_fit_page_is_chosen(
 
 
 @pytest.mark.slow
-def test_one_label_is_no_choice(open_page: OpenPage, wait: Wait) -> None:
+def test_one_label_is_no_choice(open_page: OpenPage) -> None:
     table = Table.from_frame(frame(), name="birds of one label")
     dataset = table.dataset(features=["length", "width", "mass", "depth"], label="sex")
     settings = {"n_components": 2, "n_inducing": 5, "max_iter": 3}
-    alone = runs.start_fit(dataset, "ldgd", settings)
-    wait(alone)
+    alone = fitted_run(dataset, "ldgd", settings)
     page = open_page("fit", run=alone)
     assert not page.exception
     assert _coloured(page) == {"f", "m"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import navigation
-from app.services import fitted_maps, placement, runs, server, tables
+from app.services import fitted_maps, placement, server, tables
 from app.state.choices import ReadingChoices, SampleChoice
 from app.state.widgets import widget_key
 from app.views.new_rows import placement_map
 from lvmcore import cli
-from tests.app.conftest import MAIN, PATIENCE_SECONDS, OpenPage, Wait, follow
+from tests.app.conftest import MAIN, PATIENCE_SECONDS, OpenPage, Wait, fitted_run, follow
 
 GONE = "e" * 32
 UPLOAD = widget_key("new_rows", "upload")
@@ -29,12 +28,7 @@ UPLOAD = widget_key("new_rows", "upload")
 def fit(sample: str, model: str, **settings: Any) -> str:
     table = tables.table(SampleChoice(sample), ReadingChoices())
     dataset = tables.dataset_of(table, tables.proposed_roles(table))
-    run = runs.start_fit(dataset, model, settings)
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not server.store().get(run).finished:
-        assert time.monotonic() < deadline, "the fit has not ended"
-        time.sleep(0.1)
-    return run
+    return fitted_run(dataset, model, settings)
 
 
 @pytest.fixture(scope="module")

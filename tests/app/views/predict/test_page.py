@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from app.state.choices import ReadingChoices, SampleChoice, TargetChoice
 from app.state.widgets import widget_key
 from lvmcore.data import Table
 from lvmcore.runs import Job
-from tests.app.conftest import PATIENCE_SECONDS, OpenPage, Wait, follow, ways
+from tests.app.conftest import OpenPage, Wait, fitted_run, follow, ways
 from tests.app.controls import unexplained
 
 GONE = "d" * 32
@@ -28,12 +27,7 @@ GONE = "d" * 32
 def fit(model: str, aim: TargetChoice, **settings: Any) -> str:
     table = tables.table(SampleChoice("wine"), ReadingChoices())
     dataset = tables.dataset_of(table, tables.proposed_roles(table))
-    run = runs.start_fit(dataset, model, settings, aim)
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while server.store().get(run).stage != "finished":
-        assert time.monotonic() < deadline, "the fit has not ended"
-        time.sleep(0.1)
-    return run
+    return fitted_run(dataset, model, settings, aim)
 
 
 @pytest.fixture(scope="module")
