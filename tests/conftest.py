@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis.strategies import none
 
 from tests.needs import unavailable
-from tests.shapes import check_shapes
+from tests.shapes import check_shapes, start_test
 
 check_shapes()
 
@@ -36,6 +36,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         quick = () if mark is None else mark.kwargs.get("quick", ())
         if quick and item.callspec.id in quick:  # type: ignore[attr-defined]
             item.own_markers[:] = [own for own in item.own_markers if own.name != "slow"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Have shapes checked anew in every test."""
+    start_test()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -48,7 +48,7 @@ def table(key: str, n: int = N) -> tuple[pd.DataFrame, NDArray[Any]]:
 @pytest.mark.slow(quick=["svgp_regressor"])
 @for_all
 def test_check_estimator(key: str) -> None:
-    check_estimator(make(key, n_inducing=20, max_iter=20), on_skip=None)
+    check_estimator(make(key), on_skip=None)
 
 
 @for_all

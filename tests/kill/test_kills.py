@@ -14,6 +14,8 @@ from tests.unit.lvmcore.jobs.waiting import finished, until
 
 VICTIMS: tuple[Victim, ...] = get_args(Victim)
 LONGEST_WAIT = 4.0
+#: A fit that is to be cancelled has begun its steps by then, and never ends by itself.
+LONGEST_CANCEL_WAIT = 2.0
 MOST_WAITING = 4
 
 
@@ -75,7 +77,7 @@ def cancel_again_and_again(bench: Bench, trials: int, seed: int) -> None:
     took = []
     for _ in range(trials):
         name = bench.submit(max_iter=50_000)
-        time.sleep(rng.uniform(0, LONGEST_WAIT))
+        time.sleep(rng.uniform(0, LONGEST_CANCEL_WAIT))
         at_work = bench.workers()
         began = time.monotonic()
         store.cancel(name)
