@@ -13,8 +13,10 @@ from playwright.sync_api import Error, Locator, Page, TimeoutError, expect
 
 from app.formatting import count
 from lvmcore.base.latent_variable_model import LatentVariableModel
+from lvmcore.data import Dataset
 from lvmcore.runs import Store
 from tests.e2e.server import Server
+from tests.unit.lvmcore.runs.fitting import ran
 
 __all__ = ["CLEAR", "LIVE", "PATIENCE_MS", "Dashboard", "Growth"]
 
@@ -560,6 +562,17 @@ class Dashboard:
     def store(self) -> Store:
         """The dashboard's store, read from outside."""
         return Store(self.server.home)
+
+    def fitted(self, dataset: Dataset, model: str, **settings: Any) -> str:
+        """Fit a model in the test's own process, for a test that begins with its map.
+
+        Returns:
+            The run's id.
+        """
+        run = ran(self.store(), dataset, model, **settings)
+        job = self.store().get(run)
+        assert job.status == "done", job.message
+        return run
 
     def model(self, run: str) -> LatentVariableModel:
         """The fitted model of a run."""

@@ -6,6 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
+from lvmcore.data import load_sample
 from tests.e2e.dashboard import Dashboard
 
 PATHS = ("", "fit", "latent", "generate", "compare", "runs", "new_rows", "impute", "guide")
@@ -50,14 +51,8 @@ def _of_all(dashboard: Dashboard, run: str | None, scheme: Literal["light", "dar
     return found
 
 
-@pytest.mark.slow  # a minute and a half, for all pages
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_keeps_anybody_out(dashboard: Dashboard, scheme: Literal["light", "dark"]) -> None:
     assert _of_all(dashboard, None, scheme) == []
-    dashboard.open()
-    dashboard.sample("Iris (150 rows)")
-    dashboard.to_fit()
-    dashboard.number("Steps at most", 40)
-    run = dashboard.start()
-    dashboard.says("done in")
+    run = dashboard.fitted(load_sample("iris").dataset(label="species"), "ldgd", max_iter=40)
     assert _of_all(dashboard, run, scheme) == []

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from playwright.sync_api import expect
 
 from app.formatting import count
+from lvmcore.data import load_sample
 from tests.e2e.dashboard import CLEAR, PATIENCE_MS, Dashboard
 
 pytestmark = pytest.mark.timeout(600)
@@ -29,14 +30,7 @@ def _places(dashboard: Dashboard, name: str) -> NDArray[np.float64]:
 
 def test_one_selection_on_two_maps(dashboard: Dashboard) -> None:
     page = dashboard.page
-    dashboard.open()
-    dashboard.sample("Wine (178 rows)")
-    dashboard.to_fit()
-    dashboard.choose("pca")
-    dashboard.says("Settings of PCA")
-    run = dashboard.start()
-    dashboard.says("done in")
-
+    run = dashboard.fitted(load_sample("wine").dataset(label="cultivar"), "pca")
     dashboard.open("compare", run=run)
     dashboard.map(PCA)
     dashboard.button("t-SNE").click()

@@ -1,4 +1,4 @@
-"""The content security policy in a real browser: the pages work within it, and others stay out."""
+"""Other sites and other machines in a real browser: they can neither frame the pages nor ask."""
 
 import re
 import threading
@@ -6,112 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import urlsplit
 
-import numpy as np
-import pandas as pd
-from playwright.sync_api import ConsoleMessage, Page, Request, expect
+from playwright.sync_api import Page, expect
 
-from app import navigation
 from app.__main__ import first_free_port
-from tests.e2e.dashboard import PATIENCE_MS, Dashboard
 from tests.e2e.server import Server, running
-from tests.e2e.test_hostile import hover, taken
-
-# Violations in the page and its workers, as the browser itself reports them.
-_NOTE = """() => {
-  window.latentboardViolations = [];
-  document.addEventListener("securitypolicyviolation", (event) => window.latentboardViolations.push(
-    `${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
-}"""
-# Streamlit's numbers of 64 bits look for WebAssembly, and do without it where it is not allowed.
-_PROBE = re.compile(r"script-src wasm-eval \S+/static/js/protobuf\.[\w-]+\.js:1")
-ROWS = 240
-
-
-class Watch:
-    """What the pages asked for elsewhere, and what the policy forbade."""
-
-    def __init__(self, page: Page, home: str) -> None:
-        self.page = page
-        self.home = urlsplit(home).netloc
-        self.elsewhere: list[str] = []
-        self.forbidden: list[str] = []
-        page.add_init_script(f"({_NOTE})()")
-        page.on("request", self._request)
-        page.on("websocket", lambda socket: self._address(socket.url))
-        page.on("console", self._console)
-
-    def _request(self, request: Request) -> None:
-        self._address(request.url)
-
-    def _address(self, url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("data", "blob", "about") and parts.netloc != self.home:
-            self.elsewhere.append(url)
-
-    def _console(self, message: ConsoleMessage) -> None:
-        if "Content Security Policy" in message.text or "Content-Security-Policy" in message.text:
-            self.forbidden.append(message.text)
-
-    def quiet(self) -> None:
-        """Nothing was asked for elsewhere, and nothing was forbidden."""
-        found = self.page.evaluate("() => window.latentboardViolations")
-        assert [one for one in found if not _PROBE.fullmatch(one)] == []
-        assert self.forbidden == []
-        assert self.elsewhere == []
-
-
-def table(path: Path, rows: int) -> Path:
-    """A table of two groups, with a label and some missing cells."""
-    rng = np.random.default_rng(5)
-    group = np.arange(rows) % 2
-    values = rng.normal(size=(rows, 5)) + 2.0 * group[:, None]
-    values[rng.random(values.shape) < 0.02] = np.nan
-    frame = pd.DataFrame(values, columns=[f"gauge_{number}" for number in range(5)])
-    frame["group"] = np.where(group, "one", "another")
-    frame.to_csv(path, index=False)
-    return path
-
-
-def test_all_pages_work_within_the_policy(dashboard: Dashboard, tmp_path: Path) -> None:
-    page = dashboard.page
-    watch = Watch(page, dashboard.server.url)
-    dashboard.open()
-    dashboard.upload(table(tmp_path / "gauges.csv", ROWS))
-    dashboard.says(re.compile("^240 rows, "))
-    dashboard.to_fit()
-    dashboard.choose("ppca")
-    dashboard.says("Settings of Probabilistic PCA")
-    run = dashboard.start()
-    dashboard.says("done in")
-    watch.quiet()
-    seen = {}
-    for name in navigation.PAGES:
-        dashboard.open("" if name == "data" else name, run=run)
-        dashboard.settled()
-        if name == "compare":
-            dashboard.button("PCA").click()
-            expect(page.locator("table.comparison tbody tr")).to_have_count(2, timeout=PATIENCE_MS)
-        if name == "new_rows":
-            dashboard.upload(tmp_path / "gauges.csv")
-            dashboard.button("Infer positions").click()
-            expect(dashboard.button("New rows as CSV")).to_be_visible(timeout=PATIENCE_MS)
-        if name == "impute":
-            dashboard.button("Impute the missing cells").click()
-            expect(dashboard.button("Completed table as CSV")).to_be_visible(timeout=PATIENCE_MS)
-        if name == "runs":
-            dashboard.tick(0)
-            dashboard.says("Open the map")
-            page.get_by_role("button", name="Export").click()
-            expect(dashboard.button("Map as SVG")).to_be_visible(timeout=PATIENCE_MS)
-        dashboard.settled()
-        hover(page)
-        dashboard.settled()
-        dashboard.no_traceback()
-        seen |= taken(dashboard)
-        watch.quiet()
-    assert {"Embedding as CSV", "New rows as CSV", "Completed table as CSV", "Report"} <= set(seen)
 
 
 @contextmanager

@@ -6,19 +6,13 @@ import io
 import numpy as np
 from playwright.sync_api import expect
 
+from lvmcore.data import load_sample
 from tests.e2e.dashboard import PATIENCE_MS, Dashboard
 
 
 def test_the_row_under_the_cursor_follows_it(dashboard: Dashboard) -> None:
     page = dashboard.page
-    dashboard.open()
-    dashboard.sample("Iris (150 rows)")
-    dashboard.to_fit()
-    dashboard.choose("ppca")
-    dashboard.says("Settings of Probabilistic PCA")
-    run = dashboard.start()
-    dashboard.says("done in")
-
+    run = dashboard.fitted(load_sample("iris").dataset(label="species"), "ppca")
     dashboard.open("generate", run=run)
     dashboard.says("The row at the centre of the map")
     first, _ = dashboard.cursor_at()

@@ -1,4 +1,7 @@
-"""Names and cells that try to do something: every page, chart, report and file keeps them inert."""
+"""Names and cells that try to do something: every page, chart, report and file keeps them inert.
+
+The pages, with their charts and files, work within the content security policy.
+"""
 
 import io
 import re
@@ -12,6 +15,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.dashboard import PATIENCE_MS, Dashboard
 from tests.e2e.hostile import EVERYWHERE, EVIL, PAYLOADS, Watch, formulas, frame
+from tests.e2e.policy import PolicyWatch
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -50,8 +54,8 @@ def away(page: Page) -> None:
     page.get_by_test_id("stMain").get_by_role("heading", level=1).click()
 
 
-def look(dashboard: Dashboard, watch: Watch) -> None:
-    """Open what is folded, and move over the charts."""
+def look(dashboard: Dashboard, watch: Watch, policy: PolicyWatch) -> None:
+    """Open what is folded, and move over the charts: nothing runs, and nothing is forbidden."""
     page = dashboard.page
     dashboard.settled()
     page.evaluate(_OPEN)
@@ -60,6 +64,7 @@ def look(dashboard: Dashboard, watch: Watch) -> None:
     dashboard.settled()
     dashboard.no_traceback()
     watch.quiet(page)
+    policy.quiet()
 
 
 def pick(dashboard: Dashboard, name: str, words: str) -> None:
@@ -126,10 +131,10 @@ def test_the_watch_sees_what_runs_and_what_is_asked_for(page: Page, page_errors:
     page_errors.clear()  # addresses that lead nowhere
 
 
-@pytest.mark.slow  # two minutes, for all pages
-def test_thirty_payloads_do_nothing(dashboard: Dashboard, tmp_path: Path) -> None:
+def test_thirty_payloads_do_nothing_within_the_policy(dashboard: Dashboard, tmp_path: Path) -> None:
     page, watch = dashboard.page, Watch((f"{dashboard.server.url}/", "file:"))
     watch.over(page.context)
+    policy = PolicyWatch(page, dashboard.server.url)
     table = frame()
     sink = io.BytesIO()
     table.to_parquet(sink)
@@ -140,7 +145,7 @@ def test_thirty_payloads_do_nothing(dashboard: Dashboard, tmp_path: Path) -> Non
     dashboard.says("90 rows, 30 features, label with 30 classes")
     pick(dashboard, "Row id", "id <img")
     pick(dashboard, "Column", "kind <svg")
-    look(dashboard, watch)
+    look(dashboard, watch, policy)
 
     dashboard.to_fit()
     dashboard.says("Settings of LDGD")
@@ -150,7 +155,7 @@ def test_thirty_payloads_do_nothing(dashboard: Dashboard, tmp_path: Path) -> Non
     hover(page)
     watch.quiet(page)
     dashboard.says("done in")
-    look(dashboard, watch)
+    look(dashboard, watch, policy)
 
     dashboard.open("latent", run=run)
     dashboard.says("Relevance")
@@ -171,7 +176,7 @@ def test_thirty_payloads_do_nothing(dashboard: Dashboard, tmp_path: Path) -> Non
     dashboard.button("Save").click()
     dashboard.settled()
     away(page)
-    look(dashboard, watch)
+    look(dashboard, watch, policy)
     files = taken(dashboard)
     assert {"Embedding as CSV", "Embedding as Parquet", "Report", "Selection as CSV"} <= set(files)
     inert(files)
@@ -182,14 +187,14 @@ def test_thirty_payloads_do_nothing(dashboard: Dashboard, tmp_path: Path) -> Non
     dashboard.button("PCA").click()
     expect(page.locator("table.comparison tbody tr")).to_have_count(2, timeout=PATIENCE_MS)
     pick(dashboard, "Colour", "script>canary(30)")
-    look(dashboard, watch)
+    look(dashboard, watch, policy)
 
     dashboard.open("generate", run=run)
     dashboard.says("The row at the centre of the map")
     for kind in ("Path", "Sweep", "Sample rows"):
         page.get_by_text(kind, exact=True).first.click()
         dashboard.settled()
-        look(dashboard, watch)
+        look(dashboard, watch, policy)
         inert(taken(dashboard))
 
     dashboard.open("new_rows", run=run)
@@ -197,16 +202,16 @@ def test_thirty_payloads_do_nothing(dashboard: Dashboard, tmp_path: Path) -> Non
     dashboard.settled()
     page.locator('input[type="file"]').set_input_files({**file, "buffer": sink.getvalue()})
     dashboard.says("30 of 30 columns found")
-    look(dashboard, watch)
+    look(dashboard, watch, policy)
     dashboard.button("Infer positions").click()
     expect(dashboard.button("New rows as CSV")).to_be_visible(timeout=PATIENCE_MS)
-    look(dashboard, watch)
+    look(dashboard, watch, policy)
     inert(taken(dashboard))
 
     dashboard.open("impute", run=run)
     dashboard.button("Impute the missing cells").click()
     expect(dashboard.button("Completed table as CSV")).to_be_visible(timeout=PATIENCE_MS)
-    look(dashboard, watch)
+    look(dashboard, watch, policy)
     inert(taken(dashboard))
 
     dashboard.open("runs", run=run)
@@ -214,14 +219,14 @@ def test_thirty_payloads_do_nothing(dashboard: Dashboard, tmp_path: Path) -> Non
     dashboard.store().annotate(run, "\n".join(PAYLOADS)[:2000])
     dashboard.tick(1)
     dashboard.says("Open the map")
-    look(dashboard, watch)
+    look(dashboard, watch, policy)
     page.get_by_role("button", name="Export").click()
     expect(dashboard.button("Map as SVG")).to_be_visible(timeout=PATIENCE_MS)
     files |= taken(dashboard)
     inert(files)
-    for path in ("", "guide", "fit"):
+    for path in ("", "guide", "fit", "predict"):
         dashboard.open(path, run=run)
-        look(dashboard, watch)
+        look(dashboard, watch, policy)
 
     report = tmp_path / "report.html"
     report.write_bytes(files["Report"])

@@ -5,8 +5,6 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from lvmcore.data import Dataset
-from lvmcore.jobs.run_job import run_job
-from lvmcore.runs import JobSpec
 from tests.e2e.dashboard import MAP, PATIENCE_MS, Dashboard
 
 pytestmark = pytest.mark.timeout(300)
@@ -20,12 +18,7 @@ def _fitted(dashboard: Dashboard) -> str:
     labels = np.array([NASTY, "plain"] * 20, dtype=object)
     X = rng.normal(size=(40, 4)) + 3 * (labels == "plain")[:, None]
     dataset = Dataset.from_arrays(X, labels, feature_names=list("abcd"), label_name="kind")
-    store = dashboard.store()
-    store.datasets.put(dataset)
-    spec = JobSpec(dataset.digest, "two kinds", "ppca", {"n_components": 2})
-    with store.own(spec) as folder:
-        run_job(folder, lambda: dataset, lambda: None)
-        return folder.path.name
+    return dashboard.fitted(dataset, "ppca", n_components=2)
 
 
 def _hidden(canvas: Locator) -> list[int]:

@@ -27,12 +27,7 @@ def test_a_second_table_is_checked_placed_and_exported(
     file = tmp_path / "second.csv"
     frame.to_csv(file, index=False)
 
-    dashboard.open()
-    dashboard.sample("Wine (178 rows)")
-    dashboard.to_fit()
-    dashboard.number("Steps at most", 60)
-    run = dashboard.start()
-    dashboard.says("done in")
+    run = dashboard.fitted(load_sample("wine").dataset(label="cultivar"), "ldgd", max_iter=60)
     dashboard.open("new_rows", run=run)
     dashboard.says("The file needs the columns of the fit")
     dashboard.settled()

@@ -7,8 +7,6 @@ import pytest
 from playwright.sync_api import expect
 
 from lvmcore.data import Dataset
-from lvmcore.jobs.run_job import run_job
-from lvmcore.runs import JobSpec
 from tests.e2e.dashboard import Dashboard
 
 pytestmark = pytest.mark.timeout(300)
@@ -20,12 +18,7 @@ def _fitted(dashboard: Dashboard) -> str:
     """A run that was fitted in this process."""
     rng = np.random.default_rng(1)
     dataset = Dataset.from_arrays(rng.normal(size=(120, 4)), feature_names=list("abcd"))
-    store = dashboard.store()
-    store.datasets.put(dataset)
-    spec = JobSpec(dataset.digest, "four columns", "ppca", {"n_components": 2})
-    with store.own(spec) as folder:
-        run_job(folder, lambda: dataset, lambda: None)
-        return folder.path.name
+    return dashboard.fitted(dataset, "ppca", n_components=2)
 
 
 def test_a_selection_is_cleared_had_back_found_and_kept(dashboard: Dashboard) -> None:
