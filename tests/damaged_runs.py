@@ -72,7 +72,13 @@ def _overwrite(path: Path) -> None:
 
 
 def _nest(path: Path) -> None:
-    path.write_bytes(b"[" * 100_000)
+    path.write_bytes(b"[" * 100_000 + b"\n")
+
+
+def _no_text(path: Path) -> None:
+    """Put a byte into the first name or text that is no UTF-8."""
+    content = path.read_bytes() if path.is_file() else b'{"a": 1}'
+    path.write_bytes(content.replace(b'"', b'"\xff', 1))
 
 
 def _folder(path: Path) -> None:
@@ -100,6 +106,7 @@ _BY_FILE: dict[str, Callable[[Path], None]] = {
     "half": _halve,
     "overwritten": _overwrite,
     "nested": _nest,
+    "no UTF-8": _no_text,
     "a folder": _folder,
     "a pipe": _pipe,
     "a loop": _loop,

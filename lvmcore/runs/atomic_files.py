@@ -114,7 +114,7 @@ def read_json(path: Path) -> dict[str, Any]:
         value = msgspec.json.decode(read_regular_file(path, MOST_JSON_BYTES))
     except FileNotFoundError as error:
         raise DataError(f"There is no file {path.name} in {path.parent}.") from error
-    except (OSError, msgspec.MsgspecError, RecursionError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path} cannot be read ({error}): expected JSON.") from error
     if not isinstance(value, dict):
         raise DataError(f"{path} holds {type(value).__name__}: expected a JSON object.")

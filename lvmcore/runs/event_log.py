@@ -34,6 +34,8 @@ SNAPSHOT_GAP, SNAPSHOT_SHARE = 0.25, 1 / 40
 SNAPSHOT_POINTS = 2000
 SIGNIFICANT_DIGITS = 4
 _REMEMBERED_OFFSETS = 1024
+#: Errors of a line that is not an event.
+_NO_EVENT = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class EventLog:
@@ -130,7 +132,7 @@ def read_events(path: Path, n: int = 0, offset: int = 0) -> tuple[list[Event], i
     for number, line in enumerate(lines, start=n + 1):
         try:
             events.append(Event(number, step_from_json(json.loads(line))))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except _NO_EVENT:
             continue
     return events, n + len(lines), end
 
@@ -176,7 +178,7 @@ def truncate_events(path: Path, iteration: int) -> bool:
     for line in read_lines(path)[0]:
         try:
             step = step_from_json(json.loads(line))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except _NO_EVENT:
             continue
         if step.iteration > iteration:
             break
