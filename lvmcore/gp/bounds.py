@@ -108,7 +108,7 @@ class _Collapsed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, n_rows: int, *tensors: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         psi0, psi1Y, psi2, Kuu, noise, squares = tensors
-        L, _ = cholesky(Kuu, "The kernel matrix of the inducing inputs")
+        L, ctx.jitter = cholesky(Kuu, "The kernel matrix of the inducing inputs")
         G = solve_lower(L, solve_lower(L, psi2).T)
         values, vectors = kernel_eigensystem(0.5 * (G + G.T))
         basis = solve_upper(L, vectors)
@@ -137,6 +137,8 @@ class _Collapsed(torch.autograd.Function):
         cross = g * values + p @ rotated.T
         d_psi2 = basis @ g @ basis.T
         d_Kuu = -0.5 * basis @ (cross + cross.T) @ basis.T
+        # The jitter is a share of the mean of Kuu's diagonal.
+        d_Kuu.diagonal().add_(ctx.jitter * d_Kuu.diagonal().mean())
         d_noise = precision * (
             (values[:, None] * over - rotated * p - R.square()).sum(0)
             - ctx.n_rows

@@ -19,6 +19,8 @@ def cholesky(
 ) -> tuple[Float64[Tensor, "M M"], float]:
     """Lower Cholesky factor of A + jitter · mean(diag A) · I with the least jitter that works.
 
+    The gradient by A includes that of the jitter's scale.
+
     Args:
         A: symmetric, [M, M]; computed in float64 whatever its dtype.
         name: of the matrix, for the message.
@@ -31,7 +33,7 @@ def cholesky(
         NumericalError: the largest jitter does not suffice, or A is not finite.
     """
     A = A.double()
-    scale = A.detach().diagonal().mean()
+    scale = A.diagonal().mean()
     eye = torch.eye(len(A), dtype=A.dtype, device=A.device)
     for jitter in (0.0, *JITTERS) if exact else JITTERS:
         L, info = torch.linalg.cholesky_ex(A + jitter * scale * eye)

@@ -55,7 +55,7 @@ def with_nugget(Kuu: Tensor, q: Tensor) -> Tensor:
         Kuu: kernel matrix of the inducing inputs, [M, M].
         q: as of the fit, [].
     """
-    nugget = NUGGET * (1 - q.detach() / 2).to(Kuu) * Kuu.detach().diagonal().mean()
+    nugget = NUGGET * (1 - q / 2).to(Kuu) * Kuu.diagonal().mean()
     return Kuu + nugget * torch.eye(len(Kuu)).to(Kuu)
 
 

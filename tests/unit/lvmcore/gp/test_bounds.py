@@ -9,6 +9,7 @@ from lvmcore.errors import NumericalError
 from lvmcore.gp.bounds import collapsed_bound, stochastic_bound
 from lvmcore.kernels.psi_statistics import PsiSums, psi1, psi_sums
 from lvmcore.kernels.stationary import RBF, Linear
+from lvmcore.numerics import linalg
 from lvmcore.numerics.gaussians import kl_standard_normal, kl_whitened
 from lvmcore.numerics.linalg import cholesky
 from tests.unit.lvmcore.small_problems import small_problem
@@ -48,8 +49,13 @@ def test_gradients_of_the_divergences_are_exact() -> None:
     assert torch.autograd.gradcheck(kl_whitened, outputs)
 
 
+@pytest.mark.parametrize("jitter", [1e-8, 1e-2])
 @pytest.mark.parametrize("shared", [True, False])
-def test_gradient_of_the_collapsed_bound_is_exact(*, shared: bool) -> None:
+def test_gradient_of_the_collapsed_bound_is_exact(
+    monkeypatch: pytest.MonkeyPatch, *, shared: bool, jitter: float
+) -> None:
+    """The jitter is a share of the kernel's variance, so it has a gradient too."""
+    monkeypatch.setattr(linalg, "JITTERS", (jitter,))
     p = small_problem(N=6, D=2, M=3)
     noise = p.noise[:1] if shared else p.noise
 

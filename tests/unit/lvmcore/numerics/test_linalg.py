@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from lvmcore.errors import NumericalError
+from lvmcore.numerics import linalg
 from lvmcore.numerics.linalg import JITTERS, cholesky, cholesky_batch, solve_lower, solve_upper
 
 EYE = torch.eye(4, dtype=torch.float64)
@@ -81,3 +82,15 @@ def test_a_batch_with_one_matrix_that_is_not_finite_is_refused(
     A[1, place[0], place[1]] = A[1, place[1], place[0]] = bad
     with pytest.raises(NumericalError, match=r"A \[3 x 3\] could not be factorised"):
         cholesky_batch(A, "A")
+
+
+def test_the_gradient_of_a_factor_includes_the_scale_of_its_jitter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(linalg, "JITTERS", (1e-2,))
+    half = torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def factor(half: torch.Tensor) -> torch.Tensor:
+        return cholesky(half @ half.T, "A")[0]
+
+    assert torch.autograd.gradcheck(factor, [half.requires_grad_()])

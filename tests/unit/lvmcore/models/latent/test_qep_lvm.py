@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 import lvmcore
 from lvmcore import QEPLVM, BayesianGPLVM
@@ -91,6 +92,31 @@ def test_its_own_objective_meets_the_gaussian_one_at_two(gaps: bool) -> None:
     torch.testing.assert_close(two.noise, one.noise)
     for found, wanted in zip(two.predict(rows.mean), one.predict(rows.mean), strict=True):
         torch.testing.assert_close(found, wanted, atol=1e-8, rtol=1e-8)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_the_gradient_of_its_objective_is_that_of_differences(gaps: bool) -> None:
+    """Along random directions of each parameter; the kernel's variance scales the nugget too."""
+    rows, path, problem = small_fit(gaps)
+    with torch.no_grad():  # two inducing inputs close to one another, where the nugget matters
+        path.Z[1] = path.Z[0] + 0.03
+    fit = QEPLVMObjective(rows, path, problem, QExponent("learn"))
+    generator, step = torch.Generator().manual_seed(1), 1e-4
+
+    def bound() -> Tensor:
+        return torch.stack(list(fit.terms().values())).sum()
+
+    for parameter in fit.parameters():
+        (slope,) = torch.autograd.grad(bound(), [parameter])
+        direction = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+        values = []
+        for sign in (1, -2, 1):  # at +1, −1 and 0 steps
+            with torch.no_grad():
+                parameter.add_(sign * step * direction)
+            values.append(float(bound().detach()))
+        difference = (values[0] - values[1]) / (2 * step)
+        found = float((slope * direction).sum().detach())
+        assert found == pytest.approx(difference, rel=5e-5, abs=5e-6)
 
 
 # ---- a fit -----------------------------------------------------------------------------
