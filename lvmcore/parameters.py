@@ -98,7 +98,7 @@ Seed = Annotated[
 MaxIter = Annotated[
     int,
     Range(1, 100_000),
-    Doc("Most optimiser steps; the fit ends earlier if the bound is flat.", "steps at most"),
+    Doc("Most optimiser steps; the fit ends earlier once it has converged.", "steps at most"),
 ]
 Inducing = Annotated[
     int,

@@ -34,7 +34,7 @@ from lvmcore.preprocessing.class_labels import ClassLabels, sorted_by_label_colu
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.results import FitStep
 from lvmcore.training.checkpoint import Checkpoint
-from lvmcore.training.loop import FitOutcome
+from lvmcore.training.outcome import FitOutcome
 
 __all__ = ["Estimator"]
 

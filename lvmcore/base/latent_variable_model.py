@@ -42,7 +42,7 @@ from lvmcore.parameters import Components, Device, Dtype, Seed, check_settings
 from lvmcore.preprocessing.class_labels import labels_from_json, labels_to_json
 from lvmcore.results import Callback, LabelPredictive, Posterior, Predictive
 from lvmcore.training.checkpoint import Checkpoint
-from lvmcore.training.loop import FitOutcome
+from lvmcore.training.outcome import FitOutcome
 
 __all__ = ["Capabilities", "FitProblem", "LatentVariableModel"]
 

@@ -31,7 +31,7 @@ from lvmcore.parameters import Advised, Device, Seed, check_settings
 from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.results import Callback
 from lvmcore.training.checkpoint import Checkpoint
-from lvmcore.training.loop import FitOutcome
+from lvmcore.training.outcome import FitOutcome
 
 __all__ = [
     "FitMethod",

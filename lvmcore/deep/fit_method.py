@@ -28,7 +28,8 @@ from lvmcore.gp.inducing_points import centroids
 from lvmcore.parameters import Advised
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.training.held_out import HeldOutTracking
-from lvmcore.training.loop import FitOutcome, train
+from lvmcore.training.loop import train
+from lvmcore.training.outcome import FitOutcome
 
 __all__ = [
     "LONG_TABLE",

@@ -30,7 +30,7 @@ from lvmcore.mcmc.sghmc_sampler import SGHMCSampler
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.results import Callback, FitStep
 from lvmcore.training.checkpoint import Checkpoint, restore_tensors, tensor_arrays
-from lvmcore.training.loop import FitOutcome
+from lvmcore.training.outcome import FitOutcome
 
 __all__ = ["DeepChain"]
 

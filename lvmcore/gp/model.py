@@ -20,7 +20,7 @@ from lvmcore.gp.latent_inference import infer_rows
 from lvmcore.gp.restarts import RestartResult, restart_state, restarts_from_state
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import is_array
-from lvmcore.training.loop import FitOutcome
+from lvmcore.training.outcome import FitOutcome
 
 START_VARIANCE = 0.1
 START_NOISE = 0.1

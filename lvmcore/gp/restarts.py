@@ -17,7 +17,7 @@ from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.errors import NumericalError
 from lvmcore.results import Callback, FitStep, Posterior
 from lvmcore.training.checkpoint import State
-from lvmcore.training.loop import FitOutcome
+from lvmcore.training.outcome import FitOutcome
 
 __all__ = [
     "RestartResult",

@@ -27,7 +27,8 @@ from lvmcore.parameters import (
     Start,
 )
 from lvmcore.preprocessing.cell_types import Cells
-from lvmcore.training.loop import FitOutcome, train
+from lvmcore.training.loop import train
+from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.schedule import Schedule
 
 __all__ = ["UnsupervisedGPLVM"]
@@ -39,7 +40,7 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
 
     n_components: Components = None
     n_inducing: Inducing = 25
-    max_iter: MaxIter = 500
+    max_iter: MaxIter = 900
     noise: Noise = "column"
     learning_rate: LearningRate = 0.1
     start: Start = "pca"
@@ -65,7 +66,7 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
 
     def _schedule(self, cells: int) -> Schedule:
         """The optimisation schedule for a number of cells."""
-        return Schedule(self.max_iter, self.learning_rate, cells)
+        return Schedule(self.max_iter, self.learning_rate, cells, finishes=True)
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
         return fit_from_starts(self, problem)

@@ -16,7 +16,7 @@ from lvmcore.mcmc.rflvm_chain import RFLVMChain
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.results import Callback, FitStep, Snapshot
 from lvmcore.training.checkpoint import Checkpoint
-from lvmcore.training.loop import FitOutcome
+from lvmcore.training.outcome import FitOutcome
 
 __all__ = ["MAX_R_HAT", "ParallelChains"]
 

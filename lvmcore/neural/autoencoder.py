@@ -28,7 +28,8 @@ from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised
 from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.results import Posterior
-from lvmcore.training.loop import FitOutcome, train
+from lvmcore.training.loop import train
+from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.schedule import Schedule
 
 __all__ = ["Autoencoder"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lvmcore.runs.job import Job
     from lvmcore.runs.store import Store
 
-__all__ = ["Continuation", "extrapolate_bound", "propose_continuation"]
+__all__ = ["Continuation", "extrapolate_bound", "extrapolate_finish", "propose_continuation"]
 
 #: Share of the steps in which the learning rate decays; before, the bound rises at full rate.
 _DECAY_SHARE = 0.4
@@ -27,6 +27,10 @@ _DECAY_SHARE = 0.4
 _LEAST, _MOST, _USUAL = 0.25, 1.0, 0.5
 #: Fewest recorded steps at full rate from which a curve is extrapolated.
 _FEWEST_RECORDED = 10
+#: Steps at the end of a quasi-Newton finish whose mean rise is extrapolated, and the range of the
+#: later rise in shares of it. Of 170 continuations (oil flow, breast cancer and blood cells, both
+#: kinds of map, four seeds, half as many steps again) nine in ten were between the two.
+_FINISH_STEPS, _FINISH_SHARES = 50, (0.05, 1.6)
 #: Largest exponent p of a rate that decays as step^−p.
 _STEEPEST_DECAY = 8.0
 
@@ -77,11 +81,54 @@ def propose_continuation(store: Store, job: Job) -> Continuation | None:
             branch_path(store.job_folder(job.id).path, best), format=CHECKPOINT_FORMAT
         )
         flat = float(facts["flat"]) / float(facts["window"])
+        finishes = bool(facts.get("finishes"))
     except (DataError, KeyError, ValueError, ZeroDivisionError):
-        flat = None
+        flat, finishes = None, False
     kept = [step for step in steps if step.start == best]
     most = None if allowed[0] is None else int(allowed[0])
+    if finishes:
+        return extrapolate_finish(kept, branch=job.branch_step, most=most)
     return extrapolate_bound(kept, flat=flat, branch=job.branch_step, most=most)
+
+
+def extrapolate_finish(
+    steps: Sequence[FitStep], *, branch: int | None = None, most: int | None = None
+) -> Continuation | None:
+    """The proposed continuation of a fit that ended in its quasi-Newton finish.
+
+    Its gain is a share of that of the last steps, if the fit goes on from its end. A fit that goes
+    on from an earlier step takes another course, whose gain is unknown.
+
+    Args:
+        steps: steps of the fit, in order; some may be missing.
+        branch: step from which the fit would continue; None if it begins from the start.
+        most: largest total number of steps; None for no limit.
+
+    Returns:
+        None if no step has a bound, or no further step is allowed.
+    """
+    known = [step for step in steps if math.isfinite(step.objective)]
+    if not known:
+        return None
+    had = known[-1].total // known[-1].starts
+    more = _further_steps(had, None)
+    if most is not None:
+        more = min(more, most - had)
+    if more < 1:
+        return None
+    gain = None
+    if branch == had:
+        at = [step.iteration for step in known]
+        before = np.interp(at[-1] - _FINISH_STEPS, at, [step.objective for step in known])
+        rise = max(0.0, float(known[-1].objective - before)) * more / _FINISH_STEPS
+        gain = (_FINISH_SHARES[0] * rise, _FINISH_SHARES[1] * rise)
+    return Continuation(
+        steps=more,
+        total=had + more,
+        gain=gain,
+        seconds=known[-1].starts * _seconds_per_step(known) * (had + more - (branch or 0)),
+        anew=branch is None,
+    )
 
 
 def extrapolate_bound(
@@ -123,17 +170,21 @@ def extrapolate_bound(
     if more < 1:
         return None
     extended_end = round((1 - _DECAY_SHARE) * (had + more))
-    passed = known[-1].seconds - known[0].seconds
-    seconds_per_step = passed / max(1, known[-1].iteration - 1 - first)
-    if seconds_per_step <= 0:  # a library without a callback: all steps are reported at the end
-        seconds_per_step = known[-1].seconds / known[-1].iteration
     return Continuation(
         steps=more,
         total=had + more,
         gain=None if rise is None else rise.gain_range(full_rate_end, extended_end),
-        seconds=known[-1].starts * seconds_per_step * (had + more - (branch or 0)),
+        seconds=known[-1].starts * _seconds_per_step(known) * (had + more - (branch or 0)),
         anew=branch is None,
     )
+
+
+def _seconds_per_step(known: Sequence[FitStep]) -> float:
+    first, last = known[0], known[-1]
+    seconds = (last.seconds - first.seconds) / max(1, last.iteration - first.iteration)
+    if seconds <= 0:  # a library without a callback: all steps are reported at the end
+        return last.seconds / last.iteration
+    return seconds
 
 
 def _further_steps(had: int, enough: float | None) -> int:

@@ -1,11 +1,12 @@
-"""The optimisation loop: Adam on an objective, with recovery, early stopping and checkpoints."""
+"""The optimisation loop: Adam with recovery, a quasi-Newton finish, early stopping, checkpoints."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,9 +19,11 @@ from lvmcore.results import Callback, FitStep
 from lvmcore.training.checkpoint import Checkpoint, restore_tensors, tensor_arrays
 from lvmcore.training.held_out import HeldOutTracking, held_out_scores
 from lvmcore.training.objective import Objective
+from lvmcore.training.outcome import FitOutcome
+from lvmcore.training.quasi_newton import QuasiNewtonFinish
 from lvmcore.training.schedule import Schedule
 
-__all__ = ["FitOutcome", "report_once", "train"]
+__all__ = ["train"]
 
 SECONDS_BETWEEN_SNAPSHOTS = 0.05
 # Snapshots take at most this share of a fit's time.
@@ -38,40 +41,8 @@ _CHECKPOINT_KEYS = {
     "copied": "copied_at",
     "settled": "recovered_at",
     "breakdowns": "breakdowns",
+    "finish": "finish_since",
 }
-
-
-@dataclass(frozen=True)
-class FitOutcome:
-    """The result of an optimisation.
-
-    Attributes:
-        objective: the bound at the final parameters, total nats; NaN without a bound.
-        history: every step.
-        converged: whether the bound was flat before the steps ran out, or early stopping on
-            held-out rows ended the fit.
-        stopped: whether the callback ended the fit.
-    """
-
-    objective: float
-    history: tuple[FitStep, ...]
-    converged: bool
-    stopped: bool = False
-
-
-def report_once(callback: Callback | None, began: float, objective: float = math.nan) -> FitOutcome:
-    """The outcome of a fit in closed form, or by a library without step reports.
-
-    Args:
-        callback: called with the one step; its result is ignored.
-        began: start of the fit, by ``time.perf_counter``.
-        objective: log likelihood, total nats; NaN where there is none.
-    """
-    terms = {} if math.isnan(objective) else {"log likelihood": objective}
-    step = FitStep(1, 1, time.perf_counter() - began, objective, terms)
-    if callback is not None:
-        callback(step)
-    return FitOutcome(objective, (step,), converged=True)
 
 
 def train(
@@ -83,11 +54,11 @@ def train(
     checkpoint: Checkpoint | None = None,
     held_out: HeldOutTracking | None = None,
 ) -> FitOutcome:
-    """Maximise ``objective`` with Adam.
+    """Maximise ``objective`` with Adam, and where the schedule has a finish then with LBFGS.
 
-    A step that leads to a matrix that cannot be factorised, to a bound that is not finite or to one
-    that has collapsed is undone: the loop restores its last copy of the parameters and halves the
-    learning rate.
+    A step of Adam that leads to a matrix that cannot be factorised, to a bound that is not finite
+    or to one that has collapsed is undone: the loop restores its last copy of the parameters and
+    halves the learning rate.
 
     Args:
         objective: left at the parameters of the last step.
@@ -128,6 +99,9 @@ class _Optimisation:
         self.history: list[FitStep] = []
         self.rate_factor = 1.0
         self.cooling_since: int | None = None
+        self.finish: QuasiNewtonFinish | None = None
+        self.finish_since: int | None = None
+        self.finish_arrays: Mapping[str, NDArray[Any]] = {}
         self.converged = False
         self.began = time.perf_counter()
         self.last_snapshot, self.snapshot_gap = -math.inf, SECONDS_BETWEEN_SNAPSHOTS
@@ -138,7 +112,8 @@ class _Optimisation:
     def run(self, draws: int) -> FitOutcome:
         """Step until the schedule, the held-out score or the callback ends the fit."""
         iteration = self._restore()
-        over = iteration > 0 and self._is_finished(iteration - 1)
+        over = self.finish_since is not None
+        over = over or (iteration > 0 and self._is_finished(iteration - 1))
         stopped = False
         while not over and iteration < self.schedule.max_iter:
             try:
@@ -150,16 +125,54 @@ class _Optimisation:
                 self._recover()
                 iteration += 1
                 continue
-            stopped = self._report(iteration, values)
+            ends = iteration + 1 == self.schedule.max_iter or self._has_cooled(iteration)
+            ends &= not self.schedule.finishes or iteration + 1 == self.schedule.max_iter
+            stopped = self._report(iteration, values, last=ends)
             self._save_checkpoint(iteration + 1, now=stopped)
             if stopped:
-                draws = 1
                 break
             over = self._is_finished(iteration)
             iteration += 1
+        if self.schedule.finishes and not stopped:
+            stopped = self._run_finish(iteration)
         if self.stops_early and held_out_scores(self.history):
             self._restore_copies()
-        return FitOutcome(self._final_bound(draws), tuple(self.history), self.converged, stopped)
+        bound = self._final_bound(1 if stopped else draws)
+        return FitOutcome(bound, tuple(self.history), self.converged, stopped)
+
+    def _run_finish(self, iteration: int) -> bool:
+        """The quasi-Newton finish after some steps; returns whether the callback stopped it."""
+        since = self._begin_finish(iteration)
+        assert self.finish is not None
+        schedule, stopped = self.schedule, False
+        while iteration < schedule.max_iter and not self.converged and not stopped:
+            self.finish.iterate()
+            terms = self.finish.terms
+            bounds = [step.objective for step in self.history if step.iteration > since]
+            self.converged = self.finish.stalled or schedule.is_at_optimum(
+                [*bounds, math.fsum(terms.values())]
+            )
+            last = self.converged or iteration + 1 == schedule.max_iter
+            stopped = self._report(iteration, terms, last=last)
+            iteration += 1
+            self._save_checkpoint(iteration, now=stopped)
+        if schedule.is_open and not self.converged and not stopped:
+            self._save_branch(iteration)
+        return stopped
+
+    def _begin_finish(self, iteration: int) -> int:
+        """Begin the finish, or go on with a restored one; returns the steps before it."""
+        try:
+            self.finish = QuasiNewtonFinish(self.objective, self.schedule.cells)
+        except NumericalError:  # the last step broke down
+            self._restore_copies()
+            self.finish = QuasiNewtonFinish(self.objective, self.schedule.cells)
+        if self.finish_since is None:
+            self.finish_since, self.converged = iteration, False
+        else:
+            self.finish.restore(self.finish_arrays)
+        self.copies, self.best = self._copy(), -math.inf
+        return self.finish_since
 
     def _step(self, iteration: int) -> dict[str, float]:
         """One Adam step; returns the terms at the parameters before it."""
@@ -197,11 +210,10 @@ class _Optimisation:
         self.best = max(self.best, bound)
         return False
 
-    def _report(self, iteration: int, values: dict[str, float]) -> bool:
+    def _report(self, iteration: int, values: dict[str, float], *, last: bool) -> bool:
         """Add a step to the history and call the callback; returns whether that stops the fit."""
         seconds = time.perf_counter() - self.began
         snapshot = None
-        last = iteration + 1 == self.schedule.max_iter or self._has_cooled(iteration)
         if self.callback is not None and (
             last or seconds - self.last_snapshot >= self.snapshot_gap
         ):
@@ -242,6 +254,9 @@ class _Optimisation:
         if self.cooling_since is None:
             recent = self.history[self.recovered_at :][-schedule.hold - 2 * schedule.window :]
             self.converged = schedule.is_flat([step.objective for step in recent], self.rate_factor)
+            if self.converged and schedule.finishes:
+                self._save_branch(iteration + 1)
+                return True
             if self.converged or iteration + 1 >= schedule.steps_before_cooling:
                 self._save_branch(iteration + 1)
                 self.cooling_since = iteration + 1
@@ -293,18 +308,26 @@ class _Optimisation:
             self.checkpoint.save(*self._state(done))
 
     def _save_branch(self, done: int) -> None:
-        """Save the state before the cooling, from which a fit with more steps can continue."""
+        """Save the state from which a fit with more steps can continue."""
         if self.checkpoint is not None:
             arrays, facts = self._state(done)
             flat = self.rate_factor * self.schedule.flat * self.schedule.cells
             self.checkpoint.save_branch(
-                arrays, {**facts, "window": self.schedule.window, "flat": flat}
+                arrays,
+                {
+                    **facts,
+                    "window": self.schedule.window,
+                    "flat": flat,
+                    "finishes": self.schedule.finishes,
+                },
             )
 
     def _state(self, done: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """The state after so many steps."""
         arrays = persistence.history_arrays(self.history)
         arrays |= tensor_arrays(self.tensors, self.copies, self.adam)
+        if self.finish is not None:
+            arrays |= self.finish.arrays()
         facts = {
             "iteration": done,
             "seconds": time.perf_counter() - self.began,
@@ -325,7 +348,9 @@ class _Optimisation:
         found = self.checkpoint.restore()
         report: Callback | None = None
         if found is None:
-            found = self.checkpoint.restore_branch(self.schedule.steps_before_cooling)
+            whole = self.schedule.is_open
+            most = self.schedule.max_iter if whole else self.schedule.steps_before_cooling
+            found = self.checkpoint.restore_branch(most)
             report = self.callback
         if found is None:
             return 0
@@ -340,7 +365,8 @@ class _Optimisation:
             for step in persistence.history_from_arrays(arrays)
         ]
         for key, name in _CHECKPOINT_KEYS.items():
-            setattr(self, name, facts[key])
+            setattr(self, name, facts.get(key))
+        self.finish_arrays = arrays
         self.best = -math.inf if facts["best"] is None else facts["best"]
         if report is not None:
             for step in self.history:

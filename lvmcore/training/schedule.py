@@ -8,12 +8,23 @@ import numpy as np
 
 __all__ = ["Schedule"]
 
+# Before a finish: shares of max_iter, and most steps, of the constant phase and of the cooling.
+CONSTANT_SHARE, MOST_CONSTANT = 0.4, 300
+COOLING_SHARE, MOST_COOLING = 0.2, 150
+# A finish has converged when so many steps gain less than so many nats a cell.
+OPTIMUM_WINDOW, OPTIMUM_GAIN = 50, 1e-4
+
 
 @dataclass(frozen=True)
 class Schedule:
-    """Adam's learning rate: linear warm-up, a constant phase, linear cooling.
+    """The phases of a fit: warm-up, a constant learning rate, cooling; and a quasi-Newton finish.
 
-    The constant phase ends when the bound is flat, or after ``max_iter`` less the cooling steps.
+    Without a finish the constant phase ends when the bound is flat, or after ``max_iter`` less the
+    cooling steps, and the cooling ends the fit. With a finish the constant phase takes at most
+    0.4 of ``max_iter`` and at most 300 steps, the cooling at most 0.2 and 150, and none where the
+    bound was flat before; the remaining steps are of the quasi-Newton method. From
+    ``max_iter`` = 750 on the phases do not depend on it: a longer fit goes on from the end of a
+    shorter one.
 
     Attributes:
         max_iter: steps at most.
@@ -25,6 +36,7 @@ class Schedule:
         flat: nats per cell; a smaller gain from window to window counts as flat.
         collapse: nats per cell; a bound this far below its best has collapsed.
         cooling: share of ``max_iter`` in which the rate falls linearly to a twentieth.
+        finishes: whether a quasi-Newton finish follows.
     """
 
     max_iter: int
@@ -36,6 +48,7 @@ class Schedule:
     flat: float = 1e-3
     collapse: float = 0.1
     cooling: float = 0.4
+    finishes: bool = False
 
     @classmethod
     def for_batches(
@@ -65,12 +78,22 @@ class Schedule:
     @property
     def cooling_steps(self) -> int:
         """Number of cooling steps."""
+        if self.finishes:
+            return max(1, min(MOST_COOLING, round(COOLING_SHARE * self.max_iter)))
         return max(1, round(self.cooling * self.max_iter))
 
     @property
     def steps_before_cooling(self) -> int:
         """Steps after which the cooling starts, unless the bound is flat earlier."""
+        if self.finishes:
+            return max(1, min(MOST_CONSTANT, round(CONSTANT_SHARE * self.max_iter)))
         return self.max_iter - self.cooling_steps
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a fit with more steps goes on from the end of this one."""
+        phases = self.steps_before_cooling, self.cooling_steps
+        return self.finishes and phases == (MOST_CONSTANT, MOST_COOLING)
 
     def rate(self, iteration: int, cooling_since: int | None) -> float:
         """The learning rate of a step, counted from 0."""
@@ -79,6 +102,19 @@ class Schedule:
             done = (iteration - cooling_since) / self.cooling_steps
             rate *= max(0.05, 1 - 0.95 * done)
         return rate
+
+    def is_at_optimum(self, bounds: list[float]) -> bool:
+        """Whether the quasi-Newton finish has converged.
+
+        Its bound rises ever more slowly: what the last 50 steps gained, ten times, is more than
+        the next 500 gain, which is then below 0.001 nats a cell.
+
+        Args:
+            bounds: the bound after each step of the finish, nats.
+        """
+        if len(bounds) <= OPTIMUM_WINDOW:
+            return False
+        return bounds[-1] - bounds[-1 - OPTIMUM_WINDOW] < OPTIMUM_GAIN * self.cells
 
     def is_flat(self, bounds: list[float], rate_factor: float = 1.0) -> bool:
         """Whether the mean bound of the last window gained too little on the window before.

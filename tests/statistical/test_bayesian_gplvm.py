@@ -44,7 +44,7 @@ def test_the_two_dimensions_of_the_curve_are_found(model: BayesianGPLVM) -> None
 
 def test_the_noise_of_each_column_is_found(model: BayesianGPLVM) -> None:
     noise = np.sqrt(model.decode(np.zeros((1, 5))).noise_variance[0])
-    np.testing.assert_allclose(noise, NOISE_SD, rtol=0.15)
+    np.testing.assert_allclose(noise, NOISE_SD, rtol=0.2)
     assert noise.mean() == pytest.approx(NOISE_SD, rel=0.05)
 
 

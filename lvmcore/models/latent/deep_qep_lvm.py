@@ -19,6 +19,7 @@ from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
 from lvmcore.parameters import (
     Components,
     Doc,
+    MaxIter,
     Range,
 )
 from lvmcore.qep.deep_decoder import DeepDataPath, DeepDecoder
@@ -72,6 +73,7 @@ class DeepQEPLVM(UnsupervisedGPLVM):
 
     q: Exponent = 1.5
     n_components: Components = None
+    max_iter: MaxIter = 500
     hidden_dim: Annotated[
         int | None,
         Range(1, 100),
@@ -92,7 +94,7 @@ class DeepQEPLVM(UnsupervisedGPLVM):
     def _schedule(self, cells: int) -> Schedule:
         """A larger fall counts as a collapse, as the bound is estimated from one draw."""
         usual = super()._schedule(cells)
-        return replace(usual, window=2 * usual.window, collapse=10 * usual.collapse)
+        return replace(usual, window=2 * usual.window, collapse=10 * usual.collapse, finishes=False)
 
     def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> PathDecoder:
         return DeepDecoder.from_arrays(arrays, like)

@@ -19,7 +19,7 @@ from lvmcore.geometry import constant_metric
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advanced, Components, Doc, Range
 from lvmcore.results import FitStep, Posterior
-from lvmcore.training.loop import FitOutcome
+from lvmcore.training.outcome import FitOutcome
 
 
 @estimator_dataclass

@@ -38,7 +38,8 @@ from lvmcore.parameters import (
 )
 from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.results import Posterior
-from lvmcore.training.loop import FitOutcome, train
+from lvmcore.training.loop import train
+from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.schedule import Schedule
 from lvmcore.training.snapshots import thinned
 

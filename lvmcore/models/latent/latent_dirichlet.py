@@ -22,7 +22,8 @@ from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advanced, Components, Doc, Range
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.results import FitStep, Posterior
-from lvmcore.training.loop import SECONDS_BETWEEN_SNAPSHOTS, FitOutcome
+from lvmcore.training.loop import SECONDS_BETWEEN_SNAPSHOTS
+from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.snapshots import snapshot_of
 
 __all__ = ["LatentDirichletAllocation"]

@@ -41,7 +41,8 @@ from lvmcore.parameters import (
 )
 from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.preprocessing.class_labels import row_weights
-from lvmcore.training.loop import FitOutcome, train
+from lvmcore.training.loop import train
+from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.schedule import Schedule
 
 __all__ = ["LDGD"]

@@ -20,7 +20,7 @@ from lvmcore.errors import DataError
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Components
 from lvmcore.results import Posterior
-from lvmcore.training.loop import FitOutcome, report_once
+from lvmcore.training.outcome import FitOutcome, report_once
 
 
 @estimator_dataclass

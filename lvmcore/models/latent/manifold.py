@@ -21,7 +21,8 @@ from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Components, Doc, Range
 from lvmcore.results import Callback, FitStep, Posterior
-from lvmcore.training.loop import SECONDS_BETWEEN_SNAPSHOTS, FitOutcome, report_once
+from lvmcore.training.loop import SECONDS_BETWEEN_SNAPSHOTS
+from lvmcore.training.outcome import FitOutcome, report_once
 from lvmcore.training.snapshots import snapshot_of
 
 __all__ = ["TSNE", "UMAP", "Isomap"]

@@ -21,7 +21,7 @@ from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advanced, Components, Doc, Range
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.results import Posterior
-from lvmcore.training.loop import FitOutcome, report_once
+from lvmcore.training.outcome import FitOutcome, report_once
 
 __all__ = ["NMF"]
 

@@ -18,7 +18,7 @@ from lvmcore.classical.probabilistic_pca import LinearGaussian, LinearPosterior,
 from lvmcore.geometry import constant_metric
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.results import FitStep, Posterior
-from lvmcore.training.loop import FitOutcome, report_once
+from lvmcore.training.outcome import FitOutcome, report_once
 
 __all__ = ["PCA", "ProbabilisticPCA"]
 

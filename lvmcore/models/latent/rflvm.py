@@ -31,7 +31,7 @@ from lvmcore.preprocessing.cell_types import Cells, check_binary, check_counts
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.preprocessing.table_rows import InMemoryRows
 from lvmcore.results import Posterior, Snapshot
-from lvmcore.training.loop import FitOutcome
+from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.snapshots import snapshot_of, thinned
 
 __all__ = ["RFLVM"]

@@ -63,7 +63,8 @@ from lvmcore.random_features.settings import (
     Trials,
 )
 from lvmcore.random_features.spectrum import SpectralDensity
-from lvmcore.training.loop import FitOutcome, train
+from lvmcore.training.loop import train
+from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.schedule import Schedule
 from lvmcore.training.snapshots import thinned
 

@@ -33,7 +33,7 @@ from lvmcore.parameters import (
     Noise,
 )
 from lvmcore.preprocessing.class_labels import row_weights
-from lvmcore.training.loop import FitOutcome
+from lvmcore.training.outcome import FitOutcome
 
 __all__ = ["VAE", "SupervisedVAE"]
 

@@ -29,7 +29,7 @@ from lvmcore.gp.inducing_points import centroids
 from lvmcore.mcmc.chains import MAX_R_HAT
 from lvmcore.mcmc.diagnostics import ChainDiagnostics
 from lvmcore.parameters import Advanced, BatchSize, Doc, LearningRate, Range
-from lvmcore.training.loop import FitOutcome
+from lvmcore.training.outcome import FitOutcome
 
 __all__ = ["SGHMCDeepGPRegressor"]
 

@@ -20,7 +20,7 @@ from lvmcore.preprocessing.memory_mapped_rows import MemoryMappedRows
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.preprocessing.table_rows import InMemoryRows, TableRows
 from lvmcore.training.checkpoint import Checkpoint
-from lvmcore.training.loop import FitOutcome
+from lvmcore.training.outcome import FitOutcome
 
 N, D = 700, 6
 

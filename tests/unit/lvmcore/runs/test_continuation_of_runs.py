@@ -16,6 +16,8 @@ from lvmcore.runs.job_state import JobState
 from tests.unit.lvmcore.runs.fitting import ran
 
 SETTINGS: dict[str, Any] = {"n_components": 2, "n_inducing": 8, "max_iter": 60}
+#: Steps that a fit with more steps shares with one of 60.
+SHARED = {"bayesian_gplvm": 24, "ldgd": 36}
 Work = Callable[..., JobState]
 
 
@@ -49,7 +51,7 @@ def test_a_run_with_more_steps_ends_like_one_that_had_them_at_once(
     short = ran(store, toy, model, **SETTINGS)
     whole = ran(store, toy, model, **{**SETTINGS, "max_iter": 90})
     job = store.get(short)
-    assert (job.still_rising, job.branch_step) == (True, 36)
+    assert (job.still_rising, job.branch_step) == (True, SHARED[model])
     long = store.continue_fit(short, 90)
     spec = store.get(long).spec
     assert (spec.continues, spec.parameters["max_iter"]) == (short, 90)
@@ -174,8 +176,8 @@ def test_a_cancelled_run_keeps_the_state_only_while_it_can_be_resumed(
     store.resume(under_way)
     work(under_way)
     job = store.get(under_way)
-    assert (job.status, job.still_rising, job.branch_step) == ("done", True, 72)
-    assert store.get(short).branch_step == 36  # the shorter run's own state stays
+    assert (job.status, job.still_rising, job.branch_step) == ("done", True, 48)
+    assert store.get(short).branch_step == 24  # the shorter run's own state stays
 
 
 @pytest.mark.parametrize(("error", "left"), [("DiskFull", 1), ("NumericalError", 0)])

@@ -18,6 +18,8 @@ from tests.unit.lvmcore.training.test_checkpoint import KEYS, X, Y, model, same,
 SHORT, LONG = 100, 160
 #: Of 100 steps the last 40 cool, and what came before is the same however many there are.
 CRUISED = 60
+#: Of a model with a quasi-Newton finish the first 40 are the same.
+BEFORE_THE_FINISH = {"bayesian_gplvm": 40}
 
 
 def kept(folder: Path, name: str = "checkpoint.safetensors") -> Checkpoint:
@@ -37,7 +39,7 @@ def test_a_longer_fit_that_goes_on_equals_one_from_the_beginning(key: str, tmp_p
     assert not short.converged_
     place = checkpoint_progress(branch_path(tmp_path, 1))
     assert place is not None
-    assert place[0] == CRUISED
+    assert place[0] == BEFORE_THE_FINISH.get(key, CRUISED)
     steps: list[FitStep] = []
     again = kept(tmp_path, "longer.safetensors")
     long = model(key, max_iter=LONG)._fit_from(X, Y, callback=steps.append, checkpoint=again)

@@ -13,7 +13,8 @@ from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.gp import objective
 from lvmcore.gp.objective import LDGDObjective
 from lvmcore.models.latent import ldgd
-from lvmcore.training.loop import FitOutcome, train
+from lvmcore.training.loop import train
+from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.schedule import Schedule
 from tests.contract.small import table
 

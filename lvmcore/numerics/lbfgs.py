@@ -1,0 +1,164 @@
+"""Limited-memory BFGS for one large smooth problem whose values carry rounding errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+__all__ = ["LBFGS", "Point"]
+
+#: Pairs of steps and gradient changes that the inverse Hessian is built from at most, and the
+#: largest size of all of them, bytes.
+MOST_PAIRS, MOST_PAIR_BYTES = 20, 1 << 28
+#: Conditions on a step t with slope φ'(t): the decrease of the value, and the share of the first
+#: slope that may remain.
+DECREASE, CURVATURE = 0.1, 0.9
+#: Evaluations of a line search at most, and how far a step grows while the slope stays steep.
+MOST_TRIALS, GROWTH = 12, 4.0
+#: Share of the bracket by which a trial stays off its ends.
+MARGIN = 0.1
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of the problem.
+
+    Attributes:
+        x: [P].
+        value: f(x); infinite where it cannot be computed.
+        gradient: [P]; None where the value is infinite.
+    """
+
+    x: Float64[Tensor, "P"]
+    value: float
+    gradient: Float64[Tensor, "P"] | None
+
+
+#: x [P] → its point.
+Evaluate = Callable[[Float64[Tensor, "P"]], Point]
+
+
+@dataclass
+class LBFGS:
+    """Minimisation by the two-loop recursion (Nocedal 1980) with a tolerant line search.
+
+    A step is accepted where the value falls enough and the slope has flattened (Wolfe); or, within
+    rounding errors of the values, where the slopes say so: (2δ − 1) φ'(0) ≥ φ'(t) ≥ σ φ'(0) with
+    φ(t) ≤ φ(0) + ``slack`` (the approximate Wolfe conditions of Hager and Zhang 2005). Gradients
+    are accurate where differences of values are lost in rounding.
+
+    Attributes:
+        slack: rise of the value that counts as rounding.
+        steps: the last steps, oldest first, [P] each.
+        changes: the change of the gradient over each of them, [P] each.
+    """
+
+    slack: float
+    steps: list[Float64[Tensor, "P"]] = field(default_factory=list)
+    changes: list[Float64[Tensor, "P"]] = field(default_factory=list)
+
+    def iterate(self, at: Point, evaluate: Evaluate) -> Point:
+        """The next point: one line search.
+
+        It is ``at`` itself where no step lowers the value: the pairs are then dropped, and
+        without pairs the problem is solved as far as rounding allows.
+
+        Args:
+            at: the current point, its value finite.
+            evaluate: evaluates the problem.
+        """
+        assert at.gradient is not None
+        direction = -self._inverse_hessian_product(at.gradient)
+        slope = float(direction @ at.gradient)
+        if not slope < 0:
+            self.forget()
+            direction, slope = -at.gradient, -float(at.gradient @ at.gradient)
+        if slope == 0:
+            return at
+        step = 1.0 if self.steps else min(1.0, 1 / math.sqrt(-slope))
+        found = self._search(at, direction, slope, evaluate, step)
+        if found is None:
+            self.forget()
+            return at
+        self._update(at, found)
+        return found
+
+    def forget(self) -> None:
+        """Drop the pairs: the next direction is that of steepest descent."""
+        self.steps.clear()
+        self.changes.clear()
+
+    def _inverse_hessian_product(self, gradient: Tensor) -> Tensor:
+        """H g, [P], H the inverse Hessian that the pairs determine."""
+        product, shares = gradient.clone(), []
+        pairs = list(zip(self.steps, self.changes, strict=True))
+        for s, y in reversed(pairs):
+            share = float(s @ product) / float(s @ y)
+            shares.append(share)
+            product -= share * y
+        if pairs:
+            s, y = pairs[-1]
+            product *= float(s @ y) / float(y @ y)
+        for (s, y), share in zip(pairs, reversed(shares), strict=True):
+            product += (share - float(y @ product) / float(s @ y)) * s
+        return product
+
+    def _search(
+        self, at: Point, direction: Tensor, slope: float, evaluate: Evaluate, step: float
+    ) -> Point | None:
+        """A point along a direction; None where none is lower.
+
+        The bracket's lower end has a low value and falls; its upper end rises or is too high.
+        """
+        low, low_slope = 0.0, slope
+        high, high_slope = math.inf, math.nan
+        best: Point | None = None
+        for _ in range(MOST_TRIALS):
+            point = evaluate(at.x + step * direction)
+            if point.gradient is None:
+                high, high_slope = step, math.nan
+                step = low + MARGIN * (high - low)
+                continue
+            found = float(point.gradient @ direction)
+            near = point.value <= at.value + self.slack
+            lower = point.value <= at.value + DECREASE * step * slope
+            if lower or (near and found <= (2 * DECREASE - 1) * slope):
+                best = point
+                if found >= CURVATURE * slope:
+                    return point
+            if found >= 0 or not near:
+                high, high_slope = step, found if found > 0 else math.nan
+            else:
+                low, low_slope = step, found
+            step = _next_step(low, low_slope, high, high_slope)
+        return best
+
+    def _update(self, before: Point, after: Point) -> None:
+        """Add the pair of a step, unless the function is not convex along it."""
+        assert before.gradient is not None
+        assert after.gradient is not None
+        s, y = after.x - before.x, after.gradient - before.gradient
+        if float(s @ y) <= 1e-10 * float(s.norm() * y.norm()):
+            return
+        self.steps.append(s)
+        self.changes.append(y)
+        most = max(3, min(MOST_PAIRS, MOST_PAIR_BYTES // (16 * len(s))))
+        del self.steps[:-most], self.changes[:-most]
+
+
+def _next_step(low: float, low_slope: float, high: float, high_slope: float) -> float:
+    """The next trial: beyond a bracket that is open, else where the slope's secant is 0."""
+    if math.isinf(high):
+        return GROWTH * low
+    share = 0.3 if math.isnan(high_slope) else -low_slope / (high_slope - low_slope)
+    return low + min(1 - MARGIN, max(MARGIN, share)) * (high - low)
+
+
+def stacked(tensors: list[Tensor], like: Tensor) -> Tensor:
+    """Tensors of one length as rows, [n, P]; [0, P] for none."""
+    return torch.stack(tensors) if tensors else like.new_zeros((0, len(like)))
