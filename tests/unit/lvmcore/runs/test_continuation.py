@@ -11,7 +11,12 @@ from lvmcore.errors import ConfigError
 from lvmcore.models.latent import pca
 from lvmcore.results import FitStep
 from lvmcore.runs import Store
-from lvmcore.runs.continuation import extrapolate_bound, propose_continuation
+from lvmcore.runs.continuation import (
+    extrapolate_bound,
+    extrapolate_finish,
+    propose_continuation,
+)
+from lvmcore.training import schedule
 from tests.unit.lvmcore.runs.fitting import ran
 
 HAD, CRUISED = 400, 240
@@ -99,6 +104,46 @@ def test_a_run_is_judged_by_the_start_that_was_kept(store: Store, toy: Dataset) 
     assert found.total == 60 + found.steps
     assert not found.anew
     assert propose_continuation(store, store.get(ran(store, toy, "ppca"))) is None
+
+
+def test_a_finish_promises_a_share_of_its_last_gains() -> None:
+    """The last 50 steps rise by 0.02 nats each; some steps of a quick fit are not recorded."""
+    bound = np.concatenate([np.linspace(-500, -10, HAD - 50), np.linspace(-9.98, -9, 50)])
+    steps = [step for step in curve(bound) if step.iteration % 3 or step.iteration == HAD]
+    found = extrapolate_finish(steps, branch=HAD)
+    assert found is not None
+    assert (found.steps, found.total, found.anew) == (200, 600, False)
+    assert found.gain == pytest.approx((0.05 * 200 * 0.02, 1.6 * 200 * 0.02), rel=0.01)
+    assert found.seconds == pytest.approx(0.01 * 200)
+    falls = extrapolate_finish(curve(-np.arange(HAD, dtype=np.float64)), branch=HAD)
+    assert falls is not None
+    assert falls.gain == (0, 0)
+
+
+def test_a_finish_that_would_take_another_course_promises_nothing() -> None:
+    steps = curve(np.linspace(-500, -10, HAD))
+    for branch, anew in ((160, False), (None, True)):
+        found = extrapolate_finish(steps, branch=branch)
+        assert found is not None
+        assert (found.gain, found.anew) == (None, anew)
+    held = extrapolate_finish(steps, branch=HAD, most=450)
+    assert held is not None
+    assert held.steps == 50
+    assert extrapolate_finish(steps, branch=HAD, most=HAD) is None
+    assert extrapolate_finish([]) is None
+
+
+@pytest.mark.parametrize("model", ["bayesian_gplvm", "qep_lvm"])
+def test_a_run_that_ended_in_its_finish_goes_on_from_there(
+    store: Store, toy: Dataset, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    monkeypatch.setattr(schedule, "OPTIMUM_GAIN", -math.inf)
+    run = ran(store, toy, model, n_components=2, n_inducing=8, max_iter=760)
+    job = store.get(run)
+    assert (job.still_rising, job.branch_step) == (True, 760)
+    found = propose_continuation(store, job)
+    assert found is not None
+    assert found.gain is not None
 
 
 def test_no_more_steps_are_proposed_than_a_fit_can_have() -> None:
