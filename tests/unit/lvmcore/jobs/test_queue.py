@@ -55,7 +55,7 @@ def test_a_run_waits_while_its_memory_is_not_free_and_alone_it_starts(
     store: Store, big: Dataset, toy: Dataset, launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lvmcore.jobs.launcher.available_memory", lambda: 1000)
-    settings = {"n_components": 5, "n_inducing": 60, "max_iter": 10_000}
+    settings = {"n_components": 5, "n_inducing": 60, "n_restarts": 100}
     store.datasets.put(big)
     store.datasets.put(toy)
     spec = JobSpec(big.digest, "big", "bayesian_gplvm", settings)
@@ -78,7 +78,7 @@ def test_fits_on_the_gpu_take_turns_and_others_pass(
 ) -> None:
     """The workers find no GPU here: it is the launcher's order that is looked at."""
     monkeypatch.setattr("lvmcore.jobs.launcher.has_gpu", lambda: True)
-    settings = {"n_components": 5, "n_inducing": 60, "max_iter": 10_000}
+    settings = {"n_components": 5, "n_inducing": 60, "n_restarts": 100}
     first, second = (submit(big, "bayesian_gplvm", device="auto", **settings) for _ in range(2))
     passing = submit(big, "ppca", n_components=2, device="cpu")
     launch(slots=2)
