@@ -172,10 +172,6 @@ class GPLVMObjective(SparseGPLVMObjective):
     def __init__(self, rows: LatentRows, path: DataPath, problem: FitProblem) -> None:
         super().__init__(rows, DataTerm(path, problem), problem, [KLTerm("KL of the map", [rows])])
 
-    def exact_terms(self) -> dict[str, Tensor]:
-        """The terms, which are not sampled."""
-        return self.terms()
-
     def with_problem(self, problem: FitProblem) -> Self:
         """The objective of another problem with a copy of the current parameters."""
         return type(self)(deepcopy(self.rows), deepcopy(self.path), problem)

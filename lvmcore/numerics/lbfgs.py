@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import torch
 from jaxtyping import Float64
 from torch import Tensor
 
@@ -157,8 +156,3 @@ def _next_step(low: float, low_slope: float, high: float, high_slope: float) -> 
         return GROWTH * low
     share = 0.3 if math.isnan(high_slope) else -low_slope / (high_slope - low_slope)
     return low + min(1 - MARGIN, max(MARGIN, share)) * (high - low)
-
-
-def stacked(tensors: list[Tensor], like: Tensor) -> Tensor:
-    """Tensors of one length as rows, [n, P]; [0, P] for none."""
-    return torch.stack(tensors) if tensors else like.new_zeros((0, len(like)))

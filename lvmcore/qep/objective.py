@@ -164,10 +164,6 @@ class QEPLVMObjective(SparseGPLVMObjective):
         data = QEPDataTerm(path, problem, exponent)
         super().__init__(rows, data, problem, [LatentBlockTerm(exponent)], [exponent])
 
-    def exact_terms(self) -> dict[str, Tensor]:
-        """The terms, which are not sampled."""
-        return self.terms()
-
     @property
     def exponent(self) -> QExponent:
         """q."""

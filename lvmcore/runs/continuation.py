@@ -111,24 +111,14 @@ def extrapolate_finish(
     if not known:
         return None
     had = known[-1].total // known[-1].starts
-    more = _further_steps(had, None)
-    if most is not None:
-        more = min(more, most - had)
-    if more < 1:
-        return None
+    more = _further_steps(had, None, most)
     gain = None
     if branch == had:
         at = [step.iteration for step in known]
         before = np.interp(at[-1] - _FINISH_STEPS, at, [step.objective for step in known])
         rise = max(0.0, float(known[-1].objective - before)) * more / _FINISH_STEPS
         gain = (_FINISH_SHARES[0] * rise, _FINISH_SHARES[1] * rise)
-    return Continuation(
-        steps=more,
-        total=had + more,
-        gain=gain,
-        seconds=known[-1].starts * _seconds_per_step(known) * (had + more - (branch or 0)),
-        anew=branch is None,
-    )
+    return _continuation(known, more, gain, branch)
 
 
 def extrapolate_bound(
@@ -164,40 +154,48 @@ def extrapolate_bound(
     bound = np.array([step.objective for step in known])
     full_rate_end = round((1 - _DECAY_SHARE) * had) if branch is None else branch
     rise = _IncreaseRate.of(at[at <= full_rate_end], bound[at <= full_rate_end])
-    more = _further_steps(had, None if rise is None or flat is None else rise.flat_step(flat))
-    if most is not None:
-        more = min(more, most - had)
+    enough = None if rise is None or flat is None else rise.flat_step(flat)
+    more = _further_steps(had, enough, most)
+    extended_end = round((1 - _DECAY_SHARE) * (had + more))
+    gain = None if rise is None else rise.gain_range(full_rate_end, extended_end)
+    return _continuation(known, more, gain, branch)
+
+
+def _continuation(
+    known: Sequence[FitStep], more: int, gain: tuple[float, float] | None, branch: int | None
+) -> Continuation | None:
+    """The continuation of a fit by further steps; None if no step is allowed.
+
+    Args:
+        known: recorded steps of the fit with a bound, in order.
+        more: further steps.
+        gain: see ``Continuation``.
+        branch: step from which the fit would continue; None if it begins from the start.
+    """
     if more < 1:
         return None
-    extended_end = round((1 - _DECAY_SHARE) * (had + more))
-    return Continuation(
-        steps=more,
-        total=had + more,
-        gain=None if rise is None else rise.gain_range(full_rate_end, extended_end),
-        seconds=known[-1].starts * _seconds_per_step(known) * (had + more - (branch or 0)),
-        anew=branch is None,
-    )
-
-
-def _seconds_per_step(known: Sequence[FitStep]) -> float:
     first, last = known[0], known[-1]
-    seconds = (last.seconds - first.seconds) / max(1, last.iteration - first.iteration)
-    if seconds <= 0:  # a library without a callback: all steps are reported at the end
-        return last.seconds / last.iteration
-    return seconds
+    seconds_per_step = (last.seconds - first.seconds) / max(1, last.iteration - first.iteration)
+    if seconds_per_step <= 0:  # a library without a callback: all steps are reported at the end
+        seconds_per_step = last.seconds / last.iteration
+    total = last.total // last.starts + more
+    seconds = last.starts * seconds_per_step * (total - (branch or 0))
+    return Continuation(more, total, gain, seconds, anew=branch is None)
 
 
-def _further_steps(had: int, enough: float | None) -> int:
-    """A round number of further steps.
+def _further_steps(had: int, enough: float | None, most: int | None) -> int:
+    """A round number of further steps, below 1 if none is allowed.
 
     Args:
         had: steps of the fit.
         enough: steps at full rate after which the bound would be flat; None if unknown.
+        most: largest total number of steps; None for no limit.
     """
     wanted = _USUAL * had if enough is None else enough / (1 - _DECAY_SHARE) - had
     wanted = min(max(wanted, _LEAST * had), _MOST * had)
     unit = 0.5 * math.pow(10, max(0, math.floor(math.log10(max(wanted, 1)))))
-    return max(1, round(math.ceil(wanted / unit) * unit))
+    more = max(1, round(math.ceil(wanted / unit) * unit))
+    return more if most is None else min(more, most - had)
 
 
 @dataclass(frozen=True)

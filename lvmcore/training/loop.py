@@ -21,7 +21,7 @@ from lvmcore.training.held_out import HeldOutTracking, held_out_scores
 from lvmcore.training.objective import Objective
 from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.quasi_newton import QuasiNewtonFinish
-from lvmcore.training.schedule import Schedule
+from lvmcore.training.schedule import OPTIMUM_WINDOW, Schedule
 
 __all__ = ["train"]
 
@@ -125,9 +125,9 @@ class _Optimisation:
                 self._recover()
                 iteration += 1
                 continue
-            ends = iteration + 1 == self.schedule.max_iter or self._has_cooled(iteration)
-            ends &= not self.schedule.finishes or iteration + 1 == self.schedule.max_iter
-            stopped = self._report(iteration, values, last=ends)
+            cooled = self._has_cooled(iteration) and not self.schedule.finishes
+            last = cooled or iteration + 1 == self.schedule.max_iter
+            stopped = self._report(iteration, values, last=last)
             self._save_checkpoint(iteration + 1, now=stopped)
             if stopped:
                 break
@@ -148,7 +148,8 @@ class _Optimisation:
         while iteration < schedule.max_iter and not self.converged and not stopped:
             self.finish.iterate()
             terms = self.finish.terms
-            bounds = [step.objective for step in self.history if step.iteration > since]
+            recent = self.history[-OPTIMUM_WINDOW:]
+            bounds = [step.objective for step in recent if step.iteration > since]
             self.converged = self.finish.stalled or schedule.is_at_optimum(
                 [*bounds, math.fsum(terms.values())]
             )
@@ -354,7 +355,7 @@ class _Optimisation:
             report = self.callback
         if found is None:
             return 0
-        arrays, facts = found
+        arrays, facts = found[0], {"finish": None, **found[1]}  # none in older checkpoints
         restore_tensors(arrays, self.tensors, self.copies, self.adam)
         self.history = [
             replace(
@@ -365,7 +366,7 @@ class _Optimisation:
             for step in persistence.history_from_arrays(arrays)
         ]
         for key, name in _CHECKPOINT_KEYS.items():
-            setattr(self, name, facts.get(key))
+            setattr(self, name, facts[key])
         self.finish_arrays = arrays
         self.best = -math.inf if facts["best"] is None else facts["best"]
         if report is not None:

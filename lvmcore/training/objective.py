@@ -117,14 +117,6 @@ class Objective(ABC, Generic[Sample]):
         """The terms that a step maximises: of all rows, or unbiased estimates from a batch."""
         return self.terms()
 
-    def exact_terms(self) -> dict[str, Tensor]:
-        """``terms`` as a smooth function of the parameters, with no new randomness.
-
-        Raises:
-            NotImplementedError: the objective is sampled anew in each step.
-        """
-        raise NotImplementedError
-
     @property
     @abstractmethod
     def n_rows(self) -> int:

@@ -1,9 +1,10 @@
-"""The quasi-Newton finish of a fit: LBFGS on the exact terms of its objective."""
+"""The quasi-Newton finish of a fit: LBFGS on the terms of an objective that is not sampled."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from lvmcore.errors import NumericalError
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.numerics.lbfgs import LBFGS, Point, stacked
+from lvmcore.numerics.lbfgs import LBFGS, Point
 from lvmcore.training.objective import Objective
 
 __all__ = ["QuasiNewtonFinish"]
@@ -21,15 +22,26 @@ __all__ = ["QuasiNewtonFinish"]
 SLACK = 1e-5
 
 
+@dataclass(frozen=True)
+class _BoundPoint(Point):
+    """Parameters, minus the bound there, and its gradient.
+
+    Attributes:
+        terms: the terms of the bound, by name.
+    """
+
+    terms: dict[str, float] = field(default_factory=dict)
+
+
 class QuasiNewtonFinish:
-    """Maximises the exact terms of an objective, whose parameters it moves.
+    """Maximises the terms of an objective that is not sampled, and moves its parameters.
 
     Args:
         objective: at the parameters to start from.
         cells: number of cells that the bound sums over.
 
     Attributes:
-        terms: the terms at the current parameters.
+        stalled: whether no step raises the bound beyond rounding, even along its gradient.
 
     Raises:
         NumericalError: the bound cannot be computed at the start.
@@ -38,35 +50,34 @@ class QuasiNewtonFinish:
     def __init__(self, objective: Objective[Any], cells: int) -> None:
         self.objective, self.parameters = objective, list(objective.parameters())
         self.lbfgs = LBFGS(SLACK * cells)
-        self.terms: dict[str, float] = {}
-        self._terms_of: dict[int, dict[str, float]] = {}
         self.stalled = False
-        self.at = self._evaluate(self._position())
+        self.at: Point = self._evaluate(self._position())
         if self.at.gradient is None:
             raise NumericalError(
                 "The bound could not be computed at the last step. Try another seed, and look for "
                 "columns with extreme values."
             )
-        self.terms = self._terms_of[id(self.at)]
+
+    @property
+    def terms(self) -> dict[str, float]:
+        """The terms at the current parameters, nats, by name."""
+        assert isinstance(self.at, _BoundPoint)
+        return self.at.terms
 
     def iterate(self) -> None:
-        """One iteration: a line search, mostly of one evaluation.
-
-        ``stalled`` is True if no step raises the bound beyond rounding, even along its gradient.
-        """
-        self._terms_of = {id(self.at): self.terms}
+        """One iteration: a line search, mostly of one evaluation."""
         steepest = not self.lbfgs.steps
         found = self.lbfgs.iterate(self.at, self._evaluate)
         self.stalled = found is self.at and steepest
-        self.at, self.terms = found, self._terms_of[id(found)]
+        self.at = found
         self._move(found.x)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The state beside the parameters, for a checkpoint."""
         steps, changes = self.lbfgs.steps, self.lbfgs.changes
         return {
-            "lbfgs.steps": to_numpy(stacked(steps, self.at.x)),
-            "lbfgs.changes": to_numpy(stacked(changes, self.at.x)),
+            "lbfgs.steps": to_numpy(_stacked(steps, self.at.x)),
+            "lbfgs.changes": to_numpy(_stacked(changes, self.at.x)),
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -84,13 +95,13 @@ class QuasiNewtonFinish:
         for parameter, part in zip(self.parameters, parts, strict=True):
             parameter.copy_(part.view_as(parameter))
 
-    def _evaluate(self, x: Tensor) -> Point:
+    def _evaluate(self, x: Tensor) -> _BoundPoint:
         """Minus the bound and its gradient; an infinite value where it cannot be computed."""
         self._move(x)
         x = self._position()  # rounded, where the parameters are in single precision
-        nowhere = Point(x, math.inf, None)
+        nowhere = _BoundPoint(x, math.inf, None)
         try:
-            terms = self.objective.exact_terms()
+            terms = self.objective.terms()
             value = -torch.stack([term.double() for term in terms.values()]).sum()
             gradients = torch.autograd.grad(value, self.parameters, allow_unused=True)
         except NumericalError:
@@ -104,6 +115,9 @@ class QuasiNewtonFinish:
         number = float(value.detach())
         if not math.isfinite(number) or not bool(torch.isfinite(flat).all()):
             return nowhere
-        point = Point(x, number, flat)
-        self._terms_of[id(point)] = {name: float(t.detach()) for name, t in terms.items()}
-        return point
+        return _BoundPoint(x, number, flat, {k: float(t.detach()) for k, t in terms.items()})
+
+
+def _stacked(vectors: list[Tensor], like: Tensor) -> Tensor:
+    """Vectors as rows, [n, P]; [0, P] for none."""
+    return torch.stack(vectors) if vectors else like.new_zeros((0, len(like)))

@@ -36,7 +36,7 @@ class Schedule:
         flat: nats per cell; a smaller gain from window to window counts as flat.
         collapse: nats per cell; a bound this far below its best has collapsed.
         cooling: share of ``max_iter`` in which the rate falls linearly to a twentieth.
-        finishes: whether a quasi-Newton finish follows.
+        finishes: whether a quasi-Newton finish follows; only where the terms are not sampled.
     """
 
     max_iter: int

@@ -8,7 +8,6 @@ import pytest
 import torch
 from scipy.optimize import minimize
 from sklearn.datasets import load_iris
-from torch import Tensor
 
 from lvmcore import QEPLVM, BayesianGPLVM
 from lvmcore.base.latent_variable_model import LatentVariableModel
@@ -26,13 +25,6 @@ from tests.unit.lvmcore.training.test_checkpoint import X, same, stop_after
 from tests.unit.lvmcore.training.test_loop import Hill
 
 SETTINGS = {"n_components": 2, "n_inducing": 8, "random_state": 3}
-
-
-class SmoothHill(Hill):
-    """The hill, whose terms are exact."""
-
-    def exact_terms(self) -> dict[str, Tensor]:
-        return self.terms()
 
 
 def finishing(max_iter: int, **settings: float) -> Schedule:
@@ -73,7 +65,7 @@ def test_an_optimum_is_where_fifty_steps_gain_next_to_nothing() -> None:
 
 
 def test_the_top_is_found_to_the_last_digits() -> None:
-    hill = SmoothHill()
+    hill = Hill()
     outcome = train(hill, finishing(300), None)
     assert outcome.converged
     assert len(outcome.history) < 300
@@ -83,14 +75,14 @@ def test_the_top_is_found_to_the_last_digits() -> None:
 
 def test_the_last_step_alone_is_the_end() -> None:
     steps: list[FitStep] = []
-    train(SmoothHill(), finishing(300), steps.append)
+    train(Hill(), finishing(300), steps.append)
     assert [step.ends for step in steps] == [False] * (len(steps) - 1) + [True]
     assert [step.iteration for step in steps] == list(range(1, len(steps) + 1))
 
 
 @pytest.mark.usefixtures("open_phases")
 def test_a_callback_stops_it() -> None:
-    outcome = train(SmoothHill(), finishing(60), stop_after(31))
+    outcome = train(Hill(), finishing(60), stop_after(31))
     assert outcome.stopped
     assert not outcome.converged
     assert len(outcome.history) == 31
@@ -99,14 +91,14 @@ def test_a_callback_stops_it() -> None:
 @pytest.mark.usefixtures("open_phases")
 def test_a_last_step_before_it_that_broke_down_is_undone() -> None:
     """The copies of the parameters are taken at intervals; from one of them the finish begins."""
-    hill = SmoothHill(broken=lambda call: call == 31)
+    hill = Hill(broken=lambda call: call == 31)
     outcome = train(hill, finishing(60), None)
     assert outcome.objective == pytest.approx(10.0, abs=1e-9)
 
 
 def test_a_bound_that_cannot_be_computed_at_all_is_named() -> None:
     with pytest.raises(NumericalError, match="could not be computed at the last step"):
-        QuasiNewtonFinish(SmoothHill(broken=lambda call: True), 1)
+        QuasiNewtonFinish(Hill(broken=lambda call: True), 1)
 
 
 # ---- maps ------------------------------------------------------------------------------
