@@ -31,20 +31,25 @@ __all__ = [
     "ClassWeight",
     "Components",
     "Device",
+    "Dimensions",
     "Doc",
     "Dtype",
     "Hidden",
     "Inducing",
+    "InducingOrAuto",
     "LabelLikelihood",
+    "LabelLikelihoodOrAuto",
     "LabelWeight",
     "LearningRate",
     "MaxIter",
     "Noise",
+    "NoiseOrAuto",
     "Parameter",
     "Range",
     "Restarts",
     "Seed",
     "Start",
+    "StartOrAuto",
     "check_settings",
     "is_array",
     "parameters_of",
@@ -83,6 +88,15 @@ Components = Annotated[
     Range(1, 1000),
     Doc("Number of dimensions of the map; auto is 10, or fewer for a narrow table.", "dimensions"),
 ]
+Dimensions = Annotated[
+    int | Literal["ard"] | None,
+    Range(1, 1000),
+    Doc(
+        "Number of dimensions of the map; auto is the advised number for the table, ard is 10, or "
+        "fewer for a narrow table, of which the relevance shows those that the data need.",
+        "dimensions",
+    ),
+]
 Device = Annotated[
     Literal["auto", "cpu", "cuda"],
     Doc("Device of the computation; auto uses a GPU if there is one."),
@@ -108,9 +122,27 @@ Inducing = Annotated[
         "inducing inputs",
     ),
 ]
+InducingOrAuto = Annotated[
+    int | None,
+    Range(2, 1000),
+    Doc(
+        "Inducing inputs, which summarise the map: more follow finer detail and cost more; auto is "
+        "the advised number for the table.",
+        "inducing inputs",
+    ),
+]
 Noise = Annotated[
     Literal["column", "shared"],
     Doc("Noise variance of each column, or one shared by all columns.", "noise"),
+    Advanced(),
+]
+NoiseOrAuto = Annotated[
+    Literal["column", "shared"] | None,
+    Doc(
+        "Noise variance of each column, or one shared by all columns; auto is the advised one for "
+        "the table.",
+        "noise",
+    ),
     Advanced(),
 ]
 LearningRate = Annotated[
@@ -135,11 +167,28 @@ LabelLikelihood = Annotated[
     Doc("Likelihood of the classes: each against the rest (probit), or all at once (softmax)."),
     Advanced(),
 ]
-Start = Annotated[
-    Literal["pca", "isomap", "spectral", "random"] | NDArray[Any],
+LabelLikelihoodOrAuto = Annotated[
+    Literal["probit", "softmax"] | None,
     Doc(
-        "Initial map: principal components, curved coordinates from neighbours (isomap, spectral), "
-        "or random positions."
+        "Likelihood of the classes: each against the rest (probit), or all at once (softmax); auto "
+        "is the advised one for the table."
+    ),
+    Advanced(),
+]
+Start = Annotated[
+    Literal["pca", "isomap", "spectral", "tsne", "random"] | NDArray[Any],
+    Doc(
+        "Initial map: principal components, curved coordinates from neighbours (isomap, spectral, "
+        "tsne), or random positions."
+    ),
+    Advanced(),
+]
+StartOrAuto = Annotated[
+    Literal["auto", "pca", "isomap", "spectral", "tsne", "random"] | NDArray[Any],
+    Doc(
+        "Initial map: principal components, curved coordinates from neighbours (isomap, spectral, "
+        "tsne), or random positions; auto is tsne where its bound is soon clearly higher than that "
+        "of pca."
     ),
     Advanced(),
 ]
@@ -173,11 +222,11 @@ class Advised:
 
     Attributes:
         value: the setting.
-        reason: of the recommendation, as a clause without a full stop.
+        reason: of the recommendation, as a clause without a full stop; "" for the usual setting.
     """
 
     value: Any
-    reason: str
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -197,7 +246,7 @@ class Parameter:
         doc: its description, one sentence.
         advanced: True if a form collapses it.
         array: True if an array is allowed in Python in place of one of the choices.
-        word: a word that is allowed in place of a float; None for none.
+        word: a word that is allowed in place of a number; None for none.
     """
 
     name: str

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 from lvmcore.parameters import Advised
 from lvmcore.preprocessing.cell_types import Cells
 
 # Number of rows above which the recommended steps keep a fit within two minutes on two cores.
 LONG_TABLE = 20_000
 LONG_TABLE_ROW_STEPS = 12_000_000
+# Inducing inputs of a map without labels, for up to so many rows.
+MAP_INDUCING = ((300, 25), (1000, 50), (4000, 100), (LONG_TABLE, 50), (sys.maxsize, 25))
+INCOMPLETE_MAP_INDUCING = ((1000, 25), (LONG_TABLE, 50), (sys.maxsize, 25))
 # Number of columns above which label-aware models should share one noise variance.
 WIDE_TABLE = 30
 
@@ -36,8 +41,26 @@ def advised_likelihood(cells: Cells) -> dict[str, Advised]:
 
 def advised_inducing(count: int, n_rows: int, n_classes: int) -> Advised:
     """``count`` inducing inputs for a long table or for many classes, with the reason."""
-    what = f"{n_rows:,} rows" if n_rows > 1000 else f"{n_classes} classes"
+    what = f"{n_rows:,} rows" if n_rows > 1000 or n_classes <= 5 else f"{n_classes} classes"
     return Advised(count, f"{what} have more structure than fewer inducing inputs can represent")
+
+
+def advised_map(n_rows: int, n_columns: int, *, incomplete: bool) -> dict[str, Advised]:
+    """Dimensions, noise and inducing inputs of a map without labels.
+
+    A map is looked at in two dimensions, with all columns alike; more dimensions and a noise for
+    each column predict missing cells better. There are as many inducing inputs as a minute of
+    steps allows.
+    """
+    if incomplete:
+        found = {
+            "n_components": Advised("ard", "more dimensions predict missing cells better"),
+            "noise": Advised("column", "each filled cell has the uncertainty of its own column"),
+        }
+    else:
+        found = {"n_components": Advised(min(2, n_columns)), "noise": Advised("shared")}
+    limits = INCOMPLETE_MAP_INDUCING if incomplete else MAP_INDUCING
+    return found | {"n_inducing": Advised(next(M for most, M in limits if n_rows <= most))}
 
 
 def advised_noise(n_columns: int) -> Advised:

@@ -61,6 +61,7 @@ class Estimator(BaseEstimator, ABC):
     history_: tuple[FitStep, ...]
     relevance_: dict[str, FloatArray]
     converged_: bool
+    settings_: dict[str, Any]  # of the fit: given, or advised in place of None
 
     _labels: tuple[ClassLabels, ...] = ()
     # Moments of the columns, and their scaling in the model: the same by default.
@@ -74,21 +75,61 @@ class Estimator(BaseEstimator, ABC):
 
     @classmethod
     def suggest(
-        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+        cls,
+        *,
+        n_rows: int,
+        n_columns: int,
+        n_classes: int = 0,
+        cells: Cells = "any",
+        incomplete: bool = False,
     ) -> dict[str, Any]:
         """Recommended settings for a table of this size that differ from the defaults."""
-        found = cls.advise(n_rows=n_rows, n_columns=n_columns, n_classes=n_classes, cells=cells)
+        found = cls.advise(
+            n_rows=n_rows,
+            n_columns=n_columns,
+            n_classes=n_classes,
+            cells=cells,
+            incomplete=incomplete,
+        )
         return {name: advised.value for name, advised in found.items()}
 
     @classmethod
     def advise(
-        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+        cls,
+        *,
+        n_rows: int,
+        n_columns: int,
+        n_classes: int = 0,
+        cells: Cells = "any",
+        incomplete: bool = False,
     ) -> dict[str, Advised]:
-        """The settings of ``suggest``, each with its reason."""
-        del n_rows, n_columns, n_classes, cells
+        """The settings of ``suggest``, each with its reason.
+
+        A fit uses the advice in place of a setting that is None.
+
+        Args:
+            n_rows: N.
+            n_columns: D.
+            n_classes: classes of the label column; 0 without one.
+            cells: the narrowest type that all cells have.
+            incomplete: whether cells are missing.
+        """
+        del n_rows, n_columns, n_classes, cells, incomplete
         return {}
 
     # ---- fitting -------------------------------------------------------------------------------
+
+    def _choose_settings(
+        self, *, n_rows: int, n_columns: int, n_classes: int, incomplete: bool
+    ) -> None:
+        """Store the settings of a fit to a table of this size: the advice in place of None."""
+        advice = type(self).suggest(
+            n_rows=n_rows, n_columns=n_columns, n_classes=n_classes, incomplete=incomplete
+        )
+        given = self.get_params(deep=False)
+        self.settings_ = {
+            name: advice.get(name) if value is None else value for name, value in given.items()
+        }
 
     def _begin(self, data: NDArray[Any]) -> None:
         """Compute the moments of the columns of ``data`` [N, D], with a note on constant ones."""
@@ -136,6 +177,9 @@ class Estimator(BaseEstimator, ABC):
             "model": self.key,
             "version": package_version(),
             "parameters": {name: settings[name] for name in settings if name not in given},
+            "settings": {
+                name: value for name, value in self.settings_.items() if name not in given
+            },
             "facts": facts,
             "elbo": self.elbo_,
             "converged": self.converged_,
@@ -152,6 +196,8 @@ class Estimator(BaseEstimator, ABC):
         Raises:
             Exception: a part is missing, or has another size or type; ``load`` says so.
         """
+        # Earlier versions had no advice in place of None.
+        self.settings_ = self.get_params(deep=False) | dict(meta.get("settings", {}))
         self.elbo_ = float(meta["elbo"])
         self.converged_ = bool(meta["converged"])
         self.notes_ = tuple(meta["notes"])

@@ -87,11 +87,18 @@ def prepare_fit(
     model._begin(data)
     if labels:
         model._set_labels(labels)
-    generator = fit_generator(model, data, labels, checkpoint=checkpoint)
     stays = model.capabilities.streams and isinstance(X, np.memmap)
     like = model._to_tensor(np.zeros((0, 1)))
+    table = table_of_rows(data, model._standardiser, like, model._note, on_disk=stays)
+    model._choose_settings(
+        n_rows=len(data),
+        n_columns=data.shape[1],
+        n_classes=max((len(column.classes) for column in labels), default=0),
+        incomplete=not table.complete,
+    )
+    generator = fit_generator(model, data, labels, checkpoint=checkpoint)
     return FitProblem(
-        table=table_of_rows(data, model._standardiser, like, model._note, on_disk=stays),
+        table=table,
         labels=labels,
         n_components=decide_components(data.shape),
         generator=generator,

@@ -1,4 +1,4 @@
-"""Initial map of a fit: principal components, isomap, spectral, random, or a given array."""
+"""Initial map of a fit: principal components, by neighbours, random, or a given array."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ SMALL_NOISE = 0.1
 # Maximum number of rows for isomap and spectral, whose time is cubic in it.
 MOST_ROWS = 2000
 NEIGHBOURS = 10
+# t-SNE: perplexity, and steps with and without early exaggeration.
+PERPLEXITY, EXAGGERATED_STEPS, TSNE_STEPS = 30, 150, 250
 # Total weight of a row's links to all rows, as a share of those to its neighbours.
 WEAK_LINKS = 0.01
 # Number of nearest neighbours whose positions are averaged for each further row.
@@ -42,8 +44,9 @@ def start_map(problem: FitProblem, start: str | ArrayLike, note: Callable[[str],
 
     Args:
         problem: the problem to fit.
-        start: "pca", "isomap", "spectral", "random" (draws from the prior), or positions [N, Q],
-            which are centred and scaled by one factor, so that the widest dimension has sd 1.
+        start: "pca", "isomap", "spectral", "tsne", "random" (draws from the prior), or positions
+            [N, Q], which are centred and scaled by one factor, so that the widest dimension has
+            sd 1.
         note: called with a note on dimensions that the method cannot provide.
 
     Raises:
@@ -147,7 +150,7 @@ def _given_start(problem: FitProblem, start: ArrayLike) -> Tensor:
 
 
 def _by_neighbours(problem: FitProblem, method: str, note: Callable[[str], None]) -> Tensor:
-    """Isomap or spectral coordinates scaled to unit variance, [N, Q].
+    """Isomap, spectral or t-SNE coordinates scaled to unit variance, [N, Q].
 
     They are computed on at most 2000 rows, sampled with the fit's seed. Missing cells are first
     imputed by probabilistic principal components. Dimensions that the method cannot provide are
@@ -159,7 +162,10 @@ def _by_neighbours(problem: FitProblem, method: str, note: Callable[[str], None]
         rows = np.sort(torch.randperm(len(Y), generator=problem.generator).numpy()[:MOST_ROWS])
     seed = int(torch.randint(2**31 - 1, (1,), generator=problem.generator))
     X = to_numpy(SMALL_NOISE * _random_start(problem))
-    found = _isomap(Y[rows], Q, note) if method == "isomap" else _spectral(Y[rows], Q, seed)
+    if method == "isomap":
+        found = _isomap(Y[rows], Q, note)
+    else:
+        found = (_spectral if method == "spectral" else _tsne)(Y[rows], Q, seed)
     found = _extended(Y, rows, found)
     found = found - found.mean(axis=0)
     sd = found.std(axis=0)
@@ -228,6 +234,22 @@ def _spectral(Y: FloatArray, Q: int, seed: int) -> FloatArray:
     links = 0.5 * (graph + graph.T) + WEAK_LINKS * neighbours / n
     library = SpectralEmbedding(q, affinity="precomputed", random_state=seed, eigen_solver="arpack")
     return np.asarray(library.fit_transform(links), dtype=np.float64)
+
+
+def _tsne(Y: FloatArray, Q: int, seed: int) -> FloatArray:
+    """t-SNE of rows in at most two dimensions, [n, min(Q, 2)]."""
+    import openTSNE
+
+    if len(Y) < 4:
+        return np.zeros((len(Y), 0))
+    library = openTSNE.TSNE(
+        n_components=min(Q, 2),
+        perplexity=min(PERPLEXITY, (len(Y) - 1) / 3),
+        early_exaggeration_iter=EXAGGERATED_STEPS,
+        n_iter=TSNE_STEPS,
+        random_state=seed,
+    )
+    return np.asarray(library.fit(Y), dtype=np.float64)
 
 
 def _extended(Y: FloatArray, rows: NDArray[np.intp], found: FloatArray) -> FloatArray:

@@ -330,7 +330,7 @@ class LatentVariableModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Est
     def _decide_components(self, shape: tuple[int, ...]) -> int:
         """Q for a table of this shape, [N, D]."""
         usable = int((~self._standardiser.constant).sum())
-        return check_components(self.n_components, shape, usable, self._note)
+        return check_components(self.settings_["n_components"], shape, usable, self._note)
 
     @abstractmethod
     def _fit(self, problem: FitProblem) -> FitOutcome:

@@ -114,10 +114,16 @@ class Predictor(Estimator):
 
     @classmethod
     def advise(
-        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+        cls,
+        *,
+        n_rows: int,
+        n_columns: int,
+        n_classes: int = 0,
+        cells: Cells = "any",
+        incomplete: bool = False,
     ) -> dict[str, Advised]:
         """The method's recommendations for a table of this size."""
-        del n_columns, n_classes, cells
+        del n_columns, n_classes, cells, incomplete
         return cls.method.advise(n_rows)
 
     # ---- fitting -------------------------------------------------------------------------------
@@ -165,6 +171,9 @@ class Predictor(Estimator):
         """``fit`` of a run, whose settings are checked: goes on from a checkpoint and writes it."""
         data = self._check_rows(X, reset=True)
         target = self._read_target(y, len(data))
+        self._choose_settings(
+            n_rows=len(data), n_columns=data.shape[1], n_classes=0, incomplete=False
+        )
         generator = fit_generator(self, data, target=target, checkpoint=checkpoint)
         # Share of validation rows for early stopping; 0 for a model without the setting.
         share = float(getattr(self, "validation", 0.0))

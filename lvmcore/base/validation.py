@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -133,12 +133,15 @@ def check_labels(y: Any, n_rows: int, can: Capabilities, who: str) -> tuple[Clas
 
 
 def check_components(
-    n_components: int | None, shape: tuple[int, ...], usable: int, note: Callable[[str], None]
+    n_components: int | Literal["ard"] | None,
+    shape: tuple[int, ...],
+    usable: int,
+    note: Callable[[str], None],
 ) -> int:
     """Q of a fit.
 
     Args:
-        n_components: the setting; None for min(10, columns that vary, N − 1).
+        n_components: the setting; None or "ard" for min(10, columns that vary, N − 1).
         shape: shape of the table, [N, D].
         usable: number of columns that vary.
         note: called with a note if there are fewer such columns than dimensions.
@@ -147,7 +150,7 @@ def check_components(
         ConfigError: more dimensions than rows or columns of the table.
     """
     n_rows, n_columns = shape
-    if n_components is None:
+    if n_components is None or n_components == "ard":
         return max(1, min(10, usable, n_rows - 1))
     if n_components > n_columns or n_components > n_rows:
         raise ConfigError(
@@ -244,8 +247,10 @@ def fit_fingerprint(
     target: NDArray[Any] | None = None,
 ) -> str:
     """Digest of everything that determines a fit, except its number of steps."""
-    settings = model.get_params(deep=False)
+    settings = dict(getattr(model, "settings_", model.get_params(deep=False)))
     settings.pop("max_iter", None)
+    if settings.get("n_components") == "ard":
+        settings["n_components"] = None  # as in the checkpoints of earlier versions
     facts = [model.key, package_version(), CHECKPOINT_LAYOUT, settings, data.shape]
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_json_setting).encode())
     for rows in row_blocks(data):

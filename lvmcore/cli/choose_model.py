@@ -50,10 +50,11 @@ def chosen_model(
         raise ConfigError(f"{PREDICTORS[key].title} predicts a target: name it by --target.")
     cls = model_class(key, "map")
     chosen = _given_settings(arguments, cls)
+    given = {name: value for name, value in chosen.items() if value is not None}
     for name, one in advised_settings(cls, summary).items():
-        if name not in chosen:
+        if name not in given:
             console.say(f"  {name}={one.value}, as {one.reason}.")
-    return cls(**{**suggested_settings(cls, summary), **chosen})
+    return cls(**{**chosen, **suggested_settings(cls, summary), **given})
 
 
 def _predictor(

@@ -36,7 +36,7 @@ class LabelledGPLVM(ClassifierMixin, GPLatentVariableModel):
 
     label_draws: ClassVar[int] = 64
 
-    likelihood: Link
+    likelihood: Link | None
     _decoder: DataDecoder = fitted()
     _label_predictions: LabelPredictions = fitted()
 
@@ -91,7 +91,9 @@ class LabelledGPLVM(ClassifierMixin, GPLatentVariableModel):
         self, data: DataPath, labels: Sequence[LabelPath | StochasticLabelPath]
     ) -> None:
         """Store the fitted paths: label predictions, relevance and inducing inputs."""
-        self._label_predictions = LabelPredictions.from_paths(self._labels, labels, self.likelihood)
+        self._label_predictions = LabelPredictions.from_paths(
+            self._labels, labels, self.settings_["likelihood"]
+        )
         paths = named_paths(data, labels, self._labels)
         self.relevance_ = {name: to_numpy(p.kernel.relevance) for name, p in paths.items()}
         self.inducing_inputs_ = {name: to_numpy(p.Z) for name, p in paths.items()}
@@ -103,7 +105,7 @@ class LabelledGPLVM(ClassifierMixin, GPLatentVariableModel):
     def _restore_data(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> None:
         super()._restore_data(arrays, like)
         self._label_predictions = LabelPredictions.from_arrays(
-            self._labels, arrays, like, self.likelihood
+            self._labels, arrays, like, self.settings_["likelihood"]
         )
 
 

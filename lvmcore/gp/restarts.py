@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -83,7 +84,7 @@ class RestartedModel(Protocol):
 
 
 def fit_from_starts(
-    model: RestartedModel, problem: FitProblem, start_problem: FitProblem | None = None
+    model: RestartedModel, problem: FitProblem, initial_map: Callable[[], Tensor] | None = None
 ) -> FitOutcome:
     """Fit a model from one or several starts, and keep the fit with the highest bound.
 
@@ -95,13 +96,15 @@ def fit_from_starts(
     Args:
         model: the model to fit; ``restarts_`` holds the results of the starts.
         problem: the problem to fit.
-        start_problem: the problem for the initial map, if different.
+        initial_map: gives the initial map of the first start, [N, Q]; by default that of the
+            setting ``start``.
     """
     model.restarts_ = None
-    start_problem = problem if start_problem is None else start_problem
+    if initial_map is None:
+        initial_map = partial(start_map, problem, model.start, model._note)
     if model.n_restarts == 1:
-        return model._fit_start(problem, start_map(start_problem, model.start, model._note))
-    return _RestartedFit(model, problem, start_problem).run()
+        return model._fit_start(problem, initial_map())
+    return _RestartedFit(model, problem, initial_map).run()
 
 
 def restart_state(
@@ -164,7 +167,7 @@ class _RestartedFit:
     """A fit from several starts in sequence."""
 
     def __init__(
-        self, model: RestartedModel, problem: FitProblem, start_problem: FitProblem
+        self, model: RestartedModel, problem: FitProblem, initial_map: Callable[[], Tensor]
     ) -> None:
         self.model, self.problem = model, problem
         self.seeds = derived_seeds(problem.generator.initial_seed(), model.n_restarts)
@@ -179,7 +182,7 @@ class _RestartedFit:
         found = None if problem.checkpoint is None else problem.checkpoint.beside()
         if found is not None:
             self._restore(*found)
-        self.base: Tensor = start_map(start_problem, model.start, model._note)
+        self.base = initial_map()
 
     def run(self) -> FitOutcome:
         """Fit from the remaining starts, and restore the best fit in the model."""

@@ -51,10 +51,16 @@ class Autoencoder(LatentVariableModel):
 
     @classmethod
     def advise(
-        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+        cls,
+        *,
+        n_rows: int,
+        n_columns: int,
+        n_classes: int = 0,
+        cells: Cells = "any",
+        incomplete: bool = False,
     ) -> dict[str, Advised]:
         """More steps and hidden units for longer tables."""
-        del n_columns, n_classes, cells
+        del n_columns, n_classes, cells, incomplete
         if n_rows <= 5000:
             return {}
         return {

@@ -82,6 +82,10 @@ class TableSummary:
         """Number of rows that a model with these capabilities can use."""
         return self.all_rows if can.missing_cells else self.rows
 
+    def is_incomplete_for(self, can: Capabilities) -> bool:
+        """Whether cells are missing in the rows that a model with these capabilities uses."""
+        return can.missing_cells and self.incomplete > 0
+
     def classes_for(self, can: Capabilities) -> tuple[int, ...]:
         """Number of classes of each label column that a model with these capabilities uses."""
         return (self.classes, *(self.further if can.several_labels else ()))
@@ -126,20 +130,22 @@ def suggested_settings(model: type[LatentVariableModel], shape: TableSummary) ->
         n_columns=shape.columns,
         n_classes=max(shape.classes_for(can)),
         cells=shape.likelihood_cells,
+        incomplete=shape.is_incomplete_for(can),
     )
 
 
 def advised_settings(model: type[LatentVariableModel], shape: TableSummary) -> dict[str, Advised]:
-    """``suggested_settings``, each with the reason for it."""
+    """Those of ``suggested_settings`` that are not the usual ones, each with the reason for it."""
     can = model.capabilities
     found = model.advise(
         n_rows=shape.rows_for(can),
         n_columns=shape.columns,
         n_classes=max(shape.classes_for(can)),
         cells=shape.likelihood_cells,
+        incomplete=shape.is_incomplete_for(can),
     )
     usual = {parameter.name: parameter.default for parameter in model.parameters()}
-    return {name: one for name, one in found.items() if one.value != usual[name]}
+    return {name: one for name, one in found.items() if one.reason and one.value != usual[name]}
 
 
 def obstacle(can: Capabilities, shape: TableSummary) -> Obstacle | None:

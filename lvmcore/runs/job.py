@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
@@ -36,6 +36,28 @@ Stage = Literal[
 
 #: Final states of a run; it leaves them only if it is resumed.
 FINISHED: frozenset[Status] = frozenset({"done", "cancelled", "failed", "interrupted"})
+
+#: Layout of ``spec.json``: 2 since defaults are advised for the table.
+LAYOUT = 2
+_EARLIER_MAP = {
+    "n_components": "ard",
+    "n_inducing": 25,
+    "noise": "column",
+    "start": "pca",
+    "max_iter": 500,
+}
+#: Settings that were defaults in layout 1, by model, where they are not now.
+_EARLIER_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "bayesian_gplvm": _EARLIER_MAP,
+    "qep_lvm": _EARLIER_MAP,
+    "deep_qep_lvm": _EARLIER_MAP,
+    "ldgd": {
+        "n_components": "ard",
+        "n_inducing": 25,
+        "noise": "column",
+        "likelihood": "probit",
+    },
+}
 
 _VERSIONED = (
     "latentboard",
@@ -157,6 +179,7 @@ class JobSpec:
             "parameters": dict(self.parameters),
             "versions": dict(self.versions),
             "created": self.created,
+            "layout": LAYOUT,
         }
 
     @classmethod
@@ -166,10 +189,23 @@ class JobSpec:
         Raises:
             DataError: a field is missing, unknown, or of another type.
         """
-        unknown = set(stored) - {part.name for part in fields(cls)}
+        unknown = set(stored) - {part.name for part in fields(cls)} - {"layout"}
         if unknown:
             raise DataError(f"spec.json is damaged: it has unknown fields, {sorted(unknown)}.")
-        return as_record(stored, cls, "spec.json")
+        spec = as_record(
+            {name: stored[name] for name in stored if name != "layout"}, cls, "spec.json"
+        )
+        return spec if "layout" in stored else replace(spec, parameters=_earlier_parameters(spec))
+
+
+def _earlier_parameters(spec: JobSpec) -> dict[str, Any]:
+    """The parameters of a description of layout 1, whose missing ones had other defaults."""
+    usual = _EARLIER_DEFAULTS.get(spec.model, {})
+    given = {
+        name: usual[name] if value is None and name in usual else value
+        for name, value in spec.parameters.items()
+    }
+    return {**usual, **given}
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,7 @@ def _settings(
         key=partial(widget_key, "fit", card.key, dataset.digest),
         choices={"device": model_cards.devices()},
     )
+    values = offer.with_advice(card, values)
     route = offer.route(card, values)
     if route is not None and refusal is None:
         st.caption(grouped(markdown(route)))

@@ -132,34 +132,47 @@ def _choice(
 
 def _number_or_word(
     parameter: Parameter, word: str, value: Any, key: str, label: str, text: str
-) -> float | str:
-    """A slider over the range, and a checkbox for a word instead of a number."""
+) -> float | str | None:
+    """A field for a number, and a checkbox for a word instead of it."""
     use_word = st.checkbox(
         f"{label}: {word}",
         value=value == word,
         key=f"{key}:{word}",
-        help=f"Uses {word} instead of the number of the slider.",
+        help=text,
         persist_state="session",
     )
+    number: float | None
+    if parameter.kind == "int":
+        initial = None if value == word else value
+        number = _number(parameter, initial, key, label, text, disabled=use_word)
+    else:
+        options = (value, parameter.default, parameter.high)
+        initial = next(option for option in options if option not in (word, None))
+        number = _slider(parameter, initial, key, label, text, disabled=use_word)
+    return word if use_word else number
+
+
+def _slider(
+    parameter: Parameter, value: float, key: str, label: str, text: str, *, disabled: bool
+) -> float:
     assert parameter.low is not None
     assert parameter.high is not None
-    initial = next(v for v in (value, parameter.default, parameter.high) if v != word)
     number: float = st.slider(
         label,
         float(parameter.low),
         float(parameter.high),
-        float(initial),
+        float(value),
         step=10 ** math.floor(math.log10(parameter.high - parameter.low)) / 20,
         key=key,
         help=text,
-        disabled=use_word,
+        disabled=disabled,
         persist_state="session",
     )
-    return word if use_word else number
+    return number
 
 
 def _number(
-    parameter: Parameter, value: Any, key: str, label: str, text: str
+    parameter: Parameter, value: Any, key: str, label: str, text: str, *, disabled: bool = False
 ) -> int | float | None:
     whole = parameter.kind == "int"
     cast: Callable[[Any], int | float] = int if whole else float
@@ -174,6 +187,6 @@ def _number(
         "placeholder": AUTO if parameter.optional else None,
     }
     entered: int | float | None = st.number_input(
-        label, key=key, help=text, persist_state="session", **options
+        label, key=key, help=text, persist_state="session", disabled=disabled, **options
     )
     return initial if entered is None and not parameter.optional else entered

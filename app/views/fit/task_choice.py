@@ -182,6 +182,13 @@ class ModelOffer:
         assert isinstance(card, MapCard)
         return card.suggest(self.shape)
 
+    def with_advice(self, card: ModelCard, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings with the suggestion in place of None."""
+        suggested = self.suggest(card)
+        return {
+            name: suggested.get(name) if value is None else value for name, value in values.items()
+        }
+
     def advice(self, card: ModelCard) -> tuple[str, ...]:
         """Reasons for the suggested settings, a sentence each."""
         if isinstance(card, TargetCard):

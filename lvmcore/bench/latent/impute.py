@@ -119,8 +119,8 @@ def _gplvm_scores(data: str, share: float, blocks: bool) -> tuple[float, float]:
 
 
 def _model(shape: tuple[int, ...]) -> BayesianGPLVM:
-    suggested = BayesianGPLVM.suggest(n_rows=shape[0], n_columns=shape[1])
-    return BayesianGPLVM(n_components=COMPONENTS, random_state=SEED, **suggested)
+    advised = BayesianGPLVM.suggest(n_rows=shape[0], n_columns=shape[1], incomplete=True)
+    return BayesianGPLVM(**{**advised, "n_components": COMPONENTS, "random_state": SEED})
 
 
 @cache

@@ -260,6 +260,10 @@ def _fit_large(sender: Any) -> None:
     latent = rng.standard_normal((LARGE["rows"], 3))
     data = np.sin(latent @ rng.standard_normal((3, LARGE["columns"])))
     BayesianGPLVM(
-        n_components=LARGE["n_components"], n_inducing=LARGE["n_inducing"], max_iter=LARGE["steps"]
+        n_components=LARGE["n_components"],
+        n_inducing=LARGE["n_inducing"],
+        max_iter=LARGE["steps"],
+        noise="column",
+        start="pca",
     ).fit(data)
     sender.send(_peak_memory())

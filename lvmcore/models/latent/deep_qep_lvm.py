@@ -17,10 +17,10 @@ from lvmcore.gp.objective import SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, LatentRows
 from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
 from lvmcore.parameters import (
-    Components,
     Doc,
     MaxIter,
     Range,
+    Start,
 )
 from lvmcore.qep.deep_decoder import DeepDataPath, DeepDecoder
 from lvmcore.qep.deep_objective import FINAL_DRAWS, DeepQEPLVMObjective
@@ -72,8 +72,8 @@ class DeepQEPLVM(UnsupervisedGPLVM):
     q_: float = fitted()
 
     q: Exponent = 1.5
-    n_components: Components = None
     max_iter: MaxIter = 500
+    start: Start = "pca"  # a step takes so long that a second start would be felt
     hidden_dim: Annotated[
         int | None,
         Range(1, 100),
@@ -86,7 +86,7 @@ class DeepQEPLVM(UnsupervisedGPLVM):
         X, Z = rows.mean.detach(), path.Z.detach()
         W = principal_axes(X, self.hidden_dim or X.shape[1])
         gaps = problem.observed is not None
-        beyond = DataPath(Z @ W, start_noise(problem, self.noise), pooled=gaps)
+        beyond = DataPath(Z @ W, start_noise(problem, self.settings_["noise"]), pooled=gaps)
         return DeepQEPLVMObjective(
             rows, beyond, problem, QExponent(self.q), DeepDataPath(Z, X, X @ W)
         )

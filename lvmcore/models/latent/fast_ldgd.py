@@ -125,7 +125,13 @@ class FastLDGD(LabelledGPLVM):
 
     @classmethod
     def advise(
-        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+        cls,
+        *,
+        n_rows: int,
+        n_columns: int,
+        n_classes: int = 0,
+        cells: Cells = "any",
+        incomplete: bool = False,
     ) -> dict[str, Advised]:
         """More inducing inputs, steps and hidden units for longer tables.
 
@@ -135,7 +141,7 @@ class FastLDGD(LabelledGPLVM):
         ``LDGD.suggest``); if the table is also short, the encoder overfits: with fewer steps the
         positions of new rows are better.
         """
-        del cells
+        del cells, incomplete
         found: dict[str, Advised] = {}
         most = MOST_WEIGHT if n_columns > WIDE_TABLE else NARROW_WEIGHT
         weight = min(n_columns // max(1, n_classes), most)

@@ -27,14 +27,14 @@ from lvmcore.parameters import (
     Advanced,
     Advised,
     ClassWeight,
-    Components,
+    Dimensions,
     Doc,
-    Inducing,
-    LabelLikelihood,
+    InducingOrAuto,
+    LabelLikelihoodOrAuto,
     LabelWeight,
     LearningRate,
     MaxIter,
-    Noise,
+    NoiseOrAuto,
     Range,
     Restarts,
     Start,
@@ -48,6 +48,14 @@ from lvmcore.training.schedule import Schedule
 __all__ = ["LDGD"]
 
 FINAL_DRAWS = 8
+
+# For a short, narrow table with few classes.
+USUAL_SETTINGS = {
+    "n_components": Advised("ard"),
+    "n_inducing": Advised(25),
+    "noise": Advised("column"),
+    "likelihood": Advised("probit"),
+}
 
 
 @estimator_dataclass
@@ -105,37 +113,45 @@ class LDGD(LabelledGPLVM):
         bound=True,
     )
 
-    n_components: Components = None
-    n_inducing: Inducing = 25
+    n_components: Dimensions = None  # type: ignore[assignment] # the base class has no "ard"
+    n_inducing: InducingOrAuto = None
     max_iter: MaxIter = 300
     label_weight: LabelWeight = 1.0
     class_weight: ClassWeight = "equal"
-    likelihood: LabelLikelihood = "probit"
+    likelihood: LabelLikelihoodOrAuto = None
     n_samples: Annotated[
         int,
         Range(1, 100),
         Doc("Draws of each row's position at every step, for the label term."),
         Advanced(),
     ] = 1
-    noise: Noise = "column"
+    noise: NoiseOrAuto = None
     learning_rate: LearningRate = 0.1
     start: Start = "pca"
     n_restarts: Restarts = 1
 
     @classmethod
     def advise(
-        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+        cls,
+        *,
+        n_rows: int,
+        n_columns: int,
+        n_classes: int = 0,
+        cells: Cells = "any",
+        incomplete: bool = False,
     ) -> dict[str, Advised]:
-        """Recommended settings for a table of this size that differ from the defaults.
+        """Recommended settings for a table of this size.
 
         More inducing inputs for longer tables and for many classes; more dimensions and the
         softmax likelihood for many classes with many columns; fewer steps for the longest tables.
         In a wide table some columns hardly vary: with a separate noise, a rare spike in one would
         outweigh all other columns of its row, so the columns share one.
         """
-        del cells
+        del cells, incomplete
         wide = n_columns > WIDE_TABLE
-        found = {"noise": advised_noise(n_columns)} if wide else {}
+        found = dict(USUAL_SETTINGS)
+        if wide:
+            found["noise"] = advised_noise(n_columns)
         if n_rows > LONG_TABLE:
             return found | {"max_iter": advised_steps(n_rows)}
         if wide and n_classes > 5 and n_rows > 200:
@@ -154,7 +170,7 @@ class LDGD(LabelledGPLVM):
 
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
         """Fit from the initial map X, [N, Q]."""
-        M = inducing_count(self.n_inducing, len(X), self._note)
+        M = inducing_count(self.settings_["n_inducing"], len(X), self._note)
         weights = [
             self.label_weight * row_weights(column.codes, self.class_weight)
             for column in problem.labels
@@ -163,12 +179,14 @@ class LDGD(LabelledGPLVM):
             rows=LatentRows(X, START_VARIANCE),
             path=DataPath(
                 spread_points(X, M, problem.generator),
-                start_noise(problem, self.noise),
+                start_noise(problem, self.settings_["noise"]),
                 pooled=problem.observed is not None,
             ),
             label_paths=[
                 LabelPath(
-                    spread_points(X, M, problem.generator), len(column.classes), self.likelihood
+                    spread_points(X, M, problem.generator),
+                    len(column.classes),
+                    self.settings_["likelihood"],
                 )
                 for column in problem.labels
             ],

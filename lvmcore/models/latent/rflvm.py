@@ -121,10 +121,16 @@ class RFLVM(LatentVariableModel):
 
     @classmethod
     def advise(
-        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+        cls,
+        *,
+        n_rows: int,
+        n_columns: int,
+        n_classes: int = 0,
+        cells: Cells = "any",
+        incomplete: bool = False,
     ) -> dict[str, Advised]:
         """The likelihood for the type of the cells."""
-        del n_rows, n_columns, n_classes
+        del n_rows, n_columns, n_classes, incomplete
         return advised_likelihood(cells)
 
     # ---- checks of settings and rows -----------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch import Tensor
 from lvmcore import persistence
 from lvmcore.base.advice import LONG_TABLE, advised_likelihood, advised_steps
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
+from lvmcore.base.initial_map import start_map
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.base.validation import random_seed
 from lvmcore.errors import ConfigError, DataError
@@ -143,14 +145,20 @@ class SRFLVM(GPLatentVariableModel):
 
     @classmethod
     def advise(
-        cls, *, n_rows: int, n_columns: int, n_classes: int = 0, cells: Cells = "any"
+        cls,
+        *,
+        n_rows: int,
+        n_columns: int,
+        n_classes: int = 0,
+        cells: Cells = "any",
+        incomplete: bool = False,
     ) -> dict[str, Advised]:
         """The likelihood for the type of the cells; for counts fewer features and more steps.
 
         A table of counts has a precision for each cell, so a step costs N × D × R², against
         N × R (R + D) for numbers.
         """
-        del n_classes
+        del n_classes, incomplete
         found = advised_likelihood(cells)
         if found:
             reason = f"each of {n_rows * n_columns:,} cells has its own weight, which takes time"
@@ -239,7 +247,9 @@ class SRFLVM(GPLatentVariableModel):
             binary = self.likelihood == "bernoulli"
             gaussian = self.likelihood == "gaussian"
             start_problem = problem if gaussian else standardised_counts(problem, binary=binary)
-            return fit_from_starts(self, problem, start_problem)
+            return fit_from_starts(
+                self, problem, partial(start_map, start_problem, self.start, self._note)
+            )
         self.restarts_ = None
         return self._fit_start(problem, self._previous_fit._fitted_rows()[0].to(problem.table.like))
 

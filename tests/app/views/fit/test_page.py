@@ -90,7 +90,10 @@ def test_the_form_offers_every_parameter_at_its_suggested_value(
     suggested = model.suggest(shape)
     for parameter in model.parameters:
         expected = suggested.get(parameter.name, parameter.default)
-        assert named[parameter.name] == expected, parameter.name
+        if parameter.word is not None:
+            assert named[parameter.word] == (expected == parameter.word)
+        if expected != parameter.word or parameter.word is None:
+            assert named[parameter.name] == expected, parameter.name
 
 
 def test_a_word_in_the_place_of_a_number_is_a_box_to_tick(open_page: OpenPage, wait: Wait) -> None:
@@ -111,6 +114,32 @@ def test_a_word_in_the_place_of_a_number_is_a_box_to_tick(open_page: OpenPage, w
     job = wait(page.query_params["run"])
     assert job.status == "done", job.message
     assert job.spec.parameters["q"] == "learn"
+
+
+def test_an_emptied_field_is_fitted_as_advised(open_page: OpenPage, wait: Wait) -> None:
+    page = choose(open_page("fit"), "bayesian_gplvm")
+    (size,) = [field for field in page.number_input if field.label == "Dimensions"]
+    assert size.value == 2
+    size.set_value(None).run()
+    (steps,) = [field for field in page.number_input if field.label == "Steps at most"]
+    steps.set_value(3).run()
+    page.button(START).click().run()
+    job = wait(page.query_params["run"])
+    assert job.spec.parameters["n_components"] == 2
+
+
+def test_the_relevance_can_decide_the_dimensions(open_page: OpenPage, wait: Wait) -> None:
+    page = choose(open_page("fit"), "bayesian_gplvm")
+    (box,) = [field for field in page.checkbox if field.label == "Dimensions: ard"]
+    box.check().run()
+    (size,) = [field for field in page.number_input if field.label == "Dimensions"]
+    assert size.disabled
+    (steps,) = [field for field in page.number_input if field.label == "Steps at most"]
+    steps.set_value(3).run()
+    page.button(START).click().run()
+    job = wait(page.query_params["run"])
+    assert job.spec.parameters["n_components"] == "ard"
+    assert server.store().load_model(job.id).embedding_.mean.shape[1] == 10
 
 
 def test_a_long_table_is_recommended_the_route_by_batches(

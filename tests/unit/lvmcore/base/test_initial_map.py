@@ -199,7 +199,9 @@ def test_other_places_are_another_fit(roll: np.ndarray) -> None:
 
 @pytest.mark.parametrize("value", ["umap", 3, None, np.float64(1.0)])
 def test_what_is_no_start_is_refused(roll: np.ndarray, value: Any) -> None:
-    with pytest.raises(ConfigError, match=r"start=.* cannot be used: expected one of pca, isomap"):
+    with pytest.raises(
+        ConfigError, match=r"start=.* cannot be used: expected one of auto, pca, isomap"
+    ):
         BayesianGPLVM(start=value).fit(roll)
 
 
