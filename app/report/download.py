@@ -21,7 +21,7 @@ from app.report.subject import ColumnRow, ReportSubject, SettingRow
 from app.services import fitted_maps, generation, progress, scores, server
 from lvmcore.data import Dataset
 from lvmcore.errors import LatentboardError
-from lvmcore.relevance import leading_dimensions, relevance_shares
+from lvmcore.relevance import leading_dimensions
 from lvmcore.runs import Job
 from lvmcore.runs.python_snippet import snippet
 
@@ -65,7 +65,7 @@ def report_subject(job: Job) -> ReportSubject:
     """
     model, dataset = fitted_maps.model(job.id), fitted_maps.fitted_dataset(job.id)
     whole = fitted_maps.stored_dataset(job.spec.dataset)
-    axes = leading_dimensions(model.relevance_)
+    axes = leading_dimensions(model.variance_shares())
     steps = progress.progress(job.id).of_start(fitted_maps.selected_start(job.id)).steps
     try:
         program: str | None = snippet(job)
@@ -87,7 +87,7 @@ def report_subject(job: Job) -> ReportSubject:
         axes=axes,
         rows=_rows(model, dataset, axes),
         sees_labels=model.capabilities.labels != "none",
-        relevance=relevance_shares(model.relevance_) if model.relevance_ else {},
+        relevance=model.variance_shares() if model.relevance_ else {},
         steps=steps,
         metrics=scores.score_values(job),
         program=program,

@@ -32,6 +32,7 @@ from lvmcore.parameters import Advised, Parameter, is_array, parameters_of
 from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.preprocessing.class_labels import ClassLabels, sorted_by_label_column
 from lvmcore.preprocessing.standardiser import Standardiser
+from lvmcore.relevance import relevance_shares
 from lvmcore.results import FitStep
 from lvmcore.training.checkpoint import Checkpoint
 from lvmcore.training.outcome import FitOutcome
@@ -154,6 +155,14 @@ class Estimator(BaseEstimator, ABC):
         """Means and sds of the columns of the fit, in the data's units."""
         check_is_fitted(self)
         return self._measured
+
+    def variance_shares(self) -> dict[str, FloatArray]:
+        """Share of each dimension in the variance that a path carries, by path, each [Q].
+
+        Those of ``relevance_``, unless a model computes them from its functions.
+        """
+        check_is_fitted(self)
+        return relevance_shares(self.relevance_)
 
     # ---- saving --------------------------------------------------------------------------------
 

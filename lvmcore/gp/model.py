@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
@@ -18,8 +19,11 @@ from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.imputation_intervals import ImputationDecoder, fill_rows
 from lvmcore.gp.latent_inference import infer_rows
 from lvmcore.gp.restarts import RestartResult, restart_state, restarts_from_state
+from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import is_array
+from lvmcore.relevance import relevance_shares, total_effects
+from lvmcore.results import Posterior
 from lvmcore.training.outcome import FitOutcome
 
 START_VARIANCE = 0.1
@@ -65,6 +69,8 @@ class GPLatentVariableModel(LatentVariableModel):
 
     _decoder: PathDecoder = fitted()
     _interval_scale: Tensor | None = fitted(default=None)
+    #: The map for which the shares were computed, and the shares.
+    _shares: tuple[Posterior, dict[str, FloatArray]] | None = fitted(default=None)
 
     @property
     def interval_scale_(self) -> NDArray[np.float64]:
@@ -106,6 +112,23 @@ class GPLatentVariableModel(LatentVariableModel):
 
     def _metric(self, X: Tensor) -> Tensor:
         return self._decoder.metric(X)
+
+    def variance_shares(self) -> dict[str, FloatArray]:
+        """Share of each dimension in the variance that a path carries, by path, each [Q].
+
+        Of the total effects (``lvmcore.relevance.total_effects``) on the mean of the columns, in
+        units of their sd, and on the class probabilities.
+        """
+        check_is_fitted(self)
+        if self._shares is None or self._shares[0] is not self.embedding_:
+            mean = self.embedding_.mean
+            effects = {name: total_effects(f, mean) for name, f in self._path_functions().items()}
+            self._shares = self.embedding_, relevance_shares(effects)
+        return dict(self._shares[1])
+
+    def _path_functions(self) -> dict[str, Callable[[FloatArray], FloatArray]]:
+        """The mean of the columns [n, D], and class probabilities [n, C], at points [n, Q]."""
+        return {"data": lambda X: to_numpy(self._decode(self._to_tensor(X))[0])}
 
     def _prior_variance_share(self, X: Tensor) -> Tensor:
         return self._decoder.prior_variance_share(self._cast(X))

@@ -83,7 +83,7 @@ def align_maps(maps: Sequence[FittedMap], full_dataset: Dataset) -> list[Aligned
     """
     found: list[AlignedMap] = []
     for fitted_map in maps:
-        axes = leading_dimensions(fitted_map.model.relevance_)
+        axes = leading_dimensions(fitted_map.model.variance_shares())
         row_positions = _row_positions(fitted_map.dataset.row_ids, full_dataset.row_ids)
         aligned_map = AlignedMap(
             fitted_map,

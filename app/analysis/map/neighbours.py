@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.row_blocks import row_blocks
 from lvmcore.preprocessing.standardiser import Standardiser
-from lvmcore.relevance import relevance_shares
 
 if TYPE_CHECKING:
     from lvmcore.base.latent_variable_model import LatentVariableModel
@@ -42,7 +41,7 @@ class NearestRows:
 
 def weights(model: LatentVariableModel) -> FloatArray:
     """Weight of each latent dimension in distances on the map, 1 for the most relevant, [Q]."""
-    found = relevance_shares(model.relevance_)
+    found = model.variance_shares()
     share = found.get("data", next(iter(found.values())))
     if not model.capabilities.decoding or not share.max() > 0:
         return np.ones(len(share))

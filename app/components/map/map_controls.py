@@ -121,7 +121,7 @@ def _axes(fitted_map: FittedMap) -> Axes:
     """The chosen axes; the most relevant dimensions by default."""
     if fitted_map.dimensions == 1:
         return 0, None
-    default = leading_dimensions(fitted_map.model.relevance_)
+    default = leading_dimensions(fitted_map.model.variance_shares())
     found = []
     for name, dimension in zip(("x", "y"), default, strict=True):
         if widget_value(map_widget_key(fitted_map, name)) is None:

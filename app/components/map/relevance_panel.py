@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
+import numpy as np
 import streamlit as st
 
 from app.analysis.map.fitted_map import FittedMap
@@ -12,16 +14,20 @@ from app.analysis.map.map_axes import Axes
 from app.components.map.map_controls import show_dimension
 from app.figures.row_panels import relevance_figure
 from app.state.widgets import map_widget_key, widget_value
-from lvmcore.relevance import relevance_shares
+from lvmcore.numerics.array_types import FloatArray
+from lvmcore.relevance import hidden_dimensions, relevance_shares
 
 __all__ = ["relevance_panel"]
 
+_CARRIED, _WEIGHTS = "Variance carried", "Kernel weights"
+
 
 def relevance_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
-    """Draw the relevance of each dimension per path; a click on a bar shows its dimension."""
+    """Draw the share of each dimension per path; a click on a bar shows its dimension."""
     st.header("Relevance")
     key = map_widget_key(fitted_map, "relevance")
-    share = relevance_shares(fitted_map.model.relevance_)
+    carried = fitted_map.model.variance_shares()
+    share = _chosen_share(fitted_map, carried)
     st.plotly_chart(
         relevance_figure(share, choices.axes, dark=choices.dark),
         theme=None,
@@ -31,11 +37,42 @@ def relevance_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
         config={"displayModeBar": False},
         alt="Relevance of each latent dimension",
     )
+    hidden = hidden_dimensions(carried, choices.axes)
+    if hidden:
+        st.caption(_hidden_line(hidden, carried))
     if choices.axes[1] is not None:
         st.caption(
             "A click on a bar shows its dimension on the horizontal axis; the previous dimension "
             "moves to the vertical axis."
         )
+
+
+def _chosen_share(
+    fitted_map: FittedMap, carried: Mapping[str, FloatArray]
+) -> Mapping[str, FloatArray]:
+    """The share of the variance, or of the weights of the kernel where these differ from it."""
+    weights = relevance_shares(fitted_map.model.relevance_)
+    if all(np.array_equal(weights[path], share) for path, share in carried.items()):
+        return carried
+    measure = st.segmented_control(
+        "Measure",
+        [_CARRIED, _WEIGHTS],
+        default=_CARRIED,
+        required=True,
+        key=map_widget_key(fitted_map, "relevance measure"),
+        help="Variance carried: by how much the columns, or the class probabilities, change if a "
+        "row takes the coordinate of another row in this dimension. Kernel weights: the inverse "
+        "squared lengthscales, which under-rate a dimension along which columns are straight.",
+        label_visibility="collapsed",
+    )
+    return weights if measure == _WEIGHTS else carried
+
+
+def _hidden_line(hidden: tuple[int, ...], carried: Mapping[str, FloatArray]) -> str:
+    """The large dimensions that the map does not show."""
+    most = np.max(list(carried.values()), axis=0)
+    named = [f"dimension {q + 1} ({100 * most[q]:.0f} %)" for q in hidden]
+    return f"Not on the map, and more than a quarter: {', '.join(named)}."
 
 
 def _handle_bar_click(fitted_map: FittedMap, axes: Axes, key: str) -> None:

@@ -182,7 +182,7 @@ def seed_runs(
         captions=[one.caption for one, _ in loaded],
         means=[model.embedding_.mean for _, model in loaded],
         n=len(compared),
-        axes=leading_dimensions(model.relevance_),
+        axes=leading_dimensions(model.variance_shares()),
         row_positions=np.array([order[name] for name in ids], dtype=np.intp),
         disagreement=_disagreement(compared),
         kind="fits",

@@ -106,11 +106,11 @@ def _fit(
     from app.analysis.map.heatmaps import HeatmapRequest, heatmap
     from lvmcore import LDGD
     from lvmcore.metrics.scores import knn_accuracy
-    from lvmcore.relevance import leading_dimensions, relevance_shares
+    from lvmcore.relevance import leading_dimensions
 
     fitted = dataset.subset(~held)
     model = LDGD(max_iter=400, label_weight=weight, random_state=_SEED).fit(fitted.X, labels[~held])
-    axes = leading_dimensions(model.relevance_)
+    axes = leading_dimensions(model.variance_shares())
     pair = [axis for axis in axes if axis is not None]
     mean = model.embedding_.mean
     ask = HeatmapRequest(
@@ -122,9 +122,7 @@ def _fit(
         "sd": _rounded(np.sqrt(model.embedding_.variance[:, pair])),
         "labels": [str(label) for label in labels[~held]],
         "axes": pair,
-        "relevance": {
-            path: _rounded(share) for path, share in relevance_shares(model.relevance_).items()
-        },
+        "relevance": {path: _rounded(share) for path, share in model.variance_shares().items()},
         "bound": _rounded(np.array([step.objective for step in model.history_]), 6),
         "behind": [_rounded(cells) for cells in (grid.x, grid.y, grid.value)],
         "on_map": knn_accuracy(mean[:, pair], labels[~held], k=1),

@@ -102,7 +102,7 @@ def _controls(
     horizontal, vertical, hue, threshold, rings = st.columns(
         [1, 1, 1.6, 2, 1.2], vertical_alignment="bottom"
     )
-    axes = leading_dimensions(fitted_map.model.relevance_)
+    axes = leading_dimensions(fitted_map.model.variance_shares())
     if axes[1] is not None:
         axes = (
             _dimension(horizontal, "Horizontal", fitted_map, axes[0], key("x")),

@@ -91,7 +91,7 @@ def _picture(job: Job) -> None:
     except LatentboardError as error:
         st.error(markdown(error))
         return
-    axes = _axes(job, model.embedding_.mean.shape[1], leading_dimensions(model.relevance_))
+    axes = _axes(job, model.embedding_.mean.shape[1], leading_dimensions(model.variance_shares()))
     sd_background = False
     if axes[1] is not None and model.capabilities.uncertainty and model.capabilities.decoding:
         sd_background = st.toggle(

@@ -16,7 +16,9 @@ def test_shares_add_up_to_one_and_even_out_where_nothing_is_relevant() -> None:
     ("relevance", "expected"),
     [
         ({"data": [1, 5, 2]}, (1, 2)),
-        ({"data": [1, 5, 2], "labels": [9, 0.1, 3]}, (0, 2)),
+        ({"data": [1, 5, 2], "labels": [9, 0.1, 6]}, (0, 2)),
+        # A dimension with most of the data is not hidden behind a slight one of the labels.
+        ({"data": [1, 5, 2], "labels": [9, 0.1, 3]}, (0, 1)),
         # The labels need one dimension only: the data choose the other.
         ({"data": [1, 5, 2], "labels": [9, 1e-6, 1e-5]}, (0, 1)),
         ({"data": [5, 1, 2], "labels": [9, 1e-6, 1e-5]}, (0, 2)),
