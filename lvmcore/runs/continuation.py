@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lvmcore.runs.job import Job
     from lvmcore.runs.store import Store
 
-__all__ = ["Continuation", "extrapolate_bound", "extrapolate_finish", "propose_continuation"]
+__all__ = ["Continuation", "extrapolate_finish", "extrapolate_rate", "propose_continuation"]
 
 #: Share of the steps in which the learning rate decays; before, the bound rises at full rate.
 _DECAY_SHARE = 0.4
@@ -42,8 +42,7 @@ class Continuation:
     Attributes:
         steps: further steps.
         total: steps of the fit and further steps.
-        gain: least and largest expected increase of the bound, nats, if its rate keeps decaying;
-            None if the curve is too short or does not rise.
+        gain: least and largest expected increase of the bound, nats; None if it is unknown.
         seconds: duration of the steps to compute, at the measured time per step.
         anew: whether the fit begins from the start, because the state to continue from is missing.
     """
@@ -88,7 +87,7 @@ def propose_continuation(store: Store, job: Job) -> Continuation | None:
     most = None if allowed[0] is None else int(allowed[0])
     if finishes:
         return extrapolate_finish(kept, branch=job.branch_step, most=most)
-    return extrapolate_bound(kept, flat=flat, branch=job.branch_step, most=most)
+    return extrapolate_rate(kept, flat=flat, branch=job.branch_step, most=most)
 
 
 def extrapolate_finish(
@@ -121,20 +120,18 @@ def extrapolate_finish(
     return _continuation(known, more, gain, branch)
 
 
-def extrapolate_bound(
+def extrapolate_rate(
     steps: Sequence[FitStep],
     *,
     flat: float | None = None,
     branch: int | None = None,
     most: int | None = None,
 ) -> Continuation | None:
-    """The proposed continuation of a fit, from the curve of its best start.
+    """The proposed continuation of a fit without a finish, from the curve of its best start.
 
-    The rate of increase of the bound, at the end of the steps at full learning rate, is
-    extrapolated by three laws: exponential in the steps, a power of the steps, and the inverse of
-    the steps. The smallest and the largest gain of the three are returned: in fits of wine, iris
-    and breast cancer by LDGD and the Bayesian GPLVM with 200 and 400 steps, the gain of twice as
-    many steps was between the two in eight cases of ten.
+    The steps are those after which the rate of increase of the bound, a power of the steps at full
+    learning rate, is flat. Their gain is not promised: the cooling at the end of a fit already has
+    a part of what this rate would bring, and extrapolations of it were off by factors of ten.
 
     Args:
         steps: steps of the fit, in order; some may be missing.
@@ -155,10 +152,7 @@ def extrapolate_bound(
     full_rate_end = round((1 - _DECAY_SHARE) * had) if branch is None else branch
     rise = _IncreaseRate.of(at[at <= full_rate_end], bound[at <= full_rate_end])
     enough = None if rise is None or flat is None else rise.flat_step(flat)
-    more = _further_steps(had, enough, most)
-    extended_end = round((1 - _DECAY_SHARE) * (had + more))
-    gain = None if rise is None else rise.gain_range(full_rate_end, extended_end)
-    return _continuation(known, more, gain, branch)
+    return _continuation(known, _further_steps(had, enough, most), None, branch)
 
 
 def _continuation(
@@ -234,17 +228,3 @@ class _IncreaseRate:
         if rate <= flat:
             return place
         return place * (rate / flat) ** (1 / power) if power > 0.05 else None
-
-    def gain_range(self, start: int, stop: int) -> tuple[float, float]:
-        """Smallest and largest increase of the bound between two steps, by the three laws."""
-        (t0, t1), (earlier, later) = self.places, self.rates
-        n = np.arange(start, max(stop, start + 1))
-        found = [
-            float(np.sum(later * falling))
-            for falling in (
-                (later / earlier) ** ((n - t1) / (t1 - t0)),
-                (n / t1) ** -self._power,
-                t1 / n,
-            )
-        ]
-        return min(found), max(found)

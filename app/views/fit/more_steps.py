@@ -59,13 +59,10 @@ def convergence_verdict(more: Continuation) -> str:
     )
     takes = f"take about {duration(more.seconds)}"
     if more.gain is None:
-        return f"{question} They would {takes}; their gain cannot be estimated from the curve."
+        return f"{question} They would {takes}; their gain cannot be estimated."
     least, most = (number(value, 2) for value in more.gain)
     rise = f"{least} to {most} nats" if least != most else f"{most} nats"
-    return (
-        f"{question} They would {takes} and raise the bound by some {rise}, extrapolated from its "
-        "curve."
-    )
+    return f"{question} They would {takes} and raise the bound by some {rise}."
 
 
 def _starting_point(job: Job, more: Continuation) -> str:
