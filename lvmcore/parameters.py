@@ -20,36 +20,15 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lvmcore.errors import ConfigError
 
 __all__ = [
     "Advanced",
     "Advised",
-    "BatchSize",
-    "ClassWeight",
-    "Components",
-    "Device",
-    "Dimensions",
     "Doc",
-    "Dtype",
-    "Hidden",
-    "Inducing",
-    "InducingOrAuto",
-    "LabelLikelihood",
-    "LabelLikelihoodOrAuto",
-    "LabelWeight",
-    "LearningRate",
-    "MaxIter",
-    "Noise",
-    "NoiseOrAuto",
     "Parameter",
     "Range",
-    "Restarts",
-    "Seed",
-    "Start",
-    "StartOrAuto",
     "check_settings",
     "is_array",
     "parameters_of",
@@ -80,140 +59,6 @@ class Doc:
 @dataclass(frozen=True)
 class Advanced:
     """Marks a parameter that is rarely changed: it is collapsed on a form."""
-
-
-# Parameters with the same declaration in every model.
-Components = Annotated[
-    int | None,
-    Range(1, 1000),
-    Doc("Number of dimensions of the map; auto is 10, or fewer for a narrow table.", "dimensions"),
-]
-Dimensions = Annotated[
-    int | Literal["ard"] | None,
-    Range(1, 1000),
-    Doc(
-        "Number of dimensions of the map; auto is the advised number for the table, ard is 10, or "
-        "fewer for a narrow table, of which the relevance shows those that the data need.",
-        "dimensions",
-    ),
-]
-Device = Annotated[
-    Literal["auto", "cpu", "cuda"],
-    Doc("Device of the computation; auto uses a GPU if there is one."),
-]
-Dtype = Annotated[Literal["float64", "float32"], Doc("Precision of the arithmetic."), Advanced()]
-Seed = Annotated[
-    int | None,
-    Range(0, 2**32 - 1),
-    Doc("Seed; equal seeds give equal results, none is random.", "seed"),
-]
-
-
-MaxIter = Annotated[
-    int,
-    Range(1, 100_000),
-    Doc("Most optimiser steps; the fit ends earlier once it has converged.", "steps at most"),
-]
-Inducing = Annotated[
-    int,
-    Range(2, 1000),
-    Doc(
-        "Inducing inputs, which summarise the map: more follow finer detail and cost more.",
-        "inducing inputs",
-    ),
-]
-InducingOrAuto = Annotated[
-    int | None,
-    Range(2, 1000),
-    Doc(
-        "Inducing inputs, which summarise the map: more follow finer detail and cost more; auto is "
-        "the advised number for the table.",
-        "inducing inputs",
-    ),
-]
-Noise = Annotated[
-    Literal["column", "shared"],
-    Doc("Noise variance of each column, or one shared by all columns.", "noise"),
-    Advanced(),
-]
-NoiseOrAuto = Annotated[
-    Literal["column", "shared"] | None,
-    Doc(
-        "Noise variance of each column, or one shared by all columns; auto is the advised one for "
-        "the table.",
-        "noise",
-    ),
-    Advanced(),
-]
-LearningRate = Annotated[
-    float, Range(1e-4, 1.0, log=True), Doc("Step size of the optimiser (Adam)."), Advanced()
-]
-LabelWeight = Annotated[
-    float,
-    Range(0.0, 1000.0),
-    Doc("Weight of the label term of the bound; 1 is the published model.", "weight of labels"),
-    Advanced(),
-]
-ClassWeight = Annotated[
-    Literal["equal", "balanced"],
-    Doc(
-        "Equal weight of every labelled row, or of every class, whatever its number of rows.",
-        "weight of classes",
-    ),
-    Advanced(),
-]
-LabelLikelihood = Annotated[
-    Literal["probit", "softmax"],
-    Doc("Likelihood of the classes: each against the rest (probit), or all at once (softmax)."),
-    Advanced(),
-]
-LabelLikelihoodOrAuto = Annotated[
-    Literal["probit", "softmax"] | None,
-    Doc(
-        "Likelihood of the classes: each against the rest (probit), or all at once (softmax); auto "
-        "is the advised one for the table."
-    ),
-    Advanced(),
-]
-Start = Annotated[
-    Literal["pca", "isomap", "spectral", "tsne", "random"] | NDArray[Any],
-    Doc(
-        "Initial map: principal components, curved coordinates from neighbours (isomap, spectral, "
-        "tsne), or random positions."
-    ),
-    Advanced(),
-]
-StartOrAuto = Annotated[
-    Literal["auto", "pca", "isomap", "spectral", "tsne", "random"] | NDArray[Any],
-    Doc(
-        "Initial map: principal components, curved coordinates from neighbours (isomap, spectral, "
-        "tsne), or random positions; auto is tsne where its bound is soon clearly higher than that "
-        "of pca."
-    ),
-    Advanced(),
-]
-Restarts = Annotated[
-    int,
-    Range(1, 100),
-    Doc(
-        "Number of starts, of which the one with the highest bound is kept; with several, the map "
-        "shows their agreement.",
-        "starts",
-    ),
-    Advanced(),
-]
-BatchSize = Annotated[
-    int,
-    Range(1, 100_000),
-    Doc("Rows in a mini-batch; all rows if the table has no more.", "rows a step"),
-    Advanced(),
-]
-Hidden = Annotated[
-    int,
-    Range(1, 4096),
-    Doc("Units in each of the network's two hidden layers.", "hidden units"),
-    Advanced(),
-]
 
 
 @dataclass(frozen=True)

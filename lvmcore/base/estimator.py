@@ -37,7 +37,7 @@ from lvmcore.results import FitStep
 from lvmcore.training.checkpoint import Checkpoint
 from lvmcore.training.outcome import FitOutcome
 
-__all__ = ["Estimator"]
+__all__ = ["Estimator", "choose_settings"]
 
 
 class Estimator(BaseEstimator, ABC):
@@ -119,18 +119,6 @@ class Estimator(BaseEstimator, ABC):
         return {}
 
     # ---- fitting -------------------------------------------------------------------------------
-
-    def _choose_settings(
-        self, *, n_rows: int, n_columns: int, n_classes: int, incomplete: bool
-    ) -> None:
-        """Store the settings of a fit to a table of this size: the advice in place of None."""
-        advice = type(self).suggest(
-            n_rows=n_rows, n_columns=n_columns, n_classes=n_classes, incomplete=incomplete
-        )
-        given = self.get_params(deep=False)
-        self.settings_ = {
-            name: advice.get(name) if value is None else value for name, value in given.items()
-        }
 
     def _begin(self, data: NDArray[Any]) -> None:
         """Compute the moments of the columns of ``data`` [N, D], with a note on constant ones."""
@@ -294,3 +282,16 @@ class Estimator(BaseEstimator, ABC):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "elbo_")
+
+
+def choose_settings(
+    model: Estimator, *, n_rows: int, n_columns: int, n_classes: int = 0, incomplete: bool = False
+) -> None:
+    """Store the settings of a fit to a table of this size: the advice in place of None."""
+    advice = type(model).suggest(
+        n_rows=n_rows, n_columns=n_columns, n_classes=n_classes, incomplete=incomplete
+    )
+    given = model.get_params(deep=False)
+    model.settings_ = {
+        name: advice.get(name) if value is None else value for name, value in given.items()
+    }

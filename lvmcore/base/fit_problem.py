@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from lvmcore.base.estimator import Estimator
+from lvmcore.base.estimator import Estimator, choose_settings
 from lvmcore.base.validation import check_labels, fit_fingerprint, random_seed
 from lvmcore.numerics.row_blocks import row_blocks
 from lvmcore.preprocessing.class_labels import ClassLabels
@@ -90,7 +90,8 @@ def prepare_fit(
     stays = model.capabilities.streams and isinstance(X, np.memmap)
     like = model._to_tensor(np.zeros((0, 1)))
     table = table_of_rows(data, model._standardiser, like, model._note, on_disk=stays)
-    model._choose_settings(
+    choose_settings(
+        model,
         n_rows=len(data),
         n_columns=data.shape[1],
         n_classes=max((len(column.classes) for column in labels), default=0),

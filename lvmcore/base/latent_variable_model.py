@@ -26,6 +26,7 @@ from lvmcore.base.capabilities import Capabilities
 from lvmcore.base.estimator import Estimator
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.fit_problem import FitProblem, prepare_fit
+from lvmcore.base.settings import Components, Device, Dtype, Seed
 from lvmcore.base.validation import (
     check_components,
     check_latent,
@@ -38,7 +39,7 @@ from lvmcore.base.validation import (
 from lvmcore.errors import UnsupportedError
 from lvmcore.geometry import LatentPath, latent_path
 from lvmcore.numerics.array_types import FloatArray
-from lvmcore.parameters import Components, Device, Dtype, Seed, check_settings
+from lvmcore.parameters import check_settings
 from lvmcore.preprocessing.class_labels import labels_from_json, labels_to_json
 from lvmcore.results import Callback, LabelPredictive, Posterior, Predictive
 from lvmcore.training.checkpoint import Checkpoint

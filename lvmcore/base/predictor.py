@@ -19,15 +19,16 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from lvmcore.base.capabilities import Capabilities
-from lvmcore.base.estimator import Estimator
+from lvmcore.base.estimator import Estimator, choose_settings
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.fit_problem import fit_generator
+from lvmcore.base.settings import Device, Seed
 from lvmcore.base.supervised_problem import HeldOutRows, SupervisedFitProblem, Task
 from lvmcore.errors import ConfigError
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.numerics.row_blocks import row_blocks
-from lvmcore.parameters import Advised, Device, Seed, check_settings
+from lvmcore.parameters import Advised, check_settings
 from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.results import Callback
 from lvmcore.training.checkpoint import Checkpoint
@@ -171,9 +172,7 @@ class Predictor(Estimator):
         """``fit`` of a run, whose settings are checked: goes on from a checkpoint and writes it."""
         data = self._check_rows(X, reset=True)
         target = self._read_target(y, len(data))
-        self._choose_settings(
-            n_rows=len(data), n_columns=data.shape[1], n_classes=0, incomplete=False
-        )
+        choose_settings(self, n_rows=len(data), n_columns=data.shape[1])
         generator = fit_generator(self, data, target=target, checkpoint=checkpoint)
         # Share of validation rows for early stopping; 0 for a model without the setting.
         share = float(getattr(self, "validation", 0.0))

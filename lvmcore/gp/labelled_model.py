@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +18,6 @@ from lvmcore.gp.minibatch_label_path import StochasticLabelPath
 from lvmcore.gp.model import GPLatentVariableModel
 from lvmcore.gp.paths import DataPath, KernelPath, LabelPath
 from lvmcore.likelihoods.classification import Link
-from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.preprocessing.class_labels import ClassLabels, label_column_names
 
@@ -87,14 +86,6 @@ class LabelledGPLVM(ClassifierMixin, GPLatentVariableModel):
         if label is None:
             return super()._sample_latent(n, None, rng)
         return self._label_predictions.draw(self.embedding_, n, label, rng)
-
-    def _path_functions(self) -> dict[str, Callable[[FloatArray], FloatArray]]:
-        def probabilities(column: int) -> Callable[[FloatArray], FloatArray]:
-            return lambda X: to_numpy(self._decode_labels(self._to_tensor(X), column)[0])
-
-        names = label_column_names("labels", self._labels)
-        labels = {name: probabilities(column) for column, name in enumerate(names)}
-        return {**super()._path_functions(), **labels}
 
     def _store_paths(
         self, data: DataPath, labels: Sequence[LabelPath | StochasticLabelPath]

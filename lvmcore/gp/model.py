@@ -22,6 +22,7 @@ from lvmcore.gp.restarts import RestartResult, restart_state, restarts_from_stat
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import is_array
+from lvmcore.preprocessing.class_labels import label_column_names
 from lvmcore.relevance import relevance_shares, total_effects
 from lvmcore.results import Posterior
 from lvmcore.training.outcome import FitOutcome
@@ -122,13 +123,9 @@ class GPLatentVariableModel(LatentVariableModel):
         check_is_fitted(self)
         if self._shares is None or self._shares[0] is not self.embedding_:
             mean = self.embedding_.mean
-            effects = {name: total_effects(f, mean) for name, f in self._path_functions().items()}
+            effects = {name: total_effects(f, mean) for name, f in _path_functions(self).items()}
             self._shares = self.embedding_, relevance_shares(effects)
         return dict(self._shares[1])
-
-    def _path_functions(self) -> dict[str, Callable[[FloatArray], FloatArray]]:
-        """The mean of the columns [n, D], and class probabilities [n, C], at points [n, Q]."""
-        return {"data": lambda X: to_numpy(self._decode(self._to_tensor(X))[0])}
 
     def _prior_variance_share(self, X: Tensor) -> Tensor:
         return self._decoder.prior_variance_share(self._cast(X))
@@ -193,6 +190,21 @@ class GPLatentVariableModel(LatentVariableModel):
         self._decoder = self._read_decoder(arrays, like)
         scale = arrays.get("intervals.scale")
         self._interval_scale = None if scale is None else torch.as_tensor(scale.copy()).to(like)
+
+
+def _path_functions(
+    model: GPLatentVariableModel,
+) -> dict[str, Callable[[FloatArray], FloatArray]]:
+    """The mean of the columns [n, D], and class probabilities [n, C], at points [n, Q], by path."""
+
+    def columns(X: FloatArray) -> FloatArray:
+        return to_numpy(model._decode(model._to_tensor(X))[0])
+
+    def probabilities(label: int) -> Callable[[FloatArray], FloatArray]:
+        return lambda X: to_numpy(model._decode_labels(model._to_tensor(X), label)[0])
+
+    names = label_column_names("labels", model._labels)
+    return {"data": columns, **{name: probabilities(i) for i, name in enumerate(names)}}
 
 
 def start_noise(problem: FitProblem, noise: str) -> Tensor:

@@ -14,6 +14,15 @@ from lvmcore.base.advice import LONG_TABLE, advised_map, advised_steps
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.initial_map import start_map
 from lvmcore.base.latent_variable_model import FitProblem
+from lvmcore.base.settings import (
+    Dimensions,
+    InducingOrAuto,
+    LearningRate,
+    MaxIter,
+    NoiseOrAuto,
+    Restarts,
+    StartOrAuto,
+)
 from lvmcore.errors import NumericalError
 from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.inducing_points import inducing_count, spread_points
@@ -22,17 +31,7 @@ from lvmcore.gp.objective import GPLVMObjective, SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, LatentRows
 from lvmcore.gp.restarts import fit_from_starts
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import (
-    Advised,
-    Dimensions,
-    InducingOrAuto,
-    LearningRate,
-    MaxIter,
-    NoiseOrAuto,
-    Restarts,
-    StartOrAuto,
-    is_array,
-)
+from lvmcore.parameters import Advised, is_array
 from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
@@ -90,34 +89,7 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
         return Schedule(self.max_iter, self.learning_rate, cells, finishes=True)
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
-        return fit_from_starts(self, problem, partial(self._initial_map, problem))
-
-    def _initial_map(self, problem: FitProblem) -> Tensor:
-        """The initial map, [N, Q]; for "auto" that of t-SNE if its bound is soon clearly higher.
-
-        Principal components keep the shape of the whole, t-SNE the neighbours. Started at it, the
-        bound is higher where the rows lie on a curved surface that their plane of largest variance
-        folds.
-        """
-        if is_array(self.start) or self.start != "auto":
-            return start_map(problem, self.start, self._note)
-        if problem.n_components > 2 or len(problem.table) < FEWEST_FOR_TSNE:
-            return start_map(problem, "pca", self._note)
-        gain = self._early_bound(problem, "tsne") - self._early_bound(problem, "pca")
-        clear = gain > START_GAIN * problem.Y.numel()
-        return start_map(problem, "tsne" if clear else "pca", self._note)
-
-    def _early_bound(self, problem: FitProblem, start: str) -> float:
-        """The bound after a few steps of the fit from a start, nats; −∞ if they fail."""
-        generator = torch.Generator()
-        generator.set_state(problem.generator.get_state())
-        problem = replace(problem, generator=generator)
-        fit = self._objective_at(problem, start_map(problem, start, self._note))
-        schedule = Schedule(EARLY_STEPS, self.learning_rate, fit.data.count)
-        try:
-            return train(fit, schedule, None, draws=self.final_draws).objective
-        except NumericalError:
-            return -math.inf
+        return fit_from_starts(self, problem, partial(_initial_map, self, problem))
 
     def _objective_at(self, problem: FitProblem, X: Tensor) -> SparseGPLVMObjective:
         """The objective at the initial map X, [N, Q]."""
@@ -155,3 +127,32 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
         self.embedding_ = fit.rows.posterior()
         self.relevance_ = {"data": to_numpy(fit.latent_path.kernel.relevance)}
         self.inducing_inputs_ = {"data": to_numpy(fit.latent_path.Z)}
+
+
+def _initial_map(model: UnsupervisedGPLVM, problem: FitProblem) -> Tensor:
+    """The initial map, [N, Q]; for "auto" that of t-SNE if its bound is soon clearly higher.
+
+    Principal components keep the shape of the whole, t-SNE the neighbours: started at it, the
+    bound is higher where the rows lie on a curved surface that their plane of largest variance
+    folds.
+    """
+    if is_array(model.start) or model.start != "auto":
+        return start_map(problem, model.start, model._note)
+    if problem.n_components > 2 or len(problem.table) < FEWEST_FOR_TSNE:
+        return start_map(problem, "pca", model._note)
+    gain = _early_bound(model, problem, "tsne") - _early_bound(model, problem, "pca")
+    clear = gain > START_GAIN * problem.Y.numel()
+    return start_map(problem, "tsne" if clear else "pca", model._note)
+
+
+def _early_bound(model: UnsupervisedGPLVM, problem: FitProblem, start: str) -> float:
+    """The bound after a few steps of the fit from a start, nats; −∞ if they fail."""
+    generator = torch.Generator()
+    generator.set_state(problem.generator.get_state())
+    problem = replace(problem, generator=generator)
+    fit = model._objective_at(problem, start_map(problem, start, model._note))
+    schedule = Schedule(EARLY_STEPS, model.learning_rate, fit.data.count)
+    try:
+        return train(fit, schedule, None, draws=model.final_draws).objective
+    except NumericalError:
+        return -math.inf

@@ -25,7 +25,7 @@ def X() -> Array:
 
 @pytest.fixture(scope="module")
 def model(X: Array) -> BayesianGPLVM:
-    return BayesianGPLVM(n_components=5, max_iter=200).fit(X)
+    return BayesianGPLVM(n_components=5, noise="column", max_iter=200).fit(X)
 
 
 def test_the_bound_rises(model: BayesianGPLVM, X: Array) -> None:
@@ -72,7 +72,7 @@ def test_unseen_rows_of_the_curve() -> None:
     """Every other row is left out of the fit, then placed and compared."""
     X = s_curve(seed=1)
     seen, unseen = X[::2], X[1::2]
-    model = BayesianGPLVM(n_components=5, max_iter=200).fit(seen)
+    model = BayesianGPLVM(n_components=5, noise="column", max_iter=200).fit(seen)
     predicted = model.decode(model.transform(unseen))
     z = np.abs(unseen - predicted.mean) / np.sqrt(predicted.variance)
     assert 0.92 < np.mean(z < 1.96) < 0.99

@@ -73,11 +73,15 @@ class ModelCard:
     def sentences(self, found: Mapping[str, Advised]) -> tuple[str, ...]:
         """Reasons for advised settings, a sentence each."""
         known = {parameter.name: parameter for parameter in self.parameters}
-        return tuple(
-            f"{known[name].label[:1].upper()}{known[name].label[1:]}: {_setting_text(one.value)} "
-            f"(default {_setting_text(known[name].default)}), as {one.reason}."
-            for name, one in found.items()
-        )
+        sentences = []
+        for name, one in found.items():
+            setting = known[name]
+            usual = (
+                "" if setting.default is None else f" (default {_setting_text(setting.default)})"
+            )
+            label = f"{setting.label[:1].upper()}{setting.label[1:]}"
+            sentences.append(f"{label}: {_setting_text(one.value)}{usual}, as {one.reason}.")
+        return tuple(sentences)
 
 
 @dataclass(frozen=True)

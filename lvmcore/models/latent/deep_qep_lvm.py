@@ -11,17 +11,13 @@ from torch import Tensor
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
+from lvmcore.base.settings import MaxIter, Start
 from lvmcore.deep.initialisation import principal_axes
 from lvmcore.gp.model import PathDecoder, start_noise
 from lvmcore.gp.objective import SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, LatentRows
 from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
-from lvmcore.parameters import (
-    Doc,
-    MaxIter,
-    Range,
-    Start,
-)
+from lvmcore.parameters import Doc, Range
 from lvmcore.qep.deep_decoder import DeepDataPath, DeepDecoder
 from lvmcore.qep.deep_objective import FINAL_DRAWS, DeepQEPLVMObjective
 from lvmcore.qep.objective import Exponent, QExponent, exponent_of

@@ -13,20 +13,10 @@ from torch import Tensor
 from lvmcore.base.advice import WIDE_TABLE, advised_components, advised_inducing, advised_noise
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
-from lvmcore.gp.inducing_points import inducing_count
-from lvmcore.gp.labelled_model import LabelledGPLVM
-from lvmcore.gp.latent_inference import refine_rows
-from lvmcore.gp.minibatch_objective import MinibatchLDGDObjective
-from lvmcore.gp.model import start_noise
-from lvmcore.neural.networks import Encoder, network_arrays, restore_network
-from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import (
-    Advanced,
-    Advised,
+from lvmcore.base.settings import (
     BatchSize,
     ClassWeight,
     Components,
-    Doc,
     Hidden,
     Inducing,
     LabelLikelihood,
@@ -34,8 +24,15 @@ from lvmcore.parameters import (
     LearningRate,
     MaxIter,
     Noise,
-    Range,
 )
+from lvmcore.gp.inducing_points import inducing_count
+from lvmcore.gp.labelled_model import LabelledGPLVM
+from lvmcore.gp.latent_inference import refine_rows
+from lvmcore.gp.minibatch_objective import MinibatchLDGDObjective
+from lvmcore.gp.model import start_noise
+from lvmcore.neural.networks import Encoder, network_arrays, restore_network
+from lvmcore.numerics.conversion import to_numpy
+from lvmcore.parameters import Advanced, Advised, Doc, Range
 from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.results import Posterior
 from lvmcore.training.loop import train

@@ -15,11 +15,12 @@ from torch import Tensor
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem, LatentVariableModel
+from lvmcore.base.settings import Components
 from lvmcore.base.validation import require_labels, torch_device
 from lvmcore.classical.latent_dirichlet import TopicPosterior
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Advanced, Components, Doc, Range
+from lvmcore.parameters import Advanced, Doc, Range
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.results import FitStep, Posterior
 from lvmcore.training.loop import SECONDS_BETWEEN_SNAPSHOTS

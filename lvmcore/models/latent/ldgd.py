@@ -16,6 +16,18 @@ from lvmcore.base.advice import (
 )
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
+from lvmcore.base.settings import (
+    ClassWeight,
+    Dimensions,
+    InducingOrAuto,
+    LabelLikelihoodOrAuto,
+    LabelWeight,
+    LearningRate,
+    MaxIter,
+    NoiseOrAuto,
+    Restarts,
+    Start,
+)
 from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.inducing_points import inducing_count, spread_points
 from lvmcore.gp.labelled_model import LabelledGPLVM
@@ -23,22 +35,7 @@ from lvmcore.gp.model import START_VARIANCE, start_noise
 from lvmcore.gp.objective import LDGDObjective
 from lvmcore.gp.paths import DataPath, LabelPath, LatentRows
 from lvmcore.gp.restarts import fit_from_starts
-from lvmcore.parameters import (
-    Advanced,
-    Advised,
-    ClassWeight,
-    Dimensions,
-    Doc,
-    InducingOrAuto,
-    LabelLikelihoodOrAuto,
-    LabelWeight,
-    LearningRate,
-    MaxIter,
-    NoiseOrAuto,
-    Range,
-    Restarts,
-    Start,
-)
+from lvmcore.parameters import Advanced, Advised, Doc, Range
 from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.preprocessing.class_labels import row_weights
 from lvmcore.training.loop import train

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem, LatentVariableModel
+from lvmcore.base.settings import Components
 from lvmcore.base.validation import require_labels
 from lvmcore.errors import DataError
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Components
 from lvmcore.results import Posterior
 from lvmcore.training.outcome import FitOutcome, report_once
 

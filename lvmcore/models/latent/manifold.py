@@ -16,10 +16,11 @@ from torch import Tensor
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem, LatentVariableModel
+from lvmcore.base.settings import Components
 from lvmcore.errors import DataError, NumericalError, UnsupportedError
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Components, Doc, Range
+from lvmcore.parameters import Doc, Range
 from lvmcore.results import Callback, FitStep, Posterior
 from lvmcore.training.loop import SECONDS_BETWEEN_SNAPSHOTS
 from lvmcore.training.outcome import FitOutcome, report_once

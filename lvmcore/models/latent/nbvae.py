@@ -12,6 +12,13 @@ from torch import Tensor, nn
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
+from lvmcore.base.settings import (
+    BatchSize,
+    Components,
+    Hidden,
+    LearningRate,
+    MaxIter,
+)
 from lvmcore.likelihoods.polya_gamma import MAX_LOG_MEAN, LogisticLikelihood, bounded_size
 from lvmcore.neural.autoencoder import Autoencoder
 from lvmcore.neural.objective import (
@@ -20,13 +27,6 @@ from lvmcore.neural.objective import (
     ColumnLikelihood,
 )
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import (
-    BatchSize,
-    Components,
-    Hidden,
-    LearningRate,
-    MaxIter,
-)
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.preprocessing.table_rows import InMemoryRows
 from lvmcore.training.outcome import FitOutcome

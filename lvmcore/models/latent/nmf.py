@@ -15,10 +15,11 @@ from torch import Tensor
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem, LatentVariableModel
+from lvmcore.base.settings import Components
 from lvmcore.geometry import constant_metric
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Advanced, Components, Doc, Range
+from lvmcore.parameters import Advanced, Doc, Range
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.results import Posterior
 from lvmcore.training.outcome import FitOutcome, report_once

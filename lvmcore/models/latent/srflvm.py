@@ -19,6 +19,14 @@ from lvmcore.base.advice import LONG_TABLE, advised_likelihood, advised_steps
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.initial_map import start_map
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
+from lvmcore.base.settings import (
+    Components,
+    LearningRate,
+    MaxIter,
+    Noise,
+    Restarts,
+    Start,
+)
 from lvmcore.base.validation import random_seed
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
@@ -26,16 +34,7 @@ from lvmcore.gp.model import GPLatentVariableModel
 from lvmcore.gp.paths import FullRows, LatentRows
 from lvmcore.gp.restarts import derived_seeds, fit_from_starts
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import (
-    Advised,
-    Components,
-    LearningRate,
-    MaxIter,
-    Noise,
-    Restarts,
-    Start,
-    is_array,
-)
+from lvmcore.parameters import Advised, is_array
 from lvmcore.preprocessing.cell_types import Cells, check_binary, check_counts
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.random_features.construction import (

@@ -13,16 +13,7 @@ from torch import Tensor
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
-from lvmcore.gp.label_predictions import draw_of_class
-from lvmcore.gp.model import START_NOISE
-from lvmcore.gp.paths import NOISE_FLOOR
-from lvmcore.neural.autoencoder import Autoencoder
-from lvmcore.neural.gaussian_objective import GaussianColumns, SupervisedVAEObjective, log_normal
-from lvmcore.neural.networks import Network, network_arrays, restore_network
-from lvmcore.neural.objective import AutoencoderNetworks, AutoencoderObjective
-from lvmcore.numerics.conversion import to_numpy
-from lvmcore.numerics.quasi_random import sobol_draws
-from lvmcore.parameters import (
+from lvmcore.base.settings import (
     BatchSize,
     ClassWeight,
     Components,
@@ -32,6 +23,15 @@ from lvmcore.parameters import (
     MaxIter,
     Noise,
 )
+from lvmcore.gp.label_predictions import draw_of_class
+from lvmcore.gp.model import START_NOISE
+from lvmcore.gp.paths import NOISE_FLOOR
+from lvmcore.neural.autoencoder import Autoencoder
+from lvmcore.neural.gaussian_objective import GaussianColumns, SupervisedVAEObjective, log_normal
+from lvmcore.neural.networks import Network, network_arrays, restore_network
+from lvmcore.neural.objective import AutoencoderNetworks, AutoencoderObjective
+from lvmcore.numerics.conversion import to_numpy
+from lvmcore.numerics.quasi_random import sobol_draws
 from lvmcore.preprocessing.class_labels import row_weights
 from lvmcore.training.outcome import FitOutcome
 

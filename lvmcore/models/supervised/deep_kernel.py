@@ -12,6 +12,12 @@ from torch import Tensor
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.predictor import FitMethod
 from lvmcore.base.regressor_classifier import Classifier, Regressor
+from lvmcore.base.settings import (
+    BatchSize,
+    Hidden,
+    LearningRate,
+    MaxIter,
+)
 from lvmcore.deep.deep_kernel import DeepKernelGP, deep_kernel_gp
 from lvmcore.deep.fit_method import LONG_TABLE, DeepGPMethod, DeepGPOptions
 from lvmcore.deep.fitted_deep_gp import FittedDeepGP
@@ -22,16 +28,7 @@ from lvmcore.gp.inducing_points import centroids
 from lvmcore.neural.convolutional import PixelScaling
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import (
-    Advanced,
-    Advised,
-    BatchSize,
-    Doc,
-    Hidden,
-    LearningRate,
-    MaxIter,
-    Range,
-)
+from lvmcore.parameters import Advanced, Advised, Doc, Range
 from lvmcore.training.snapshots import thinned
 
 __all__ = [

@@ -13,6 +13,7 @@ from torch import Tensor
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.predictor import FitMethod
 from lvmcore.base.regressor_classifier import Regressor
+from lvmcore.base.settings import BatchSize, LearningRate, MaxIter
 from lvmcore.deep.dspp import DSPP, build_dspp
 from lvmcore.deep.dspp_objective import DSPPObjective, start_from_single_gp
 from lvmcore.deep.fit_method import DeepGPMethod, DeepGPOptions
@@ -23,7 +24,7 @@ from lvmcore.deep.settings import HiddenDim, InducingCount, Layers, Validation
 from lvmcore.gp.inducing_points import centroids
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Advanced, BatchSize, Doc, LearningRate, MaxIter, Range
+from lvmcore.parameters import Advanced, Doc, Range
 
 __all__ = ["DSPPRegressor"]
 

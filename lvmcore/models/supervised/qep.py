@@ -18,6 +18,7 @@ from typing import ClassVar
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.predictor import FitMethod
 from lvmcore.base.regressor_classifier import Classifier, Regressor
+from lvmcore.base.settings import BatchSize, LearningRate, MaxIter
 from lvmcore.deep.fit_method import InducedMethod
 from lvmcore.deep.settings import (
     Exponent,
@@ -29,7 +30,6 @@ from lvmcore.deep.settings import (
     Samples,
     Validation,
 )
-from lvmcore.parameters import BatchSize, LearningRate, MaxIter
 
 __all__ = ["DeepQEPClassifier", "DeepQEPRegressor", "QEPClassifier", "QEPRegressor"]
 

@@ -16,6 +16,7 @@ from lvmcore.base.capabilities import Capabilities
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.predictor import FitMethod, Predictor, SupervisedFitProblem
 from lvmcore.base.regressor_classifier import Regressor
+from lvmcore.base.settings import BatchSize, LearningRate
 from lvmcore.deep.fit_method import DeepGPMethod, DeepGPOptions
 from lvmcore.deep.fitted_deep_gp import FittedDeepGP
 from lvmcore.deep.initialisation import DeepGPSettings
@@ -28,7 +29,7 @@ from lvmcore.deep.warm_start import fit_induced, initialise_from_single_gp
 from lvmcore.gp.inducing_points import centroids
 from lvmcore.mcmc.chains import MAX_R_HAT
 from lvmcore.mcmc.diagnostics import ChainDiagnostics
-from lvmcore.parameters import Advanced, BatchSize, Doc, LearningRate, Range
+from lvmcore.parameters import Advanced, Doc, Range
 from lvmcore.training.outcome import FitOutcome
 
 __all__ = ["SGHMCDeepGPRegressor"]

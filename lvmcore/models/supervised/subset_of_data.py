@@ -14,6 +14,7 @@ from torch import Tensor
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.predictor import FitMethod, FittedFunction, Predictor
 from lvmcore.base.regressor_classifier import Classifier, Regressor
+from lvmcore.base.settings import BatchSize, LearningRate, MaxIter
 from lvmcore.deep.fit_method import DeepGPMethod, DeepGPOptions
 from lvmcore.deep.fitted_deep_gp import FittedDeepGP
 from lvmcore.deep.initialisation import DeepGPSettings
@@ -28,7 +29,7 @@ from lvmcore.deep.settings import (
 from lvmcore.deep.subset_of_data import SubsetDeepGP, subset_deep_gp
 from lvmcore.deep.warm_start import fit_single_gp, initialise_from_single_gp
 from lvmcore.gp.inducing_points import SubsetRule
-from lvmcore.parameters import Advanced, BatchSize, Doc, LearningRate, MaxIter
+from lvmcore.parameters import Advanced, Doc
 
 Subset = Annotated[
     SubsetRule,

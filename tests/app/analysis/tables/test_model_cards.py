@@ -40,10 +40,10 @@ def test_a_model_of_amounts_says_why_it_takes_no_cells_below_0() -> None:
 
 def test_settings_suit_the_rows_that_the_model_can_use() -> None:
     card = next(card for card in CARDS if card.key == "bayesian_gplvm")
-    assert card.suggest(replace(TABLE, rows=900)) == {}
-    assert card.suggest(replace(TABLE, rows=900, incomplete=900)) == card.suggest(
-        replace(TABLE, rows=1800)
-    )
+    usual = {"n_components": 2, "n_inducing": 50, "noise": "shared"}
+    assert card.suggest(replace(TABLE, rows=900)) == usual
+    gaps = {"n_components": "ard", "n_inducing": 50, "noise": "column"}
+    assert card.suggest(replace(TABLE, rows=900, incomplete=900)) == gaps
 
 
 def test_a_table_without_complete_rows_is_refused_where_cells_may_not_be_missing() -> None:
@@ -64,9 +64,12 @@ def test_a_card_says_what_the_model_declares(card: object) -> None:
 
 def test_the_advice_says_what_is_set_and_why() -> None:
     wide = replace(TABLE, rows=1797, columns=64, classes=10)
-    (noise, components, likelihood, inducing) = map_card(MODELS["ldgd"]).advice(wide)
-    assert noise.startswith("Noise: shared (default column), as some of 64 columns")
-    assert components.startswith("Dimensions: 20 (default auto), as 10 classes")
-    assert "softmax (default probit)" in likelihood
-    assert "50 (default 25), as 1,797 rows" in inducing
+    advice = map_card(MODELS["ldgd"]).advice(wide)
+    (components, inducing, noise, likelihood) = advice
+    assert noise.startswith("Noise: shared, as some of 64 columns")
+    assert components.startswith("Dimensions: 20, as 10 classes")
+    assert "softmax, as 10 classes" in likelihood
+    assert "50, as 1,797 rows" in inducing
+    longer = map_card(MODELS["ldgd"]).advice(replace(TABLE, rows=90_000))
+    assert any("(default 300), as each step" in sentence for sentence in longer)
     assert map_card(MODELS["ldgd"]).advice(TABLE) == ()

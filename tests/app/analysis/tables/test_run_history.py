@@ -40,7 +40,7 @@ def called(cards: run_history.Cards, *jobs: Job) -> list[str]:
 
 
 def test_only_what_is_not_the_default_is_named(cards: run_history.Cards) -> None:
-    assert run_history.changed_settings(job(1, n_inducing=25, n_components=None), cards) == ""
+    assert run_history.changed_settings(job(1, learning_rate=0.1, n_components=None), cards) == ""
     text = run_history.changed_settings(
         job(1, random_state=None, learning_rate=0.05, n_inducing=30), cards
     )
@@ -52,11 +52,11 @@ def test_only_what_is_not_the_default_is_named(cards: run_history.Cards) -> None
 
 def test_runs_of_one_name_are_told_apart(cards: run_history.Cards) -> None:
     one, two = job(1, n_inducing=30), job(2)
-    assert called(cards, two, one) == ["run, inducing inputs 25", "run, inducing inputs 30"]
+    assert called(cards, two, one) == ["run, inducing inputs auto", "run, inducing inputs 30"]
     same = job(3, n_inducing=30)
     assert called(cards, same, two, one) == [
         "run, inducing inputs 30 (2)",
-        "run, inducing inputs 25",
+        "run, inducing inputs auto",
         "run, inducing inputs 30 (1)",
     ]
     assert called(cards, job(1), job(2, name="other")) == ["run", "other"]

@@ -22,7 +22,13 @@ from lvmcore.training.checkpoint import Checkpoint
 
 Array = NDArray[np.float64]
 
-SETTINGS: dict[str, Any] = {"n_components": 2, "n_inducing": 8, "max_iter": 40}
+SETTINGS: dict[str, Any] = {
+    "n_components": 2,
+    "n_inducing": 8,
+    "noise": "column",
+    "start": "pca",
+    "max_iter": 40,
+}
 
 
 @pytest.fixture(scope="module")
