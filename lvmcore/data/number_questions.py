@@ -1,9 +1,9 @@
 """Columns whose numbers can be read in two ways, with the reading that was taken."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["NumberQuestion", "NumberReading", "question_notes"]
+__all__ = ["NumberQuestion", "NumberReading", "known_answers", "question_notes"]
 
 _MOST = 8
 _READINGS = {".": "decimal point", ",": "decimal comma", "": "text"}
@@ -67,3 +67,19 @@ def question_notes(questions: Sequence[NumberQuestion]) -> list[str]:
     if further:
         notes.append(f"The same holds for {len(further)} more columns: {', '.join(further)}.")
     return notes
+
+
+def known_answers(
+    questions: Sequence[NumberQuestion], decimals: Mapping[str, str]
+) -> dict[str, str]:
+    """The decimal marks, by column, that answer the questions of a table as another one was read.
+
+    Args:
+        questions: The questions of the table.
+        decimals: The decimal marks of the other table's columns; see `Dataset.column_decimals`.
+    """
+    return {
+        question.column: decimals[question.column]
+        for question in questions
+        if not question.chosen and question.column in decimals
+    }

@@ -42,7 +42,7 @@ _MAX_SINGLE_LINE = 1024**2
 _MIN_LINES = 40
 _MAX_NEWLINES = 50
 #: Rows in which the marks of numbers are looked for before the header is located.
-_MARKED_ROWS = 300
+_MARKED_ROWS = 100
 #: Bytes of text that are searched at a time: each match takes many times its size.
 _BLOCK = 1 << 18
 
@@ -142,7 +142,7 @@ def _first_numbers(
     """The number format of most columns in the first rows, which locates the header."""
     first = [row.cells for row in rows[:_MARKED_ROWS]]
     columns = [
-        column_marks((cell for cell in cells if not is_marker(cell)), position in stored)
+        column_marks([cell for cell in cells if not is_marker(cell)], position in stored)
         for position, cells in enumerate(zip_longest(*first, fillvalue=""))
     ]
     return decide_numbers(columns, dialect.shown, marks).usual

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lvmcore.data.text.units_and_signs import split_unit
@@ -99,34 +99,44 @@ class ColumnMarks:
     def add(self, cell: str) -> None:
         """Count one cell."""
         self.cells += 1
+        if self._add_number(cell):
+            return
         unit = split_unit(cell)
-        cell = (cell if unit is None else unit[0]).replace("−", "-")
+        bare = (cell if unit is None else unit[0]).replace("−", "-")
+        if bare != cell:
+            self._add_number(bare)
+
+    def _add_number(self, cell: str) -> bool:
+        """Count a cell if it is a number in some format; whether it is."""
         if _WHOLE.fullmatch(cell):
-            self.numeric += 1
             self.whole.add(min(4, len(cell.lstrip("+-0"))))
-            return
-        marked = _MARKED.fullmatch(cell)
-        if marked is not None:
-            self._add_marked(cell, *marked.groups(default=""))
-            return
+        elif (marked := _MARKED.fullmatch(cell)) is not None:
+            if not self._add_marked(cell, *marked.groups(default="")):
+                return False
+        elif not self._add_grouped(cell):
+            return False
+        self.numeric += 1
+        return True
+
+    def _add_grouped(self, cell: str) -> bool:
         grouped = _GROUPED.fullmatch(cell)
         if grouped is None or grouped[1] == grouped[2] or is_address(cell):
-            return
-        self.numeric += 1
+            return False
         separator = " " if grouped[1] in SPACES else "'" if grouped[1] == "’" else grouped[1]
         self.groups[separator] += 1
         shown = grouped[2] or OTHER_MARK.get(separator)
         if shown is not None:
             self._decide(shown, cell, strong=True)
+        return True
 
-    def _add_marked(self, cell: str, sign: str, whole: str, mark: str, rest: str, e: str) -> None:
+    def _add_marked(self, cell: str, sign: str, whole: str, mark: str, rest: str, e: str) -> bool:
         if not (rest or (whole and mark == ".")):
-            return
-        self.numeric += 1
+            return False
         if len(rest) == 3 and 1 <= len(whole) <= 3 and whole[0] != "0" and not e:
             self.ambiguous.setdefault(mark, cell)
         else:
             self._decide(mark, cell, strong=sign == "-" or bool(e) or len(rest) >= 3)
+        return True
 
     def _decide(self, mark: str, cell: str, strong: bool) -> None:
         self.decisive.setdefault(mark, cell)
@@ -135,19 +145,21 @@ class ColumnMarks:
             self.strong.add(mark)
 
 
-def column_marks(cells: Iterable[str], typed: bool = False) -> ColumnMarks:
+def column_marks(cells: Sequence[str], typed: bool = False, plain: bool = False) -> ColumnMarks:
     """The marks in the cells of a column.
 
     Args:
-        cells: Different cells, stripped; the missing ones left out.
+        cells: Cells, stripped; the missing ones left out.
         typed: Whether the file stores the numbers of the column as numbers.
+        plain: Whether all cells are numbers without groups and with the decimal mark ".".
     """
-    known = list(cells)
     marks = ColumnMarks(typed=typed)
-    for cell in known:
+    for cell in cells:
         marks.add(cell)
-    if not typed and marks.numeric == len(known) and not marks.strong:
-        marks.version = _version(known)
+        if plain and marks.strong:
+            break
+    if not typed and marks.numeric == len(cells) and not marks.strong:
+        marks.version = _version(cells)
     return marks
 
 
@@ -167,7 +179,7 @@ def looks_numeric(cell: str) -> bool:
     )
 
 
-def _version(cells: list[str]) -> str:
+def _version(cells: Sequence[str]) -> str:
     """A cell with a zero at its end, in a column whose other cells have fewer decimals."""
     if not all(map(_VERSION.fullmatch, cells)):
         return ""

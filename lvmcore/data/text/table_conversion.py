@@ -101,10 +101,10 @@ class TableConversion:
         """The marks in the first cells; in all cells if the first show no decimal mark."""
         below = cells.slice(self.headers)
         sample = self._known(below.slice(0, 5 * _SAMPLE)).slice(0, _SAMPLE)
-        marks = column_marks(sample.to_pylist(), stored)
+        marks = column_marks(sample.to_pylist(), stored, _is_cast(sample, pa.float64()))
         if marks.decimal is not None or (len(sample) and not marks.is_numeric):
             return marks
-        if _is_whole(sample) and _is_whole(below):
+        if _is_cast(sample, pa.int64()) and _is_cast(below, pa.int64()):
             return marks
         marked = self._known(below.filter(pc.match_substring_regex(below, pattern=_MARKED)))
         distinct = pc.unique(marked)
@@ -123,10 +123,10 @@ class TableConversion:
         return trimmed.filter(pc.invert(absent))
 
 
-def _is_whole(cells: Any) -> bool:
-    """Whether all cells are whole numbers."""
+def _is_cast(cells: Any, kind: Any) -> bool:
+    """Whether all cells are numbers of an Arrow type."""
     try:
-        pc.cast(cells, pa.int64())
+        pc.cast(cells, kind)
     except pa.ArrowInvalid:
         return False
     return True
