@@ -61,13 +61,10 @@ def _choose(
 ) -> None:
     """The two readings of one column; without a choice, the one that was taken is named."""
     key = widget_key("data", "decimal", table.digest, question.column)
-    words = {one.decimal: one.words for one in question.readings}
-    taken = "" if question.chosen else f" It is read as {words[question.taken]} now."
+    words = question.words
+    now = "" if question.chosen else f", now read as {words[question.taken]}"
     st.radio(
-        markdown(
-            f"{shortened(question.column, 60)}: the file has {question.example}."
-            f"{shortened(taken, 90)}"
-        ),
+        markdown(f"{shortened(question.column, 60)}: the file has “{question.example}”{now}"),
         list(words),
         index=list(words).index(question.taken) if question.chosen else None,
         format_func=lambda decimal: markdown(words[decimal]),

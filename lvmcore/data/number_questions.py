@@ -6,7 +6,7 @@ from dataclasses import dataclass
 __all__ = ["NumberQuestion", "NumberReading", "known_answers", "question_notes"]
 
 _MOST = 8
-_READINGS = {".": "decimal point", ",": "decimal comma", "": "text"}
+_MARKS = {".": "point", ",": "comma"}
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,6 @@ class NumberReading:
 
     decimal: str
     value: str
-
-    @property
-    def words(self) -> str:
-        """The reading in words, such as "1234 (decimal comma)"."""
-        return f"{self.value} ({_READINGS[self.decimal]})"
 
 
 @dataclass(frozen=True)
@@ -46,14 +41,32 @@ class NumberQuestion:
     chosen: bool = False
 
     @property
+    def words(self) -> dict[str, str]:
+        """Both readings of the example in words, by their decimal marks.
+
+        "1.234" is "1.234 (decimal point)" or "1234 (point between thousands)".
+        """
+        mark = next(char for char in reversed(self.example) if char in _MARKS)
+        return {
+            one.decimal: f"{one.value} "
+            + ("(text)" if not one.decimal else _meaning(mark, one.decimal == mark))
+            for one in self.readings
+        }
+
+    @property
     def note(self) -> str:
         """What was read, and what it could be, in words."""
-        taken = next(reading for reading in self.readings if reading.decimal == self.taken)
-        other = next(reading for reading in self.readings if reading.decimal != self.taken)
-        read = f"Column {self.column!r}: {self.example!r} was read as {taken.words}"
+        words = self.words
+        read = f"Column {self.column!r}: {self.example!r} was read as {words.pop(self.taken)}"
         if self.chosen:
             return f"{read}, as chosen."
-        return f"{read}; it could also be {other.words}. Choose the decimal mark of the column."
+        (other,) = words.values()
+        return f"{read}; it could also be {other}. Choose the decimal mark of the column."
+
+
+def _meaning(mark: str, is_decimal: bool) -> str:
+    word = _MARKS[mark]
+    return f"(decimal {word})" if is_decimal else f"({word} between thousands)"
 
 
 def question_notes(questions: Sequence[NumberQuestion]) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from lvmcore.data.text.dialect import Dialect, ParsedRow, count_filled, split_rows
-from lvmcore.data.text.header_rows import count_header_rows, joined_names
+from lvmcore.data.text.header_rows import count_header_rows, is_group_row, joined_names
 from lvmcore.data.text.missing_markers import is_marker
 from lvmcore.data.text.number_format import NumberFormat
 from lvmcore.errors import ConfigError, DataError
@@ -108,15 +108,8 @@ def _find_header(
     written: Sequence[ParsedRow], numbers: NumberFormat, header: HeaderChoice, name: str
 ) -> tuple[int, int]:
     """Index of the header among the rows that are not blank, and its number of rows, 0 for none."""
-    width = _modal_width(written)
     if header is None or isinstance(header, bool):
-        top = _count_titles(written, width, numbers)
-        if header is False:
-            return top, 0
-        below = written[top:]
-        numeric = numeric_columns(below[1:], width, numbers, least=0.5)
-        count = count_header_rows([row.cells for row in below], numeric, numbers)
-        return top, count if count > 1 or header or _is_header(below, width, numbers) else 0
+        return _detected_header(written, numbers, header)
     chosen = [header] if isinstance(header, int) else list(header)
     if not chosen or not 0 <= chosen[0] <= chosen[-1] < len(written):
         raise ConfigError(
@@ -129,6 +122,24 @@ def _find_header(
             "0, 1."
         )
     return chosen[0], len(chosen)
+
+
+def _detected_header(
+    written: Sequence[ParsedRow], numbers: NumberFormat, header: bool | None
+) -> tuple[int, int]:
+    """Index and number of the header rows, as detected; True and False say if there are any."""
+    width = _modal_width(written)
+    top = _count_titles(written, width, numbers)
+    if header is False:
+        return top, 0
+    # What looks like a title may be a row of groups without the blank cells at its end.
+    for first in [top - 1, top] if top and is_group_row(written[top - 1].cells) else [top]:
+        numeric = numeric_columns(written[first + 1 :], width, numbers, least=0.5)
+        cells = [row.cells for row in written[first:]]
+        count = count_header_rows(cells, numeric, numbers)
+        if count > 1:
+            return first, count
+    return top, int(header is True or _is_header(written[top:], width, numbers))
 
 
 def numeric_columns(
@@ -316,7 +327,7 @@ def _second_header(
 
 def _nested_note(top: int, count: int, names: Sequence[str]) -> str:
     joined = [name for name in names if " / " in name]
-    shown = ", ".join(map(repr, joined[:2])) + (", ..." if len(joined) > 2 else "")
+    shown = ", ".join(map(repr, joined[:2])) + (" and others" if len(joined) > 2 else "")
     return (
         f"Rows {top + 1} to {top + count} are header rows; their cells were joined to one name a "
         f"column{': ' if joined else ''}{shown}. A blank cell belongs to the group at its left."

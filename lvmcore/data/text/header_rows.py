@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from lvmcore.data.text.missing_markers import is_marker
 from lvmcore.data.text.number_format import NumberFormat
 
-__all__ = ["count_header_rows", "joined_names"]
+__all__ = ["count_header_rows", "is_group_row", "joined_names"]
 
 #: Most header rows that are detected.
 _MOST_ROWS = 4
@@ -64,6 +64,16 @@ def joined_names(rows: Sequence[Sequence[str]], width: int) -> tuple[str, ...]:
         _JOINED.join(dict.fromkeys(row[position] for row in filled if row[position]))
         for position in range(width)
     )
+
+
+def is_group_row(row: Sequence[str]) -> bool:
+    """Whether a row has a name with a blank cell before it, unlike a title.
+
+    Args:
+        row: Its cells.
+    """
+    last = max((position for position, cell in enumerate(row) if cell), default=0)
+    return last > 0 and not all(row[:last])
 
 
 def _padded(row: Sequence[str], width: int) -> tuple[str, ...]:

@@ -28,8 +28,10 @@ __all__ = [
 #: The choice of a column whose cells stay text.
 TEXT = ""
 _INFINITE = r"[+-]?(?:inf|infinity)"
-#: Votes of a column for its decimal mark, and fewest votes that decide for the other columns.
-_STRONG, _WEAK, _ENOUGH = 2, 1, 2
+#: Votes of a column for its decimal mark: beyond doubt, usual, and one that may be of versions.
+_STRONG, _USUAL, _VERSION = 4, 2, 1
+#: Fewest votes that decide how "1.234" is read in other columns.
+_ENOUGH = 4
 
 
 @dataclass(frozen=True)
@@ -174,9 +176,9 @@ def decide_numbers(
     """Decide the number format of each column.
 
     The decimal mark of the table is that of the columns with a cell that allows no other one
-    ("0,7578", "2,6", "1.234,5", "1,234,567"); columns that may be versions ("1.10") have half the
-    votes, and a comma wins a tie, as a version has points. Without such a column, "6,718" is read
-    as thousands, and as a decimal comma in a file delimited by semicolons, as programs of such
+    ("0,7578", "2,6", "1.234,5", "1,234,567"); columns that are numbers beyond doubt ("-0,5") have
+    more votes, and those that may be versions ("1.10") fewer. Without such a column, "6,718" is
+    read as thousands, and as a decimal comma in a file delimited by semicolons, as programs of such
     locales write it.
 
     A column with another mark than the table is read with its own one if that is beyond doubt, and
@@ -191,7 +193,7 @@ def decide_numbers(
     """
     votes = _votes(columns)
     decimal = asked.implied_decimal or _table_decimal(columns, votes, delimiter)
-    enough = _WEAK if (delimiter, decimal) == (",", ".") else _ENOUGH
+    enough = _USUAL if (delimiter, decimal) == (",", ".") else _ENOUGH
     settled = asked.is_set or votes[decimal] >= enough
     usual = NumberFormat(decimal, _table_separator(columns, decimal, asked))
     chosen = chosen or {}
@@ -210,15 +212,18 @@ def _votes(columns: Sequence[ColumnMarks]) -> Counter[str]:
     for marks in columns:
         decimal = marks.decimal
         if decimal is not None and marks.is_numeric and not marks.typed:
-            votes[decimal] += _STRONG if decimal in marks.strong else _WEAK
+            usual = _VERSION if marks.version else _USUAL
+            votes[decimal] += _STRONG if decimal in marks.strong else usual
     return votes
 
 
 def _table_decimal(
     columns: Sequence[ColumnMarks], votes: Counter[str], delimiter: str | None
 ) -> str:
+    if votes[","] != votes["."]:
+        return "," if votes[","] > votes["."] else "."
     if votes:
-        return "," if votes[","] >= votes["."] else "."
+        return "." if delimiter == "," else ","
     commas = any("," in marks.ambiguous and marks.is_numeric for marks in columns)
     return "," if commas and delimiter == ";" else "."
 
@@ -269,7 +274,8 @@ def _doubt(
         if marks.ambiguous and (not known or len(marks.ambiguous) > 1):
             return MARKS, next(iter(marks.ambiguous.values()))
         return None
-    if marks.version or decimal != usual:
+    certain = decimal == usual or (asked.decimal is None and decimal in marks.strong)
+    if marks.version or not certain:
         return (decimal, TEXT), marks.version or marks.decisive[decimal]
     return None
 

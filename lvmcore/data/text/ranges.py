@@ -24,7 +24,9 @@ def range_hint(known: Any) -> str:
     """
     cells = known.drop_null().slice(0, _SAMPLE)
     ranges = pc.sum(pc.match_substring_regex(cells, pattern=_RANGE)).as_py() or 0
-    return "its cells are ranges, kept as text" if len(cells) and ranges == len(cells) else ""
+    if ranges and ranges == len(cells):
+        return "its cells are ranges, kept as text"
+    return "its cells are ranges, and dates that may have been ranges" if _days(cells) else ""
 
 
 def ranges_as_dates(values: Any) -> str:
@@ -33,9 +35,13 @@ def ranges_as_dates(values: Any) -> str:
     Args:
         values: The strings of a text column, null where a cell is missing.
     """
-    cells = pc.unique(pa.array(values, pa.string(), from_pandas=True)).drop_null()
-    cells = cells.slice(0, _SAMPLE)
-    ranges = pc.match_substring_regex(cells, pattern=_RANGE)
-    days = pc.filter(cells, pc.match_substring_regex(cells, pattern=_DAY))
-    mixed = len(days) > 0 and (pc.sum(ranges).as_py() or 0) + len(days) == len(cells) > len(days)
-    return str(days[0].as_py()) if mixed else ""
+    cells = pa.array(values, pa.string(), from_pandas=True).drop_null().slice(0, _SAMPLE)
+    days = _days(cells)
+    return days[0] if days else ""
+
+
+def _days(cells: Any) -> list[str]:
+    """The dates among ranges; empty if there are other cells, or no ranges."""
+    ranges = pc.sum(pc.match_substring_regex(cells, pattern=_RANGE)).as_py() or 0
+    days: list[str] = pc.filter(cells, pc.match_substring_regex(cells, pattern=_DAY)).to_pylist()
+    return days if ranges and ranges + len(days) == len(cells) else []

@@ -10,13 +10,14 @@ import pyarrow.compute as pc
 from lvmcore.data.number_questions import NumberQuestion, NumberReading
 from lvmcore.data.text.cell_conversion import ConvertedColumn, convert_column
 from lvmcore.data.text.missing_markers import NUMBER_MARKERS
+from lvmcore.data.text.missing_numbers import is_numeric
 from lvmcore.data.text.number_format import (
     NumberFormat,
     RequestedMarks,
     TableNumbers,
     decide_numbers,
 )
-from lvmcore.data.text.number_marks import SPACES, ColumnMarks, column_marks
+from lvmcore.data.text.number_marks import MARKS, SPACES, ColumnMarks, column_marks
 
 __all__ = ["ConvertedTable", "TableConversion"]
 
@@ -88,7 +89,7 @@ class TableConversion:
             columns,
             numbers.usual,
             _questions(numbers, marks, names),
-            _notes(numbers, marks, names),
+            _notes(numbers, marks, columns, names),
         )
 
     def _decide(self, marks: Sequence[ColumnMarks]) -> TableNumbers:
@@ -151,19 +152,48 @@ def _questions(
     ]
 
 
-def _notes(numbers: TableNumbers, marks: Sequence[ColumnMarks], names: Sequence[str]) -> list[str]:
+def _notes(
+    numbers: TableNumbers,
+    marks: Sequence[ColumnMarks],
+    columns: Sequence[ConvertedColumn],
+    names: Sequence[str],
+) -> list[str]:
     """Notes on marks other than a decimal point."""
-    usual = numbers.usual
+    usual = numbers.usual.decimal
     groups: dict[str, list[str]] = {}
-    for name, one, own in zip(names, numbers.columns, marks, strict=True):
-        separator = None if one.format is None else own.separator(one.format.decimal)
-        if separator is not None and own.is_numeric and not one.example:
+    unlike = []
+    for name, one, own, column in zip(names, numbers.columns, marks, columns, strict=True):
+        if one.format is None or one.example or not is_numeric(column.values):
+            continue
+        separator = own.separator(one.format.decimal)
+        if separator is not None:
             groups.setdefault(separator, []).append(name)
-    notes = [
-        f"{separator!r} separates thousands in column{'s' * (len(columns) > 1)} "
-        f"{', '.join(map(repr, columns))}."
-        for separator, columns in groups.items()
+        shown = own.decisive.get(one.format.decimal)
+        if one.format.decimal != usual and shown and not own.typed:
+            unlike.append(
+                f"Column {name!r} has the decimal mark {one.format.decimal!r}, unlike the table: "
+                f"{shown!r} was read as {float(one.format.plain_text(shown)):.15g}."
+            )
+    separators = [
+        f"{separator!r} separates thousands in column{'s' * (len(grouped) > 1)} "
+        f"{', '.join(map(repr, grouped))}."
+        for separator, grouped in groups.items()
     ]
-    if usual.decimal == ",":
-        notes.insert(0, "Numbers have the decimal mark ','.")
+    decimal = ["Numbers have the decimal mark ','."] if usual == "," else []
+    return [*decimal, *separators, *unlike, *_two_marks(marks, columns, names)]
+
+
+def _two_marks(
+    marks: Sequence[ColumnMarks], columns: Sequence[ConvertedColumn], names: Sequence[str]
+) -> list[str]:
+    """Notes on columns that stay text as their numbers have both decimal marks."""
+    notes = []
+    for name, own, column in zip(names, marks, columns, strict=True):
+        if len(own.decisive) == len(MARKS) and own.is_numeric and not is_numeric(column.values):
+            shown = " and ".join(map(repr, own.decisive.values()))
+            notes.append(
+                f"Column {name!r} has numbers with both decimal marks, such as {shown}, and is "
+                "kept as text. Write them with one mark."
+            )
+            column.hint = "its cells may be numbers, with two decimal marks"
     return notes
