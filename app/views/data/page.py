@@ -83,6 +83,7 @@ def _table_data(table: Table) -> None:
     session.role_choices[table.digest] = roles
     with summary:
         _dataset_summary(table, roles)
+        _columns_left_out(table, roles)
     column_profile_panel(table, roles)
     missing_cells_panel(table)
 
@@ -98,7 +99,6 @@ def _dataset_summary(table: Table, roles: RoleChoices) -> None:
         st.error(markdown(error))
         return
     _summary(dataset, table.notes)
-    _columns_left_out(table, roles)
 
 
 def _columns_left_out(table: Table, roles: RoleChoices) -> None:

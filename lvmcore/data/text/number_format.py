@@ -253,7 +253,7 @@ def _column_numbers(
 ) -> ColumnNumbers:
     """The format of one column, and its other reading where there is one."""
     doubt = _doubt(marks, usual.decimal, asked, settled)
-    taken = choice if choice is not None else _default(marks, usual.decimal, asked)
+    taken = choice if choice is not None else _default(marks, usual.decimal, asked, settled)
     numbers = None if taken == TEXT else _format(marks, taken, usual, asked)
     if doubt is None or (choice is not None and choice not in doubt[0]):
         return ColumnNumbers(numbers, chosen=choice is not None)
@@ -280,7 +280,7 @@ def _doubt(
     return None
 
 
-def _default(marks: ColumnMarks, usual: str, asked: RequestedMarks) -> str:
+def _default(marks: ColumnMarks, usual: str, asked: RequestedMarks, settled: bool) -> str:
     """The reading of a column without a choice."""
     decimal = marks.decimal
     if decimal is None or decimal == usual or not marks.is_numeric:
@@ -288,7 +288,7 @@ def _default(marks: ColumnMarks, usual: str, asked: RequestedMarks) -> str:
     if marks.typed:
         return decimal
     if not marks.counts:
-        return usual if asked.is_set else decimal
+        return usual if settled else decimal
     return decimal if asked.decimal is None and decimal in marks.strong else TEXT
 
 

@@ -29,6 +29,8 @@ _GROUPED = re.compile(
 )
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{3}){3}")
 _MAX_ADDRESS = 255
+#: A whole number that often stands for missing cells.
+_SENTINEL = "999"
 #: A version such as 1.10: a zero at the end that a number would not have.
 _VERSION = re.compile(r"\d{1,3}[.,]\d{1,3}")
 
@@ -46,7 +48,8 @@ class ColumnMarks:
             minus sign, an exponent, three decimals, or groups and decimals.
         ambiguous: For each mark, the first cell such as "1.234", with thousands or three decimals.
         groups: Number of cells with each separator of groups; that of ambiguous cells left out.
-        whole: The lengths of whole numbers without groups: 3 for 999, 4 for all above.
+        hundreds: Whether there is a whole number of three digits, but for 999 (missing cells).
+        thousands: Whether there is a larger whole number without groups.
         version: A cell such as "1.10" of a column that has "1.2" too; "" without one.
         typed: Whether the file stores the numbers as such, with the decimal mark ".".
     """
@@ -58,7 +61,8 @@ class ColumnMarks:
     strong: set[str] = field(default_factory=set)
     ambiguous: dict[str, str] = field(default_factory=dict)
     groups: Counter[str] = field(default_factory=Counter)
-    whole: set[int] = field(default_factory=set)
+    hundreds: bool = False
+    thousands: bool = False
     version: str = ""
     typed: bool = False
 
@@ -71,7 +75,7 @@ class ColumnMarks:
     def decimal(self) -> str | None:
         """The decimal mark of most cells that show one; None if no cell does.
 
-        "1,234" beside "999" and without "1000" has groups: as decimals, it were "999,000".
+        "1,234" beside "875" and without "1000" has groups: as a decimal, 875 would be "875,000".
         """
         if self.typed:
             return "."
@@ -81,8 +85,8 @@ class ColumnMarks:
 
     @property
     def has_groups(self) -> bool:
-        """Whether cells such as "1,234" have groups, as shown by whole numbers below 1000 only."""
-        return len(self.ambiguous) == 1 and 3 in self.whole and 4 not in self.whole
+        """Whether cells such as "1,234" have groups: only whole numbers below 1000 have none."""
+        return len(self.ambiguous) == 1 and self.hundreds and not self.thousands
 
     def separator(self, decimal: str) -> str | None:
         """The separator of groups that goes with a decimal mark; None without one.
@@ -109,7 +113,9 @@ class ColumnMarks:
     def _add_number(self, cell: str) -> bool:
         """Count a cell if it is a number in some format; whether it is."""
         if _WHOLE.fullmatch(cell):
-            self.whole.add(min(4, len(cell.lstrip("+-0"))))
+            digits = cell.lstrip("+-0")
+            self.thousands |= len(digits) > 3
+            self.hundreds |= len(digits) == 3 and digits != _SENTINEL
         elif (marked := _MARKED.fullmatch(cell)) is not None:
             if not self._add_marked(cell, *marked.groups(default="")):
                 return False

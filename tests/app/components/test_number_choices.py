@@ -86,6 +86,21 @@ def test_columns_that_are_no_features_are_named_beside_the_size(open_page: OpenP
     assert caption.replace("\\", "") == "Not used: age (text)."
 
 
+def test_columns_are_named_where_no_feature_is_left(open_page: OpenPage) -> None:
+    page = upload(open_page("data"), b"age,text\n0-4,a b\n5-9,c d\n10-14,e f\n15-19,g h\n")
+    assert "Tick at least one" in texts(page.warning)
+    said = texts(page.caption).replace("\\", "")
+    assert "age (text)" in said
+
+
+def test_a_column_that_may_be_numbers_is_named_as_such(open_page: OpenPage) -> None:
+    content = b"version;x;y\n1.2;0,5;3\n1.10;-1,5;4\n1.1;2,5;7\n2.0;3,25;5\n"
+    page = upload(open_page("data"), content)
+    assert "version (text, may be numbers)" in texts(page.caption).replace("\\", "")
+    page.radio[0].set_value(".").run()
+    assert page.dataframe[0].value["version"].tolist() == [1.2, 1.1, 1.1, 2.0]
+
+
 def test_nested_header_rows_can_be_chosen(open_page: OpenPage) -> None:
     page = upload(open_page("data"), b"id,height,mass\n,cm,kg\na,150,55\nb,160,66\nc,170,77\n")
     header = next(box for box in page.selectbox if box.label == "Header")

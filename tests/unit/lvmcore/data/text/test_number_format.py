@@ -63,9 +63,10 @@ def test_what_is_no_number_shows_nothing(cell: str) -> None:
 
 
 def test_whole_numbers_below_a_thousand_show_that_larger_ones_have_groups() -> None:
-    assert column_marks(["1,234", "999", "12"]).decimal == "."
-    assert column_marks(["1.234", "999", "12"]).decimal == ","
-    assert column_marks(["1,234", "999", "1000"]).decimal is None
+    assert column_marks(["1,234", "875", "12"]).decimal == "."
+    assert column_marks(["1.234", "875", "12"]).decimal == ","
+    assert column_marks(["1,234", "875", "1000"]).decimal is None
+    assert column_marks(["1,234", "999", "999"]).decimal is None  # 999 may mean missing
     assert column_marks(["1,234", "5", "12"]).decimal is None
 
 
