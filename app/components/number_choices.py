@@ -48,7 +48,7 @@ def number_choices(upload: Upload, table: Table, reading: ReadingChoices, read: 
                 further = count(len(open_ones) - _MOST, "more column")
                 st.caption(f"{further} will be asked next.")
     if chosen:
-        title = f"Decimal marks that you chose ({count(len(chosen), 'column')})"
+        title = f"Decimal marks that were chosen ({count(len(chosen), 'column')})"
         with st.expander(title):
             for question in chosen[:_MOST]:
                 _choose(question, upload, table, reading, read)
