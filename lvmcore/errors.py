@@ -5,6 +5,7 @@ __all__ = [
     "ConfigError",
     "DataError",
     "LatentboardError",
+    "NumberFormatWarning",
     "NumericalError",
     "UnsupportedError",
 ]
@@ -32,3 +33,7 @@ class UnsupportedError(LatentboardError, NotImplementedError):
 
 class CancelledError(LatentboardError):
     """The work was cancelled before there was a result."""
+
+
+class NumberFormatWarning(UserWarning):
+    """The numbers of a column of a file allow two readings."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
 
+from app.components.number_choices import number_choices
 from app.components.table_upload import (
     current_upload,
     detected_format,
@@ -16,11 +17,11 @@ from app.components.table_upload import (
     reading_form,
 )
 from app.formatting import count, distinct_titles, grouped, listed, markdown, shortened
-from app.services import placement, tables
+from app.services import fitted_maps, placement, tables
 from app.state.choices import NewTableUpload, ReadingChoices, Upload
 from app.state.session import session
 from app.state.widgets import widget_key
-from lvmcore.data import ColumnMatching, Dataset, Table
+from lvmcore.data import ColumnMatching, Dataset, Table, known_answers
 from lvmcore.errors import LatentboardError
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def new_table_panel(
     except LatentboardError as error:
         st.error(markdown(error))
         return
+    number_choices(given.upload, table, given.reading, read)
     head = st.container()
     left, right = st.columns([2, 1], gap="medium")
     with right:
@@ -116,12 +118,24 @@ def handle_new_upload(run: str, key: str) -> None:
 def read_new_table(run: str, upload: Upload, reading: ReadingChoices) -> None:
     """Make an upload the new table of the session, and close the results of another one."""
     try:
+        reading = _as_fitted(run, tables.table(upload, reading), reading)
         tables.table(upload, reading)
     except LatentboardError as error:
         session.new_table = NewTableUpload(upload, reading, str(error))
         return
     session.new_table = NewTableUpload(upload, reading)
     session.placement[run] = None
+
+
+def _as_fitted(run: str, table: Table, reading: ReadingChoices) -> ReadingChoices:
+    """The reading choices, with the decimal marks of the fit where two readings are possible."""
+    try:
+        fitted = fitted_maps.fitted_dataset(run)
+    except LatentboardError:  # the pages explain it where they need the rows
+        return reading
+    known = known_answers(table.questions, fitted.column_decimals)
+    together = known | dict(reading.column_decimals or ())
+    return replace(reading, column_decimals=tuple(together.items())) if known else reading
 
 
 def _choose_roles(use: NewTableUse, table: Table, proposed: NewTableRoles) -> NewTableRoles:
@@ -285,7 +299,8 @@ def _match_remark(matching: ColumnMatching, name: str) -> str:
 
 def _notes(table: Table, rows: MatchedTable | None) -> None:
     """Notes on the reading and on unused columns."""
-    notes = list(table.notes)
+    asked = {question.note for question in table.questions if not question.chosen}
+    notes = [note for note in table.notes if note not in asked]
     if rows is not None:
         notes += [note for note in (*rows.matching.notes(), *rows.notes) if note not in notes]
     with st.container(gap="xxsmall"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 import streamlit as st
@@ -50,9 +51,13 @@ T = TypeVar("T")
 ENCODINGS = ("utf-8", "latin-1", "cp1252", "utf-16", "mac_roman", "shift_jis", "gb18030")
 _LAST_HEADER = 10
 #: Options of the header, with their values.
-HEADERS: dict[str, int | bool] = {
+HEADERS: dict[str, int | bool | tuple[int, ...]] = {
     "there is one": True,
     "there is none": False,
+    "rows 1 and 2": (0, 1),
+    "rows 1 to 3": (0, 1, 2),
+    "rows 2 and 3": (1, 2),
+    "rows 2 to 4": (1, 2, 3),
     **{f"row {number}": number - 1 for number in range(1, _LAST_HEADER + 1)},
 }
 _WORKBOOKS = (".xlsx", ".xlsm")
@@ -147,8 +152,10 @@ def _name(mark: str | None, names: dict[str, str]) -> str | None:
 
 
 def _header_text(table: Table) -> str:
-    row = table.detected.header_row
-    return "none" if row is None else f"row {row + 1}"
+    row, rows = table.detected.header_row, table.detected.header_rows
+    if row is None:
+        return "none"
+    return f"row {row + 1}" if rows == 1 else f"rows {row + 1} to {row + rows}, joined"
 
 
 def _sheet_text(table: Table) -> str | None:
@@ -234,7 +241,7 @@ def reading_form(
                 "Header",
                 {name: name for name in HEADERS},
                 _header_name(current),
-                "The row that names the columns.",
+                "The row that names the columns, or the rows: their cells are joined to one name.",
             )
         missing = st.text_input(
             "Also missing",
@@ -247,8 +254,15 @@ def reading_form(
             chosen = reading_choices(
                 delimiter, encoding, decimal, header, missing, thousands, sheet
             )
-            on_submit(upload, chosen)
+            on_submit(upload, _with_same_columns(chosen, current))
             st.rerun()
+
+
+def _with_same_columns(chosen: ReadingChoices, before: ReadingChoices) -> ReadingChoices:
+    """The choices, with the decimal marks of columns where the columns stay the same."""
+    layout = (chosen.sheet, chosen.delimiter, chosen.header)
+    same = layout == (before.sheet, before.delimiter, before.header)
+    return replace(chosen, column_decimals=before.column_decimals) if same else chosen
 
 
 def _choose_sheet(table: Table | None, current: str | None) -> str | None:

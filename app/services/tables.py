@@ -83,7 +83,10 @@ def _sample(key: str) -> Table:
 
 @cached(max_entries=4, spinner="Reading the table", depends_on_store=False)
 def _uploaded(upload: Upload, reading: ReadingChoices) -> Table:
-    return read_table_sandboxed(upload.content, name=_title(upload.name), **asdict(reading))
+    how = asdict(reading)
+    if reading.column_decimals is not None:
+        how["column_decimals"] = dict(reading.column_decimals)
+    return read_table_sandboxed(upload.content, name=_title(upload.name), **how)
 
 
 def _title(filename: str) -> str:

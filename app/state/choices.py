@@ -45,19 +45,22 @@ class ReadingChoices:
         delimiter: one character between the cells of a row.
         encoding: encoding of the text.
         decimal: the decimal mark.
-        header: whether the first row holds the names, or the number of the row with them, from 0.
+        header: whether the first row holds the names, or the number of the row with them, from 0,
+            or the numbers of nested header rows.
         missing: markers of a missing cell.
         thousands: the mark between groups of three digits; "" for none.
+        column_decimals: column and decimal mark, "" for text, where two readings are possible.
         sheet: the sheet of a workbook, or the matrix of an H5AD file.
     """
 
     delimiter: str | None = None
     encoding: str | None = None
     decimal: str | None = None
-    header: int | bool | None = None
+    header: int | bool | tuple[int, ...] | None = None
     missing: tuple[str, ...] | None = None
     thousands: str | None = None
     sheet: str | None = None
+    column_decimals: tuple[tuple[str, str], ...] | None = None
 
 
 @dataclass(frozen=True)

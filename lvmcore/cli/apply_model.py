@@ -51,8 +51,8 @@ def transform(arguments: argparse.Namespace, console: CommandConsole) -> int:
     """
     check_outputs(arguments.out, "--out")
     model = load(_model_path(arguments.model), "map")
-    table = read_source(arguments)
     fitted = _fitted_rows(arguments, model)
+    table = read_source(arguments, fitted)
     roles = _roles(arguments, model, table, fitted, console)
     rows = read_new_table(model, table, fitted, roles, _codes(arguments))
     placement = place_rows(model, rows.dataset, fitted)
@@ -83,7 +83,7 @@ def impute(arguments: argparse.Namespace, console: CommandConsole) -> int:
     write = table_writer(arguments.out)
     model = load(_model_path(arguments.model), "map")
     refuse_complete_models(model)
-    table = read_source(arguments)
+    table = read_source(arguments, _stored_rows(arguments, model))
     roles = _with_row_id(arguments, propose_new_table_roles(model, table, None), console)
     rows = read_new_table(model, table, None, roles, _codes(arguments)).dataset
     frame = completed_table(model, rows)
@@ -113,8 +113,8 @@ def predict(arguments: argparse.Namespace, console: CommandConsole) -> int:
     model = load(_model_path(arguments.model), "target")
     folder = JobFolder(arguments.model)
     target = folder.spec().target if folder.exists() else ""
-    table = read_source(arguments)
     fitted = _fitted_rows(arguments, model)
+    table = read_source(arguments, fitted)
     roles = _with_row_id(arguments, propose_new_table_roles(model, table, fitted), console)
     rows = read_new_table(
         model, table, fitted, NewTableRoles(roles.row_id), _codes(arguments)
@@ -176,6 +176,11 @@ def _fitted_rows(arguments: argparse.Namespace, model: AnyModel) -> Dataset | No
             table, feature_names_of(model, table), missing_cells=model.capabilities.missing_cells
         )
         return whole if model.capabilities.missing_cells else whole.complete_rows()
+    return _stored_rows(arguments, model)
+
+
+def _stored_rows(arguments: argparse.Namespace, model: AnyModel) -> Dataset | None:
+    """The rows of the fit from the store of the run; None for a model file, or without a store."""
     folder = JobFolder(arguments.model)
     if not folder.exists():
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from lvmcore.base.predictor import Predictor
@@ -14,6 +14,7 @@ from lvmcore.cli.output_files import check_outputs, write_placements
 from lvmcore.data.column_types import ColumnType
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.new_tables.matching_dataset import binary_codes
+from lvmcore.data.number_questions import known_answers
 from lvmcore.data.proposed_roles import propose_label, propose_row_id
 from lvmcore.data.readers.sandbox import read_table_sandboxed
 from lvmcore.data.samples.paper_datasets import load_paper
@@ -78,8 +79,12 @@ def fit(arguments: argparse.Namespace, console: CommandConsole) -> int:
     return status
 
 
-def read_source(arguments: argparse.Namespace) -> Table:
+def read_source(arguments: argparse.Namespace, fitted: Dataset | None = None) -> Table:
     """The table of a command line: a file, ``sample:NAME`` or ``paper:NAME``.
+
+    Args:
+        arguments: the parsed command line.
+        fitted: rows of a fit; numbers that allow two readings are read as in them.
 
     Raises:
         DataError: it cannot be read.
@@ -89,12 +94,20 @@ def read_source(arguments: argparse.Namespace) -> Table:
         return load_sample(name)
     if colon and kind == "paper":
         return load_paper(name)
+    chosen = dict(arguments.column_decimal or ())
+    table = _read_file(arguments, chosen)
+    as_fitted = {} if fitted is None else known_answers(table.questions, fitted.column_decimals)
+    return _read_file(arguments, as_fitted | chosen) if as_fitted else table
+
+
+def _read_file(arguments: argparse.Namespace, column_decimals: Mapping[str, str]) -> Table:
     return read_table_sandboxed(
         arguments.data,
         delimiter=arguments.delimiter,
         encoding=arguments.encoding,
         decimal=arguments.decimal,
         thousands=arguments.thousands,
+        column_decimals=column_decimals or None,
         sheet=arguments.sheet,
         header=arguments.header,
         missing=_missing(arguments.missing),

@@ -88,6 +88,13 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
     reading = parser.add_argument_group("format of the file (detected by default)")
     reading.add_argument("--delimiter", help="character between the cells")
     reading.add_argument("--decimal", choices=[".", ","], help="decimal mark")
+    reading.add_argument(
+        "--column-decimal",
+        type=_column_decimal,
+        action="append",
+        metavar="COLUMN=MARK",
+        help="decimal mark of one column (dose=, or dose=.), or dose=text for no numbers",
+    )
     reading.add_argument("--thousands", help="mark between groups of three digits, '' for none")
     reading.add_argument(
         "--sheet", help="sheet of a workbook, or matrix of an H5AD file (X, layers/NAME, raw/X)"
@@ -97,7 +104,7 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
         "--header",
         type=_header,
         metavar="ROW",
-        help="number of the header row from 0, or yes, or no",
+        help="number of the header row from 0, or of nested header rows (0,1), or yes, or no",
     )
     reading.add_argument(
         "--missing",
@@ -202,13 +209,28 @@ def _add_runs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         task.set_defaults(command=("lvmcore.cli.runs", f"{name}_run"))
 
 
-def _header(text: str) -> int | bool:
+def _header(text: str) -> int | bool | list[int]:
     known = {"yes": True, "no": False, "none": False}
     if text.lower() in known:
         return known[text.lower()]
     if text.isdecimal():
         return int(text)
-    raise argparse.ArgumentTypeError(f"got {text!r}, expected a row number, yes or no")
+    parts = text.split(",")
+    if all(part.strip().isdecimal() for part in parts):
+        return [int(part) for part in parts]
+    raise argparse.ArgumentTypeError(
+        f"got {text!r}, expected a row number, several such as 0,1, or yes or no"
+    )
+
+
+def _column_decimal(text: str) -> tuple[str, str]:
+    column, sign, mark = text.rpartition("=")
+    if column and sign and mark in {".", ",", "text"}:
+        return column, "" if mark == "text" else mark
+    raise argparse.ArgumentTypeError(
+        f"got {text!r}, expected a column and its decimal mark, such as dose=, or dose=. or "
+        "dose=text"
+    )
 
 
 def _probability(text: str) -> float:

@@ -7,6 +7,7 @@ from lvmcore.data.long_tables.memory_mapped import MappedTable, memory_mapped
 from lvmcore.data.new_tables.column_matching import ColumnMatching, match_columns
 from lvmcore.data.new_tables.matching_dataset import binary_codes, matching_dataset
 from lvmcore.data.new_tables.unit_checks import TypicalRange, UnitWarning, unit_warnings
+from lvmcore.data.number_questions import NumberQuestion, NumberReading, known_answers
 from lvmcore.data.proposed_roles import propose_image_shape, propose_label, propose_row_id
 from lvmcore.data.readers.read_table import read_table
 from lvmcore.data.readers.sandbox import SandboxLimits, read_table_sandboxed
@@ -22,6 +23,8 @@ __all__ = [
     "Dataset",
     "DetectedFormat",
     "MappedTable",
+    "NumberQuestion",
+    "NumberReading",
     "SampleDataset",
     "SandboxLimits",
     "Table",
@@ -31,6 +34,7 @@ __all__ = [
     "check_log1p",
     "check_one_hot",
     "exclusion_reason",
+    "known_answers",
     "load_paper",
     "load_paper_images",
     "load_sample",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from lvmcore.data.column_types import ColumnDescription, ColumnType
 from lvmcore.data.dataset import Dataset, labels_as_text
 from lvmcore.data.held_out_rows import hold_out_rows, keep_every_class, label_strata
+from lvmcore.data.number_questions import question_notes
 from lvmcore.data.proposed_roles import propose_image_shape
 from lvmcore.data.row_numbers import RowNames, RowNumbers
 from lvmcore.data.transforms import check_log1p, check_one_hot, one_hot_features
@@ -69,6 +70,8 @@ def build_dataset(table: "Table", choice: ColumnRoles, *, name: str | None) -> D
     _check_columns(table, choice)
     notes: list[str] = []
     chosen = _select_columns(table, choice, notes)
+    used = {*(column.name for column in chosen), *choice.labels}
+    notes += question_notes([asked for asked in table.questions if asked.column in used])
     names, matrix, log1p = _feature_matrix(table, chosen, choice, notes)
     keep = valid_rows(table, matrix, names, notes)
     frame = table.frame.iloc[keep].reset_index(drop=True)
@@ -96,6 +99,7 @@ def build_dataset(table: "Table", choice: ColumnRoles, *, name: str | None) -> D
         image_shape=propose_image_shape(names),
         log1p=log1p,
         held_out=held_out,
+        column_decimals={asked.column: asked.taken for asked in table.questions},
     )
 
 

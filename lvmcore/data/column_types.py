@@ -185,7 +185,8 @@ def _describe_text(
         return ColumnType.BINARY, f"It has exactly two values, {first!r} and {second!r}{reason}."
     text = known.astype("str")
     length = float(text.str.len().mean())
-    if distinct == rows and rows > 2 and (is_id_name(name) or length < _LONG_TEXT):
+    written = hint.startswith(("its cells are ranges", "its cells may be numbers"))
+    if distinct == rows and rows > 2 and not written and (is_id_name(name) or length < _LONG_TEXT):
         return ColumnType.IDENTIFIER, f"It has a different value in each row{reason}."
     if distinct <= min(_MAX_CATEGORIES, max(1, len(known) // 2)):
         values = "1 value" if distinct == 1 else f"{distinct} values"

@@ -46,6 +46,8 @@ class Dataset:
             none.
         held_out: Mask of the rows that are held out of the fit and used to score it [N]; empty
             for none.
+        column_decimals: The decimal mark that was taken, "" for text, of each column of the table
+            whose numbers allow two readings; further tables are read alike.
         digest: sha256 over X, the labels, all names, the frame, the image shape, each mask that
             is not all False, and the further labels where there are any.
     """
@@ -63,6 +65,7 @@ class Dataset:
     image_shape: tuple[int, int] | None = None
     log1p: NDArray[np.bool_] = field(default_factory=_empty_mask)
     held_out: NDArray[np.bool_] = field(default_factory=_empty_mask)
+    column_decimals: Mapping[str, str] = field(default_factory=dict)
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:

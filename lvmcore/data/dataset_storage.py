@@ -61,6 +61,7 @@ def save_dataset(dataset: Dataset, folder: Path) -> Path:
         "image_shape": dataset.image_shape,
         "notes": dataset.notes,
         "log1p": np.flatnonzero(dataset.log1p).tolist(),
+        "column_decimals": dict(dataset.column_decimals),
         "digest": dataset.digest,
     }
     text = json.dumps(meta, indent=1, ensure_ascii=False).encode()
@@ -155,6 +156,7 @@ def _assemble(meta: dict[str, Any], table: Any) -> Dataset:
         image_shape=None if shape is None else (int(shape[0]), int(shape[1])),
         log1p=log1p,
         held_out=held_out,
+        column_decimals=dict(meta.get("column_decimals", {})),  # as for log1p
     )
 
 

@@ -15,6 +15,7 @@ from lvmcore.data.column_types import (
     describe_column,
     label_like_names,
 )
+from lvmcore.data.number_questions import NumberQuestion
 from lvmcore.errors import DataError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class DetectedFormat:
         decimal: The decimal mark; None where numbers are not stored as text.
         thousands: The character between groups of three digits, or None.
         header_row: Index of the header among the non-blank lines; None without a header.
+        header_rows: Number of header rows, of which nested ones were joined.
         missing: The markers of missing cells that occurred; "" is an empty cell.
         second_header: Whether the first row of the frame is a second header row (units, or
             sub-headings). It is kept in the frame and left out of datasets.
@@ -52,6 +54,7 @@ class DetectedFormat:
     decimal: str | None = None
     thousands: str | None = None
     header_row: int | None = None
+    header_rows: int = 1
     missing: tuple[str, ...] = ()
     second_header: bool = False
     sheet: str | None = None
@@ -70,6 +73,7 @@ class Table:
         notes: What was left out, converted or guessed, in sentences.
         detected: The file format.
         digest: sha256 of the bytes that were read and of the settings that were overridden.
+        questions: The columns whose numbers allow two readings, with the one that was taken.
     """
 
     name: str
@@ -78,6 +82,7 @@ class Table:
     notes: tuple[str, ...]
     detected: DetectedFormat
     digest: str
+    questions: tuple[NumberQuestion, ...] = ()
 
     @classmethod
     def from_frame(

@@ -178,7 +178,7 @@ def _same_typed(ours: Any, theirs: Any, table: Table) -> bool:
         return pd.Timestamp(ours) == pd.Timestamp(theirs)
     if isinstance(ours, str):
         return _same_text(ours, str(theirs), table)
-    return _same_number(ours, str(theirs), table)
+    return _same_number(ours, str(theirs), table.detected.thousands, table.detected.decimal)
 
 
 # ---- formats of text ---------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def _text_differences(found: list[list[str]], table: Table) -> list[str]:
         rows = rows[1:]
     titles = re.search(r"(?:Line|(\d+) lines) [^.]*?above the header w", notes)
     above = 0 if titles is None else int(titles[1] or 1)
-    body = rows[header + 1 :] if header is not None else rows[above:]
+    body = rows[header + table.detected.header_rows :] if header is not None else rows[above:]
     frame = table.frame
     if len(body) > len(frame) and told["rows"]:
         if "repeated" in notes:
@@ -257,20 +257,20 @@ def _text_differences(found: list[list[str]], table: Table) -> list[str]:
         name = str(frame.columns[place])
         for row, ours in enumerate(frame.iloc[:, place].tolist()):
             theirs = body[row][theirs_place] if len(body[row]) > theirs_place else ""
-            if not _same_cell(ours, theirs, table) and not _is_told(name, ours, table):
+            if not _same_cell(name, ours, theirs, table) and not _is_told(name, ours, table):
                 faults.append(f"row {row + 1} of {name!r}: {ours!r}, and {theirs!r}")
                 break
     return faults[:_MOST]
 
 
-def _same_cell(ours: Any, theirs: str, table: Table) -> bool:
+def _same_cell(name: str, ours: Any, theirs: str, table: Table) -> bool:
     if _is_missing(ours):
         return theirs in _markers(table) or _same_missing_number(theirs, table)
     if isinstance(ours, (pd.Timestamp, np.datetime64)):
         return _same_date(pd.Timestamp(ours), theirs)
     if isinstance(ours, str):
         return _same_text(ours, theirs, table)
-    return _same_number(ours, theirs, table)
+    return any(_same_number(ours, theirs, *marks) for marks in _marks(name, table))
 
 
 # ---- cells -------------------------------------------------------------------------------------
@@ -314,12 +314,27 @@ def _same_plain_number(ours: str, theirs: str) -> bool:
         return False
 
 
-def _same_number(ours: Any, theirs: str, table: Table) -> bool:
+def _marks(name: str, table: Table) -> list[tuple[str | None, str | None]]:
+    """The separators of thousands and decimal marks that a table says it read a column with."""
+    usual = table.detected.decimal
+    found = [(table.detected.thousands, usual)]
+    for question in table.questions:
+        if question.column == name and question.taken:
+            found.append(({",": ".", ".": ","}[question.taken], question.taken))
+    for note in table.notes:
+        group = re.match(r"""['"](.)['"] separates thousands in columns? """, note)
+        if group is not None and repr(name) in note:
+            found += [(group[1], mark) for mark in (".", ",") if mark != group[1]]
+        if note.startswith(f"Column {name!r} has the decimal mark "):
+            found.append((None, "," if usual == "." else "."))
+    return found
+
+
+def _same_number(ours: Any, theirs: str, group: str | None, mark: str | None) -> bool:
     text = theirs.replace("−", "-")
     if isinstance(ours, (bool, np.bool_)):
         return str(bool(ours)).lower() == text.lower()
     texts = {text}
-    group, mark = table.detected.thousands, table.detected.decimal
     if group:
         text = (
             re.sub(r"[ \u00a0\u202f\u2009]", "", text) if group == " " else text.replace(group, "")

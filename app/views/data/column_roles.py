@@ -199,9 +199,13 @@ def retyped_columns(
 def columns_left_out(table: Table, roles: RoleChoices) -> dict[str, list[str]]:
     """Names of the columns that the fit does not use, by reason."""
     used = {*roles.features, *roles.labels, roles.row_id}
+    texts = {question.column for question in table.questions if question.taken == ""}
     found: dict[str, list[str]] = {}
     for column in table.columns:
         if column.name not in used:
             other = "about the row, not ticked" if column.is_annotation else "not ticked"
-            found.setdefault(_UNUSED.get(column.type, other), []).append(column.name)
+            reason = _UNUSED.get(column.type, other)
+            if column.name in texts:
+                reason += ", may be numbers"
+            found.setdefault(reason, []).append(column.name)
     return found

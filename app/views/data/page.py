@@ -6,10 +6,12 @@ import streamlit as st
 
 from app import navigation
 from app.components import current_dataset
+from app.components.number_choices import number_choices
 from app.components.table_upload import (
     choose_table,
     detected_format,
     has_reading_choices,
+    read_source,
     reading_form,
 )
 from app.formatting import count, listed, markdown
@@ -63,12 +65,15 @@ def _table_data(table: Table) -> None:
     if isinstance(source, choices.SampleChoice):
         st.markdown(markdown(tables.sample_description(source.key)))
     summary = st.container()
+    open_notes = {question.note for question in table.questions if not question.chosen}
+    if isinstance(source, Upload):
+        number_choices(source, table, session.reading, read_source)
     preview, detected = st.columns([2, 1], gap="medium")
     with preview:
         table_preview(table.frame, _PREVIEW_ROWS)
         rows = count(len(table.frame), "row")
         st.caption(f"The first {min(_PREVIEW_ROWS, len(table.frame))} of {rows}.")
-        _notes(table.notes)
+        _notes(tuple(note for note in table.notes if note not in open_notes))
     with detected:
         detected_format(table)
         if isinstance(source, Upload) and has_reading_choices(source, table):
@@ -76,14 +81,9 @@ def _table_data(table: Table) -> None:
                 reading_form(source, table)
     roles = column_editor(table, current_dataset.roles(table))
     session.role_choices[table.digest] = roles
-    unused = [
-        f"{listed(names, 8)} ({reason})"
-        for reason, names in column_roles.columns_left_out(table, roles).items()
-    ]
-    if unused:
-        st.caption(markdown(f"Not used: {'; '.join(unused)}."))
     with summary:
         _dataset_summary(table, roles)
+        _columns_left_out(table, roles)
     column_profile_panel(table, roles)
     missing_cells_panel(table)
 
@@ -98,11 +98,21 @@ def _dataset_summary(table: Table, roles: RoleChoices) -> None:
     except LatentboardError as error:
         st.error(markdown(error))
         return
-    _summary(dataset)
+    _summary(dataset, table.notes)
 
 
-def _summary(dataset: Dataset) -> None:
-    """The size of the dataset, notes on what is left out, and a link to the Fit page."""
+def _columns_left_out(table: Table, roles: RoleChoices) -> None:
+    """The columns that are no features, with the reasons."""
+    unused = [
+        f"{listed(names, 8)} ({reason})"
+        for reason, names in column_roles.columns_left_out(table, roles).items()
+    ]
+    if unused:
+        st.caption(markdown(f"Not used: {'; '.join(unused)}."))
+
+
+def _summary(dataset: Dataset, known: tuple[str, ...] = ()) -> None:
+    """The size of the dataset, its notes that are not known, and a link to the Fit page."""
     shape = tables.table_summary(dataset)
     text, button = st.columns([4, 1], vertical_alignment="center")
     parts = [count(len(dataset.X), "row"), count(shape.columns, "feature")]
@@ -118,7 +128,7 @@ def _summary(dataset: Dataset) -> None:
         st.markdown(f"**{', '.join(parts)}**")
     with button:
         navigation.link("Fit a model", "fit", key="fit", stretch=True)
-    notes = dataset.notes
+    notes = tuple(note for note in dataset.notes if note not in known)
     if shape.incomplete:
         rows = count(shape.incomplete, "row")
         notes = (

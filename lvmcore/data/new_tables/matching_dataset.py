@@ -98,6 +98,7 @@ def matching_dataset(
         more_labels=dict(list(labels.items())[1:]),
         notes=tuple(notes),
         log1p=log1p,
+        column_decimals={asked.column: asked.taken for asked in table.questions},
     )
 
 

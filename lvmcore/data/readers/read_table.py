@@ -1,11 +1,13 @@
 """`read_table`: detects a file's format and reads it as a typed table."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pandas as pd
 
+from lvmcore.data.number_questions import question_notes
 from lvmcore.data.readers.anndata import read_h5ad
 from lvmcore.data.readers.hdf5 import is_hdf5
 from lvmcore.data.readers.npz import read_npz
@@ -19,7 +21,10 @@ from lvmcore.data.text.assembly import ReadingOptions, TableBuilder
 from lvmcore.data.text.csv_text import parse_text
 from lvmcore.data.text.dialect import NO_DELIMITER, Dialect
 from lvmcore.data.text.encoding import to_utf8
+from lvmcore.data.text.header_and_footer import HeaderChoice
 from lvmcore.data.text.json_records import is_json, parse_json
+from lvmcore.data.text.number_format import RequestedMarks
+from lvmcore.errors import NumberFormatWarning
 
 __all__ = ["read_table"]
 
@@ -31,7 +36,8 @@ def read_table(
     encoding: str | None = None,
     decimal: str | None = None,
     thousands: str | None = None,
-    header: int | bool | None = None,
+    column_decimals: Mapping[str, str] | None = None,
+    header: HeaderChoice = None,
     sheet: str | None = None,
     missing: Sequence[str | float] | None = None,
     name: str | None = None,
@@ -44,6 +50,10 @@ def read_table(
     detection. Every row of data and every named column is kept. Blank rows, columns without name
     and content, title lines and footnotes are left out, each with a note.
 
+    Where nothing in a file tells decimals from thousands ("1,234" in all cells of a column), or a
+    column has another decimal mark than the table, one reading is taken, and `Table.questions` has
+    both, with an example; ``column_decimals`` chooses.
+
     In a numeric column (four cells in five are numbers) the markers NA, N/A, ?, -, … are missing;
     other text counts as missing and is reported. In a text column only empty cells and the markers
     that programs write (NA, NaN, NULL, #N/A) are missing: "N/A" can be an answer there.
@@ -55,9 +65,12 @@ def read_table(
         decimal: "." or ",".
         thousands: The character between groups of three digits: one of , . ' ’ and a space; ""
             when there is none.
+        column_decimals: The decimal mark of single columns by their names, or "" for a column that
+            stays text.
         header: None to detect it; its index among the lines that are not blank (without
-            delimiters and spaces), the lines above being left out; False for none; True for a
-            header below any title lines.
+            delimiters and spaces), the lines above being left out; the indices of nested header
+            rows, which are joined to one name a column ("Blood / Glucose"); False for none; True
+            for a header below any title lines.
         sheet: The name of a workbook's sheet; None for the first that is neither empty nor hidden.
             The matrix of an H5AD file: "X", "layers/NAME" or "raw/X", each also with
             ", highly variable" if var marks such columns; None for the first of X, layers/counts
@@ -70,6 +83,10 @@ def read_table(
     Returns:
         The table.
 
+    Warns:
+        NumberFormatWarning: The numbers of a column allow two readings; it names the column, and
+            the reading that was taken.
+
     Raises:
         DataError: The source is not a single table; the message says what was found and what to
             do.
@@ -77,18 +94,39 @@ def read_table(
         UnsupportedError: It is a workbook or an H5AD file, and the package that reads them is not
             installed.
     """
-    content = open_source(source, max_bytes=max_bytes, name=name)
-    title = content.name
-    overrides = {
-        "delimiter": delimiter,
-        "encoding": encoding,
-        "decimal": decimal,
-        "thousands": thousands,
-        "header": header,
-        "sheet": sheet,
-        "missing": None if missing is None else [str(marker) for marker in missing],
-    }
-    digest = content_digest(content.raw, overrides)
+    table = _read(
+        open_source(source, max_bytes=max_bytes, name=name),
+        ReadingOptions(
+            RequestedMarks(decimal, thousands),
+            dict(column_decimals or {}),
+            tuple(str(marker) for marker in missing or ()),
+            tuple(
+                number for marker in missing or () if (number := _parse_number(marker)) is not None
+            ),
+        ),
+        {
+            "delimiter": delimiter,
+            "encoding": encoding,
+            "decimal": decimal,
+            "thousands": thousands,
+            "column_decimals": dict(column_decimals) if column_decimals else None,
+            "header": header,
+            "sheet": sheet,
+            "missing": None if missing is None else [str(marker) for marker in missing],
+        },
+        max_bytes,
+    )
+    for note in question_notes([one for one in table.questions if not one.chosen]):
+        warnings.warn(f"{table.name!r}: {note}", NumberFormatWarning, stacklevel=2)
+    return table
+
+
+def _read(
+    content: FileContent, asked: ReadingOptions, settings: Mapping[str, Any], max_bytes: int
+) -> Table:
+    """Read a content with the options and with the settings of `read_table`, by their names."""
+    title, sheet = content.name, settings["sheet"]
+    digest = content_digest(content.raw, settings)
     if is_parquet(content.data):
         return _typed_table(
             "parquet", content, read_parquet(content.data, title, max_bytes), digest
@@ -105,12 +143,6 @@ def read_table(
             digest=digest,
             annotation_columns=found.annotation_columns,
         )
-    asked = ReadingOptions(
-        decimal,
-        thousands,
-        tuple(str(marker) for marker in missing or ()),
-        tuple(number for marker in missing or () if (number := _parse_number(marker)) is not None),
-    )
     if is_archive(content.data):
         with open_archive(content.data, title, max_bytes) as archive:
             if archive_kind(archive, title) == "npz":
@@ -120,27 +152,26 @@ def read_table(
             chosen.text,
             name=title,
             delimiter=None,
-            decimal=decimal,
-            header=header,
-            thousands=thousands,
+            header=settings["header"],
+            marks=asked.marks,
             dialect=Dialect(NO_DELIMITER),
+            stored_numbers=chosen.decimals,
         )
         known = DetectedFormat(
             _format_name("xlsx", content), sheet=chosen.name, sheets=chosen.names
         )
         return TableBuilder(title, text, asked).table(known, chosen.notes, digest)
-    data, encoding, notes = to_utf8(content.data, encoding, title)
-    if is_json(data) and delimiter is None:
+    data, encoding, notes = to_utf8(content.data, settings["encoding"], title)
+    if is_json(data) and settings["delimiter"] is None:
         text, kind = parse_json(data, title)
         known = DetectedFormat(_format_name(kind, content), encoding=encoding)
         return TableBuilder(title, text, asked).table(known, notes, digest)
     text = parse_text(
         data,
         name=title,
-        delimiter=delimiter,
-        decimal=decimal,
-        header=header,
-        thousands=thousands,
+        delimiter=settings["delimiter"],
+        header=settings["header"],
+        marks=asked.marks,
     )
     mark = text.dialect.delimiter
     known = DetectedFormat(

@@ -99,7 +99,7 @@ def read_table_sandboxed(
     *,
     name: str | None = None,
     limits: SandboxLimits | None = None,
-    **how: str | int | bool | Sequence[str | float] | None,
+    **how: str | int | bool | Sequence[str | float] | Mapping[str, str] | None,
 ) -> Table:
     """Read a table as `read_table` does, in a process of its own with limits.
 
@@ -107,8 +107,8 @@ def read_table_sandboxed(
         source: The path of a file, or its bytes.
         name: Name of the table; by default the file's name without its extension.
         limits: Limits of the process.
-        how: Settings of `read_table`: delimiter, encoding, decimal, thousands, header, sheet,
-            missing.
+        how: Settings of `read_table`: delimiter, encoding, decimal, thousands,
+            column_decimals, header, sheet, missing.
 
     Returns:
         The table, equal to what `read_table` returns.

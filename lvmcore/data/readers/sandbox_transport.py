@@ -10,6 +10,7 @@ from pyarrow import feather
 
 from lvmcore import errors
 from lvmcore.data.column_types import ColumnDescription, ColumnType
+from lvmcore.data.number_questions import NumberQuestion, NumberReading
 from lvmcore.data.table import DetectedFormat, Table
 from lvmcore.errors import DataError, LatentboardError
 
@@ -38,6 +39,7 @@ def save_table(table: Table, folder: Path) -> None:
         "notes": table.notes,
         "detected": asdict(table.detected),
         "digest": table.digest,
+        "questions": [asdict(question) for question in table.questions],
     }
     _write_result(folder, answer)
 
@@ -67,6 +69,7 @@ def load_result(folder: Path) -> Table:
             notes=tuple(answer["notes"]),
             detected=_to_format(answer["detected"]),
             digest=answer["digest"],
+            questions=tuple(map(_to_question, answer["questions"])),
         )
     except (OSError, KeyError, TypeError, pa.ArrowException) as error:
         raise DataError(
@@ -85,6 +88,11 @@ def _write_result(folder: Path, answer: dict[str, Any]) -> None:
 def _to_column(facts: dict[str, Any]) -> ColumnDescription:
     kind, examples = ColumnType(facts["type"]), tuple(facts["examples"])
     return ColumnDescription(**{**facts, "type": kind, "examples": examples})
+
+
+def _to_question(facts: dict[str, Any]) -> NumberQuestion:
+    first, second = (NumberReading(**reading) for reading in facts["readings"])
+    return NumberQuestion(**{**facts, "readings": (first, second)})
 
 
 def _to_format(facts: dict[str, Any]) -> DetectedFormat:

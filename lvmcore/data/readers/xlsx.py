@@ -48,12 +48,14 @@ class Sheet:
         names: The names of all non-empty sheets, in the workbook's order.
         text: Its rows as UTF-8, the cells separated by `NO_DELIMITER`.
         notes: Which sheets were not read.
+        decimals: Positions of the columns with cells that are decimal numbers, and not text.
     """
 
     name: str
     names: tuple[str, ...]
     text: bytes
     notes: list[str]
+    decimals: frozenset[int]
 
 
 def read_sheet(
@@ -93,20 +95,26 @@ def read_sheet(
     title = wanted or next((title for title in names if title not in hidden), names[0])
     _check_extent(archive, sheets[title], name)
     _check_texts(archive, sheets[title], name, max_bytes)
-    text = _text(_rows(workbook, title, name), name, max_bytes)
+    text, decimals = _text(_rows(workbook, title, name), name, max_bytes)
     notes = [*_other_sheets_note(title, names), *_rounded_note(archive, sheets[title], name)]
-    return Sheet(title, names, text, notes)
+    return Sheet(title, names, text, notes, decimals)
 
 
-def _text(rows: Iterator[list[Any]], name: str, max_bytes: int) -> bytes:
-    """The rows as CSV with `NO_DELIMITER`."""
+def _text(rows: Iterator[list[Any]], name: str, max_bytes: int) -> tuple[bytes, frozenset[int]]:
+    """The rows as CSV with `NO_DELIMITER`, and the positions of columns with decimal numbers."""
+    decimals: set[int] = set()
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, delimiter=NO_DELIMITER, lineterminator="\n")
     for number, row in enumerate(rows):
         writer.writerow([_cell_text(cell) for cell in row])
+        decimals.update(
+            position
+            for position, cell in enumerate(row)
+            if isinstance(cell, float) and not cell.is_integer()
+        )
         if number % _ROWS == 0:
             check_decoded_bytes(buffer.tell(), name, max_bytes)
-    return buffer.getvalue().encode("utf-8")
+    return buffer.getvalue().encode("utf-8"), frozenset(decimals)
 
 
 def _other_sheets_note(title: str, names: tuple[str, ...]) -> list[str]:

@@ -1,6 +1,6 @@
 """Conversion of columns of strings to a typed table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from lvmcore.data.column_names import unique_names
 from lvmcore.data.column_types import ColumnDescription, describe_column, label_like_names
+from lvmcore.data.number_questions import question_notes
 from lvmcore.data.table import (
     DetectedFormat,
     Table,
@@ -17,11 +18,14 @@ from lvmcore.data.table import (
     precision_notes,
     rounded_note,
 )
-from lvmcore.data.text.cell_conversion import ConvertedColumn, convert_column
+from lvmcore.data.text.cell_conversion import ConvertedColumn
 from lvmcore.data.text.csv_text import TextTable
 from lvmcore.data.text.missing_numbers import is_numeric, mark_missing_numbers
-from lvmcore.data.text.number_format import NumberFormat, detect_number_format
-from lvmcore.errors import DataError
+from lvmcore.data.text.number_format import TEXT, NumberFormat, RequestedMarks
+from lvmcore.data.text.number_marks import MARKS
+from lvmcore.data.text.ranges import ranges_as_dates
+from lvmcore.data.text.table_conversion import ConvertedTable, TableConversion
+from lvmcore.errors import ConfigError, DataError
 
 __all__ = ["ReadingOptions", "TableBuilder"]
 
@@ -31,14 +35,14 @@ class ReadingOptions:
     """Options of the caller that override the detection.
 
     Attributes:
-        decimal: The decimal mark, or None.
-        thousands: The thousands separator, "" for none, or None.
+        marks: The decimal mark and the thousands separator of all columns.
+        column_decimals: The decimal mark of single columns, "" for text.
         missing: Further markers of missing cells.
         missing_numbers: Numbers that stand for missing cells.
     """
 
-    decimal: str | None
-    thousands: str | None
+    marks: RequestedMarks
+    column_decimals: Mapping[str, str]
     missing: tuple[str, ...]
     missing_numbers: tuple[float, ...]
 
@@ -51,7 +55,6 @@ class TableBuilder:
         self.text = text
         self.asked = asked
         self.notes: list[str] = []
-        self.numbers = text.numbers
 
     def table(self, known: DetectedFormat, notes: Sequence[str], digest: str) -> Table:
         """Build the table.
@@ -74,7 +77,8 @@ class TableBuilder:
                 "Row 1 looks like a second header row (units or sub-headings). It is kept here, "
                 "and left out of datasets."
             )
-        converted = self._convert(cells)
+        conversion = self._convert(cells, names)
+        converted, usual = conversion.columns, conversion.usual
         self._check_stacked_table(converted, cells)
         del cells  # frees the memory of the strings before the frame is made
         found, told = mark_missing_numbers(converted, names, self.asked.missing_numbers)
@@ -85,12 +89,15 @@ class TableBuilder:
             one.values = None
         columns = self._describe(frame, converted, header)
         self._note_cells(columns, converted)
+        self._note_ranges(frame)
+        self.notes += conversion.notes
         written = known.format.startswith(("csv", "tsv", "text"))
         detected = replace(
             known,
-            decimal=self.numbers.decimal if written or self._national() else None,
-            thousands=self.numbers.thousands,
+            decimal=usual.decimal if written or usual != NumberFormat() else None,
+            thousands=usual.thousands,
             header_row=layout.header_row,
+            header_rows=layout.header_rows,
             missing=tuple(sorted(markers)),
             second_header=second is not None,
         )
@@ -100,8 +107,10 @@ class TableBuilder:
             if one.rounded is not None
         ]
         more = (*infinity_notes(frame), *precision_notes(frame))
-        everything = (*notes, *self.text.notes, *self.notes, *more)
-        return Table(self.title, frame, columns, everything, detected, digest)
+        asked = question_notes(conversion.questions)
+        everything = (*notes, *self.text.notes, *self.notes, *more, *asked)
+        questions = tuple(conversion.questions)
+        return Table(self.title, frame, columns, everything, detected, digest, questions)
 
     def _drop_blanks(self, cells: Any, header: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
         """Drop blank rows, then columns without a name and without a cell."""
@@ -151,28 +160,36 @@ class TableBuilder:
         self.notes.append(f"The header is repeated {times} among the rows; these were left out.")
         return cells.filter(pc.invert(again))
 
-    def _convert(self, cells: Any) -> list[ConvertedColumn]:
-        """Convert all columns; again if the cells show another number format."""
-        strings = self.asked.missing
-        headers = int(self.text.layout.second_header is not None)
+    def _convert(self, cells: Any, names: Sequence[str]) -> ConvertedTable:
+        """Convert all columns."""
+        places = {int(name): place for place, name in enumerate(cells.column_names)}
+        return TableConversion(
+            delimiter=self.text.dialect.shown,
+            asked=self.asked.marks,
+            chosen=self._chosen(names),
+            missing=self.asked.missing,
+            headers=int(self.text.layout.second_header is not None),
+            stored=frozenset(
+                places[place] for place in self.text.stored_numbers if place in places
+            ),
+        ).convert(cells.columns, names)
 
-        def all_as(numbers: NumberFormat) -> list[ConvertedColumn]:
-            columns = (column.combine_chunks() for column in cells.columns)
-            return [convert_column(column, numbers, strings, headers) for column in columns]
-
-        converted = all_as(self.numbers)
-        suspects = [cell for one in converted for cell in one.suspects]
-        if not suspects:
-            return converted
-        numbers = detect_number_format(
-            suspects, self.text.dialect.delimiter, self.asked.decimal, self.asked.thousands
-        )
-        if self.asked.thousands is None and numbers.decimal == self.numbers.decimal:
-            numbers = NumberFormat(numbers.decimal, numbers.thousands or self.numbers.thousands)
-        if numbers == self.numbers:
-            return converted
-        self.numbers = numbers
-        return all_as(numbers)
+    def _chosen(self, names: Sequence[str]) -> dict[int, str]:
+        """The decimal marks that the caller chose for columns, by position."""
+        places = {name: place for place, name in enumerate(names)}
+        for name, mark in self.asked.column_decimals.items():
+            if name not in places:
+                shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+                raise ConfigError(
+                    f"A decimal mark was chosen for the column {name!r}, but {self.title!r} has no "
+                    f"such column. It has {shown}."
+                )
+            if mark not in {*MARKS, TEXT}:
+                raise ConfigError(
+                    f"The decimal mark of the column {name!r} is {mark!r}. Expected '.' or ',', or "
+                    "nothing at all for text."
+                )
+        return {places[name]: mark for name, mark in self.asked.column_decimals.items()}
 
     def _check_stacked_table(self, converted: list[ConvertedColumn], cells: Any) -> None:
         """Check for a second table below the first: a row of words in every numeric column."""
@@ -235,10 +252,15 @@ class TableBuilder:
         if kept:
             where = "1 text column" if kept == 1 else f"{kept} text columns"
             self.notes.append(f"'N/A' is kept as a value in {where}, since it can be an answer.")
-        if self._national():
-            group = self.numbers.thousands
-            shown = f"; {group!r} separates thousands" if group else ""
-            self.notes.append(f"Numbers have the decimal mark {self.numbers.decimal!r}{shown}.")
 
-    def _national(self) -> bool:
-        return self.numbers.decimal == "," or self.numbers.thousands is not None
+    def _note_ranges(self, frame: pd.DataFrame) -> None:
+        """Note the columns of ranges of which a spreadsheet may have made dates."""
+        for name, values in frame.items():
+            if values.dtype.kind in "iufbM":
+                continue
+            day = ranges_as_dates(values)
+            if day:
+                self.notes.append(
+                    f"Column {str(name)!r} has {day!r} among ranges: a spreadsheet may have made a "
+                    "date of a range such as 5-9. Its cells are kept as they are in the file."
+                )

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from lvmcore.data.text.dates import read_dates
 from lvmcore.data.text.missing_markers import NUMBER_MARKERS, TEXT_MARKERS
-from lvmcore.data.text.number_format import NumberFormat, looks_numeric
+from lvmcore.data.text.number_format import NumberFormat
+from lvmcore.data.text.number_marks import looks_numeric
+from lvmcore.data.text.ranges import range_hint
 from lvmcore.data.text.units_and_signs import strip_unit
 
 __all__ = ["ConvertedColumn", "convert_column"]
@@ -58,17 +60,20 @@ class ConvertedColumn:
 
 
 def convert_column(
-    cells: Any, numbers: NumberFormat, extra: Sequence[str] = (), headers: int = 0
+    cells: Any, numbers: NumberFormat | None, extra: Sequence[str] = (), headers: int = 0
 ) -> ConvertedColumn:
     """Convert a column of strings.
 
     Args:
         cells: Arrow string array without nulls.
-        numbers: The number format.
+        numbers: The number format; None for cells that stay text.
         extra: Further markers of missing cells.
         headers: Number of leading cells of a second header row: in a numeric column they are
             missing and not counted as text.
     """
+    if numbers is None:
+        hint = "its cells may be numbers, and are kept as text"
+        return _convert_text(pc.utf8_trim_whitespace(cells), extra, hint)
     whole = _cast(cells, pa.int64())
     if whole is not None and not _any(cells, _CODE):
         return ConvertedColumn(whole.to_numpy(zero_copy_only=False))
@@ -125,7 +130,7 @@ def _convert_mixed(
                 values.to_numpy(zero_copy_only=False), right_cells, numbers.decimal
             ),
         )
-    bare = strip_unit(known, numbers)
+    bare = strip_unit(known, numbers.pattern)
     if bare is not None:
         converted = _convert_mixed(trimmed, bare[0], absent, numbers, extra, headers)
         converted.unit = bare[1]
@@ -136,8 +141,7 @@ def _convert_mixed(
         return ConvertedColumn(
             dates.values, markers=_used_markers(trimmed, absent), hint=dates.reason
         )
-    if dates is not None:
-        text.hint = dates.reason
+    text.hint = dates.reason if dates is not None else range_hint(known)
     text.suspects = _other_format_cells(
         pc.unique(known.drop_null()).slice(0, _MAX_SUSPECTS).to_pylist()
     )

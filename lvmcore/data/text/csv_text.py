@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import pyarrow as pa
@@ -16,13 +17,21 @@ from lvmcore.data.source import SAMPLE_BYTES
 from lvmcore.data.text.dialect import (
     NO_DELIMITER,
     Dialect,
+    ParsedRow,
     delimiter_line,
     detect_dialect,
     find_unpaired_quote,
     split_rows,
 )
-from lvmcore.data.text.header_and_footer import TableLayout, find_footnotes, find_table_layout
-from lvmcore.data.text.number_format import NumberFormat, detect_number_format
+from lvmcore.data.text.header_and_footer import (
+    HeaderChoice,
+    TableLayout,
+    find_footnotes,
+    find_table_layout,
+)
+from lvmcore.data.text.missing_markers import is_marker
+from lvmcore.data.text.number_format import NumberFormat, RequestedMarks, decide_numbers
+from lvmcore.data.text.number_marks import column_marks
 from lvmcore.data.text.ragged_rows import check_quotes, repair_ragged_rows
 from lvmcore.errors import DataError
 
@@ -32,6 +41,8 @@ _MAX_LINE = 64 * 1024**2
 _MAX_SINGLE_LINE = 1024**2
 _MIN_LINES = 40
 _MAX_NEWLINES = 50
+#: Rows in which the marks of numbers are looked for before the header is located.
+_MARKED_ROWS = 100
 #: Bytes of text that are searched at a time: each match takes many times its size.
 _BLOCK = 1 << 18
 
@@ -44,15 +55,15 @@ class TextTable:
         cells: Arrow table of strings, one column per column of the text, named "0", "1", ….
         layout: The position of the table in the text.
         dialect: The delimiter and the quotation mark.
-        numbers: The number format, as detected from the first lines.
         notes: What was left out or repaired.
+        stored_numbers: Positions of the columns with numbers that the file stores as numbers.
     """
 
     cells: Any
     layout: TableLayout
     dialect: Dialect
-    numbers: NumberFormat
     notes: list[str]
+    stored_numbers: frozenset[int] = frozenset()
 
     def release_cells(self) -> Any:
         """Return the cells and drop this reference to them, so that the caller can free them."""
@@ -65,10 +76,10 @@ def parse_text(
     *,
     name: str,
     delimiter: str | None,
-    decimal: str | None,
-    header: int | bool | None,
-    thousands: str | None = None,
+    header: HeaderChoice,
+    marks: RequestedMarks,
     dialect: Dialect | None = None,
+    stored_numbers: frozenset[int] = frozenset(),
 ) -> TextTable:
     """Parse the text of one table.
 
@@ -76,10 +87,10 @@ def parse_text(
         data: UTF-8 without a byte order mark.
         name: Name of the file in messages.
         delimiter: See `read_table`.
-        decimal: See `read_table`.
         header: See `read_table`.
-        thousands: See `read_table`.
+        marks: The marks of numbers that the caller set.
         dialect: The dialect, if this package wrote the text; None to detect it.
+        stored_numbers: See `TextTable`.
 
     Raises:
         DataError: The text is not one table.
@@ -107,9 +118,7 @@ def parse_text(
             f"{name!r} cannot be split into cells: {error}. A quotation mark may be left open, or "
             "the delimiter may be wrong. Set the delimiter and try again."
         ) from error
-    cells = (cell for row in rows for cell in row.cells)
-    shown = None if dialect.delimiter == NO_DELIMITER else dialect.delimiter
-    numbers = detect_number_format(cells, shown, decimal, thousands)
+    numbers = _first_numbers(rows, dialect, marks, stored_numbers)
     layout = find_table_layout(rows, numbers, header, name)
     check_size(data.count(b"\n"), layout.width, name)
     start = sum(len(line.encode()) for line in head[: layout.first])
@@ -124,7 +133,19 @@ def parse_text(
     else:
         table, found = _parse(data, start, end, dialect, layout, name)
         notes += found
-    return TextTable(table, layout, dialect, numbers, notes)
+    return TextTable(table, layout, dialect, notes, stored_numbers)
+
+
+def _first_numbers(
+    rows: list[ParsedRow], dialect: Dialect, marks: RequestedMarks, stored: frozenset[int]
+) -> NumberFormat:
+    """The number format of most columns in the first rows, which locates the header."""
+    first = [row.cells for row in rows[:_MARKED_ROWS]]
+    columns = [
+        column_marks([cell for cell in cells if not is_marker(cell)], position in stored)
+        for position, cells in enumerate(zip_longest(*first, fillvalue=""))
+    ]
+    return decide_numbers(columns, dialect.shown, marks).usual
 
 
 def _first_lines(data: bytes, name: str) -> list[str]:

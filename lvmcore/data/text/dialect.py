@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lvmcore.data.text.missing_markers import is_marker
-from lvmcore.data.text.number_format import looks_numeric
+from lvmcore.data.text.number_marks import looks_numeric
 from lvmcore.errors import ConfigError
 
 __all__ = [
@@ -54,6 +54,11 @@ class Dialect:
 
     delimiter: str
     quote: str | None = '"'
+
+    @property
+    def shown(self) -> str | None:
+        """The delimiter; None for a table of one column."""
+        return None if self.delimiter == NO_DELIMITER else self.delimiter
 
 
 @dataclass(frozen=True)

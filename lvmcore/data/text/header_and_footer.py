@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from lvmcore.data.text.dialect import Dialect, ParsedRow, count_filled, split_rows
+from lvmcore.data.text.header_rows import count_header_rows, is_group_row, joined_names
 from lvmcore.data.text.missing_markers import is_marker
 from lvmcore.data.text.number_format import NumberFormat
 from lvmcore.errors import ConfigError, DataError
 
-__all__ = ["TableLayout", "find_footnotes", "find_table_layout"]
+__all__ = ["HeaderChoice", "TableLayout", "find_footnotes", "find_table_layout"]
 
 _NOTE_WORDS = re.compile(
     r"^\W*(notes?|source|footnotes?|legend|remarks?|see|data (from|as of))\b", re.I
@@ -19,6 +20,10 @@ _NOTE_WORDS = re.compile(
 _NOTE_SIGNS = ("*", "#", "†", "‡", "©", "¹", "²")
 _MAX_TITLE_ROWS = 40
 _MAX_FOOTNOTES = 60
+
+
+#: The header of a file: see `read_table`.
+HeaderChoice = int | bool | Sequence[int] | None
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,7 @@ class TableLayout:
         width: Number of columns in the text.
         first: Index of the first line of data among the first lines of the text.
         header_row: Index of the header among the non-blank lines; None without a header.
+        header_rows: Number of header rows that were joined to the names.
         numeric: For each column, whether its cells are numbers, as detected from the first lines.
         second_header: The cells of a second header row (units, sub-headings), or None.
         notes: Notes on the lines above the data.
@@ -40,12 +46,13 @@ class TableLayout:
     first: int
     header_row: int | None
     numeric: tuple[bool, ...]
+    header_rows: int = 1
     second_header: tuple[str, ...] | None = None
     notes: list[str] = field(default_factory=list)
 
 
 def find_table_layout(
-    rows: Sequence[ParsedRow], numbers: NumberFormat, header: int | bool | None, name: str
+    rows: Sequence[ParsedRow], numbers: NumberFormat, header: HeaderChoice, name: str
 ) -> TableLayout:
     """Locate the header and the first row of data.
 
@@ -65,21 +72,9 @@ def find_table_layout(
             f"{name!r} holds only blank lines. Expected a table with a header row and at least "
             "one row of values."
         )
-    width = _modal_width(written)
-    if header is None or header is True:
-        top = _count_titles(written, width, numbers)
-        has_header = header is True or _is_header(written[top:], width, numbers)
-    elif header is False:
-        top, has_header = _count_titles(written, width, numbers), False
-    else:
-        if not 0 <= header < len(written):
-            raise ConfigError(
-                f"header={header}, but {name!r} begins with {len(written)} lines that are not "
-                "blank. Expected the header's number among them, counted from 0."
-            )
-        top, has_header = header, True
+    top, count = _find_header(written, numbers, header, name)
     notes = _title_notes(written[:top])
-    body = written[top + 1 :] if has_header else written[top:]
+    body = written[top + count :]
     if not body:
         raise DataError(
             f"{name!r} has a header ({_preview(written[top].cells)}) and no rows below it. "
@@ -88,21 +83,63 @@ def find_table_layout(
         )
     width = _modal_width(body)
     numeric = numeric_columns(body, width, numbers, least=0.5)
-    cells = written[top].cells if has_header else ("",) * width
-    if has_header:
+    cells = written[top].cells if count else ("",) * width
+    if count > 1:
+        cells = joined_names([row.cells for row in written[top : top + count]], width)
+        notes.append(_nested_note(top, count, cells))
+    if count:
         cells, width, numeric = _align_header(cells, body, width, numeric, notes)
     else:
         notes.append("There is no header row; the columns are numbered.")
-    second = _second_header(body, width, numbers) if has_header else None
+    second = _second_header(body, width, numbers) if count == 1 else None
     return TableLayout(
         cells=cells,
         width=width,
         first=body[0].start,
-        header_row=top if has_header else None,
+        header_row=top if count else None,
         numeric=numeric,
+        header_rows=max(1, count),
         second_header=second,
         notes=notes,
     )
+
+
+def _find_header(
+    written: Sequence[ParsedRow], numbers: NumberFormat, header: HeaderChoice, name: str
+) -> tuple[int, int]:
+    """Index of the header among the rows that are not blank, and its number of rows, 0 for none."""
+    if header is None or isinstance(header, bool):
+        return _detected_header(written, numbers, header)
+    chosen = [header] if isinstance(header, int) else list(header)
+    if not chosen or not 0 <= chosen[0] <= chosen[-1] < len(written):
+        raise ConfigError(
+            f"header={header}, but {name!r} begins with {len(written)} lines that are not "
+            "blank. Expected the header's number among them, counted from 0."
+        )
+    if chosen != list(range(chosen[0], chosen[-1] + 1)):
+        raise ConfigError(
+            f"header={header}: the header rows do not follow one another. Expected numbers such as "
+            "0, 1."
+        )
+    return chosen[0], len(chosen)
+
+
+def _detected_header(
+    written: Sequence[ParsedRow], numbers: NumberFormat, header: bool | None
+) -> tuple[int, int]:
+    """Index and number of the header rows, as detected; True and False say if there are any."""
+    width = _modal_width(written)
+    top = _count_titles(written, width, numbers)
+    if header is False:
+        return top, 0
+    # What looks like a title may be a row of groups without the blank cells at its end.
+    for first in [top - 1, top] if top and is_group_row(written[top - 1].cells) else [top]:
+        numeric = numeric_columns(written[first + 1 :], width, numbers, least=0.5)
+        cells = [row.cells for row in written[first:]]
+        count = count_header_rows(cells, numeric, numbers)
+        if count > 1:
+            return first, count
+    return top, int(header is True or _is_header(written[top:], width, numbers))
 
 
 def numeric_columns(
@@ -286,6 +323,15 @@ def _second_header(
         return None
     again = sum(cell in {row.cells[0] for row in body[1:]} for cell in cells[:1] if cell)
     return None if again or len(under) < min(2, width) else cells
+
+
+def _nested_note(top: int, count: int, names: Sequence[str]) -> str:
+    joined = [name for name in names if " / " in name]
+    shown = ", ".join(map(repr, joined[:2])) + (" and others" if len(joined) > 2 else "")
+    return (
+        f"Rows {top + 1} to {top + count} are header rows; their cells were joined to one name a "
+        f"column{': ' if joined else ''}{shown}. A blank cell belongs to the group at its left."
+    )
 
 
 def _title_notes(rows: Sequence[ParsedRow]) -> list[str]:

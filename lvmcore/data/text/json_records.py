@@ -14,7 +14,6 @@ from lvmcore.data.text.csv_text import TextTable
 from lvmcore.data.text.dialect import NO_DELIMITER, Dialect
 from lvmcore.data.text.encoding import replace_surrogates
 from lvmcore.data.text.header_and_footer import TableLayout
-from lvmcore.data.text.number_format import NumberFormat
 from lvmcore.errors import DataError
 
 __all__ = ["is_json", "parse_json"]
@@ -145,9 +144,13 @@ def _record(pairs: list[tuple[str, Any]]) -> _Record:
     return record
 
 
+class _Decimal(str):
+    """The text of a JSON number with decimals."""
+
+
 # Numbers stay text, so that no digit is lost before the conversion of the column.
 _DECODER = json.JSONDecoder(
-    parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=_record
+    parse_float=_Decimal, parse_int=str, parse_constant=str, object_pairs_hook=_record
 )
 
 
@@ -168,6 +171,7 @@ class _ColumnCollector:
         self.nested: dict[str, int] = {}
         self.repeated: dict[str, tuple[int, str]] = {}
         self.halves: dict[str, int] = {}
+        self.numbers: set[str] = set()
 
     def add(self, record: _Record, place: str) -> None:
         """Append one record, which stands at a place of the file."""
@@ -189,6 +193,8 @@ class _ColumnCollector:
 
     def _cell(self, key: str, value: Any) -> str:
         if isinstance(value, str):
+            if isinstance(value, _Decimal):
+                self.numbers.add(key)
             return value
         if value is None:
             return ""
@@ -238,9 +244,10 @@ class _ColumnCollector:
             names=[str(position) for position in range(len(names))],
         )
         notes += self._notes()
+        stored = frozenset(place for place, key in enumerate(names) if key in self.numbers)
         header = tuple(replace_surrogates(key)[0] for key in names)
         layout = TableLayout(header, len(names), 0, None, (False,) * len(names))
-        return TextTable(cells, layout, Dialect(NO_DELIMITER), NumberFormat(), notes)
+        return TextTable(cells, layout, Dialect(NO_DELIMITER), notes, stored)
 
     def _strings(self, key: str, cells: list[str]) -> Any:
         try:

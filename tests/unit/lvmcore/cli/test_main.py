@@ -166,7 +166,44 @@ def test_the_file_is_read_as_told(tmp_path: Path, home: Path) -> None:
     assert data.frame.isna().to_numpy().sum() == 2
 
 
-@pytest.mark.parametrize(("text", "value"), [("yes", True), ("no", False), ("3", 3)])
+def test_the_reading_of_a_column_is_chosen_and_used_for_new_rows(
+    tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "doses.csv"
+    rows = [f"{i}.{j}34;{i + j}.5" for i in range(1, 5) for j in range(1, 5)]
+    path.write_text("\n".join(["dose;x", *rows]))
+    model = ["--model", "pca", "--set", "n_components=1"]
+    assert cli.main(["fit", str(path), *model]) == 0
+    said = capsys.readouterr().out
+    assert "'dose': '1.134' was read as 1.134 (decimal point); it could also be 1134" in said
+    assert cli.main(["fit", str(path), *model, "--column-decimal", "dose=,"]) == 0
+    assert "'dose': '1.134' was read as 1134 (point between thousands), as chosen" in (
+        capsys.readouterr().out
+    )
+    chosen = next(
+        job
+        for job in Store(home).list()
+        if Store(home).datasets.get(job.spec.dataset).column_decimals == {"dose": ","}
+    )
+    assert Store(home).datasets.get(chosen.spec.dataset).X[0, 0] == 1134
+    folder = Store(home).job_folder(chosen.id).path
+    out = tmp_path / "placed.csv"
+    assert cli.main(["transform", str(folder), str(path), "--out", str(out)]) == 0
+    assert "'dose': '1.134' was read as 1134" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["dose", "=,", "dose=;", "dose="])
+def test_a_column_decimal_that_cannot_be_shows_the_usage(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["fit", "x.csv", "--column-decimal", text])
+    assert "a column and its decimal mark" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("yes", True), ("no", False), ("3", 3), ("0,1", [0, 1])]
+)
 def test_the_header_option(text: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
 
