@@ -72,7 +72,7 @@ def separation_of_placed_rows(
     if not len(known):
         why = "No row held out has a label."
         return {
-            dimensions.key(key): Metric(dimensions.label(f"held-out {name}"), None, why)
+            dimensions.key(key): Metric(f"held-out {name}", None, why, dimensions.name)
             for key, name in (("held_out_knn_accuracy", _KNN), ("held_out_silhouette", _SILHOUETTE))
             for dimensions in scored
         }
@@ -84,11 +84,12 @@ def separation_of_placed_rows(
         )
         predicted = nearest.predict(dimensions.points(positions)[known])
         found[dimensions.key("held_out_knn_accuracy")] = Metric(
-            dimensions.label(f"held-out {_KNN}"),
+            f"held-out {_KNN}",
             float(np.mean(predicted == truth[known].astype(str))),
             f"Share of rows that have the class of the nearest row of the fit in "
             f"{dimensions.name}, among {references.words('labelled ')}. {len(known):,} labelled "
             f"rows, placed by their columns alone: {how}.",
+            dimensions.name,
         )
     for dimensions in scored:
         found[dimensions.key("held_out_silhouette")] = _silhouette(
@@ -111,26 +112,25 @@ def _accuracy(
     latent: FloatArray, labels: NDArray[np.object_], rows: RowSample, dimensions: MapDimensions
 ) -> Metric:
     """1-nearest-neighbour accuracy of some rows among one another."""
-    label = dimensions.label(_KNN)
     classes, codes, counts = np.unique(
         labels[rows.rows].astype(str), return_inverse=True, return_counts=True
     )
     small = int((counts < FOLDS).sum())
     if len(classes) - small < 2:
-        return Metric(
-            label, None, f"Needs at least two classes with at least {FOLDS} labelled rows each."
-        )
+        why = f"Needs at least two classes with at least {FOLDS} labelled rows each."
+        return Metric(_KNN, None, why, dimensions.name)
     value = knn_accuracy(
         dimensions.points(latent)[rows.rows], codes, k=1, folds=FOLDS, random_state=SEED
     )
     left_out = f" {small} of the {len(classes)} classes, with fewer than {FOLDS} of these rows, "
     left_out += "are left out." if small > 1 else "is left out."
     return Metric(
-        label,
+        _KNN,
         value,
         f"Share of rows that have the class of the nearest row in {dimensions.name}, {FOLDS}-fold "
         f"stratified, seed {SEED}; {rows.words('labelled ')}; {_UNSEEN}."
         f"{left_out if small else ''}",
+        dimensions.name,
     )
 
 
@@ -158,10 +158,9 @@ def _silhouette(
         name: name of the metric.
         which: what the fit knew of these rows, for the protocol.
     """
-    label = dimensions.label(name)
     try:
         value = silhouette(dimensions.points(latent)[rows.rows], labels[rows.rows].astype(str))
     except DataError as error:
-        return Metric(label, None, str(error))
+        return Metric(name, None, str(error), dimensions.name)
     protocol = f"Euclidean distances in {dimensions.name}; {rows.words('labelled ')}; {which}."
-    return Metric(label, value, protocol)
+    return Metric(name, value, protocol, dimensions.name)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lvmcore.base.latent_variable_model import LatentVariableModel
+from lvmcore.metrics.metric import shown_key
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.relevance import leading_dimensions
 
-__all__ = ["MapDimensions", "all_dimensions", "scored_dimensions", "shown_key"]
-
-_SHOWN = "shown_"
+__all__ = ["MapDimensions", "all_dimensions", "scored_dimensions"]
 
 
 @dataclass(frozen=True)
@@ -46,18 +45,9 @@ class MapDimensions:
         """Positions in these dimensions, [n, q], from those in all of them, [n, Q]."""
         return latent if self.complete else latent[:, list(self.selected)]
 
-    def label(self, name: str) -> str:
-        """The name of a metric in these dimensions."""
-        return f"{name}, {self.name}"
-
     def key(self, key: str) -> str:
         """The key of a metric in these dimensions; that of all dimensions is unchanged."""
         return key if self.complete else shown_key(key)
-
-
-def shown_key(key: str) -> str:
-    """Key of a metric in the two dimensions of the picture, for a map of more than two."""
-    return f"{_SHOWN}{key}"
 
 
 def all_dimensions(total: int) -> MapDimensions:

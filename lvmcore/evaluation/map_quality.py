@@ -90,18 +90,18 @@ def retained_neighbours(latent: FloatArray, shown: MapDimensions) -> Metric:
         shown: the dimensions of the picture.
     """
     every = all_dimensions(shown.total)
-    label = f"neighbours in {every.name} retained by {shown.name}"
     rows = sample_rows(np.arange(len(latent)), MOST_ROWS)
     count = min(RETAINED, len(latent) - 1)
     shares, chance = shared_neighbours(
         latent[rows.rows], shown.points(latent)[rows.rows], n_neighbors=count
     )
     return Metric(
-        label,
+        f"neighbours in {every.name} that the picture retains",
         float(shares.mean()),
         f"Share of a row's {count} nearest rows in {every.name} that are also among its {count} "
         f"nearest in {shown.name}; by chance {chance:.2g}. Neighbours among "
         f"{rows.words()}.",
+        shown.name,
     )
 
 
@@ -117,7 +117,7 @@ def _neighbourhoods(
             f"{len(usable.rows)}."
         )
         return {
-            dimensions.key(key): Metric(dimensions.label(key), None, why)
+            dimensions.key(key): Metric(key, None, why, dimensions.name)
             for key in figures
             for dimensions in scored
         }
@@ -126,7 +126,7 @@ def _neighbourhoods(
     data = Standardiser.fit(dataset.X, names).transform(dataset.X[usable.rows])
     return {
         dimensions.key(key): Metric(
-            dimensions.label(key),
+            key,
             figure(
                 data,
                 dimensions.points(model.embedding_.mean)[usable.rows],
@@ -134,6 +134,7 @@ def _neighbourhoods(
             ),
             f"{NEIGHBOURS} neighbours, standardised columns against latent means in "
             f"{dimensions.name}; {words}.",
+            dimensions.name,
         )
         for key, figure in figures.items()
         for dimensions in scored

@@ -5,6 +5,8 @@ The model is fitted to 80 % of the rows, and infers the other 20 % from their co
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -88,6 +90,6 @@ def score_on_new_rows(
         f"by their columns alone (a fifth of each class, seed {SEED})."
     )
     return {
-        key: Metric(metric.label, metric.value, f"{metric.protocol} {how}")
+        key: replace(metric, protocol=f"{metric.protocol} {how}")
         for key, metric in held_out_metrics(model, fitted, held_out).items()
     }

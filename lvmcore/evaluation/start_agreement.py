@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lvmcore.errors import DataError
+from lvmcore.evaluation.map_dimensions import all_dimensions
 from lvmcore.metrics.metric import Metric
 from lvmcore.metrics.stability import stability
 
@@ -54,10 +55,11 @@ def start_agreement(model: LatentVariableModel, dataset: Dataset) -> StartAgreem
         )
     }
     labels = {"disagreement": "disagreement of the starts", "neighbours": "neighbours in common"}
+    dimensions = all_dimensions(found.means[0].shape[1]).name
     try:
         report = stability(found.means)
     except DataError as error:
-        lost = {key: Metric(label, None, str(error)) for key, label in labels.items()}
+        lost = {k: Metric(label, None, str(error), dimensions) for k, label in labels.items()}
         return StartAgreement(None, lost | metrics)
     metrics = {
         "disagreement": Metric(
@@ -66,12 +68,14 @@ def start_agreement(model: LatentVariableModel, dataset: Dataset) -> StartAgreem
             "Root mean square distance between a row's positions on the maps of two starts, "
             "aligned by translation, rotation and scale, in units of the map's radius: 0 for equal "
             f"maps, 1.41 for unrelated maps. {starts}",
+            dimensions,
         ),
         "neighbours": Metric(
             labels["neighbours"],
             report.overall_agreement,
             f"Share of a row's {report.neighbours} nearest rows that the maps of two starts have "
             f"in common; by chance {report.chance:.2g}. {starts}",
+            dimensions,
         ),
         **metrics,
     }

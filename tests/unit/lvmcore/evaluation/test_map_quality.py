@@ -68,7 +68,7 @@ def test_each_metric_is_that_of_the_picture_and_that_of_all_dimensions(
         for key, value in expected.items():
             metric = found[f"{prefix}{key}"]
             assert metric.value == pytest.approx(value, abs=1e-12)
-            assert metric.label.endswith(f", {name}")
+            assert metric.name == f"{metric.label}, {name}"
             assert name in metric.protocol
             assert "120 " in metric.protocol
     # The picture lacks the dimensions that separate the classes, and its figures say so.
@@ -79,9 +79,9 @@ def test_each_metric_is_that_of_the_picture_and_that_of_all_dimensions(
 def test_a_map_of_two_dimensions_has_each_metric_once(rows: Dataset) -> None:
     found = map_metrics(ProbabilisticPCA(n_components=2).fit(rows.X), rows)
     assert not [key for key in found if key.startswith("shown_") or key == "retained_neighbours"]
-    assert found["trustworthiness"].label == f"trustworthiness, {SHOWN}"
+    assert found["trustworthiness"].name == f"trustworthiness, {SHOWN}"
     one = map_metrics(ProbabilisticPCA(n_components=1).fit(rows.X), rows)
-    assert one["continuity"].label == "continuity, dimension 1"
+    assert one["continuity"].name == "continuity, dimension 1"
 
 
 def test_the_retained_neighbours_are_counted(rows: Dataset, model: ProbabilisticPCA) -> None:
@@ -97,7 +97,7 @@ def test_the_retained_neighbours_are_counted(rows: Dataset, model: Probabilistic
         shares.append(len(set(one) & set(two)) / 10)
     assert found.value == pytest.approx(np.mean(shares))
     assert f"10 nearest rows in {ALL}" in found.protocol
-    assert found.label == f"neighbours in {ALL} retained by dimensions 3 and 1"
+    assert found.name == f"neighbours in {ALL} that the picture retains, dimensions 3 and 1"
 
 
 def test_the_metrics_follow_the_chosen_axes(rows: Dataset, model: ProbabilisticPCA) -> None:
@@ -109,7 +109,7 @@ def test_the_metrics_follow_the_chosen_axes(rows: Dataset, model: ProbabilisticP
         *("shown_knn_accuracy", "shown_silhouette"),
     }
     assert found["shown_knn_accuracy"].value == cross_validated(points, rows.labels.astype(str))
-    assert found["shown_continuity"].label == "continuity, dimensions 4 and 3"
+    assert found["shown_continuity"].name == "continuity, dimensions 4 and 3"
 
 
 def test_a_long_table_is_sampled_and_says_so(

@@ -169,7 +169,7 @@ def test_a_map_without_labels_is_measured_against_each(table: Table, tmp_path: P
     dataset = table.dataset(label=["kind", "size"])
     metrics = run(dataset, tmp_path / "run", "pca", n_components=2).metrics()
     alone = run(dataset.select_label("size"), tmp_path / "alone", "pca", n_components=2).metrics()
-    assert metrics["knn_accuracy"].label == "1-NN accuracy, dimensions 1 and 2, kind"
+    assert metrics["knn_accuracy"].name == "1-NN accuracy, kind, dimensions 1 and 2"
     assert metrics["knn_accuracy: size"].value == alone["knn_accuracy"].value
     assert metrics["silhouette: size"].value == alone["silhouette"].value
 
