@@ -218,9 +218,10 @@ def _cell(column: ScoreColumn, scores: MapScores, best: str | None) -> _Cell:
     text = duration(metric.value) if column.key == "seconds" else number(metric.value, 3)
     below, protocol = "", ""
     if overall is not None and overall.value is not None:
-        below, protocol = f"{number(overall.value, 3)} in {overall.dimensions}", overall.protocol
+        every = overall.dimensions.removesuffix(" dimensions")
+        below, protocol = f"{every}: {number(overall.value, 3)}", overall.protocol
     elif metric.dimensions.startswith("all "):  # of a run that has no other
-        below, protocol = f"in {metric.dimensions}", metric.protocol
+        below, protocol = metric.dimensions, metric.protocol
     return _Cell(
         text, metric.protocol, text == best, column.key in scores.refitted, below, protocol
     )

@@ -62,12 +62,12 @@ def page() -> None:
     colouring = _choose_colour(full_dataset)
     chosen, description = _selection(maps, full_dataset)
     map_panels(jobs, maps, full_dataset, colouring, chosen)
+    score_table([job for job in jobs if job.id in maps])
     if chosen is not None:
         st.header("The selection")
         selected_rows_panel(full_dataset, chosen, description, key=_key, clear=_clear_region)
     trajectories_panel(jobs, maps, full_dataset, colouring, chosen)
     repeated_fits_panel(jobs, maps, full_dataset, colouring)
-    score_table([job for job in jobs if job.id in maps])
 
 
 def _clear_region() -> None:
@@ -192,10 +192,12 @@ def _choose_runs(jobs: Sequence[Job], full_dataset: Dataset) -> None:
             _reference_button(jobs[0], full_dataset)
         for method in METHODS:
             refusal = tables_model_cards.refusal(known[method], shape)
+            if len(jobs) >= MOST:
+                refusal = f"There are {MOST} maps already: remove one above first."
             if st.button(
                 known[method].title,
                 key=_key("add", method),
-                disabled=refusal is not None or len(jobs) >= MOST,
+                disabled=refusal is not None,
                 help=refusal or known[method].summary,
             ):
                 _add_method(jobs, full_dataset, method)
