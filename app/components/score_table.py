@@ -38,9 +38,10 @@ def score_table(jobs: Sequence[Job]) -> None:
     st.html(comparison_table.score_table_html(rows))
     st.caption(
         "A score is for the two dimensions in the picture; below it is that for all dimensions of "
-        "a model that has more (all 10: 0.950). The best value of each column is bold. The protocol "
-        "of a score, or the reason of a dash, is in its tooltip and in the list below. † Measured "
-        "by a fit to 80 % of the rows, on the other 20 %, for models that use the labels."
+        "a model that has more (all 10: 0.950). The best value of each column is bold. The "
+        "protocol of a score, or the reason of a dash, is in its tooltip and in the list below. "
+        "† Measured by a fit to 80 % of the rows, on the other 20 %, for models that use the "
+        "labels."
     )
     score_button(jobs, _key)
     with st.expander("Protocols of the scores"):

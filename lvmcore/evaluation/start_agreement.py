@@ -11,7 +11,7 @@ import pandas as pd
 from lvmcore.errors import DataError
 from lvmcore.evaluation.map_dimensions import all_dimensions
 from lvmcore.metrics.metric import Metric
-from lvmcore.metrics.stability import stability
+from lvmcore.metrics.stability import Stability, stability
 
 if TYPE_CHECKING:
     from lvmcore.base.latent_variable_model import LatentVariableModel
@@ -26,7 +26,8 @@ class StartAgreement:
 
     Attributes:
         rows: ``row_id``, ``disagreement`` (in radii of the map) and ``neighbour_agreement`` (a
-            share) of each row of the fit; None where the maps cannot be compared.
+            share; NaN for a row that is not compared) of each row of the fit; None where the maps
+            cannot be compared.
         metrics: of the whole map, by key.
     """
 
@@ -74,7 +75,7 @@ def start_agreement(model: LatentVariableModel, dataset: Dataset) -> StartAgreem
             labels["neighbours"],
             report.overall_agreement,
             f"Share of a row's {report.neighbours} nearest rows that the maps of two starts have "
-            f"in common; by chance {report.chance:.2g}. {starts}",
+            f"in common; by chance {report.chance:.2g}. {_compared(report)}{starts}",
             dimensions,
         ),
         **metrics,
@@ -87,3 +88,9 @@ def start_agreement(model: LatentVariableModel, dataset: Dataset) -> StartAgreem
         }
     )
     return StartAgreement(rows, metrics)
+
+
+def _compared(report: Stability) -> str:
+    """The rows whose neighbours are compared, as a sentence; "" for all."""
+    n = len(report.neighbour_agreement)
+    return "" if report.compared == n else f"{report.compared:,} of {n:,} rows, evenly spaced. "

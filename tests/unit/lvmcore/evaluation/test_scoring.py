@@ -147,6 +147,8 @@ def test_the_history_is_that_of_fits(store: Store, toy: Dataset) -> None:
     assert [job.id for job in store.list("score")] == [score]
     assert {job.id for job in store.list(None)} == {fit, score}
     assert store.queue.ids() == [fit, score]
+    later = store.submit(JobSpec(digest, "toy", "ppca", {"n_components": 1}))
+    assert store.queue.ids() == [fit, later, score]  # a score does not delay a fit
 
 
 def test_what_was_asked_before_is_found(store: Store, toy: Dataset) -> None:
@@ -170,6 +172,10 @@ def test_what_was_asked_before_is_found(store: Store, toy: Dataset) -> None:
     assert [store.find(other) for other in others] == [None] * len(others)
     store.cancel(name)
     assert store.find(spec) is None
+    assert store.find(spec, failed=True) is None
+    stopped = store.find(spec, stopped=True)
+    assert stopped is not None
+    assert stopped.id == name
 
 
 def test_a_seed_drawn_anew_is_another_fit(store: Store, toy: Dataset) -> None:
