@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ __all__ = [
 
 #: Longest fit, in seconds, after which held-out rows are scored without a click.
 LONGEST_FIT = 120.0
+
+#: Held while a score is looked up and submitted, so that two sessions do not start the same.
+_submission = threading.Lock()
 
 
 def map_scores(job: Job, *, complete: bool = False) -> MapScores:
@@ -85,28 +89,34 @@ def picture_metrics(job: Job, axes: Axes) -> dict[str, Metric]:
     return stored if stored and axes == as_opened else _picture_metrics(job.id, axes)
 
 
-def retained_neighbours(job: Job, axes: Axes) -> Metric | None:
+@cached(max_entries=256)
+def retained_neighbours(run: str, axes: Axes) -> Metric | None:
     """How many neighbours in all dimensions are neighbours in the picture; None if it has all.
 
     Raises:
-        DataError: the run has no model, or its dataset does not exist.
+        DataError: the run has no model.
     """
-    return picture_metrics(job, axes).get("retained_neighbours")
+    from lvmcore.evaluation import map_quality
+    from lvmcore.evaluation.map_dimensions import scored_dimensions
+
+    model = fitted_maps.model(run)
+    shown, *every = scored_dimensions(model, axes)
+    return map_quality.retained_neighbours(model.embedding_.mean, shown) if every else None
 
 
 @cached(max_entries=128)
 def _picture_metrics(run: str, axes: Axes) -> dict[str, Metric]:
     """Metrics of positions in two dimensions, each from at most a few thousand rows."""
     from lvmcore.evaluation.map_dimensions import scored_dimensions
-    from lvmcore.evaluation.map_quality import position_metrics, retained_neighbours
+    from lvmcore.evaluation.map_quality import position_metrics
 
-    model = fitted_maps.model(run)
-    shown, *every = scored_dimensions(model, axes)
-    if not every:
+    retained = retained_neighbours(run, axes)
+    if retained is None:
         return {}
-    return {
-        "retained_neighbours": retained_neighbours(model.embedding_.mean, shown)
-    } | position_metrics(model, fitted_maps.fitted_dataset(run), (shown,))
+    model = fitted_maps.model(run)
+    shown = scored_dimensions(model, axes)[:1]
+    found = position_metrics(model, fitted_maps.fitted_dataset(run), shown)
+    return {"retained_neighbours": retained, **found}
 
 
 def start_score(job: Job) -> str:
@@ -143,7 +153,7 @@ def start_label_score(job: Job) -> None:
         return
     if "held_out_knn_accuracy" in job.metrics or (job.seconds or 0) > LONGEST_FIT:
         return
-    with suppress(LatentboardError, OSError):  # a full queue or disk: the button remains
+    with _submission, suppress(LatentboardError, OSError):  # a full queue: the button remains
         attempted = server.store().find(_score_spec(job), failed=True, stopped=True)
         if attempted is None and server.store().writable:
             start_score(job)

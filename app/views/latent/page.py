@@ -61,7 +61,7 @@ def _explore(job: Job, fitted_map: FittedMap) -> None:
     with left:
         choices = map_controls(fitted_map)
         map_chart(fitted_map, choices)
-        _retained_neighbours(job, fitted_map, choices.axes)
+        _retained_neighbours(fitted_map, choices.axes)
         find_rows_panel(fitted_map)
         _export(fitted_map)
         selection_panel(fitted_map)
@@ -72,7 +72,7 @@ def _explore(job: Job, fitted_map: FittedMap) -> None:
     with right:
         relevance_panel(fitted_map, choices)
         point_panel(fitted_map, choices)
-    _scores_and_notes(job, choices.axes)
+    _scores_and_notes(job, fitted_map, choices.axes)
 
 
 def _facts(job: Job, fitted_map: FittedMap) -> str:
@@ -116,11 +116,9 @@ def _export(fitted_map: FittedMap) -> None:
             navigation.link("Missing cells", "impute", key="impute", primary=False)
 
 
-def _retained_neighbours(job: Job, fitted_map: FittedMap, axes: Axes) -> None:
+def _retained_neighbours(fitted_map: FittedMap, axes: Axes) -> None:
     """How much of the neighbourhoods in all dimensions the picture has, in a line."""
-    if job.stage == "measuring":
-        return
-    found = scores.retained_neighbours(job, axes)
+    found = scores.retained_neighbours(fitted_map.run, axes)
     if found is not None and found.value is not None:
         st.caption(
             f"{found.dimensions[:1].upper()}{found.dimensions[1:]} retain **{found.value:.0%}** of "
@@ -129,11 +127,17 @@ def _retained_neighbours(job: Job, fitted_map: FittedMap, axes: Axes) -> None:
         )
 
 
-def _scores_and_notes(job: Job, axes: Axes) -> None:
-    """Scores with their protocols, and notes of the fit."""
+def _scores_and_notes(job: Job, fitted_map: FittedMap, axes: Axes) -> None:
+    """Scores with their protocols, and notes of the fit.
+
+    Scores of other axes than those that the map opens with are computed once they can be seen.
+    """
     scores.start_label_score(job)
-    with st.expander("Scores of this map"):
-        for metric in scores.score_values(job, axes):
+    box = st.expander(
+        "Scores of this map", key=map_widget_key(fitted_map, "scores"), on_change="rerun"
+    )
+    with box:
+        for metric in scores.score_values(job, axes if box.open else None):
             value = number(metric.value) if metric.value is not None else "not measured"
             st.markdown(f"{markdown(metric.name)}: **{value}**. {markdown(metric.protocol)}")
         score_button([job], partial(widget_key, "latent"))

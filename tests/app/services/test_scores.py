@@ -71,7 +71,7 @@ def test_metrics_follow_the_axes_of_the_picture() -> None:
             for one in (model.embedding_.mean, points)
         ]
         shares = [len(set(a) & set(b)) / 10 for a, b in zip(*near, strict=True)]
-        retained = scores.retained_neighbours(job, axes)
+        retained = scores.retained_neighbours(job.id, axes)
         assert retained is not None
         assert retained.value == pytest.approx(np.mean(shares))
         assert retained.dimensions == name
@@ -79,7 +79,7 @@ def test_metrics_follow_the_axes_of_the_picture() -> None:
 
 def test_a_map_of_two_dimensions_retains_all() -> None:
     job = run("pca", n_components=2)
-    assert scores.retained_neighbours(job, (0, 1)) is None
+    assert scores.retained_neighbours(job.id, (0, 1)) is None
     assert scores.map_scores(job, complete=True).overall == {}
 
 

@@ -355,6 +355,9 @@ def test_the_picture_says_what_it_retains_of_all_dimensions(open_page: OpenPage)
     across.set_value(3).run()
     assert not page.exception
     assert "Dimensions 4 and 2 retain" in texts(page)
+    assert "trustworthiness, dimensions 4 and 2: **" not in texts(page)
+    page.session_state[f"latent:{run}:scores"] = True  # as a click on the expander does
+    page.run()
     assert "trustworthiness, dimensions 4 and 2: **" in texts(page)
     assert "trustworthiness, all 4 dimensions: **" in texts(page)
     flat = open_page("latent", run=fitted_run(three_clouds(), "pca", {"n_components": 2}))
