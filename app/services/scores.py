@@ -48,7 +48,8 @@ def map_scores(job: Job, *, complete: bool = False) -> MapScores:
     shown: dict[str, Metric] = {}
     if complete and job.has_model and job.stage == "finished":
         with suppress(LatentboardError):
-            shown = picture_metrics(job, leading_dimensions(fitted_maps.model(job.id).relevance_))
+            shares = fitted_maps.model(job.id).variance_shares()
+            shown = picture_metrics(job, leading_dimensions(shares))
     return comparison_table.map_scores(job, score, MODELS[job.spec.model].capabilities, shown)
 
 
@@ -75,7 +76,7 @@ def picture_metrics(job: Job, axes: Axes) -> dict[str, Metric]:
         axes: the dimensions.
 
     Returns:
-        None for a map of at most two dimensions.
+        Nothing for a map of at most two dimensions.
 
     Raises:
         DataError: the run has no model, or its dataset does not exist.
@@ -85,8 +86,12 @@ def picture_metrics(job: Job, axes: Axes) -> dict[str, Metric]:
         for key, metric in job.metrics.items()
         if key.startswith(shown_key("")) or key == "retained_neighbours"
     }
-    as_opened = leading_dimensions(fitted_maps.model(job.id).relevance_)
-    return stored if stored and axes == as_opened else _picture_metrics(job.id, axes)
+    retained = retained_neighbours(job.id, axes)
+    if retained is None:
+        return {}
+    own = stored.get("retained_neighbours")
+    same = own is not None and own.dimensions == retained.dimensions
+    return stored if same else _picture_metrics(job.id, axes)
 
 
 @cached(max_entries=256)

@@ -69,7 +69,7 @@ def scored_dimensions(
     """
     total = model.embedding_.mean.shape[1]
     every = all_dimensions(total)
-    first, second = leading_dimensions(model.relevance_) if shown is None else shown
+    first, second = leading_dimensions(model.variance_shares()) if shown is None else shown
     if total < 3 or second is None:
         return (every,)
     return MapDimensions((first, second), total), every

@@ -339,7 +339,7 @@ def test_the_page_opens_with_the_classic_maps_of_the_same_rows(
 def fake(points: np.ndarray, ids: list[str]) -> FittedMap:
     model = SimpleNamespace(
         embedding_=SimpleNamespace(mean=points),
-        relevance_={"data": np.arange(points.shape[1], 0, -1.0)},
+        variance_shares=lambda: {"data": np.arange(points.shape[1], 0, -1.0)},
     )
     return FittedMap(ids[0], model, SimpleNamespace(row_ids=np.array(ids)))  # type: ignore[arg-type]
 

@@ -55,7 +55,7 @@ def test_each_metric_is_that_of_the_picture_and_that_of_all_dimensions(
     rows: Dataset, model: ProbabilisticPCA
 ) -> None:
     found = map_metrics(model, rows)
-    assert leading_dimensions(model.relevance_) == (0, 1)
+    assert leading_dimensions(model.variance_shares()) == (0, 1)
     whole, picture = model.embedding_.mean, model.embedding_.mean[:, :2]
     data, labels = standardised(rows.X), rows.labels.astype(str)
     for prefix, points, name in (("shown_", picture, SHOWN), ("", whole, ALL)):
@@ -152,7 +152,7 @@ def test_rows_that_a_labelled_fit_has_not_seen_are_scored_at_once(rows: Dataset)
     found = map_metrics(model, kept, others)
     assert "knn_accuracy" not in found
     placed = model.transform(pd.DataFrame(others.X, columns=list(kept.transformed_names)))
-    axes = list(leading_dimensions(model.relevance_))
+    axes = list(leading_dimensions(model.variance_shares()))
     for key, dimensions in (("shown_held_out_", axes), ("held_out_", [0, 1, 2])):
         away = np.linalg.norm(
             placed[:, None, dimensions] - model.embedding_.mean[None][:, :, dimensions], axis=2
