@@ -30,21 +30,27 @@ def score_table(jobs: Sequence[Job]) -> None:
     if not jobs:
         return
     st.header("Scores")
-    scores_by_run = {job.id: scores.map_scores(job) for job in jobs}
+    for job in jobs:
+        scores.start_label_score(job)
+    scores_by_run = {job.id: scores.map_scores(job, complete=True) for job in jobs}
     titles = map_alignment.map_names(jobs)
     rows = [(titles[job.id], scores_by_run[job.id]) for job in jobs]
     st.html(comparison_table.score_table_html(rows))
     st.caption(
-        "The best value of each column is bold. The protocol of a score, or the reason of a dash, "
-        "is in its tooltip and in the list below. † Measured by a fit to 80 % of the rows, on the "
-        "other 20 %, for models that use the labels."
+        "A score is for the two dimensions in the picture; below it is that for all dimensions of "
+        "a model that has more (all 10: 0.950). The best value of each column is bold. The "
+        "protocol of a score, or the reason of a dash, is in its tooltip and in the list below. "
+        "† Measured by a fit to 80 % of the rows, on the other 20 %, for models that use the "
+        "labels."
     )
     score_button(jobs, _key)
     with st.expander("Protocols of the scores"):
         for name, one in rows:
             lines = [
-                f"- {markdown(metric.label)}: {markdown(metric.protocol)}"
-                for metric in one.metrics.values()
+                f"- {markdown(metric.name)}: {markdown(metric.protocol)}"
+                for key, shown in one.metrics.items()
+                for metric in (shown, one.overall.get(key))
+                if metric is not None
             ]
             st.markdown("\n".join([f"**{markdown(name)}**", "", *lines]))
 

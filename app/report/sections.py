@@ -30,7 +30,7 @@ def section_values(subject: ReportSubject) -> dict[str, object]:
         "curves": _curves(subject),
         "scores": [
             [
-                metric.label,
+                metric.name,
                 "not measured" if metric.value is None else number(metric.value),
                 metric.protocol,
             ]

@@ -55,8 +55,8 @@ STEPS = (
     ),
     TourStep(
         "compare",
-        "Add another method, such as PCA, to see the same wines on its map. A selection on one map "
-        "is shown on all maps.",
+        "PCA, t-SNE and UMAP of the same wines are shown beside your map, and the scores of all "
+        "below them. A selection on one map is shown on all maps.",
     ),
     TourStep(
         "runs",

@@ -129,6 +129,15 @@ class Session:
         """Whether the page has the dark theme."""
         return bool(st.context.theme.type == "dark")
 
+    def comparison_with(self, run: str | None) -> tuple[str, ...]:
+        """The runs to compare: those in the address, else the last ones if a run is among them.
+
+        Args:
+            run: the open run; None takes the last ones.
+        """
+        last = self.compared_runs
+        return last if Session.compared_runs.in_address or run is None or run in last else ()
+
     def open_run_with_dataset(self, run: str) -> None:
         """Open a run and make its dataset the session's."""
         self.run_id = run

@@ -79,6 +79,11 @@ class AddressValue(SessionValue[T]):
         self._decode = decode
         self._encode = encode
 
+    @property
+    def in_address(self) -> bool:
+        """Whether the address names a value."""
+        return bool(st.query_params.get(self.parameter))
+
     def get(self) -> T:
         """The value in the address, else the one of the current session."""
         text = st.query_params.get(self.parameter)

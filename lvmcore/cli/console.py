@@ -70,7 +70,7 @@ class CommandConsole:
         write = short_number if number is None else number
         for metric in metrics.values():
             value = "not measured" if metric.value is None else write(metric.value)
-            self.say(f"  {metric.label}: {value}. {metric.protocol}")
+            self.say(f"  {metric.name}: {value}. {metric.protocol}")
 
     def meter(self) -> ProgressMeter:
         """A progress meter for a fit: live on a terminal, else plain lines."""

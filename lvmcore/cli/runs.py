@@ -222,7 +222,7 @@ def _run_json(job: Job) -> dict[str, Any]:
         )
     }
     figures = {
-        key: {"label": metric.label, "value": metric.value, "protocol": metric.protocol}
+        key: {"label": metric.name, "value": metric.value, "protocol": metric.protocol}
         for key, metric in job.metrics.items()
     }
     return {

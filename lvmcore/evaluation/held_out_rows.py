@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.data.dataset import Dataset
+from lvmcore.evaluation.class_separation import separation_of_placed_rows
 from lvmcore.evaluation.hidden_cells import SEED as HIDDEN_SEED
 from lvmcore.evaluation.hidden_cells import hide_cells, imputation_metrics, predict_hidden
+from lvmcore.evaluation.map_dimensions import scored_dimensions
 from lvmcore.metrics.metric import Metric
 from lvmcore.metrics.scores import expected_calibration_error
 from lvmcore.numerics.array_types import FloatArray
@@ -43,6 +45,8 @@ def held_out_metrics(
 
     The negative log predictive density is per row and in the data's own units: for a column that
     is transformed to z = log(1 + x), the density of x is that of z divided by 1 + x, so z is added.
+    For a model that uses labels, the nearest-neighbour accuracy and the silhouette are those of the
+    held-out rows: the fit has not seen their labels.
 
     Args:
         model: a fitted model.
@@ -74,10 +78,13 @@ def held_out_metrics(
     found: dict[str, Metric] = {}
     if "held_out_nlpd" in keys:
         found["held_out_nlpd"] = _nlpd(model, fitted, X, words)
-    if "held_out_accuracy" in keys:
-        found |= _classes(model, fitted, X, held_out.subset(rows), words)
-    if "held_out_rmse" in keys:
-        found["held_out_rmse"] = _rmse(model, fitted, X, words)
+    placed = model.transform(_frame(fitted, X)) if can.new_rows else None
+    if placed is not None and "held_out_accuracy" in keys:
+        subset = held_out.subset(rows)
+        found |= _classes(model, fitted, X, subset, words)
+        found |= _separation(model, fitted, placed, subset, words)
+    if placed is not None and "held_out_rmse" in keys:
+        found["held_out_rmse"] = _rmse(model, fitted, X, placed, words)
     return found | (_cells(model, fitted, X, words) if can.missing_cells else {})
 
 
@@ -126,9 +133,11 @@ def _nlpd(model: LatentVariableModel, fitted: Dataset, X: FloatArray, on: str) -
     return Metric(_LABELS["held_out_nlpd"], float(change - density), protocol)
 
 
-def _rmse(model: LatentVariableModel, fitted: Dataset, X: FloatArray, on: str) -> Metric:
+def _rmse(
+    model: LatentVariableModel, fitted: Dataset, X: FloatArray, placed: FloatArray, on: str
+) -> Metric:
     standard = Standardiser.fit(fitted.X, list(fitted.feature_names))
-    again = model.inverse_transform(model.transform(_frame(fitted, X)))
+    again = model.inverse_transform(placed)
     error = standard.transform(X) - standard.transform(again)
     logs = ", of log(1 + x) where a column is transformed so" if fitted.log1p.any() else ""
     protocol = (
@@ -168,6 +177,22 @@ def _classes(
         place = {name: code for code, name in enumerate(column.classes)}
         truth = np.array([place.get(str(name), -1) for name in labels[labelled][has_label]])
         found |= column.figures(_class_metrics(column.part(probability)[has_label], truth, on))
+    return found
+
+
+def _separation(
+    model: LatentVariableModel, fitted: Dataset, placed: FloatArray, rows: Dataset, on: str
+) -> dict[str, Metric]:
+    """Separation of the held-out rows' classes on the map, for each label column."""
+    scored = scored_dimensions(model)
+    found: dict[str, Metric] = {}
+    for column in label_columns(model):
+        seen, labels = column.labels(fitted), column.labels(rows)
+        if seen is None or labels is None:
+            continue
+        found |= column.figures(
+            separation_of_placed_rows((model.embedding_.mean, seen), (placed, labels), scored, on)
+        )
     return found
 
 

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
 from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.data.dataset import Dataset
-from lvmcore.errors import DataError
+from lvmcore.evaluation.class_separation import separation_of_fitted_rows
 from lvmcore.evaluation.held_out_rows import held_out_metrics
+from lvmcore.evaluation.map_dimensions import MapDimensions, all_dimensions, scored_dimensions
+from lvmcore.evaluation.row_sample import sample_rows
 from lvmcore.metrics.metric import Metric
-from lvmcore.metrics.scores import continuity, knn_accuracy, silhouette, trustworthiness
+from lvmcore.metrics.scores import continuity, trustworthiness
+from lvmcore.metrics.stability import shared_neighbours
+from lvmcore.numerics.array_types import FloatArray
 from lvmcore.prediction.label_columns import named_figures
 from lvmcore.preprocessing.standardiser import Standardiser
 
-__all__ = ["map_metrics", "silhouette_metric"]
+__all__ = ["map_metrics", "position_metrics", "retained_neighbours"]
 
 #: Most rows in the neighbourhood metrics, whose time and memory grow with their square.
 MOST_ROWS = 2000
 NEIGHBOURS = 5
-FOLDS = 5
-SEED = 0
+#: Neighbours of a row whose retention in the picture is measured.
+RETAINED = 10
 
 
 def map_metrics(
@@ -29,8 +33,9 @@ def map_metrics(
 ) -> dict[str, Metric]:
     """Score a fitted map.
 
-    The nearest-neighbour accuracy is computed only for models without labels: a map fitted with
-    labels separates the classes even if they are unrelated to the columns.
+    Metrics of positions are computed in the two dimensions that the map shows first and in all
+    dimensions, if there are more than two. Time and memory are bounded: each metric uses a sample
+    of the rows, which its protocol states.
 
     Args:
         model: a fitted model.
@@ -47,83 +52,90 @@ def map_metrics(
             float(model.elbo_),
             "Total nats, of standardised numbers or of counts.",
         )
-    found |= _neighbourhoods(model, dataset)
-    if model.capabilities.labels == "none" and dataset.labels is not None:
-        for place, (name, labels) in enumerate(dataset.label_columns.items()):
-            figures = {
-                "knn_accuracy": _accuracy(model, labels),
-                "silhouette": silhouette_metric(
-                    model.embedding_.mean, labels, "the fit did not see the labels"
-                ),
-            }
-            found |= named_figures(figures, name, place) if dataset.more_labels else figures
+    scored = scored_dimensions(model)
+    if len(scored) > 1:
+        found["retained_neighbours"] = retained_neighbours(model.embedding_.mean, scored[0])
+    found |= position_metrics(model, dataset, scored)
     if held_out is not None:
         found |= held_out_metrics(model, dataset, held_out)
     return found
 
 
-def silhouette_metric(
-    points: NDArray[np.float64], labels: NDArray[np.object_], which: str
-) -> Metric:
-    """Silhouette of the labelled rows' classes on a map.
+def position_metrics(
+    model: LatentVariableModel, dataset: Dataset, scored: Sequence[MapDimensions]
+) -> dict[str, Metric]:
+    """The metrics that compare positions on the map with the columns and with the labels.
+
+    The separation of the classes is measured only for models without labels: a map fitted with
+    labels separates the classes even if they are unrelated to the columns.
 
     Args:
-        points: positions, [N, Q].
-        labels: classes, None where missing, [N].
-        which: whether the fit used these labels, for the protocol.
+        model: a fitted model.
+        dataset: the rows that it was fitted to.
+        scored: the dimensions in which they are measured.
     """
-    known = np.flatnonzero(~np.asarray(pd.isna(labels)))
-    rows = known
-    if len(known) > MOST_ROWS:
-        rows = np.sort(np.random.default_rng(SEED).choice(known, MOST_ROWS, replace=False))
-    protocol = f"Euclidean distances on the map, in all its dimensions; {len(rows)} labelled rows"
-    protocol += f" of {len(known)}, drawn with seed {SEED}" if len(rows) < len(known) else ""
-    try:
-        value = silhouette(points[rows], labels[rows].astype(str))
-    except DataError as error:
-        return Metric("silhouette", None, str(error))
-    return Metric("silhouette", value, f"{protocol}; {which}.")
+    found = _neighbourhoods(model, dataset, scored)
+    if model.capabilities.labels == "none" and dataset.labels is not None:
+        for place, (name, labels) in enumerate(dataset.label_columns.items()):
+            figures = separation_of_fitted_rows(model.embedding_.mean, labels, scored)
+            found |= named_figures(figures, name, place) if dataset.more_labels else figures
+    return found
 
 
-def _neighbourhoods(model: LatentVariableModel, dataset: Dataset) -> dict[str, Metric]:
-    """Trustworthiness and continuity of the latent means against the standardised columns."""
-    usable = np.flatnonzero(~np.isnan(dataset.X).any(axis=1))
-    rows = usable
-    if len(usable) > MOST_ROWS:
-        rows = np.sort(np.random.default_rng(SEED).choice(usable, MOST_ROWS, replace=False))
-    protocol = f"{NEIGHBOURS} neighbours, standardised columns against latent means; "
-    protocol += f"{len(rows)} of {len(dataset.X)} rows"
-    protocol += f", drawn with seed {SEED}." if len(rows) < len(usable) else "."
-    labels = {"trustworthiness": "trustworthiness", "continuity": "continuity"}
-    if len(rows) <= 2 * NEIGHBOURS:
-        why = f"Needs more than {2 * NEIGHBOURS} rows without missing cells; there are {len(rows)}."
-        return {key: Metric(label, None, why) for key, label in labels.items()}
-    names = list(dataset.feature_names)
-    data = Standardiser.fit(dataset.X, names).transform(dataset.X)[rows]
-    points = model.embedding_.mean[rows]
-    return {
-        key: Metric(labels[key], figure(data, points, n_neighbors=NEIGHBOURS), protocol)
-        for key, figure in (("trustworthiness", trustworthiness), ("continuity", continuity))
-    }
+def retained_neighbours(latent: FloatArray, shown: MapDimensions) -> Metric:
+    """Share of the nearest rows in all dimensions that are also nearest rows in the picture.
 
-
-def _accuracy(model: LatentVariableModel, labels: NDArray[np.object_]) -> Metric:
-    """1-nearest-neighbour accuracy of the labelled rows on the map."""
-    label = "1-NN accuracy"
-    known = ~np.asarray(pd.isna(labels))
-    codes = np.unique(labels[known].astype(str), return_inverse=True)[1]
-    protocol = (
-        f"1 nearest neighbour on the latent means, {FOLDS}-fold stratified, seed {SEED}, "
-        f"{int(known.sum())} labelled rows; the fit did not see the labels."
+    Args:
+        latent: latent means of the rows of the fit, [N, Q].
+        shown: the dimensions of the picture.
+    """
+    every = all_dimensions(shown.total)
+    rows = sample_rows(np.arange(len(latent)), MOST_ROWS)
+    count = min(RETAINED, len(latent) - 1)
+    shares, chance = shared_neighbours(
+        latent[rows.rows], shown.points(latent)[rows.rows], n_neighbors=count
     )
-    counts = np.bincount(codes)
-    if len(counts) < 2 or counts.min() < FOLDS:
-        return Metric(
-            label, None, f"Needs at least two classes with at least {FOLDS} labelled rows each."
+    return Metric(
+        f"neighbours in {every.name} that the picture retains",
+        float(shares.mean()),
+        f"Share of a row's {count} nearest rows in {every.name} that are also among its {count} "
+        f"nearest in {shown.name}; by chance {chance:.2g}. Neighbours among "
+        f"{rows.words()}.",
+        shown.name,
+    )
+
+
+def _neighbourhoods(
+    model: LatentVariableModel, dataset: Dataset, scored: Sequence[MapDimensions]
+) -> dict[str, Metric]:
+    """Trustworthiness and continuity of the latent means against the standardised columns."""
+    usable = sample_rows(np.flatnonzero(~np.isnan(dataset.X).any(axis=1)), MOST_ROWS)
+    figures = {"trustworthiness": trustworthiness, "continuity": continuity}
+    if len(usable.rows) <= 2 * NEIGHBOURS:
+        why = (
+            f"Needs more than {2 * NEIGHBOURS} rows without missing cells; there are "
+            f"{len(usable.rows)}."
         )
-    try:
-        embedding = model.embedding_.mean[known]
-        value = knn_accuracy(embedding, codes, k=1, folds=FOLDS, random_state=SEED)
-    except DataError as error:
-        return Metric(label, None, str(error))
-    return Metric(label, float(value), protocol)
+        return {
+            dimensions.key(key): Metric(key, None, why, dimensions.name)
+            for key in figures
+            for dimensions in scored
+        }
+    words = usable.words(after=" without missing cells" if usable.total < len(dataset) else "")
+    names = list(dataset.feature_names)
+    data = Standardiser.fit(dataset.X, names).transform(dataset.X[usable.rows])
+    return {
+        dimensions.key(key): Metric(
+            key,
+            figure(
+                data,
+                dimensions.points(model.embedding_.mean)[usable.rows],
+                n_neighbors=NEIGHBOURS,
+            ),
+            f"{NEIGHBOURS} neighbours, standardised columns against latent means in "
+            f"{dimensions.name}; {words}.",
+            dimensions.name,
+        )
+        for key, figure in figures.items()
+        for dimensions in scored
+    }

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from lvmcore.errors import DataError
+from lvmcore.evaluation.map_dimensions import all_dimensions
 from lvmcore.metrics.metric import Metric
-from lvmcore.metrics.stability import stability
+from lvmcore.metrics.stability import Stability, stability
 
 if TYPE_CHECKING:
     from lvmcore.base.latent_variable_model import LatentVariableModel
@@ -25,7 +26,8 @@ class StartAgreement:
 
     Attributes:
         rows: ``row_id``, ``disagreement`` (in radii of the map) and ``neighbour_agreement`` (a
-            share) of each row of the fit; None where the maps cannot be compared.
+            share; NaN for a row that is not compared) of each row of the fit; None where the maps
+            cannot be compared.
         metrics: of the whole map, by key.
     """
 
@@ -54,10 +56,11 @@ def start_agreement(model: LatentVariableModel, dataset: Dataset) -> StartAgreem
         )
     }
     labels = {"disagreement": "disagreement of the starts", "neighbours": "neighbours in common"}
+    dimensions = all_dimensions(found.means[0].shape[1]).name
     try:
         report = stability(found.means)
     except DataError as error:
-        lost = {key: Metric(label, None, str(error)) for key, label in labels.items()}
+        lost = {k: Metric(label, None, str(error), dimensions) for k, label in labels.items()}
         return StartAgreement(None, lost | metrics)
     metrics = {
         "disagreement": Metric(
@@ -66,12 +69,14 @@ def start_agreement(model: LatentVariableModel, dataset: Dataset) -> StartAgreem
             "Root mean square distance between a row's positions on the maps of two starts, "
             "aligned by translation, rotation and scale, in units of the map's radius: 0 for equal "
             f"maps, 1.41 for unrelated maps. {starts}",
+            dimensions,
         ),
         "neighbours": Metric(
             labels["neighbours"],
             report.overall_agreement,
             f"Share of a row's {report.neighbours} nearest rows that the maps of two starts have "
-            f"in common; by chance {report.chance:.2g}. {starts}",
+            f"in common; by chance {report.chance:.2g}. {_compared(report)}{starts}",
+            dimensions,
         ),
         **metrics,
     }
@@ -83,3 +88,9 @@ def start_agreement(model: LatentVariableModel, dataset: Dataset) -> StartAgreem
         }
     )
     return StartAgreement(rows, metrics)
+
+
+def _compared(report: Stability) -> str:
+    """The rows whose neighbours are compared, as a sentence; "" for all."""
+    n = len(report.neighbour_agreement)
+    return "" if report.compared == n else f"{report.compared:,} of {n:,} rows, evenly spaced. "

@@ -21,6 +21,8 @@ __all__ = ["N_NEIGHBOURS", "Stability", "shared_neighbours", "stability"]
 N_NEIGHBOURS = 15
 #: Rows that can be neighbours; longer tables are thinned evenly.
 MAX_CANDIDATES = 5000
+#: Rows whose neighbours are compared; longer tables are thinned evenly.
+MAX_COMPARED = 50_000
 # Cells of neighbours in a chunk; bounds memory, does not change results.
 CHUNK_CELLS = 1 << 24
 
@@ -33,8 +35,10 @@ class Stability:
         disagreement: root mean square distance between two positions of a row, in units of the
             map's root mean square radius, [N]; 0 for equal positions on all maps.
         overall: its root mean square over the rows; at most √2, for unrelated maps.
-        neighbour_agreement: share of a row's nearest rows that two maps share, [N].
-        overall_agreement: its mean over the rows; 1 for equal neighbours on all maps.
+        neighbour_agreement: share of a row's nearest rows that two maps share, [N]; NaN for rows
+            that are not compared.
+        overall_agreement: its mean over the compared rows; 1 for equal neighbours on all maps.
+        compared: number of rows whose neighbours are compared.
         neighbours: number of nearest rows compared.
         chance: expected share for random neighbours.
     """
@@ -43,6 +47,7 @@ class Stability:
     overall: float
     neighbour_agreement: FloatArray
     overall_agreement: float
+    compared: int
     neighbours: int
     chance: float
 
@@ -57,7 +62,8 @@ def stability(maps: Sequence[ArrayLike], relevance: Sequence[ArrayLike] | None =
     to the squared radius, about √(2 Q s²).
 
     Neighbours are found on each map separately, so a map that is split in two affects the distances
-    and hardly the neighbours. With more than 5000 rows an even subset can be neighbours.
+    and hardly the neighbours. With more than 5000 rows an even subset can be neighbours, and with
+    more than 50,000 the neighbours of an even subset are compared.
 
     Args:
         maps: latent means of the same rows from R ≥ 2 starts, [N, Q] each.
@@ -81,14 +87,16 @@ def stability(maps: Sequence[ArrayLike], relevance: Sequence[ArrayLike] | None =
     shapes = [_standardise_map(points) for points in weighed]
     squares = np.mean([_squared_distances(shapes[a], shapes[b]) for a, b in pairs], axis=0)
     count, candidates = _candidates(len(weighed[0]), N_NEIGHBOURS)
-    every = np.arange(len(weighed[0]))
-    nearest = [_nearest(points, candidates, count, every) for points in weighed]
-    shared = np.mean([_shared_share(nearest[a], nearest[b]) for a, b in pairs], axis=0)
+    compared = _thinned(len(weighed[0]), MAX_COMPARED)
+    nearest = [_nearest(points, candidates, count, compared) for points in weighed]
+    shared = np.full(len(weighed[0]), np.nan)
+    shared[compared] = np.mean([_shared_share(nearest[a], nearest[b]) for a, b in pairs], axis=0)
     return Stability(
         disagreement=np.sqrt(squares),
         overall=float(np.sqrt(squares.mean())),
         neighbour_agreement=shared,
-        overall_agreement=float(shared.mean()),
+        overall_agreement=float(shared[compared].mean()),
+        compared=len(compared),
         neighbours=count,
         chance=count / (len(candidates) - 1),
     )
@@ -148,8 +156,13 @@ def _squared_distances(one: FloatArray, two: FloatArray) -> FloatArray:
 
 def _candidates(n_rows: int, most: int) -> tuple[int, NDArray[np.intp]]:
     """Number of neighbours that are compared, and rows that can be neighbours."""
-    candidates = np.arange(0, n_rows, max(1, -(-n_rows // MAX_CANDIDATES)))
+    candidates = _thinned(n_rows, MAX_CANDIDATES)
     return min(most, len(candidates) - 1), candidates
+
+
+def _thinned(n_rows: int, most: int) -> NDArray[np.intp]:
+    """Positions of at most so many rows, evenly spaced."""
+    return np.arange(0, n_rows, max(1, -(-n_rows // most)))
 
 
 def _nearest(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,8 +84,10 @@ def named_figures(found: Mapping[str, Metric], name: str, place: int) -> dict[st
     can be compared; all labels name the column.
     """
     return {
-        figure_key(key, name, place): Metric(
-            f"{metric.label}, {name}", metric.value, f"{metric.protocol} Label column: {name}."
+        figure_key(key, name, place): replace(
+            metric,
+            label=f"{metric.label}, {name}",
+            protocol=f"{metric.protocol} Label column: {name}.",
         )
         for key, metric in found.items()
     }

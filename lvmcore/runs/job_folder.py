@@ -16,7 +16,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from lvmcore.errors import ConfigError, DataError
-from lvmcore.metrics.metric import Metric
+from lvmcore.metrics.metric import Metric, name_dimensions
 from lvmcore.persistence import checkpoint_progress
 from lvmcore.runs.atomic_files import DISK_FULL, as_record, is_disk_full, read_json, write_json
 from lvmcore.runs.event_log import truncate_events
@@ -132,7 +132,7 @@ class JobFolder:
         if not self.files.metrics.is_file():
             return {}
         stored = read_json(self.files.metrics)
-        return as_record(stored, dict[str, Metric], "metrics.json")
+        return name_dimensions(as_record(stored, dict[str, Metric], "metrics.json"))
 
     def notes(self) -> JobNotes:
         """Its edited name and note; blank if they were not edited or cannot be read."""

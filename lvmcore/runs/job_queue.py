@@ -25,9 +25,10 @@ class JobQueue:
         self.most_waiting = most_waiting
 
     def ids(self) -> list[str]:
-        """Ids of the queued runs, in starting order."""
+        """Ids of the queued runs, in starting order: as submitted, but scores after the others."""
         waiting = [job for job in self._jobs.all() if job.status == "queued"]
-        return [job.id for job in sorted(waiting, key=lambda job: (job.submitted, job.id))]
+        waiting.sort(key=lambda job: (job.spec.kind == "score", job.submitted, job.id))
+        return [job.id for job in waiting]
 
     def with_places(self, jobs: Sequence[Job]) -> list[Job]:
         """The same runs; queued ones with their position in the queue."""

@@ -251,17 +251,17 @@ class Store:
         """The runs that cannot be read; they can be deleted."""
         return self._jobs.damaged()
 
-    def find(self, spec: JobSpec, *, failed: bool = False) -> Job | None:
+    def find(self, spec: JobSpec, *, failed: bool = False, stopped: bool = False) -> Job | None:
         """The run that computes, or has computed, the result described by ``spec``.
 
         It has the same kind, dataset, model, settings (defaults included) and target, and the same
         fitted run if it uses another one's model. A run that is done is preferred to a running and
-        a queued one; among these the newest. Stopped runs and fits without a seed are left out.
-        Loads torch.
+        a queued one; among these the newest. Fits without a seed are left out. Loads torch.
 
         Args:
             spec: description of the result.
             failed: whether a failed run is returned if there is no other.
+            stopped: whether an interrupted or a cancelled run is, too.
 
         Returns:
             None if there is none.
@@ -269,7 +269,9 @@ class Store:
         from lvmcore.runs.model_of_job import settings_of
 
         wanted = settings_of(spec)
-        order = {"done": 0, "running": 1, "queued": 2} | ({"failed": 3} if failed else {})
+        order = {"done": 0, "running": 1, "queued": 2}
+        order |= {"failed": 3} if failed else {}
+        order |= {"interrupted": 4, "cancelled": 5} if stopped else {}
         found = [
             job
             for job in self.list(spec.kind)

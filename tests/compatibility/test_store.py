@@ -33,6 +33,18 @@ def test_its_runs_are_listed_as_they_were(store: Store, facts: dict[str, Any]) -
         assert len(list(store.events(run))) == was["events"]
 
 
+def test_its_scores_of_positions_name_their_dimensions(store: Store, facts: dict[str, Any]) -> None:
+    positions = {"trustworthiness", "continuity", "knn_accuracy", "silhouette"}
+    named = [
+        metric.dimensions
+        for run in facts["runs"]
+        for key, metric in store.get(run).metrics.items()
+        if key.partition(": ")[0] in positions
+    ]
+    assert named
+    assert all("dimension" in one for one in named)
+
+
 def test_its_datasets_and_models_open(store: Store, facts: dict[str, Any]) -> None:
     for run, was in facts["runs"].items():
         job = store.get(run)

@@ -114,11 +114,10 @@ class Pictures:
         self.take("latent", 1280)
 
     def compare(self, run: str) -> None:
-        """Two maps side by side, and the trails from one to the other."""
+        """Four maps side by side, and the trails from one to another."""
         page = self.dashboard.page
         self.dashboard.open("compare", run=run)
-        self.dashboard.settled()
-        self.dashboard.button("PCA").click()
+        self.dashboard.map("Map of UMAP")
         self.dashboard.says("From one map to another")
         self.dashboard.settled()
         slider = page.get_by_role("slider", name="Position between")

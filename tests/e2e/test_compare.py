@@ -1,4 +1,4 @@
-"""Comparing maps in a real browser: a method added with one click, one selection on both maps."""
+"""Comparing maps in a real browser: PCA, t-SNE and UMAP at once, one selection on all maps."""
 
 import io
 import re
@@ -16,7 +16,7 @@ from tests.e2e.dashboard import CLEAR, PATIENCE_MS, Dashboard
 
 pytestmark = pytest.mark.timeout(600)
 
-PCA, TSNE = "Map of PCA", "Map of t-SNE"
+PCA, TSNE, UMAP = "Map of PCA", "Map of t-SNE", "Map of UMAP"
 #: A quadrangle about the middle of the map, in shares of its width and height.
 CORNERS = ((0.12, 0.2), (0.55, 0.25), (0.5, 0.8), (0.2, 0.85))
 # The rows that stand out, once they are as many as they should be.
@@ -28,19 +28,21 @@ def _places(dashboard: Dashboard, name: str) -> NDArray[np.float64]:
     return np.array(seen["places"])[np.argsort(seen["rows"])]
 
 
-def test_one_selection_on_two_maps(dashboard: Dashboard) -> None:
+def test_one_selection_on_all_maps(dashboard: Dashboard) -> None:
     page = dashboard.page
     run = dashboard.fitted(load_sample("wine").dataset(label="cultivar"), "pca")
     dashboard.open("compare", run=run)
-    dashboard.map(PCA)
-    dashboard.button("t-SNE").click()
-    dashboard.map(TSNE)
+    for name in (PCA, TSNE, UMAP):
+        dashboard.map(name)
+    table = page.locator("table.comparison")
+    expect(table.locator("tbody tr")).to_have_count(3, timeout=PATIENCE_MS)
     dashboard.settled()
-    both = re.search(r"[?&]runs=([0-9a-f]{32})(?:,|%2C)([0-9a-f]{32})", page.url)
-    assert both is not None
-    assert both[1] == run
-    model = dashboard.model(both[2])
-    assert model.key == "tsne"
+    named = re.search(r"[?&]runs=([0-9a-f]{32}(?:(?:,|%2C)[0-9a-f]{32})*)", page.url)
+    assert named is not None
+    runs = re.findall("[0-9a-f]{32}", named[1])
+    assert [dashboard.model(one).key for one in runs] == ["pca", "tsne", "umap"]
+    assert runs[0] == run
+    model = dashboard.model(runs[1])
 
     # The second map is the fit's own, turned, scaled and shifted: distances keep their ratios.
     places, own = _places(dashboard, TSNE), model.embedding_.mean
@@ -52,24 +54,35 @@ def test_one_selection_on_two_maps(dashboard: Dashboard) -> None:
     inside = Outline(dashboard.lasso(CORNERS, TSNE)).contains_points(places)
     assert 5 < inside.sum() < 173
     dashboard.says(re.compile(rf"^{count(int(inside.sum()), 'row')} of .*, drawn on the map of"))
-    for name in (PCA, TSNE):
+    for name in (PCA, TSNE, UMAP):
         assert dashboard.map(name)["selected"] == np.flatnonzero(inside).tolist()
     ids = dashboard.store().datasets.get(dashboard.store().get(run).spec.dataset).row_ids
     file = pd.read_csv(io.BytesIO(dashboard.download("Selection as CSV")), dtype={"row_id": str})
     assert file["row_id"].tolist() == ids[inside].tolist()
     dashboard.has_rows(dashboard.table("Selected rows"), int(inside.sum()))
 
-    table = page.locator("table.comparison")
-    expect(table.locator("tbody tr")).to_have_count(2)
-    metrics = dashboard.store().get(both[2]).metrics
+    metrics = dashboard.store().get(runs[1]).metrics
     assert metrics["knn_accuracy"].value is not None
     shown = table.locator("tbody tr").nth(1).locator("td").first
     expect(shown).to_have_text(f"{metrics['knn_accuracy'].value:.3f}")
     expect(shown).to_have_attribute("title", metrics["knn_accuracy"].protocol)
 
-    # A refresh keeps the maps.
+    # PCA has ten dimensions: the score of the picture, and that of all of them below it.
+    metrics = dashboard.store().get(run).metrics
+    picture, every = metrics["shown_knn_accuracy"], metrics["knn_accuracy"]
+    assert picture.value is not None
+    assert every.value is not None
+    shown = table.locator("tbody tr").nth(0).locator("td").first
+    expect(shown).to_have_text(f"{picture.value:.3f}all 10: {every.value:.3f}")
+    expect(shown).to_have_attribute("title", picture.protocol)
+    expect(shown.locator("small")).to_have_attribute("title", every.protocol)
+
+    # A refresh keeps the maps, and another visit starts nothing.
     page.reload()
-    dashboard.map(PCA)
-    dashboard.map(TSNE)
+    for name in (PCA, TSNE, UMAP):
+        dashboard.map(name)
+    dashboard.open("compare", run=run)
+    dashboard.map(UMAP)
+    assert len(dashboard.store().list(None)) == 3
     dashboard.button(CLEAR).wait_for(state="detached", timeout=PATIENCE_MS)
     dashboard.no_traceback()

@@ -64,10 +64,11 @@ def test_pages_are_drawn(
     dashboard.says("No cell is missing")
     drawn("missing cells")
     dashboard.open("compare", run=run)
-    dashboard.map("Map of PCA")
+    for name in ("PCA", "t-SNE", "UMAP"):
+        dashboard.map(f"Map of {name}")
     drawn("compare")
     dashboard.open("runs", run=run)
-    dashboard.has_rows(page.get_by_test_id("stDataFrame").first, 1)
+    dashboard.has_rows(page.get_by_test_id("stDataFrame").first, 3)
     dashboard.tick(0)
     expect(dashboard.way("Open the map")).to_be_visible()
     drawn("runs")

@@ -124,7 +124,6 @@ class Trials:
                     dashboard.says("done in")
                 dashboard.settled()
                 if step.page == "compare":
-                    dashboard.button("PCA").click()
                     dashboard.says("From one map to another")
                     dashboard.settled()
                 onward = dashboard.button(step.onward)

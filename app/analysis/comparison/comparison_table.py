@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from app.formatting import duration, number
 from app.templates import render
-from lvmcore.metrics.metric import Metric
+from lvmcore.metrics.metric import Metric, shown_key
 from lvmcore.runs import Job
 
 if TYPE_CHECKING:
@@ -67,13 +67,16 @@ class MapScores:
     """The scores of a map.
 
     Attributes:
-        metrics: one for each of COLUMNS, by key; the protocol of one without a value says why.
+        metrics: one for each of COLUMNS, by key, in the two dimensions of the picture; the protocol
+            of one without a value says why.
+        overall: the same in all dimensions, by key, if the map has more than two.
         refitted: keys of the metrics that come from a fit to 80 % of the rows.
         unscored: whether metrics need a fit to 80 % of the rows that nobody has started.
         in_progress: whether metrics are being measured.
     """
 
     metrics: Mapping[str, Metric]
+    overall: Mapping[str, Metric]
     refitted: frozenset[str]
     unscored: bool
     in_progress: bool
@@ -83,39 +86,58 @@ class MapScores:
 _FROM_LABELS = ("knn_accuracy", "silhouette")
 
 
-def map_scores(job: Job, score: Job | None, can: Capabilities) -> MapScores:
+def map_scores(
+    job: Job, score: Job | None, can: Capabilities, shown: Mapping[str, Metric] | None = None
+) -> MapScores:
     """The scores of a run, each with its protocol or the reason why it is missing.
 
-    Metrics of the labels come from a scoring run if the model uses the labels. The density of
-    held-out rows does too, unless the dataset itself has held-out rows.
+    Metrics of the labels come from held-out rows if the model uses the labels: from those of the
+    dataset, or else from a scoring run. So does the density of held-out rows.
 
     Args:
         job: the run.
         score: its scoring run on held-out rows; None if there is none.
         can: capabilities of its model.
+        shown: metrics in the two dimensions of the picture that the run does not store, as runs of
+            earlier versions do not.
     """
-    wanted = set(_FROM_LABELS) if can.labels != "none" else set()
-    defined = {
+    own = {**job.metrics, **(shown or {})}
+    sees_labels = can.labels != "none"
+    defined = dict.fromkeys(_FROM_LABELS, sees_labels) | {
         "held_out_nlpd": can.density and can.new_rows,
         "cells_coverage_90": can.missing_cells and can.new_rows,
-        "held_out_ece": can.labels != "none" and can.new_rows,
+        "held_out_ece": sees_labels and can.new_rows,
     }
-    wanted |= {key for key, holds in defined.items() if holds and key not in job.metrics}
+    stored = {c.key: _stored_key(c.key) if sees_labels else c.key for c in COLUMNS}
+    wanted = {key for key, holds in defined.items() if holds and stored[key] not in own}
     found: dict[str, Metric] = {}
+    overall: dict[str, Metric] = {}
     for column in COLUMNS[:-1]:
-        scored = column.key in wanted
-        metrics = (score.metrics if score is not None else {}) if scored else job.metrics
+        key, scored = stored[column.key], column.key in wanted
+        metrics = own
+        if scored:
+            metrics = {} if score is None else dict(score.metrics)
+            key = key if key in metrics else column.key  # as in scores of earlier versions
         reason = _score_status(score) if scored else _missing_reason(job, column.key)
-        found[column.key] = metrics.get(column.key, Metric(column.title, None, reason))
+        complete = metrics.get(key, Metric(column.title, None, reason))
+        found[column.key] = metrics.get(shown_key(key), complete)
+        if shown_key(key) in metrics:
+            overall[column.key] = complete
     protocol = "Wall-clock time of the run on its machine."
     found["seconds"] = Metric("seconds", job.seconds, protocol)
     scoring = score is not None and not score.finished
     return MapScores(
         metrics=found,
+        overall=overall,
         refitted=frozenset(wanted),
         unscored=bool(wanted) and score is None,
         in_progress=scoring or job.stage == "measuring",
     )
+
+
+def _stored_key(key: str) -> str:
+    """Key of a metric in a run of a model that uses the labels."""
+    return f"held_out_{key}" if key in _FROM_LABELS else key
 
 
 def _score_status(score: Job | None) -> str:
@@ -152,12 +174,16 @@ class _Cell(NamedTuple):
         protocol: how it was measured, or why it is missing.
         best: whether it is the best of its column.
         refitted: whether it comes from a fit to 80 % of the rows.
+        overall: the same score in all dimensions, with their name; "" if there is none.
+        overall_protocol: how that was measured.
     """
 
     text: str
     protocol: str
-    best: bool
-    refitted: bool
+    best: bool = False
+    refitted: bool = False
+    overall: str = ""
+    overall_protocol: str = ""
 
 
 def score_table_html(rows: Sequence[tuple[str, MapScores]]) -> str:
@@ -167,8 +193,9 @@ def score_table_html(rows: Sequence[tuple[str, MapScores]]) -> str:
         rows: the name of each map, and its scores.
 
     Returns:
-        HTML. The tooltip of a cell gives the protocol of the score; scores of a fit to 80 % of the
-        rows carry a dagger.
+        HTML. A cell has the score in the dimensions of the picture, and below it that in all
+        dimensions, each with its protocol in a tooltip; scores of a fit to 80 % of the rows carry a
+        dagger.
     """
     best = {
         column.key: _best([scores.metrics[column.key] for _, scores in rows], column.better)
@@ -185,11 +212,19 @@ def score_table_html(rows: Sequence[tuple[str, MapScores]]) -> str:
 
 
 def _cell(column: ScoreColumn, scores: MapScores, best: str | None) -> _Cell:
-    metric = scores.metrics[column.key]
+    metric, overall = scores.metrics[column.key], scores.overall.get(column.key)
     if metric.value is None:
-        return _Cell("–", metric.protocol, best=False, refitted=False)
+        return _Cell("–", metric.protocol)
     text = duration(metric.value) if column.key == "seconds" else number(metric.value, 3)
-    return _Cell(text, metric.protocol, best=text == best, refitted=column.key in scores.refitted)
+    below, protocol = "", ""
+    if overall is not None and overall.value is not None:
+        every = overall.dimensions.removesuffix(" dimensions")
+        below, protocol = f"{every}: {number(overall.value, 3)}", overall.protocol
+    elif metric.dimensions.startswith("all "):  # of a run that has no other
+        below, protocol = metric.dimensions, metric.protocol
+    return _Cell(
+        text, metric.protocol, text == best, column.key in scores.refitted, below, protocol
+    )
 
 
 def _best(metrics: Sequence[Metric], better: int | None) -> str | None:

@@ -27,7 +27,7 @@ PROGRESS = "Progress"
 _HELD_OUT = "Held-out accuracy"
 #: Keys of metrics; a column shows the first that a run has.
 _METRICS = {
-    "1-NN": ("knn_accuracy",),
+    "1-NN": ("knn_accuracy", "held_out_knn_accuracy"),
     _HELD_OUT: ("held_out_accuracy", "accuracy"),
     "R²": ("r2",),
     "Trustworthiness": ("trustworthiness",),

@@ -41,9 +41,10 @@ def describe_disagreement(run: str, row: int) -> str | None:
     if found is None:
         return None
     apart, shared = found["disagreement"].iloc[row], found["neighbour_agreement"].iloc[row]
+    neighbours = "" if np.isnan(shared) else f"; {shared:.0%} of its nearest rows are the same"
     return (
         f"Its positions in two restarts differ by {number(float(apart), 2)} radii of the map (root "
-        f"mean square); {shared:.0%} of its nearest rows are the same."
+        f"mean square){neighbours}."
     )
 
 

@@ -31,6 +31,8 @@ from lvmcore.runs import Job
 __all__ = ["illustration", "map_panels"]
 
 _EVERY_SECONDS = 1.0
+#: Height of a map, in pixels, by the number of maps if there are more than two.
+_HEIGHTS = {3: 340, 4: 300}
 
 _key = partial(widget_key, "compare")
 
@@ -52,7 +54,7 @@ def map_panels(
         chosen: mask of the selected rows, [N]; None without a selection.
     """
     per_line = 3 if len(jobs) == 3 else 2
-    height = 340 if per_line == 3 else 430
+    height = _HEIGHTS.get(len(jobs), 430)
     columns = [
         column
         for _ in range(0, len(jobs), per_line)

@@ -21,7 +21,7 @@ from app.components.map.selection_panel import selected_rows_panel
 from app.components.score_table import score_table
 from app.figures import legend
 from app.formatting import count, distinct_titles, markdown, shortened
-from app.services import fitted_maps, model_cards, server, sweeps, tables
+from app.services import fitted_maps, model_cards, reference_maps, server, sweeps, tables
 from app.services import runs as runs_service
 from app.state.session import session
 from app.state.widgets import set_widget_value, widget_key, widget_value
@@ -62,12 +62,12 @@ def page() -> None:
     colouring = _choose_colour(full_dataset)
     chosen, description = _selection(maps, full_dataset)
     map_panels(jobs, maps, full_dataset, colouring, chosen)
+    score_table([job for job in jobs if job.id in maps])
     if chosen is not None:
         st.header("The selection")
         selected_rows_panel(full_dataset, chosen, description, key=_key, clear=_clear_region)
     trajectories_panel(jobs, maps, full_dataset, colouring, chosen)
     repeated_fits_panel(jobs, maps, full_dataset, colouring)
-    score_table([job for job in jobs if job.id in maps])
 
 
 def _clear_region() -> None:
@@ -122,7 +122,8 @@ def _draw_sweep() -> bool:
 
 def _compared_runs() -> list[Job]:
     """The runs to compare, of one dataset, with a warning about those left out."""
-    asked = session.compared_runs
+    job = runs_service.job(session.run_id)
+    asked = session.comparison_with(None if job is None or not _has_map(job) else job.id)
     jobs = [job for job in map(runs_service.job, asked or _default_runs()) if job is not None]
     if len(jobs) < len(asked):
         missing = count(len(asked) - len(jobs), "run")
@@ -142,11 +143,18 @@ def _compared_runs() -> list[Job]:
 
 
 def _default_runs() -> list[str]:
-    """The open run, or else the latest run with a map."""
+    """The open run, or else the latest with a map, and the reference maps of the same rows."""
     job = runs_service.job(session.run_id)
-    if job is not None and _has_map(job):
+    if job is None or not _has_map(job):
+        job = next((one for one in server.store().list() if one.has_model and _has_map(one)), None)
+    if job is None:
+        return []
+    try:
+        full_dataset = fitted_maps.stored_dataset(job.spec.dataset)
+    except LatentboardError:  # the page says so
         return [job.id]
-    return [job.id for job in server.store().list() if job.has_model and _has_map(job)][:1]
+    start = len(full_dataset) <= reference_maps.MOST_ROWS
+    return [job.id, *reference_maps.reference_runs(job, full_dataset, start=start)]
 
 
 def _has_map(job: Job) -> bool:
@@ -180,15 +188,33 @@ def _choose_runs(jobs: Sequence[Job], full_dataset: Dataset) -> None:
     known = {card.key: card for card in model_cards.cards()}
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(":small[Add a method]", width="content")
+        if len(jobs) == 1 and len(full_dataset) > reference_maps.MOST_ROWS:
+            _reference_button(jobs[0], full_dataset)
         for method in METHODS:
             refusal = tables_model_cards.refusal(known[method], shape)
+            if len(jobs) >= MOST:
+                refusal = f"There are {MOST} maps already: remove one above first."
             if st.button(
                 known[method].title,
                 key=_key("add", method),
-                disabled=refusal is not None or len(jobs) >= MOST,
+                disabled=refusal is not None,
                 help=refusal or known[method].summary,
             ):
                 _add_method(jobs, full_dataset, method)
+
+
+def _reference_button(job: Job, full_dataset: Dataset) -> None:
+    """The button that starts the reference maps of a long table."""
+    if st.button(
+        "PCA, t-SNE and UMAP",
+        key=_key("add", "references"),
+        type="primary",
+        help=f"Fits them to these {count(len(full_dataset), 'row')}. Up to "
+        f"{count(reference_maps.MOST_ROWS, 'row')} they start with the page.",
+    ):
+        runs = reference_maps.reference_runs(job, full_dataset, start=True)
+        session.compared_runs = (job.id, *runs)
+        st.rerun()
 
 
 def _set_runs(key: str) -> None:

@@ -61,7 +61,7 @@ def sweep_maps_panel(jobs: Sequence[Job], full_dataset: Dataset, colouring: Colo
     best = order[0] if values[order[0].id].value is not None else None
     if best is not None:
         st.markdown(
-            f"Best by {markdown(values[best.id].label)}: **{markdown(names[best.id])}**, "
+            f"Best by {markdown(values[best.id].name)}: **{markdown(names[best.id])}**, "
             f"{number(values[best.id].value)}."
         )
         navigation.link("Open its map", "latent", key="sweep-best", run=best.id)
@@ -181,7 +181,7 @@ def _small(aligned: AlignedMap, name: str, value: Metric) -> SmallMap:
 def _caption(value: Metric) -> str:
     """A score below a map, as Markdown."""
     text = "not measured" if value.value is None else number(value.value)
-    return f"{markdown(value.label)} {text}"
+    return f"{markdown(value.name)}: {text}"
 
 
 def _wait(runs: Sequence[str], drawn: int) -> None:

@@ -7,7 +7,7 @@ import streamlit as st
 from app import navigation
 from app.components.derived_run import is_stopping, stop_error_panel, stop_runs
 from app.formatting import duration, markdown, number, size
-from app.services import progress, runs, server
+from app.services import progress, runs, scores, server
 from app.services.progress import Progress
 from app.state.session import session
 from app.state.widgets import widget_key
@@ -169,6 +169,7 @@ def _resume_button(job: Job) -> None:
 
 def _result(job: Job) -> None:
     """The bound and convergence of a run with a model."""
+    scores.start_label_score(job)
     bound = "" if job.elbo is None else f"Bound (ELBO) {number(job.elbo, 6)} nats. "
     if job.status == "cancelled":
         result = "model" if job.spec.target else "map"

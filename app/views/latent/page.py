@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import navigation
 from app.analysis.map.fitted_map import FittedMap
+from app.analysis.map.map_axes import Axes
 from app.components.download_buttons import table_downloads
 from app.components.empty_states import illustrated_empty_state
 from app.components.map.map_chart import map_chart
@@ -60,6 +61,7 @@ def _explore(job: Job, fitted_map: FittedMap) -> None:
     with left:
         choices = map_controls(fitted_map)
         map_chart(fitted_map, choices)
+        _retained_neighbours(fitted_map, choices.axes)
         find_rows_panel(fitted_map)
         _export(fitted_map)
         selection_panel(fitted_map)
@@ -70,7 +72,7 @@ def _explore(job: Job, fitted_map: FittedMap) -> None:
     with right:
         relevance_panel(fitted_map, choices)
         point_panel(fitted_map, choices)
-    _scores_and_notes(job)
+    _scores_and_notes(job, fitted_map, choices.axes)
 
 
 def _facts(job: Job, fitted_map: FittedMap) -> str:
@@ -114,12 +116,30 @@ def _export(fitted_map: FittedMap) -> None:
             navigation.link("Missing cells", "impute", key="impute", primary=False)
 
 
-def _scores_and_notes(job: Job) -> None:
-    """Scores with their protocols, and notes of the fit."""
-    with st.expander("Scores of this map"):
-        for metric in scores.score_values(job):
+def _retained_neighbours(fitted_map: FittedMap, axes: Axes) -> None:
+    """How much of the neighbourhoods in all dimensions the picture has, in a line."""
+    found = scores.retained_neighbours(fitted_map.run, axes)
+    if found is not None and found.value is not None:
+        st.caption(
+            f"{found.dimensions[:1].upper()}{found.dimensions[1:]} retain **{found.value:.0%}** of "
+            f"the nearest neighbours in all {fitted_map.dimensions} dimensions.",
+            help=markdown(found.protocol),
+        )
+
+
+def _scores_and_notes(job: Job, fitted_map: FittedMap, axes: Axes) -> None:
+    """Scores with their protocols, and notes of the fit.
+
+    Scores of other axes than those that the map opens with are computed once they can be seen.
+    """
+    scores.start_label_score(job)
+    box = st.expander(
+        "Scores of this map", key=map_widget_key(fitted_map, "scores"), on_change="rerun"
+    )
+    with box:
+        for metric in scores.score_values(job, axes if box.open else None):
             value = number(metric.value) if metric.value is not None else "not measured"
-            st.markdown(f"{markdown(metric.label)}: **{value}**. {markdown(metric.protocol)}")
+            st.markdown(f"{markdown(metric.name)}: **{value}**. {markdown(metric.protocol)}")
         score_button([job], partial(widget_key, "latent"))
     for note in job.notes:
         st.caption(markdown(note))

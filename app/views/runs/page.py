@@ -93,7 +93,8 @@ _COLUMNS = {
     ),
     "1-NN": st.column_config.NumberColumn(
         format="%.3f",
-        help="1-NN accuracy on the map, for models that do not use labels",
+        help="1-NN accuracy on the map in all its dimensions, on rows whose labels the fit has not "
+        "used",
     ),
     "Held-out accuracy": st.column_config.NumberColumn(
         format="%.3f", help="Accuracy of classes on held-out rows"
@@ -102,7 +103,9 @@ _COLUMNS = {
         format="%.3f", help="R² of a predicted number on held-out rows"
     ),
     "Trustworthiness": st.column_config.NumberColumn(
-        format="%.3f", help="Trustworthiness of 5 neighbours; the Latent page has its protocol"
+        format="%.3f",
+        help="Trustworthiness of 5 neighbours, in all dimensions of the map; the Latent page has "
+        "its protocol",
     ),
     "Seconds": st.column_config.NumberColumn(format="%.1f"),
     "When": st.column_config.DatetimeColumn(format="distance"),

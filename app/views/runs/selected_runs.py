@@ -85,7 +85,7 @@ def _facts(job: Job, cards: Mapping[str, ModelCard]) -> str:
     if job.elbo is not None:
         parts.append(f"bound (ELBO) {number(job.elbo, 6)} nats")
     parts += [
-        f"{markdown(metric.label)} {number(metric.value)}"
+        f"{markdown(metric.name)}: {number(metric.value)}"
         for key, metric in job.metrics.items()
         if key != "elbo" and metric.value is not None
     ]

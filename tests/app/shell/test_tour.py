@@ -67,8 +67,9 @@ def test_it_leads_from_the_sample_to_the_export(open_page: OpenPage, fresh: Stor
         if page.title[0].value == "Fit" and place == 0:
             assert page.query_params["run"]
     assert shown(page) == ""
-    (job,) = fresh.list()
-    assert job.has_model
+    jobs = fresh.list()  # the fit, and those that Compare shows beside it
+    assert sorted(job.spec.model for job in jobs) == ["ldgd", "pca", "tsne", "umap"]
+    assert all(job.has_model for job in jobs)
     again = open_page("data")
     assert TAKE not in [button.key for button in again.button]
 

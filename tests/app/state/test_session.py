@@ -81,6 +81,17 @@ def test_compared_runs_are_a_list_without_duplicates(
     assert not query
 
 
+def test_the_last_comparison_is_used_again_if_the_open_run_is_in_it(
+    session_state: State, query: dict[str, str]
+) -> None:
+    session.compared_runs = ("a", "b")
+    assert session.comparison_with("c") == ("a", "b")  # the address names it
+    query.clear()  # as a change of page does
+    assert session.comparison_with("c") == ()
+    assert session.comparison_with("b") == ("a", "b")
+    assert session.comparison_with(None) == ("a", "b")
+
+
 def test_the_placement_in_the_address_is_of_whichever_run_is_open(
     session_state: State, query: dict[str, str]
 ) -> None:

@@ -50,7 +50,7 @@ def test_rows_are_coloured_by_how_far_the_starts_disagree(
     page = open_page("latent", run=several)
     assert not page.exception
     assert "3 starts; the one with the highest bound is shown" in texts(page)
-    assert "disagreement of the starts: **" in texts(page)
+    assert "disagreement of the starts, dimensions 1 and 2: **" in texts(page)
     box(page, "Colour").set_value(measured_colours.BY_DISAGREEMENT).run()
     assert not page.exception
     (shown,) = scenes(page)
@@ -75,6 +75,19 @@ def test_the_point_says_how_far_its_own_row_is_apart(open_page: OpenPage, severa
     assert rows is not None
     assert f"{rows['neighbour_agreement'].iloc[4]:.0%} of its nearest rows" in said
     assert any("in two restarts differ by" in caption.value for caption in page.caption)
+
+
+def test_a_row_whose_neighbours_are_not_compared_says_only_its_distance(
+    several: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = fitted_maps.start_agreement(several)
+    assert rows is not None
+    monkeypatch.setattr(
+        fitted_maps, "start_agreement", lambda _: rows.assign(neighbour_agreement=np.nan)
+    )
+    said = measured_colours.describe_disagreement(several, 4)
+    assert said is not None
+    assert said.endswith("radii of the map (root mean square).")
 
 
 def test_a_run_whose_table_of_starts_is_gone_shows_its_map(

@@ -23,7 +23,7 @@ from app.analysis.map.regions import Region
 from app.analysis.map.row_colours import MISSING, OTHER, CategoryStyle, NumericColours
 from app.components.map import canvas
 from app.figures import legend, row_traces
-from app.services import fitted_maps, scores, server
+from app.services import fitted_maps, reference_maps, scores, server
 from app.state.session import session
 from app.views.compare import figures, map_panels
 from lvmcore.base.latent_variable_model import Capabilities
@@ -246,13 +246,12 @@ def test_a_click_marks_a_row_and_selects_nothing(session_state: dict[str, object
 
 
 @pytest.mark.slow
-def test_held_out_rows_are_scored_when_asked(two: tuple[str, str]) -> None:
+def test_a_map_that_used_the_labels_is_scored_on_unseen_rows_without_a_click(
+    two: tuple[str, str],
+) -> None:
     page = open_compare(*two)
-    before = scores.map_scores(server.store().get(two[1]))
-    assert before.metrics["knn_accuracy"].value is None
-    assert before.unscored
-    button(page, "Measure 1 map on held-out rows").click().run()
     assert not page.exception
+    assert "Measure 1 map on held-out rows" not in [one.label for one in page.main.button]
     (score,) = [
         job for job in server.store().list("score") if job.spec.dataset == holed_digest(two)
     ]
@@ -295,13 +294,52 @@ def state_point(run: str) -> Any:
     return MapPoint(tuple(opened(run).mean[4].tolist()), 4)
 
 
+@pytest.mark.slow
+def test_the_page_opens_with_the_classic_maps_of_the_same_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LATENTBOARD_HOME", str(tmp_path / "opening"))
+    monkeypatch.setattr(server, "launcher", lambda: None)  # they stay in the queue
+    X = np.random.default_rng(6).normal(size=(30, 4))
+    run = fitted_run(Dataset.from_arrays(X, name="thirty"), "ppca", {"n_components": 3})
+
+    def opened_again() -> AppTest:
+        page = AppTest.from_file(MAIN, default_timeout=PATIENCE_SECONDS)
+        page.query_params["run"] = run
+        page.run()
+        return page.switch_page(navigation.PAGES["compare"]).run()
+
+    page = opened_again()
+    assert not page.exception
+    assert len(scenes(page)) == 1  # the run's own map does not wait
+    assert "Queued, position 1." in texts(page)
+    shown = page.query_params["runs"].split(",")
+    models = [server.store().get(one).spec.model for one in shown]
+    assert models == ["ppca", "pca", "tsne", "umap"]
+    assert "There are 4 maps already" in button(page, "Isomap").help
+    again = opened_again()
+    assert again.query_params["runs"].split(",") == shown
+    assert len(server.store().list()) == 4
+    monkeypatch.setattr(reference_maps, "MOST_ROWS", 20)
+    other = fitted_run(Dataset.from_arrays(X[:25], name="long"), "ppca", {"n_components": 2})
+    page.query_params.clear()
+    page.query_params["run"] = other
+    page.switch_page(navigation.PAGES["compare"]).run()
+    assert page.query_params["runs"] == other
+    assert len(server.store().list()) == 5
+    button(page, "PCA, t-SNE and UMAP").click().run()
+    assert not page.exception
+    assert len(page.query_params["runs"].split(",")) == 4
+    assert len(server.store().list()) == 8
+
+
 # ---- laying maps over one another ------------------------------------------------------------
 
 
 def fake(points: np.ndarray, ids: list[str]) -> FittedMap:
     model = SimpleNamespace(
         embedding_=SimpleNamespace(mean=points),
-        relevance_={"data": np.arange(points.shape[1], 0, -1.0)},
+        variance_shares=lambda: {"data": np.arange(points.shape[1], 0, -1.0)},
     )
     return FittedMap(ids[0], model, SimpleNamespace(row_ids=np.array(ids)))  # type: ignore[arg-type]
 
@@ -350,7 +388,7 @@ def measured(**values: float | None) -> MapScores:
         column.key: Metric(column.title, values.get(column.key), f"how <{column.key}>")
         for column in comparison_table.COLUMNS
     }
-    return MapScores(found, frozenset({"knn_accuracy"}), unscored=False, in_progress=False)
+    return MapScores(found, {}, frozenset({"knn_accuracy"}), unscored=False, in_progress=False)
 
 
 def test_the_best_of_each_column_is_marked_and_text_is_escaped() -> None:
@@ -373,6 +411,22 @@ def test_one_value_is_best_of_nothing() -> None:
         [("one", measured(knn_accuracy=0.9)), ("two", measured())]
     )
     assert "best" not in html
+
+
+def test_the_score_of_the_picture_has_that_of_all_dimensions_below_it() -> None:
+    shown = Metric("silhouette", 0.25, "by <the picture>", "dimensions 1 and 2")
+    every = Metric("silhouette", 0.75, "by <all>", "all 10 dimensions")
+    metrics = {"silhouette": every, "shown_silhouette": shown}
+    found = comparison_table.map_scores(job(metrics=metrics), None, Capabilities())
+    assert found.metrics["silhouette"] is shown
+    assert found.overall == {"silhouette": every}
+    html = comparison_table.score_table_html([("one", found), ("two", measured(silhouette=0.5))])
+    assert 'title="by &lt;the picture&gt;">0.250<small title="by &lt;all&gt;">all 10: 0.750' in html
+    assert re.findall(r'class="best"[^>]*>([^<]*)', html) == ["0.500"]  # the picture's counts
+    old = Metric("silhouette", 0.75, "earlier", "all dimensions")
+    found = comparison_table.map_scores(job(metrics={"silhouette": old}), None, Capabilities())
+    html = comparison_table.score_table_html([("one", found)])
+    assert '0.750<small title="earlier">all dimensions</small>' in html
 
 
 LABELLED = Capabilities(labels="required", bound=True)

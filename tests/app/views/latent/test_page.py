@@ -342,6 +342,28 @@ def test_a_map_is_measured_on_held_out_rows_when_asked(open_page: OpenPage, wait
         assert metric.protocol in shown.replace("\\", "")
 
 
+def test_the_picture_says_what_it_retains_of_all_dimensions(open_page: OpenPage) -> None:
+    run = fitted_run(three_clouds(), "pca", {"n_components": 4})
+    page = open_page("latent", run=run)
+    assert not page.exception
+    value = server.store().get(run).metrics["retained_neighbours"].value
+    assert value is not None
+    sentence = f"retain **{value:.0%}** of the nearest neighbours in all 4 dimensions."
+    assert f"Dimensions 1 and 2 {sentence}" in texts(page)
+    assert "trustworthiness, dimensions 1 and 2: **" in texts(page)
+    (across,) = [one for one in page.selectbox if one.label == "Horizontal"]
+    across.set_value(3).run()
+    assert not page.exception
+    assert "Dimensions 4 and 2 retain" in texts(page)
+    assert "trustworthiness, dimensions 4 and 2: **" not in texts(page)
+    page.session_state[f"latent:{run}:scores"] = True  # as a click on the expander does
+    page.run()
+    assert "trustworthiness, dimensions 4 and 2: **" in texts(page)
+    assert "trustworthiness, all 4 dimensions: **" in texts(page)
+    flat = open_page("latent", run=fitted_run(three_clouds(), "pca", {"n_components": 2}))
+    assert "retain" not in texts(flat)
+
+
 def take(run: str, what: canvas.MapEvent) -> None:
     map_chart._handle_event(
         opened(run), MapChoices((2, 0), None, None, False, False, None, False), what

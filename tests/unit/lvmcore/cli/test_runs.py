@@ -78,7 +78,7 @@ def test_a_run_is_shown_by_the_beginning_of_its_id(
     assert runs[0] in shown
     assert "the [bold]first[/bold]" in shown
     assert "n_components=2" in shown
-    assert "trustworthiness: " in shown
+    assert "trustworthiness, dimensions 1 and 2: " in shown
     assert "worth keeping" in shown
     assert str(store.job_folder(runs[0]).path) in shown
 

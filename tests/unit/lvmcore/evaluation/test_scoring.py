@@ -76,10 +76,10 @@ def test_the_figures_written_out(toy: Dataset) -> None:
     found = score_on_new_rows(model, kept, held)
     places = NearestNeighbors(n_neighbors=1).fit(model.transform(frame(kept)))
     nearest = places.kneighbors(model.transform(frame(held)), return_distance=False)[:, 0]
-    assert found["knn_accuracy"].value == np.mean(kept.labels[nearest] == held.labels)
+    assert found["held_out_knn_accuracy"].value == np.mean(kept.labels[nearest] == held.labels)
     assert found["held_out_accuracy"].value == model.score(frame(held), held.labels.astype(str))
-    assert "12" in found["knn_accuracy"].protocol
-    assert "fitted anew to 48 rows" in found["silhouette"].protocol
+    assert "12" in found["held_out_knn_accuracy"].protocol
+    assert "fitted anew to 48 rows" in found["held_out_silhouette"].protocol
     assert "held_out_nlpd" not in found
 
 
@@ -91,7 +91,7 @@ def test_labels_that_say_nothing_score_no_better_than_chance(rng: np.random.Gene
     model = LinearDiscriminantAnalysis().fit(frame(kept), kept.labels)
     assert model.score(frame(kept), kept.labels.astype(str)) > 0.75
     found = score_on_new_rows(model, kept, held)
-    assert found["knn_accuracy"].value < 0.7
+    assert found["held_out_knn_accuracy"].value < 0.7
     assert found["held_out_accuracy"].value < 0.7
 
 
@@ -101,8 +101,8 @@ def test_a_score_leaves_figures_and_no_model(scored: Score, toy: Dataset, tmp_pa
     folder = JobFolder(tmp_path / "score")
     metrics = folder.metrics()
     assert set(metrics) == {
-        "knn_accuracy",
-        "silhouette",
+        "held_out_knn_accuracy",
+        "held_out_silhouette",
         "held_out_accuracy",
         "held_out_nlpd",
         "held_out_ece",
@@ -112,7 +112,7 @@ def test_a_score_leaves_figures_and_no_model(scored: Score, toy: Dataset, tmp_pa
         "cells_coverage_95",
         "cells_nlpd",
     }
-    assert metrics["knn_accuracy"].value > 0.8
+    assert metrics["held_out_knn_accuracy"].value > 0.8
     assert not folder.files.model.exists()
     assert not folder.files.embedding.exists()
 
@@ -147,6 +147,8 @@ def test_the_history_is_that_of_fits(store: Store, toy: Dataset) -> None:
     assert [job.id for job in store.list("score")] == [score]
     assert {job.id for job in store.list(None)} == {fit, score}
     assert store.queue.ids() == [fit, score]
+    later = store.submit(JobSpec(digest, "toy", "ppca", {"n_components": 1}))
+    assert store.queue.ids() == [fit, later, score]  # a score does not delay a fit
 
 
 def test_what_was_asked_before_is_found(store: Store, toy: Dataset) -> None:
@@ -170,6 +172,10 @@ def test_what_was_asked_before_is_found(store: Store, toy: Dataset) -> None:
     assert [store.find(other) for other in others] == [None] * len(others)
     store.cancel(name)
     assert store.find(spec) is None
+    assert store.find(spec, failed=True) is None
+    stopped = store.find(spec, stopped=True)
+    assert stopped is not None
+    assert stopped.id == name
 
 
 def test_a_seed_drawn_anew_is_another_fit(store: Store, toy: Dataset) -> None:

@@ -169,7 +169,7 @@ def test_a_map_without_labels_is_measured_against_each(table: Table, tmp_path: P
     dataset = table.dataset(label=["kind", "size"])
     metrics = run(dataset, tmp_path / "run", "pca", n_components=2).metrics()
     alone = run(dataset.select_label("size"), tmp_path / "alone", "pca", n_components=2).metrics()
-    assert metrics["knn_accuracy"].label == "1-NN accuracy, kind"
+    assert metrics["knn_accuracy"].name == "1-NN accuracy, kind, dimensions 1 and 2"
     assert metrics["knn_accuracy: size"].value == alone["knn_accuracy"].value
     assert metrics["silhouette: size"].value == alone["silhouette"].value
 
@@ -177,10 +177,11 @@ def test_a_map_without_labels_is_measured_against_each(table: Table, tmp_path: P
 def test_a_score_is_of_each_label(table: Table, tmp_path: Path) -> None:
     dataset = table.dataset(label=["kind", "size"])
     metrics = run(dataset, tmp_path / "run", "ldgd", "score", **SMALL).metrics()
-    for key in ("knn_accuracy", "silhouette", "held_out_accuracy", "held_out_ece"):
+    separation = ("held_out_knn_accuracy", "held_out_silhouette")
+    for key in (*separation, "held_out_accuracy", "held_out_ece"):
         assert metrics[key].label.endswith(", kind")
         assert metrics[f"{key}: size"].label.endswith(", size")
-    assert metrics["knn_accuracy: size"].value is not None
+    assert metrics["held_out_knn_accuracy: size"].value is not None
 
 
 def test_the_program_of_a_run_gives_the_model_every_label(store: Store, dataset: Dataset) -> None:

@@ -13,6 +13,7 @@ from lvmcore.data import Dataset
 from lvmcore.evaluation.start_agreement import start_agreement
 from lvmcore.gp.restarts import RestartResult
 from lvmcore.jobs.run_job import run_job
+from lvmcore.metrics import stability as metrics_stability
 from lvmcore.runs import Store
 from lvmcore.runs.curves import curves_frame
 from lvmcore.runs.event_log import EventLog, read_events, step_from_json, step_to_json
@@ -48,6 +49,20 @@ def test_a_run_with_one_start_says_nothing_of_it(store: Store, toy: Dataset) -> 
     assert "starts" not in store.job_folder(run).files.events.read_text()
     other = ran(store, toy, "ppca")
     assert not KEYS & set(store.get(other).metrics)
+
+
+def test_a_long_table_says_how_many_rows_are_compared(
+    store: Store, toy: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = store.load_model(ran(store, toy, "ldgd", start="random", **SETTINGS))
+    monkeypatch.setattr(metrics_stability, "MAX_COMPARED", 30)
+    found = start_agreement(model, toy)
+    assert found is not None
+    assert found.rows is not None
+    assert found.rows["neighbour_agreement"].notna().sum() == 30
+    assert found.rows["disagreement"].notna().all()
+    assert "30 of 60 rows, evenly spaced." in found.metrics["neighbours"].protocol
+    assert found.metrics["neighbours"].dimensions == "dimensions 1 and 2"
 
 
 def test_maps_that_cannot_be_compared_are_said_not_to_be(store: Store, toy: Dataset) -> None:

@@ -97,6 +97,23 @@ def test_of_many_rows_some_can_be_neighbours(
     assert found.chance == pytest.approx(15 / 39)
 
 
+def test_of_many_rows_the_neighbours_of_some_are_compared(
+    X: np.ndarray, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maps = [X, X + 0.2 * rng.normal(size=X.shape)]
+    whole = stability(maps)
+    monkeypatch.setattr(metrics_stability, "MAX_COMPARED", 50)
+    found = stability(maps)
+    picked = np.arange(0, 120, 3)
+    np.testing.assert_array_equal(np.flatnonzero(~np.isnan(found.neighbour_agreement)), picked)
+    np.testing.assert_array_equal(
+        found.neighbour_agreement[picked], whole.neighbour_agreement[picked]
+    )
+    assert found.overall_agreement == pytest.approx(whole.neighbour_agreement[picked].mean())
+    assert (found.compared, whole.compared) == (40, 120)
+    np.testing.assert_array_equal(found.disagreement, whole.disagreement)
+
+
 def test_a_dimension_without_relevance_does_not_count(
     X: np.ndarray, rng: np.random.Generator
 ) -> None:
