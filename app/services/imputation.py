@@ -11,14 +11,17 @@ from app.services import fitted_maps, server
 from app.services.caching import cached
 from lvmcore.export.tables import to_csv_bytes, to_parquet_bytes
 from lvmcore.runs import Job
+from lvmcore.runs.atomic_files import read_json
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from lvmcore.evaluation.imputation_comparison import ImputationComparison
     from lvmcore.jobs.impute import ImputedColumn
 
 __all__ = [
     "MissingCellCounts",
+    "comparison",
     "completed_csv",
     "completed_parquet",
     "completed_table",
@@ -74,8 +77,12 @@ def imputation_job(run: str) -> Job | None:
     return next(jobs, None)
 
 
-def start_imputation(run: str) -> str:
+def start_imputation(run: str, *, again: bool = False) -> str:
     """Submit the imputation of the missing cells by a run's model, unless it exists.
+
+    Args:
+        run: id of the fitted run.
+        again: submit it even if it exists.
 
     Returns:
         Id of the imputation run.
@@ -87,7 +94,8 @@ def start_imputation(run: str) -> str:
     from lvmcore.jobs.impute import imputation_of
 
     fit = server.store().get(run)
-    return server.submit_once(fit, imputation_of(fit))
+    submit = server.submit_anew if again else server.submit_once
+    return submit(fit, imputation_of(fit))
 
 
 def completed_table(run: str) -> pd.DataFrame:
@@ -118,6 +126,20 @@ def hidden_cells(run: str) -> pd.DataFrame:
         DataError: the check has not ended, or the file cannot be read.
     """
     return fitted_maps.result_table(run, "check")
+
+
+def comparison(run: str) -> ImputationComparison | None:
+    """The comparison of an imputation run with other methods; None for a run without one.
+
+    Runs of earlier versions have none, and so have those whose table had no cell to hide.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    from lvmcore.evaluation.imputation_comparison import comparison_from_json
+
+    path = server.store().job_folder(run).files.comparison
+    return comparison_from_json(read_json(path)) if path.is_file() else None
 
 
 def completed_csv(run: str) -> bytes:
