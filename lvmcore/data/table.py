@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from lvmcore.data.cell_texts import CellTexts
 from lvmcore.data.column_names import unique_names
 from lvmcore.data.column_types import (
     ColumnDescription,
@@ -70,6 +71,7 @@ class Table:
         notes: What was left out, converted or guessed, in sentences.
         detected: The file format.
         digest: sha256 of the bytes that were read and of the settings that were overridden.
+        texts: Texts of the cells of a text file; None for other formats and large files.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Table:
     notes: tuple[str, ...]
     detected: DetectedFormat
     digest: str
+    texts: CellTexts | None = None
 
     @classmethod
     def from_frame(

@@ -24,6 +24,7 @@ from lvmcore.evaluation.hidden_cells import (
     predict_hidden,
 )
 from lvmcore.evaluation.imputation_comparison import compare_imputation, comparison_to_json
+from lvmcore.export.filled_table import ImputedFeature
 from lvmcore.export.tables import to_parquet_bytes
 from lvmcore.jobs.fitting import StoppedError, training_rows
 from lvmcore.jobs.job_kind import JobKind, Outcome
@@ -43,6 +44,7 @@ __all__ = [
     "completed_table",
     "imputation_of",
     "imputed_columns",
+    "imputed_features",
     "refuse_complete_models",
 ]
 
@@ -217,6 +219,31 @@ def completed_table(model: LatentVariableModel, dataset: Dataset) -> pd.DataFram
             columns[names.sd] = np.where(gaps[:, d], spread, 0.0)
             columns[names.imputed] = gaps[:, d]
     return pd.DataFrame(columns)
+
+
+def imputed_features(dataset: Dataset, completed: pd.DataFrame) -> dict[str, ImputedFeature]:
+    """The features with imputed cells of a completed table, for ``fill_table``.
+
+    Args:
+        dataset: the rows that were imputed.
+        completed: their ``completed_table``.
+
+    Raises:
+        DataError: the completed table is not that of the dataset.
+    """
+    found = {}
+    for names in imputed_columns(dataset):
+        if not names.imputed:
+            continue
+        try:
+            values, sd = (completed[name].to_numpy(np.float64) for name in (names.value, names.sd))
+            imputed = completed[names.imputed].to_numpy(np.bool_)
+        except (KeyError, ValueError, TypeError) as error:
+            raise DataError(
+                f"The completed table is damaged: it lacks {names.feature!r} or a part of it."
+            ) from error
+        found[names.feature] = ImputedFeature(values, sd, imputed)
+    return found
 
 
 def _original_values(dataset: Dataset, d: int, values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -98,6 +98,7 @@ def matching_dataset(
         more_labels=dict(list(labels.items())[1:]),
         notes=tuple(notes),
         log1p=log1p,
+        texts=None if table.texts is None else table.texts.take(keep),
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
+from lvmcore.data.cell_texts import MOST_TEXT_CELLS, cell_texts
 from lvmcore.data.column_names import unique_names
 from lvmcore.data.column_types import ColumnDescription, describe_column, label_like_names
 from lvmcore.data.table import (
@@ -76,6 +77,8 @@ class TableBuilder:
             )
         converted = self._convert(cells)
         self._check_stacked_table(converted, cells)
+        few = cells.num_rows * cells.num_columns <= MOST_TEXT_CELLS
+        kept = [column.combine_chunks() for column in cells.columns] if few else None
         del cells  # frees the memory of the strings before the frame is made
         found, told = mark_missing_numbers(converted, names, self.asked.missing_numbers)
         self.notes += told
@@ -101,7 +104,10 @@ class TableBuilder:
         ]
         more = (*infinity_notes(frame), *precision_notes(frame))
         everything = (*notes, *self.text.notes, *self.notes, *more)
-        return Table(self.title, frame, columns, everything, detected, digest)
+        texts = None
+        if kept is not None and written:
+            texts = cell_texts(frame, kept, self.text.dialect.delimiter, self.numbers.decimal)
+        return Table(self.title, frame, columns, everything, detected, digest, texts)
 
     def _drop_blanks(self, cells: Any, header: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
         """Drop blank rows, then columns without a name and without a cell."""

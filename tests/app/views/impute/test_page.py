@@ -182,14 +182,14 @@ def test_filled_cells_are_named_and_rows_and_columns_chosen(
     page = open_page("impute", run=done)
     gaps = np.isnan(holed.X)
     table = page.dataframe[2].value
-    assert table["row_id"].tolist() == holed.row_ids[gaps.any(axis=1)].tolist()
+    assert table["row"].tolist() == holed.row_ids[gaps.any(axis=1)].tolist()
     first = gaps[gaps.any(axis=1)][0]
     expected = ", ".join(name for name, gone in zip(NAMES, first, strict=True) if gone)
     assert table["imputed (2)"][0] == expected  # a column of the table is called "imputed"
     (chosen,) = page.multiselect
     assert chosen.value == NAMES[:10]
     chosen.set_value(["c12", "imputed"]).run()
-    assert list(page.dataframe[2].value) == ["row_id", "imputed (2)", "label", "c12", "imputed"]
+    assert list(page.dataframe[2].value) == ["row", "imputed (2)", "c12", "imputed"]
     page.get("button_group")[0].set_value("all").run()
     assert not page.exception
     assert len(page.dataframe[2].value) == N_ROWS
@@ -197,13 +197,16 @@ def test_filled_cells_are_named_and_rows_and_columns_chosen(
     assert not page.exception
 
 
-def test_the_files_hold_every_row_with_flags(holed: Dataset, done: str) -> None:
+def test_the_files_hold_every_row_and_flags_where_asked(holed: Dataset, done: str) -> None:
     expected = fitted_maps.model(done).impute(pd.DataFrame(holed.X, columns=NAMES))
-    for content, read in (
-        (imputation.completed_csv(filling(done).id), pd.read_csv),
-        (imputation.completed_parquet(filling(done).id), pd.read_parquet),
+    run = filling(done).id
+    for make, read in (
+        (imputation.filled_csv, pd.read_csv),
+        (imputation.filled_parquet, pd.read_parquet),
     ):
-        frame = read(io.BytesIO(content))
+        assert list(read(io.BytesIO(make(run, details=False)))) == [*NAMES, "label"]
+        frame = read(io.BytesIO(make(run, details=True)))
+        assert list(frame)[:13] == [*NAMES, "label"]
         assert frame["label"].tolist() == list(holed.labels)
         for d, name in enumerate(NAMES):
             gaps = np.isnan(holed.X[:, d])
@@ -211,7 +214,7 @@ def test_the_files_hold_every_row_with_flags(holed: Dataset, done: str) -> None:
             np.testing.assert_allclose(frame[name], expected.mean[:, d], rtol=1e-6)
             if d < 4:
                 np.testing.assert_array_equal(frame[f"{name} imputed"], gaps)
-                sd = np.sqrt(expected.variance[:, d])
+                sd = np.where(gaps, np.sqrt(expected.variance[:, d]), np.nan)
                 np.testing.assert_allclose(frame[f"{name} sd"], sd, rtol=1e-6)
             else:
                 assert f"{name} imputed" not in frame
