@@ -6,10 +6,11 @@ prediction. The position of row n is one of those of the other rows m, with the 
 
     w_nm(d) ∝ Π_{d' ≠ d} t((y_nd' − f_md') / τ_d'),    m ≠ n,
 
-where f_m is the decoded mean at the fitted position of row m, t the density of Student's t with
-4 degrees of freedom, so that another gross cell of the row is discounted, and τ_d the robust sd of
-the residuals of column d. With the mean m_nd and the variance v_nd of f_md under these weights, the
-residual is (y_nd − m_nd) / √(v_nd + τ_d²), divided by its robust sd over the rows of the column.
+where the product leaves out all levels of a category if d is one of them, f_m is the decoded mean
+at the fitted position of row m, t the density of Student's t with 4 degrees of freedom, so that
+another gross cell of the row is discounted, and τ_d the robust sd of the residuals of column d.
+With the mean m_nd and the variance v_nd of f_md under these weights, the residual is
+(y_nd − m_nd) / √(v_nd + τ_d²), divided by its robust sd over the rows of the column.
 
 The robust sd is the largest of the standard normal's ratios |r|_(p) / Φ⁻¹((1 + p) / 2) at the
 quantiles p = 0.5 (the median absolute deviation), 0.9, 0.975 and 0.99, each at least 6 rows away
@@ -32,6 +33,7 @@ from scipy.stats import norm
 
 from app.analysis.map.subsampling import evenly_spaced
 from lvmcore.data import Dataset
+from lvmcore.data.transforms import one_hot_columns
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.preprocessing.standardiser import Standardiser
 
@@ -124,6 +126,7 @@ class _Comparison:
         least: smallest τ, [D].
         counts: whether the cells are square roots of counts.
         total: a row's total over the decoded one, [n, 1]; 1 unless the model is of proportions.
+        groups: positions of the columns that are levels of one category, for each category.
     """
 
     Y: FloatArray
@@ -133,6 +136,7 @@ class _Comparison:
     least: FloatArray
     counts: bool
     total: FloatArray
+    groups: tuple[tuple[int, ...], ...]
 
     @classmethod
     def of(
@@ -157,7 +161,8 @@ class _Comparison:
         scale = np.where(one_value, np.where(sd > 0, sd, 1.0), robust)
         least = np.where(one_value, _LEAST_SCALE_OF_ONE_VALUE, _LEAST_SCALE)
         Y, F = ((values - centre) / scale for values in (cells, decoded))
-        return cls(Y, F, centre, scale, least, counts, total)
+        groups = tuple(one_hot_columns(dataset).values())
+        return cls(Y, F, centre, scale, least, counts, total, groups)
 
     @property
     def unit(self) -> FloatArray:
@@ -212,6 +217,8 @@ def _predictions(
         np.nan_to_num(density, copy=False)  # a missing cell has no part
         row = density.sum(axis=2, keepdims=True)
         row[own[part]] = -np.inf
+        for group in map(list, comparison.groups):
+            density[:, :, group] = density[:, :, group].sum(axis=2, keepdims=True)
         weight = row - density
         weight -= weight.max(axis=1, keepdims=True)
         np.exp(weight, out=weight)

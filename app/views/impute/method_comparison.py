@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 import streamlit as st
 
-from app.formatting import count, listed, markdown, number, shortened
+from app.formatting import count, markdown, number, shortened
 from app.state.widgets import widget_key
 from lvmcore.evaluation.imputation_baselines import BASELINES
 from lvmcore.evaluation.imputation_comparison import (
@@ -22,7 +22,7 @@ __all__ = ["comparison_headline", "comparison_table"]
 _METHODS = {MODEL: "model", "means": "means", "neighbours": "neighbours", "forest": "forest"}
 #: Most columns named with their reasons in the warning; the table has all.
 _MOST_NAMED = 6
-_USE, _DO_NOT = "yes", "no: "
+_USE, _DO_NOT = "yes", "no"
 
 
 def comparison_headline(comparison: ImputationComparison) -> None:
@@ -33,40 +33,35 @@ def comparison_headline(comparison: ImputationComparison) -> None:
     if not poor:
         return
     reasons = [
-        f"**{markdown(shortened(column.column, 40))}** ({_names(column.better)})"
+        f"**{markdown(shortened(column.column, 40))}** ({_reason(column)})"
         for column in poor[:_MOST_NAMED]
     ]
     left = len(poor) - len(reasons)
     more = f" and {count(left, 'further column')}, listed below" if left else ""
-    st.warning(
-        f"Do not use for {', '.join(reasons)}{more}: what is in brackets predicts the hidden "
-        "cells of the column better."
-    )
+    st.warning(f"Do not use for {', '.join(reasons)}{more}.")
 
 
 def comparison_table(job: Job, comparison: ImputationComparison) -> None:
     """Draw the errors and log densities of all methods by column."""
     columns = comparison.columns
-    data: dict[str, list[object]] = {
-        "column": [shortened(one.column, 40) for one in columns],
-        "use the model": [
-            f"{_DO_NOT}{_short_names(one.better)}" if one.better else _USE for one in columns
-        ],
-        "cells": [one.cells for one in columns],
+    data: dict[tuple[str, str], list[object]] = {
+        ("", "column"): [shortened(one.column, 40) for one in columns],
+        ("", "use it"): [_DO_NOT if one.better else _USE for one in columns],
+        ("", "hidden"): [one.cells for one in columns],
     }
     for title, part in (("error", "errors"), ("log density", "log_densities")):
         for key, method in _METHODS.items():
-            data[f"{title}, {method}"] = [_figure(getattr(one, part).get(key)) for one in columns]
-    figures = st.column_config.TextColumn(alignment="right", width=88)
+            data[title, method] = [_figure(getattr(one, part).get(key)) for one in columns]
+    figures = st.column_config.TextColumn(alignment="right", width=84)
     st.dataframe(
         pd.DataFrame(data),
         hide_index=True,
-        height=min(280, 40 + 35 * len(columns)),
+        height=min(290, 75 + 35 * len(columns)),
         column_config={
-            "column": st.column_config.TextColumn(width=150),
-            "use the model": st.column_config.TextColumn(width=120),
-            "cells": st.column_config.NumberColumn("hidden", width=60),
-            **dict.fromkeys(list(data)[3:], figures),
+            0: st.column_config.TextColumn(width=150),
+            1: st.column_config.TextColumn(width=54, help="Whether to use the model for it"),
+            2: st.column_config.NumberColumn(width=58, help="Number of hidden cells"),
+            **dict.fromkeys(range(3, len(data)), figures),
         },
         key=widget_key("impute", job.id, "comparison"),
         alt="Errors and log densities of hidden cells by column and method",
@@ -74,8 +69,22 @@ def comparison_table(job: Job, comparison: ImputationComparison) -> None:
     st.caption(
         "Error: root mean square in sd of the column, low is good; for a category or a column of 0 "
         "and 1 the share of wrong cells. Log density: mean over the hidden cells, nats, high is "
-        "good; for a category the log probability of the true level. "
+        "good; for a category the log probability of the true level. Do not use it: a baseline is "
+        "better by more than two standard errors, or column means are not worse in either. "
         f"{markdown(comparison.protocol)}"
+    )
+
+
+def _reason(column: ColumnComparison) -> str:
+    """The best baseline against the model, by the error or else by the log density."""
+    errors, densities = _known(column.errors), _known(column.log_densities)
+    own, density = column.errors[MODEL], column.log_densities[MODEL]
+    best = min(errors, key=errors.__getitem__)
+    if own is None or errors[best] < own:
+        return f"error {_figure(own)} against {number(errors[best], 3)} of {BASELINES[best]}"
+    best = max(densities, key=densities.__getitem__)
+    return (
+        f"log density {_figure(density)} against {number(densities[best], 3)} of {BASELINES[best]}"
     )
 
 
@@ -118,14 +127,6 @@ def _known(values: Mapping[str, float | None]) -> dict[str, float]:
 
 def _figure(value: float | None) -> str:
     return "–" if value is None else number(value, 3)
-
-
-def _names(keys: tuple[str, ...]) -> str:
-    return listed([BASELINES[key] for key in keys])
-
-
-def _short_names(keys: tuple[str, ...]) -> str:
-    return ", ".join(_METHODS[key] for key in keys)
 
 
 def _joined(parts: list[str]) -> str:

@@ -13,7 +13,7 @@ from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.residuals import residuals
 from app.formatting import number
 from app.services import fitted_maps, row_analysis
-from lvmcore import BayesianGPLVM, LatentDirichletAllocation, ProbabilisticPCA
+from lvmcore import PCA, BayesianGPLVM, LatentDirichletAllocation, ProbabilisticPCA
 from lvmcore.data import Dataset, Table
 from tests.app.conftest import OpenPage
 from tests.app.views.latent.test_page import box, texts
@@ -158,6 +158,19 @@ def test_a_column_with_one_value_mostly_is_measured_by_its_sd() -> None:
     found = residuals(model, Dataset.from_arrays(X))
     assert found.column[7] == 3
     assert found.deviation[7] == pytest.approx(1 / X[:, 3].std(), rel=0.4)
+
+
+def test_levels_of_a_category_do_not_tell_each_other() -> None:
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 3, 200)
+    frame = pd.DataFrame(rng.normal(size=(200, 4)), columns=list("abcd"))
+    frame["kind"] = np.array(["x", "y", "z"], dtype=object)[kind]
+    dataset = Table.from_frame(frame, name="kinds").dataset(one_hot=["kind"])
+    found = residuals(PCA().fit(dataset.X), dataset)
+    # The columns say nothing of the kind, so no kind is odd; a level alone would tell the others.
+    assert found.size.max() < 8
+    levels = found.column >= 4
+    assert np.all(np.abs(found.deviation[levels]) < 4)
 
 
 def test_the_page_ranks_and_colours_rows(open_page: OpenPage, fitted: str) -> None:

@@ -158,8 +158,8 @@ def test_the_check_comes_first_in_plain_words(open_page: OpenPage, done: str) ->
         assert f"{name} ({number(total.errors[key], 3)})" in texts(page)
         assert f"{number(total.log_densities[key], 3)} of {name}" in texts(page)
     by_column = page.dataframe[0].value
-    assert by_column["column"].tolist() == [one.column for one in comparison.columns]
-    assert by_column["error, forest"].tolist() == [
+    assert by_column["", "column"].tolist() == [one.column for one in comparison.columns]
+    assert by_column["error", "forest"].tolist() == [
         number(one.errors["forest"], 3) for one in comparison.columns
     ]
     assert "fitted anew without them" in texts(page)
@@ -350,11 +350,11 @@ def test_columns_that_a_baseline_predicts_better_are_named(
     assert not page.exception
     (warning,) = page.warning
     named = markdown(NAMES[1])
-    assert warning.value.startswith(f"Do not use for **{named}** (nearest neighbours")
+    assert warning.value.startswith(f"Do not use for **{named}** (error 0.900 against 0.500 of")
     assert "**above** nearest neighbours (0.500)" in texts(page)
     assert "10% below column means" in texts(page)
     assert "Not measured for every column: a random forest" in texts(page)
-    assert page.dataframe[0].value["use the model"].tolist() == ["yes", "no: neighbours, forest"]
+    assert page.dataframe[0].value["", "use it"].tolist() == ["yes", "no"]
 
 
 def test_imputing_again_adds_a_run(open_page: OpenPage, done: str) -> None:
