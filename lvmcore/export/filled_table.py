@@ -138,14 +138,19 @@ class _Filling:
         self._source = dataset.texts or CellTexts()
         self._texts = {str(name): self._column_texts(str(name)) for name in self._frame.columns}
         self._imputed: dict[str, NDArray[np.bool_]] = {}
-        self._details: dict[str, Any] = {}
+        self._details: dict[str, dict[str, Any]] = {}
 
     def table(self) -> FilledTable:
+        details = {
+            title: cells
+            for name in self._texts
+            for title, cells in self._details.get(name, {}).items()
+        }
         return FilledTable(
             self._frame,
             self._texts,
             self._imputed,
-            pd.DataFrame(self._details, index=self._frame.index),
+            pd.DataFrame(details, index=self._frame.index),
             self._source.delimiter,
         )
 
@@ -226,12 +231,14 @@ class _Filling:
         spread, mask = np.full(len(self._frame), np.nan), np.zeros(len(self._frame), dtype=bool)
         spread[rows], mask[rows] = values, True
         self._imputed[name] = mask
+        own = self._details.setdefault(name, {})
         for title, cells in ((f"{name} {kind}", spread), (f"{name} imputed", mask)):
-            self._details[self._unused_name(title)] = cells
+            own[self._unused_name(title)] = cells
 
     def _unused_name(self, title: str) -> str:
+        taken = {*self._frame, *(one for own in self._details.values() for one in own)}
         found, n = title, 2
-        while found in self._frame or found in self._details:
+        while found in taken:
             found, n = f"{title} ({n})", n + 1
         return found
 

@@ -52,16 +52,17 @@ def comparison_table(job: Job, comparison: ImputationComparison) -> None:
     for title, part in (("error", "errors"), ("log density", "log_densities")):
         for key, method in _METHODS.items():
             data[title, method] = [_figure(getattr(one, part).get(key)) for one in columns]
-    figures = st.column_config.TextColumn(alignment="right", width=84)
+    figures = st.column_config.TextColumn(alignment="right", width=82)
     st.dataframe(
         pd.DataFrame(data),
         hide_index=True,
         height=min(290, 75 + 35 * len(columns)),
         column_config={
-            0: st.column_config.TextColumn(width=150),
-            1: st.column_config.TextColumn(width=54, help="Whether to use the model for it"),
-            2: st.column_config.NumberColumn(width=58, help="Number of hidden cells"),
-            **dict.fromkeys(range(3, len(data)), figures),
+            # Position 0 is the hidden index.
+            1: st.column_config.TextColumn(width=150),
+            2: st.column_config.TextColumn(width=54, help="Whether to use the model for it"),
+            3: st.column_config.NumberColumn(width=58, help="Number of hidden cells"),
+            **dict.fromkeys(range(4, len(data) + 1), figures),
         },
         key=widget_key("impute", job.id, "comparison"),
         alt="Errors and log densities of hidden cells by column and method",
@@ -96,7 +97,7 @@ def _headline(total: ColumnComparison) -> str:
         return ""
     parts = [_difference(own, value, BASELINES[key]) for key, value in known.items()]
     others = [f"{number(value, 3)} of {BASELINES[key]}" for key, value in densities.items()]
-    figure = f"**{number(own, 3)} sd**" if total.kind == "numbers" else f"**{own:.0%}** wrong"
+    figure = f"**{number(own, 3)} sd**" if total.kind == "numbers" else f"**{_percent(own)}** wrong"
     subject = "Numbers" if total.kind == "numbers" else "Categories"
     hidden = count(total.cells, "hidden cell")
     text = (
@@ -116,13 +117,17 @@ def _difference(own: float, other: float, name: str) -> str:
     if abs(share) < 0.005:
         return f"equal to {name} ({number(other, 3)})"
     side = "below" if share < 0 else "**above**"
-    return f"{abs(share):.0%} {side} {name} ({number(other, 3)})"
+    return f"{_percent(abs(share))} {side} {name} ({number(other, 3)})"
 
 
 def _known(values: Mapping[str, float | None]) -> dict[str, float]:
     """The values of the baselines that have one."""
     found = ((key, values.get(key)) for key in BASELINES)
     return {key: value for key, value in found if value is not None}
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def _figure(value: float | None) -> str:

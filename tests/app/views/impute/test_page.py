@@ -352,7 +352,7 @@ def test_columns_that_a_baseline_predicts_better_are_named(
     named = markdown(NAMES[1])
     assert warning.value.startswith(f"Do not use for **{named}** (error 0.900 against 0.500 of")
     assert "**above** nearest neighbours (0.500)" in texts(page)
-    assert "10% below column means" in texts(page)
+    assert "10 % below column means" in texts(page)
     assert "Not measured for every column: a random forest" in texts(page)
     assert page.dataframe[0].value["", "use it"].tolist() == ["yes", "no"]
 
