@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pandas as pd
@@ -44,6 +45,7 @@ def comparison_headline(comparison: ImputationComparison) -> None:
 def comparison_table(job: Job, comparison: ImputationComparison) -> None:
     """Draw the errors and log densities of all methods by column."""
     columns = comparison.columns
+    # The names of grouped columns cannot be keys of a column's settings: numbers align themselves.
     data: dict[tuple[str, str], list[object]] = {
         ("", "column"): [shortened(one.column, 40) for one in columns],
         ("", "use it"): [_DO_NOT if one.better else _USE for one in columns],
@@ -51,19 +53,15 @@ def comparison_table(job: Job, comparison: ImputationComparison) -> None:
     }
     for title, part in (("error", "errors"), ("log density", "log_densities")):
         for key, method in _METHODS.items():
-            data[title, method] = [_figure(getattr(one, part).get(key)) for one in columns]
-    figures = st.column_config.TextColumn(alignment="right", width=82)
+            data[title, method] = [
+                math.nan if value is None else value
+                for value in (getattr(one, part).get(key) for one in columns)
+            ]
+    frame = pd.DataFrame(data)
     st.dataframe(
-        pd.DataFrame(data),
+        frame.style.format(_cell, subset=frame.columns[3:]),
         hide_index=True,
         height=min(290, 75 + 35 * len(columns)),
-        column_config={
-            # Position 0 is the hidden index.
-            1: st.column_config.TextColumn(width=150),
-            2: st.column_config.TextColumn(width=54, help="Whether to use the model for it"),
-            3: st.column_config.NumberColumn(width=58, help="Number of hidden cells"),
-            **dict.fromkeys(range(4, len(data) + 1), figures),
-        },
         key=widget_key("impute", job.id, "comparison"),
         alt="Errors and log densities of hidden cells by column and method",
     )
@@ -130,8 +128,12 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
+def _cell(value: object) -> str:
+    return number(value, 3) if isinstance(value, float) else str(value)
+
+
 def _figure(value: float | None) -> str:
-    return "–" if value is None else number(value, 3)
+    return number(value, 3)
 
 
 def _joined(parts: list[str]) -> str:
