@@ -16,7 +16,7 @@ from lvmcore.runs.atomic_files import read_json
 if TYPE_CHECKING:
     import pandas as pd
 
-    from lvmcore.evaluation.imputation_comparison import ImputationComparison
+    from lvmcore.evaluation.imputation_scores import ImputationComparison
     from lvmcore.export.filled_table import FilledTable
 
 __all__ = [
@@ -124,7 +124,7 @@ def comparison(run: str) -> ImputationComparison | None:
     Raises:
         DataError: the file cannot be read.
     """
-    from lvmcore.evaluation.imputation_comparison import comparison_from_json
+    from lvmcore.evaluation.imputation_scores import comparison_from_json
 
     path = server.store().job_folder(run).files.comparison
     return comparison_from_json(read_json(path)) if path.is_file() else None

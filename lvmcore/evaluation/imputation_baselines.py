@@ -17,14 +17,8 @@ from numpy.typing import NDArray
 from lvmcore.evaluation.hidden_cells import hide_cells
 from lvmcore.numerics.array_types import FloatArray
 
-__all__ = ["BASELINES", "CellPredictions", "baseline_predictions"]
+__all__ = ["CellPredictions", "baseline_predictions"]
 
-#: Baselines by key, with their names in sentences.
-BASELINES = {
-    "means": "column means",
-    "neighbours": "nearest neighbours",
-    "forest": "a random forest",
-}
 #: Neighbours of a row, trees of a forest, fewest rows of a leaf.
 NEIGHBOURS, TREES, LEAF = 10, 40, 3
 #: Most rows of a tree, and most columns that a split looks at (a third of few columns).
@@ -57,7 +51,7 @@ def baseline_predictions(
     seconds: float,
     check_stop: Callable[[], None] = lambda: None,
 ) -> dict[str, CellPredictions]:
-    """Predictions of hidden cells by each of ``BASELINES``.
+    """Predictions of hidden cells by each of ``imputation_scores.BASELINES``.
 
     Column means predict 0 with the variance of the column. Nearest neighbours are the mean of the
     ten nearest rows with the cell, weighted by 1/distance over the cells that both have. The

@@ -12,81 +12,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.transforms import one_hot_columns
-from lvmcore.errors import DataError
 from lvmcore.evaluation.hidden_cells import HiddenCells
 from lvmcore.evaluation.imputation_baselines import (
-    BASELINES,
     NEIGHBOURS,
     TREES,
     CellPredictions,
     baseline_predictions,
 )
+from lvmcore.evaluation.imputation_scores import (
+    MODEL,
+    ColumnComparison,
+    ImputationComparison,
+    Kind,
+)
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.preprocessing.standardiser import Standardiser
 
-__all__ = [
-    "MODEL",
-    "ColumnComparison",
-    "ImputationComparison",
-    "compare_imputation",
-    "comparison_from_json",
-    "comparison_to_json",
-]
+__all__ = ["compare_imputation"]
 
-#: Key of the model among the methods.
-MODEL = "model"
 #: Most rows of the comparison, and the seed of their choice.
 MOST_ROWS, SEED = 2000, 0
 _LEAST_PROBABILITY = 0.01
 #: Standard errors of the mean difference above which a baseline is better than the model.
 _STANDARD_ERRORS = 2.0
 _NOT_WORSE = 1e-9
-
-Kind = Literal["numbers", "levels"]
-
-
-@dataclass(frozen=True)
-class ColumnComparison:
-    """Errors and log densities of the methods on the hidden cells of a column.
-
-    Attributes:
-        column: name of the column; "" for all columns of the kind.
-        kind: "numbers" or "levels".
-        cells: number of hidden cells.
-        errors: error of each method, by its key; None where it made no prediction.
-        log_densities: log density of each method, nats a cell.
-        better: keys of the baselines that are better than the model.
-    """
-
-    column: str
-    kind: Kind
-    cells: int
-    errors: Mapping[str, float | None]
-    log_densities: Mapping[str, float | None]
-    better: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ImputationComparison:
-    """A model and the baselines on the same hidden cells.
-
-    Attributes:
-        total: over all columns, one entry for each kind of column that there is.
-        columns: by column, in the order of the table.
-        protocol: how the methods were compared.
-    """
-
-    total: tuple[ColumnComparison, ...]
-    columns: tuple[ColumnComparison, ...]
-    protocol: str
 
 
 @dataclass(frozen=True)
@@ -298,36 +254,3 @@ def _protocol(used: int, whole: int, compared: Sequence[ColumnComparison]) -> st
         columns = "1 column has" if without == 1 else f"{without:,} columns have"
         text += f" {columns} no forest: the time for it was spent."
     return text
-
-
-def comparison_to_json(comparison: ImputationComparison) -> dict[str, Any]:
-    """A comparison as JSON values."""
-    return asdict(comparison)
-
-
-def comparison_from_json(content: Any) -> ImputationComparison:
-    """A comparison from ``comparison_to_json``.
-
-    Raises:
-        DataError: the content is no comparison.
-    """
-    try:
-        total, columns = (
-            tuple(_column_from_json(one) for one in content[part]) for part in ("total", "columns")
-        )
-        return ImputationComparison(total, columns, str(content["protocol"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DataError(f"The comparison of the imputation is damaged: {error!r}.") from error
-
-
-def _column_from_json(content: Any) -> ColumnComparison:
-    kind: Kind = "levels" if content["kind"] == "levels" else "numbers"
-    parts = [
-        {str(key): None if value is None else float(value) for key, value in content[part].items()}
-        for part in ("errors", "log_densities")
-    ]
-    better = tuple(key for key in map(str, content["better"]) if key in BASELINES)
-    found = ColumnComparison(
-        str(content["column"]), kind, int(content["cells"]), parts[0], parts[1]
-    )
-    return replace(found, better=better)

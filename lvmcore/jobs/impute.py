@@ -23,7 +23,8 @@ from lvmcore.evaluation.hidden_cells import (
     imputation_metrics,
     predict_hidden,
 )
-from lvmcore.evaluation.imputation_comparison import compare_imputation, comparison_to_json
+from lvmcore.evaluation.imputation_comparison import compare_imputation
+from lvmcore.evaluation.imputation_scores import comparison_to_json
 from lvmcore.export.filled_table import ImputedFeature
 from lvmcore.export.tables import to_parquet_bytes
 from lvmcore.jobs.fitting import StoppedError, training_rows

@@ -10,8 +10,8 @@ import streamlit as st
 
 from app.formatting import count, markdown, number, shortened
 from app.state.widgets import widget_key
-from lvmcore.evaluation.imputation_baselines import BASELINES
-from lvmcore.evaluation.imputation_comparison import (
+from lvmcore.evaluation.imputation_scores import (
+    BASELINES,
     MODEL,
     ColumnComparison,
     ImputationComparison,

@@ -16,8 +16,8 @@ from app.formatting import markdown, number
 from app.services import fitted_maps, imputation, runs, server
 from app.views.impute import imputation_check
 from lvmcore.data import Dataset
-from lvmcore.evaluation.imputation_baselines import BASELINES
-from lvmcore.evaluation.imputation_comparison import (
+from lvmcore.evaluation.imputation_scores import (
+    BASELINES,
     ColumnComparison,
     ImputationComparison,
     comparison_to_json,

@@ -17,9 +17,9 @@ from lvmcore.data.transforms import one_hot_columns
 from lvmcore.errors import DataError
 from lvmcore.evaluation.hidden_cells import HiddenCells, hide_cells, predict_hidden
 from lvmcore.evaluation.imputation_baselines import NEIGHBOURS, baseline_predictions
-from lvmcore.evaluation.imputation_comparison import (
+from lvmcore.evaluation.imputation_comparison import compare_imputation
+from lvmcore.evaluation.imputation_scores import (
     ImputationComparison,
-    compare_imputation,
     comparison_from_json,
     comparison_to_json,
 )
