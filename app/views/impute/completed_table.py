@@ -153,11 +153,11 @@ def _downloads(job: Job) -> None:
         "probability of the filled level) and a flag of these cells.",
     )
     table_downloads(
-        "Completed table",
+        "Completed table with details" if details else "Completed table",
         "completed",
         csv=partial(imputation.filled_csv, job.id, details=details),
         parquet=partial(imputation.filled_parquet, job.id, details=details),
         about="Every column of the table in its order; observed cells are as in the file. Text "
         "that a spreadsheet would take for a formula is not changed.",
-        key=lambda ending: _key(job, f"file {ending}"),
+        key=lambda ending: _key(job, f"file {ending} {details}"),
     )
