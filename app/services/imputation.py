@@ -9,22 +9,25 @@ import numpy as np
 
 from app.services import fitted_maps, server
 from app.services.caching import cached
-from lvmcore.export.tables import to_csv_bytes, to_parquet_bytes
+from lvmcore.export.tables import to_parquet_bytes
 from lvmcore.runs import Job
+from lvmcore.runs.atomic_files import read_json
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from lvmcore.jobs.impute import ImputedColumn
+    from lvmcore.evaluation.imputation_scores import ImputationComparison
+    from lvmcore.export.filled_table import FilledTable
 
 __all__ = [
     "MissingCellCounts",
-    "completed_csv",
-    "completed_parquet",
+    "comparison",
     "completed_table",
+    "filled_csv",
+    "filled_parquet",
+    "filled_table",
     "hidden_cells",
     "imputation_job",
-    "imputed_columns",
     "missing_cell_counts",
     "start_imputation",
 ]
@@ -74,8 +77,12 @@ def imputation_job(run: str) -> Job | None:
     return next(jobs, None)
 
 
-def start_imputation(run: str) -> str:
+def start_imputation(run: str, *, again: bool = False) -> str:
     """Submit the imputation of the missing cells by a run's model, unless it exists.
+
+    Args:
+        run: id of the fitted run.
+        again: submit it even if it exists.
 
     Returns:
         Id of the imputation run.
@@ -87,28 +94,17 @@ def start_imputation(run: str) -> str:
     from lvmcore.jobs.impute import imputation_of
 
     fit = server.store().get(run)
-    return server.submit_once(fit, imputation_of(fit))
+    submit = server.submit_anew if again else server.submit_once
+    return submit(fit, imputation_of(fit))
 
 
 def completed_table(run: str) -> pd.DataFrame:
-    """The completed table of an imputation run; see ``lvmcore.jobs.impute.completed``.
+    """The completed table of an imputation run; see ``lvmcore.jobs.impute``.
 
     Raises:
         DataError: the imputation has not ended, or the file cannot be read.
     """
     return fitted_maps.result_table(run, "completed")
-
-
-@cached(max_entries=8)
-def imputed_columns(digest: str) -> tuple[ImputedColumn, ...]:
-    """The columns of the completed table for each feature of a dataset.
-
-    Raises:
-        DataError: the store has no dataset with this digest.
-    """
-    from lvmcore.jobs import impute
-
-    return impute.imputed_columns(fitted_maps.stored_dataset(digest).nonempty_rows())
 
 
 def hidden_cells(run: str) -> pd.DataFrame:
@@ -120,11 +116,41 @@ def hidden_cells(run: str) -> pd.DataFrame:
     return fitted_maps.result_table(run, "check")
 
 
-def completed_csv(run: str) -> bytes:
-    """The completed table as CSV."""
-    return to_csv_bytes(completed_table(run))
+def comparison(run: str) -> ImputationComparison | None:
+    """The comparison of an imputation run with other methods; None for a run without one.
+
+    Runs of earlier versions have none, and so have those whose table had no cell to hide.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    from lvmcore.evaluation.imputation_scores import comparison_from_json
+
+    path = server.store().job_folder(run).files.comparison
+    return comparison_from_json(read_json(path)) if path.is_file() else None
 
 
-def completed_parquet(run: str) -> bytes:
-    """The completed table as Parquet."""
-    return to_parquet_bytes(completed_table(run))
+@cached(max_entries=4)
+def filled_table(run: str) -> FilledTable:
+    """The table of an imputation run with its missing cells filled, in its own format.
+
+    Raises:
+        DataError: the imputation has not ended, or a file of it cannot be read.
+    """
+    from lvmcore.export.filled_table import fill_table
+    from lvmcore.jobs.impute import imputed_features
+
+    dataset = fitted_maps.stored_dataset(server.store().get(run).spec.dataset)
+    imputed = dataset.nonempty_rows()
+    rows = np.searchsorted(dataset.rows, imputed.rows)
+    return fill_table(dataset, imputed_features(imputed, completed_table(run)), rows)
+
+
+def filled_csv(run: str, *, details: bool) -> bytes:
+    """The filled table as CSV, with the sds and flags of the filled cells if asked."""
+    return filled_table(run).csv(details=details)
+
+
+def filled_parquet(run: str, *, details: bool) -> bytes:
+    """The filled table as Parquet, with the sds and flags of the filled cells if asked."""
+    return to_parquet_bytes(filled_table(run).typed(details=details))

@@ -189,7 +189,7 @@ def neighbours(run: str, row: int, n_neighbors: int) -> RowNeighbours:
 
 @cached(max_entries=8, spinner="Measuring how each row fits")
 def residuals(run: str) -> Residuals:
-    """Reconstruction errors of the rows of a fit; see ``app.analysis.map.residuals``.
+    """Residuals of the rows of a fit; see ``app.analysis.map.residuals``.
 
     Raises:
         DataError: the run has no model, or its dataset does not exist.

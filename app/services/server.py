@@ -22,6 +22,7 @@ __all__ = [
     "store",
     "store_at",
     "store_home",
+    "submit_anew",
     "submit_once",
     "uses_model_of",
     "warm_up",
@@ -77,6 +78,17 @@ def submit_once(fit: Job, spec: JobSpec) -> str:
     found = store().find(spec)
     if found is not None and uses_model_of(fit, found):
         return found.id
+    return submit_anew(fit, spec)
+
+
+def submit_anew(fit: Job, spec: JobSpec) -> str:
+    """Submit a job that uses the model of a fitted run, whether or not it exists.
+
+    Raises:
+        ConfigError: the queue is full.
+        DataError: the disk is full.
+    """
+    assert spec.run == fit.id
     run = store().submit(spec)
     launcher()
     return run

@@ -15,12 +15,15 @@ from lvmcore.cli.fit import read_source
 from lvmcore.cli.output_files import check_outputs, table_writer, write_output, write_placements
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.dataset_storage import load_dataset
+from lvmcore.data.new_tables.column_matching import match_columns
 from lvmcore.data.new_tables.matching_dataset import matching_dataset
 from lvmcore.data.readers.sandbox import read_table_sandboxed
 from lvmcore.data.table import Table
 from lvmcore.errors import DataError
+from lvmcore.export.filled_table import fill_table
+from lvmcore.export.tables import to_parquet_bytes
 from lvmcore.jobs.fitting import training_rows
-from lvmcore.jobs.impute import completed_table, refuse_complete_models
+from lvmcore.jobs.impute import completed_table, imputed_features, refuse_complete_models
 from lvmcore.jobs.predict import predict_rows
 from lvmcore.models import AnyModel, load
 from lvmcore.prediction.new_table import (
@@ -80,14 +83,19 @@ def impute(arguments: argparse.Namespace, console: CommandConsole) -> int:
     Raises:
         LatentboardError: the model, the table or the two together cannot be used.
     """
-    write = table_writer(arguments.out)
+    table_writer(arguments.out)  # refuses an unknown suffix
     model = load(_model_path(arguments.model), "map")
     refuse_complete_models(model)
     table = read_source(arguments, _stored_rows(arguments, model))
     roles = _with_row_id(arguments, propose_new_table_roles(model, table, None), console)
     rows = read_new_table(model, table, None, roles, _codes(arguments)).dataset
-    frame = completed_table(model, rows)
-    write_output(arguments.out, write(frame))
+    features = imputed_features(rows, completed_table(model, rows))
+    matched = match_columns(table, feature_names_of(model, table)).columns
+    filled = fill_table(rows, features, columns=matched)
+    as_csv = arguments.out.suffix.lower() == ".csv"
+    typed = filled.typed(details=arguments.details)
+    content = filled.csv(details=arguments.details) if as_csv else to_parquet_bytes(typed)
+    write_output(arguments.out, content)
     _say_notes(console, table, rows)
     gaps = int(np.isnan(rows.X).sum())
     cells = "1 missing cell" if gaps == 1 else f"{gaps:,} missing cells"

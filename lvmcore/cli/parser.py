@@ -158,12 +158,14 @@ def _add_impute(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "impute",
         help="fill the missing cells of a table with a fitted model",
         description="Fill the missing cells of a table with a fitted model that takes missing "
-        "cells. Writes the row ids, labels and the model's columns, and for each with missing "
-        "cells the sd of the imputed values and a flag of the imputed cells. Columns are matched "
-        "by name.",
+        "cells. Writes every column of the table in its order and format, observed cells as they "
+        "are in the file. Columns are matched by name.",
     )
     parser.set_defaults(command=("lvmcore.cli.apply_model", "impute"))
     _add_application(parser, ".csv or .parquet")
+    parser.add_argument("--details", action="store_true",
+        help="also write, for each column with filled cells, their sd (of a category the "
+        "probability) and a flag of these cells")  # fmt: skip
     _add_reading(parser)
 
 

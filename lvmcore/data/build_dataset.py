@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ColumnRoles",
+    "binary_levels",
     "build_dataset",
     "exclusion_reason",
     "numeric_values",
@@ -100,6 +101,7 @@ def build_dataset(table: "Table", choice: ColumnRoles, *, name: str | None) -> D
         log1p=log1p,
         held_out=held_out,
         column_decimals={asked.column: asked.taken for asked in table.questions},
+        texts=None if table.texts is None else table.texts.take(keep),
     )
 
 
@@ -203,7 +205,7 @@ def numeric_values(
             notes.append(f"Column {column.name!r}: {cells} text and missing here.")
         return values.to_numpy(dtype=np.float64, na_value=np.nan)
     if column.type is ColumnType.BINARY:
-        zero, one = _binary_levels(values)
+        zero, one = binary_levels(values)
         notes.append(f"Column {column.name!r} is coded 0 = {zero!r}, 1 = {one!r}.")
         coded = np.where(values == one, 1.0, 0.0)
         coded[values.isna().to_numpy()] = np.nan
@@ -211,7 +213,7 @@ def numeric_values(
     raise _not_numeric_error(column, values)
 
 
-def _binary_levels(values: pd.Series) -> tuple[str, str]:
+def binary_levels(values: pd.Series) -> tuple[str, str]:
     """The two values of a binary column: the one coded 0, then the one coded 1."""
     first, second = sorted(map(str, pd.unique(values.dropna())))
     if first.lower() in _POSITIVE_WORDS and second.lower() not in _POSITIVE_WORDS:

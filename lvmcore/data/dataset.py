@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from lvmcore.data.cell_texts import CellTexts
 from lvmcore.data.column_names import check_unique
 from lvmcore.data.row_numbers import RowNames, RowNumbers, json_chunks
 from lvmcore.errors import DataError
@@ -48,6 +49,8 @@ class Dataset:
             for none.
         column_decimals: The decimal mark that was taken, "" for text, of each column of the table
             whose numbers allow two readings; further tables are read alike.
+        texts: Texts of the cells of the frame, where it was read from a text file; part of no
+            digest.
         digest: sha256 over X, the labels, all names, the frame, the image shape, each mask that
             is not all False, and the further labels where there are any.
     """
@@ -66,6 +69,7 @@ class Dataset:
     log1p: NDArray[np.bool_] = field(default_factory=_empty_mask)
     held_out: NDArray[np.bool_] = field(default_factory=_empty_mask)
     column_decimals: Mapping[str, str] = field(default_factory=dict)
+    texts: CellTexts | None = None
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -242,6 +246,7 @@ class Dataset:
             labels=None if self.labels is None else self.labels[chosen],
             more_labels={name: column[chosen] for name, column in self.more_labels.items()},
             held_out=self.held_out[chosen],
+            texts=None if self.texts is None else self.texts.take(chosen),
             notes=self.notes if note is None else (*self.notes, note),
         )
 

@@ -1,4 +1,4 @@
-"""Datasets on disk: `data.parquet` and `dataset.json` in a folder."""
+"""Datasets on disk: `data.parquet`, `dataset.json` and maybe `texts.parquet` in a folder."""
 
 import contextlib
 import json
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from lvmcore.data.cell_texts import CellTexts
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.row_numbers import RowNames, RowNumbers
 from lvmcore.errors import DataError
@@ -24,6 +25,7 @@ __all__ = ["load_dataset", "save_dataset"]
 _FEATURE, _FRAME, _LABEL = "feature/", "frame/", "label/"
 _META = "dataset.json"
 _DATA = "data.parquet"
+_TEXTS = "texts.parquet"
 _FORMAT = 1
 
 
@@ -64,6 +66,13 @@ def save_dataset(dataset: Dataset, folder: Path) -> Path:
         "column_decimals": dict(dataset.column_decimals),
         "digest": dataset.digest,
     }
+    if dataset.texts is not None:
+        meta["texts"] = {
+            "delimiter": dataset.texts.delimiter,
+            "decimal_commas": sorted(dataset.texts.decimal_commas),
+        }
+        texts = pa.table(dict(dataset.texts.columns))
+        _write_atomically(folder / _TEXTS, lambda file: pq.write_table(texts, file))
     text = json.dumps(meta, indent=1, ensure_ascii=False).encode()
     _write_atomically(folder / _DATA, lambda file: pq.write_table(table, file))
     _write_atomically(folder / _META, lambda file: file.write(text))
@@ -97,7 +106,8 @@ def load_dataset(folder: Path) -> Dataset:
                 f"reads {_FORMAT}. Make it again from the table."
             )
         with (folder / _DATA).open("rb") as file:
-            dataset = _assemble(meta, pq.read_table(file))
+            table = pq.read_table(file)
+        dataset = _assemble(meta, table, _load_texts(folder, meta, table.num_rows))
         digest = meta["digest"]
     except FileNotFoundError as error:
         raise DataError(
@@ -118,7 +128,23 @@ def load_dataset(folder: Path) -> Dataset:
     return dataset
 
 
-def _assemble(meta: dict[str, Any], table: Any) -> Dataset:
+def _load_texts(folder: Path, meta: dict[str, Any], rows: int) -> CellTexts | None:
+    """The texts of the cells; None for a dataset without them, as of earlier versions."""
+    facts = meta.get("texts")
+    if facts is None:
+        return None
+    with (folder / _TEXTS).open("rb") as file:
+        texts = pq.read_table(file)
+    if texts.num_columns and texts.num_rows != rows:
+        raise DataError(
+            f"The dataset saved in {str(folder)!r} is damaged: {_TEXTS} has {texts.num_rows} rows; "
+            f"expected {rows}. Make it again from the table."
+        )
+    columns = {name: texts.column(name).combine_chunks() for name in texts.column_names}
+    return CellTexts(columns, str(facts["delimiter"]), frozenset(facts["decimal_commas"]))
+
+
+def _assemble(meta: dict[str, Any], table: Any, texts: CellTexts | None) -> Dataset:
     labels = None
     if "label" in table.column_names:
         labels, table = _labels(table, "label")
@@ -157,6 +183,7 @@ def _assemble(meta: dict[str, Any], table: Any) -> Dataset:
         log1p=log1p,
         held_out=held_out,
         column_decimals=dict(meta.get("column_decimals", {})),  # as for log1p
+        texts=texts,
     )
 
 

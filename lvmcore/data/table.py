@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from lvmcore.data.cell_texts import CellTexts
 from lvmcore.data.column_names import unique_names
 from lvmcore.data.column_types import (
     ColumnDescription,
@@ -74,6 +75,7 @@ class Table:
         detected: The file format.
         digest: sha256 of the bytes that were read and of the settings that were overridden.
         questions: The columns whose numbers allow two readings, with the one that was taken.
+        texts: Texts of the cells of a text file; None for other formats and large files.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Table:
     detected: DetectedFormat
     digest: str
     questions: tuple[NumberQuestion, ...] = ()
+    texts: CellTexts | None = None
 
     @classmethod
     def from_frame(

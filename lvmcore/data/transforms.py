@@ -11,6 +11,7 @@ from lvmcore.data.dataset import labels_as_text
 from lvmcore.errors import DataError
 
 if TYPE_CHECKING:
+    from lvmcore.data.dataset import Dataset
     from lvmcore.data.table import Table
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "check_log1p_cells",
     "check_one_hot",
     "levels",
+    "one_hot_columns",
     "one_hot_features",
 ]
 
@@ -125,3 +127,16 @@ def one_hot_features(
     what = "1 feature, its only level" if len(known) == 1 else f"{len(known)} features, one a level"
     note = f"Column {column.name!r} is one-hot encoded as {what}: 1 where a row has it, else 0."
     return [f"{column.name} = {level}" for level in known], features, note
+
+
+def one_hot_columns(dataset: "Dataset") -> dict[str, tuple[int, ...]]:
+    """Positions of the features of each one-hot encoded column of a dataset, by its name."""
+    features = set(dataset.feature_names)
+    names = sorted((str(name) for name in dataset.frame.columns), key=len, reverse=True)
+    coded = [name for name in names if name not in features]
+    found: dict[str, tuple[int, ...]] = {}
+    for d, feature in enumerate(dataset.feature_names):
+        column = next((name for name in coded if feature.startswith(f"{name} = ")), None)
+        if column is not None:
+            found[column] = (*found.get(column, ()), d)
+    return found

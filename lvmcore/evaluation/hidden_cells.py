@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -58,13 +59,26 @@ class HiddenCells:
     scale: FloatArray
 
 
-def hide_cells(X: FloatArray, share: float, seed: int = SEED) -> NDArray[np.bool_]:
-    """Mask of observed cells of X [N, D] drawn to be hidden, [N, D]; each row keeps one."""
+def hide_cells(
+    X: FloatArray, share: float, seed: int = SEED, groups: Iterable[Sequence[int]] = ()
+) -> NDArray[np.bool_]:
+    """Mask of observed cells drawn to be hidden, [N, D]; each row keeps one.
+
+    Args:
+        X: rows, NaN where a cell is missing, [N, D].
+        share: of the observed cells.
+        seed: of the draw.
+        groups: positions of columns whose cells are hidden together, such as the levels of a
+            category: one of them would tell the others.
+    """
     observed = ~np.isnan(X)
     drawn = np.random.default_rng(seed).random(X.shape)
+    for group in groups:
+        drawn[:, list(group)] = drawn[:, group[0], None]
     hidden = observed & (drawn < share)
     for row in np.flatnonzero(observed.any(axis=1) & (hidden == observed).all(axis=1)):
-        hidden[row, np.argmax(np.where(observed[row], drawn[row], -1.0))] = False
+        last = np.where(observed[row], drawn[row], -1.0)
+        hidden[row, last == last.max()] = False
     return hidden
 
 

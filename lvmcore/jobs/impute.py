@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.data.dataset import Dataset
+from lvmcore.data.transforms import one_hot_columns
 from lvmcore.errors import DataError, UnsupportedError
 from lvmcore.evaluation.hidden_cells import (
     SEED,
@@ -21,6 +23,9 @@ from lvmcore.evaluation.hidden_cells import (
     imputation_metrics,
     predict_hidden,
 )
+from lvmcore.evaluation.imputation_comparison import compare_imputation
+from lvmcore.evaluation.imputation_scores import comparison_to_json
+from lvmcore.export.filled_table import ImputedFeature
 from lvmcore.export.tables import to_parquet_bytes
 from lvmcore.jobs.fitting import StoppedError, training_rows
 from lvmcore.jobs.job_kind import JobKind, Outcome
@@ -28,6 +33,7 @@ from lvmcore.metrics.metric import Metric
 from lvmcore.persistence import write_atomically
 from lvmcore.prediction.label_columns import label_cells
 from lvmcore.prediction.placement import features_of
+from lvmcore.runs.atomic_files import write_json
 from lvmcore.runs.job import Job, JobSpec
 from lvmcore.runs.model_of_job import make_model
 from lvmcore.training.checkpoint import Checkpoint
@@ -39,11 +45,14 @@ __all__ = [
     "completed_table",
     "imputation_of",
     "imputed_columns",
+    "imputed_features",
     "refuse_complete_models",
 ]
 
 #: Share of the observed cells that the check hides.
 SHARE = 0.1
+#: Time for the forests of the comparison: this, or as long as the fit took.
+BASELINE_SECONDS = 10.0
 #: Level of the intervals that ``check.parquet`` holds.
 CHECK_LEVEL = 0.9
 
@@ -71,8 +80,9 @@ class Imputation(JobKind):
 
     ``completed.parquet`` holds the completed table (``completed_table``), computed with the fitted
     model. The check hides a tenth of the observed cells, fits the model again without them, and
-    compares their imputed values with the observed ones: ``metrics.json``, and ``check.parquet``
-    with the hidden cells (``hidden_frame``). The completed table is kept if the check fails.
+    compares their imputed values with the observed ones: ``metrics.json``, ``check.parquet`` with
+    the hidden cells (``hidden_frame``), and ``comparison.json`` with the errors of other methods on
+    these cells. The completed table is kept if the check fails.
     """
 
     stop_message = "Stopped before the table was filled."
@@ -103,12 +113,13 @@ class Imputation(JobKind):
         context = self.context
         model = make_model(context.spec, "map")
         whole, _ = training_rows(self.dataset, type(model))
-        hidden = hide_cells(whole.X, SHARE)
+        hidden = hide_cells(whole.X, SHARE, groups=one_hot_columns(whole).values())
         left = dataclasses.replace(whole, X=np.where(hidden, np.nan, whole.X))
         fitted, _ = training_rows(left, type(model))
         frame = pd.DataFrame(fitted.X, columns=list(fitted.transformed_names))
         y = None if model.capabilities.labels == "none" else fitted.y
         checkpoint = Checkpoint(context.folder.files.checkpoint)
+        began = time.monotonic()
         model._fit_from(frame, y, callback=context.monitor, checkpoint=checkpoint)
         if context.monitor.stopped is not None:
             raise StoppedError(context.monitor.stopped)
@@ -119,6 +130,12 @@ class Imputation(JobKind):
         check = hidden_frame(cells, fitted, X, CHECK_LEVEL)
         write_atomically(context.folder.files.check, to_parquet_bytes(check))
         self.metrics = _check_metrics(cells, int(hidden.sum()))
+        if len(cells.truth):
+            seconds = max(BASELINE_SECONDS, time.monotonic() - began)
+            found = compare_imputation(
+                cells, fitted, seconds=seconds, check_stop=context.check_stop
+            )
+            write_json(context.folder.files.comparison, comparison_to_json(found))
 
     def write_results(self) -> None:
         """Write the metrics of the check."""
@@ -203,6 +220,31 @@ def completed_table(model: LatentVariableModel, dataset: Dataset) -> pd.DataFram
             columns[names.sd] = np.where(gaps[:, d], spread, 0.0)
             columns[names.imputed] = gaps[:, d]
     return pd.DataFrame(columns)
+
+
+def imputed_features(dataset: Dataset, completed: pd.DataFrame) -> dict[str, ImputedFeature]:
+    """The features with imputed cells of a completed table, for ``fill_table``.
+
+    Args:
+        dataset: the rows that were imputed.
+        completed: their ``completed_table``.
+
+    Raises:
+        DataError: the completed table is not that of the dataset.
+    """
+    found = {}
+    for names in imputed_columns(dataset):
+        if not names.imputed:
+            continue
+        try:
+            values, sd = (completed[name].to_numpy(np.float64) for name in (names.value, names.sd))
+            imputed = completed[names.imputed].to_numpy(np.bool_)
+        except (KeyError, ValueError, TypeError) as error:
+            raise DataError(
+                f"The completed table is damaged: it lacks {names.feature!r} or a part of it."
+            ) from error
+        found[names.feature] = ImputedFeature(values, sd, imputed)
+    return found
 
 
 def _original_values(dataset: Dataset, d: int, values: NDArray[np.float64]) -> NDArray[np.float64]:

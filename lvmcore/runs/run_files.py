@@ -49,6 +49,7 @@ class RunFiles:
         hidden: means of the hidden units.
         completed: the table with its missing cells filled.
         check: hidden cells of the imputation check.
+        comparison: the imputation and other methods on these cells.
         agreement: agreement of the starts, by row.
         metrics: metrics of the result.
         selections: saved selections of rows.
@@ -71,6 +72,7 @@ class RunFiles:
         self.hidden = folder / "hidden.parquet"
         self.completed = folder / "completed.parquet"
         self.check = folder / "check.parquet"
+        self.comparison = folder / "comparison.json"
         self.agreement = folder / "agreement.parquet"
         self.metrics = folder / "metrics.json"
         self.selections = folder / "selections.json"
@@ -95,6 +97,7 @@ class RunFiles:
             self.hidden,
             self.agreement,
             self.check,
+            self.comparison,
             self.metrics,
         )
 

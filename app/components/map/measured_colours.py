@@ -50,7 +50,9 @@ def describe_disagreement(run: str, row: int) -> str | None:
 
 #: Colour option of the residual.
 BY_RESIDUAL = "residual"
-RESIDUAL_TITLE = "standardised residual"
+RESIDUAL_TITLE = "largest residual, robust sd"
+#: The colour scale ends at this share of the rows: one gross cell would leave no other contrast.
+_COLOURED_SHARE = 0.98
 
 
 def residual_colour(fitted_map: FittedMap) -> NumericColours | None:
@@ -60,13 +62,19 @@ def residual_colour(fitted_map: FittedMap) -> NumericColours | None:
     found = row_analysis.residuals(fitted_map.run)
     values = np.full(len(fitted_map.dataset), np.nan)
     values[found.rows] = found.size
-    return NumericColours(RESIDUAL_TITLE, values)
+    known = found.size[~np.isnan(found.size)]
+    ends = (float(known.min()), float(np.quantile(known, _COLOURED_SHARE))) if len(known) else None
+    return NumericColours(RESIDUAL_TITLE, values, ends)
 
 
 def describe_residuals(fitted_map: FittedMap) -> list[str]:
     """Sentences on the residual, below the map."""
-    measured, rows = len(row_analysis.residuals(fitted_map.run).rows), len(fitted_map.dataset)
-    sentences = ["Residual: the expected value for a new row is 1."]
-    if measured < rows:
-        sentences.append(f"It was measured for {count(measured, 'row')}; the others are hollow.")
+    found, rows = row_analysis.residuals(fitted_map.run), len(fitted_map.dataset)
+    sentences = [
+        "Residual: the cell of a row that differs most from what its other cells say; half of the "
+        f"rows have less than {number(found.typical, 2)} robust sd."
+    ]
+    if len(found.rows) < rows:
+        measured = count(len(found.rows), "row")
+        sentences.append(f"It was measured for {measured}; the others are hollow.")
     return sentences

@@ -7,15 +7,16 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import streamlit as st
+from numpy.typing import NDArray
 
 from app.components.download_buttons import table_downloads
 from app.figures import theme
-from app.formatting import count, distinct_titles, markdown, number
+from app.formatting import count, distinct_titles, markdown, shortened
 from app.services import fitted_maps, imputation
 from app.state.session import session
 from app.state.widgets import widget_key
 from lvmcore.errors import LatentboardError
-from lvmcore.prediction.label_columns import label_cells
+from lvmcore.export.filled_table import FilledTable
 from lvmcore.runs import Job
 
 __all__ = ["completed_table_panel"]
@@ -24,8 +25,8 @@ __all__ = ["completed_table_panel"]
 _MOST_SHOWN = 200
 #: Number of columns shown by default, and at most.
 _DEFAULT_COLUMNS, _MOST_COLUMNS = 10, 30
-#: Digits of an observed and of an imputed cell in the table.
-_DIGITS, _DIGITS_IMPUTED = 6, 3
+#: Most characters of a cell on the page.
+_MOST_CHARACTERS = 200
 _WITH_GAPS, _ALL = "with imputed cells", "all"
 
 
@@ -34,14 +35,14 @@ def _key(job: Job, name: str) -> str:
 
 
 def completed_table_panel(job: Job) -> None:
-    """Draw the completed table and its downloads.
+    """Draw the filled table and its downloads.
 
     Args:
         job: the imputation, whose check may be unfinished.
     """
     try:
-        frame = imputation.completed_table(job.id)
-        columns = imputation.imputed_columns(job.spec.dataset)
+        filled = imputation.filled_table(job.id)
+        dataset = fitted_maps.stored_dataset(job.spec.dataset)
     except LatentboardError as error:
         st.error(markdown(error))
         return
@@ -49,13 +50,12 @@ def completed_table_panel(job: Job) -> None:
     title.header("The completed table")
     with downloads, st.container(horizontal=True, horizontal_alignment="right"):
         _downloads(job)
-    flags = {names.value: names.imputed for names in columns}
-    imputed = frame[[flag for flag in flags.values() if flag]].to_numpy()
-    with_gaps = np.asarray(imputed.any(axis=1))
+    none = np.zeros(len(filled.frame), dtype=np.bool_)
+    with_gaps = np.logical_or.reduce([none, *filled.imputed.values()])
     with st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom"
     ):
-        groups = {_WITH_GAPS: with_gaps, _ALL: np.ones(len(frame), dtype=np.bool_)}
+        groups = {_WITH_GAPS: with_gaps, _ALL: ~none}
         group = st.segmented_control(
             "Rows",
             list(groups),
@@ -65,23 +65,27 @@ def completed_table_panel(job: Job) -> None:
             key=_key(job, "group"),
             help="The rows of the table below.",
         )
-        shown = _choose_columns(job, flags)
-    rows = frame.loc[groups[group]]
-    names = ["row_id", *label_cells(fitted_maps.stored_dataset(job.spec.dataset)), *shown]
-    _table(job, rows.head(_MOST_SHOWN), names, flags)
+        names = _choose_columns(job, filled)
+    rows = np.flatnonzero(groups[group])
+    _table(job, filled, dataset.row_ids[rows[:_MOST_SHOWN]].tolist(), rows[:_MOST_SHOWN], names)
     sentences = [
-        "Shaded cells are imputed, shown with three digits; the files hold all digits and the sd."
+        "Shaded cells are imputed and written as the observed cells of their column; all others "
+        "are as in the file. The sd of each filled cell is in the file with details."
     ]
     if len(rows) > _MOST_SHOWN:
         sentences.insert(0, f"The first {_MOST_SHOWN} of {count(len(rows), 'row')}.")
     st.caption(" ".join(sentences))
 
 
-def _choose_columns(job: Job, flags: dict[str, str]) -> list[str]:
-    """The shown columns: all of a few, or a choice with columns with missing cells first."""
-    first = [*filter(flags.get, flags), *(name for name in flags if not flags[name])]
+def _choose_columns(job: Job, filled: FilledTable) -> list[str]:
+    """The shown columns: all of a few, or a choice with columns with imputed cells first."""
+    names = list(filled.texts)
+    first = [
+        *(name for name in names if name in filled.imputed),
+        *(name for name in names if name not in filled.imputed),
+    ]
     if len(first) <= _DEFAULT_COLUMNS:
-        return list(flags)
+        return names
     with st.popover("Columns"):
         return st.multiselect(
             f"Columns, at most {_MOST_COLUMNS}",
@@ -93,63 +97,67 @@ def _choose_columns(job: Job, flags: dict[str, str]) -> list[str]:
         )
 
 
-def _table(job: Job, rows: pd.DataFrame, names: list[str], flags: dict[str, str]) -> None:
-    """Draw rows of the completed table with their imputed cells marked.
+def _table(
+    job: Job, filled: FilledTable, row_ids: list[str], rows: NDArray[np.intp], names: list[str]
+) -> None:
+    """Draw rows of the filled table with their imputed cells marked.
 
     Args:
         job: the imputation.
-        rows: rows of the completed table.
+        filled: the filled table.
+        row_ids: names of the rows to show.
+        rows: their positions.
         names: names of the columns to show.
-        flags: name of the flag column of each column; "" for a column without missing cells.
     """
+    *shown_names, row_title, marker = distinct_titles([*names, "row", "imputed"])
+    columns = {
+        title: [shortened(filled.texts[name][row], _MOST_CHARACTERS) for row in rows]
+        for title, name in zip(shown_names, names, strict=True)
+    }
     none = np.zeros(len(rows), dtype=np.bool_)
-    imputed = np.column_stack(
-        [rows[flags[name]] if flags.get(name) else none for name in names],
+    imputed = [filled.imputed[name][rows] if name in filled.imputed else none for name in names]
+    flags = np.column_stack([none, none, *imputed])
+    marks = [
+        ", ".join(name for name, one in zip(names, row[2:], strict=True) if one) for row in flags
+    ]
+    shown = pd.DataFrame({row_title: row_ids, marker: marks, **columns})
+    css = np.where(flags, f"background-color: {theme.interval_colour(session.is_dark)}", "").astype(
+        object
     )
-    marker = distinct_titles([*names, "imputed"])[-1]
-    shown = rows[names].reset_index(drop=True)
-    texts = [", ".join(np.array(names, dtype=object)[row]) for row in imputed]
-    css = np.where(
-        imputed, f"background-color: {theme.interval_colour(session.is_dark)}", ""
-    ).astype(object)
-    css = np.insert(css, 1, "", axis=1)
-    shown.insert(1, marker, texts)
-    styler = shown.style.apply(lambda _: css, axis=None)
-    for name, rows_imputed in zip(names, imputed.T, strict=True):
-        if name in flags:
-            for digits, chosen in ((_DIGITS, ~rows_imputed), (_DIGITS_IMPUTED, rows_imputed)):
-                subset = (np.flatnonzero(chosen), [name])
-                styler = styler.format(partial(_cell_text, digits=digits), subset=subset)
+    numeric = [
+        title
+        for title, name in zip(shown_names, names, strict=True)
+        if filled.frame[name].dtype.kind in "iuf"
+    ]
     st.dataframe(
-        styler,
+        shown.style.apply(lambda _: css, axis=None),
         hide_index=True,
         height=320,
         column_config={
-            "row_id": st.column_config.TextColumn("row"),
+            row_title: st.column_config.TextColumn("row"),
             marker: st.column_config.TextColumn(
                 width=130, help="The shown columns with an imputed cell"
             ),
+            **dict.fromkeys(numeric, st.column_config.TextColumn(alignment="right")),
         },
         key=_key(job, "rows"),
         alt="The completed table",
     )
 
 
-def _cell_text(value: object, *, digits: int) -> str:
-    """A cell with ``digits`` significant digits, without trailing zeros."""
-    if not isinstance(value, float):
-        return str(value)
-    text = number(value, digits)
-    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
-
-
 def _downloads(job: Job) -> None:
+    details = st.checkbox(
+        "With details",
+        key=_key(job, "details"),
+        help="Adds for each column with filled cells their predictive sd (of a category the "
+        "probability of the filled level) and a flag of these cells.",
+    )
     table_downloads(
-        "Completed table",
+        "Completed table with details" if details else "Completed table",
         "completed",
-        csv=partial(imputation.completed_csv, job.id),
-        parquet=partial(imputation.completed_parquet, job.id),
-        about="Row id, label and every column; for each column with missing cells also '… sd', "
-        "the predictive sd of its imputed cells, and '… imputed', a flag of these cells.",
-        key=lambda ending: _key(job, f"file {ending}"),
+        csv=partial(imputation.filled_csv, job.id, details=details),
+        parquet=partial(imputation.filled_parquet, job.id, details=details),
+        about="Every column of the table in its order; observed cells are as in the file. Text "
+        "that a spreadsheet would take for a formula is not changed.",
+        key=lambda ending: _key(job, f"file {ending} {details}"),
     )

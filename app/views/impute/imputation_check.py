@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pandas as pd
 import streamlit as st
 
@@ -11,6 +13,7 @@ from app.formatting import count, distinct_titles, markdown, number, shortened
 from app.services import imputation
 from app.state.session import session
 from app.state.widgets import widget_key
+from app.views.impute.method_comparison import comparison_headline, comparison_table
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
 
@@ -45,16 +48,26 @@ def _key(job: Job, name: str) -> str:
     return widget_key("impute", job.id, name)
 
 
-def imputation_check(job: Job, gaps: imputation.MissingCellCounts) -> None:
+def imputation_check(
+    job: Job, gaps: imputation.MissingCellCounts, compare_again: Callable[[], None]
+) -> None:
     """Draw the check of an imputation on hidden cells.
 
     Args:
         job: the finished imputation.
         gaps: the missing cells of its table.
+        compare_again: draws the button that imputes again, for a run without the comparison.
     """
     from lvmcore.evaluation.hidden_cells import interval_width
 
     st.header("Check on hidden cells")
+    try:
+        comparison = imputation.comparison(job.id)
+    except LatentboardError as problem:
+        st.error(markdown(problem))
+        comparison = None
+    if comparison is not None:
+        comparison_headline(comparison)
     value = {key: metric.value for key, metric in job.metrics.items()}
     covered, error = value.get("cells_coverage_90"), value.get("impute_rmse")
     try:
@@ -68,19 +81,29 @@ def imputation_check(job: Job, gaps: imputation.MissingCellCounts) -> None:
         )
         return
     by_means = value["impute_rmse_means"]
-    st.markdown(
-        f"**90 % intervals contain {_share(covered)} of {count(len(cells), 'hidden cell')}**; "
-        f"typical error **{number(error, 3)}** against **{number(by_means, 3)}** for column means, "
-        "in sd of each column."
-    )
+    text = f"**90 % intervals contain {_share(covered)} of {count(len(cells), 'hidden cell')}**"
+    if comparison is None:
+        text += (
+            f"; typical error **{number(error, 3)}** against **{number(by_means, 3)}** for column "
+            "means, in sd of each column"
+        )
+    st.markdown(f"{text}.")
     found = interval_width(covered, 0.9, len(cells))
     if found != "fair":
         st.warning(_WIDTHS[found])
-    if by_means is not None and error > _HARDLY_BETTER * by_means:
+    if comparison is None and by_means is not None and error > _HARDLY_BETTER * by_means:
         st.warning(
             "Column means have about the same error: the columns are hardly related, or the model "
             "is too small."
         )
+    if comparison is not None:
+        comparison_table(job, comparison)
+    else:
+        st.info(
+            "This imputation was checked before nearest neighbours and forests were part of the "
+            "check, so it is compared with column means only. Impute again to compare it with them."
+        )
+        compare_again()
     numbers, picture = st.columns([2, 3], gap="large")
     with numbers:
         _metrics_table(job)

@@ -1,14 +1,16 @@
-"""Rows with the largest residuals."""
+"""Rows that fit worst: those with the largest residuals, and the columns of these."""
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import streamlit as st
+from numpy.typing import NDArray
 
 from app.analysis.map.fitted_map import FittedMap
-from app.components.map.measured_colours import RESIDUAL_TITLE
+from app.analysis.map.residuals import Residuals
 from app.components.map.row_focus import row_table
-from app.formatting import count, markdown, shortened
+from app.formatting import count, markdown, number, shortened
 from app.services import row_analysis
 from app.state.widgets import map_widget_key
 
@@ -16,12 +18,13 @@ __all__ = ["worst_rows_panel"]
 
 #: Number of rows in the table.
 MOST = 20
+_ROBUST_SD = "robust sd"
 
 
 def worst_rows_panel(fitted_map: FittedMap) -> None:
-    """Draw the rows with the largest residuals; a click puts a row in focus."""
+    """Draw the rows that fit worst; a click puts a row in focus."""
     box = st.expander(
-        "Largest residuals", key=map_widget_key(fitted_map, "outliers"), on_change="rerun"
+        "Rows that fit worst", key=map_widget_key(fitted_map, "outliers"), on_change="rerun"
     )
     with box:
         if box.open:
@@ -38,22 +41,28 @@ def _residual_table(fitted_map: FittedMap) -> None:
         return
     found = row_analysis.residuals(fitted_map.run)
     worst = found.worst(MOST)
+    if not len(worst):
+        st.caption("No row has a cell of a column that varies, so no row has a residual.")
+        return
+    st.markdown(_headline(fitted_map, found, int(worst[0])))
     rows = found.rows[worst]
     names = [shortened(name, 24) for name in dataset.feature_names]
     frame = pd.DataFrame(
         {
             "row": [shortened(name, 24) for name in dataset.row_ids[rows]],
-            RESIDUAL_TITLE: found.size[worst],
             "column": [names[d] for d in found.column[worst]],
-            "deviation, sd": found.deviation[worst],
+            "observed": [number(value) for value in _observed(fitted_map, found, worst)],
+            "expected": [number(float(value)) for value in found.expected[worst]],
+            _ROBUST_SD: found.deviation[worst],
         }
     )
     st.caption(
-        "Standardised residual: deviation of the cells of a row from their reconstruction, in "
-        "predictive sd, root mean square over its columns. The expected value for a new row is "
-        "about 1, and lower for the rows of the fit. A row with a much larger value is not "
-        "explained by the map. “Column” is the column of its largest deviation. Click a row to "
-        "show it on the map; “standardised residual” is also an option of the colours."
+        "Each cell is compared with what the other cells of its row say: with the decoded "
+        "positions of the other rows, weighted by how well they agree with those cells. So a row "
+        "cannot hide a gross cell by moving to it. The difference is in robust sd of the column, "
+        "and a row is listed by its largest. Half of the rows have less than "
+        f"{number(found.typical, 2)}. Click a row to show it on the map; the residual is also an "
+        "option of the colours."
     )
     if len(found.rows) < len(dataset):
         st.caption(
@@ -65,7 +74,27 @@ def _residual_table(fitted_map: FittedMap) -> None:
         frame,
         rows,
         key=map_widget_key(fitted_map, "misfits"),
-        alt="Rows with the largest residuals",
-        numbers={RESIDUAL_TITLE: "%.2f", "deviation, sd": "%+.1f"},
+        alt="Rows that fit worst",
+        numbers={_ROBUST_SD: "%+.1f"},
         height=320,
     )
+
+
+def _headline(fitted_map: FittedMap, found: Residuals, place: int) -> str:
+    """The worst row, with the column and the size of its largest residual."""
+    dataset, deviation = fitted_map.dataset, float(found.deviation[place])
+    row = markdown(shortened(dataset.row_ids[found.rows[place]], 60))
+    column = markdown(shortened(dataset.feature_names[found.column[place]], 60))
+    side = "above" if deviation > 0 else "below"
+    return (
+        f"Row **{row}** fits worst: column **{column}** is {number(abs(deviation), 3)} robust sd "
+        f"{side} what the other columns say."
+    )
+
+
+def _observed(fitted_map: FittedMap, found: Residuals, places: NDArray[np.intp]) -> list[float]:
+    """The cells of the largest residuals of rows, in the units of the table."""
+    dataset = fitted_map.dataset
+    cells = dataset.original_units(dataset.X[found.rows[places]])
+    values: list[float] = cells[np.arange(len(places)), found.column[places]].tolist()
+    return values

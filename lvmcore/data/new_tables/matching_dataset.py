@@ -99,6 +99,7 @@ def matching_dataset(
         notes=tuple(notes),
         log1p=log1p,
         column_decimals={asked.column: asked.taken for asked in table.questions},
+        texts=None if table.texts is None else table.texts.take(keep),
     )
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyarrow import feather
 
 from lvmcore import errors
+from lvmcore.data.cell_texts import CellTexts
 from lvmcore.data.column_types import ColumnDescription, ColumnType
 from lvmcore.data.number_questions import NumberQuestion, NumberReading
 from lvmcore.data.table import DetectedFormat, Table
@@ -26,13 +27,16 @@ __all__ = [
 
 #: Files in the folder of a reading process.
 CONTENT, REQUEST, MEASURED = "content", "request.json", "size"
-RESULT, _CELLS = "answer.json", "cells.arrow"
+RESULT, _CELLS, _TEXTS = "answer.json", "cells.arrow", "texts.arrow"
 
 
 def save_table(table: Table, folder: Path) -> None:
     """Write a table."""
     cells = pa.Table.from_pandas(table.frame, preserve_index=False)
     feather.write_feather(cells, str(folder / _CELLS), compression="uncompressed")
+    if table.texts is not None and table.texts.columns:
+        texts = pa.table(dict(table.texts.columns))
+        feather.write_feather(texts, str(folder / _TEXTS), compression="uncompressed")
     answer = {
         "name": table.name,
         "columns": [asdict(column) for column in table.columns],
@@ -40,6 +44,12 @@ def save_table(table: Table, folder: Path) -> None:
         "detected": asdict(table.detected),
         "digest": table.digest,
         "questions": [asdict(question) for question in table.questions],
+        "texts": None
+        if table.texts is None
+        else {
+            "delimiter": table.texts.delimiter,
+            "decimal_commas": sorted(table.texts.decimal_commas),
+        },
     }
     _write_result(folder, answer)
 
@@ -70,12 +80,24 @@ def load_result(folder: Path) -> Table:
             detected=_to_format(answer["detected"]),
             digest=answer["digest"],
             questions=tuple(map(_to_question, answer["questions"])),
+            texts=_load_texts(folder, answer["texts"]),
         )
     except (OSError, KeyError, TypeError, pa.ArrowException) as error:
         raise DataError(
             "The table was read, but what was read cannot be taken over: the disk that holds "
             "temporary files may be full. Make room and try again."
         ) from error
+
+
+def _load_texts(folder: Path, facts: dict[str, Any] | None) -> CellTexts | None:
+    if facts is None:
+        return None
+    columns = {}
+    if (folder / _TEXTS).is_file():
+        with pa.OSFile(str(folder / _TEXTS)) as file:
+            texts = feather.read_table(file)
+        columns = {name: texts.column(name).combine_chunks() for name in texts.column_names}
+    return CellTexts(columns, facts["delimiter"], frozenset(facts["decimal_commas"]))
 
 
 def _write_result(folder: Path, answer: dict[str, Any]) -> None:

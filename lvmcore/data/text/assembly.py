@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
+from lvmcore.data.cell_texts import MOST_TEXT_CELLS, cell_texts
 from lvmcore.data.column_names import unique_names
 from lvmcore.data.column_types import ColumnDescription, describe_column, label_like_names
 from lvmcore.data.number_questions import question_notes
@@ -80,6 +81,8 @@ class TableBuilder:
         conversion = self._convert(cells, names)
         converted, usual = conversion.columns, conversion.usual
         self._check_stacked_table(converted, cells)
+        few = cells.num_rows * cells.num_columns <= MOST_TEXT_CELLS
+        kept = [column.combine_chunks() for column in cells.columns] if few else None
         del cells  # frees the memory of the strings before the frame is made
         found, told = mark_missing_numbers(converted, names, self.asked.missing_numbers)
         self.notes += told
@@ -110,7 +113,11 @@ class TableBuilder:
         asked = question_notes(conversion.questions)
         everything = (*notes, *self.text.notes, *self.notes, *more, *asked)
         questions = tuple(conversion.questions)
-        return Table(self.title, frame, columns, everything, detected, digest, questions)
+        texts = None
+        if kept is not None and written:
+            decimals = [one.decimal for one in converted]
+            texts = cell_texts(frame, kept, self.text.dialect.delimiter, decimals)
+        return Table(self.title, frame, columns, everything, detected, digest, questions, texts)
 
     def _drop_blanks(self, cells: Any, header: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
         """Drop blank rows, then columns without a name and without a cell."""

@@ -45,6 +45,7 @@ class ConvertedColumn:
         unit: The sign or unit that was stripped from every number.
         suspects: Cells that look like numbers in another format than the one used.
         rounded: The first row whose number lost digits above 2^53; None without one.
+        decimal: The decimal mark of its numbers.
     """
 
     values: Any
@@ -57,6 +58,7 @@ class ConvertedColumn:
     unit: str = ""
     suspects: tuple[str, ...] = ()
     rounded: int | None = None
+    decimal: str = "."
 
 
 def convert_column(

@@ -96,7 +96,10 @@ class TableConversion:
         return decide_numbers(marks, self.delimiter, self.asked, self.chosen)
 
     def _column(self, cells: Any, numbers: NumberFormat | None) -> ConvertedColumn:
-        return convert_column(cells.combine_chunks(), numbers, self.missing, self.headers)
+        column = convert_column(cells.combine_chunks(), numbers, self.missing, self.headers)
+        if numbers is not None:
+            column.decimal = numbers.decimal
+        return column
 
     def _marks(self, cells: Any, stored: bool) -> ColumnMarks:
         """The marks in the first cells; in all cells if the first show no decimal mark."""

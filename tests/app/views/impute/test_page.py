@@ -12,10 +12,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from app.formatting import number
+from app.formatting import markdown, number
 from app.services import fitted_maps, imputation, runs, server
 from app.views.impute import imputation_check
 from lvmcore.data import Dataset
+from lvmcore.evaluation.imputation_scores import (
+    BASELINES,
+    ColumnComparison,
+    ImputationComparison,
+    comparison_to_json,
+)
 from lvmcore.export.tables import to_parquet_bytes
 from lvmcore.jobs.impute import completed_table, imputation_of
 from lvmcore.jobs.run_job import run_job
@@ -142,9 +148,22 @@ def test_the_check_comes_first_in_plain_words(open_page: OpenPage, done: str) ->
     cells = imputation.hidden_cells(job.id)
     percent = f"{100 * covered:.0f} %"
     assert f"contain {percent} of {len(cells)} hidden cells" in texts(page)
-    assert f"typical error **{number(error, 3)}** against" in texts(page)
+    assert error is not None
+    comparison = imputation.comparison(job.id)
+    assert comparison is not None
+    (total,) = comparison.total
+    assert total.errors["model"] == pytest.approx(error)
+    assert f"error **{number(error, 3)} sd**" in texts(page)
+    for key, name in BASELINES.items():
+        assert f"{name} ({number(total.errors[key], 3)})" in texts(page)
+        assert f"{number(total.log_densities[key], 3)} of {name}" in texts(page)
+    by_column = page.dataframe[0].value
+    assert by_column["", "column"].tolist() == [one.column for one in comparison.columns]
+    assert by_column["error", "forest"].tolist() == [
+        one.errors["forest"] for one in comparison.columns
+    ]
     assert "fitted anew without them" in texts(page)
-    shown = page.dataframe[0].value
+    shown = page.dataframe[1].value
     assert shown["model"][1] == percent
     assert shown["means"][3] == number(job.metrics["impute_rmse_means"].value, 3)
     dots = [trace for trace in traces(page) if trace["name"] != "exact"]
@@ -162,29 +181,32 @@ def test_filled_cells_are_named_and_rows_and_columns_chosen(
 ) -> None:
     page = open_page("impute", run=done)
     gaps = np.isnan(holed.X)
-    table = page.dataframe[1].value
-    assert table["row_id"].tolist() == holed.row_ids[gaps.any(axis=1)].tolist()
+    table = page.dataframe[2].value
+    assert table["row"].tolist() == holed.row_ids[gaps.any(axis=1)].tolist()
     first = gaps[gaps.any(axis=1)][0]
     expected = ", ".join(name for name, gone in zip(NAMES, first, strict=True) if gone)
     assert table["imputed (2)"][0] == expected  # a column of the table is called "imputed"
     (chosen,) = page.multiselect
     assert chosen.value == NAMES[:10]
     chosen.set_value(["c12", "imputed"]).run()
-    assert list(page.dataframe[1].value) == ["row_id", "imputed (2)", "label", "c12", "imputed"]
+    assert list(page.dataframe[2].value) == ["row", "imputed (2)", "c12", "imputed"]
     page.get("button_group")[0].set_value("all").run()
     assert not page.exception
-    assert len(page.dataframe[1].value) == N_ROWS
+    assert len(page.dataframe[2].value) == N_ROWS
     page.multiselect[0].set_value([]).run()
     assert not page.exception
 
 
-def test_the_files_hold_every_row_with_flags(holed: Dataset, done: str) -> None:
+def test_the_files_hold_every_row_and_flags_where_asked(holed: Dataset, done: str) -> None:
     expected = fitted_maps.model(done).impute(pd.DataFrame(holed.X, columns=NAMES))
-    for content, read in (
-        (imputation.completed_csv(filling(done).id), pd.read_csv),
-        (imputation.completed_parquet(filling(done).id), pd.read_parquet),
+    run = filling(done).id
+    for make, read in (
+        (imputation.filled_csv, pd.read_csv),
+        (imputation.filled_parquet, pd.read_parquet),
     ):
-        frame = read(io.BytesIO(content))
+        assert list(read(io.BytesIO(make(run, details=False)))) == [*NAMES, "label"]
+        frame = read(io.BytesIO(make(run, details=True)))
+        assert list(frame)[:13] == [*NAMES, "label"]
         assert frame["label"].tolist() == list(holed.labels)
         for d, name in enumerate(NAMES):
             gaps = np.isnan(holed.X[:, d])
@@ -192,7 +214,7 @@ def test_the_files_hold_every_row_with_flags(holed: Dataset, done: str) -> None:
             np.testing.assert_allclose(frame[name], expected.mean[:, d], rtol=1e-6)
             if d < 4:
                 np.testing.assert_array_equal(frame[f"{name} imputed"], gaps)
-                sd = np.sqrt(expected.variance[:, d])
+                sd = np.where(gaps, np.sqrt(expected.variance[:, d]), np.nan)
                 np.testing.assert_allclose(frame[f"{name} sd"], sd, rtol=1e-6)
             else:
                 assert f"{name} imputed" not in frame
@@ -296,3 +318,47 @@ def test_a_poor_check_is_said_plainly(
     assert len(page.warning) == len(said)
     for warning, words in zip(page.warning, said, strict=True):
         assert words in warning.value
+    assert "compared with column means only" in page.info[0].value  # as of an earlier version
+    assert "Impute again" in labels(page)
+
+
+def test_columns_that_a_baseline_predicts_better_are_named(
+    open_page: OpenPage, holed: Dataset, fit: str
+) -> None:
+    numbers = {"model": 0.9, "means": 1.0, "neighbours": 0.5, "forest": 0.8}
+    better = ColumnComparison("c3", "numbers", 20, numbers, dict.fromkeys(numbers, -1.0))
+    poor = replace(better, column=NAMES[1], better=("neighbours", "forest"))
+    total = replace(better, column="", errors=numbers | {"forest": None})
+    with owned(fit) as folder:
+        keep_table(folder, fit, holed)
+        cells = pd.DataFrame({"row_id": ["1"] * 200, "feature": "c3"})
+        cells = cells.assign(truth=1.0, mean=1.0, lower=0.0, upper=2.0)
+        write_atomically(folder.files.check, to_parquet_bytes(cells))
+        found = ImputationComparison((total,), (better, poor), "How.")
+        write_json(folder.files.comparison, comparison_to_json(found))
+        values = {"impute_rmse": 0.9, "impute_rmse_means": 1.0, "cells_coverage_90": 0.9}
+        write_json(
+            folder.files.metrics,
+            {
+                key + suffix: asdict(Metric(key, values.get(key + suffix, 0.5), "How."))
+                for key in imputation_check.FIGURES
+                for suffix in ("", "_means")
+            },
+        )
+        folder.write_state(folder.state().ending("done"))
+    page = open_page("impute", run=fit)
+    assert not page.exception
+    (warning,) = page.warning
+    named = markdown(NAMES[1])
+    assert warning.value.startswith(f"Do not use for **{named}** (error 0.900 against 0.500 of")
+    assert "**above** nearest neighbours (0.500)" in texts(page)
+    assert "10 % below column means" in texts(page)
+    assert "Not measured for every column: a random forest" in texts(page)
+    assert page.dataframe[0].value["", "use it"].tolist() == ["yes", "no"]
+
+
+def test_imputing_again_adds_a_run(open_page: OpenPage, done: str) -> None:
+    first = filling(done)
+    assert imputation.start_imputation(done, again=True) != first.id
+    runs.delete_runs([filling(done).id])
+    assert filling(done).id == first.id
