@@ -18,6 +18,12 @@ def _classify(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     return classify.rows(options)
 
 
+def _first_fit(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.latent import first_fit
+
+    return first_fit.rows(options)
+
+
 def _impute(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     from lvmcore.bench.latent import impute
 
@@ -28,6 +34,12 @@ def _ldgd(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     from lvmcore.bench.latent import ldgd, training_size
 
     return chain(ldgd.rows(options), training_size.rows(options))
+
+
+def _maps(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.latent import maps
+
+    return maps.rows(options)
 
 
 def _mnist(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
@@ -71,8 +83,10 @@ def _srflvm(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
 
 BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], BenchmarkRow]]]] = {
     "classify": _classify,
+    "first-fit": _first_fit,
     "impute": _impute,
     "ldgd": _ldgd,
+    "maps": _maps,
     "mnist": _mnist,
     "psi": _psi,
     "qep": _qep,
