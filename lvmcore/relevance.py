@@ -78,7 +78,8 @@ def leading_dimensions(relevance: Mapping[str, FloatArray]) -> tuple[int, int | 
     of several label paths. If these use fewer than two dimensions (the other shares are
     negligible), and in a model without labels, the data path determines the order. Largest share
     first; equal shares in order. A dimension with more than a quarter of the data path takes the
-    place of a second one that has no more than a quarter of any path.
+    place of a second one that has no more than a quarter of any path. Two dimensions are shown in
+    order.
 
     Args:
         relevance: shares of each path, or its α, each [Q].
@@ -94,8 +95,8 @@ def leading_dimensions(relevance: Mapping[str, FloatArray]) -> tuple[int, int | 
     most = np.max(each, axis=0) if each else labels
     by_labels = [q for q in np.argsort(-labels, kind="stable") if most[q] >= MIN_SHARE]
     order = list(dict.fromkeys(int(q) for q in (*by_labels, *by_data)))
-    if len(order) == 1:
-        return order[0], None
+    if len(order) <= 2:
+        return (0, 1) if len(order) == 2 else (0, None)
     first, second = order[:2]
     large = {int(q) for q in by_data if data[q] > LARGE_SHARE}
     if not large <= {first, second} and max(data[second], most[second]) <= LARGE_SHARE:

@@ -26,8 +26,8 @@ START_STEPS, START_TOLERANCE = 100, 1e-4
 MOST_INCOMPLETE_ROWS = 20_000
 # sd of the noise in a dimension that a method cannot provide.
 SMALL_NOISE = 0.1
-# Maximum number of rows for isomap and spectral, whose time is cubic in it.
-MOST_ROWS = 2000
+# Maximum number of rows for isomap and spectral, whose time is cubic in it, and for t-SNE.
+MOST_ROWS, MOST_TSNE_ROWS = 2000, 1000
 NEIGHBOURS = 10
 # t-SNE: perplexity, and steps with and without early exaggeration.
 PERPLEXITY, EXAGGERATED_STEPS, TSNE_STEPS = 30, 150, 250
@@ -152,14 +152,15 @@ def _given_start(problem: FitProblem, start: ArrayLike) -> Tensor:
 def _by_neighbours(problem: FitProblem, method: str, note: Callable[[str], None]) -> Tensor:
     """Isomap, spectral or t-SNE coordinates scaled to unit variance, [N, Q].
 
-    They are computed on at most 2000 rows, sampled with the fit's seed. Missing cells are first
-    imputed by probabilistic principal components. Dimensions that the method cannot provide are
-    small noise.
+    They are computed on at most 2000 rows (t-SNE 1000), sampled with the fit's seed. Missing cells
+    are first imputed by probabilistic principal components. Dimensions that the method cannot
+    provide are small noise.
     """
     Y, Q = _imputed_table(problem), problem.n_components
     rows = np.arange(len(Y))
-    if len(Y) > MOST_ROWS:
-        rows = np.sort(torch.randperm(len(Y), generator=problem.generator).numpy()[:MOST_ROWS])
+    most = MOST_TSNE_ROWS if method == "tsne" else MOST_ROWS
+    if len(Y) > most:
+        rows = np.sort(torch.randperm(len(Y), generator=problem.generator).numpy()[:most])
     seed = int(torch.randint(2**31 - 1, (1,), generator=problem.generator))
     X = to_numpy(SMALL_NOISE * _random_start(problem))
     if method == "isomap":

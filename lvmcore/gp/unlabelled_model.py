@@ -39,9 +39,9 @@ from lvmcore.training.schedule import Schedule
 
 __all__ = ["UnsupervisedGPLVM"]
 
-# Steps after which the bounds of two starts are compared, the least gain of t-SNE over principal
-# components in nats a cell, and the fewest rows for t-SNE.
-EARLY_STEPS, START_GAIN, FEWEST_FOR_TSNE = 60, 0.02, 30
+# Steps after which the bounds of two starts are compared, and most inducing inputs in them; the
+# least gain of t-SNE over principal components in nats a cell, and the fewest rows for t-SNE.
+EARLY_STEPS, EARLY_INDUCING, START_GAIN, FEWEST_FOR_TSNE = 60, 25, 0.02, 30
 
 
 @estimator_dataclass
@@ -91,9 +91,11 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
     def _fit(self, problem: FitProblem) -> FitOutcome:
         return fit_from_starts(self, problem, partial(_initial_map, self, problem))
 
-    def _objective_at(self, problem: FitProblem, X: Tensor) -> SparseGPLVMObjective:
+    def _objective_at(
+        self, problem: FitProblem, X: Tensor, n_inducing: int
+    ) -> SparseGPLVMObjective:
         """The objective at the initial map X, [N, Q]."""
-        M = inducing_count(self.settings_["n_inducing"], len(X), self._note)
+        M = inducing_count(n_inducing, len(X), self._note)
         Z = spread_points(X, M, problem.generator)
         noise = start_noise(problem, self.settings_["noise"])
         path = DataPath(Z, noise, pooled=problem.observed is not None)
@@ -101,7 +103,7 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
 
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
         """Fit from the initial map X, [N, Q]."""
-        fit = self._objective_at(problem, X)
+        fit = self._objective_at(problem, X, self.settings_["n_inducing"])
         schedule = self._schedule(fit.data.count)
         outcome = train(
             fit,
@@ -150,7 +152,8 @@ def _early_bound(model: UnsupervisedGPLVM, problem: FitProblem, start: str) -> f
     generator = torch.Generator()
     generator.set_state(problem.generator.get_state())
     problem = replace(problem, generator=generator)
-    fit = model._objective_at(problem, start_map(problem, start, model._note))
+    M = min(EARLY_INDUCING, model.settings_["n_inducing"])
+    fit = model._objective_at(problem, start_map(problem, start, model._note), M)
     schedule = Schedule(EARLY_STEPS, model.learning_rate, fit.data.count)
     try:
         return train(fit, schedule, None, draws=model.final_draws).objective

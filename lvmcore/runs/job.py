@@ -56,6 +56,7 @@ _EARLIER_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "n_inducing": 25,
         "noise": "column",
         "likelihood": "probit",
+        "max_iter": 300,
     },
 }
 

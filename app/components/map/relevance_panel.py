@@ -60,9 +60,8 @@ def _chosen_share(
         default=_CARRIED,
         required=True,
         key=map_widget_key(fitted_map, "relevance measure"),
-        help="Variance carried: by how much the columns, or the class probabilities, change if a "
-        "row takes the coordinate of another row in this dimension. Kernel weights: the inverse "
-        "squared lengthscales, which under-rate a dimension along which columns are straight.",
+        help="The share of the variance that a dimension carries, or the inverse squared "
+        "lengthscales, which under-rate straight dimensions.",
         label_visibility="collapsed",
     )
     return weights if measure == _WEIGHTS else carried

@@ -45,6 +45,8 @@ from lvmcore.training.schedule import Schedule
 __all__ = ["LDGD"]
 
 FINAL_DRAWS = 8
+# Steps of tables with more than so many rows.
+MANY_ROWS, FEWER_STEPS = 1000, 300
 
 # For a short, narrow table with few classes.
 USUAL_SETTINGS = {
@@ -112,7 +114,7 @@ class LDGD(LabelledGPLVM):
 
     n_components: Dimensions = None  # type: ignore[assignment] # the base class has no "ard"
     n_inducing: InducingOrAuto = None
-    max_iter: MaxIter = 300
+    max_iter: MaxIter = 900
     label_weight: LabelWeight = 1.0
     class_weight: ClassWeight = "equal"
     likelihood: LabelLikelihoodOrAuto = None
@@ -151,6 +153,9 @@ class LDGD(LabelledGPLVM):
             found["noise"] = advised_noise(n_columns)
         if n_rows > LONG_TABLE:
             return found | {"max_iter": advised_steps(n_rows)}
+        if n_rows > MANY_ROWS:
+            why = f"each step uses all {n_rows:,} rows, and more take minutes"
+            found["max_iter"] = Advised(FEWER_STEPS, why)
         if wide and n_classes > 5 and n_rows > 200:
             found["n_components"] = advised_components(n_columns, n_classes)
             found["likelihood"] = Advised(

@@ -159,7 +159,7 @@ def test_the_starts_are_drawn_beside_one_another_the_kept_one_first(several: str
 def _axes(run: str) -> list[int]:
     from lvmcore.relevance import leading_dimensions
 
-    first, second = leading_dimensions(fitted_maps.model(run).relevance_)
+    first, second = leading_dimensions(fitted_maps.model(run).variance_shares())
     assert second is not None
     return [first, second]
 

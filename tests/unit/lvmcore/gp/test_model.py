@@ -91,7 +91,7 @@ def test_standard_draws_of_few_dimensions_are_nearly_uncorrelated() -> None:
 
 def test_snapshot_shows_the_two_leading_dimensions() -> None:
     mean = torch.arange(15, dtype=torch.float64).reshape(5, 3)
-    relevance = {"data": torch.tensor([5.0, 1.0, 2.0]), "labels": torch.tensor([0.0, 1.0, 3.0])}
+    relevance = {"data": torch.tensor([5.0, 1.0, 2.0]), "labels": torch.tensor([0.0, 1.5, 3.0])}
     snapshot = snapshot_of(mean, relevance)
     assert snapshot.dimensions == (2, 1)
     np.testing.assert_array_equal(snapshot.mean, mean.numpy()[:, [2, 1]])

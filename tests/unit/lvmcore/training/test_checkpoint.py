@@ -233,7 +233,7 @@ def test_the_checkpoint_comes_every_so_often_and_never_torn(
         place = checkpoint_progress(path)
         places.append(0 if place is None else place[0])
 
-    fit = model("bayesian_gplvm", max_iter=60)
+    fit = model("bayesian_gplvm", max_iter=60, start="pca")
     fit._fit_from(X, callback=look, checkpoint=Checkpoint(path, seconds=2.0))
     written = sorted(set(places))
     # Eight quarters of a second to the first. Each write costs one: twenty times that are waited.
