@@ -136,11 +136,12 @@ def _initial_map(model: UnsupervisedGPLVM, problem: FitProblem) -> Tensor:
 
     Principal components keep the shape of the whole, t-SNE the neighbours: started at it, the
     bound is higher where the rows lie on a curved surface that their plane of largest variance
-    folds.
+    folds. A map of more than two dimensions, or of few or very many rows, starts at principal
+    components.
     """
     if is_array(model.start) or model.start != "auto":
         return start_map(problem, model.start, model._note)
-    if problem.n_components > 2 or len(problem.table) < FEWEST_FOR_TSNE:
+    if problem.n_components > 2 or not FEWEST_FOR_TSNE <= len(problem.table) <= LONG_TABLE:
         return start_map(problem, "pca", model._note)
     gain = _early_bound(model, problem, "tsne") - _early_bound(model, problem, "pca")
     clear = gain > START_GAIN * problem.Y.numel()
