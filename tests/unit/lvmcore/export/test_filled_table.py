@@ -38,6 +38,20 @@ def dataset_of(source: str) -> Dataset:
     return table.dataset(features=features, one_hot=["kind"], row_id="code")
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_filled_number_has_the_decimal_mark_of_its_own_column(
+    tmp_path: Path, stored: bool
+) -> None:
+    source = "id;dose;ratio\na;-0,5;-0.25\nb;;\nc;1,5;1.75\nd;-2,5;-3.25\n"
+    table = (read_table_sandboxed if stored else read_table)(source.encode())
+    dataset = table.dataset(features=["dose", "ratio"], row_id="id")
+    if stored:
+        dataset = load_dataset(save_dataset(dataset, tmp_path / "kept"))
+    filled = fill_table(dataset, {"dose": with_gap(0.52), "ratio": with_gap(0.777)})
+    lines = filled.csv().decode().split()
+    assert lines == ["id;dose;ratio", "a;-0,5;-0.25", "b;0,5;0.78", "c;1,5;1.75", "d;-2,5;-3.25"]
+
+
 def test_filled_cells_take_the_form_of_their_column(tmp_path: Path) -> None:
     dataset = dataset_of(FILE)
     features = {
