@@ -65,11 +65,10 @@ def test_a_card_says_what_the_model_declares(card: object) -> None:
 def test_the_advice_says_what_is_set_and_why() -> None:
     wide = replace(TABLE, rows=1797, columns=64, classes=10)
     advice = map_card(MODELS["ldgd"]).advice(wide)
-    (components, inducing, noise, likelihood) = advice
+    (components, inducing, noise, likelihood, steps) = advice
     assert noise.startswith("Noise: shared, as some of 64 columns")
     assert components.startswith("Dimensions: 20, as 10 classes")
     assert "softmax, as 10 classes" in likelihood
     assert "50, as 1,797 rows" in inducing
-    longer = map_card(MODELS["ldgd"]).advice(replace(TABLE, rows=90_000))
-    assert any("(default 300), as each step" in sentence for sentence in longer)
+    assert steps.startswith("Steps at most: 300 (default 900), as each step uses all 1,797 rows")
     assert map_card(MODELS["ldgd"]).advice(TABLE) == ()

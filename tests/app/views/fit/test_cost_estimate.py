@@ -33,7 +33,7 @@ def test_an_estimate_is_shown_beside_the_button(open_page: OpenPage, known: Know
     known(CostEstimate(step=0.01, rest=1.0, memory=420_000_000, free=10**9))
     page = open_page("fit")
     assert not page.exception
-    assert "At most about 4.0 s, 0.4 GB of memory" in texts(page.caption)
+    assert "At most about 10 s, 0.4 GB of memory" in texts(page.caption)
     assert offered(page)
 
 
