@@ -16,7 +16,10 @@ ARCHIVE = Path(__file__).with_name("store_0.1.0.tar.xz")
 def unpack(folder: Path) -> Path:
     """Unpack all of it into a folder."""
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+        # Python 3.11.0 to 3.11.3 have no filters; the archive is the project's own.
+        archive.extractall(
+            folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {})
+        )
     return folder
 
 

@@ -359,6 +359,8 @@ def test_columns_that_a_baseline_predicts_better_are_named(
 
 def test_imputing_again_adds_a_run(open_page: OpenPage, done: str) -> None:
     first = filling(done)
-    assert imputation.start_imputation(done, again=True) != first.id
-    runs.delete_runs([filling(done).id])
+    again = imputation.start_imputation(done, again=True)
+    assert filling(done).id == again != first.id
+    runs.cancel(again, patience=60)
+    runs.delete_runs([again])
     assert filling(done).id == first.id
