@@ -127,7 +127,7 @@ def test_a_map_is_explored_and_taken_away(dashboard: Dashboard, case: Case) -> N
 def _points(dashboard: Dashboard, run: str) -> NDArray[np.float64]:
     """Latent means on the dimensions that the map shows first, [N, 2]."""
     model = dashboard.model(run)
-    first, second = leading_dimensions(model.relevance_)
+    first, second = leading_dimensions(model.variance_shares())
     assert second is not None
     return model.embedding_.mean[:, [first, second]]
 
@@ -153,8 +153,8 @@ def _shows_what_the_model_says(dashboard: Dashboard, run: str) -> None:
 
     bars = dashboard.plot(RELEVANCE)["traces"]
     assert [bar["name"] for bar in bars] == ["data path", "labels path"]
-    for bar, alpha in zip(bars, model.relevance_.values(), strict=True):
-        np.testing.assert_allclose(bar["y"], 100 * alpha / alpha.sum(), rtol=1e-9)
+    for bar, share in zip(bars, model.variance_shares().values(), strict=True):
+        np.testing.assert_allclose(bar["y"], 100 * share, rtol=1e-9)
 
 
 def _exports_the_embedding(dashboard: Dashboard, run: str) -> None:
@@ -247,7 +247,7 @@ def _reconstructs_a_clicked_row(dashboard: Dashboard, run: str) -> None:
 def _puts_a_clicked_dimension_on_the_map(dashboard: Dashboard, run: str) -> None:
     """A click on a relevance bar puts its dimension on the horizontal axis."""
     before = dashboard.map()["digest"]
-    axes = leading_dimensions(dashboard.model(run).relevance_)
+    axes = leading_dimensions(dashboard.model(run).variance_shares())
     other = axes[1]
     assert other is not None
     bars = dashboard.plot(RELEVANCE)

@@ -12,7 +12,7 @@ from app.figures import live_charts, snapshot_charts
 from app.services import fitted_maps, model_cards
 from app.services.progress import Progress
 from app.state.session import session
-from app.state.widgets import widget_key
+from app.state.widgets import widget_key, widget_value
 from lvmcore.runs import Job
 
 if TYPE_CHECKING:
@@ -164,12 +164,19 @@ def _window(job: Job, run_progress: Progress) -> tuple[int, int] | None:
     last = run_progress.steps[-1]
     first = 1 if last.starts == 1 else run_progress.steps[0].iteration
     most = first + last.total // last.starts - 1
+    key = widget_key("fit", job.id, "window", *([last.start] if last.starts > 1 else []))
+    value = (first, most)
+    if job.finished and first < last.iteration < most:  # it converged: the range ends there
+        most = last.iteration
+        low, high = widget_value(key) or value
+        value = (min(low, most - 1), min(high, most))
+        key = f"{key}:ended"
     low, high = st.slider(
         "Steps shown",
         min_value=first,
         max_value=most,
-        value=(first, most),
-        key=widget_key("fit", job.id, "window", *([last.start] if last.starts > 1 else [])),
+        value=value,
+        key=key,
         help="Range of the curves.",
         persist_state="session",
     )

@@ -17,7 +17,8 @@ class BayesianGPLVM(UnsupervisedGPLVM):
 
     Maximises the collapsed bound F(q(X)) − KL(q(X) ‖ N(0, I)), q(X) = ∏_n N(mean_n, diag var_n),
     with M inducing inputs whose outputs are integrated out at their optimum (Titsias and Lawrence
-    2010, eq. 14). The relevance α_q = 1/ℓ_q² shows which dimensions the data need. A missing cell
+    2010, eq. 14). With ``n_components="ard"`` the relevance α_q = 1/ℓ_q² shows which dimensions the
+    data need; the advised map of a complete table has two, and one noise variance. A missing cell
     only drops out of the bound; with missing cells, no column's noise falls below half of the
     columns' average. Such a fit is then continued for some steps without a tenth of the cells of
     some rows, and the intervals of imputed cells are widened to cover these.
@@ -33,7 +34,7 @@ class BayesianGPLVM(UnsupervisedGPLVM):
     key: ClassVar[str] = "bayesian_gplvm"
     title: ClassVar[str] = "Bayesian GPLVM"
     summary: ClassVar[str] = (
-        "A curved map with uncertainty that finds how many dimensions the data need; no labels."
+        "A curved map with uncertainty, of two dimensions or as many as the data need; no labels."
     )
     paper: ClassVar[str] = "Titsias and Lawrence 2010"
     order: ClassVar[int] = 10
