@@ -14,7 +14,9 @@ from app.state import choices
 from app.state.widgets import widget_key
 from lvmcore.data import Dataset
 from lvmcore.errors import DataError
+from lvmcore.jobs.run_job import run_job
 from lvmcore.recommend import latent_models
+from lvmcore.runs import JobSpec
 from tests.app.conftest import OpenPage, Wait, follow, ways
 from tests.app.controls import unexplained
 from tests.app.shell.test_shell import texts
@@ -207,6 +209,24 @@ def test_a_fit_with_a_curve_shows_it_with_its_terms_and_the_map(
     window.set_range(5, 20).run()
     assert not page.exception
     assert charts(page) == 4
+
+
+def test_the_curves_of_a_fit_that_converged_end_with_it(open_page: OpenPage) -> None:
+    dataset, store = dataset_with_labels(), server.store()
+    store.datasets.put(dataset)
+    with store.own(JobSpec(dataset.digest, dataset.name, "bayesian_gplvm", {})) as folder:
+        run_job(folder, lambda: dataset, lambda: None)
+        run = folder.path.name
+    assert store.get(run).converged
+    last = list(store.events(run))[-1].step.iteration
+    assert last < 900
+    page = open_page("fit", run=run)
+    (window,) = [slider for slider in page.slider if slider.label == "Steps shown"]
+    assert (window.max, window.value) == (last, (1, last))
+    window.set_range(5, 20).run()
+    assert not page.exception
+    (window,) = [slider for slider in page.slider if slider.label == "Steps shown"]
+    assert window.value == (5, 20)
 
 
 @pytest.mark.slow
