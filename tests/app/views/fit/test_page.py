@@ -397,6 +397,6 @@ def test_the_advised_settings_are_shown_with_their_reasons(open_page: OpenPage) 
     assert not page.exception
     said = texts(page.caption).replace("\\", "")
     assert "Settings for this table" in said
-    assert "Noise: shared (default column), as some of 64 columns hardly vary" in said
-    assert "Inducing inputs: 50 (default 25), as 1\u202f797 rows" in said
+    assert "Noise: shared, as some of 64 columns hardly vary" in said
+    assert "Inducing inputs: 50, as 1\u202f797 rows" in said
     assert "Settings for this table" not in texts(open_page("fit").caption)
