@@ -24,6 +24,7 @@ from lvmcore.data.cell_texts import CellTexts, written_cells
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.transforms import one_hot_columns
 from lvmcore.errors import DataError
+from lvmcore.export.tables import safe_text
 from lvmcore.numerics.array_types import FloatArray
 
 __all__ = ["FilledTable", "ImputedFeature", "fill_table"]
@@ -72,18 +73,29 @@ class FilledTable:
     delimiter: str
 
     def csv(self, *, details: bool = False) -> bytes:
-        """The table as CSV (UTF-8, CRLF) with the delimiter of the file; texts are not escaped.
+        """The table as CSV (UTF-8, CRLF) with the delimiter of the file.
+
+        Texts that a spreadsheet would run as formulas get a leading quote mark, as in every file
+        (``lvmcore.export.tables``); all others are as they are.
 
         Args:
             details: whether to add the sd or probability and a flag of the filled cells.
         """
         further = self.details if details else self.details.iloc[:, :0]
-        columns = [*self.texts.values(), *(written_cells(further[name]) for name in further)]
+        columns = [
+            *map(self._safe, self.texts),
+            *(written_cells(further[name]) for name in further),
+        ]
         sink = io.StringIO(newline="")
         writer = csv.writer(sink, delimiter=self.delimiter, lineterminator="\r\n")
-        writer.writerow([*self.texts, *further.columns])
+        writer.writerow([safe_text(str(name)) for name in (*self.texts, *further.columns)])
         writer.writerows(zip(*columns, strict=True))
         return sink.getvalue().encode()
+
+    def _safe(self, name: str) -> list[str]:
+        """The texts of a column without formulas."""
+        number = pd.api.types.is_numeric_dtype(self.frame[name].dtype)
+        return [safe_text(text, number=number) for text in self.texts[name]]
 
     def typed(self, *, details: bool = False) -> pd.DataFrame:
         """The table with typed columns."""

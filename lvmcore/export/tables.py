@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import numbers
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,8 @@ import pyarrow.parquet as pq
 
 #: First characters of text that a spreadsheet would run as a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+# A number with a sign, whatever its marks, and perhaps a unit.
+_SIGNED_NUMBER = re.compile(r"[+-][\d.,'’\s]*\d[\w.,'’%°/\s]*")
 
 
 def to_csv_bytes(frame: pd.DataFrame) -> bytes:
@@ -26,7 +29,7 @@ def to_csv_bytes(frame: pd.DataFrame) -> bytes:
     """
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow([_safe(str(name)) for name in frame.columns])
+    writer.writerow([safe_text(str(name)) for name in frame.columns])
     cells = [_texts(frame.iloc[:, i]) for i in range(frame.shape[1])]
     writer.writerows(zip(*cells, strict=True))
     return text.getvalue().encode()
@@ -62,7 +65,7 @@ def _cell(value: Any) -> str:
         return str(value)
     if isinstance(value, numbers.Real):
         return _float(float(value))
-    return _safe(str(value))
+    return safe_text(str(value))
 
 
 def _float(value: float) -> str:
@@ -71,7 +74,15 @@ def _float(value: float) -> str:
     return repr(float(value))
 
 
-def _safe(text: str) -> str:
+def safe_text(text: str, *, number: bool = False) -> str:
+    """A text with a leading quote mark where a spreadsheet would run it as a formula.
+
+    Args:
+        text: the text of a cell.
+        number: whether it is of a column of numbers, in which a sign before digits is none.
+    """
+    if number and _SIGNED_NUMBER.fullmatch(text):
+        return text
     return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 
 

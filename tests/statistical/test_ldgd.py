@@ -148,7 +148,7 @@ def test_oil_flow_on_one_split(data_dir: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_oil_flow_in_five_folds(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = oil_flow(data_dir, monkeypatch)
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    accuracy = cross_val_score(LDGD(n_components=7, n_inducing=25), X, y, cv=folds)
+    accuracy = cross_val_score(LDGD(n_components=7, n_inducing=25, max_iter=300), X, y, cv=folds)
     assert accuracy.mean() >= 0.985
 
 
@@ -157,9 +157,9 @@ def test_oil_flow_in_five_folds(data_dir: Path, monkeypatch: pytest.MonkeyPatch)
 def test_moons_in_five_folds(dimensions: int) -> None:
     X, y = sample(f"moons{dimensions}", "label")
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    accuracy = cross_val_score(LDGD(n_components=10, n_inducing=25), X, y, cv=folds)
+    accuracy = cross_val_score(LDGD(n_components=10, n_inducing=25, max_iter=300), X, y, cv=folds)
     assert accuracy.mean() >= 0.995
-    model = LDGD(n_components=10, n_inducing=25).fit(X, y)
+    model = LDGD(n_components=10, n_inducing=25, max_iter=300).fit(X, y)
     share = np.sort(model.relevance_["labels"] / model.relevance_["labels"].sum())[::-1]
     assert share[:2].sum() >= 0.95
     assert share[1] >= 0.05
@@ -169,7 +169,9 @@ def test_moons_in_five_folds(dimensions: int) -> None:
 def test_iris_in_repeated_folds() -> None:
     X, y = sample("iris", "species")
     accuracy = [
-        cross_val_score(LDGD(), X, y, cv=StratifiedKFold(5, shuffle=True, random_state=i)).mean()
+        cross_val_score(
+            LDGD(max_iter=300), X, y, cv=StratifiedKFold(5, shuffle=True, random_state=i)
+        ).mean()
         for i in range(3)
     ]
     assert np.mean(accuracy) >= 0.95

@@ -157,7 +157,7 @@ def _downloads(job: Job) -> None:
         "completed",
         csv=partial(imputation.filled_csv, job.id, details=details),
         parquet=partial(imputation.filled_parquet, job.id, details=details),
-        about="Every column of the table in its order; observed cells are as in the file. Text "
-        "that a spreadsheet would take for a formula is not changed.",
+        about="Every column of the table in its order; observed cells are as in the file, but text "
+        "that a spreadsheet would run as a formula gets a quote mark.",
         key=lambda ending: _key(job, f"file {ending} {details}"),
     )

@@ -15,6 +15,7 @@ from lvmcore.data.cell_texts import CellTexts, cell_texts
 from lvmcore.data.dataset_storage import load_dataset, save_dataset
 from lvmcore.errors import DataError
 from lvmcore.export.filled_table import ImputedFeature, fill_table
+from lvmcore.export.tables import safe_text
 
 FILE = """code;year;dose;price;mass;kind;sick;level;flag;when;note
 001;1 990;1,50;€ 2,5;5 kg;x;yes;1;10;01.02.2015;=A1
@@ -69,6 +70,8 @@ def test_filled_cells_take_the_form_of_their_column(tmp_path: Path) -> None:
         filled = fill_table(one, features)
         before = list(csv.reader(io.StringIO(FILE), delimiter=";"))
         after = list(csv.reader(io.StringIO(filled.csv().decode(), newline=""), delimiter=";"))
+        assert before[1].pop() == "=A1"
+        assert after[1].pop() == "'=A1"  # no spreadsheet runs it
         assert after[:2] == before[:2]
         assert after[3:] == before[3:]
         # Whole numbers are rounded, without a space among their digits, within what was observed.
@@ -115,7 +118,7 @@ def test_a_table_without_texts_is_written_from_its_values() -> None:
         "1.5,1,True,2015-02-01,a",
         "1.23457,3,False,2015-02-02,b",
         "2.25,3,True,,",
-        "1e-09,4,True,2015-02-04,=d",
+        "1e-09,4,True,2015-02-04,'=d",
     ]
 
 
@@ -146,3 +149,20 @@ def test_texts_of_a_large_table_are_not_kept(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("lvmcore.data.text.assembly.MOST_TEXT_CELLS", 3)
     assert read_table(b"a,b\n1,1.50\n2,2.50\n").texts is None
     assert CellTexts().columns == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "written"),
+    [
+        ("-3,00", True, "-3,00"),
+        ("+5 kg", True, "+5 kg"),
+        ("-1 234.5", True, "-1 234.5"),
+        ("-3,00", False, "'-3,00"),
+        ("=1+1", True, "'=1+1"),
+        ("-1+cmd|' /C calc'!A0", True, "'-1+cmd|' /C calc'!A0"),
+        ("@SUM(A1)", True, "'@SUM(A1)"),
+        ("note", False, "note"),
+    ],
+)
+def test_no_text_is_run_as_a_formula(text: str, number: bool, written: str) -> None:
+    assert safe_text(text, number=number) == written
