@@ -51,7 +51,7 @@ class QuasiNewtonFinish:
         self.objective, self.parameters = objective, list(objective.parameters())
         self.lbfgs = LBFGS(SLACK * cells)
         self.stalled = False
-        self.at: Point = self._evaluate(self._position())
+        self.at: Point = self.evaluate(self._position())
         if self.at.gradient is None:
             raise NumericalError(
                 "The bound could not be computed at the last step. Try another seed, and look for "
@@ -64,10 +64,35 @@ class QuasiNewtonFinish:
         assert isinstance(self.at, _BoundPoint)
         return self.at.terms
 
+    def evaluate(self, x: Tensor) -> Point:
+        """Minus the bound and its gradient at x [P], an infinite value where it has none.
+
+        It moves the objective's parameters to x.
+        """
+        self._move(x)
+        x = self._position()  # rounded, where the parameters are in single precision
+        nowhere = _BoundPoint(x, math.inf, None)
+        try:
+            terms = self.objective.terms()
+            value = -torch.stack([term.double() for term in terms.values()]).sum()
+            gradients = torch.autograd.grad(value, self.parameters, allow_unused=True)
+        except NumericalError:
+            return nowhere
+        flat = torch.cat(
+            [
+                (torch.zeros_like(p) if g is None else g).reshape(-1).double()
+                for p, g in zip(self.parameters, gradients, strict=True)
+            ]
+        )
+        number = float(value.detach())
+        if not math.isfinite(number) or not bool(torch.isfinite(flat).all()):
+            return nowhere
+        return _BoundPoint(x, number, flat, {k: float(t.detach()) for k, t in terms.items()})
+
     def iterate(self) -> None:
         """One iteration: a line search, mostly of one evaluation."""
         steepest = not self.lbfgs.steps
-        found = self.lbfgs.iterate(self.at, self._evaluate)
+        found = self.lbfgs.iterate(self.at, self.evaluate)
         self.stalled = found is self.at and steepest
         self.at = found
         self._move(found.x)
@@ -94,28 +119,6 @@ class QuasiNewtonFinish:
         parts = torch.split(x, [p.numel() for p in self.parameters])
         for parameter, part in zip(self.parameters, parts, strict=True):
             parameter.copy_(part.view_as(parameter))
-
-    def _evaluate(self, x: Tensor) -> _BoundPoint:
-        """Minus the bound and its gradient; an infinite value where it cannot be computed."""
-        self._move(x)
-        x = self._position()  # rounded, where the parameters are in single precision
-        nowhere = _BoundPoint(x, math.inf, None)
-        try:
-            terms = self.objective.terms()
-            value = -torch.stack([term.double() for term in terms.values()]).sum()
-            gradients = torch.autograd.grad(value, self.parameters, allow_unused=True)
-        except NumericalError:
-            return nowhere
-        flat = torch.cat(
-            [
-                (torch.zeros_like(p) if g is None else g).reshape(-1).double()
-                for p, g in zip(self.parameters, gradients, strict=True)
-            ]
-        )
-        number = float(value.detach())
-        if not math.isfinite(number) or not bool(torch.isfinite(flat).all()):
-            return nowhere
-        return _BoundPoint(x, number, flat, {k: float(t.detach()) for k, t in terms.items()})
 
 
 def _stacked(vectors: list[Tensor], like: Tensor) -> Tensor:

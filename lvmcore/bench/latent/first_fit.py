@@ -149,7 +149,7 @@ def _polish(objective: SparseGPLVMObjective, cells: int) -> float:
     before = finish.at.value
 
     def value(x: FloatArray) -> tuple[float, Any]:
-        at = finish._evaluate(torch.as_tensor(x))
+        at = finish.evaluate(torch.as_tensor(x))
         found = at.gradient
         return (1e300, np.zeros_like(x)) if found is None else (at.value, found.numpy())
 

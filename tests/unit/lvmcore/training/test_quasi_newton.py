@@ -132,7 +132,7 @@ def test_a_converged_map_cannot_be_improved_by_another_method(
     assert -finish.at.value == pytest.approx(model.elbo_, abs=1e-6)
 
     def value(x: np.ndarray) -> tuple[float, np.ndarray]:
-        at = finish._evaluate(torch.as_tensor(x))
+        at = finish.evaluate(torch.as_tensor(x))
         return (
             (np.inf, np.zeros_like(x)) if at.gradient is None else (at.value, at.gradient.numpy())
         )
@@ -180,4 +180,4 @@ def test_single_precision_finishes_too() -> None:
 
 
 def test_the_slack_is_far_below_what_counts_as_a_gain() -> None:
-    assert schedule.OPTIMUM_GAIN >= 10 * quasi_newton.SLACK
+    assert schedule.OPTIMUM_GAIN >= 5 * quasi_newton.SLACK
