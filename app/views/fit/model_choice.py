@@ -93,7 +93,7 @@ def model_note(offer: ModelOffer, card: ModelCard) -> None:
     else:
         best = next(one for one in offer.cards if one.key == offer.best.key)
         st.button(
-            f"Use {markdown(best.title)}, recommended here: {reason}",
+            f":primary[★] Use {markdown(best.title)}, recommended here: {reason}",
             type="tertiary",
             key=widget_key("fit", "recommended"),
             on_click=_forget_choice,
