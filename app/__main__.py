@@ -141,12 +141,22 @@ def _import_first_page() -> None:
     Before the server, not beside it: two threads that import the same packages can meet halfway.
     """
     from PIL import Image  # noqa: F401
-    from streamlit import material_icon_names  # noqa: F401
+    from streamlit import env_util, material_icon_names  # noqa: F401
 
+    from app.analysis.tables.column_profiles import column_profile
+    from app.components import empty_states  # noqa: F401
+    from app.shell import sidebar, tour  # noqa: F401
     from app.state import choices
+    from app.views.data import page  # noqa: F401
+    from app.views.data.profile_figures import profile_figure
     from lvmcore.data import load_sample
 
-    load_sample(choices.DEFAULT_SAMPLE)  # what reads a table imports more as it goes
+    # What reads a table, and what draws a figure, import more as they go. Streamlit asks at the
+    # first element whether it is in a notebook, and reads where every module lies.
+    table = load_sample(choices.DEFAULT_SAMPLE)
+    table.dataset()
+    profile_figure(column_profile(table, table.columns[0].name), dark=False).to_json()
+    env_util.is_repl()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -56,6 +56,8 @@ class Scene:
         places: whether a click without a row chooses a latent point.
         legend: whether a legend is drawn below the map.
         height: height in pixels.
+        reserved: height of the window in pixels that the rest of the page takes; the map then is
+            no higher than what is left. 0 keeps ``height`` in every window.
     """
 
     rows: MapRows
@@ -76,6 +78,7 @@ class Scene:
     places: bool = True
     legend: bool = True
     height: int = HEIGHT
+    reserved: int = 0
 
 
 def scene_data(scene: Scene, *, dark: bool) -> dict[str, Any]:
@@ -95,6 +98,7 @@ def scene_data(scene: Scene, *, dark: bool) -> dict[str, Any]:
         "alt": scene.alt,
         "id": scene.id,
         "height": scene.height,
+        "reserved": scene.reserved,
         "equal": scene.equal,
         "places": scene.places,
         "follow": scene.follow,

@@ -10,6 +10,7 @@ from importlib import import_module
 
 import streamlit as st
 
+from app.web.activity import wait_until_quiet
 from lvmcore.jobs.cost_estimate import CostEstimator
 from lvmcore.jobs.launcher import Launcher
 from lvmcore.runs import Job, JobSpec, Store
@@ -28,7 +29,8 @@ __all__ = [
     "warm_up",
 ]
 
-_WARM_UP_DELAY_SECONDS = 1.0
+#: A warm-up begins so long after the first page, once its files have been fetched.
+_WARM_UP_DELAY_SECONDS, _QUIET_SECONDS, _MOST_WAIT_SECONDS = 0.5, 1.2, 10.0
 
 
 def store_home() -> str | None:
@@ -102,14 +104,15 @@ def uses_model_of(fit: Job, job: Job) -> bool:
 def warm_up() -> None:
     """Start a spare worker and import the models, once and in the background.
 
-    Both load torch, which takes seconds of a core, so they start after the first page.
+    Both load torch, which takes seconds of a core and holds the interpreter lock, so they start
+    once the browser has all files of the first page.
     """
     _warm_up(store_home())
 
 
 @st.cache_resource(show_spinner=False)
 def _warm_up(home: str | None) -> threading.Timer:
-    timer = threading.Timer(_WARM_UP_DELAY_SECONDS, _load, [home])
+    timer = threading.Timer(_WARM_UP_DELAY_SECONDS, _load_when_quiet, [home])
     timer.daemon = True
     timer.start()
     return timer
@@ -119,6 +122,11 @@ def preload_models() -> None:
     """Import the models, and torch with them, in a background thread."""
     if "lvmcore.models" not in sys.modules:
         threading.Thread(target=import_module, args=["lvmcore.models"], daemon=True).start()
+
+
+def _load_when_quiet(home: str | None) -> None:
+    wait_until_quiet(_QUIET_SECONDS, _MOST_WAIT_SECONDS)
+    _load(home)
 
 
 def _load(home: str | None) -> None:

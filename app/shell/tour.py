@@ -41,8 +41,8 @@ STEPS = (
     ),
     TourStep(
         "fit",
-        "The bound increases during the fit, and the map develops below it. When the curve is "
-        "flat, the fit has converged.",
+        "The bound increases during the fit, and the map develops beside it. The fit ends when the "
+        "curve is flat: it has converged.",
     ),
     TourStep(
         "latent",
@@ -50,8 +50,8 @@ STEPS = (
     ),
     TourStep(
         "latent",
-        "The relevance bars show which dimensions the model uses; those near 0 are switched off. A "
-        "click on a bar shows its dimension on the map.",
+        "Under Relevance beside the map, bars show which dimensions the model uses; those near 0 "
+        "are switched off. A click on a bar shows its dimension on the map.",
     ),
     TourStep(
         "compare",
@@ -117,7 +117,10 @@ def _onward(position: int) -> None:
     """The link to the page of the next step, or a button on the same page."""
     step, last = STEPS[position], position + 1 == len(STEPS)
     key = widget_key("tour", "next", position)
-    if step.page == "data":
+    job = runs.job(session.run_id) if step.page == "fit" else None
+    if job is not None and not job.finished:
+        st.caption("The next step follows when the fit has ended.", width="content")
+    elif step.page == "data":
         if st.button(step.onward, type="primary", key=key, help="Fits the sample."):
             _fit_sample()
     elif last:

@@ -440,11 +440,11 @@ function createMap(parent) {
     const another = !scene || next.id !== scene.id;
     if (another || next.colours !== scene.colours) hidden.clear();
     scene = decodeScene(next);
+    fitHeight();
     hoveredRow = null;
     heatmap = scene.heat && scene.heatValue ? heatmapImage(scene.heat, scene.heatValue) : null;
     overlay.setAttribute("aria-label", scene.alt);
     overlay.setAttribute("aria-description", scene.follow ? CURSOR_KEYS_HELP : KEYS_HELP);
-    stage.style.height = `${scene.height}px`;
     bar.hidden = scene.follow;
     for (const [name, value] of Object.entries(scene.ink)) root.style.setProperty(`--${name}`, value);
     if (another) [cursor, cursorFixed, drag] = [scene.at, false, null];
@@ -457,6 +457,14 @@ function createMap(parent) {
     tooltip.hidden = true;
     drawLegend(legend, scene.legend, hidden, draw);
     setTool(tool);
+  }
+
+  /** Make the map as high as the scene asks for, or as the window leaves room for. */
+  function fitHeight() {
+    if (!scene) return;
+    const left = Math.max(LOWEST_MAP, window.innerHeight - scene.reserved);
+    scene.height = scene.reserved ? Math.min(scene.tallest, left) : scene.tallest;
+    stage.style.height = `${scene.height}px`;
   }
 
   /** @param {DecodedScene} requested */
@@ -479,7 +487,11 @@ function createMap(parent) {
     draw();
   });
   resize.observe(stage);
-  window.addEventListener("resize", draw); // the device pixel ratio may have changed
+  const redraw = () => { // the height or the device pixel ratio of the window may have changed
+    fitHeight();
+    draw();
+  };
+  window.addEventListener("resize", redraw);
 
   const map = {
     /** @type {(state: CursorState) => void} */
@@ -501,7 +513,7 @@ function createMap(parent) {
       window.clearTimeout(timer);
       cancelAnimationFrame(frame);
       resize.disconnect();
-      window.removeEventListener("resize", draw);
+      window.removeEventListener("resize", redraw);
       root.remove();
     },
   };

@@ -1,6 +1,7 @@
 // The scene of a map: decoding, and conversion between data units and pixels.
 const MAP_MARGIN = { left: 30, right: 10, top: 10, bottom: 40 }; // left: plus the tick labels
 const MAP_MARGIN_WITHOUT_AXES = { left: 6, right: 6, top: 6, bottom: 6 };
+const LOWEST_MAP = 380; // pixels, however low the window is
 const HOVER_RADIUS = 9; // distance from a row, in pixels, within which it is hovered
 
 /**
@@ -36,6 +37,7 @@ function decodeScene(scene) {
   const p = scene.points;
   return {
     ...scene,
+    tallest: scene.height,
     n: p.n,
     px: decodeArray(p.x, Float32Array), py: decodeArray(p.y, Float32Array),
     number: decodeArray(p.number, Uint32Array), code: decodeArray(p.code, Uint8Array),

@@ -116,6 +116,8 @@ interface Scene {
   id: string;
   /** Pixels. */
   height: number;
+  /** Pixels of the window's height that the rest of the page takes; 0 keeps `height`. */
+  reserved: number;
   /** Whether both axes have the same unit of length. */
   equal: boolean;
   /** Whether a click on a point without a row selects that point. */
@@ -157,6 +159,8 @@ type MarkerCache = (colour: string, shape: string, hollow: boolean, radius: numb
 
 /** A scene with its arrays decoded, one element a row. */
 interface DecodedScene extends Scene {
+  /** The height that the server sends; `height` may be less in a low window. */
+  tallest: number;
   n: number;
   px: Float32Array;
   py: Float32Array;

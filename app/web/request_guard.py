@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.web import access_token
 from app.web.access import Access, Origin
+from app.web.activity import note_request
 from app.web.response_headers import RawHeaders, closed_policy, page_policy, with_headers
 
 __all__ = [
@@ -55,6 +56,7 @@ class RequestGuard:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
+        note_request()
         served, token = _page_of(scope, self._access), self._access.token
         if isinstance(served, str):
             await _answer(scope, send, 403, served)

@@ -14,6 +14,7 @@ from playwright.sync_api import Error, Locator, Page, TimeoutError, expect
 from app.formatting import count
 from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.data import Dataset
+from lvmcore.models import MODELS
 from lvmcore.runs import Store
 from tests.e2e.server import Server
 from tests.unit.lvmcore.runs.fitting import ran
@@ -231,16 +232,37 @@ class Dashboard:
 
     # ---- the Fit page ------------------------------------------------------------------------
 
+    def settings(self) -> None:
+        """Unfold the settings of the chosen model."""
+        folded = self.page.get_by_test_id("stExpander").filter(has_text="Settings of")
+        expect(folded).to_be_visible(timeout=PATIENCE_MS)
+        self.settled()
+        for tries_left in reversed(range(8)):  # a click is lost where the page is just drawn anew
+            if folded.locator("details[open]").count():
+                break
+            folded.locator("summary").click()
+            try:
+                expect(folded.locator("details[open]")).to_be_attached(timeout=4000)
+            except AssertionError:
+                if not tries_left:
+                    raise
+
     def number(self, name: str, value: int) -> None:
         """Type a number into a field of the form."""
         field = self.page.get_by_role("spinbutton", name=name)
+        if self.page.locator(".st-key-fit-start").count() and not field.is_visible():
+            self.settings()
         field.fill(str(value))
         field.press("Enter")
         self.settled()
 
     def choose(self, model: str) -> None:
-        """Choose a model's card by the model's key."""
-        self.page.locator(f".st-key-fit-choose-{model}").get_by_role("button").click()
+        """Choose a model by its key."""
+        self.settled()
+        self.page.locator(".st-key-fit-model").get_by_role("combobox").click()
+        title = MODELS[model].title
+        self.page.get_by_role("option", name=re.compile(f"^(★ )?{re.escape(title)}: ")).click()
+        expect(self.page.get_by_text(f"Settings of {title}", exact=True)).to_be_visible()
 
     def start(self) -> str:
         """Start the fit.
@@ -336,6 +358,24 @@ class Dashboard:
         self.map()
 
     # ---- the Latent page ---------------------------------------------------------------------
+
+    def tab(self, name: str) -> None:
+        """Open a tab of the panel beside the map.
+
+        A click is lost where the page is just being drawn anew: it is repeated.
+        """
+        tab = self.page.locator(".st-key-map-panel").get_by_role("tab", name=name, exact=True)
+        for tries_left in reversed(range(8)):
+            self.settled()
+            tab.click()
+            try:
+                expect(tab).to_have_attribute("aria-selected", "true", timeout=4000)
+                self.settled()
+                expect(tab).to_have_attribute("aria-selected", "true", timeout=4000)
+                break
+            except AssertionError:
+                if not tries_left:
+                    raise
 
     def figure(self, name: str) -> Locator:
         """A plotly figure, once it is drawn."""

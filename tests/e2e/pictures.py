@@ -97,6 +97,7 @@ class Pictures:
         page = self.dashboard.page
         self.dashboard.open("latent", run=run)
         self.dashboard.settled()
+        self.dashboard.tab("Selection")
         self.dashboard.button("Find rows").click()
         self._choose("Column", "cultivar")
         field, found = page.get_by_role("textbox", name="Text"), "Select 48 rows"
@@ -109,9 +110,10 @@ class Pictures:
         self.dashboard.button(found).click()
         self.dashboard.says("Contrast to the other rows")
         page.keyboard.press("Escape")
+        self.dashboard.tab("Point")
         self._choose("Row", "100")
         self.dashboard.settled()
-        self.take("latent", 1280)
+        self.take("latent", 1000)
 
     def compare(self, run: str) -> None:
         """Four maps side by side, and the trails from one to another."""

@@ -58,7 +58,7 @@ def test_columns_are_transformed_and_rows_held_out(dashboard: Dashboard, tmp_pat
     expect(page.get_by_role("alert")).to_have_count(0)
 
     dashboard.to_fit()
-    page.locator(".st-key-fit-choose-ppca").get_by_role("button").click()
+    dashboard.choose("ppca")
     dashboard.settled()
     run = dashboard.start()
     dashboard.follow("Explore the map")
@@ -68,6 +68,7 @@ def test_columns_are_transformed_and_rows_held_out(dashboard: Dashboard, tmp_pat
     dataset = store.datasets.get(store.get(run).spec.dataset)
     assert dataset.held_out.sum() == 24
     assert not set(rows) & set(dataset.row_ids[dataset.held_out])
+    dashboard.tab("Point")
     lookup = page.get_by_role("combobox", name="Row", exact=True)
     lookup.fill(rows.iloc[0])
     lookup.press("Enter")

@@ -61,7 +61,7 @@ def test_a_fit_is_watched_found_again_and_cancelled(dashboard: Dashboard, case: 
     _to_fit(dashboard, case)
     dashboard.number("Steps at most", ENDLESS)
     run = dashboard.start()
-    # The button is at the page's end, what there is to watch at its beginning.
+    # What there is to watch is above the button.
     expect(dashboard.button("Cancel")).to_be_in_viewport(timeout=PATIENCE_MS)
 
     seen = dashboard.grows(10)
@@ -199,7 +199,7 @@ def _selects_exactly_the_encircled_rows(dashboard: Dashboard, run: str) -> None:
 
     dashboard.button(CLEAR).click()
     dashboard.redrawn(drawn)
-    expect(page.get_by_role("heading", name="The selection")).to_have_count(0)
+    expect(page.get_by_text("No rows are selected.")).to_be_visible()
 
 
 def _encircled(points: NDArray[np.float64], polygon: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -246,6 +246,7 @@ def _reconstructs_a_clicked_row(dashboard: Dashboard, run: str) -> None:
 
 def _puts_a_clicked_dimension_on_the_map(dashboard: Dashboard, run: str) -> None:
     """A click on a relevance bar puts its dimension on the horizontal axis."""
+    dashboard.tab("Relevance")
     before = dashboard.map()["digest"]
     axes = leading_dimensions(dashboard.model(run).variance_shares())
     other = axes[1]

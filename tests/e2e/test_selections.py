@@ -26,14 +26,14 @@ def test_a_selection_is_cleared_had_back_found_and_kept(dashboard: Dashboard) ->
     run = _fitted(dashboard)
     dashboard.open("latent", run=run)
     drawn = dashboard.map()["digest"]
-    heading = page.get_by_role("heading", name="The selection", exact=True)
+    nothing = page.get_by_text("No rows are selected.")
 
     dashboard.lasso(CORNERS)
     drawn = dashboard.redrawn(drawn)
     dashboard.says(re.compile("drawn on dimensions"))
     drawn = dashboard.cleared_by_key(drawn)
-    expect(heading).to_have_count(0)
-    dashboard.button("Undo selection").click()
+    expect(nothing).to_be_visible()
+    dashboard.button("Undo").click()
     drawn = dashboard.redrawn(drawn)
     dashboard.says(re.compile("drawn on dimensions"))
 
@@ -46,15 +46,16 @@ def test_a_selection_is_cleared_had_back_found_and_kept(dashboard: Dashboard) ->
     dashboard.has_rows(dashboard.table("Selected rows"), 11)
 
     page.keyboard.press("Escape")  # closes the popover, and nothing else
-    dashboard.button("Saved selections").click()
+    dashboard.button("Saved").click()
     page.get_by_role("textbox", name="Name of this selection").fill("elevens")
     page.keyboard.press("Enter")
     dashboard.button("Save").click()
     expect(dashboard.button("elevens (11 rows)")).to_be_visible()
     page.reload()
     dashboard.map()
-    expect(heading).to_have_count(0)
-    dashboard.button("Saved selections").click()
+    dashboard.tab("Selection")
+    expect(nothing).to_be_visible()
+    dashboard.button("Saved").click()
     dashboard.button("elevens (11 rows)").click()
     dashboard.says(re.compile("^11 rows of 120 rows, whose name contains"))
     dashboard.no_traceback()

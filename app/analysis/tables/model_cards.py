@@ -20,6 +20,7 @@ __all__ = [
     "MapCard",
     "ModelCard",
     "TargetCard",
+    "distinguishing_traits",
     "map_card",
     "recommend",
     "recommend_for_target",
@@ -28,6 +29,9 @@ __all__ = [
     "route",
     "target_card",
 ]
+
+#: Likelihoods of the setting of that name that are of counts.
+_COUNT_LIKELIHOODS = ("poisson", "negative_binomial")
 
 #: Message for each reason why a model cannot be fitted to a table.
 _REFUSALS: dict[Obstacle, str] = {
@@ -69,6 +73,11 @@ class ModelCard:
     paper: str
     supports: tuple[str, ...]
     parameters: tuple[Parameter, ...]
+
+    @property
+    def line(self) -> str:
+        """Name and summary, as one option of a list that is searched by its text."""
+        return f"{self.title}: {self.summary}"
 
     def sentences(self, found: Mapping[str, Advised]) -> tuple[str, ...]:
         """Reasons for advised settings, a sentence each."""
@@ -148,9 +157,12 @@ def map_card(model: type[LatentVariableModel]) -> MapCard:
     can = model.capabilities
     supports = {
         "learns from labels": can.labels != "none",
+        "works without labels": can.labels == "none",
         "several labels": can.several_labels,
         "labels may be missing": can.missing_labels,
         "missing cells": can.missing_cells,
+        "counts": _fits_counts(model),
+        "large tables": _suits_large_tables(model),
         "new rows": can.new_rows,
         "decodes any latent point": can.decoding,
         "uncertainty": can.uncertainty,
@@ -174,6 +186,18 @@ def map_card(model: type[LatentVariableModel]) -> MapCard:
     )
 
 
+def _fits_counts(model: type[LatentVariableModel]) -> bool:
+    """Whether a model is of counts, or has a likelihood of counts among its settings."""
+    choices = {name for p in model.parameters() if p.name == "likelihood" for name in p.choices}
+    return model.capabilities.cells == "counts" or not choices.isdisjoint(_COUNT_LIKELIHOODS)
+
+
+def _suits_large_tables(model: type[LatentVariableModel]) -> bool:
+    """Whether a step uses some rows at a time, or the map of all is a closed form."""
+    names = {parameter.name for parameter in model.parameters()}
+    return "batch_size" in names or (model.capabilities.steps and "max_iter" not in names)
+
+
 def target_card(model: type[Predictor]) -> TargetCard:
     """The card of a model that predicts a target."""
     numbers = model.task == "number"
@@ -187,6 +211,12 @@ def target_card(model: type[Predictor]) -> TargetCard:
         task=model.task,
         model=model,
     )
+
+
+def distinguishing_traits(cards: Sequence[ModelCard]) -> tuple[str, ...]:
+    """What some of the cards support and others do not, in the order of the first card with it."""
+    found = dict.fromkeys(trait for card in cards for trait in card.supports)
+    return tuple(trait for trait in found if not all(trait in card.supports for card in cards))
 
 
 def refusal_for_target(card: TargetCard, shape: TargetSummary) -> str | None:

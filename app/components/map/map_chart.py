@@ -35,6 +35,8 @@ from app.components.map.measured_colours import (
     residual_colour,
 )
 from app.components.map.row_appearance import Appearance, row_appearance
+from app.components.map.row_focus import focus_row
+from app.components.map.side_panel import POINT, SELECTION, open_tab
 from app.figures import canvas_scene, density, latent_map, row_traces
 from app.figures.canvas_scene import ELLIPSE_SD, Scene
 from app.formatting import count, markdown, number, shortened
@@ -48,6 +50,9 @@ __all__ = ["MOST_DRAWN", "SEED", "axis_titles", "drawn_rows", "hover", "map_char
 #: Most rows drawn as markers. Of more rows, a random sample of ``SAMPLED`` is drawn over a density
 #: picture of all. A selection is computed over all rows, drawn or not.
 MOST_DRAWN, SAMPLED, SEED = 20_000, 5000, 0
+#: Height of the map in pixels, and of what is above it and of its legend: in a lower window the map
+#: is lower, so that all of it is in view.
+TALLEST, RESERVED = 720, 320
 #: Most rows with a posterior ellipse.
 MOST_ELLIPSES = 1000
 
@@ -73,6 +78,8 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
             inducing=_inducing(fitted_map, choices),
             outlines=_outlines(choices),
             marked=_marked(fitted_map, choices.axes, session.point[fitted_map.run]),
+            height=TALLEST,
+            reserved=RESERVED,
         ),
         key=key,
         dark=choices.dark,
@@ -92,8 +99,9 @@ def _handle_event(fitted_map: FittedMap, choices: MapChoices, event: MapEvent) -
     match event:
         case DrawnPolygon(corners):
             session.selection[fitted_map.run] = Region(choices.axes, (corners,))
+            open_tab(fitted_map, SELECTION)
         case ClickedRow(row) if row < len(fitted_map.mean):
-            session.point[fitted_map.run] = MapPoint(tuple(fitted_map.mean[row].tolist()), row)
+            focus_row(fitted_map, row)
         case ClickedPoint(x, y):
             fixed = (
                 choices.heatmap.fixed
@@ -101,6 +109,7 @@ def _handle_event(fitted_map: FittedMap, choices: MapChoices, event: MapEvent) -
                 else (0.0,) * fitted_map.dimensions
             )
             session.point[fitted_map.run] = MapPoint(latent_position(fixed, choices.axes, x, y))
+            open_tab(fitted_map, POINT)
         case _:
             session.point[fitted_map.run] = None
 

@@ -48,27 +48,31 @@ _BACKGROUNDS: dict[str, Kind] = {
     "class entropy": "entropy",
     "class probability variance": "probability variance",
 }
+#: Widths of the controls in their line.
+_WIDTHS = (1.05, 0.95, 1.75, 1.7, 1.6, 1.3, 1.4)
 #: Heatmaps of the columns; the others are of the classes.
 _OF_COLUMNS = ("sd", "magnification")
 
 
 def map_controls(fitted_map: FittedMap) -> MapChoices:
     """Draw the controls above the map, and return their values."""
-    horizontal, vertical, *others = st.columns([1.05, 0.85, 1.55, 1.48, 1.4], gap="small")
+    horizontal, vertical, by, behind, of, ellipse, more = st.columns(
+        _WIDTHS, gap="small", vertical_alignment="bottom"
+    )
     axes = choose_axes(fitted_map, horizontal, vertical)
     options = colour_options(fitted_map.dataset)
     if disagreement_colour(fitted_map.run) is not None:
         options[BY_DISAGREEMENT] = DISAGREEMENT_TITLE
     if fitted_map.model.capabilities.decoding:
         options[BY_RESIDUAL] = RESIDUAL_TITLE
-    colour = others[0].selectbox(
+    colour = by.selectbox(
         "Colour",
         list(options),
         format_func=options.__getitem__,
         key=map_widget_key(fitted_map, "colour"),
         help="The label or column of the row colours.",
     )
-    background = others[1].selectbox(
+    background = behind.selectbox(
         "Background",
         [_NOTHING, *_BACKGROUNDS],
         index=int(fitted_map.model.capabilities.decoding),
@@ -77,21 +81,19 @@ def map_controls(fitted_map: FittedMap) -> MapChoices:
         help="A quantity of the model at every point of the map.",
     )
     ellipses = False
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        heatmap = _heatmap_request(
-            fitted_map,
-            axes,
-            None if background == _NOTHING else _BACKGROUNDS[background],
-            others[2],
+    if fitted_map.model.capabilities.uncertainty and axes[1] is not None:
+        ellipses = ellipse.toggle(
+            "Ellipses",
+            len(fitted_map.mean) <= MOST_DEFAULT_ELLIPSES,
+            key=map_widget_key(fitted_map, "ellipses"),
+            help=f"Posterior of each row, {canvas_scene.ELLIPSE_SD:g} sd.",
         )
-        if fitted_map.model.capabilities.uncertainty and axes[1] is not None:
-            ellipses = st.toggle(
-                "Ellipses",
-                len(fitted_map.mean) <= MOST_DEFAULT_ELLIPSES,
-                key=map_widget_key(fitted_map, "ellipses"),
-                help=f"Posterior of each row, {canvas_scene.ELLIPSE_SD:g} sd.",
-            )
-        size, shape, inducing = appearance_controls(fitted_map, inducing=axes[1] is not None)
+    with more:
+        size, shape, inducing, details = appearance_controls(
+            fitted_map, inducing=axes[1] is not None
+        )
+    kind = None if background == _NOTHING else _BACKGROUNDS[background]
+    heatmap = _heatmap_request(fitted_map, axes, kind, of, details)
     selection = session.selection[fitted_map.run]
     return MapChoices(
         axes, colour or None, heatmap, ellipses, inducing, selection, session.is_dark, size, shape
@@ -175,9 +177,13 @@ def _background_title(fitted_map: FittedMap, name: str) -> str:
 
 
 def _heatmap_request(
-    fitted_map: FittedMap, axes: Axes, kind: Kind | None, control: DeltaGenerator
+    fitted_map: FittedMap,
+    axes: Axes,
+    kind: Kind | None,
+    control: DeltaGenerator,
+    details: DeltaGenerator,
 ) -> HeatmapRequest | None:
-    """Draw the further controls of a heatmap, and return the request."""
+    """Draw the column or class of a heatmap and its details, and return the request."""
     column = label = None
     path, noise = 0, True
     if kind is None:
@@ -200,7 +206,7 @@ def _heatmap_request(
             help="The column or class of the background.",
         )
         column = None if column == _MEAN else column
-        noise = st.toggle(
+        noise = details.toggle(
             "Noise",
             key=map_widget_key(fitted_map, "noise"),
             help="Adds the noise of a new observation.",
@@ -215,7 +221,8 @@ def _heatmap_request(
         return None
     else:
         path, label = _class(fitted_map, control, whole=kind == "entropy")
-    fixed = _fixed_dimensions(fitted_map, axes)
+    with details:
+        fixed = _fixed_dimensions(fitted_map, axes)
     return HeatmapRequest(kind, axes, fixed, column=column, noise=noise, label=label, path=path)
 
 

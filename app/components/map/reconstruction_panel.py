@@ -42,7 +42,6 @@ _MOST_CLASSES = 3
 
 def point_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
     """Draw the reconstruction of the clicked point in data units."""
-    st.header("The point")
     _row_search(fitted_map)
     chosen = session.point[fitted_map.run]
     if chosen is None:

@@ -24,7 +24,6 @@ _CARRIED, _WEIGHTS = "Variance carried", "Kernel weights"
 
 def relevance_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
     """Draw the share of each dimension per path; a click on a bar shows its dimension."""
-    st.header("Relevance")
     key = map_widget_key(fitted_map, "relevance")
     carried = fitted_map.model.variance_shares()
     share = _chosen_share(fitted_map, carried)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.selections import is_number
@@ -45,7 +46,7 @@ class Appearance:
 
 def appearance_controls(
     fitted_map: FittedMap, *, inducing: bool
-) -> tuple[str | None, str | None, bool]:
+) -> tuple[str | None, str | None, bool, DeltaGenerator]:
     """Draw the controls of size, shape and inducing inputs, in a popover.
 
     Args:
@@ -53,8 +54,8 @@ def appearance_controls(
         inducing: whether the map can show the inducing inputs of a model that has them.
 
     Returns:
-        Names of the columns of size and shape, None for one size and one shape; and whether
-        inducing inputs are drawn.
+        Names of the columns of size and shape, None for one size and one shape; whether inducing
+        inputs are drawn; and a container at the end of the popover for details of the background.
     """
     labels = fitted_map.dataset.label_columns
     types = {str(name): dtype for name, dtype in fitted_map.dataset.frame.dtypes.items()}
@@ -63,9 +64,9 @@ def appearance_controls(
     others = [name for name in types if name not in taken]
     with st.popover(
         "Appearance",
-        help="Size and shape of the rows by columns of the table, and inducing inputs.",
+        help="Size and shape of the rows, inducing inputs, and details of the background.",
         key=map_widget_key(fitted_map, "appearance"),
-        width="content",
+        width="stretch",
     ):
         size = _column(fitted_map, "Size by", numbers, "Larger markers for larger numbers.")
         shape = _column(fitted_map, "Shape by", [*labels, *others], "A marker for each category.")
@@ -76,7 +77,8 @@ def appearance_controls(
                 help="The latent points on which the sparse Gaussian process is conditioned.",
                 key=map_widget_key(fitted_map, "inducing"),
             )
-    return size, shape, drawn
+        details = st.container()
+    return size, shape, drawn, details
 
 
 def _column(fitted_map: FittedMap, title: str, names: list[str], about: str) -> str | None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.reconstruction import MapPoint
 from app.analysis.map.regions import Region
+from app.components.map.side_panel import POINT, open_tab
 from app.services import fitted_maps
 from app.state.session import session
 from app.state.widgets import widget_value
@@ -25,7 +26,12 @@ _NAME_PX = 130
 
 
 def focus_row(fitted_map: FittedMap, row: int) -> None:
-    """Make a row the point of the map."""
+    """Make a row the point of the map, and show it beside the map; for callbacks."""
+    _set_point(fitted_map, row)
+    open_tab(fitted_map, POINT)
+
+
+def _set_point(fitted_map: FittedMap, row: int) -> None:
     session.point[fitted_map.run] = MapPoint(tuple(fitted_map.mean[row].tolist()), row)
 
 
@@ -43,7 +49,7 @@ def refresh_focus(fitted_map: FittedMap) -> None:
     if point.row >= len(fitted_map.mean):
         session.point[fitted_map.run] = None
     elif point.latent != tuple(fitted_map.mean[point.row].tolist()):
-        focus_row(fitted_map, point.row)
+        _set_point(fitted_map, point.row)
 
 
 def row_table(

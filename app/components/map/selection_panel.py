@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from app.state.widgets import map_widget_key, set_widget_value, widget_value
 from lvmcore.data import Dataset
 from lvmcore.export.tables import to_csv_bytes
 
-__all__ = ["MOST_SHOWN", "selected_rows_panel", "selection_panel"]
+__all__ = ["MOST_SHOWN", "contrast_panel", "selected_rows_panel", "selection_panel"]
 
 #: Most rows and cells of a selection on the page, and most characters of a cell; the file holds
 #: all.
@@ -38,13 +39,63 @@ FIRST_PAIRS, MORE_PAIRS = 3, 6
 MOST_PAIRS = 45
 
 
+@dataclass(frozen=True)
+class _SelectedRows:
+    """Selected rows, as the page shows them.
+
+    Attributes:
+        dataset: all rows.
+        chosen: mask of the selected rows, [N].
+        description: description of the selection, as Markdown.
+        key: gives the widget keys.
+        clear: clears the selection.
+        inside: posterior probability of each row to lie inside; None if it is not known.
+        focus: puts a row in focus, given its position; None for a table without clicks.
+    """
+
+    dataset: Dataset
+    chosen: NDArray[np.bool_]
+    description: str
+    key: Callable[[str], str]
+    clear: Callable[[], None]
+    inside: RegionProbability | None = None
+    focus: Callable[[int], None] | None = None
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The rows with all columns of the table."""
+        return _selection_table(self.dataset, self.chosen, self.inside)
+
+
 def selection_panel(fitted_map: FittedMap) -> None:
-    """Draw the selected rows of the map; nothing without a selection."""
+    """Draw the selected rows of the map, with the columns that differ most."""
+    rows = _rows_of(fitted_map)
+    if rows is None:
+        st.caption("No rows are selected. Draw a box or a lasso on the map, or find rows here.")
+        return
+    _head(rows)
+    if rows.chosen.any():
+        ranking = row_analysis.rank_columns(rows.dataset, rows.chosen)
+        if ranking is not None and ranking.columns:
+            st.markdown(_largest_contrasts(ranking))
+        _table_of(rows)
+
+
+def contrast_panel(fitted_map: FittedMap) -> None:
+    """Draw the columns of the selected rows against those of the others."""
+    rows = _rows_of(fitted_map)
+    if rows is None or not rows.chosen.any():
+        st.caption("Select rows on the map to compare their columns with those of the others.")
+        return
+    _contrast(rows.dataset, rows.chosen, rows.key)
+
+
+def _rows_of(fitted_map: FittedMap) -> _SelectedRows | None:
+    """The selected rows of a map; None without a selection."""
     selection = session.selection[fitted_map.run]
     if selection is None:
-        return
-    st.header("The selection")
-    selected_rows_panel(
+        return None
+    return _SelectedRows(
         fitted_map.dataset,
         row_analysis.selection_mask(fitted_map.run, selection),
         markdown(describe_selection(selection)),
@@ -62,8 +113,6 @@ def selected_rows_panel(
     *,
     key: Callable[[str], str],
     clear: Callable[[], None],
-    inside: RegionProbability | None = None,
-    focus: Callable[[int], None] | None = None,
 ) -> None:
     """Draw selected rows: number, download, contrast to the other rows, and table.
 
@@ -73,40 +122,59 @@ def selected_rows_panel(
         description: description of the selection, as Markdown.
         key: gives the widget keys.
         clear: clears the selection.
-        inside: posterior probability of each row to lie inside; None if it is not known.
-        focus: puts a row in focus, given its position; None for a table without clicks.
     """
-    n = int(chosen.sum())
-    st.markdown(f"{count(n, 'row')} of {count(len(dataset), 'row')}, {description}.")
-    if inside is not None:
-        st.caption(_expected_rows(inside))
-    frame = _selection_table(dataset, chosen, inside)
+    rows = _SelectedRows(dataset, chosen, description, key, clear)
+    _head(rows)
+    if chosen.any():
+        _contrast(dataset, chosen, key)
+        _table_of(rows)
+
+
+def _head(rows: _SelectedRows) -> None:
+    """Number and description of the rows, their file, and the button that clears the selection."""
+    n, dataset = int(rows.chosen.sum()), rows.dataset
+    st.markdown(f"{count(n, 'row')} of {count(len(dataset), 'row')}, {rows.description}.")
     with st.container(horizontal=True):
         st.download_button(
             "Selection as CSV",
-            partial(to_csv_bytes, frame),
+            partial(to_csv_bytes, rows.frame),
             file_name="selection.csv",
             mime="text/csv",
             on_click="ignore",
             disabled=n == 0,
             help="The selected rows with all columns of the table.",
-            key=key("selection csv"),
+            key=rows.key("selection csv"),
         )
         st.button(
             "Clear the selection",
-            on_click=clear,
+            on_click=rows.clear,
             help="Clears the selection; the Esc key does too.",
             shortcut="Esc",
-            key=key("clear"),
+            key=rows.key("clear"),
         )
     if n == 0:
         st.info("No row lies inside. Draw around some rows, or clear the selection.")
-        return
-    _contrast(dataset, chosen, key)
-    most = max(1, min(MOST_SHOWN, MOST_CELLS // frame.shape[1]))
+
+
+def _table_of(rows: _SelectedRows) -> None:
+    """The table of the rows, and what is expected of their positions."""
+    frame = rows.frame
+    n, most = len(frame), max(1, min(MOST_SHOWN, MOST_CELLS // frame.shape[1]))
     if n > most:
         st.caption(f"The first {most} of them; the file holds all.")
-    _table(_truncated(frame.head(most)), np.flatnonzero(chosen), key("rows"), focus)
+    places = np.flatnonzero(rows.chosen)
+    _table(_truncated(frame.head(most)), places, rows.key("rows"), rows.focus)
+    if rows.inside is not None:
+        st.caption(_expected_rows(rows.inside))
+
+
+def _largest_contrasts(ranking: ContrastRanking) -> str:
+    """The columns that differ most, in a line."""
+    named = ", ".join(
+        f"{markdown(shortened(column.name, 24))} {column.distance:.2f}"
+        for column in ranking.columns[:FIRST_PAIRS]
+    )
+    return f"**Contrast to the other rows**: {named}. All of them are under Columns."
 
 
 def _truncated(frame: pd.DataFrame) -> pd.DataFrame:

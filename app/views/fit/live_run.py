@@ -51,6 +51,8 @@ def _panel(run: str, drawn: str) -> None:
     _status_line(job, run_progress)
     if job.status != "queued" or run_progress.steps:  # a resumed run keeps its curves in the queue
         run_charts(job, run_progress)
+    for note in job.notes if job.has_model else ():
+        st.caption(markdown(note))
 
 
 def _status_line(job: Job, run_progress: Progress) -> None:
@@ -178,5 +180,3 @@ def _result(job: Job) -> None:
         more_steps_panel(job, bound)
     elif job.status == "done":
         st.success(f"{bound}The fit has converged." if bound else "Fitted.")
-    for note in job.notes:
-        st.caption(markdown(note))

@@ -18,6 +18,7 @@ from app.state.session import session
 from app.state.widgets import widget_key
 from app.views.fit import cost_estimate
 from app.views.fit.live_run import live_run_panel
+from app.views.fit.model_choice import choose_model, model_note, refused_models
 from app.views.fit.parameter_form import parameter_form
 from app.views.fit.sweep_form import sweep_form
 from app.views.fit.task_choice import ModelOffer, choose_task, model_offer
@@ -25,7 +26,6 @@ from lvmcore.data import Dataset
 from lvmcore.errors import LatentboardError
 from lvmcore.recommend.latent_models import TableSummary
 
-_CARDS_PER_ROW = 4
 _SCROLL_TO_TOP = files("app").joinpath("static", "scroll_to_top.js").read_text("utf-8")
 
 
@@ -43,7 +43,7 @@ def page() -> None:
         missing_run_warning()
     is_current = job is not None and job.spec.dataset == dataset.digest
     if job is not None and is_current:
-        if session.fit_started:  # the button is at the end of the page, the curves at the top
+        if session.fit_started:  # the button may be at the end of the page, the curves at the top
             session.fit_started = False
             st.html(f"<script>{_SCROLL_TO_TOP}</script>", unsafe_allow_javascript=True)
         live_run_panel(job)
@@ -70,73 +70,69 @@ def _describe(dataset: Dataset, shape: TableSummary) -> str:
 
 
 def _model_form(dataset: Dataset, shape: TableSummary, target: TargetChoice | None) -> None:
-    """The model cards, and the settings of the chosen one."""
+    """The choice of a model, the button that fits it, and its settings, folded."""
     offer = model_offer(dataset, shape, target)
-    chosen = session.model_key
-    if chosen is None or offer.refusals.get(chosen, "") is not None:
-        chosen = offer.best.key
-    for first in range(0, len(offer.cards), _CARDS_PER_ROW):
-        row = offer.cards[first : first + _CARDS_PER_ROW]
-        for column, card in zip(st.columns(_CARDS_PER_ROW), row, strict=False):
-            with column:
-                best = card.key == offer.best.key
-                reason = f"Recommended here: {offer.best.reason}." if best else None
-                _card(card, chosen, offer.refusals[card.key], reason)
-    _settings(
-        dataset, shape, target, offer, next(card for card in offer.cards if card.key == chosen)
-    )
+    card = choose_model(offer)
+    if card is None:
+        st.warning(markdown(offer.refusals[offer.best.key] or ""))
+    else:
+        words, action = st.columns([4, 1], gap="medium")
+        with words:
+            model_note(offer, card)
+            if shape.further and isinstance(card, MapCard) and card.needs_labels:
+                st.caption(markdown(_label_note(dataset, card)))
+            estimate = st.container()
+        values = _settings(dataset, offer, card)
+        too_large = cost_estimate.refusal(dataset, card.key, values, target)
+        if session.start_error is not None:
+            estimate.error(markdown(session.start_error))
+        if too_large is not None:
+            estimate.error(markdown(too_large))
+        else:
+            with action:
+                _fit_button(dataset, card, values, target)
+            with estimate:
+                job = runs.job(session.run_id)
+                idle = job is None or job.finished
+                cost_estimate.cost_estimate_line(dataset, card.key, values, target, polling=idle)
+            if target is None:
+                sweep_form(dataset, card, values)
+    refused_models(offer)
 
 
-def _settings(
-    dataset: Dataset,
-    shape: TableSummary,
-    target: TargetChoice | None,
-    offer: ModelOffer,
-    card: ModelCard,
+def _settings(dataset: Dataset, offer: ModelOffer, card: ModelCard) -> dict[str, object]:
+    """The settings of the chosen model, folded, with the advice for this table."""
+    with st.expander(f"Settings of {card.title}", key=widget_key("fit", "settings", card.key)):
+        advice = offer.advice(card)
+        if advice:
+            with st.container(gap="xxsmall"):
+                st.caption("Settings for this table that differ from the defaults:")
+                for sentence in advice:
+                    st.caption(grouped(markdown(sentence)))
+        values = parameter_form(
+            card.parameters,
+            offer.suggest(card),
+            key=partial(widget_key, "fit", card.key, dataset.digest),
+            choices={"device": model_cards.devices()},
+        )
+        values = offer.with_advice(card, values)
+        route = offer.route(card, values)
+        if route is not None:
+            st.caption(grouped(markdown(route)))
+    return values
+
+
+def _fit_button(
+    dataset: Dataset, card: ModelCard, values: dict[str, object], target: TargetChoice | None
 ) -> None:
-    """The settings of the chosen model, and the button that starts the fit."""
-    refusal = offer.refusals[card.key]
-    st.header(f"Settings of {card.title}")
-    if shape.further and isinstance(card, MapCard) and card.needs_labels:
-        st.caption(markdown(_label_note(dataset, card)))
-    advice = offer.advice(card)
-    if advice and refusal is None:
-        with st.container(gap="xxsmall"):
-            st.caption("Settings for this table that differ from the defaults:")
-            for sentence in advice:
-                st.caption(grouped(markdown(sentence)))
-    values = parameter_form(
-        card.parameters,
-        offer.suggest(card),
-        key=partial(widget_key, "fit", card.key, dataset.digest),
-        choices={"device": model_cards.devices()},
-    )
-    values = offer.with_advice(card, values)
-    route = offer.route(card, values)
-    if route is not None and refusal is None:
-        st.caption(grouped(markdown(route)))
-    if session.start_error is not None:
-        st.error(markdown(session.start_error))
-    if refusal is not None:
-        st.warning(markdown(refusal))
-        return
-    too_large = cost_estimate.refusal(dataset, card.key, values, target)
-    if too_large is not None:
-        st.error(markdown(too_large))
-        return
     if st.button(
         "Fit",
         type="primary",
         key=widget_key("fit", "start"),
-        width=160,
+        width="stretch",
         help="Starts the fit in the background; other pages stay usable.",
     ):
         _start(dataset, card, values, target)
-    job = runs.job(session.run_id)
-    if target is None:
-        sweep_form(dataset, card, values)
-    idle = job is None or job.finished
-    cost_estimate.cost_estimate_line(dataset, card.key, values, target, polling=idle)
 
 
 def _label_note(dataset: Dataset, card: MapCard) -> str:
@@ -151,33 +147,6 @@ def _label_note(dataset: Dataset, card: MapCard) -> str:
         f"Learns from one label, {first}, and does not use {listed(others, 4)}. LDGD and Fast LDGD "
         "learn from several labels. The first label is chosen on the Data page."
     )
-
-
-def _card(card: ModelCard, chosen: str, refusal: str | None, reason: str | None) -> None:
-    """The card of a model: summary, capabilities, and its recommendation or refusal."""
-    mark = "chosen" if card.key == chosen else "card"
-    with st.container(border=True, key=widget_key("fit", mark, card.key), height="stretch"):
-        title = f"**{markdown(card.title)}**"
-        st.markdown(f"{title} &nbsp; :primary[★]" if reason else title)
-        st.markdown(f":gray[{markdown(card.summary)}]" if refusal else markdown(card.summary))
-        st.caption(markdown(" · ".join(card.supports)))
-        if refusal is not None:
-            st.markdown(f":small[{markdown(refusal)}]")
-        elif reason is not None:
-            st.markdown(f":small[{grouped(markdown(reason))}]")
-        st.button(
-            "Chosen" if card.key == chosen else "Choose",
-            key=widget_key("fit", "choose", card.key),
-            on_click=_choose_model,
-            args=(card.key,),
-            disabled=refusal is not None or card.key == chosen,
-            width="stretch",
-            help="Shows this model's settings below.",
-        )
-
-
-def _choose_model(key: str) -> None:
-    session.model_key = key
 
 
 def _start(

@@ -54,8 +54,8 @@ def parameter_form(
     options = choices or {}
     _grid([*basic, *common], initial, key, options, values)
     if advanced:
-        with st.expander("Advanced settings"):
-            _grid(advanced, initial, key, options, values)
+        st.markdown("**Advanced settings**")
+        _grid(advanced, initial, key, options, values)
     return {parameter.name: values[parameter.name] for parameter in parameters}
 
 

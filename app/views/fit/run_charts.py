@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 __all__ = ["run_charts"]
 
-_HEIGHT = 268
+#: Heights of the charts in pixels: with the line above them they fit in a window of 800 pixels.
+_BOUND_HEIGHT, _TERMS_HEIGHT = 228, 252
+_MAP_HEIGHT, _RELEVANCE_HEIGHT = 292, 188
+_SINGLE_HEIGHT = 480
 _NO_STEPS = "This method reports no steps. Its map appears here when the fit has finished."
 
 
 def run_charts(job: Job, run_progress: Progress) -> None:
-    """Draw the bound and its terms, and below them the map and the relevance.
+    """Draw the bound and its terms, beside them the map and the relevance.
 
     Args:
         job: the run.
@@ -36,6 +39,7 @@ def run_charts(job: Job, run_progress: Progress) -> None:
         return
     start = _shown_restart(job, run_progress)
     run_progress = run_progress.of_start(start)
+    charts = st.container()
     steps = live_charts.steps_shown(run_progress.steps, _window(job, run_progress))
     if not steps:
         if not job.finished:
@@ -43,57 +47,69 @@ def run_charts(job: Job, run_progress: Progress) -> None:
                 _NO_STEPS if not _reports_steps(job) else "The curves appear after the first step."
             )
         return
-    if steps[-1].starts > 1 and job.has_model:
-        st.caption(f"Restart {start} of {steps[-1].starts}, which was kept.")
-    key, dark = widget_key("fit", job.id), session.is_dark
-    if math.isnan(steps[-1].objective):
-        _single_term(job, run_progress, steps, key, dark)
-        return
+    with charts:
+        if steps[-1].starts > 1 and job.has_model:
+            st.caption(f"Restart {start} of {steps[-1].starts}, which was kept.")
+        key, dark = widget_key("fit", job.id), session.is_dark
+        if math.isnan(steps[-1].objective):
+            _single_term(job, run_progress, steps, key, dark)
+        else:
+            _bound_and_map(job, run_progress, steps, key, dark)
+
+
+def _bound_and_map(
+    job: Job, run_progress: Progress, steps: list[FitStep], key: str, dark: bool
+) -> None:
+    """The bound above its terms; the map above the relevance, or the held-out rows of a target."""
     left, right = st.columns(2, gap="medium")
-    with left:
+    with left, st.container(gap="xsmall"):
         st.markdown("**Bound**")
         st.echarts_chart(
             live_charts.bound_chart(steps, dark=dark),
-            height=_HEIGHT,
+            height=_BOUND_HEIGHT,
             key=f"{key}:bound",
             alt="The bound at each step of the fit",
         )
-    with right:
         st.markdown("**Its terms**")
         st.echarts_chart(
             live_charts.terms_chart(steps, dark=dark),
-            height=_HEIGHT,
+            height=_TERMS_HEIGHT,
             key=f"{key}:terms",
             alt="The terms of the bound at each step",
         )
-    if job.spec.target:
-        _held_out(steps, key, dark)
-    elif run_progress.snapshot is not None:
-        _snapshot(job, run_progress.snapshot, key, dark)
+    with right, st.container(gap="xsmall"):
+        if job.spec.target:
+            _held_out(steps, key, dark)
+        elif run_progress.snapshot is not None:
+            _map(job, run_progress.snapshot, key, dark, _MAP_HEIGHT)
+            st.markdown("**Relevance of the dimensions**")
+            st.echarts_chart(
+                snapshot_charts.relevance_chart(run_progress.snapshot, dark=dark),
+                height=_RELEVANCE_HEIGHT,
+                key=f"{key}:relevance",
+                alt="Share of relevance of each latent dimension",
+            )
 
 
 def _held_out(steps: list[FitStep], key: str, dark: bool) -> None:
     """Negative log density of held-out rows during the fit."""
     if not any(math.isfinite(step.held_out) for step in steps):
         return
-    left, right = st.columns(2, gap="medium")
-    with left:
-        st.markdown("**Held-out rows**")
-        st.echarts_chart(
-            live_charts.held_out_chart(steps, dark=dark),
-            height=_HEIGHT,
-            key=f"{key}:held out",
-            alt="Mean negative log density of held-out rows at each step",
-        )
-    with right, st.container(height=_HEIGHT + 44, border=False, vertical_alignment="center"):
-        st.markdown(
-            "Mean negative log density of the target of held-out rows, by a few draws: **lower is "
-            "better**. An increasing curve is a sign of overfitting."
-        )
-        st.caption(
-            "These are the held-out rows, which the fit does not use for stopping; or the "
-            "validation rows for early stopping, if its settings give a share."
-        )
+    st.markdown("**Held-out rows**")
+    st.echarts_chart(
+        live_charts.held_out_chart(steps, dark=dark),
+        height=_MAP_HEIGHT,
+        key=f"{key}:held out",
+        alt="Mean negative log density of held-out rows at each step",
+    )
+    st.markdown(
+        "Mean negative log density of the target of held-out rows, by a few draws: **lower is "
+        "better**. An increasing curve is a sign of overfitting."
+    )
+    st.caption(
+        "These are the held-out rows, which the fit does not use for stopping; or the validation "
+        "rows for early stopping, if its settings give a share."
+    )
 
 
 def _shown_restart(job: Job, run_progress: Progress) -> int:
@@ -119,39 +135,25 @@ def _single_term(
     """The objective of a method without a bound or the likelihood of draws, and the map."""
     title = "Log likelihood of the draws" if _draws(job) else "Objective of the fit"
     left, right = st.columns(2, gap="medium")
-    with left:
+    with left, st.container(gap="xsmall"):
         st.markdown(f"**{title}**")
         st.echarts_chart(
             live_charts.term_chart(steps, dark=dark),
-            height=_HEIGHT + 60,
+            height=_SINGLE_HEIGHT,
             key=f"{key}:divergence",
             alt=f"{title} at each step",
         )
     if run_progress.snapshot is not None and not job.spec.target:
-        with right:
-            _map(job, run_progress.snapshot, key, dark)
+        with right, st.container(gap="xsmall"):
+            _map(job, run_progress.snapshot, key, dark, _SINGLE_HEIGHT)
 
 
-def _snapshot(job: Job, snapshot: Snapshot, key: str, dark: bool) -> None:
-    left, right = st.columns(2, gap="medium")
-    with left:
-        _map(job, snapshot, key, dark)
-    with right:
-        st.markdown("**Relevance of the dimensions**")
-        st.echarts_chart(
-            snapshot_charts.relevance_chart(snapshot, dark=dark),
-            height=_HEIGHT + 60,
-            key=f"{key}:relevance",
-            alt="Share of relevance of each latent dimension",
-        )
-
-
-def _map(job: Job, snapshot: Snapshot, key: str, dark: bool) -> None:
+def _map(job: Job, snapshot: Snapshot, key: str, dark: bool, height: int) -> None:
     st.markdown("**Map**" if job.finished else "**Map so far**")
     classes = choose_class_style(job.id, key=f"{key}:label")
     st.echarts_chart(
         snapshot_charts.map_chart(snapshot, classes, dark=dark),
-        height=_HEIGHT + 60,
+        height=height,
         key=f"{key}:map",
         alt="Latent means of the rows on the two most relevant dimensions",
     )

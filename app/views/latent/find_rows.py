@@ -33,12 +33,10 @@ def find_rows_panel(fitted_map: FittedMap) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.popover("Find rows", key=map_widget_key(fitted_map, "find"), width="content"):
             _condition_form(fitted_map)
-        with st.popover(
-            "Saved selections", key=map_widget_key(fitted_map, "saved"), width="content"
-        ):
+        with st.popover("Saved", key=map_widget_key(fitted_map, "saved"), width="content"):
             _saved_selections(fitted_map)
         st.button(
-            "Undo selection",
+            "Undo",
             on_click=session.selection.undo,
             args=(fitted_map.run,),
             disabled=not session.selection.can_undo(fitted_map.run),
@@ -62,7 +60,7 @@ def _condition_form(fitted_map: FittedMap) -> None:
         disabled=n == 0,
         on_click=session.selection.set,
         args=(fitted_map.run, found),
-        help="Selects these rows on the map and lists them below it.",
+        help="Selects these rows on the map and lists them here.",
         key=map_widget_key(fitted_map, "select found"),
     )
 

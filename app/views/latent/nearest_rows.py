@@ -37,15 +37,12 @@ def nearest_rows_panel(fitted_map: FittedMap) -> None:
         f"Nearest rows of row {name}: {common} of {listed} are the same on the map and in the "
         "data. Click a row to show it on the map."
     )
-    left, right = st.columns(2, gap="medium")
-    with left:
-        st.markdown("**On the map**")
-        _nearest_table(fitted_map, row, found.on_map, "on the map")
-        st.caption(_map_metric(fitted_map))
-    with right:
-        st.markdown("**In the data**")
-        _nearest_table(fitted_map, row, found.among_data, "in the data")
-        st.caption(_data_metric(fitted_map))
+    st.markdown("**On the map**")
+    _nearest_table(fitted_map, row, found.on_map, "on the map")
+    st.caption(_map_metric(fitted_map))
+    st.markdown("**In the data**")
+    _nearest_table(fitted_map, row, found.among_data, "in the data")
+    st.caption(_data_metric(fitted_map))
 
 
 def _nearest_table(fitted_map: FittedMap, row: int, nearest: NearestRows, space: str) -> None:

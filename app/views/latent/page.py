@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import navigation
 from app.analysis.map.fitted_map import FittedMap
+from app.analysis.map.heatmaps import MapChoices
 from app.analysis.map.map_axes import Axes
 from app.components.download_buttons import table_downloads
 from app.components.empty_states import illustrated_empty_state
@@ -17,7 +18,8 @@ from app.components.map.map_controls import map_controls
 from app.components.map.reconstruction_panel import point_panel
 from app.components.map.relevance_panel import relevance_panel
 from app.components.map.row_focus import refresh_focus
-from app.components.map.selection_panel import selection_panel
+from app.components.map.selection_panel import contrast_panel, selection_panel
+from app.components.map.side_panel import COLUMNS, POINT, RELEVANCE, SELECTION, panel_tabs
 from app.components.page_opening import PageOpening, open_map
 from app.components.score_table import score_button
 from app.formatting import count, duration, markdown, number
@@ -57,22 +59,33 @@ def _explore(job: Job, fitted_map: FittedMap) -> None:
         if job.still_rising:
             navigation.link("More steps", "fit", key="more-steps", primary=False)
         navigation.link("How to read this", "guide", key="guide", primary=False)
-    left, right = st.columns([2, 1], gap="large")
+    choices = map_controls(fitted_map)
+    left, right = st.columns([1.8, 1], gap="medium")
     with left:
-        choices = map_controls(fitted_map)
         map_chart(fitted_map, choices)
         _retained_neighbours(fitted_map, choices.axes)
-        find_rows_panel(fitted_map)
         _export(fitted_map)
-        selection_panel(fitted_map)
-        nearest_rows_panel(fitted_map)
         worst_rows_panel(fitted_map)
         replay_panel(fitted_map)
         learned_kernel_panel(fitted_map, choices)
     with right:
-        relevance_panel(fitted_map, choices)
-        point_panel(fitted_map, choices)
+        _side_panel(fitted_map, choices)
     _scores_and_notes(job, fitted_map, choices.axes)
+
+
+def _side_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
+    """What was clicked or selected, beside the map."""
+    tabs = panel_tabs(fitted_map)
+    with tabs[POINT]:
+        point_panel(fitted_map, choices)
+        nearest_rows_panel(fitted_map)
+    with tabs[SELECTION]:
+        find_rows_panel(fitted_map)
+        selection_panel(fitted_map)
+    with tabs[COLUMNS]:
+        contrast_panel(fitted_map)
+    with tabs[RELEVANCE]:
+        relevance_panel(fitted_map, choices)
 
 
 def _facts(job: Job, fitted_map: FittedMap) -> str:

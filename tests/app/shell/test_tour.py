@@ -61,7 +61,12 @@ def test_it_leads_from_the_sample_to_the_export(open_page: OpenPage, fresh: Stor
         assert shown(page) == f"Tour, {place + 1} of {len(STEPS)}: {navigation.TITLES[step.page]}"
         assert step.text in texts(page.markdown).replace("\\", "")
         assert page.title[0].value == navigation.TITLES[step.page]
+        if step.page == "fit":
+            assert step.onward not in ways(page)
         fit_all(fresh)
+        page.run()
+        if step.page == "fit":
+            assert "The fit has converged." in texts(page.success)
         page = onward(page, place)
         assert not page.exception
         if page.title[0].value == "Fit" and place == 0:

@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.services import server, sweeps
+from app.views.fit.model_choice import MODEL
 from lvmcore.data import Dataset
 from lvmcore.jobs.run_job import run_job
 from lvmcore.models import MODELS
@@ -111,7 +112,7 @@ def field(page: AppTest, label: str) -> Any:
 
 def test_a_grid_is_queued_from_the_form(open_page: OpenPage) -> None:
     page = open_page("fit")
-    page.main.button(key="fit:choose:ppca").click().run()
+    page.selectbox(MODEL).set_value("ppca").run()
     sweep_box(page).set_value(["n_components"]).run()
     assert "Enter the values of each setting." in texts(page)
     field(page, "Values of dimensions").set_value("2..4, 3").run()
@@ -137,7 +138,7 @@ def test_a_grid_is_queued_from_the_form(open_page: OpenPage) -> None:
 )
 def test_a_sweep_that_cannot_be_says_why(open_page: OpenPage, text: str, told: str) -> None:
     page = open_page("fit")
-    page.main.button(key="fit:choose:ppca").click().run()
+    page.selectbox(MODEL).set_value("ppca").run()
     sweep_box(page).set_value(["n_components"]).run()
     field(page, "Values of dimensions").set_value(text).run()
     assert not page.exception

@@ -1,4 +1,4 @@
-"""The Fit page: cards, form, a fit from Start to its outcome, and what can go wrong."""
+"""The Fit page: choice of a model, form, a fit from Start to its outcome, what can go wrong."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,10 +12,11 @@ from app.services import model_cards, server, tables
 from app.services import runs as runs_service
 from app.state import choices
 from app.state.widgets import widget_key
+from app.views.fit.model_choice import MODEL, TRAITS
 from lvmcore.data import Dataset
 from lvmcore.errors import DataError
 from lvmcore.jobs.run_job import run_job
-from lvmcore.recommend import latent_models
+from lvmcore.recommend import latent_models, target_models
 from lvmcore.runs import JobSpec
 from tests.app.conftest import OpenPage, Wait, follow, ways
 from tests.app.controls import unexplained
@@ -25,8 +26,15 @@ START = widget_key("fit", "start")
 
 
 def choose(page: AppTest, key: str) -> AppTest:
-    page.button(widget_key("fit", "choose", key)).click().run()
+    page.selectbox(MODEL).set_value(key).run()
     return page
+
+
+def offered(page: AppTest) -> list[str]:
+    """The titles of the models in the list."""
+    return [
+        option.removeprefix("★ ").partition(": ")[0] for option in page.selectbox(MODEL).options
+    ]
 
 
 def charts(page: AppTest) -> int:
@@ -38,28 +46,68 @@ def dataset_with_labels() -> Dataset:
     return tables.dataset_of(table, tables.proposed_roles(table))
 
 
-def test_the_recommended_model_is_chosen_and_every_card_says_what_it_supports(
+def test_the_recommended_model_is_chosen_with_its_reason_and_every_model_is_said(
     open_page: OpenPage,
 ) -> None:
     page = open_page("fit")
-    chosen = [button for button in page.button if button.label == "Chosen"]
-    assert [button.key for button in chosen] == [widget_key("fit", "choose", "ldgd")]
-    said = texts(page.markdown)
+    assert page.selectbox(MODEL).value == "ldgd"
+    assert page.selectbox(MODEL).options[0].startswith("★ LDGD: ")
+    said = texts(page.markdown).replace("\\", "")
+    assert "Recommended here: the label has 3 classes to learn from." in said
     for card in model_cards.cards():
-        assert card.title in said.replace("\\", "")
-    assert "3 classes" in said
+        assert (card.title in offered(page)) != (f"**{card.title}**: {card.summary}" in said)
+    assert "several labels" in texts(page.caption)
 
 
-def test_without_a_label_a_model_that_needs_one_is_refused_with_the_reason(
+def test_the_settings_are_folded_and_the_button_is_above_them(open_page: OpenPage) -> None:
+    page = open_page("fit")
+    (settings,) = [one for one in page.expander if one.label == "Settings of LDGD"]
+    assert not settings.proto.expanded
+    inside = {field.key for field in (*settings.number_input, *settings.selectbox)}
+    assert any(str(key).endswith(":max_iter") for key in inside)
+    assert START not in {button.key for button in settings.button}
+
+
+def test_the_list_is_filtered_by_what_models_support(open_page: OpenPage) -> None:
+    page = open_page("fit")
+    (pills,) = [one for one in page.get("button_group") if one.key == TRAITS]
+    pills.set_value(["counts", "missing cells"]).run()
+    assert offered(page) == ["LDGD", "SRFLVM"]  # the chosen one stays
+    assert page.selectbox(MODEL).label == "Model (2 of 17)"
+    choose(page, "srflvm")
+    assert offered(page) == ["SRFLVM"]
+    assert page.selectbox(MODEL).value == "srflvm"
+    (back,) = [button for button in page.button if button.key == widget_key("fit", "recommended")]
+    back.click().run()
+    assert page.selectbox(MODEL).value == "ldgd"
+
+
+def test_without_a_label_a_model_that_needs_one_is_not_offered_and_the_reason_is_said(
     open_page: OpenPage,
 ) -> None:
     page = open_page("data")
     label = next(box for box in page.selectbox if box.label == "Label")
     label.select_index(0).run()
     page.switch_page(navigation.PAGES["fit"]).run()
-    assert page.button(widget_key("fit", "choose", "ldgd")).disabled
-    assert "label column on the Data page" in texts(page.markdown)
-    assert page.button(widget_key("fit", "choose", "bayesian_gplvm")).label == "Chosen"
+    assert "LDGD" not in offered(page)
+    (refused,) = [one for one in page.expander if one.label.startswith("Not for this table")]
+    assert "LDGD" in texts(refused.markdown)
+    assert "label column on the Data page" in texts(refused.caption)
+    assert page.selectbox(MODEL).value == "bayesian_gplvm"
+
+
+def test_a_column_that_no_model_can_learn_says_why(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = "Every known cell is the same."
+    monkeypatch.setattr(target_models, "target_obstacle", lambda *_: refused)
+    page = open_page("fit")
+    (target,) = [box for box in page.selectbox if box.label == "Learn to predict"]
+    target.set_value("alcohol").run()
+    assert not page.exception
+    assert refused in texts(page.warning).replace("\\", "")
+    assert MODEL not in {box.key for box in page.selectbox}
+    assert START not in {button.key for button in page.button}
 
 
 def test_a_label_without_ticks_stays_without_one(open_page: OpenPage) -> None:
@@ -150,7 +198,7 @@ def test_a_long_table_is_recommended_the_route_by_batches(
     rows = len(tables.sample_dataset())
     monkeypatch.setattr(latent_models, "WHOLE_TABLE_ROWS", rows - 1)
     page = open_page("fit")
-    assert page.button(widget_key("fit", "choose", "fast_ldgd")).label == "Chosen"
+    assert page.selectbox(MODEL).value == "fast_ldgd"
     assert f"512 of {rows} rows at a time" in texts(page.markdown)
     assert f"All {rows} rows fit into one batch" in texts(page.caption)
     (size,) = [field for field in page.number_input if field.label == "Rows a step"]

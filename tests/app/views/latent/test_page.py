@@ -364,6 +364,38 @@ def test_the_picture_says_what_it_retains_of_all_dimensions(open_page: OpenPage)
     assert "retain" not in texts(flat)
 
 
+def panel(run: str) -> str:
+    """Key of the panel beside the map."""
+    return map_widget_key(opened(run), "panel")
+
+
+def test_the_panel_beside_the_map_shows_what_was_touched_last(
+    open_page: OpenPage, labelled: str
+) -> None:
+    page = open_page("latent", run=labelled)
+    assert [tab.label for tab in page.tabs] == ["Point", "Selection", "Columns", "Relevance"]
+    assert page.session_state[panel(labelled)] == "Relevance"
+    point, selection, columns, relevance = page.tabs
+    assert "Click a row" in texts_of(point)
+    assert "No rows are selected" in texts_of(selection)
+    assert "Select rows on the map" in texts_of(columns)
+    assert relevance.get("plotly_chart")
+    box(page, "Row").set_value(4).run()
+    assert page.session_state[panel(labelled)] == "Point"
+    assert "Row 5" in texts_of(page.tabs[0])
+    page.session_state["latent.selection"] = {labelled: RowFilter(None, "contains", "1")}
+    page.run()
+    assert not page.exception
+    _, selection, columns, _ = page.tabs
+    assert "Contrast to the other rows" in texts_of(selection)
+    assert [one.value for one in selection.dataframe if "row_id" in one.value]
+    assert "Kolmogorov" in texts_of(columns)
+
+
+def texts_of(block: Any) -> str:
+    return "\n".join(str(element.value) for element in (*block.markdown, *block.caption))
+
+
 def take(run: str, what: canvas.MapEvent) -> None:
     map_chart._handle_event(
         opened(run), MapChoices((2, 0), None, None, False, False, None, False), what
@@ -375,14 +407,15 @@ def test_a_click_on_a_row_takes_its_exact_position(
 ) -> None:
     take(labelled, canvas.ClickedRow(9))
     point = MapPoint(tuple(opened(labelled).mean[9].tolist()), 9)
-    assert session_state == {"latent.point": {labelled: point}}
+    assert session_state == {"latent.point": {labelled: point}, panel(labelled): "Point"}
 
 
 def test_a_click_on_open_ground_takes_the_place_on_the_shown_axes(
     labelled: str, session_state: dict[str, Any]
 ) -> None:
     take(labelled, canvas.ClickedPoint(0.5, -1.5))
-    assert session_state == {"latent.point": {labelled: MapPoint((-1.5, 0.0, 0.5))}}
+    point = MapPoint((-1.5, 0.0, 0.5))
+    assert session_state == {"latent.point": {labelled: point}, panel(labelled): "Point"}
 
 
 def test_an_outline_is_kept_as_drawn(labelled: str, session_state: dict[str, Any]) -> None:
@@ -390,6 +423,7 @@ def test_an_outline_is_kept_as_drawn(labelled: str, session_state: dict[str, Any
     take(labelled, canvas.DrawnPolygon(corners))
     assert session.selection[labelled] == Region((2, 0), (corners,))
     assert "latent.point" not in session_state
+    assert session_state[panel(labelled)] == "Selection"
 
 
 def test_a_double_click_forgets_the_point_and_keeps_the_region(

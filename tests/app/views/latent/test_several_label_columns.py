@@ -23,6 +23,7 @@ from app.services import fitted_maps, runs, server, tables
 from app.state.choices import RoleChoices
 from app.state.widgets import widget_key
 from app.views.data import column_roles
+from app.views.fit.model_choice import MODEL
 from lvmcore import LDGD
 from lvmcore.base.table_size import TableSize
 from lvmcore.data import Dataset, Table
@@ -110,7 +111,7 @@ def test_the_fit_page_says_which_labels_a_model_learns_from(open_page: OpenPage)
     said = texts(page)
     assert "label species with 3 classes, label sex with 2 classes" in said
     assert "Learns from species and sex:" in said
-    page.button(widget_key("fit", "choose", "supervised_vae")).click().run()
+    page.selectbox(MODEL).set_value("supervised_vae").run()
     assert "Learns from one label, species, and does not use sex." in texts(page)
 
 
