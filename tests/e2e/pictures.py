@@ -150,9 +150,9 @@ class Pictures:
         self.dashboard.to_fit()
         self.dashboard.number("Steps at most", STEPS)
         run = self.dashboard.start()
-        self.dashboard.page.set_viewport_size({"width": WIDTH, "height": 1000})
+        self.dashboard.page.set_viewport_size({"width": WIDTH, "height": 800})
         self.dashboard.passes(CAUGHT)
-        self.take("fit", 1000, still=False)
+        self.take("fit", 800, still=False)
         self.dashboard.says("done in")
         return run
 
@@ -207,7 +207,9 @@ def small(picture: bytes) -> bytes:
     whole = Image.open(io.BytesIO(picture)).convert("RGB")
     for colours in (None, *COLOURS):
         content = io.BytesIO()
-        found = whole if colours is None else whole.quantize(colours, kmeans=3)
+        found = whole
+        if colours is not None:  # the colours of small things, such as a legend, are kept too
+            found = whole.quantize(colours, Image.Quantize.MAXCOVERAGE, kmeans=3)
         found.save(content, "PNG", optimize=True)
         if content.tell() <= MOST_BYTES:
             return content.getvalue()
