@@ -17,6 +17,9 @@ from lvmcore.kernels.psi_statistics import PsiSums
 from lvmcore.numerics.gaussians import LOG_2PI
 from lvmcore.numerics.linalg import cholesky, solve_lower, solve_upper
 
+#: The matrix's name in messages.
+KUU = "The kernel matrix of the inducing inputs"
+
 
 @dataclass(frozen=True)
 class OptimalInducing:
@@ -98,30 +101,22 @@ def kernel_eigensystem(G: Tensor) -> tuple[Tensor, Tensor]:
 class _Collapsed(torch.autograd.Function):
     """The collapsed bound with its gradient in closed form, in the basis T = L⁻ᵀ V.
 
-    In this basis G is diag(λ) and P is ρ = Tᵀ psi1ᵀY. With R_d = ρ_d/(σ_d² + λ) and p_d = R_d/σ_d²,
-    the gradient in G is g = ½ Σ_d [I/σ_d² − diag 1/(σ_d² + λ) − R_d R_dᵀ/σ_d²], and
-    dpsi2 = T g Tᵀ, dpsi1ᵀY = T p, dKuu = −½ T [g diag(λ) + diag(λ) g + ½ (p ρᵀ + ρ pᵀ)] Tᵀ. The
-    bound is the same for every root of Kuu, so the differential of L may be ½ L (L⁻¹ dKuu L⁻ᵀ).
     No derivative of an eigenvector is needed, so repeated eigenvalues are no problem.
     """
 
     @staticmethod
     def forward(ctx: Any, n_rows: int, *tensors: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         psi0, psi1Y, psi2, Kuu, noise, squares = tensors
-        L, ctx.jitter = cholesky(Kuu, "The kernel matrix of the inducing inputs")
+        L, ctx.jitter = cholesky(Kuu, KUU)
         G = solve_lower(L, solve_lower(L, psi2).T)
         values, vectors = kernel_eigensystem(0.5 * (G + G.T))
         basis = solve_upper(L, vectors)
         rotated = basis.T @ psi1Y
-        eigenvalues = values[:, None]
-        total = eigenvalues + noise
-        R = rotated / total
         left = squares + psi0 - G.diagonal().sum()
-        gain = rotated * R / noise - torch.log1p(eigenvalues / noise)
-        value = 0.5 * (gain.sum() - (n_rows * (LOG_2PI + noise.log()) + left / noise).sum())
+        value, R = column_noise_bound(values, rotated, left, noise, n_rows)
         ctx.n_rows = n_rows
         ctx.save_for_backward(basis, values, rotated, R, left, noise)
-        shrinkage = eigenvalues / total
+        shrinkage = values[:, None] / (values[:, None] + noise)
         ctx.mark_non_differentiable(basis, R, shrinkage)
         return value, basis, R, shrinkage
 
@@ -129,24 +124,83 @@ class _Collapsed(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
         basis, values, rotated, R, left, noise = ctx.saved_tensors
-        half = 0.5 * cotangents[0]
-        precision = noise.reciprocal()
-        p = R * precision
-        over = (values[:, None] + noise).reciprocal()
-        g = (precision.sum() - over.sum(1)).diag() - p @ R.T
-        cross = g * values + p @ rotated.T
-        d_psi2 = basis @ g @ basis.T
-        d_Kuu = -0.5 * basis @ (cross + cross.T) @ basis.T
-        # The jitter is a share of the mean of Kuu's diagonal.
-        d_Kuu.diagonal().add_(ctx.jitter * d_Kuu.diagonal().mean())
-        d_noise = precision * (
-            (values[:, None] * over - rotated * p - R.square()).sum(0)
-            - ctx.n_rows
-            + left * precision
-        )
-        d_squares = -precision
-        gradients = (d_squares.sum(), 2 * basis @ p, d_psi2, d_Kuu, d_noise, d_squares)
-        return None, *(half * gradient for gradient in gradients)
+        slopes = column_noise_slopes(values, rotated, R, left, noise, ctx.n_rows)
+        d_psi2, d_Kuu = matrix_gradients(basis, values, rotated, slopes, ctx.jitter)
+        d_squares = -0.5 * noise.reciprocal()
+        by_first = basis @ slopes.P
+        gradients = (d_squares.sum(), by_first, d_psi2, d_Kuu, slopes.noise, d_squares)
+        return None, *(cotangents[0] * gradient for gradient in gradients)
+
+
+@dataclass(frozen=True)
+class CollapsedSlopes:
+    """Gradients of the collapsed bound by what is left of the sums in a basis T, G = Tᵀ psi2 T.
+
+    Attributes:
+        G: by G, [M, M].
+        P: by P = Tᵀ psi1ᵀY, [M, D].
+        noise: by σ², [D] or [1].
+    """
+
+    G: Tensor
+    P: Tensor
+    noise: Tensor
+
+
+def column_noise_bound(
+    values: Tensor, P: Tensor, rest: Tensor, noise: Tensor, n_rows: int
+) -> tuple[Tensor, Tensor]:
+    """The collapsed bound in the eigenbasis of G, and R_d = P_d/(σ_d² + λ).
+
+    Args:
+        values: λ, [M].
+        P: [M, D].
+        rest: ‖y_d‖² + psi0 − tr G, [D].
+        noise: σ², [D].
+        n_rows: N.
+    """
+    eigenvalues = values[:, None]
+    R = P / (eigenvalues + noise)
+    gain = P * R / noise - torch.log1p(eigenvalues / noise)
+    return 0.5 * (gain.sum() - (n_rows * (LOG_2PI + noise.log()) + rest / noise).sum()), R
+
+
+def column_noise_slopes(
+    values: Tensor, P: Tensor, R: Tensor, rest: Tensor, noise: Tensor, n_rows: int
+) -> CollapsedSlopes:
+    """Gradients of ``column_noise_bound``, with p_d = R_d/σ_d².
+
+    dG = ½ Σ_d [I/σ_d² − diag 1/(σ_d² + λ) − R_d R_dᵀ/σ_d²], dP = p.
+    """
+    precision = noise.reciprocal()
+    p = R * precision
+    over = (values[:, None] + noise).reciprocal()
+    G = 0.5 * ((precision.sum() - over.sum(1)).diag() - p @ R.T)
+    d_noise = (values[:, None] * over - P * p - R.square()).sum(0) - n_rows + rest * precision
+    return CollapsedSlopes(G, p, 0.5 * precision * d_noise)
+
+
+def matrix_gradients(
+    T: Tensor, G: Tensor, P: Tensor, slopes: CollapsedSlopes, jitter: float
+) -> tuple[Tensor, Tensor]:
+    """Gradients of the collapsed bound by psi2 and by Kuu, [M, M] each.
+
+    dpsi2 = T dG Tᵀ and dKuu = −½ T [dG G + G dG + ½ (dP Pᵀ + P dPᵀ)] Tᵀ. The bound is the same for
+    every root of Kuu, so the differential of L may be ½ L (L⁻¹ dKuu L⁻ᵀ).
+
+    Args:
+        T: basis, Tᵀ (Kuu + jitter) T = I, [M, M].
+        G: Tᵀ psi2 T, [M, M], or its diagonal where it has no other entries, [M].
+        P: Tᵀ psi1ᵀY, [M, D].
+        slopes: gradients by G and P.
+        jitter: share of the mean of Kuu's diagonal that was added to it.
+    """
+    cross = slopes.G * G if G.ndim == 1 else slopes.G @ G
+    cross = torch.addmm(cross, slopes.P, P.T, alpha=0.5)
+    by_psi2 = T @ slopes.G @ T.T
+    by_Kuu = (T @ (cross + cross.T) @ T.T).mul_(-0.5)
+    by_Kuu.diagonal().add_(by_Kuu.diagonal().sum(), alpha=jitter / len(by_Kuu))
+    return by_psi2, by_Kuu
 
 
 def stochastic_bound(

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from lvmcore.base.latent_variable_model import FitProblem
+from lvmcore.gp.collapsed_rbf_bound import collapsed_rbf_bound
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.labelled_model import named_paths
 from lvmcore.gp.model import PathDecoder
@@ -91,7 +92,10 @@ class DataTerm(Term[LatentSample]):
         """The collapsed bound without KL(q(X)), []."""
         if self.cells is not None:
             return self.path.masked_bound(sample.rows, self.Y, self.squares, self.cells)
-        return self.path.bound(sample.rows, self.Y, self.squares)[0]
+        path, rows = self.path, sample.rows
+        return collapsed_rbf_bound(
+            path.kernel, rows.mean, rows.variance, path.Z, self.Y, path.noise, self.squares
+        )
 
     @torch.no_grad()
     def decoder(self, rows: LatentRows) -> DataDecoder:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 __all__ = [
@@ -23,9 +23,8 @@ __all__ = [
     "pairs",
     "pairs_from_full",
     "point_features",
-    "point_gradient",
     "row_features",
-    "row_gradients",
+    "symmetric_pairs",
 ]
 
 # Exponentials that are cached between passes at most: 16 MB in float64.
@@ -58,40 +57,9 @@ def row_features(
     ), w
 
 
-def row_gradients(
-    order: int,
-    gradient: Float[Tensor, "N F"],
-    mu: Float[Tensor, "N Q"],
-    variance: Float[Tensor, "N Q"],
-    w: Float[Tensor, "N Q"],
-    square: Float[Tensor, "Q"],
-    amplitude: Float[Tensor, ""],
-) -> tuple[Float[Tensor, "N Q"], Float[Tensor, "N Q"], Float[Tensor, "Q"], Float[Tensor, ""]]:
-    """Gradients by μ, S, ℓ² and v from the gradient by the rows' features, [N, 2Q+1]."""
-    Q = mu.shape[1]
-    by_slope, by_w, by_constant = gradient[:, :Q], gradient[:, Q : 2 * Q], gradient[:, 2 * Q :]
-    inner = by_slope - by_constant * mu
-    half = 0.5 * by_constant
-    # d_w = gradient by w, divided by k.
-    d_w = mu * (inner + half * mu) - 0.5 * by_w
-    pull = order * w.square() * d_w
-    # 1/ℓ² − w = k S w/ℓ², without the cancellation of the difference for large ℓ.
-    d_square = (half * (order * variance * w)).sum(0) / square - pull.sum(0)
-    d_variance = -order * (pull + half * w)
-    return order * w * inner, d_variance, d_square, order * by_constant.sum() / amplitude
-
-
 def point_features(points: Float[Tensor, "P Q"]) -> Float[Tensor, "2*Q+1 P"]:
     """Features of centred points [P, Q], [2Q+1, P]."""
     return torch.cat([points, points.square(), torch.ones_like(points[:, :1])], 1).T
-
-
-def point_gradient(
-    gradient: Float[Tensor, "F P"], points: Float[Tensor, "P Q"]
-) -> Float[Tensor, "P Q"]:
-    """The gradient by the points, [P, Q], from that by their features, [2Q+1, P]."""
-    Q = points.shape[1]
-    return gradient[:Q].T + 2 * points * gradient[Q : 2 * Q].T
 
 
 @lru_cache(maxsize=16)
@@ -124,77 +92,109 @@ def pairs_from_full(full: Float[Tensor, "M M"]) -> Float[Tensor, "M*(M+1)//2"]:
     return full.reshape(-1).index_select(0, i * M + j)
 
 
-class PsiExponentials:
-    """E = exp(left @ right), [N, P], in chunks of rows, with sums over rows and their gradients.
+@lru_cache(maxsize=16)
+def _pair_counts(M: int, device: torch.device) -> tuple[Int[Tensor, "P"], Float[Tensor, "P"]]:
+    """Position of the pairs m ≤ m' in a flat [M, M], and how often each is in it: 1 or 2."""
+    i, j = pairs(M, device)
+    return i * M + j, torch.where(i == j, 1.0, 2.0).double()
+
+
+def symmetric_pairs(gradients: Float64[Tensor, "K M M"]) -> Float64[Tensor, "K P"]:
+    """Gradients by the pairs m ≤ m' of symmetric matrices from those by all entries, [K, P].
 
     Args:
-        left: [N, F].
-        right: [F, P].
+        gradients: symmetric, [K, M, M].
+    """
+    index, counts = _pair_counts(gradients.shape[1], gradients.device)
+    return gradients.flatten(1).index_select(1, index).mul_(counts)
+
+
+class PsiExponentials:
+    """E = 2 ** (leftᵀ right), [N, P], in chunks of rows, with sums over rows and their gradients.
+
+    Gradients are those of the exponent of base e: by a feature of a row or of a point before it
+    was scaled by log₂ e.
+
+    Args:
+        left: features of the rows, the last one 1, [F, N].
+        right: features of the points, [F, P].
         chunk_cells: cells in a chunk.
         keeps: whether E is used again: it is cached if it has few cells, else computed again.
     """
 
     def __init__(
         self,
-        left: Float[Tensor, "N F"],
+        left: Float[Tensor, "F N"],
         right: Float[Tensor, "F P"],
         chunk_cells: int,
         *,
         keeps: bool,
     ) -> None:
         self.left, self.right = left, right
-        N, P = len(left), right.shape[1]
+        N, P = left.shape[1], right.shape[1]
         rows = max(1, chunk_cells // P)
         self._chunks = [slice(start, start + rows) for start in range(0, N, rows)]
         self._keeps, self._computed = keeps and N * P <= CACHE_CELLS, False
         self._cells = left.new_empty(N if self._keeps else min(N, rows), P)
 
-    def __iter__(self) -> Iterator[tuple[slice, Float[Tensor, "n P"]]]:
-        """Chunks of rows and of E; a chunk is valid until the next one is requested."""
+    def __iter__(self) -> Iterator[tuple[slice, Float[Tensor, "F n"], Float[Tensor, "n P"]]]:
+        """Chunks of rows, their features and E; a chunk is valid until the next is requested."""
         for rows in self._chunks:
-            left = self.left[rows]
-            E = self._cells[rows] if self._keeps else self._cells[: len(left)]
+            left = self.left[:, rows]
+            E = self._cells[rows] if self._keeps else self._cells[: left.shape[1]]
             if not self._computed:
-                torch.mm(left, self.right, out=E).exp_()
-            yield rows, E
+                torch.mm(left.T, self.right, out=E).exp2_()
+            yield rows, left, E
         self._computed = self._keeps
 
     def row_sum(self) -> Float[Tensor, "P"]:
         """E summed over its rows, [P]."""
         out = self.right.new_zeros(self.right.shape[1])
-        for _, E in self:
+        for _, _, E in self:
             out += E.sum(0)
+        return out
+
+    def moments(self) -> Float[Tensor, "F P"]:
+        """left E, [F, P]: its last row is E summed over the rows.
+
+        The gradient by right from that by this sum, g [P], is left E ∘ g.
+        """
+        out = torch.zeros_like(self.right)
+        for _, left, E in self:
+            out.addmm_(left, E)
         return out
 
     def weighted_sum(self, Y: Float[Tensor, "N D"]) -> Float[Tensor, "P D"]:
         """Eᵀ Y, [P, D]."""
         out = self.right.new_zeros((self.right.shape[1], Y.shape[1]))
-        for rows, E in self:
+        for rows, _, E in self:
             out.addmm_(E.T, Y[rows])
         return out
 
     def product(self, g: Float[Tensor, "P D"]) -> Float[Tensor, "N D"]:
         """E g, [N, D]."""
-        return torch.cat([E @ g for _, E in self])
+        return torch.cat([E @ g for _, _, E in self])
 
-    def row_sum_gradients(
-        self, g: Float[Tensor, "P"]
-    ) -> tuple[Float[Tensor, "N F"], Float[Tensor, "F P"]]:
-        """Gradients by left and right from the gradient by ``row_sum``, [P]."""
-        d_left, d_right = torch.empty_like(self.left), torch.zeros_like(self.right.T)
-        scaled = (self.right * g).T.contiguous()
-        for rows, E in self:
-            torch.mm(E, scaled, out=d_left[rows])
-            d_right.addmm_(E.T, self.left[rows])
-        return d_left, (d_right * g[:, None]).T
+    def row_sum_gradient(
+        self, g: Float[Tensor, "P"], out: Float[Tensor, "F N"]
+    ) -> Float[Tensor, "F N"]:
+        """The gradient by left from that by ``row_sum``, [P], written to ``out``."""
+        scaled = self.right * g
+        for rows, _, E in self:
+            torch.mm(scaled, E.T, out=out[:, rows])
+        return out
 
     def weighted_sum_gradients(
-        self, Y: Float[Tensor, "N D"], g: Float[Tensor, "P D"]
-    ) -> tuple[Float[Tensor, "N F"], Float[Tensor, "F P"]]:
-        """Gradients by left and right from the gradient by ``weighted_sum(Y)``, [P, D]."""
-        d_left, d_right = torch.empty_like(self.left), torch.zeros_like(self.right.T)
-        for rows, E in self:
-            d_exponent = E * (Y[rows] @ g.T)
-            torch.mm(d_exponent, self.right.T, out=d_left[rows])
-            d_right.addmm_(d_exponent.T, self.left[rows])
-        return d_left, d_right.T
+        self, Y: Float[Tensor, "N D"], g: Float[Tensor, "P D"], out: Float[Tensor, "F N"]
+    ) -> Float[Tensor, "F P"]:
+        """Gradients from that by ``weighted_sum(Y)``, [P, D]: by left to ``out``, and by right.
+
+        That by right is of the features as they are, so log₂ e times the natural one.
+        """
+        d_right = torch.zeros_like(self.right)
+        cells = torch.empty_like(self._cells[: self._chunks[0].stop])
+        for rows, left, E in self:
+            d_exponent = torch.mm(Y[rows], g.T, out=cells[: len(E)]).mul_(E)
+            torch.mm(self.right, d_exponent.T, out=out[:, rows])
+            d_right.addmm_(left, d_exponent)
+        return d_right

@@ -19,15 +19,13 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lvmcore.kernels.psi_exponents import (
-    PsiExponentials,
     full_from_pairs,
     pairs,
     pairs_from_full,
     point_features,
-    point_gradient,
     row_features,
-    row_gradients,
 )
+from lvmcore.kernels.rbf_psi_sums import RBFPsiSums
 from lvmcore.kernels.stationary import RBF, Kernel, Linear
 from lvmcore.preprocessing.observed_cells import ObservedCells
 
@@ -44,10 +42,6 @@ __all__ = [
     "psi_sums",
     "sampled_psi_sums",
 ]
-
-# Cells of psi2 in a chunk: 1 MB in float64, which fits the cache of a core. With several threads,
-# the synchronisation after each chunk costs more than the cache gains: 8 MB.
-CHUNK_CELLS, SHARED_CHUNK_CELLS = 1 << 17, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -284,9 +278,6 @@ def _psi_sums(
     chunk_cells: int | None,
 ) -> tuple[Float64[Tensor, "M D"], Float64[Tensor, "..."]]:
     """psi1ᵀY [M, D], and psi2's sum over rows [M, M], or its pairs' over the sets [P, K]."""
-    if chunk_cells is None:
-        alone = torch.get_num_threads() == 1 and Z.device.type == "cpu"
-        chunk_cells = CHUNK_CELLS if alone else SHARED_CHUNK_CELLS
     tensors = (mean, variance, Z, kernel.lengthscales, kernel.variance, Y)
     result: tuple[Tensor, Tensor] = _PsiSums.apply(  # type: ignore[no-untyped-call]
         chunk_cells,
@@ -301,76 +292,25 @@ class _PsiSums(torch.autograd.Function):
     """Sums of psi1 times the data and of psi2 over rows, with explicit gradients.
 
     Everything is in float64: the root of Kuu would amplify the rounding of float32 in psi2.
-
-    With E = exp(left @ right) summed as EᵀY and G the sum's gradient, dE = Y Gᵀ,
-    d left = (E ∘ dE) rightᵀ and d right = leftᵀ (E ∘ dE), in chunks of rows. The backward pass
-    uses the cached E of a short table and computes it again for a long one.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, chunk_cells: int, keeps: bool, sets: Tensor | None, *tensors: Tensor
+        ctx: Any, chunk_cells: int | None, keeps: bool, sets: Tensor | None, *tensors: Tensor
     ) -> tuple[Tensor, Tensor]:
-        mean, variance, Z, lengthscales, amplitude, Y = tensors
-        square = lengthscales.square()
-        centre = Z.mean(0)
-        mu, z = mean - centre, Z - centre
-        middle, distance = _midpoints(z, square)
-        decay = (-0.25 * distance).exp()
         keeps = keeps and any(ctx.needs_input_grad)
-
-        left, w1 = row_features(1, mu, variance, square, amplitude)
-        ctx.first = PsiExponentials(left, point_features(z), chunk_cells, keeps=keeps)
-        left, w2 = row_features(2, mu, variance, square, amplitude)
-        ctx.second = PsiExponentials(left, point_features(middle), chunk_cells, keeps=keeps)
-        psi1Y = ctx.first.weighted_sum(Y)
-        psi2 = _scale_pairs(
-            ctx.second.row_sum() if sets is None else ctx.second.weighted_sum(sets), decay
-        )
-        ctx.save_for_backward(*tensors, sets, mu, z, middle, w1, w2, decay, psi2)
-        return psi1Y, full_from_pairs(psi2, len(Z)) if sets is None else psi2
+        ctx.sums = sums = RBFPsiSums(*tensors, sets=sets, chunk_cells=chunk_cells, keeps=keeps)
+        ctx.save_for_backward(*tensors)
+        psi2 = sums.psi2
+        return sums.psi1Y, full_from_pairs(psi2, len(tensors[2])) if sets is None else psi2
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
-        _, variance, _, lengthscales, amplitude, Y, sets, *rest = ctx.saved_tensors
-        mu, z, middle, w1, w2, decay, psi2 = rest
-        square = lengthscales.square()
+        _ = ctx.saved_tensors  # raises where one of them was changed in place
+        sums: RBFPsiSums = ctx.sums
         g1, g2 = cotangents
-        d_Y = ctx.first.product(g1) if ctx.needs_input_grad[8] else None
-
-        d_left, d_right = ctx.first.weighted_sum_gradients(Y, g1)
-        d_mu, d_variance, d_square, d_amplitude = row_gradients(
-            1, d_left, mu, variance, w1, square, amplitude
-        )
-        d_z = point_gradient(d_right, z)
-
-        if sets is None:
+        if sums.sets is None:
             g2 = pairs_from_full(g2 + g2.T - g2.diagonal().diag())
-            d_left, d_right = ctx.second.row_sum_gradients(g2 * decay)
-        else:
-            d_left, d_right = ctx.second.weighted_sum_gradients(sets, _scale_pairs(g2, decay))
-        gradients = row_gradients(2, d_left, mu, variance, w2, square, amplitude)
-        d_mu += gradients[0]
-        d_variance += gradients[1]
-        d_square += gradients[2]
-        d_amplitude += gradients[3]
-        d_middle = full_from_pairs(point_gradient(d_right, middle), len(z))
-        d_z += 0.5 * (d_middle.sum(1) + d_middle.diagonal().T)
-
-        # Gradient by the squared distances of the pairs, Σ_q (z_q − z'_q)²/ℓ_q².
-        product = g2 * psi2
-        by_distance = -0.25 * (product if sets is None else product.sum(1))
-        full = full_from_pairs(by_distance, len(z))
-        pull = full.sum(1, keepdim=True) * z - full @ z
-        d_z += 2 * pull / square
-        d_square -= (z * pull).sum(0) / square.square()
-        d_lengthscales = 2 * lengthscales * d_square
-        return None, None, None, d_mu, d_variance, d_z, d_lengthscales, d_amplitude, d_Y
-
-
-def _scale_pairs(
-    values: Float[Tensor, "P *K"], factors: Float[Tensor, "P"]
-) -> Float[Tensor, "P *K"]:
-    """Values of pairs [P] or [P, K] times the pairs' factors [P]."""
-    return values * (factors if values.ndim == 1 else factors[:, None])
+        d_Y = sums.data_gradient(g1) if ctx.needs_input_grad[8] else None
+        return None, None, None, *sums.gradients(g1, g2), d_Y

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
@@ -33,11 +35,11 @@ def cholesky(
         NumericalError: the largest jitter does not suffice, or A is not finite.
     """
     A = A.double()
-    scale = A.diagonal().mean()
-    eye = torch.eye(len(A), dtype=A.dtype, device=A.device)
+    scale = A.diagonal().mean().expand(len(A)).diag()
     for jitter in (0.0, *JITTERS) if exact else JITTERS:
-        L, info = torch.linalg.cholesky_ex(A + jitter * scale * eye)
-        if int(info) == 0 and bool(torch.isfinite(L.detach()).all()):
+        L, info = torch.linalg.cholesky_ex(torch.add(A, scale, alpha=jitter))
+        # A row that is not finite makes its diagonal entry, a root of its squares, not finite.
+        if int(info) == 0 and math.isfinite(float(L.detach().diagonal().sum())):
             return L, jitter
     raise NumericalError(
         f"{name} [{len(A)} x {len(A)}] could not be factorised, even with {JITTERS[-1]:g} of its "

@@ -1,0 +1,148 @@
+"""The collapsed bound of an RBF kernel in one function, from q(X) to its gradient.
+
+It equals ``psi_sums``, the kernel matrix and ``collapsed_bound`` in turn. Value and gradient are
+computed together: a step needs both, and most of its time beside the exponentials of the psi
+statistics and their matrix products would go to the many small operations between them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from lvmcore.gp.bounds import (
+    KUU,
+    CollapsedSlopes,
+    column_noise_bound,
+    column_noise_slopes,
+    kernel_eigensystem,
+    matrix_gradients,
+)
+from lvmcore.kernels.psi_exponents import full_from_pairs, symmetric_pairs
+from lvmcore.kernels.rbf_psi_sums import RBFPsiSums
+from lvmcore.kernels.stationary import RBF
+from lvmcore.numerics.gaussians import LOG_2PI
+from lvmcore.numerics.linalg import cholesky, solve_lower, solve_upper
+
+__all__ = ["collapsed_rbf_bound", "column_noises", "one_noise"]
+
+
+def collapsed_rbf_bound(
+    kernel: RBF,
+    mean: Float[Tensor, "N Q"],
+    variance: Float[Tensor, "N Q"],
+    Z: Float[Tensor, "M Q"],
+    Y: Float[Tensor, "N D"],
+    noise: Float[Tensor, "K"],
+    squares: Float[Tensor, "D"],
+) -> Float64[Tensor, ""]:
+    """F(q(X)), the bound on log p(Y | q(X)) with q(U) at its optimum, KL_X not included.
+
+    Its equation is that of ``lvmcore.gp.bounds.collapsed_bound``; Y and its squares are constants.
+
+    Args:
+        kernel: RBF.
+        mean: means of q(X), [N, Q].
+        variance: variances of q(X), [N, Q].
+        Z: inducing inputs, [M, Q].
+        Y: data, [N, D].
+        noise: σ² of each column, [D], or of all, [1].
+        squares: ‖y_d‖² of each column, [D].
+
+    Raises:
+        NumericalError: a matrix cannot be factorised.
+    """
+    tensors = (mean, variance, Z, kernel.lengthscales, kernel.variance, noise)
+    value: Tensor = _CollapsedRBF.apply(  # type: ignore[no-untyped-call]
+        torch.is_grad_enabled(), Y.double(), squares.double(), *(t.double() for t in tensors)
+    )
+    return value
+
+
+class _CollapsedRBF(torch.autograd.Function):
+    """The bound, whose gradient is computed with it."""
+
+    @staticmethod
+    def forward(ctx: Any, keeps: bool, Y: Tensor, squares: Tensor, *tensors: Tensor) -> Tensor:
+        mean, variance, Z, lengthscales, amplitude, noise = tensors
+        keeps = keeps and any(ctx.needs_input_grad)
+        sums = RBFPsiSums(mean, variance, Z, lengthscales, amplitude, Y, keeps=keeps)
+        N, M = len(Y), len(Z)
+        covariance = (sums.distance * -0.5).exp_().mul_(amplitude)  # of the pairs m ≤ m'
+        L, jitter = cholesky(full_from_pairs(covariance, M), KUU)
+        psi2 = full_from_pairs(sums.psi2, M)
+        half = solve_lower(L, torch.cat((psi2, sums.psi1Y), 1))
+        G, P = solve_lower(L, half[:, :M].T), half[:, M:]
+        G = (G + G.T).mul_(0.5)
+        rest = squares + N * amplitude - G.diagonal().sum()
+        find = one_noise if len(noise) == 1 else column_noises
+        value, T, G, P, slopes = find(L, G, P, rest, noise, N)
+        if not keeps:
+            return value
+        by_pairs = symmetric_pairs(torch.stack(matrix_gradients(T, G, P, slopes, jitter)))
+        by_psi2, pull = by_pairs[0], by_pairs[1].mul_(covariance)
+        d_mean, d_variance, d_Z, d_lengthscales, d_amplitude = sums.gradients(
+            T @ slopes.P, by_psi2, pull * -0.5
+        )
+        precision = noise.reciprocal().sum() * (len(squares) / len(noise))
+        d_amplitude = torch.add(d_amplitude + pull.sum() / amplitude, precision, alpha=-0.5 * N)
+        ctx.save_for_backward(d_mean, d_variance, d_Z, d_lengthscales, d_amplitude, slopes.noise)
+        return value
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
+        return None, None, None, *(cotangents[0] * gradient for gradient in ctx.saved_tensors)
+
+
+# Largest diagonal entry of σ² B⁻¹ for which B's Cholesky factor is used; without rounding it is 1.
+LARGEST_INVERSE = 1.05
+
+#: The bound, the basis T, G and P in it, and the gradients by them.
+Found = tuple[Tensor, Tensor, Tensor, Tensor, CollapsedSlopes]
+
+
+def column_noises(L: Tensor, G: Tensor, P: Tensor, rest: Tensor, noise: Tensor, N: int) -> Found:
+    """By the eigenvectors of G, which serve every noise."""
+    values, vectors = kernel_eigensystem(G)
+    P = vectors.T @ P
+    value, R = column_noise_bound(values, P, rest, noise, N)
+    slopes = column_noise_slopes(values, P, R, rest, noise, N)
+    return value, solve_upper(L, vectors), values, P, slopes
+
+
+def one_noise(L: Tensor, G: Tensor, P: Tensor, rest: Tensor, noise: Tensor, N: int) -> Found:
+    """By the Cholesky factor of B = σ² I + G, which takes less time than its eigenvectors.
+
+    With R = B⁻¹ P, dG = ½ (D I/σ² − D B⁻¹ − R Rᵀ/σ²) and dP = R/σ².
+    """
+    M, D = P.shape
+    variance = float(noise)
+    B = G.clone()
+    B.diagonal().add_(variance)
+    C, info = torch.linalg.cholesky_ex(B)
+    inverse = torch.cholesky_inverse(C)
+    # B⁻¹ is at most I/σ². Where it is not, rounding errors gave G eigenvalues below 0, which only
+    # the eigenvectors can correct. The comparison fails for numbers that are not finite, too.
+    if int(info) != 0 or not float(inverse.diagonal().max()) * variance < LARGEST_INVERSE:
+        value, T, values, P, slopes = column_noises(L, G, P, rest, noise.expand(D), N)
+        return value, T, values, P, replace(slopes, noise=slopes.noise.sum(0, keepdim=True))
+    R = torch.cholesky_solve(P, C)
+    p = R / variance
+    total, trace = float(rest.sum()) / variance, variance * float(inverse.trace())
+    fit, square = float((P * p).sum()), float((R * R).sum())
+    log_det = 2 * float(C.diagonal().log().sum()) + (N - M) * math.log(variance)
+    bound = 0.5 * (fit - total - D * (log_det + N * LOG_2PI))
+    by_G = torch.addmm(inverse, p, R.T, beta=-0.5 * D, alpha=-0.5)
+    by_G.diagonal().add_(0.5 * D / variance)
+    # Σ_m λ_m/(λ_m + σ²) = M − σ² tr B⁻¹
+    by_noise = 0.5 * (D * (M - trace - N) - fit - square + total) / variance
+    eye = torch.eye(M, dtype=L.dtype, device=L.device)
+    slopes = CollapsedSlopes(by_G, p, noise.new_tensor([by_noise]))
+    return noise.new_tensor(bound), solve_upper(L, eye), G, P, slopes
