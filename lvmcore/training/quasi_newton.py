@@ -108,7 +108,10 @@ class QuasiNewtonFinish:
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore the state of ``arrays``."""
         pairs = (torch.from_numpy(arrays[f"lbfgs.{name}"].copy()) for name in ("steps", "changes"))
-        self.lbfgs.steps, self.lbfgs.changes = (list(pair.to(self.at.x)) for pair in pairs)
+        # In memory of their own, as before: a dot product's rounding depends on the alignment.
+        self.lbfgs.steps, self.lbfgs.changes = (
+            [row.clone() for row in pair.to(self.at.x)] for pair in pairs
+        )
 
     def _position(self) -> Tensor:
         """The parameters in one vector, float64."""

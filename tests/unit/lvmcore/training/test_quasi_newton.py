@@ -57,7 +57,7 @@ def test_an_optimum_is_where_fifty_steps_gain_next_to_nothing() -> None:
     course = Schedule(1000, 0.1, cells=100, finishes=True)
     rising = [0.001 * i for i in range(51)]  # 0.05 nats of 100 cells
     assert not course.is_at_optimum(rising)
-    assert course.is_at_optimum([0.1 * value for value in rising])
+    assert course.is_at_optimum([0.05 * value for value in rising])
     assert not course.is_at_optimum([0.0] * 50)
 
 
