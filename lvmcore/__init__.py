@@ -129,10 +129,10 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name[:1].isupper():  # a model, found by discovery: one that is new needs no line here
-        models = importlib.import_module("lvmcore.models")
-        for model in models.REGISTRY.values():
-            if model.__name__ == name:
-                return model
+        registry = importlib.import_module("lvmcore.models").REGISTRY
+        for key, declared in registry.declarations.items():
+            if declared.class_name == name:
+                return registry[key]
     raise AttributeError(f"module 'lvmcore' has no attribute {name!r}")
 
 

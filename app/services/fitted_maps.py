@@ -102,7 +102,7 @@ def fitted_dataset(run: str) -> Dataset:
     # Imported before the thread below, which could otherwise import the same module meanwhile.
     import lvmcore.data.dataset_storage  # noqa: F401
 
-    server.preload_models()  # takes seconds, in parallel with reading a large dataset
+    server.preload_torch()  # takes seconds, in parallel with reading a large dataset
     store = server.store()
     spec = store.get(run).spec
     whole = stored_dataset(spec.dataset)

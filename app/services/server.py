@@ -19,7 +19,7 @@ __all__ = [
     "close",
     "estimator",
     "launcher",
-    "preload_models",
+    "preload_torch",
     "store",
     "store_at",
     "store_home",
@@ -118,10 +118,10 @@ def _warm_up(home: str | None) -> threading.Timer:
     return timer
 
 
-def preload_models() -> None:
-    """Import the models, and torch with them, in a background thread."""
-    if "lvmcore.models" not in sys.modules:
-        threading.Thread(target=import_module, args=["lvmcore.models"], daemon=True).start()
+def preload_torch() -> None:
+    """Import torch in a background thread."""
+    if "torch" not in sys.modules:
+        threading.Thread(target=import_module, args=["torch"], daemon=True).start()
 
 
 def _load_when_quiet(home: str | None) -> None:
@@ -139,8 +139,9 @@ def _load(home: str | None) -> None:
     _launcher(home)
     import app.analysis.map.heatmaps
     import app.figures  # noqa: F401
-    import lvmcore.models  # noqa: F401
+    from lvmcore.models import REGISTRY
 
+    REGISTRY.import_all()
     gc.collect()
     gc.freeze()
 

@@ -98,7 +98,9 @@ def main(server: int) -> None:
     sys.addaudithook(exit_with_server)
     if hasattr(os, "nice"):
         os.nice(_LOWEST_PRIORITY)
-    import lvmcore.models  # noqa: F401
+    from lvmcore.models import REGISTRY
+
+    REGISTRY.import_all()
 
 
 if __name__ == "__main__":

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 from collections.abc import Callable, Sequence
 
 from lvmcore.cli.console import CommandConsole, ExitCode
 from lvmcore.cli.parser import build_parser
 from lvmcore.errors import LatentboardError, NumericalError
-from lvmcore.jobs.machine_limits import keep_freed_memory
+from lvmcore.jobs.machine_limits import keep_freed_memory, make_idle_threads_sleep
 
 __all__ = ["main"]
 
@@ -26,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is None:  # the process runs this command only
         keep_freed_memory()
+        make_idle_threads_sleep(os.environ)
     arguments = build_parser().parse_args(argv)
     console = CommandConsole()
     try:

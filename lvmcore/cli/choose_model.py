@@ -43,11 +43,15 @@ def chosen_model(
         return _predictor(arguments, dataset, console)
     summary, key = summarise(dataset), arguments.model
     if key == "auto":
-        found = propose(MODELS, summary)
+        found = propose(MODELS.declarations, summary)
         key = found.key
-        console.say(f"Model: {MODELS[key].title}, as {found.reason} (override with --model).")
+        console.say(
+            f"Model: {MODELS.declarations[key].title}, as {found.reason} (override with --model)."
+        )
     if key in PREDICTORS:
-        raise ConfigError(f"{PREDICTORS[key].title} predicts a target: name it by --target.")
+        raise ConfigError(
+            f"{PREDICTORS.declarations[key].title} predicts a target: name it by --target."
+        )
     cls = model_class(key, "map")
     chosen = _given_settings(arguments, cls)
     given = {name: value for name, value in chosen.items() if value is not None}

@@ -1,4 +1,7 @@
-"""The command ``lvmcore models``: the list of models, or the settings of one."""
+"""The command ``lvmcore models``: the list of models, or the settings of one.
+
+It reads the declarations and imports no model.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from lvmcore.cli.console import CommandConsole, ExitCode
-from lvmcore.models import MODELS, PREDICTORS, AnyModel, model_class
+from lvmcore.models import MODELS, PREDICTORS, REGISTRY, ModelDeclaration, check_model
 
 __all__ = ["list_models"]
 
@@ -28,21 +31,22 @@ def list_models(arguments: argparse.Namespace, console: CommandConsole) -> int:
         ConfigError: there is no such model.
     """
     if arguments.model is not None:
-        console.show(_settings_grid(model_class(arguments.model)))
+        check_model(arguments.model)
+        console.show(_settings_grid(REGISTRY.declarations[arguments.model]))
         return ExitCode.OK
     grid = Grid(Column("key", no_wrap=True), "model", "when to use it", "supports")
-    for key, model in MODELS.items():
+    for key, model in MODELS.declarations.items():
         grid.add_row(key, model.title, Text(model.summary), Text(_supports(model)))
     console.show(grid)
     grid = Grid(Column("key", no_wrap=True), "model of a target", "when to use it", "predicts")
-    for key, predictor in PREDICTORS.items():
+    for key, predictor in PREDICTORS.declarations.items():
         what = "numbers" if predictor.task == "number" else "classes"
         grid.add_row(key, predictor.title, Text(predictor.summary), what)
     console.show(grid)
     return ExitCode.OK
 
 
-def _settings_grid(model: type[AnyModel]) -> Grid:
+def _settings_grid(model: ModelDeclaration) -> Grid:
     grid = Grid("setting", "default", "expected", "what it does", title=f"{model.title}")
     for parameter in model.parameters():
         default = "none" if parameter.default is None else str(parameter.default)
@@ -50,7 +54,7 @@ def _settings_grid(model: type[AnyModel]) -> Grid:
     return grid
 
 
-def _supports(model: type[AnyModel]) -> str:
+def _supports(model: ModelDeclaration) -> str:
     can = model.capabilities
     named = {
         "labels": can.labels != "none",

@@ -29,6 +29,7 @@ from lvmcore.mcmc.diagnostics import ChainDiagnostics, chain_diagnostics
 from lvmcore.mcmc.sghmc_sampler import SGHMCSampler
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.results import Callback, FitStep
+from lvmcore.training.adam import Adam
 from lvmcore.training.checkpoint import Checkpoint, restore_tensors, tensor_arrays
 from lvmcore.training.outcome import FitOutcome
 
@@ -98,7 +99,7 @@ class DeepChain:
         self.chain = SGHMCSampler(model.kept[0], generator, step_size=step_size, friction=FRICTION)
         self._window = model.kept[0].expand(WINDOW, -1, -1).clone()
         self._curvature = torch.zeros_like(self.chain.factor)
-        self.adam = torch.optim.Adam(model.hyperparameters(), lr=1.0, betas=(0.9, 0.99))
+        self.adam = Adam(model.hyperparameters())
         self._kept: list[Tensor] = []
         self._traces: list[NDArray[np.float64]] = []
         self.history: list[FitStep] = []
@@ -198,12 +199,10 @@ class DeepChain:
         left = min(1.0, (self.warm_up - done) / max(1, self._settling))
         rate = self.learning_rate * min(1.0, (done + 1) / INITIAL_ADAM_STEPS) * left
         which = int(torch.randint(min(done + 1, WINDOW), (1,), generator=self.generator))
-        for group in self.adam.param_groups:
-            group["lr"] = rate
         self.adam.zero_grad()
         value = self.model.log_likelihood(self._window[which], *self._rows(), self.generator)
         (-value).backward()  # type: ignore[no-untyped-call]
-        self.adam.step()
+        self.adam.step(rate)
 
     def _report(self, done: int, log_likelihood: float, callback: Callback | None) -> bool:
         seconds = time.perf_counter() - self._began

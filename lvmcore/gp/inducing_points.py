@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 import torch
-from sklearn.cluster import KMeans, kmeans_plusplus
 from torch import Tensor
 
 from lvmcore.kernels.stationary import RBF
@@ -116,6 +115,8 @@ def rows_by_bound(K: Tensor, Y: Tensor, noise: Tensor, size: int) -> Tensor:
 
 def centroids(X: Tensor, size: int, generator: torch.Generator) -> Tensor:
     """Centres of k-means with M clusters, [M, H]; at most as many as distinct rows."""
+    from sklearn.cluster import KMeans
+
     seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
     distinct = len(torch.unique(X, dim=0))
     means = KMeans(min(size, distinct), n_init=1, random_state=seed)
@@ -156,6 +157,8 @@ def _by_leverage(X: Tensor, size: int, generator: torch.Generator) -> Tensor:
 
 def spread_points(X: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """Inducing inputs by k-means++ seeding among the rows of X [N, Q], [count, Q]."""
+    from sklearn.cluster import kmeans_plusplus
+
     seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
     chosen, _ = kmeans_plusplus(to_numpy(X), count, random_state=seed)
     return torch.as_tensor(chosen).to(X)

@@ -95,11 +95,16 @@ def _has_request() -> bool:
 def _warm_up() -> None:
     """Fit models to a few rows, because torch loads many of its modules on first use.
 
-    Models whose own library takes seconds to load are left out.
+    Models whose own library takes seconds to load are left out. A request ends it.
     """
     rng = np.random.default_rng(0)
     rows, labels = rng.standard_normal((12, 3)), ["a", "b"] * 6
-    for model in (model for model in MODELS.values() if model.quick_to_load):
+    for key, declared in MODELS.declarations.items():
+        if _has_request():
+            return
+        if not declared.quick_to_load:
+            continue
+        model = MODELS[key]
         named = {parameter.name for parameter in model.parameters()}
         short = {"max_iter": 2} if "max_iter" in named else {}
         # A fit with the same error reports it.

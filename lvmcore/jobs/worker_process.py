@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from lvmcore.jobs.machine_limits import threads_of_a_fit
+from lvmcore.jobs.machine_limits import make_idle_threads_sleep, threads_of_a_fit
 
 __all__ = ["WorkerProcess", "environment"]
 
@@ -40,8 +40,7 @@ def environment(threads: int) -> dict[str, str]:
     environment["PYTHONPATH"] = root if not inherited else os.pathsep.join((root, inherited))
     for name in _THREAD_VARIABLES:
         environment.setdefault(name, str(threads))
-    # Idle threads must not spin: on a busy machine that made fits twenty times slower.
-    environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    make_idle_threads_sleep(environment)
     return environment
 
 

@@ -2,56 +2,59 @@
 
 A model class declares its ``task`` ("map", "number" or "class") and its ``capabilities``.
 ``REGISTRY`` has all models in the order of the menus, models of a map first; ``MODELS`` are the
-models of a map and ``PREDICTORS`` the models of a target.
+models of a map and ``PREDICTORS`` the models of a target. A model is imported when it is first
+looked up; what it declares is known before (``MODELS.declarations``). Importing this package loads
+neither torch nor scikit-learn.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
-import pkgutil
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from lvmcore import persistence
-from lvmcore.base.estimator import Estimator
-from lvmcore.base.latent_variable_model import LatentVariableModel
-from lvmcore.base.predictor import Predictor
-from lvmcore.base.restored_model import check_restored
 from lvmcore.errors import ConfigError, DataError, LatentboardError
-from lvmcore.parameters import check_settings
+from lvmcore.models.declarations import ModelDeclaration, read_declarations
+from lvmcore.models.registry import ModelRegistry
 
-__all__ = ["MODELS", "PREDICTORS", "REGISTRY", "AnyModel", "Purpose", "load", "model_class"]
+if TYPE_CHECKING:
+    from lvmcore.base.latent_variable_model import LatentVariableModel
+    from lvmcore.base.predictor import Predictor
 
-#: A model of a map or of a target.
-AnyModel = LatentVariableModel | Predictor
+    #: A model of a map or of a target.
+    AnyModel = LatentVariableModel | Predictor
+
+__all__ = [
+    "MODELS",
+    "PREDICTORS",
+    "REGISTRY",
+    "AnyModel",
+    "ModelDeclaration",
+    "Purpose",
+    "check_model",
+    "load",
+    "model_class",
+]
+
 #: Purpose of a model: a map, or a target (a number or a class).
 Purpose = Literal["map", "target"]
 
-
-def _discover() -> dict[str, type[AnyModel]]:
-    found: list[type[AnyModel]] = []
-    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
-        members = vars(importlib.import_module(module.name)).values()
-        found += [
-            member
-            for member in members
-            if isinstance(member, type)
-            and issubclass(member, Estimator)
-            and issubclass(member, LatentVariableModel | Predictor)
-            and member.__module__ == module.name
-            and "key" in vars(member)
-        ]
-    found.sort(key=lambda model: (model.task != "map", model.order))
-    return {model.key: model for model in found}
+_DECLARED = read_declarations()
+REGISTRY: ModelRegistry[AnyModel] = ModelRegistry(_DECLARED)
+MODELS: ModelRegistry[LatentVariableModel] = ModelRegistry(
+    {key: one for key, one in _DECLARED.items() if one.task == "map"}
+)
+PREDICTORS: ModelRegistry[Predictor] = ModelRegistry(
+    {key: one for key, one in _DECLARED.items() if one.task != "map"}
+)
 
 
-REGISTRY: dict[str, type[AnyModel]] = _discover()
-MODELS: dict[str, type[LatentVariableModel]] = {
-    key: model for key, model in REGISTRY.items() if issubclass(model, LatentVariableModel)
-}
-PREDICTORS: dict[str, type[Predictor]] = {
-    key: model for key, model in REGISTRY.items() if issubclass(model, Predictor)
-}
+def __getattr__(name: str) -> Any:
+    if name == "AnyModel":  # a type for annotations
+        from lvmcore.base.latent_variable_model import LatentVariableModel
+        from lvmcore.base.predictor import Predictor
+
+        return LatentVariableModel | Predictor
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @overload
@@ -76,20 +79,32 @@ def model_class(key: str, purpose: Purpose | None = None) -> type[AnyModel]:
     Raises:
         ConfigError: there is no such model, or it has the other purpose.
     """
+    check_model(key, purpose)
+    return REGISTRY[key]
+
+
+def check_model(key: str, purpose: Purpose | None = None) -> None:
+    """Check that there is a model with this key, without importing it.
+
+    Args:
+        key: key of the model.
+        purpose: required purpose; None for either.
+
+    Raises:
+        ConfigError: there is no such model, or it has the other purpose.
+    """
     if key not in REGISTRY:
         raise ConfigError(f"There is no model {key!r}. There are: {', '.join(REGISTRY)}.")
-    cls = REGISTRY[key]
-    if purpose == "map" and cls.task != "map":
+    if purpose == "map" and key not in MODELS:
         raise ConfigError(
             f"The model {key!r} predicts a target and has no map: expected one of "
             f"{', '.join(MODELS)}."
         )
-    if purpose == "target" and cls.task == "map":
+    if purpose == "target" and key not in PREDICTORS:
         raise ConfigError(
-            f"{cls.title} draws a map and predicts no target: expected one of "
-            f"{', '.join(PREDICTORS)}."
+            f"{REGISTRY.declarations[key].title} draws a map and predicts no target: expected one "
+            f"of {', '.join(PREDICTORS)}."
         )
-    return cls
 
 
 @overload
@@ -115,6 +130,10 @@ def load(path: str | os.PathLike[str], purpose: Purpose | None = None) -> AnyMod
         DataError: the file is missing, incomplete, not a model file, or of an unknown model; or the
             model has the other purpose.
     """
+    from lvmcore import persistence
+    from lvmcore.base.restored_model import check_restored
+    from lvmcore.parameters import check_settings
+
     arrays, meta = persistence.read(path)
     cls = _saved_class(path, meta.get("model"), purpose)
     try:
@@ -136,12 +155,12 @@ def _saved_class(path: str | os.PathLike[str], key: Any, purpose: Purpose | None
             f"{path} holds a model of kind {key!r}, which this version does not know. "
             f"It knows: {', '.join(REGISTRY)}."
         )
-    cls = REGISTRY[key]
-    if purpose == "map" and cls.task != "map":
-        raise DataError(f"{path} holds {cls.title}, which predicts a target and has no map.")
-    if purpose == "target" and cls.task == "map":
-        raise DataError(f"{path} holds {cls.title}, which has a map and predicts no target.")
-    return cls
+    title = REGISTRY.declarations[key].title
+    if purpose == "map" and key not in MODELS:
+        raise DataError(f"{path} holds {title}, which predicts a target and has no map.")
+    if purpose == "target" and key not in PREDICTORS:
+        raise DataError(f"{path} holds {title}, which has a map and predicts no target.")
+    return REGISTRY[key]
 
 
 def _describe(error: Exception) -> str:

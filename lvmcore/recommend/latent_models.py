@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -14,9 +14,10 @@ from lvmcore.preprocessing.cell_types import Cells, cell_type
 if TYPE_CHECKING:
     from lvmcore.base.latent_variable_model import Capabilities, LatentVariableModel
     from lvmcore.data.dataset import Dataset
-    from lvmcore.parameters import Advised
+    from lvmcore.parameters import Advised, Parameter
 
 __all__ = [
+    "DeclaredModel",
     "Obstacle",
     "Proposal",
     "TableSummary",
@@ -43,6 +44,17 @@ WHOLE_TABLE_ROWS = 50_000
 Obstacle = Literal[
     "no label", "one class", "one class further", "few whole rows", "below 0", "no counts"
 ]
+
+
+class DeclaredModel(Protocol):
+    """What a proposal needs of a model: its class, or its declaration."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The capabilities of the model."""
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters of the model."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +175,7 @@ def obstacle(can: Capabilities, shape: TableSummary) -> Obstacle | None:
     return None
 
 
-def propose(models: Mapping[str, type[LatentVariableModel]], shape: TableSummary) -> Proposal:
+def propose(models: Mapping[str, DeclaredModel], shape: TableSummary) -> Proposal:
     """The model to try first on a table, and the reason.
 
     A linear model for small tables; LDGD for tables with labels, or Fast LDGD (the same model with
@@ -196,7 +208,7 @@ def propose(models: Mapping[str, type[LatentVariableModel]], shape: TableSummary
 
 
 def route(
-    models: Mapping[str, type[LatentVariableModel]],
+    models: Mapping[str, DeclaredModel],
     key: str,
     shape: TableSummary,
     batch: int | None,
@@ -244,9 +256,7 @@ def _is_long(shape: TableSummary) -> bool:
     return shape.all_rows > WHOLE_TABLE_ROWS
 
 
-def _batches_are_faster(
-    models: Mapping[str, type[LatentVariableModel]], shape: TableSummary
-) -> bool:
+def _batches_are_faster(models: Mapping[str, DeclaredModel], shape: TableSummary) -> bool:
     """Whether Fast LDGD is available, can use all rows and labels, and is faster than LDGD."""
     if "fast_ldgd" not in models or not _is_long(shape):
         return False
@@ -257,7 +267,7 @@ def _batches_are_faster(
     return every_row and every_label and not gaps and obstacle(can, shape) is None
 
 
-def _batch_rows(models: Mapping[str, type[LatentVariableModel]]) -> int:
+def _batch_rows(models: Mapping[str, DeclaredModel]) -> int:
     """Default batch size of Fast LDGD, in rows."""
     (size,) = [p for p in models["fast_ldgd"].parameters() if p.name == "batch_size"]
     return int(size.default)

@@ -18,6 +18,7 @@ from torch import Tensor
 from lvmcore import persistence
 from lvmcore.errors import DataError
 from lvmcore.persistence import CHECKPOINT_FORMAT
+from lvmcore.training.adam import Adam
 
 __all__ = ["Checkpoint", "restore_tensors", "tensor_arrays"]
 
@@ -244,7 +245,7 @@ class Checkpoint:
 
 
 def tensor_arrays(
-    parameters: Sequence[Tensor], sound: Sequence[Tensor], adam: torch.optim.Optimizer
+    parameters: Sequence[Tensor], sound: Sequence[Tensor], adam: Adam
 ) -> dict[str, NDArray[Any]]:
     """Parameters, their last valid copies, and the optimiser's state of each, as arrays."""
     arrays: dict[str, NDArray[Any]] = {}
@@ -259,7 +260,7 @@ def restore_tensors(
     arrays: Mapping[str, NDArray[Any]],
     parameters: Sequence[Tensor],
     sound: Sequence[Tensor],
-    adam: torch.optim.Optimizer,
+    adam: Adam,
 ) -> None:
     """Restore the tensors of ``tensor_arrays`` in place."""
     with torch.no_grad():

@@ -16,6 +16,7 @@ from torch import Tensor
 from lvmcore import persistence
 from lvmcore.errors import NumericalError
 from lvmcore.results import Callback, FitStep
+from lvmcore.training.adam import Adam
 from lvmcore.training.checkpoint import Checkpoint, restore_tensors, tensor_arrays
 from lvmcore.training.held_out import HeldOutTracking, held_out_scores
 from lvmcore.training.objective import Objective
@@ -93,7 +94,7 @@ class _Optimisation:
         self.checkpoint, self.held_out = checkpoint, held_out
         self.stops_early = held_out is not None and held_out.stops
         parameters = list(objective.parameters())
-        self.adam = torch.optim.Adam(parameters, lr=1.0, betas=(0.9, 0.99), fused=True)
+        self.adam = Adam(parameters)
         # All tensors that a step changes.
         self.tensors: list[Tensor] = [*parameters, *objective.state()]
         self.history: list[FitStep] = []
@@ -178,8 +179,6 @@ class _Optimisation:
     def _step(self, iteration: int) -> dict[str, float]:
         """One Adam step; returns the terms at the parameters before it."""
         rate = self.rate_factor * self.schedule.rate(iteration, self.cooling_since)
-        for group in self.adam.param_groups:
-            group["lr"] = rate
         self.adam.zero_grad()
         terms = self.objective.batch_terms()
         bound = torch.stack([term.double() for term in terms.values()]).sum()
@@ -191,15 +190,15 @@ class _Optimisation:
         if self._has_collapsed(float(bound.detach()), iteration):
             self._recover()
         else:
-            self._update_parameters(bound, iteration)
+            self._update_parameters(bound, iteration, rate)
         return {name: float(term.detach()) for name, term in terms.items()}
 
-    def _update_parameters(self, bound: Tensor, iteration: int) -> None:
+    def _update_parameters(self, bound: Tensor, iteration: int, rate: float) -> None:
         (-bound).backward()  # type: ignore[no-untyped-call]
         if iteration < self.schedule.hold:
             for parameter in self.objective.frozen_in_warm_up():
                 parameter.grad = None
-        self.adam.step()
+        self.adam.step(rate)
 
     def _has_collapsed(self, bound: float, iteration: int) -> bool:
         """Whether the bound has collapsed; where not, parameters are copied at intervals."""

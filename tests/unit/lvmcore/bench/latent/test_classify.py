@@ -28,7 +28,7 @@ class Oracle(ClassifierMixin, BaseEstimator):
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(classify, "DATASETS", ("wine",))
     monkeypatch.setattr(classify, "REPEATS", 1)
-    monkeypatch.setattr(LDGD, "suggest", lambda **_: {"max_iter": 10, "n_inducing": 10})
+    monkeypatch.setattr(LDGD, "suggest", lambda _: {"max_iter": 10, "n_inducing": 10})
     classify._cross_validate.cache_clear()
     yield
     classify._cross_validate.cache_clear()

@@ -235,8 +235,10 @@ def test_models_that_place_no_rows_have_no_transform() -> None:
 @pytest.mark.slow
 def test_slow_libraries_load_only_with_a_fit_that_needs_them() -> None:
     code = (
-        "import sys, lvmcore.models\n"
+        "import sys\n"
         "from lvmcore.jobs import worker\n"
+        "from lvmcore.models import REGISTRY\n"
+        "REGISTRY.import_all()\n"
         "worker._warm_up()\n"
         "print([name for name in ('numba', 'umap', 'openTSNE') if name in sys.modules])"
     )
