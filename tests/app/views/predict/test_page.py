@@ -347,7 +347,7 @@ def test_classes_of_the_label_have_models_of_classes(open_page: OpenPage) -> Non
     assert "Predicts numbers, and 'cultivar' holds classes." in texts(page)
     box(page, "Learn to predict").select("").run()
     assert not page.exception
-    assert "LDGD" in texts(page)
+    assert any("LDGD" in option for option in box(page, "Model").options)
 
 
 # ---- another file ----------------------------------------------------------------------------
