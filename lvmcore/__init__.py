@@ -18,6 +18,7 @@ from lvmcore.errors import (
 )
 
 if TYPE_CHECKING:
+    from lvmcore.base.table_size import TableSize
     from lvmcore.metrics.stability import Stability, stability
     from lvmcore.models import MODELS, PREDICTORS, load
     from lvmcore.models.latent.bayesian_gplvm import BayesianGPLVM
@@ -103,12 +104,14 @@ __all__ = [
     "SoDDeepGPRegressor",
     "Stability",
     "SupervisedVAE",
+    "TableSize",
     "UnsupportedError",
     "load",
     "stability",
 ]
 
 _HOMES = {
+    "TableSize": "lvmcore.base.table_size",
     "MODELS": "lvmcore.models",
     "PREDICTORS": "lvmcore.models",
     "load": "lvmcore.models",

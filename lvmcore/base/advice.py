@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from lvmcore.base.table_size import TableSize
 from lvmcore.parameters import Advised
 from lvmcore.preprocessing.cell_types import Cells
 
@@ -45,22 +46,23 @@ def advised_inducing(count: int, n_rows: int, n_classes: int) -> Advised:
     return Advised(count, f"{what} have more structure than fewer inducing inputs can represent")
 
 
-def advised_map(n_rows: int, n_columns: int, *, incomplete: bool) -> dict[str, Advised]:
+def advised_map(size: TableSize) -> dict[str, Advised]:
     """Dimensions, noise and inducing inputs of a map without labels.
 
     A map is looked at in two dimensions, with all columns alike; more dimensions and a noise for
     each column predict missing cells better. There are as many inducing inputs as a minute of
     steps allows.
     """
-    if incomplete:
+    if size.incomplete:
         found = {
             "n_components": Advised("ard", "more dimensions predict missing cells better"),
             "noise": Advised("column", "each filled cell has the uncertainty of its own column"),
         }
     else:
-        found = {"n_components": Advised(min(2, n_columns)), "noise": Advised("shared")}
-    limits = INCOMPLETE_MAP_INDUCING if incomplete else MAP_INDUCING
-    return found | {"n_inducing": Advised(next(M for most, M in limits if n_rows <= most))}
+        found = {"n_components": Advised(min(2, size.n_columns)), "noise": Advised("shared")}
+    limits = INCOMPLETE_MAP_INDUCING if size.incomplete else MAP_INDUCING
+    M = next(M for most, M in limits if size.n_rows <= most)
+    return found | {"n_inducing": Advised(M)}
 
 
 def advised_noise(n_columns: int) -> Advised:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from lvmcore import persistence
 from lvmcore.base.capabilities import Capabilities
+from lvmcore.base.table_size import TableSize
 from lvmcore.base.validation import (
     check_cells,
     check_values,
@@ -29,7 +30,6 @@ from lvmcore.base.validation import (
 from lvmcore.errors import DataError
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.parameters import Advised, Parameter, is_array, parameters_of
-from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.preprocessing.class_labels import ClassLabels, sorted_by_label_column
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.relevance import relevance_shares
@@ -75,47 +75,17 @@ class Estimator(BaseEstimator, ABC):
         return parameters_of(cls)
 
     @classmethod
-    def suggest(
-        cls,
-        *,
-        n_rows: int,
-        n_columns: int,
-        n_classes: int = 0,
-        cells: Cells = "any",
-        incomplete: bool = False,
-    ) -> dict[str, Any]:
+    def suggest(cls, size: TableSize) -> dict[str, Any]:
         """Recommended settings for a table of this size that differ from the defaults."""
-        found = cls.advise(
-            n_rows=n_rows,
-            n_columns=n_columns,
-            n_classes=n_classes,
-            cells=cells,
-            incomplete=incomplete,
-        )
-        return {name: advised.value for name, advised in found.items()}
+        return {name: advised.value for name, advised in cls.advise(size).items()}
 
     @classmethod
-    def advise(
-        cls,
-        *,
-        n_rows: int,
-        n_columns: int,
-        n_classes: int = 0,
-        cells: Cells = "any",
-        incomplete: bool = False,
-    ) -> dict[str, Advised]:
+    def advise(cls, size: TableSize) -> dict[str, Advised]:
         """The settings of ``suggest``, each with its reason.
 
         A fit uses the advice in place of a setting that is None.
-
-        Args:
-            n_rows: N.
-            n_columns: D.
-            n_classes: classes of the label column; 0 without one.
-            cells: the narrowest type that all cells have.
-            incomplete: whether cells are missing.
         """
-        del n_rows, n_columns, n_classes, cells, incomplete
+        del size
         return {}
 
     # ---- fitting -------------------------------------------------------------------------------
@@ -284,13 +254,9 @@ class Estimator(BaseEstimator, ABC):
         return hasattr(self, "elbo_")
 
 
-def choose_settings(
-    model: Estimator, *, n_rows: int, n_columns: int, n_classes: int = 0, incomplete: bool = False
-) -> None:
+def choose_settings(model: Estimator, size: TableSize) -> None:
     """Store the settings of a fit to a table of this size: the advice in place of None."""
-    advice = type(model).suggest(
-        n_rows=n_rows, n_columns=n_columns, n_classes=n_classes, incomplete=incomplete
-    )
+    advice = type(model).suggest(size)
     given = model.get_params(deep=False)
     model.settings_ = {
         name: advice.get(name) if value is None else value for name, value in given.items()

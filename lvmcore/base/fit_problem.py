@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lvmcore.base.estimator import Estimator, choose_settings
+from lvmcore.base.table_size import TableSize
 from lvmcore.base.validation import check_labels, fit_fingerprint, random_seed
 from lvmcore.numerics.row_blocks import row_blocks
 from lvmcore.preprocessing.class_labels import ClassLabels
@@ -92,10 +93,12 @@ def prepare_fit(
     table = table_of_rows(data, model._standardiser, like, model._note, on_disk=stays)
     choose_settings(
         model,
-        n_rows=len(data),
-        n_columns=data.shape[1],
-        n_classes=max((len(column.classes) for column in labels), default=0),
-        incomplete=not table.complete,
+        TableSize(
+            n_rows=len(data),
+            n_columns=data.shape[1],
+            n_classes=max((len(column.classes) for column in labels), default=0),
+            incomplete=not table.complete,
+        ),
     )
     generator = fit_generator(model, data, labels, checkpoint=checkpoint)
     return FitProblem(

@@ -24,12 +24,12 @@ from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.fit_problem import fit_generator
 from lvmcore.base.settings import Device, Seed
 from lvmcore.base.supervised_problem import HeldOutRows, SupervisedFitProblem, Task
+from lvmcore.base.table_size import TableSize
 from lvmcore.errors import ConfigError
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.numerics.row_blocks import row_blocks
 from lvmcore.parameters import Advised, check_settings
-from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.results import Callback
 from lvmcore.training.checkpoint import Checkpoint
 from lvmcore.training.outcome import FitOutcome
@@ -83,8 +83,8 @@ class FittedFunction(Protocol):
 class FitMethod(Protocol):
     """Method by which the function of a predictor is fitted, and restored from a file."""
 
-    def advise(self, n_rows: int) -> dict[str, Advised]:
-        """Recommended settings for a number of rows, with reasons."""
+    def advise(self, size: TableSize) -> dict[str, Advised]:
+        """Recommended settings for a table of this size, with reasons."""
 
     def fit(self, model: Predictor, problem: SupervisedFitProblem) -> FitOutcome:
         """Fit the function and set it as ``_function`` of the model."""
@@ -114,20 +114,16 @@ class Predictor(Estimator):
     _rows_of_fit: NDArray[np.intp] = fitted()
 
     @classmethod
-    def advise(
-        cls,
-        *,
-        n_rows: int,
-        n_columns: int,
-        n_classes: int = 0,
-        cells: Cells = "any",
-        incomplete: bool = False,
-    ) -> dict[str, Advised]:
+    def advise(cls, size: TableSize) -> dict[str, Advised]:
         """The method's recommendations for a table of this size."""
-        del n_columns, n_classes, cells, incomplete
-        return cls.method.advise(n_rows)
+        return cls.method.advise(size)
 
     # ---- fitting -------------------------------------------------------------------------------
+
+    def _size(self, data: NDArray[Any], target: NDArray[Any]) -> TableSize:
+        """The size of the table for the advice: of rows [N, H] and their target [N]."""
+        n_classes = len(np.unique(target)) if self.task == "class" else 0
+        return TableSize(n_rows=len(data), n_columns=data.shape[1], n_classes=n_classes)
 
     def fit(
         self,
@@ -172,7 +168,7 @@ class Predictor(Estimator):
         """``fit`` of a run, whose settings are checked: goes on from a checkpoint and writes it."""
         data = self._check_rows(X, reset=True)
         target = self._read_target(y, len(data))
-        choose_settings(self, n_rows=len(data), n_columns=data.shape[1])
+        choose_settings(self, self._size(data, target))
         generator = fit_generator(self, data, target=target, checkpoint=checkpoint)
         # Share of validation rows for early stopping; 0 for a model without the setting.
         share = float(getattr(self, "validation", 0.0))

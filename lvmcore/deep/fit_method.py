@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore.base.predictor import HeldOutRows, Predictor, SupervisedFitProblem, Task
+from lvmcore.base.table_size import TableSize
 from lvmcore.deep.deep_gp import DeepGP
 from lvmcore.deep.dsvi import InducedDeepGP, induced_deep_gp
 from lvmcore.deep.fitted_deep_gp import FittedDeepGP
@@ -120,9 +121,9 @@ class DeepGPOptions:
 class DeepGPMethod(ABC, Generic[Model]):
     """A fit of a deep Gaussian process; subclasses construct the initial one."""
 
-    def advise(self, n_rows: int) -> dict[str, Advised]:
+    def advise(self, size: TableSize) -> dict[str, Advised]:
         """More inducing points for long tables."""
-        if n_rows <= LONG_TABLE:
+        if size.n_rows <= LONG_TABLE:
             return {}
         return {"n_inducing": Advised(100, f"more than {LONG_TABLE} rows have finer detail")}
 

@@ -23,6 +23,7 @@ from lvmcore.base.settings import (
     Restarts,
     StartOrAuto,
 )
+from lvmcore.base.table_size import TableSize
 from lvmcore.errors import NumericalError
 from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.inducing_points import inducing_count, spread_points
@@ -32,7 +33,6 @@ from lvmcore.gp.paths import DataPath, LatentRows
 from lvmcore.gp.restarts import fit_from_starts
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised, is_array
-from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.schedule import Schedule
@@ -59,24 +59,16 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
     final_draws: ClassVar[int] = 1  # samples in the final bound, where it is estimated by sampling
 
     @classmethod
-    def advise(
-        cls,
-        *,
-        n_rows: int,
-        n_columns: int,
-        n_classes: int = 0,
-        cells: Cells = "any",
-        incomplete: bool = False,
-    ) -> dict[str, Advised]:
+    def advise(cls, size: TableSize) -> dict[str, Advised]:
         """Two dimensions and one noise, unless cells are missing; inducing inputs by the rows.
 
         Measured on nine tables of 4 to 128 columns, the two leading of ten dimensions with a noise
         for each column keep fewer neighbours than principal components on five of them, two
         dimensions with one noise on none; but ten dimensions predict missing cells better.
         """
-        del n_classes, cells
-        found = advised_map(n_rows, n_columns, incomplete=incomplete)
-        return found | ({"max_iter": advised_steps(n_rows)} if n_rows > LONG_TABLE else {})
+        found = advised_map(size)
+        long = size.n_rows > LONG_TABLE
+        return found | ({"max_iter": advised_steps(size.n_rows)} if long else {})
 
     def _objective(
         self, rows: LatentRows, path: DataPath, problem: FitProblem

@@ -17,6 +17,7 @@ from torch import Tensor
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import FitProblem, LatentVariableModel
 from lvmcore.base.marginal_likelihood import log_marginal
+from lvmcore.base.table_size import TableSize
 from lvmcore.neural.networks import (
     Encoder,
     Network,
@@ -26,7 +27,6 @@ from lvmcore.neural.networks import (
 from lvmcore.neural.objective import AutoencoderObjective
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised
-from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.results import Posterior
 from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
@@ -50,17 +50,9 @@ class Autoencoder(LatentVariableModel):
     _network: Network = fitted()
 
     @classmethod
-    def advise(
-        cls,
-        *,
-        n_rows: int,
-        n_columns: int,
-        n_classes: int = 0,
-        cells: Cells = "any",
-        incomplete: bool = False,
-    ) -> dict[str, Advised]:
+    def advise(cls, size: TableSize) -> dict[str, Advised]:
         """More steps and hidden units for longer tables."""
-        del n_columns, n_classes, cells, incomplete
+        n_rows = size.n_rows
         if n_rows <= 5000:
             return {}
         return {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from lvmcore.base.table_size import TableSize
 from lvmcore.preprocessing.cell_types import Cells, cell_type
 
 if TYPE_CHECKING:
@@ -90,6 +91,16 @@ class TableSummary:
         """Number of classes of each label column that a model with these capabilities uses."""
         return (self.classes, *(self.further if can.several_labels else ()))
 
+    def size_for(self, can: Capabilities) -> TableSize:
+        """The size of the rows and labels that a model with these capabilities uses."""
+        return TableSize(
+            n_rows=self.rows_for(can),
+            n_columns=self.columns,
+            n_classes=max(self.classes_for(can)),
+            cells=self.likelihood_cells,
+            incomplete=self.is_incomplete_for(can),
+        )
+
 
 @dataclass(frozen=True)
 class Proposal:
@@ -124,26 +135,12 @@ def summarise(dataset: Dataset) -> TableSummary:
 
 def suggested_settings(model: type[LatentVariableModel], shape: TableSummary) -> dict[str, Any]:
     """Settings of a model that suit a table, where they differ from the defaults."""
-    can = model.capabilities
-    return model.suggest(
-        n_rows=shape.rows_for(can),
-        n_columns=shape.columns,
-        n_classes=max(shape.classes_for(can)),
-        cells=shape.likelihood_cells,
-        incomplete=shape.is_incomplete_for(can),
-    )
+    return model.suggest(shape.size_for(model.capabilities))
 
 
 def advised_settings(model: type[LatentVariableModel], shape: TableSummary) -> dict[str, Advised]:
     """Those of ``suggested_settings`` that are not the usual ones, each with the reason for it."""
-    can = model.capabilities
-    found = model.advise(
-        n_rows=shape.rows_for(can),
-        n_columns=shape.columns,
-        n_classes=max(shape.classes_for(can)),
-        cells=shape.likelihood_cells,
-        incomplete=shape.is_incomplete_for(can),
-    )
+    found = model.advise(shape.size_for(model.capabilities))
     usual = {parameter.name: parameter.default for parameter in model.parameters()}
     return {name: one for name, one in found.items() if one.reason and one.value != usual[name]}
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from lvmcore.base.table_size import TableSize
 from lvmcore.data.dataset import Dataset
 from lvmcore.prediction.target_rows import task_of
 from lvmcore.recommend.latent_models import Proposal
@@ -52,6 +53,12 @@ class TargetSummary:
     distinct: int
     rows: int
     columns: int
+
+    @property
+    def size(self) -> TableSize:
+        """The size of the table for the advice of a model."""
+        classes = 0 if self.task == "number" else self.distinct
+        return TableSize(n_rows=self.rows, n_columns=self.columns, n_classes=classes)
 
 
 def summarise_target(dataset: Dataset, name: str) -> TargetSummary | None:
@@ -104,6 +111,6 @@ def suggested_target_settings(model: type[Predictor], shape: TargetSummary) -> d
 
 def advised_target_settings(model: type[Predictor], shape: TargetSummary) -> dict[str, Advised]:
     """``suggested_target_settings``, each with the reason for it."""
-    found = model.advise(n_rows=shape.rows, n_columns=shape.columns)
+    found = model.advise(shape.size)
     usual = {parameter.name: parameter.default for parameter in model.parameters()}
     return {name: one for name, one in found.items() if one.value != usual[name]}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lvmcore import ConfigError, DataError, UnsupportedError
+from lvmcore.base.table_size import TableSize
 from lvmcore.models import MODELS
 from lvmcore.parameters import check_settings
 from lvmcore.results import FitStep
@@ -74,12 +75,12 @@ def test_every_parameter_is_documented_and_allows_its_default(key: str) -> None:
 def test_suggestions_are_settings(key: str, n_rows: int, n_classes: int, n_columns: int) -> None:
     model = MODELS[key]
     cells: Any = {2: "any", 100: "counts", 100_000: "binary"}[n_rows]
-    size = {"n_rows": n_rows, "n_columns": n_columns, "n_classes": n_classes}
-    settings = model.suggest(**size, cells=cells)
+    size = TableSize(n_rows=n_rows, n_columns=n_columns, n_classes=n_classes, cells=cells)
+    settings = model.suggest(size)
     assert check_settings(model, settings) == settings
     components = settings.get("n_components")
     assert components in (None, "ard") or components <= min(n_rows, n_columns)
-    advised = model.advise(**size, cells=cells)
+    advised = model.advise(size)
     assert {name: one.value for name, one in advised.items()} == settings
     for one in advised.values():
         if not one.reason:  # the usual setting

@@ -25,6 +25,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import GridSearchCV
 
 from lvmcore.base.regressor_classifier import Regressor
+from lvmcore.base.table_size import TableSize
 from lvmcore.bench.harness.report import BenchmarkRow, Options
 from lvmcore.data.samples.paper_datasets import load_paper
 from lvmcore.models.supervised.dsvi import DSVIDeepGPRegressor
@@ -106,7 +107,7 @@ def split(cells: FloatArray, seed: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _model(name: str, n_rows: int, n_columns: int, seed: int, full: bool) -> Regressor:
-    settings: dict[str, Any] = MODELS[name].suggest(n_rows=n_rows, n_columns=n_columns)
+    settings: dict[str, Any] = MODELS[name].suggest(TableSize(n_rows=n_rows, n_columns=n_columns))
     if name != "SVGP":
         settings["n_layers"] = HIDDEN
     return MODELS[name](**{**settings, **(FULL if full else {}), "random_state": seed})

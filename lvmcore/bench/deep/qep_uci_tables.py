@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 
+from lvmcore.base.table_size import TableSize
 from lvmcore.bench.harness.report import BenchmarkRow, Options
 from lvmcore.data.samples.paper_datasets import load_paper
 from lvmcore.models.supervised.dsvi import DSVIDeepGPClassifier, DSVIDeepGPRegressor
@@ -97,7 +98,7 @@ def _splits(data: str, full: bool) -> list[tuple[NDArray[np.intp], NDArray[np.in
 
 def _model(task: str, name: str, X: FloatArray, n_classes: int, seed: int, *, full: bool) -> Any:
     make: Any = MODELS[task, name]
-    advised = make.suggest(n_rows=len(X), n_columns=X.shape[1], n_classes=n_classes)
+    advised = make.suggest(TableSize(n_rows=len(X), n_columns=X.shape[1], n_classes=n_classes))
     shorter = {} if full else SHORTER
     return make(**{**advised, **shorter, "n_layers": HIDDEN, "random_state": seed})
 

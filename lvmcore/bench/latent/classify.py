@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from lvmcore.base.table_size import TableSize
 from lvmcore.bench.harness.report import BenchmarkRow, Options
 from lvmcore.data.samples.paper_datasets import load_paper
 from lvmcore.data.samples.samples import load_sample
@@ -112,7 +113,7 @@ def _mean_ece() -> BenchmarkRow:
 
 def _settings(data: str) -> dict[str, object]:
     X, y = _load(data)
-    suggested = LDGD.suggest(n_rows=len(X), n_columns=X.shape[1], n_classes=len(set(y)))
+    suggested = LDGD.suggest(TableSize(n_rows=len(X), n_columns=X.shape[1], n_classes=len(set(y))))
     return {"data": data, "folds": FOLDS, "repeats": REPEATS, **LDGD(**suggested).get_params()}
 
 
@@ -135,7 +136,9 @@ def _cross_validate(data: str) -> ClassifierScores:
         unseen = np.zeros((len(y), codes.max() + 1))
         for train, test in splits.split(X, y):
             suggested = LDGD.suggest(
-                n_rows=len(train), n_columns=X.shape[1], n_classes=len(np.unique(y[train]))
+                TableSize(
+                    n_rows=len(train), n_columns=X.shape[1], n_classes=len(np.unique(y[train]))
+                )
             )
             model = LDGD(random_state=seed, **suggested).fit(X[train], y[train])
             unseen[test] = model.predict_proba(X[test])

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401  makes the next import work
 from sklearn.impute import IterativeImputer, KNNImputer
 
+from lvmcore.base.table_size import TableSize
 from lvmcore.bench.harness.report import BenchmarkRow, Options
 from lvmcore.data.samples.paper_datasets import load_paper
 from lvmcore.data.samples.samples import load_sample
@@ -119,7 +120,7 @@ def _gplvm_scores(data: str, share: float, blocks: bool) -> tuple[float, float]:
 
 
 def _model(shape: tuple[int, ...]) -> BayesianGPLVM:
-    advised = BayesianGPLVM.suggest(n_rows=shape[0], n_columns=shape[1], incomplete=True)
+    advised = BayesianGPLVM.suggest(TableSize(n_rows=shape[0], n_columns=shape[1], incomplete=True))
     return BayesianGPLVM(**{**advised, "n_components": COMPONENTS, "random_state": SEED})
 
 

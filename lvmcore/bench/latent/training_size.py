@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from lvmcore.base.latent_variable_model import LatentVariableModel
+from lvmcore.base.table_size import TableSize
 from lvmcore.bench.harness.report import BenchmarkRow, Options
 from lvmcore.data.samples.paper_datasets import load_paper
 from lvmcore.data.samples.samples import load_sample
@@ -102,7 +103,7 @@ def _score(data: str, size: int, model: str, seed: int) -> float:
         random_state=seed,
     )
     advised = MODELS[model].suggest(
-        n_rows=size, n_columns=X.shape[1], n_classes=len(np.unique(y[fitted]))
+        TableSize(n_rows=size, n_columns=X.shape[1], n_classes=len(np.unique(y[fitted])))
     )
     settings = advised | {"n_components": COMPONENTS[data], "random_state": seed}
     estimator = MODELS[model](**settings)

@@ -14,6 +14,7 @@ from functools import cache, partial
 
 import torch
 
+from lvmcore.base.table_size import TableSize
 from lvmcore.bench.harness.report import BenchmarkRow, Options
 from lvmcore.bench.random_features.counts import SEEDS, _load, _suggested_settings
 from lvmcore.bench.random_features.hidden_counts import (
@@ -57,7 +58,7 @@ def _measure(data: str, components: int, seed: int) -> tuple[float, float]:
     given, whole = (
         torch.stack(part).logsumexp(0) - math.log(FITS) for part in zip(*found, strict=True)
     )
-    network = NBVAE.suggest(n_rows=fit.shape[0], n_columns=fit.shape[1], cells="counts")
+    network = NBVAE.suggest(TableSize(n_rows=fit.shape[0], n_columns=fit.shape[1], cells="counts"))
     other = fitted_model(
         "NBVAE", fit, {**network, "n_components": components, "random_state": seed}
     )

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA as SklearnPCA
 from sklearn.manifold import TSNE as SklearnTSNE
 
+from lvmcore.base.table_size import TableSize
 from lvmcore.bench.harness.report import BenchmarkRow, Options
 from lvmcore.bench.random_features.hidden_counts import (
     HIDDEN,
@@ -69,7 +70,7 @@ def _suggested_settings(
     shape: tuple[int, ...], seed: int, components: int = COMPONENTS, cells: Cells = "counts"
 ) -> dict[str, Any]:
     """Suggested settings of ``SRFLVM`` for counts."""
-    advised = SRFLVM.suggest(n_rows=shape[0], n_columns=shape[1], cells=cells)
+    advised = SRFLVM.suggest(TableSize(n_rows=shape[0], n_columns=shape[1], cells=cells))
     return {**advised, "n_components": components, "random_state": seed}
 
 
@@ -84,7 +85,7 @@ def _held_out_scores(data: str, components: int, seed: int) -> dict[str, float]:
     varying = X[~held].std(axis=0) > 0
     fit, new = X[~held][:, varying], torch.as_tensor(X[held][:, varying])
     cells = torch.as_tensor(hidden[:, varying])
-    network = NBVAE.suggest(n_rows=fit.shape[0], n_columns=fit.shape[1], cells="counts")
+    network = NBVAE.suggest(TableSize(n_rows=fit.shape[0], n_columns=fit.shape[1], cells="counts"))
     settings = {
         "negative binomial": _suggested_settings(fit.shape, seed, components),
         "Gaussian": _suggested_settings(fit.shape, seed, components, "any"),

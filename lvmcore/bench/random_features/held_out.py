@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lvmcore.base.table_size import TableSize
 from lvmcore.base.validation import torch_device
 from lvmcore.bench.harness.report import BenchmarkRow, Options
 from lvmcore.data.samples.paper_datasets import load_paper
@@ -111,7 +112,7 @@ def _split_rows(data: str, seed: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _model(data: str, name: str, shape: tuple[int, ...], seed: int) -> RFLVM | SRFLVM:
-    advised = MODELS[name].suggest(n_rows=shape[0], n_columns=shape[1], cells="counts")
+    advised = MODELS[name].suggest(TableSize(n_rows=shape[0], n_columns=shape[1], cells="counts"))
     settings: dict[str, Any] = {**advised, "likelihood": "negative_binomial", "random_state": seed}
     if name == "SRFLVM" and FITS[data].first is not None:
         settings["max_iter"] = FITS[data].first

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from lvmcore.base.table_size import TableSize
 from lvmcore.bench.harness.report import BenchmarkRow, Options
 from lvmcore.data.samples.paper_datasets import load_paper_images
 from lvmcore.metrics.scores import knn_accuracy
@@ -68,7 +69,7 @@ class _MnistFit:
 
 
 def _model(n_rows: int, n_columns: int, seed: int) -> SRFLVM:
-    advised = SRFLVM.suggest(n_rows=n_rows, n_columns=n_columns)
+    advised = SRFLVM.suggest(TableSize(n_rows=n_rows, n_columns=n_columns))
     return SRFLVM(n_components=2, dtype="float32", random_state=seed, **advised)
 
 

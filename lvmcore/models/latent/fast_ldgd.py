@@ -25,6 +25,7 @@ from lvmcore.base.settings import (
     MaxIter,
     Noise,
 )
+from lvmcore.base.table_size import TableSize
 from lvmcore.gp.inducing_points import inducing_count
 from lvmcore.gp.labelled_model import LabelledGPLVM
 from lvmcore.gp.latent_inference import refine_rows
@@ -33,7 +34,6 @@ from lvmcore.gp.model import start_noise
 from lvmcore.neural.networks import Encoder, network_arrays, restore_network
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advanced, Advised, Doc, Range
-from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.results import Posterior
 from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
@@ -121,15 +121,7 @@ class FastLDGD(LabelledGPLVM):
     learning_rate: LearningRate = 0.02
 
     @classmethod
-    def advise(
-        cls,
-        *,
-        n_rows: int,
-        n_columns: int,
-        n_classes: int = 0,
-        cells: Cells = "any",
-        incomplete: bool = False,
-    ) -> dict[str, Advised]:
+    def advise(cls, size: TableSize) -> dict[str, Advised]:
         """More inducing inputs, steps and hidden units for longer tables.
 
         The label weight is up to 4, and in a wide table as large as the ratio of columns to
@@ -138,7 +130,7 @@ class FastLDGD(LabelledGPLVM):
         ``LDGD.suggest``); if the table is also short, the encoder overfits: with fewer steps the
         positions of new rows are better.
         """
-        del cells, incomplete
+        n_rows, n_columns, n_classes = size.n_rows, size.n_columns, size.n_classes
         found: dict[str, Advised] = {}
         most = MOST_WEIGHT if n_columns > WIDE_TABLE else NARROW_WEIGHT
         weight = min(n_columns // max(1, n_classes), most)

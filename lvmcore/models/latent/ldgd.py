@@ -28,6 +28,7 @@ from lvmcore.base.settings import (
     Restarts,
     Start,
 )
+from lvmcore.base.table_size import TableSize
 from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.inducing_points import inducing_count, spread_points
 from lvmcore.gp.labelled_model import LabelledGPLVM
@@ -36,7 +37,6 @@ from lvmcore.gp.objective import LDGDObjective
 from lvmcore.gp.paths import DataPath, LabelPath, LatentRows
 from lvmcore.gp.restarts import fit_from_starts
 from lvmcore.parameters import Advanced, Advised, Doc, Range
-from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.preprocessing.class_labels import row_weights
 from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
@@ -130,15 +130,7 @@ class LDGD(LabelledGPLVM):
     n_restarts: Restarts = 1
 
     @classmethod
-    def advise(
-        cls,
-        *,
-        n_rows: int,
-        n_columns: int,
-        n_classes: int = 0,
-        cells: Cells = "any",
-        incomplete: bool = False,
-    ) -> dict[str, Advised]:
+    def advise(cls, size: TableSize) -> dict[str, Advised]:
         """Recommended settings for a table of this size.
 
         More inducing inputs for longer tables and for many classes; more dimensions and the
@@ -146,7 +138,7 @@ class LDGD(LabelledGPLVM):
         In a wide table some columns hardly vary: with a separate noise, a rare spike in one would
         outweigh all other columns of its row, so the columns share one.
         """
-        del cells, incomplete
+        n_rows, n_columns, n_classes = size.n_rows, size.n_columns, size.n_classes
         wide = n_columns > WIDE_TABLE
         found = dict(USUAL_SETTINGS)
         if wide:

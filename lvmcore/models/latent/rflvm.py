@@ -17,6 +17,7 @@ from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.initial_map import pca_start
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem, LatentVariableModel
 from lvmcore.base.marginal_likelihood import log_marginal
+from lvmcore.base.table_size import TableSize
 from lvmcore.base.validation import torch_device
 from lvmcore.errors import ConfigError
 from lvmcore.mcmc.chains import MAX_R_HAT, ParallelChains
@@ -27,7 +28,7 @@ from lvmcore.mcmc.rflvm_chain import RFLVMChain, initial_chain
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advanced, Advised, Doc, Range
-from lvmcore.preprocessing.cell_types import Cells, check_binary, check_counts
+from lvmcore.preprocessing.cell_types import check_binary, check_counts
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.preprocessing.table_rows import InMemoryRows
 from lvmcore.results import Posterior, Snapshot
@@ -120,18 +121,9 @@ class RFLVM(LatentVariableModel):
     ] = 10
 
     @classmethod
-    def advise(
-        cls,
-        *,
-        n_rows: int,
-        n_columns: int,
-        n_classes: int = 0,
-        cells: Cells = "any",
-        incomplete: bool = False,
-    ) -> dict[str, Advised]:
+    def advise(cls, size: TableSize) -> dict[str, Advised]:
         """The likelihood for the type of the cells."""
-        del n_rows, n_columns, n_classes, incomplete
-        return advised_likelihood(cells)
+        return advised_likelihood(size.cells)
 
     # ---- checks of settings and rows -----------------------------------------------------------
 

@@ -27,6 +27,7 @@ from lvmcore.base.settings import (
     Restarts,
     Start,
 )
+from lvmcore.base.table_size import TableSize
 from lvmcore.base.validation import random_seed
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
@@ -35,7 +36,7 @@ from lvmcore.gp.paths import FullRows, LatentRows
 from lvmcore.gp.restarts import derived_seeds, fit_from_starts
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised, is_array
-from lvmcore.preprocessing.cell_types import Cells, check_binary, check_counts
+from lvmcore.preprocessing.cell_types import check_binary, check_counts
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.random_features.construction import (
     BATCH,
@@ -143,21 +144,13 @@ class SRFLVM(GPLatentVariableModel):
     n_restarts: Restarts = 1
 
     @classmethod
-    def advise(
-        cls,
-        *,
-        n_rows: int,
-        n_columns: int,
-        n_classes: int = 0,
-        cells: Cells = "any",
-        incomplete: bool = False,
-    ) -> dict[str, Advised]:
+    def advise(cls, size: TableSize) -> dict[str, Advised]:
         """The likelihood for the type of the cells; for counts fewer features and more steps.
 
         A table of counts has a precision for each cell, so a step costs N × D × R², against
         N × R (R + D) for numbers.
         """
-        del n_classes, incomplete
+        n_rows, n_columns, cells = size.n_rows, size.n_columns, size.cells
         found = advised_likelihood(cells)
         if found:
             reason = f"each of {n_rows * n_columns:,} cells has its own weight, which takes time"

@@ -18,6 +18,7 @@ from lvmcore.base.settings import (
     LearningRate,
     MaxIter,
 )
+from lvmcore.base.table_size import TableSize
 from lvmcore.deep.deep_kernel import DeepKernelGP, deep_kernel_gp
 from lvmcore.deep.fit_method import LONG_TABLE, DeepGPMethod, DeepGPOptions
 from lvmcore.deep.fitted_deep_gp import FittedDeepGP
@@ -101,12 +102,12 @@ class _FittedDeepKernel(FittedDeepGP[DeepKernelGP]):
 class _DeepKernelMethod(DeepGPMethod[DeepKernelGP]):
     """Fit of a network, with a prior around its initial weights, and a process on its features."""
 
-    def advise(self, n_rows: int) -> dict[str, Advised]:
+    def advise(self, size: TableSize) -> dict[str, Advised]:
         """For long tables more inducing points and a wider prior of the network."""
-        if n_rows <= LONG_TABLE:
+        if size.n_rows <= LONG_TABLE:
             return {}
         freer = Advised(1.0, f"with more than {LONG_TABLE} rows a freer network overfits less")
-        return {**super().advise(n_rows), "weight_scale": freer}
+        return {**super().advise(size), "weight_scale": freer}
 
     def initial(
         self,

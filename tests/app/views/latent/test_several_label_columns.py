@@ -24,6 +24,7 @@ from app.state.choices import RoleChoices
 from app.state.widgets import widget_key
 from app.views.data import column_roles
 from lvmcore import LDGD
+from lvmcore.base.table_size import TableSize
 from lvmcore.data import Dataset, Table
 from lvmcore.models import MODELS
 from lvmcore.recommend.latent_models import TableSummary
@@ -133,7 +134,9 @@ def test_cards_look_at_the_labels_that_a_model_would_learn_from() -> None:
     assert "another label column has one" in str(refusal(map_card(MODELS["ldgd"]), shape))
     assert refusal(map_card(MODELS["supervised_vae"]), shape) is None
     many = replace(shape, further=(20,))
-    assert map_card(LDGD).suggest(many) == LDGD.suggest(n_rows=100, n_columns=5, n_classes=20)
+    assert map_card(LDGD).suggest(many) == LDGD.suggest(
+        TableSize(n_rows=100, n_columns=5, n_classes=20)
+    )
     vae = map_card(MODELS["supervised_vae"])
     assert many.classes_for(vae.model.capabilities) == (3,)
     assert "several labels" in map_card(LDGD).supports

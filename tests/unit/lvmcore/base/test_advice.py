@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits, make_s_curve
 
 import lvmcore
 from lvmcore import LDGD, BayesianGPLVM, FastLDGD
+from lvmcore.base.table_size import TableSize
 from lvmcore.errors import ConfigError, NumericalError
 from lvmcore.gp import unlabelled_model
 from lvmcore.runs.job import JobSpec
@@ -40,7 +41,7 @@ def test_a_complete_table_is_mapped_in_two_dimensions_and_one_with_gaps_in_more(
 @pytest.mark.parametrize("gaps", [False, True])
 def test_none_fits_what_its_advice_fits(gaps: bool) -> None:
     rows = with_gaps(X) if gaps else X
-    advice = BayesianGPLVM.suggest(n_rows=60, n_columns=5, incomplete=gaps)
+    advice = BayesianGPLVM.suggest(TableSize(n_rows=60, n_columns=5, incomplete=gaps))
     one, two = (BayesianGPLVM(**given, max_iter=20).fit(rows) for given in ({}, advice))
     assert one.elbo_ == two.elbo_
     np.testing.assert_array_equal(one.embedding_.mean, two.embedding_.mean)
@@ -79,9 +80,9 @@ def test_a_saved_model_keeps_the_settings_of_its_fit(tmp_path: Path) -> None:
 
 
 def test_the_usual_settings_need_no_reason() -> None:
-    found = BayesianGPLVM.advise(n_rows=100, n_columns=5)
+    found = BayesianGPLVM.advise(TableSize(n_rows=100, n_columns=5))
     assert {name for name, one in found.items() if one.reason} == set()
-    gaps = BayesianGPLVM.advise(n_rows=100, n_columns=5, incomplete=True)
+    gaps = BayesianGPLVM.advise(TableSize(n_rows=100, n_columns=5, incomplete=True))
     assert "missing cells" in gaps["n_components"].reason
 
 

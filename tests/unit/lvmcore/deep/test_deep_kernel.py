@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from lvmcore.base.table_size import TableSize
 from lvmcore.deep.deep_kernel import DeepKernelGP, deep_kernel_gp
 from lvmcore.deep.dsvi import induced_deep_gp
 from lvmcore.deep.initialisation import DeepGPSettings
@@ -209,7 +210,9 @@ def test_what_a_line_cannot_follow_is_learned() -> None:
 
 
 def test_a_long_table_lets_the_network_go_further() -> None:
-    short, long = (DeepKernelGPRegressor.suggest(n_rows=n, n_columns=5) for n in (2000, 2001))
+    short, long = (
+        DeepKernelGPRegressor.suggest(TableSize(n_rows=n, n_columns=5)) for n in (2000, 2001)
+    )
     assert short == {}
     assert long["weight_scale"] > DeepKernelGPRegressor().weight_scale
     assert long["n_inducing"] == 100

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lvmcore.base.latent_variable_model import Capabilities
+from lvmcore.base.table_size import TableSize
 from lvmcore.data import Dataset
 from lvmcore.models import MODELS
 from lvmcore.models.latent.fast_ldgd import FastLDGD
@@ -232,10 +233,14 @@ def test_the_shape_is_of_the_rows_that_are_not_held_out() -> None:
 
 def test_settings_suit_the_rows_and_labels_that_a_model_can_use() -> None:
     shape = replace(TABLE, rows=900, incomplete=900, further=(20,))
-    assert suggested_settings(LDGD, shape) == LDGD.suggest(n_rows=1800, n_columns=12, n_classes=20)
+    assert suggested_settings(LDGD, shape) == LDGD.suggest(
+        TableSize(n_rows=1800, n_columns=12, n_classes=20)
+    )
     whole = MODELS["supervised_vae"]
     assert not whole.capabilities.missing_cells
-    assert suggested_settings(whole, shape) == whole.suggest(n_rows=900, n_columns=12, n_classes=3)
+    assert suggested_settings(whole, shape) == whole.suggest(
+        TableSize(n_rows=900, n_columns=12, n_classes=3)
+    )
 
 
 def test_a_setting_is_advised_only_where_it_differs_from_the_default() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from lvmcore.base.table_size import TableSize
 from lvmcore.bench.harness.report import Options
 from lvmcore.bench.latent import training_size
 
@@ -19,8 +20,8 @@ class Guess(ClassifierMixin, BaseEstimator):
         self.n_components, self.random_state = n_components, random_state
 
     @classmethod
-    def suggest(cls, *, n_rows: int, n_columns: int, n_classes: int) -> dict[str, Any]:
-        assert (n_rows, n_columns, n_classes) == (20, 64, 10)
+    def suggest(cls, size: TableSize) -> dict[str, Any]:
+        assert size == TableSize(n_rows=20, n_columns=64, n_classes=10)
         return {"n_components": 7, "random_state": 9}  # what the figure asks for goes before
 
     def fit(self, X: Any, y: Any) -> "Guess":

@@ -12,6 +12,7 @@ from scipy.special import expit, logsumexp
 from scipy.stats import nbinom, norm
 
 from lvmcore import RFLVM, ConfigError, DataError, load
+from lvmcore.base.table_size import TableSize
 from lvmcore.mcmc.chains import MAX_DRAWS, ParallelChains
 from lvmcore.models.latent import rflvm
 from lvmcore.results import FitStep
@@ -222,9 +223,9 @@ def test_a_chain_alone_is_not_called_several(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_likelihood_that_cells_ask_for_is_advised() -> None:
     for cells, wanted in (("counts", "negative_binomial"), ("binary", "bernoulli")):
-        found = RFLVM.suggest(n_rows=9, n_columns=4, cells=cells)  # type: ignore[arg-type]
+        found = RFLVM.suggest(TableSize(n_rows=9, n_columns=4, cells=cells))  # type: ignore[arg-type]
         assert found == {"likelihood": wanted}
-    assert RFLVM.suggest(n_rows=9, n_columns=4) == {}
+    assert RFLVM.suggest(TableSize(n_rows=9, n_columns=4)) == {}
 
 
 @pytest.mark.slow

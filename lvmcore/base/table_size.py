@@ -1,0 +1,28 @@
+"""The size of a table, by which settings are advised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lvmcore.preprocessing.cell_types import Cells
+
+__all__ = ["TableSize"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSize:
+    """What the advice for a fit knows of its table.
+
+    Attributes:
+        n_rows: N.
+        n_columns: D, without the target.
+        n_classes: classes of the label column or of the target; 0 without one.
+        cells: the narrowest type that all cells have.
+        incomplete: whether cells are missing.
+    """
+
+    n_rows: int
+    n_columns: int
+    n_classes: int = 0
+    cells: Cells = "any"
+    incomplete: bool = False
