@@ -196,7 +196,14 @@ def test_a_slice_is_what_the_model_says_there(open_page: OpenPage, single: str) 
 
 
 def test_the_relevance_of_each_column_is_a_bar(open_page: OpenPage, single: str) -> None:
-    (bars,) = chart(open_page("predict", run=single), "relevance")["data"]
+    page = open_page("predict", run=single)
+    (bars,) = chart(page, "relevance")["data"]
+    effects = prediction.column_effects(single)
+    assert effects.sum() == pytest.approx(1)
+    assert numbers(bars["x"]) == pytest.approx(np.sort(100 * effects)[::-1])
+    box(page, "Relevance of the inputs of").select("layer1").run()
+    assert not page.exception
+    (bars,) = chart(page, "relevance")["data"]
     model = prediction.predictor(single)
     share = model.relevance_["layer1"] / model.relevance_["layer1"].sum()
     assert numbers(bars["x"]) == pytest.approx(np.sort(100 * share)[::-1])
@@ -226,7 +233,9 @@ def test_two_units_of_a_layer_are_a_map(open_page: OpenPage, deep: str) -> None:
     assert np.sort(numbers(colours)) == pytest.approx(np.sort(frame["sd"]))
     box(page, "Layer").select(1).run()
     assert not page.exception
-    assert [box(page, "Relevance of the inputs of").options[-1]] == ["layer to the target, 3"]
+    assert [box(page, "Relevance of the inputs of").options[-1]] == [
+        "kernel of the layer to the target, 3"
+    ]
 
 
 @pytest.mark.slow
