@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from lvmcore.models.supervised.dspp import DSPPRegressor
     from lvmcore.models.supervised.dsvi import DSVIDeepGPClassifier, DSVIDeepGPRegressor
+    from lvmcore.models.supervised.gp import GPRegressor
     from lvmcore.models.supervised.qep import (
         DeepQEPClassifier,
         DeepQEPRegressor,
@@ -85,6 +86,7 @@ __all__ = [
     "FactorAnalysis",
     "FastLDGD",
     "FitStep",
+    "GPRegressor",
     "Isomap",
     "LabelPredictive",
     "LatentDirichletAllocation",

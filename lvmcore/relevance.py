@@ -9,8 +9,10 @@ import numpy as np
 from lvmcore.numerics.array_types import FloatArray
 
 __all__ = [
+    "EXCHANGES",
     "LARGE_SHARE",
     "MIN_SHARE",
+    "MOST_POINTS",
     "hidden_dimensions",
     "is_label_path",
     "leading_dimensions",
@@ -21,7 +23,7 @@ __all__ = [
 
 #: A dimension with a larger share is not hidden without a word.
 LARGE_SHARE = 0.25
-# Points at which total effects are averaged, and exchanges of each input.
+#: Points at which total effects are averaged, and exchanges of each input.
 MOST_POINTS, EXCHANGES = 1000, 4
 #: A label dimension with a smaller share does not separate classes.
 MIN_SHARE = 0.01
@@ -40,7 +42,13 @@ def relevance_shares(relevance: Mapping[str, FloatArray]) -> dict[str, FloatArra
     }
 
 
-def total_effects(f: Callable[[FloatArray], FloatArray], X: FloatArray) -> FloatArray:
+def total_effects(
+    f: Callable[[FloatArray], FloatArray],
+    X: FloatArray,
+    *,
+    points: int = MOST_POINTS,
+    exchanges: int = EXCHANGES,
+) -> FloatArray:
     """Variance of functions that each of their inputs carries: total Sobol effects, [Q].
 
     T_q = ½ Σ_d mean_n (f_d(x_n) − f_d(x_n with the input q of another row))², in a linear model
@@ -50,11 +58,13 @@ def total_effects(f: Callable[[FloatArray], FloatArray], X: FloatArray) -> Float
 
     Args:
         f: the functions at points [n, Q], [n, D].
-        X: points, [N, Q]; of more than 1000 evenly spaced ones are used.
+        X: points, [N, Q].
+        points: points to use at most; of more rows evenly spaced ones are taken.
+        exchanges: exchanges of each input that are averaged.
     """
-    some = X[:: max(1, -(-len(X) // MOST_POINTS))]
+    some = X[:: max(1, -(-len(X) // points))]
     at, rng, total = f(some), np.random.default_rng(0), np.zeros(X.shape[1])
-    for _ in range(EXCHANGES):
+    for _ in range(exchanges):
         # A random cycle: no point keeps its own input.
         order = rng.permutation(len(some))
         other = np.empty_like(order)
@@ -63,7 +73,7 @@ def total_effects(f: Callable[[FloatArray], FloatArray], X: FloatArray) -> Float
             changed = some.copy()
             changed[:, q] = some[other, q]
             total[q] += 0.5 * np.square(at - f(changed)).sum(axis=1).mean()
-    return total / EXCHANGES
+    return total / exchanges
 
 
 def is_label_path(path: str) -> bool:

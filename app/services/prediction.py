@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from app.analysis.map.heatmaps import Heatmap
     from app.analysis.tables.prediction_slices import PredictionSlice
     from lvmcore.base.predictor import Predictor
+    from lvmcore.numerics.array_types import FloatArray
 
 __all__ = [
+    "column_effects",
     "count_predicted",
     "hidden_units",
     "prediction_slice",
@@ -131,6 +133,19 @@ def prediction_slice(run: str, request: PredictionSlice) -> Heatmap:
     from app.analysis.tables import prediction_slices
 
     return prediction_slices.prediction_slice(predictor(run), training_rows(run), request)
+
+
+@cached(max_entries=64, spinner="Measuring the effect of each column")
+def column_effects(run: str) -> FloatArray:
+    """Share of the prediction's variance that each varying column carries, [H].
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+    """
+    from lvmcore.evaluation import column_effects as effects
+
+    rows = training_rows(run)
+    return effects.column_effects(predictor(run), rows.X[~rows.held_out])
 
 
 def start_prediction(run: str, rows: Dataset) -> str:

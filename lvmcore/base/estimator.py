@@ -69,6 +69,9 @@ class Estimator(BaseEstimator, ABC):
     _measured: Standardiser
     _standardiser: Standardiser
 
+    #: What the settings were that files of earlier versions do not name, where it is no default.
+    earlier_settings: ClassVar[Mapping[str, Any]] = {}
+
     @classmethod
     def parameters(cls) -> tuple[Parameter, ...]:
         """The parameters of the constructor with their metadata, in order."""

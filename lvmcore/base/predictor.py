@@ -104,6 +104,8 @@ class Predictor(Estimator):
     capabilities: ClassVar[Capabilities] = Capabilities(decoding=False, bound=True)
     #: Quadratic forms of inverse matrices lose more digits than single precision has.
     dtype = "float64"
+    #: Rows of a fit at most; None for no limit.
+    most_rows: ClassVar[int | None] = None
 
     device: Device = "auto"
     random_state: Seed = 0
@@ -168,6 +170,12 @@ class Predictor(Estimator):
         """``fit`` of a run, whose settings are checked: goes on from a checkpoint and writes it."""
         data = self._check_rows(X, reset=True)
         target = self._read_target(y, len(data))
+        if self.most_rows is not None and len(data) > self.most_rows:
+            raise ConfigError(
+                f"{type(self).__name__} cannot be fitted to {len(data):,} rows: a step costs the "
+                f"cube of their number, and it takes at most {self.most_rows:,}. Choose fewer "
+                "rows, or a sparse model such as SVGPRegressor."
+            )
         choose_settings(self, self._size(data, target))
         generator = fit_generator(self, data, target=target, checkpoint=checkpoint)
         # Share of validation rows for early stopping; 0 for a model without the setting.

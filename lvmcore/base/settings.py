@@ -10,6 +10,7 @@ from lvmcore.parameters import Advanced, Doc, Range
 
 __all__ = [
     "BatchSize",
+    "BatchSizeOrAuto",
     "ClassWeight",
     "Components",
     "Device",
@@ -154,6 +155,16 @@ BatchSize = Annotated[
     int,
     Range(1, 100_000),
     Doc("Rows in a mini-batch; all rows if the table has no more.", "rows a step"),
+    Advanced(),
+]
+BatchSizeOrAuto = Annotated[
+    int | None,
+    Range(1, 100_000),
+    Doc(
+        "Rows in a mini-batch; all rows if the table has no more. Auto is the advised number for "
+        "the table.",
+        "rows a step",
+    ),
     Advanced(),
 ]
 Hidden = Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lvmcore.base.predictor import Predictor
@@ -69,11 +70,11 @@ def _predictor(
     what = "a number" if summary.task == "number" else f"one of {summary.distinct} classes"
     console.say(f"Target: {summary.name}, {what}.")
     if key == "auto":
-        found = propose_for_target(PREDICTORS, summary)
+        found = propose_for_target(_with_settings(PREDICTORS, arguments.settings), summary)
         key = found.key
         console.say(f"Model: {PREDICTORS[key].title}, as {found.reason} (override with --model).")
     cls = model_class(key, "target")
-    obstacle = target_obstacle(cls.task, summary)
+    obstacle = target_obstacle(cls, summary)
     if obstacle is not None:
         raise ConfigError(f"{cls.title} ({key}) cannot learn {summary.name!r}. {obstacle}")
     chosen = _given_settings(arguments, cls)
@@ -81,6 +82,19 @@ def _predictor(
         if name not in chosen:
             console.say(f"  {name}={one.value}, as {one.reason}.")
     return cls(**{**suggested_target_settings(cls, summary), **chosen})
+
+
+def _with_settings(
+    models: Mapping[str, type[Predictor]], texts: Sequence[str]
+) -> Mapping[str, type[Predictor]]:
+    """The models that have all given settings, texts NAME=VALUE; all models if none has."""
+    names = {text.partition("=")[0].strip() for text in texts}
+    found = {
+        key: model
+        for key, model in models.items()
+        if names <= {parameter.name for parameter in model.parameters()}
+    }
+    return found or models
 
 
 def _target_summary(arguments: argparse.Namespace, dataset: Dataset) -> TargetSummary:

@@ -22,15 +22,16 @@ from lvmcore.deep.deep_gp import DeepGP
 from lvmcore.deep.dsvi import InducedDeepGP, induced_deep_gp
 from lvmcore.deep.fitted_deep_gp import FittedDeepGP
 from lvmcore.deep.initialisation import DeepGPSettings
-from lvmcore.deep.layer_kernel import KernelName
 from lvmcore.deep.likelihoods import GaussianNoise, QExponentialNoise, SoftmaxClasses
 from lvmcore.deep.objective import DeepGPObjective, deep_schedule
 from lvmcore.gp.inducing_points import centroids
+from lvmcore.kernels.stationary import StationaryName
 from lvmcore.parameters import Advised
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.training.held_out import HeldOutTracking
 from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
+from lvmcore.training.schedule import Schedule
 
 __all__ = [
     "LONG_TABLE",
@@ -98,7 +99,7 @@ class DeepGPOptions:
     hidden_dim: int | None = None
     n_samples: int = 1
     q: float = 2.0
-    kernel: KernelName = "rbf"
+    kernel: StationaryName = "rbf"
 
     @classmethod
     def from_settings(cls, given: Mapping[str, Any], standardiser: Standardiser) -> Self:
@@ -124,20 +125,20 @@ class DeepGPMethod(ABC, Generic[Model]):
     def advise(self, size: TableSize) -> dict[str, Advised]:
         """More inducing points for long tables."""
         if size.n_rows <= LONG_TABLE:
-            return {}
+            return {"n_inducing": Advised(50)}
         return {"n_inducing": Advised(100, f"more than {LONG_TABLE} rows have finer detail")}
 
     # ---- fitting -------------------------------------------------------------------------------
 
     def fit(self, model: Predictor, problem: SupervisedFitProblem) -> FitOutcome:
         """Fit; the model's function exists from the first step on, for tracking held-out rows."""
-        options = DeepGPOptions.from_settings(model.get_params(deep=False), model._standardiser)
+        options = DeepGPOptions.from_settings(model.settings_, model._standardiser)
         X, Y, generator = problem.X, problem.Y, problem.generator
         function = self.begin(model, options, problem)
         fit = self.objective(function.gp, X, Y, options, generator)
         outcome = train(
             fit,
-            deep_schedule(fit, options.max_iter, options.learning_rate),
+            self.schedule(fit, options),
             problem.callback,
             draws=max(1, FINAL_DRAWS // options.n_samples),
             checkpoint=problem.checkpoint,
@@ -181,7 +182,7 @@ class DeepGPMethod(ABC, Generic[Model]):
             kernel=facts.get("kernel", "rbf"),
         )
         likelihood = likelihood_of(model.task, Y.shape[1], X, settings.exponent)
-        options = DeepGPOptions.from_settings(model.get_params(deep=False), model._standardiser)
+        options = DeepGPOptions.from_settings(model.settings_, model._standardiser)
         function = self.function(self.blank(settings, X, Y, likelihood, options, facts).to(X))
         function.load(arrays, facts)
         return function
@@ -232,6 +233,10 @@ class DeepGPMethod(ABC, Generic[Model]):
             batch_size=options.batch_size,
             generator=generator,
         )
+
+    def schedule(self, fit: DeepGPObjective, options: DeepGPOptions) -> Schedule:
+        """The schedule of the steps."""
+        return deep_schedule(fit, options.max_iter, options.learning_rate)
 
     def finish(self, gp: Model, X: Tensor, Y: Tensor) -> None:
         """Compute further quantities from all rows after the last step."""

@@ -18,8 +18,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from lvmcore.deep.layer_kernel import JITTER, KernelName, LayerKernel, row_moments
+from lvmcore.deep.layer_kernel import JITTER, LayerKernel, row_moments
 from lvmcore.gp.paths import LARGEST_VARIANCE
+from lvmcore.kernels.stationary import StationaryName
 from lvmcore.numerics.gaussians import kl_whitened
 from lvmcore.qep.blocks import block_kl
 
@@ -100,7 +101,7 @@ class KernelLayer(nn.Module):
         *,
         variance: float = 1.0,
         linear: Tensor | None = None,
-        kernel: KernelName = "rbf",
+        kernel: StationaryName = "rbf",
     ) -> None:
         super().__init__()
         self.kernel = kernel
@@ -154,7 +155,7 @@ class HiddenLayer(KernelLayer):
         variance: float = 1.0,
         noise: float = 1e-5,
         linear: Tensor | None = None,
-        kernel: KernelName = "rbf",
+        kernel: StationaryName = "rbf",
     ) -> None:
         super().__init__(n_inputs, values.mean, linear=linear, kernel=kernel)
         self.q = values

@@ -12,9 +12,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lvmcore.deep.hidden_layer import HiddenLayer, InducingValues
-from lvmcore.deep.layer_kernel import KernelName
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
 from lvmcore.deep.output_layer import GaussianSites
+from lvmcore.kernels.stationary import StationaryName
 from lvmcore.training.batches import LONGEST_LABEL_STEP, step_length
 
 __all__ = ["DeepGPSettings", "hidden_layers", "initial_output_values", "principal_axes"]
@@ -49,7 +49,7 @@ class DeepGPSettings:
     batch_size: int = 2000
     natural: bool = True
     exponent: float = 2.0
-    kernel: KernelName = "rbf"
+    kernel: StationaryName = "rbf"
 
 
 def hidden_layers(

@@ -6,21 +6,20 @@ Notation: lvmcore/README.md and lvmcore/deep/hidden_layer.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lvmcore.kernels.stationary import matern32_correlation
+from lvmcore.kernels.stationary import StationaryName, matern32_correlation, matern52_correlation
 from lvmcore.numerics.linalg import cholesky_batch
 
-__all__ = ["JITTER", "KernelName", "LayerKernel", "row_moments"]
+__all__ = ["JITTER", "LayerKernel", "row_moments"]
 
 # Relative to the kernel's variance, on the diagonal of K(Z).
 JITTER = {torch.float64: 1e-7, torch.float32: 1e-4}
-KernelName = Literal["rbf", "matern32"]
 _KUU = "The kernel matrix of a layer's inducing inputs"
 
 
@@ -37,7 +36,7 @@ class LayerKernel:
         C: lower factor of K(Z), [..., M, M].
         inverse: C⁻¹, [..., M, M].
         offset: mean(Z), [..., M, D]; None where the mean is zero.
-        kernel: ``rbf``, v exp(−d²/2), or ``matern32``, v (1 + √3 d) exp(−√3 d).
+        kernel: ``rbf``, v exp(−d²/2); ``matern32``, v (1 + √3 d) exp(−√3 d); or ``matern52``.
     """
 
     centre: Float[Tensor, "*S 1 H"]
@@ -47,7 +46,7 @@ class LayerKernel:
     C: Float[Tensor, "*S M M"]
     inverse: Float[Tensor, "*S M M"]
     offset: Float[Tensor, "*S M D"] | None = None
-    kernel: KernelName = "rbf"
+    kernel: StationaryName = "rbf"
 
     @classmethod
     def from_inputs(
@@ -56,7 +55,7 @@ class LayerKernel:
         lengthscales: Float[Tensor, "H"],
         Z: Float[Tensor, "*S M H"],
         offset: Float[Tensor, "*S M D"] | None = None,
-        kernel: KernelName = "rbf",
+        kernel: StationaryName = "rbf",
     ) -> LayerKernel:
         """A kernel at inducing inputs Z, [..., M, H].
 
@@ -92,12 +91,13 @@ class LayerKernel:
 
 
 def _kernel_values(
-    E: Float[Tensor, "*shape"], variance: Float[Tensor, ""], kernel: KernelName
+    E: Float[Tensor, "*shape"], variance: Float[Tensor, ""], kernel: StationaryName
 ) -> Float[Tensor, "*shape"]:
     """k of exponents E = log v − d²/2, which are overwritten."""
     if kernel == "rbf":
         return E.exp_()
-    return variance * matern32_correlation(E - variance.log())
+    correlation = matern52_correlation if kernel == "matern52" else matern32_correlation
+    return variance * correlation(E - variance.log())
 
 
 def row_moments(

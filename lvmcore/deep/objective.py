@@ -26,7 +26,7 @@ from lvmcore.training.batches import Batches
 from lvmcore.training.objective import Objective, Term
 from lvmcore.training.schedule import Schedule
 
-__all__ = ["DeepGPObjective", "deep_schedule"]
+__all__ = ["CollapsedObjective", "DeepGPObjective", "deep_schedule"]
 
 # Draws that a snapshot averages.
 SNAPSHOT_DRAWS = 4
@@ -198,6 +198,20 @@ class DeepGPObjective(Objective[DeepSample]):
         """α of the last layer's kernel."""
         del mean
         return {f"layer{len(self.model.hidden) + 1}": self.model.last.relevance}
+
+
+class CollapsedObjective(DeepGPObjective):
+    """The bound of a single Gaussian process at its optimal q(v), of all rows (Titsias 2009).
+
+    The bound has no slope along q(v) there, so its gradient by the other parameters at the fixed
+    q(v) is that of the collapsed bound, which a quasi-Newton method can follow.
+    """
+
+    def terms(self, draws: int = 1) -> dict[str, Tensor]:
+        """The terms of all rows, with their gradient; q(v) is set to its optimum."""
+        del draws
+        assert self.batches.whole
+        return self.batch_terms()
 
 
 def deep_schedule(fit: DeepGPObjective, max_iter: int, learning_rate: float = 0.04) -> Schedule:

@@ -18,8 +18,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from lvmcore.deep.hidden_layer import InducingValues, KernelLayer
-from lvmcore.deep.layer_kernel import KernelName, LayerKernel, row_moments
+from lvmcore.deep.layer_kernel import LayerKernel, row_moments
 from lvmcore.deep.likelihoods import GaussianNoise, QExponentialNoise, SoftmaxClasses
+from lvmcore.kernels.stationary import StationaryName
 from lvmcore.numerics.linalg import cholesky_batch
 from lvmcore.qep.blocks import block_kl, block_weight
 
@@ -207,7 +208,7 @@ class OutputLayer(KernelLayer):
         q: GaussianSites | InducingValues,
         *,
         variance: float = 1.0,
-        kernel: KernelName = "rbf",
+        kernel: StationaryName = "rbf",
     ) -> None:
         like = q.shift if isinstance(q, GaussianSites) else q.mean
         super().__init__(n_inputs, like, variance=variance, kernel=kernel)

@@ -9,11 +9,12 @@ from lvmcore.parameters import Advanced, Doc, Range
 __all__ = [
     "Exponent",
     "HiddenDim",
-    "InducingCount",
+    "InducingCountOrAuto",
     "InducingInputs",
     "Kernel",
     "Layers",
     "Samples",
+    "SmoothnessOrAuto",
     "Validation",
 ]
 
@@ -25,11 +26,12 @@ Layers = Annotated[
         "hidden layers",
     ),
 ]
-InducingCount = Annotated[
-    int,
-    Range(2, 1000),
+InducingCountOrAuto = Annotated[
+    int | None,
+    Range(2, 2000),
     Doc(
-        "Inducing points that summarise each layer: more follow finer detail and cost more.",
+        "Inducing points that summarise each layer: more follow finer detail and cost more; auto "
+        "is the advised number for the table.",
         "points a layer",
     ),
 ]
@@ -79,6 +81,14 @@ Kernel = Annotated[
     Doc(
         "Smoothness of the functions: Matérn-3/2 is once differentiable and follows sharp bends; "
         "RBF is infinitely smooth.",
+        "kernel",
+    ),
+]
+SmoothnessOrAuto = Annotated[
+    Literal["auto", "rbf", "matern52", "matern32"],
+    Doc(
+        "Smoothness of the function: RBF is infinitely smooth, Matérn-5/2 twice and Matérn-3/2 "
+        "once differentiable; auto is the one of the highest marginal likelihood.",
         "kernel",
     ),
 ]

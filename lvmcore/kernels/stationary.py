@@ -1,16 +1,26 @@
-"""Covariance functions: RBF with one lengthscale per dimension (ARD), linear ARD, Matérn-3/2."""
+"""Covariance functions: RBF and linear with ARD, and the correlations Matérn-3/2 and 5/2."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-__all__ = ["RBF", "Kernel", "Linear", "matern32_correlation"]
+__all__ = [
+    "RBF",
+    "Kernel",
+    "Linear",
+    "StationaryName",
+    "matern32_correlation",
+    "matern52_correlation",
+]
+
+#: Correlations of the scaled distance of two points.
+StationaryName = Literal["rbf", "matern52", "matern32"]
 
 
 @dataclass(frozen=True)
@@ -96,3 +106,30 @@ class _Matern32(torch.autograd.Function):
     def backward(ctx: Any, cotangent: Tensor) -> Tensor:
         decay: Tensor = ctx.saved_tensors[0]
         return 3 * decay * cotangent
+
+
+def matern52_correlation(exponent: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The Matérn-5/2 correlation (1 + t + t²/3) exp(−t), t = √5 d, at scaled distance d.
+
+    Args:
+        exponent: −d²/2, the exponent of the RBF kernel, any shape.
+    """
+    correlation: Tensor = _Matern52.apply(exponent)  # type: ignore[no-untyped-call]
+    return correlation
+
+
+class _Matern52(torch.autograd.Function):
+    """(1 + t + t²/3) e^{−t} of −d²/2, with t = √5 d; its derivative is 5/3 (1 + t) e^{−t}."""
+
+    @staticmethod
+    def forward(ctx: Any, exponent: Tensor) -> Tensor:
+        t = exponent.mul(-10).clamp_min_(0).sqrt_()
+        slope = t.neg().exp_().mul_(t + 1)
+        ctx.save_for_backward(slope)
+        return slope + t.square() / 3 * t.neg().exp()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, cotangent: Tensor) -> Tensor:
+        slope: Tensor = ctx.saved_tensors[0]
+        return 5 / 3 * slope * cotangent

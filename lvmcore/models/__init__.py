@@ -138,7 +138,9 @@ def load(path: str | os.PathLike[str], purpose: Purpose | None = None) -> AnyMod
     cls = _saved_class(path, meta.get("model"), purpose)
     try:
         given = persistence.with_prefix(arrays, "setting.")
-        settings: dict[str, Any] = check_settings(cls, {**meta["parameters"], **given})
+        settings: dict[str, Any] = check_settings(
+            cls, {**cls.earlier_settings, **meta["parameters"], **given}
+        )
         model = cls(**settings)._restore(arrays, meta)
         check_restored(model)
     except Exception as error:  # what a damaged file raises depends on the model and on the damage

@@ -11,7 +11,7 @@ import pandas as pd
 
 from lvmcore.base.table_size import TableSize
 from lvmcore.data.dataset import Dataset
-from lvmcore.prediction.target_rows import task_of
+from lvmcore.prediction.target_rows import HELD_OUT, task_of
 from lvmcore.recommend.latent_models import Proposal
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ __all__ = [
 MOST_CLASSES = 50
 #: Rows in a step of the deep models at their default batch size.
 MOST_ROWS_OF_A_STEP = 2000
+#: Rows up to which the exact Gaussian process takes seconds.
+EXACT_ROWS = 2000
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class TargetSummary:
         task: prediction of a number or of a class.
         numeric: whether its cells are numbers.
         distinct: number of different values.
-        rows: number of rows with a target and complete features.
+        rows: number of rows of a fit: with a target and complete features, and not held out.
         columns: number of features.
     """
 
@@ -70,11 +72,17 @@ def summarise_target(dataset: Dataset, name: str) -> TargetSummary | None:
     whole = ~np.isnan(dataset.X).any(axis=1) & column.notna().to_numpy()
     numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
     columns = dataset.X.shape[1] - (name in dataset.feature_names)
-    return TargetSummary(name, task, numeric, column.nunique(), int(whole.sum()), columns)
+    rows = int((whole & ~dataset.held_out).sum())
+    if rows == whole.sum():  # a fit to a target then holds out rows of its own
+        rows -= round(HELD_OUT * rows)
+    return TargetSummary(name, task, numeric, column.nunique(), rows, columns)
 
 
-def target_obstacle(task: Task, shape: TargetSummary) -> str | None:
-    """The reason why a model of a task cannot learn a target, a sentence; None if it can."""
+def target_obstacle(model: type[Predictor], shape: TargetSummary) -> str | None:
+    """The reason why a model cannot learn a target, a sentence; None if it can."""
+    task = model.task
+    if model.most_rows is not None and shape.rows > model.most_rows:
+        return f"Takes at most {model.most_rows:,} rows, and the fit has {shape.rows:,}."
     if task == "number" and not shape.numeric:
         return f"Predicts numbers, and {shape.name!r} holds classes."
     if task == "class" and shape.task == "number" and shape.distinct > MOST_CLASSES:
@@ -85,32 +93,35 @@ def target_obstacle(task: Task, shape: TargetSummary) -> str | None:
 def propose_for_target(models: Mapping[str, type[Predictor]], shape: TargetSummary) -> Proposal:
     """The model to try first on a target, and the reason.
 
-    A single sparse Gaussian process, fitted in seconds. For numeric targets and tables of at most
-    one batch, a deep Gaussian process on a subset predicts better (``lvmcore bench sod-dgp``) and
-    takes ten times as long; the reason mentions it.
+    An exact Gaussian process for a number of at most 2000 rows: its held-out density is the best of
+    the single layers, in seconds. Otherwise a sparse one. For numeric targets and tables of at most
+    one batch, a deep Gaussian process on a subset may predict better (``lvmcore bench sod-dgp``)
+    and takes ten times as long; the reason mentions it.
 
     Args:
         models: available models by key, in the order of menus.
         shape: summary of the target.
     """
     key = "svgp_regressor" if shape.task == "number" else "svgp_classifier"
+    exact = shape.task == "number" and shape.rows <= EXACT_ROWS and "gp_regressor" in models
+    key = "gp_regressor" if exact else key
     if key not in models:
         key = next((one for one, model in models.items() if model.task == shape.task), key)
     what = "number" if shape.task == "number" else "class"
     reason = f"{shape.name!r} is a {what}, and a single layer is fitted in seconds"
     deep = models.get("sod_regressor")
     if shape.task == "number" and deep is not None and shape.rows <= MOST_ROWS_OF_A_STEP:
-        reason += f"; {deep.title} often predicts it better, in a minute or two"
+        reason += f"; {deep.title} sometimes predicts it better, in a minute or two"
     return Proposal(key, reason)
 
 
 def suggested_target_settings(model: type[Predictor], shape: TargetSummary) -> dict[str, Any]:
     """Settings of a model that suit a table, where they differ from the defaults."""
-    return {name: one.value for name, one in advised_target_settings(model, shape).items()}
+    return model.suggest(shape.size)
 
 
 def advised_target_settings(model: type[Predictor], shape: TargetSummary) -> dict[str, Advised]:
-    """``suggested_target_settings``, each with the reason for it."""
+    """Those of ``suggested_target_settings`` that are not the usual ones, each with the reason."""
     found = model.advise(shape.size)
     usual = {parameter.name: parameter.default for parameter in model.parameters()}
-    return {name: one for name, one in found.items() if one.value != usual[name]}
+    return {name: one for name, one in found.items() if one.reason and one.value != usual[name]}

@@ -37,8 +37,9 @@ Stage = Literal[
 #: Final states of a run; it leaves them only if it is resumed.
 FINISHED: frozenset[Status] = frozenset({"done", "cancelled", "failed", "interrupted"})
 
-#: Layout of ``spec.json``: 2 since defaults are advised for the table.
-LAYOUT = 2
+#: Layout of ``spec.json``: 2 since defaults of maps are advised for the table, 3 since those of
+#: models of a target are.
+LAYOUT = 3
 _EARLIER_MAP = {
     "n_components": "ard",
     "n_inducing": 25,
@@ -46,17 +47,38 @@ _EARLIER_MAP = {
     "start": "pca",
     "max_iter": 500,
 }
-#: Settings that were defaults in layout 1, by model, where they are not now.
-_EARLIER_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "bayesian_gplvm": _EARLIER_MAP,
-    "qep_lvm": _EARLIER_MAP,
-    "deep_qep_lvm": _EARLIER_MAP,
-    "ldgd": {
-        "n_components": "ard",
-        "n_inducing": 25,
-        "noise": "column",
-        "likelihood": "probit",
-        "max_iter": 300,
+_FIFTY = {"n_inducing": 50}
+#: Settings that were defaults before a layout, by the layout and the model, where they are not now.
+_EARLIER_DEFAULTS: Mapping[int, Mapping[str, Mapping[str, Any]]] = {
+    2: {
+        "bayesian_gplvm": _EARLIER_MAP,
+        "qep_lvm": _EARLIER_MAP,
+        "deep_qep_lvm": _EARLIER_MAP,
+        "ldgd": {
+            "n_components": "ard",
+            "n_inducing": 25,
+            "noise": "column",
+            "likelihood": "probit",
+            "max_iter": 300,
+        },
+    },
+    3: {
+        "svgp_regressor": {"n_inducing": 50, "kernel": "rbf", "batch_size": 2000},
+        "svgp_classifier": _FIFTY,
+        "dsvi_regressor": _FIFTY,
+        "dsvi_classifier": _FIFTY,
+        "sod_regressor": _FIFTY,
+        "sod_classifier": _FIFTY,
+        "sghmc_regressor": _FIFTY,
+        "dspp_regressor": _FIFTY,
+        "deep_kernel_regressor": _FIFTY,
+        "deep_kernel_classifier": _FIFTY,
+        "deep_kernel_qep_regressor": _FIFTY,
+        "deep_kernel_qep_classifier": _FIFTY,
+        "qep_regressor": _FIFTY,
+        "qep_classifier": _FIFTY,
+        "deep_qep_regressor": _FIFTY,
+        "deep_qep_classifier": _FIFTY,
     },
 }
 
@@ -196,12 +218,18 @@ class JobSpec:
         spec = as_record(
             {name: stored[name] for name in stored if name != "layout"}, cls, "spec.json"
         )
-        return spec if "layout" in stored else replace(spec, parameters=_earlier_parameters(spec))
+        layout = stored.get("layout", 1)
+        if not isinstance(layout, int):
+            raise DataError(f"spec.json is damaged: its layout is {layout!r}, no number.")
+        return replace(spec, parameters=_earlier_parameters(spec, layout))
 
 
-def _earlier_parameters(spec: JobSpec) -> dict[str, Any]:
-    """The parameters of a description of layout 1, whose missing ones had other defaults."""
-    usual = _EARLIER_DEFAULTS.get(spec.model, {})
+def _earlier_parameters(spec: JobSpec, layout: int) -> dict[str, Any]:
+    """The parameters of a description of a layout, whose missing ones may have other defaults."""
+    usual: dict[str, Any] = {}
+    for since, defaults in _EARLIER_DEFAULTS.items():
+        if layout < since:
+            usual |= defaults.get(spec.model, {})
     given = {
         name: usual[name] if value is None and name in usual else value
         for name, value in spec.parameters.items()

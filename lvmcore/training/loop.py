@@ -22,7 +22,7 @@ from lvmcore.training.held_out import HeldOutTracking, held_out_scores
 from lvmcore.training.objective import Objective
 from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.quasi_newton import QuasiNewtonFinish
-from lvmcore.training.schedule import OPTIMUM_WINDOW, Schedule
+from lvmcore.training.schedule import Schedule
 
 __all__ = ["train"]
 
@@ -113,7 +113,7 @@ class _Optimisation:
     def run(self, draws: int) -> FitOutcome:
         """Step until the schedule, the held-out score or the callback ends the fit."""
         iteration = self._restore()
-        over = self.finish_since is not None
+        over = self.finish_since is not None or self.schedule.direct
         over = over or (iteration > 0 and self._is_finished(iteration - 1))
         stopped = False
         while not over and iteration < self.schedule.max_iter:
@@ -149,7 +149,7 @@ class _Optimisation:
         while iteration < schedule.max_iter and not self.converged and not stopped:
             self.finish.iterate()
             terms = self.finish.terms
-            recent = self.history[-OPTIMUM_WINDOW:]
+            recent = self.history[-schedule.optimum_window :]
             bounds = [step.objective for step in recent if step.iteration > since]
             self.converged = self.finish.stalled or schedule.is_at_optimum(
                 [*bounds, math.fsum(terms.values())]

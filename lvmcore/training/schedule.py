@@ -37,6 +37,8 @@ class Schedule:
         collapse: nats per cell; a bound this far below its best has collapsed.
         cooling: share of ``max_iter`` in which the rate falls linearly to a twentieth.
         finishes: whether a quasi-Newton finish follows; only where the terms are not sampled.
+        direct: whether the finish begins at once, without the steps before it.
+        optimum_window: steps of the finish that have to gain too little for it to have converged.
     """
 
     max_iter: int
@@ -49,6 +51,8 @@ class Schedule:
     collapse: float = 0.1
     cooling: float = 0.4
     finishes: bool = False
+    direct: bool = False
+    optimum_window: int = OPTIMUM_WINDOW
 
     @classmethod
     def for_batches(
@@ -93,7 +97,7 @@ class Schedule:
     def is_open(self) -> bool:
         """Whether a fit with more steps goes on from the end of this one."""
         phases = self.steps_before_cooling, self.cooling_steps
-        return self.finishes and phases == (MOST_CONSTANT, MOST_COOLING)
+        return self.finishes and (self.direct or phases == (MOST_CONSTANT, MOST_COOLING))
 
     def rate(self, iteration: int, cooling_since: int | None) -> float:
         """The learning rate of a step, counted from 0."""
@@ -106,16 +110,17 @@ class Schedule:
     def is_at_optimum(self, bounds: list[float]) -> bool:
         """Whether the quasi-Newton finish has converged.
 
-        Its last 50 steps gained less than 5e-5 nats a cell. As its bound mostly rises ever more
-        slowly, the next 500 then mostly gain less than 0.001. Not after a saddle: one fit to oil
-        flow of five gained 2e-5 in 50 steps for 250 steps, and then 0.005.
+        Its last ``optimum_window`` steps gained less than 5e-5 nats a cell. As its bound mostly
+        rises ever more slowly, after 50 such steps the next 500 mostly gain less than 0.001. Not
+        after a saddle: one fit to oil flow of five gained 2e-5 in 50 steps for 250 steps, and then
+        0.005.
 
         Args:
             bounds: the bound after each step of the finish, nats.
         """
-        if len(bounds) <= OPTIMUM_WINDOW:
+        if len(bounds) <= self.optimum_window:
             return False
-        return bounds[-1] - bounds[-1 - OPTIMUM_WINDOW] < OPTIMUM_GAIN * self.cells
+        return bounds[-1] - bounds[-1 - self.optimum_window] < OPTIMUM_GAIN * self.cells
 
     def is_flat(self, bounds: list[float], rate_factor: float = 1.0) -> bool:
         """Whether the mean bound of the last window gained too little on the window before.

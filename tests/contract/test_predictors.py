@@ -22,6 +22,8 @@ N = 60
 SMALL = {"n_inducing": 8, "max_iter": 5, "n_samples": 2, "n_sites": 3, "n_hidden": 16}
 #: Samplers and the like, which do not measure other rows while they run.
 NOT_FOLLOWED = frozenset({"sghmc_regressor"})
+#: Without inducing points, and so without random numbers.
+EXACT = frozenset({"gp_regressor"})
 for_all = pytest.mark.parametrize("key", PREDICTORS)
 for_numbers = pytest.mark.parametrize(
     "key", [key for key, model in PREDICTORS.items() if model.task == "number"]
@@ -63,8 +65,8 @@ def test_constructor_only_stores_and_clones(key: str) -> None:
 
 @for_all
 def test_a_wrong_setting_is_named(key: str) -> None:
-    with pytest.raises(ConfigError, match=r"n_inducing=1 cannot be used"):
-        make(key, n_inducing=1).fit(*table(key))
+    with pytest.raises(ConfigError, match=r"max_iter=0 cannot be used"):
+        make(key, max_iter=0).fit(*table(key))
 
 
 @pytest.mark.slow(quick=["deep_kernel_regressor", "qep_regressor", "svgp_regressor"])
@@ -110,7 +112,8 @@ def test_the_same_seed_gives_the_same_model(key: str) -> None:
     one, two = (make(key).fit(frame, y) for _ in range(2))
     np.testing.assert_array_equal(one.log_density(frame, y), two.log_density(frame, y))
     other = make(key, random_state=1).fit(frame, y)
-    assert not np.array_equal(one.log_density(frame, y), other.log_density(frame, y))
+    same = np.array_equal(one.log_density(frame, y), other.log_density(frame, y))
+    assert same == (key in EXACT)
 
 
 @pytest.mark.slow(
@@ -126,7 +129,8 @@ def test_a_callback_stops_the_fit_and_what_there_is_is_usable(key: str) -> None:
     assert len(model.history_) == 3
     if PREDICTORS[key].capabilities.bound:
         assert all(np.isfinite(step.objective) for step in steps)
-        assert steps[0].terms.keys() >= {"data fit", "KL of the last layer"}
+        other = "complexity" if key in EXACT else "KL of the last layer"
+        assert steps[0].terms.keys() >= {"data fit", other}
     else:
         assert all(np.isnan(step.objective) for step in steps)
         assert all(np.isfinite(step.terms["log likelihood"]) for step in steps)
@@ -161,8 +165,9 @@ def test_rows_held_out_are_followed_and_leave_no_trace(key: str) -> None:
     assert (key in NOT_FOLLOWED) == (not np.isfinite(told).any())
     if key in NOT_FOLLOWED:
         return
-    assert np.isfinite(told[19])
-    assert np.isnan(told[:19]).all()
+    if key not in EXACT:  # it has converged before
+        assert np.isfinite(told[19])
+    assert np.isnan(told[: min(19, len(told) - 1)]).all()
     assert told[-1] == pytest.approx(-model.log_density(frame[50:], y[50:]).mean(), abs=0.3)
 
 
@@ -196,9 +201,10 @@ def test_rows_set_aside_end_the_fit(key: str, tmp_path: Path) -> None:
 @for_all
 def test_in_a_pipeline_and_a_search(key: str) -> None:
     frame, y = table(key)
+    setting = "max_iter" if key in EXACT else "n_inducing"
     search = GridSearchCV(
         make_pipeline(MinMaxScaler(), make(key)),
-        {f"{type(make(key)).__name__.lower()}__n_inducing": [4, 8]},
+        {f"{type(make(key)).__name__.lower()}__{setting}": [4, 8]},
         cv=2,
     )
     assert np.isfinite(search.fit(frame, y).best_score_)
@@ -323,7 +329,8 @@ def test_gaps_constant_columns_and_few_rows(key: str) -> None:
     assert "1 constant column set aside: d." in model.notes_
     np.testing.assert_allclose(model.predict(constant.assign(d=7.0)) == model.predict(constant), 1)
     few = make(key, n_inducing=100).fit(frame.iloc[:12], y[:12])
-    assert any("n_inducing reduced from 100 to 12" in note for note in few.notes_)
+    reduced = any("n_inducing reduced from 100 to 12" in note for note in few.notes_)
+    assert reduced == (key not in EXACT)
     assert np.isfinite(few.log_density(frame.iloc[:12], y[:12])).all()
     twice = make(key, n_inducing=100).fit(pd.concat([frame.iloc[:12]] * 2), np.tile(y[:12], 2))
     assert np.isfinite(twice.log_density(frame.iloc[:12], y[:12])).all()

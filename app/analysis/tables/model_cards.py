@@ -221,7 +221,7 @@ def distinguishing_traits(cards: Sequence[ModelCard]) -> tuple[str, ...]:
 
 def refusal_for_target(card: TargetCard, shape: TargetSummary) -> str | None:
     """Why a model cannot learn a target; None if it can."""
-    return target_models.target_obstacle(card.task, shape)
+    return target_models.target_obstacle(card.model, shape)
 
 
 def recommend_for_target(cards: Sequence[TargetCard], shape: TargetSummary) -> Proposal:

@@ -140,12 +140,15 @@ def calibration_figure(
     return figure
 
 
-def input_relevance_figure(names: Sequence[str], share: FloatArray, *, dark: bool) -> go.Figure:
+def input_relevance_figure(
+    names: Sequence[str], share: FloatArray, *, of: str, dark: bool
+) -> go.Figure:
     """Draw the relevance of the inputs of a layer, the most relevant ones first.
 
     Args:
         names: names of the inputs, n of them.
         share: share of each in the sum of all, [n].
+        of: what it is a share of, for the axis.
         dark: whether the page is dark.
     """
     order = np.argsort(-share, kind="stable")[:_MOST_BARS]
@@ -165,7 +168,7 @@ def input_relevance_figure(names: Sequence[str], share: FloatArray, *, dark: boo
         template=template(dark),
         height=84 + _BAR_PX * len(order),
         bargap=0.3,
-        xaxis={"title": {"text": "share of the layer's relevance, %"}, "rangemode": "tozero"},
+        xaxis={"title": {"text": f"share of {of}, %"}, "rangemode": "tozero"},
         yaxis={
             "tickvals": lines,
             "ticktext": tick_texts,

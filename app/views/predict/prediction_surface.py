@@ -23,6 +23,19 @@ from app.views.predict.prediction_charts import (
 __all__ = ["input_relevance_panel", "prediction_slice_panel"]
 
 
+_EFFECT = "effect"
+_ABOUT_EFFECT = (
+    "How much the prediction changes if a row gets the column's value of another row (total Sobol "
+    "effect, Jansen 1999), through all layers; as shares of the sum. It is the model's use of a "
+    "column: of columns that tell the same, one may have the whole share."
+)
+_ABOUT_WEIGHTS = (
+    "Sensitivity of the layer's functions to each standardised input: α = 1/ℓ² of the kernel; "
+    "through a network, the mean over rows of its squared slopes times 1/ℓ² of the features. "
+    "It under-rates columns with a linear effect."
+)
+
+
 def _varying_columns(fit: PredictionRun) -> list[str]:
     """Names of the columns that vary, the inputs of the first layer."""
     names = [str(name) for name in fit.model.feature_names_in_]
@@ -31,41 +44,43 @@ def _varying_columns(fit: PredictionRun) -> list[str]:
 
 
 def input_relevance_panel(fit: PredictionRun) -> None:
-    """Draw the relevance of the inputs of a layer.
+    """Draw the share of the prediction's variance of each column, or the weights of a kernel.
 
     Args:
         fit: the run.
     """
     st.header("Relevance of the inputs")
     layers = list(fit.model.relevance_)
-    layer = layers[0]
-    if len(layers) > 1:
-        titles = {
-            name: f"{'hidden layer' if name != layers[-1] else 'layer to the target,'} {n}"
-            for n, name in enumerate(layers, start=1)
-        }
-        layer = st.selectbox(
-            "Relevance of the inputs of",
-            layers,
-            format_func=titles.__getitem__,
-            key=fit.key("relevance layer"),
-            help="The inputs of the first layer are the columns, those of others the units before.",
-        )
-    share = np.asarray(fit.model.relevance_[layer], dtype=np.float64)
+    last = layers[-1]
+    titles = {_EFFECT: "the prediction"} | {
+        name: f"kernel of {'the layer to the target,' if name == last else 'hidden layer'} {n}"
+        for n, name in enumerate(layers, start=1)
+    }
+    shown = st.selectbox(
+        "Relevance of the inputs of",
+        list(titles),
+        format_func=titles.__getitem__,
+        key=fit.key("relevance layer"),
+        help="The prediction goes through all layers; a later layer's inputs are the units before.",
+    )
+    if shown == _EFFECT:
+        share, of = prediction.column_effects(fit.job.id), "the prediction's variance"
+    else:
+        weights = np.asarray(fit.model.relevance_[shown], dtype=np.float64)
+        share, of = weights / weights.sum(), "the layer's relevance"
     names = (
         _varying_columns(fit)
-        if layer == layers[0]
+        if shown in (_EFFECT, layers[0])
         else [f"unit {k + 1}" for k in range(len(share))]
     )
     st.plotly_chart(
-        input_relevance_figure(names, share / share.sum(), dark=session.is_dark),
+        input_relevance_figure(names, share, of=of, dark=session.is_dark),
         theme=None,
         key=fit.key("relevance"),
-        alt="Share of relevance of each input of the layer",
+        alt="Share of relevance of each input",
     )
     st.caption(
-        "Sensitivity of the layer's functions to each standardised input: α = 1/ℓ² of the kernel; "
-        "through a network, the mean over rows of its squared slopes times 1/ℓ² of the features."
+        (_ABOUT_EFFECT if shown == _EFFECT else _ABOUT_WEIGHTS)
         + (" The 20 most relevant are drawn." if len(share) > 20 else "")
     )
 
@@ -86,8 +101,8 @@ def prediction_slice_panel(fit: PredictionRun) -> None:
         fit: the run.
     """
     st.header("A slice of the prediction")
-    first = np.asarray(fit.model.relevance_["layer1"], dtype=np.float64)
-    columns = sliceable_columns(fit.rows, first, _varying_columns(fit))
+    effects = prediction.column_effects(fit.job.id)
+    columns = sliceable_columns(fit.rows, effects, _varying_columns(fit))
     if len(columns) < 2:
         st.caption("A slice needs two columns with more than two values.")
         return

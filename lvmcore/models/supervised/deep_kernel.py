@@ -24,7 +24,7 @@ from lvmcore.deep.fit_method import LONG_TABLE, DeepGPMethod, DeepGPOptions
 from lvmcore.deep.fitted_deep_gp import FittedDeepGP
 from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
-from lvmcore.deep.settings import Exponent, InducingCount, Kernel, Validation
+from lvmcore.deep.settings import Exponent, InducingCountOrAuto, Kernel, Validation
 from lvmcore.gp.inducing_points import centroids
 from lvmcore.neural.convolutional import PixelScaling
 from lvmcore.numerics.array_types import FloatArray
@@ -104,10 +104,11 @@ class _DeepKernelMethod(DeepGPMethod[DeepKernelGP]):
 
     def advise(self, size: TableSize) -> dict[str, Advised]:
         """For long tables more inducing points and a wider prior of the network."""
+        found = super().advise(size)
         if size.n_rows <= LONG_TABLE:
-            return {}
+            return found
         freer = Advised(1.0, f"with more than {LONG_TABLE} rows a freer network overfits less")
-        return {**super().advise(size), "weight_scale": freer}
+        return {**found, "weight_scale": freer}
 
     def initial(
         self,
@@ -188,7 +189,7 @@ class _DeepKernel:
 
     method: ClassVar[FitMethod] = _DeepKernelMethod()
 
-    n_inducing: InducingCount = 50
+    n_inducing: InducingCountOrAuto = None
     hidden_dim: Features = None
     weight_scale: WeightScale = 0.3
     max_iter: MaxIter = 1000
@@ -206,7 +207,7 @@ class _DeepKernelQEP:
     method: ClassVar[FitMethod] = _DeepKernelMethod()
 
     q: Exponent = 1.5
-    n_inducing: InducingCount = 50
+    n_inducing: InducingCountOrAuto = None
     kernel: Kernel = "matern32"
     hidden_dim: Features = None
     weight_scale: WeightScale = 0.3

@@ -20,7 +20,7 @@ from lvmcore.deep.fit_method import DeepGPMethod, DeepGPOptions
 from lvmcore.deep.fitted_deep_gp import FittedDeepGP
 from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
-from lvmcore.deep.settings import HiddenDim, InducingCount, Layers, Validation
+from lvmcore.deep.settings import HiddenDim, InducingCountOrAuto, Layers, Validation
 from lvmcore.gp.inducing_points import centroids
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
@@ -143,7 +143,7 @@ class DSPPRegressor(Regressor):
     method: ClassVar[FitMethod] = _DSPPMethod()
 
     n_layers: Layers = 1
-    n_inducing: InducingCount = 50
+    n_inducing: InducingCountOrAuto = None
     hidden_dim: HiddenDim = None
     n_sites: Sites = 8
     max_iter: MaxIter = 1000

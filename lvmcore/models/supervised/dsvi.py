@@ -11,7 +11,7 @@ from lvmcore.base.settings import BatchSize, LearningRate, MaxIter
 from lvmcore.deep.fit_method import InducedMethod
 from lvmcore.deep.settings import (
     HiddenDim,
-    InducingCount,
+    InducingCountOrAuto,
     InducingInputs,
     Layers,
     Samples,
@@ -26,7 +26,7 @@ class _DSVI:
     method: ClassVar[FitMethod] = InducedMethod()
 
     n_layers: Layers = 2
-    n_inducing: InducingCount = 50
+    n_inducing: InducingCountOrAuto = None
     hidden_dim: HiddenDim = None
     max_iter: MaxIter = 1000
     inducing_inputs: InducingInputs = "learned"

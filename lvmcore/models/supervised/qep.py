@@ -23,7 +23,7 @@ from lvmcore.deep.fit_method import InducedMethod
 from lvmcore.deep.settings import (
     Exponent,
     HiddenDim,
-    InducingCount,
+    InducingCountOrAuto,
     InducingInputs,
     Kernel,
     Layers,
@@ -41,7 +41,7 @@ class _QEP:
     method: ClassVar[FitMethod] = InducedMethod()
 
     q: Exponent = 1.5
-    n_inducing: InducingCount = 50
+    n_inducing: InducingCountOrAuto = None
     kernel: Kernel = "matern32"
     max_iter: MaxIter = 1000
     learning_rate: LearningRate = 0.04
@@ -57,7 +57,7 @@ class _DeepQEP:
 
     q: Exponent = 1.5
     n_layers: Layers = 2
-    n_inducing: InducingCount = 50
+    n_inducing: InducingCountOrAuto = None
     hidden_dim: HiddenDim = None
     kernel: Kernel = "matern32"
     max_iter: MaxIter = 1000

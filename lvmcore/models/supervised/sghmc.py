@@ -23,7 +23,7 @@ from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.kept_draws import DeepGPDraws
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
 from lvmcore.deep.sampled_deep_gp import SampledDeepGP, sampled_deep_gp
-from lvmcore.deep.settings import HiddenDim, InducingCount, InducingInputs, Layers
+from lvmcore.deep.settings import HiddenDim, InducingCountOrAuto, InducingInputs, Layers
 from lvmcore.deep.sghmc_chain import DeepChain
 from lvmcore.deep.warm_start import fit_induced, initialise_from_single_gp
 from lvmcore.gp.inducing_points import centroids
@@ -61,7 +61,7 @@ class _SGHMCMethod(DeepGPMethod[SampledDeepGP]):
     """A chain over the whitened values, started at the sparse Gaussian process of SVGP."""
 
     def fit(self, model: Predictor, problem: SupervisedFitProblem) -> FitOutcome:
-        given, generator = model.get_params(deep=False), problem.generator
+        given, generator = model.settings_, problem.generator
         options = DeepGPOptions.from_settings(given, model._standardiser)
         function = self.begin(model, options, problem)
         assert isinstance(function, _FittedSampledDeepGP)
@@ -182,7 +182,7 @@ class SGHMCDeepGPRegressor(Regressor):
     _function: _FittedSampledDeepGP = fitted()
 
     n_layers: Layers = 2
-    n_inducing: InducingCount = 50
+    n_inducing: InducingCountOrAuto = None
     hidden_dim: HiddenDim = None
     max_iter: Annotated[
         int,

@@ -21,7 +21,7 @@ from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
 from lvmcore.deep.settings import (
     HiddenDim,
-    InducingCount,
+    InducingCountOrAuto,
     Layers,
     Samples,
     Validation,
@@ -95,7 +95,7 @@ class _SoD:
     _rows_of_fit: NDArray[np.intp] = fitted()
 
     n_layers: Layers = 2
-    n_inducing: InducingCount = 50
+    n_inducing: InducingCountOrAuto = None
     hidden_dim: HiddenDim = None
     max_iter: MaxIter = 1000
     subset: Subset = "bound"

@@ -2,43 +2,155 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass
-from lvmcore.base.predictor import FitMethod
+from lvmcore.base.predictor import (
+    FitMethod,
+    FittedFunction,
+    Predictor,
+    SupervisedFitProblem,
+)
 from lvmcore.base.regressor_classifier import Classifier, Regressor
-from lvmcore.base.settings import BatchSize, LearningRate, MaxIter
-from lvmcore.deep.fit_method import InducedMethod
+from lvmcore.base.settings import BatchSize, BatchSizeOrAuto, LearningRate, MaxIter
+from lvmcore.base.table_size import TableSize
+from lvmcore.deep.dsvi import InducedDeepGP
+from lvmcore.deep.fit_method import DeepGPOptions, InducedMethod
+from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
+from lvmcore.deep.objective import CollapsedObjective, DeepGPObjective
 from lvmcore.deep.settings import (
-    InducingCount,
+    InducingCountOrAuto,
+    SmoothnessOrAuto,
     Validation,
 )
+from lvmcore.gp.exact_method import ExactGPMethod
+from lvmcore.gp.exact_regression import ExactGP, choose_kernel, direct_schedule, distinct_rows
+from lvmcore.gp.inducing_points import inducing_count
+from lvmcore.parameters import Advised
+from lvmcore.training.outcome import FitOutcome
+from lvmcore.training.schedule import Schedule
+
+# Inducing inputs for up to so many rows, and at most in steps that do not use all rows.
+SPARSE = 200
+INDUCING = ((2000, 2000), (10_000, SPARSE), (sys.maxsize, 100))
+# Rows up to which a step uses all of them, and rows of a mini-batch.
+WHOLE_ROWS, BATCH_ROWS = 10_000, 2000
+
+
+@dataclass(frozen=True)
+class _RegressionMethod(InducedMethod):
+    """Fit of the collapsed bound by a quasi-Newton method, from an exact process on some rows."""
+
+    def advise(self, size: TableSize) -> dict[str, Advised]:
+        """Inducing points by the rows, and all rows in a step unless there are very many.
+
+        Up to 2000 rows one at every row: the exact process takes seconds, and on kin8nm predicts
+        better than 200 inducing points, by 0.13 nats a row.
+        """
+        N = size.n_rows
+        M = next(M for most, M in INDUCING if most >= N)
+        return {
+            "n_inducing": Advised(max(2, min(M, N))),
+            "batch_size": Advised(max(1, N if N <= WHOLE_ROWS else BATCH_ROWS)),
+        }
+
+    def fit(self, model: Predictor, problem: SupervisedFitProblem) -> FitOutcome:
+        """Fit; with an inducing input at every row the model is the exact process."""
+        options = DeepGPOptions.from_settings(model.settings_, model._standardiser)
+        given = model.get_params(deep=False)["n_inducing"]
+        if not _is_direct(options, len(problem.X)):
+            if given is None:  # Adam takes many steps, each of M³ operations
+                model.settings_["n_inducing"] = min(SPARSE, options.n_inducing)
+            return super().fit(model, problem)
+        rows = len(torch.unique(problem.X, dim=0))
+        if options.n_inducing >= rows:
+            if given is not None:
+                inducing_count(options.n_inducing, rows, model._note)
+            return ExactGPMethod().fit(model, problem)
+        return super().fit(model, problem)
+
+    def restore(  # type: ignore[override] # or the exact process
+        self, model: Predictor, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
+    ) -> FittedFunction:
+        """The function of a sparse or of an exact process, from its state."""
+        exact = "inducing" not in facts
+        method: FitMethod = ExactGPMethod() if exact else InducedMethod(self.each_draw)
+        return method.restore(model, arrays, facts)
+
+    def initial(
+        self,
+        X: Tensor,
+        Y: Tensor,
+        likelihood: GaussianNoise | SoftmaxClasses,
+        options: DeepGPOptions,
+        generator: torch.Generator,
+    ) -> InducedDeepGP:
+        """Inducing inputs at centroids; kernel and noise of an exact process on 1000 rows."""
+        rows = distinct_rows(X, Y)
+        single = choose_kernel(X[rows], Y[rows], options.given["kernel"], options.max_iter)
+        named = replace(options, kernel=single.kernel)
+        gp = super().initial(X, Y, likelihood, named, generator)
+        _copy_exact(single, gp)
+        return gp
+
+    def objective(
+        self,
+        gp: InducedDeepGP,
+        X: Tensor,
+        Y: Tensor,
+        options: DeepGPOptions,
+        generator: torch.Generator,
+    ) -> DeepGPObjective:
+        """The collapsed bound where a step uses all rows and the fit does not stop early."""
+        if not _is_direct(options, len(X)):
+            return super().objective(gp, X, Y, options, generator)
+        return CollapsedObjective(
+            gp, X, Y, n_samples=1, batch_size=options.batch_size, generator=generator
+        )
+
+    def schedule(self, fit: DeepGPObjective, options: DeepGPOptions) -> Schedule:
+        """Quasi-Newton steps of the collapsed bound, else those of Adam."""
+        if isinstance(fit, CollapsedObjective):
+            return direct_schedule(options.max_iter, len(fit.Y))
+        return super().schedule(fit, options)
+
+
+def _is_direct(options: DeepGPOptions, n_rows: int) -> bool:
+    return options.batch_size >= n_rows and not options.given["validation"]
+
+
+@torch.no_grad()
+def _copy_exact(single: ExactGP, gp: InducedDeepGP) -> None:
+    """Copy kernel and noise of an exact process."""
+    assert isinstance(gp.last.likelihood, GaussianNoise)
+    gp.last.log_lengthscales.copy_(single.log_lengthscales)
+    gp.last.log_variance.copy_(single.log_variance)
+    gp.last.likelihood.log_noise.copy_(single.log_noise)
+    gp.pretrained = True
 
 
 @estimator_dataclass
-class _SVGP:
-    """Shared settings and fit method."""
+class SVGPRegressor(Regressor):
+    """Sparse Gaussian process regression (Hensman and others 2013; Titsias 2009).
 
-    method: ClassVar[FitMethod] = InducedMethod()
-
-    n_inducing: InducingCount = 50
-    max_iter: MaxIter = 1000
-    learning_rate: LearningRate = 0.04
-    batch_size: BatchSize = 2000
-    validation: Validation = 0.0
-
-
-@estimator_dataclass
-class SVGPRegressor(_SVGP, Regressor):
-    """Sparse Gaussian process regression (Hensman and others 2013).
-
-    f ~ GP(0, v exp(−½ Σ_h (x_h − x'_h)²/ℓ_h²)), y_n = f(x_n) + N(0, σ²), q(f(Z)) = N(C m, C V Cᵀ)
-    at M inducing inputs Z, CCᵀ = K(Z):
+    f ~ GP(0, v κ(d)), d² = Σ_h (x_h − x'_h)²/ℓ_h², y_n = f(x_n) + N(0, σ²), and at M inducing
+    inputs Z q(f(Z)) = N(C m, C V Cᵀ), CCᵀ = K(Z):
 
     ELBO = Σ_n E log N(y_n | f(x_n), σ²) − KL(N(m, V) ‖ N(0, I)).
 
-    q is updated by natural gradients, which for a step over all rows gives its optimum, and is
-    optimal for all rows at the end; Adam optimises Z, the kernel and the noise.
+    κ, ℓ, v and σ² start at those of the exact process on at most 1000 rows, whose κ is the RBF or
+    Matérn correlation of the highest marginal likelihood. Where a step uses all rows, q is its
+    optimum and a quasi-Newton method maximises the bound over Z, the kernel and the noise. With as
+    many inducing inputs as different rows the model is the exact process, ``GPRegressor``. With
+    mini-batches, or with ``validation``, q follows by natural gradients and the rest by Adam; q is
+    optimal for all rows at the end.
 
     Attributes:
         relevance_: ``layer1`` holds α = 1/ℓ² of the columns that vary, [H].
@@ -51,9 +163,19 @@ class SVGPRegressor(_SVGP, Regressor):
     paper: ClassVar[str] = "Hensman et al. 2013"
     order: ClassVar[int] = 110
 
+    method: ClassVar[FitMethod] = _RegressionMethod()
+    earlier_settings: ClassVar[Mapping[str, Any]] = {"kernel": "rbf"}
+
+    n_inducing: InducingCountOrAuto = None
+    kernel: SmoothnessOrAuto = "auto"
+    max_iter: MaxIter = 1000
+    learning_rate: LearningRate = 0.04
+    batch_size: BatchSizeOrAuto = None
+    validation: Validation = 0.0
+
 
 @estimator_dataclass
-class SVGPClassifier(_SVGP, Classifier):
+class SVGPClassifier(Classifier):
     """Sparse Gaussian process classification (Hensman and others 2015).
 
     As ``SVGPRegressor``, with one function per class and P(class c | f) = softmax(f)_c; two classes
@@ -71,3 +193,11 @@ class SVGPClassifier(_SVGP, Classifier):
     summary: ClassVar[str] = "One Gaussian process a class: quick and smooth."
     paper: ClassVar[str] = "Hensman et al. 2015"
     order: ClassVar[int] = 111
+
+    method: ClassVar[FitMethod] = InducedMethod()
+
+    n_inducing: InducingCountOrAuto = None
+    max_iter: MaxIter = 1000
+    learning_rate: LearningRate = 0.04
+    batch_size: BatchSize = 2000
+    validation: Validation = 0.0

@@ -56,7 +56,7 @@ def test_calibration_has_a_band_of_what_chance_does() -> None:
 def test_the_most_relevant_inputs_come_first() -> None:
     share = np.linspace(0, 1, 40) / 20
     names = [NASTY, *(f"x{k}" for k in range(1, 40))]
-    (bars,) = figures.input_relevance_figure(names, share, dark=False).data
+    (bars,) = figures.input_relevance_figure(names, share, of="it", dark=False).data
     assert len(bars.x) == 20
     assert np.allclose(bars.x, 100 * share[::-1][:20])
     assert bars.hovertext[0].startswith("x39: ")

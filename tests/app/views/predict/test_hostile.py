@@ -141,8 +141,8 @@ def predicted_elsewhere(page: AppTest, run: str, wait: Wait) -> Job:
 @pytest.mark.parametrize(
     ("target", "model", "split", "by"),
     [
-        (TARGET, "svgp_regressor", "groups", f"group {PAYLOADS[10]}"),
-        (LONG, "svgp_regressor", "time", f"time {PAYLOADS[11]}"),
+        (TARGET, "gp_regressor", "groups", f"group {PAYLOADS[10]}"),
+        (LONG, "gp_regressor", "time", f"time {PAYLOADS[11]}"),
         (f"kind {PAYLOADS[9]}", "svgp_classifier", "", ""),
     ],
     ids=["groups", "time", "classes"],

@@ -196,7 +196,14 @@ def test_a_slice_is_what_the_model_says_there(open_page: OpenPage, single: str) 
 
 
 def test_the_relevance_of_each_column_is_a_bar(open_page: OpenPage, single: str) -> None:
-    (bars,) = chart(open_page("predict", run=single), "relevance")["data"]
+    page = open_page("predict", run=single)
+    (bars,) = chart(page, "relevance")["data"]
+    effects = prediction.column_effects(single)
+    assert effects.sum() == pytest.approx(1)
+    assert numbers(bars["x"]) == pytest.approx(np.sort(100 * effects)[::-1])
+    box(page, "Relevance of the inputs of").select("layer1").run()
+    assert not page.exception
+    (bars,) = chart(page, "relevance")["data"]
     model = prediction.predictor(single)
     share = model.relevance_["layer1"] / model.relevance_["layer1"].sum()
     assert numbers(bars["x"]) == pytest.approx(np.sort(100 * share)[::-1])
@@ -226,7 +233,9 @@ def test_two_units_of_a_layer_are_a_map(open_page: OpenPage, deep: str) -> None:
     assert np.sort(numbers(colours)) == pytest.approx(np.sort(frame["sd"]))
     box(page, "Layer").select(1).run()
     assert not page.exception
-    assert [box(page, "Relevance of the inputs of").options[-1]] == ["layer to the target, 3"]
+    assert [box(page, "Relevance of the inputs of").options[-1]] == [
+        "kernel of the layer to the target, 3"
+    ]
 
 
 @pytest.mark.slow
@@ -309,7 +318,7 @@ def test_a_target_puts_other_models_on_the_fit_page(open_page: OpenPage, wait: W
     assert box(page, "Learn to predict").value == "proline"
     assert "**Held-out rows**" in texts(page)
     steps = progress.progress(job.id).steps
-    assert {s.iteration for s in steps if np.isfinite(s.held_out)} == {20}
+    assert {s.iteration for s in steps if np.isfinite(s.held_out)} == {steps[-1].iteration}
     follow(page, "See the predictions")
     assert page.title[0].value == "Predict"
     assert not page.exception
@@ -323,7 +332,7 @@ def test_groups_and_time_are_chosen_there(open_page: OpenPage, wait: Wait) -> No
     assert not page.exception
     assert "cultivar" in box(page, "By the column").options
     box(page, "By the column").select("cultivar").run()
-    (steps,) = [one for one in page.main.number_input if "step" in one.label]
+    (steps,) = [one for one in page.main.number_input if one.label == "Steps at most"]
     steps.set_value(10).run()
     page.button(widget_key("fit", "start")).click().run()
     job = wait(page.query_params["run"])

@@ -10,8 +10,9 @@ from sklearn.datasets import load_digits, make_s_curve
 import lvmcore
 from lvmcore import LDGD, BayesianGPLVM, FastLDGD
 from lvmcore.base.table_size import TableSize
-from lvmcore.errors import ConfigError, NumericalError
+from lvmcore.errors import ConfigError, DataError, NumericalError
 from lvmcore.gp import unlabelled_model
+from lvmcore.models import PREDICTORS
 from lvmcore.runs.job import JobSpec
 from lvmcore.runs.model_of_job import make_model
 from lvmcore.training.outcome import FitOutcome
@@ -133,6 +134,19 @@ def test_a_run_of_an_earlier_version_keeps_its_number_of_dimensions() -> None:
     other = JobSpec("digest", "data", "pca", {"n_components": None}).to_json()
     del other["layout"]
     assert dict(JobSpec.from_json(other).parameters) == {"n_components": None}
+
+
+@pytest.mark.parametrize("key", sorted(set(PREDICTORS) - {"gp_regressor"}))
+def test_a_run_of_an_earlier_version_keeps_its_settings_for_a_target(key: str) -> None:
+    stored = JobSpec("digest", "data", key, {"max_iter": 7}, target="y").to_json()
+    assert dict(JobSpec.from_json(stored).parameters) == {"max_iter": 7}
+    for layout in (1, 2):
+        model = make_model(JobSpec.from_json({**stored, "layout": layout})).get_params()
+        assert (model["max_iter"], model["n_inducing"]) == (7, 50)
+        if key == "svgp_regressor":
+            assert (model["kernel"], model["batch_size"]) == ("rbf", 2000)
+    with pytest.raises(DataError, match="layout"):
+        JobSpec.from_json({**stored, "layout": "new"})
 
 
 def test_only_some_models_know_the_word() -> None:

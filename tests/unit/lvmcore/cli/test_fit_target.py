@@ -36,7 +36,7 @@ def test_a_target_is_learned_and_predicted_for_another_file(
     assert cli.main([*asked, "--set", "max_iter=100"]) == 0
     said = capsys.readouterr().out
     assert "Target: price, a number." in said
-    assert "Model: Sparse GP (SVGP), as 'price' is a number, and a single layer" in said
+    assert "Model: Gaussian process (exact), as 'price' is a number, and a single layer" in said
     assert "'quarter' is one-hot encoded as 3 features" in said
     assert "Fitted to 48 rows and measured on 12" in said
     assert "RMSE: " in said
@@ -49,7 +49,7 @@ def test_a_target_is_learned_and_predicted_for_another_file(
     written = tmp_path / "predictions.csv"
     assert cli.main(["predict", str(out), str(tmp_path / "other.csv"), "--out", str(written)]) == 0
     said = capsys.readouterr().out
-    assert "price of 60 rows predicted by Sparse GP (SVGP)." in said
+    assert "price of 60 rows predicted by Gaussian process (exact)." in said
     assert "Rows with them have 0 in all of the column's features." in said
     found = pd.read_csv(written)
     assert list(found) == ["row_id", "mean", "sd", "q05", "q95"]
@@ -82,6 +82,7 @@ def test_groups_and_time_are_kept_with_the_run(
     asked = ["fit", str(csv), "--target", "price", *QUICK]
     assert cli.main([*asked, "--groups", "quarter", "--name", "by quarter"]) == 0
     (job,) = Store(home).list()
+    assert job.spec.model == "svgp_regressor"  # the exact process has no n_inducing
     assert (job.name, job.spec.groups) == ("by quarter", "quarter")
     capsys.readouterr()
     assert cli.main(["runs", "show", job.id[:8]]) == 0

@@ -27,7 +27,12 @@ from lvmcore.prediction.target_rows import (
     target_columns,
     unlearned_categories,
 )
-from lvmcore.recommend.target_models import propose_for_target, summarise_target, target_obstacle
+from lvmcore.recommend.target_models import (
+    propose_for_target,
+    suggested_target_settings,
+    summarise_target,
+    target_obstacle,
+)
 from lvmcore.runs import JobSpec, Store
 from lvmcore.runs.job_folder import JobState
 from lvmcore.runs.model_of_job import make_model
@@ -463,15 +468,26 @@ def test_categories_that_are_no_features_are_named(frame: pd.DataFrame) -> None:
 
 
 def test_the_proposed_model_fits_the_target(frame: pd.DataFrame) -> None:
-    for target, key in (("price", "svgp_regressor"), ("dear", "svgp_classifier")):
+    for target, key in (("price", "gp_regressor"), ("dear", "svgp_classifier")):
         shape = summarise_target(Table.from_frame(frame).dataset(), target)
         assert shape is not None
         found = propose_for_target(PREDICTORS, shape)
         assert found.key == key
         assert repr(target) in found.reason
-        assert target_obstacle(PREDICTORS[key].task, shape) is None
-        other = {"number": "class", "class": "number"}[shape.task]
-        assert target_obstacle(other, shape) is not None  # type: ignore[arg-type]
+        assert target_obstacle(PREDICTORS[key], shape) is None
+        other = {"price": "svgp_classifier", "dear": "gp_regressor"}[target]
+        assert target_obstacle(PREDICTORS[other], shape) is not None
+
+
+def test_settings_are_advised_for_the_rows_of_the_fit(frame: pd.DataFrame) -> None:
+    for given in ({}, {"hold_out": 0.25, "hold_out_seed": 1}):
+        dataset = Table.from_frame(frame).dataset(**given)  # type: ignore[arg-type]
+        shape = summarise_target(dataset, "price")
+        assert shape is not None
+        split = split_for_target(dataset, "number", JobSpec("0" * 16, "x", "", target="price"))
+        assert shape.rows == (~split.held_out).sum()
+        suggested = suggested_target_settings(PREDICTORS["svgp_regressor"], shape)
+        assert suggested["n_inducing"] == shape.rows
 
 
 def test_the_mean_is_that_of_a_linear_fit_where_the_truth_is_linear(
