@@ -301,8 +301,9 @@ class _PsiSums(torch.autograd.Function):
         keeps = keeps and any(ctx.needs_input_grad)
         ctx.sums = sums = RBFPsiSums(*tensors, sets=sets, chunk_cells=chunk_cells, keeps=keeps)
         ctx.save_for_backward(*tensors)
-        psi2 = sums.psi2
-        return sums.psi1Y, full_from_pairs(psi2, len(tensors[2])) if sets is None else psi2
+        # Tensors of their own: an output that the context holds would never be freed.
+        first, psi2 = sums.psi1Y.detach(), sums.psi2.detach()
+        return first, full_from_pairs(psi2, len(tensors[2])) if sets is None else psi2
 
     @staticmethod
     @once_differentiable
