@@ -273,6 +273,10 @@ class BatchedDataPath(DataPath, ABC):
         """L with Kuu = L Lᵀ, [M, M]."""
         return cholesky(self.kernel(self.Z, self.Z), _KUU)[0]
 
+    def _noise_floor(self) -> Tensor:
+        """A constant, because batches follow the noise without its gradient."""
+        return torch.full_like(self.log_noise[0], NOISE_FLOOR)
+
     def _noise_by_column(self) -> Tensor:
         return self.noise.expand(self.P.shape[1])
 

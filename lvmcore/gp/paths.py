@@ -32,7 +32,8 @@ from lvmcore.results import Posterior
 __all__ = ["DataPath", "KernelPath", "LabelDecoder", "LabelPath", "LatentRows", "WhitenedPath"]
 
 LARGEST_VARIANCE = 100.0
-# Smallest noise variance: the density stays finite for a column without residuals.
+# Smallest noise variance, and that of a column as a share of the kernel's variance: the density
+# stays finite for a column without residuals, and rounding errors stay small beside the noise.
 NOISE_FLOOR = 1e-6
 
 
@@ -107,8 +108,12 @@ class DataPath(KernelPath):
     @property
     def noise(self) -> Tensor:
         """The current σ², [D] or [1]."""
-        own = self.log_noise.exp() + NOISE_FLOOR
+        own = self.log_noise.exp() + self._noise_floor()
         return own + own.mean() if self.pooled else own
+
+    def _noise_floor(self) -> Tensor:
+        """The smallest σ², []: rounding errors of the bound grow with v/σ² for the variance v."""
+        return NOISE_FLOOR * (1 + self.kernel.variance)
 
     def bound(self, rows: LatentRows, Y: Tensor, squares: Tensor) -> tuple[Tensor, OptimalInducing]:
         """The collapsed bound without KL_X, [], and the optimal q(V); squares is ‖y_d‖², [D]."""

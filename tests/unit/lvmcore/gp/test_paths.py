@@ -217,3 +217,15 @@ def test_draws_carry_gradients_to_mean_and_variance() -> None:
         assert parameter.grad is not None
         assert float(parameter.grad[0].abs().min()) > 0
         assert float(parameter.grad[1:].abs().max()) == 0
+
+
+def test_noise_is_bounded_below_by_a_share_of_the_kernel_variance() -> None:
+    """The bound's rounding errors grow with v/σ², so that v = 90 and σ² = 1e-9 cannot be."""
+    path = DataPath(torch.zeros(3, 2, dtype=torch.float64), torch.tensor([1e-9, 0.5]).double())
+    with torch.no_grad():
+        path.log_variance.fill_(7.0)
+    least = 1e-6 * (1 + path.kernel.variance.item())
+    assert 5e-5 < least < 1e-4
+    assert path.noise[0].item() == pytest.approx(1e-9 + least)
+    (slope,) = torch.autograd.grad(path.noise.sum(), path.log_variance)
+    assert slope.item() > 0
