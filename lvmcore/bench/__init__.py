@@ -81,6 +81,12 @@ def _srflvm(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     return chain.from_iterable(part.rows(options) for part in parts)
 
 
+def _verdict(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.latent import verdict
+
+    return verdict.rows(options)
+
+
 BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], BenchmarkRow]]]] = {
     "classify": _classify,
     "first-fit": _first_fit,
@@ -92,6 +98,7 @@ BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], BenchmarkRow]]]] = 
     "qep": _qep,
     "sod-dgp": _sod_dgp,
     "srflvm": _srflvm,
+    "verdict": _verdict,
 }
 
 
