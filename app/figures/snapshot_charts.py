@@ -1,4 +1,4 @@
-"""The map and the relevance during a fit, as ECharts options. Pure: no streamlit."""
+"""The map and the kernel weights during a fit, as ECharts options. Pure: no streamlit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.formatting import distinct_titles, shortened
 if TYPE_CHECKING:
     from lvmcore.results import Snapshot
 
-__all__ = ["map_chart", "relevance_chart"]
+__all__ = ["kernel_weight_chart", "map_chart"]
 
 #: Names in ECharts of the markers of categories.
 SYMBOLS = {"circle": "circle", "diamond": "diamond", "square": "rect", "triangle-up": "triangle"}
@@ -62,8 +62,8 @@ def map_chart(snapshot: Snapshot, labels: CategoryStyle | None, *, dark: bool = 
     }
 
 
-def relevance_chart(snapshot: Snapshot, *, dark: bool = False) -> Options:
-    """Relevance of each latent dimension in per cent, for each path of the model.
+def kernel_weight_chart(snapshot: Snapshot, *, dark: bool = False) -> Options:
+    """Kernel weight of each latent dimension in per cent, for each path of the model.
 
     Args:
         snapshot: the current map.
@@ -93,7 +93,7 @@ def relevance_chart(snapshot: Snapshot, *, dark: bool = False) -> Options:
         "legend": scrolling_legend() if len(paths) > 1 else {"show": False},
         "tooltip": {"trigger": "axis", "valueFormatter": "%.3g %%"},
         "xAxis": category,
-        "yAxis": {**value_axis("share of relevance, %", vertical=True), "min": 0, "max": 100},
+        "yAxis": {**value_axis("share of weights, %", vertical=True), "min": 0, "max": 100},
         "series": bars,
     }
 

@@ -29,7 +29,7 @@ LIVE = (
     BOUND,
     "The terms of the bound at each step",
     "Latent means of the rows on the two most relevant dimensions",
-    "Share of relevance of each latent dimension",
+    "Share of the kernel weights of each latent dimension",
 )
 MAP = "Map of the rows in two latent dimensions"
 #: The button that clears a selection, as a screen reader says it.

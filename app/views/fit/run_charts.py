@@ -1,4 +1,4 @@
-"""The charts of a run on the Fit page: bound, terms, held-out rows, map and relevance."""
+"""The charts of a run on the Fit page: bound, terms, held-out rows, map and kernel weights."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["run_charts"]
 
 #: Heights of the charts in pixels: with the line above them they fit in a window of 800 pixels.
 _BOUND_HEIGHT, _TERMS_HEIGHT = 228, 252
-_MAP_HEIGHT, _RELEVANCE_HEIGHT = 292, 188
+_MAP_HEIGHT, _WEIGHTS_HEIGHT = 292, 188
 _SINGLE_HEIGHT = 480
 _NO_STEPS = "This method reports no steps. Its map appears here when the fit has finished."
 
 
 def run_charts(job: Job, run_progress: Progress) -> None:
-    """Draw the bound and its terms, beside them the map and the relevance.
+    """Draw the bound and its terms, beside them the map and the kernel weights.
 
     Args:
         job: the run.
@@ -60,7 +60,7 @@ def run_charts(job: Job, run_progress: Progress) -> None:
 def _bound_and_map(
     job: Job, run_progress: Progress, steps: list[FitStep], key: str, dark: bool
 ) -> None:
-    """The bound above its terms; the map above the relevance, or the held-out rows of a target."""
+    """The bound above its terms; the map above its weights, or the held-out rows of a target."""
     left, right = st.columns(2, gap="medium")
     with left, st.container(gap="xsmall"):
         st.markdown("**Bound**")
@@ -82,12 +82,12 @@ def _bound_and_map(
             _held_out(steps, key, dark)
         elif run_progress.snapshot is not None:
             _map(job, run_progress.snapshot, key, dark, _MAP_HEIGHT)
-            st.markdown("**Relevance of the dimensions**")
+            st.markdown("**Kernel weights of the dimensions**")
             st.echarts_chart(
-                snapshot_charts.relevance_chart(run_progress.snapshot, dark=dark),
-                height=_RELEVANCE_HEIGHT,
-                key=f"{key}:relevance",
-                alt="Share of relevance of each latent dimension",
+                snapshot_charts.kernel_weight_chart(run_progress.snapshot, dark=dark),
+                height=_WEIGHTS_HEIGHT,
+                key=f"{key}:kernel weights",
+                alt="Share of the kernel weights of each latent dimension",
             )
 
 

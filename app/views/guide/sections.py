@@ -99,10 +99,11 @@ def _relevance(example: ExampleFit) -> GuideSection:
     return GuideSection(
         "Relevance bars",
         (
-            "A bar is the relevance of a latent dimension for a path: how rapidly the outputs of "
-            "the path change along it. The bars of a path add up to 100 %.",
+            "A bar is the relevance of a latent dimension for a path: the share of the variance of "
+            "the path's outputs that the dimension carries. The bars of a path add up to 100 %.",
             "Dimensions with a bar near 0 are switched off. In this way the model chooses the "
-            "number of dimensions.",
+            "number of dimensions. During a fit the Fit page shows the kernel's weights, which "
+            "need no further computation and are small where the outputs are straight.",
             "With labels there is a path to the columns and one to the labels. A dimension that is "
             "relevant only for the columns varies within the classes; one that is relevant for "
             "both separates the classes.",

@@ -109,7 +109,7 @@ def test_without_labels_every_row_is_in_one_series() -> None:
 
 
 def test_relevance_is_in_per_cent_for_each_path() -> None:
-    chart = snapshot_charts.relevance_chart(_snapshot())
+    chart = snapshot_charts.kernel_weight_chart(_snapshot())
     assert chart["xAxis"]["data"] == ["1", "2", "3"]
     assert {s["name"]: s["data"] for s in chart["series"]} == {
         "data": [10.0, 20.0, 70.0],
@@ -128,7 +128,7 @@ def test_user_text_is_in_no_tooltip_and_options_are_strict_json() -> None:
     labels = _classes(["<img src=x onerror=alert(1)>"] * 30)
     for chart in (
         snapshot_charts.map_chart(_snapshot(), labels),
-        snapshot_charts.relevance_chart(_snapshot()),
+        snapshot_charts.kernel_weight_chart(_snapshot()),
         live_charts.bound_chart(_steps(np.array([-2.0, -1.0]))),
         live_charts.terms_chart(_steps(np.array([-2.0, -1.0]))),
     ):

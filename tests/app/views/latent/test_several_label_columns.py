@@ -157,7 +157,7 @@ def test_curves_and_bars_have_a_colour_and_a_name_for_each_path() -> None:
     assert len({bar.marker.color for bar in figure.data}) == 4
     assert len(figure.data[3].name) < 80
     snapshot = Snapshot(np.zeros((2, 2)), np.arange(2), (0, 1), share)
-    bars = snapshot_charts.relevance_chart(snapshot)["series"]
+    bars = snapshot_charts.kernel_weight_chart(snapshot)["series"]
     assert [bar["name"] for bar in bars[:3]] == paths[:3]
     assert len(bars[3]["name"]) <= 60
     step = FitStep(1, 2, 0.1, -3.0, {"label fit: species": -1.0, "label fit: sex": -2.0})
