@@ -136,7 +136,7 @@ def _protocol(
     text += (
         "A baseline's prediction is a Gaussian of one variance: the mean square of its errors on "
         f"rows that it had not seen, each left out alone for the linear model, in {FOLDS} folds "
-        "for boosting, out of bag for the forest."
+        "for boosting, out of bag for the forest. Coverage is that of the central 90 % interval."
         if number
         else "A baseline's probabilities are mixed with the frequencies of the classes by the "
         f"share that has the lowest log loss on rows that it had not seen, in {FOLDS} folds, or "

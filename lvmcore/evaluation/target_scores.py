@@ -35,11 +35,11 @@ BASELINES = {
 }
 #: Scores of each task by the keys of ``target_metrics``, with their names.
 COLUMNS: Mapping[Task, Mapping[str, str]] = {
-    "number": {"rmse": "RMSE", "nlpp": "NLPP", "coverage_90": "90 % coverage"},
+    "number": {"rmse": "RMSE", "nlpp": "NLPP", "coverage_90": "coverage"},
     "class": {
         "accuracy": "accuracy",
         "log_loss": "log loss",
-        "calibration_error": "calibration (ECE)",
+        "calibration_error": "ECE",
     },
 }
 #: The scores by which methods are ranked: of the point prediction, and of the distribution.
