@@ -32,7 +32,7 @@ __all__ = ["compare_target"]
 
 #: Most rows that the baselines learn from, and most cells of them, but at least the fewest rows;
 #: most held-out rows that are compared.
-MOST_ROWS, MOST_CELLS, FEWEST_ROWS, MOST_HELD_OUT = 10_000, 2_000_000, 500, 10_000
+MOST_ROWS, MOST_CELLS, FEWEST_ROWS, MOST_HELD_OUT = 10_000, 1_000_000, 500, 10_000
 #: Classes above which fewer rows are taken: the time of boosting grows with the classes.
 MANY_CLASSES = 20
 
