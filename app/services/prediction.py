@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from app.analysis.map.heatmaps import Heatmap
     from app.analysis.tables.prediction_slices import PredictionSlice
     from lvmcore.base.predictor import Predictor
+    from lvmcore.evaluation.target_scores import TargetComparison
     from lvmcore.numerics.array_types import FloatArray
 
 __all__ = [
     "column_effects",
+    "comparison",
     "count_predicted",
     "hidden_units",
     "prediction_slice",
@@ -93,6 +95,17 @@ def predictions(run: str) -> pd.DataFrame:
         DataError: the run has no predictions, or the file cannot be read.
     """
     return fitted_maps.result_table(run, "predictions")
+
+
+def comparison(run: str) -> TargetComparison | None:
+    """The scores of a run and of baselines; None for a run without them, as of earlier versions.
+
+    Raises:
+        DataError: the run does not exist, or the file cannot be read.
+    """
+    from lvmcore.evaluation.target_scores import read_comparison
+
+    return read_comparison(server.store().job_folder(run).files.comparison)
 
 
 def hidden_units(run: str) -> pd.DataFrame | None:

@@ -61,6 +61,12 @@ def _qep(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     return chain.from_iterable(part.rows(options) for part in parts)
 
 
+def _short_tables(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.deep import short_tables
+
+    return short_tables.rows(options)
+
+
 def _sod_dgp(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     from lvmcore.bench.deep import deep_gp
 
@@ -96,6 +102,7 @@ BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], BenchmarkRow]]]] = 
     "mnist": _mnist,
     "psi": _psi,
     "qep": _qep,
+    "short-tables": _short_tables,
     "sod-dgp": _sod_dgp,
     "srflvm": _srflvm,
     "verdict": _verdict,

@@ -13,6 +13,13 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from lvmcore.cli.progress import ProgressMeter, meter_for
+from lvmcore.evaluation.target_scores import (
+    BASELINES,
+    COLUMNS,
+    MODEL,
+    TargetComparison,
+    verdict,
+)
 from lvmcore.metrics.metric import Metric
 from lvmcore.runs.atomic_files import dump_json
 
@@ -71,6 +78,25 @@ class CommandConsole:
         for metric in metrics.values():
             value = "not measured" if metric.value is None else write(metric.value)
             self.say(f"  {metric.name}: {value}. {metric.protocol}")
+
+    def say_comparison(self, comparison: TargetComparison | None) -> None:
+        """Print the scores of a model and of baselines, one method per line, and who is best.
+
+        Args:
+            comparison: the scores; None prints nothing.
+        """
+        if comparison is None:
+            return
+        self.say(f"  {verdict(comparison, short_number)}")
+        titles = {MODEL: "the model", **BASELINES}
+        for one in comparison.methods:
+            values = (
+                f"{title} {'-' if value is None else short_number(value)}"
+                for key, title in COLUMNS[comparison.task].items()
+                for value in (one.values[key],)
+            )
+            self.say(f"    {titles[one.method]}: {', '.join(values)}")
+        self.say(f"    {comparison.protocol}")
 
     def meter(self) -> ProgressMeter:
         """A progress meter for a fit: live on a terminal, else plain lines."""

@@ -22,6 +22,7 @@ from lvmcore.data.samples.samples import load_sample
 from lvmcore.data.table import Table
 from lvmcore.data.transforms import MAX_LEVELS
 from lvmcore.errors import ConfigError
+from lvmcore.evaluation.target_scores import read_comparison
 from lvmcore.jobs.fitting import training_rows
 from lvmcore.jobs.run_job import run_job
 from lvmcore.models import AnyModel, load
@@ -275,5 +276,7 @@ def _report(console: CommandConsole, folder: JobFolder, state: JobState) -> int:
     for note in state.notes:
         console.say(f"  {note}")
     console.say_metrics(folder.metrics())
+    if folder.spec().target:
+        console.say_comparison(read_comparison(folder.files.comparison))
     console.say(f"Kept in {folder.path}")
     return ExitCode.OK

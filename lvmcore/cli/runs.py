@@ -11,6 +11,11 @@ from rich.text import Text
 
 from lvmcore.cli.console import CommandConsole, ExitCode, short_number
 from lvmcore.errors import ConfigError, DataError
+from lvmcore.evaluation.target_scores import (
+    TargetComparison,
+    read_comparison,
+    target_comparison_to_json,
+)
 from lvmcore.runs.continuation import propose_continuation
 from lvmcore.runs.job import Job
 from lvmcore.runs.store import Store
@@ -60,8 +65,10 @@ def show_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
     """
     store = Store()
     job = _run_by_id(store, arguments.id)
+    comparison = _comparison(store, job)
     if arguments.json:
-        console.write_json(_run_json(job))
+        stored = None if comparison is None else target_comparison_to_json(comparison)
+        console.write_json({**_run_json(job), "comparison": stored})
         return ExitCode.OK
     settings = ", ".join(f"{name}={value}" for name, value in job.spec.parameters.items())
     lines = {
@@ -83,6 +90,7 @@ def show_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
     for name, text in lines.items():
         console.say(f"{name:<10}{text}")
     console.say_metrics(job.metrics)
+    console.say_comparison(comparison)
     for line in (*job.notes, job.message, job.note):
         if line:
             console.say(f"  {line}")
@@ -160,6 +168,13 @@ def continue_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
     text = f"Queued {name}, {job.name}, with {steps:,} steps."
     console.say(f"{text} It begins from {start}, once the dashboard runs.")
     return ExitCode.OK
+
+
+def _comparison(store: Store, job: Job) -> TargetComparison | None:
+    """The comparison of a fit to a target with baselines; None for another run, or without one."""
+    if job.spec.kind != "fit" or not job.spec.target:
+        return None
+    return read_comparison(store.job_folder(job.id).files.comparison)
 
 
 def _runs_grid(jobs: list[Job], width: int) -> Grid:

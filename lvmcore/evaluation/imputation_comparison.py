@@ -10,7 +10,6 @@ least 0.01 and divided by the sum over the levels.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +31,7 @@ from lvmcore.evaluation.imputation_scores import (
     ImputationComparison,
     Kind,
 )
+from lvmcore.metrics.paired_difference import exceeds_noise
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.preprocessing.standardiser import Standardiser
 
@@ -40,8 +40,6 @@ __all__ = ["compare_imputation"]
 #: Most rows of the comparison, and the seed of their choice.
 MOST_ROWS, SEED = 2000, 0
 _LEAST_PROBABILITY = 0.01
-#: Standard errors of the mean difference above which a baseline is better than the model.
-_STANDARD_ERRORS = 2.0
 _NOT_WORSE = 1e-9
 
 
@@ -210,14 +208,7 @@ def _is_better(key: str, baseline: _Scores, model: _Scores) -> bool:
         return False
     if key == "means" and min(gain.mean(), density.mean()) > -_NOT_WORSE:
         return True
-    return _exceeds_noise(gain) or _exceeds_noise(density)
-
-
-def _exceeds_noise(gain: FloatArray) -> bool:
-    if len(gain) < 2:
-        return False
-    error = float(gain.std(ddof=1)) / math.sqrt(len(gain))
-    return bool(gain.mean() > max(_STANDARD_ERRORS * error, _NOT_WORSE))
+    return exceeds_noise(gain) or exceeds_noise(density)
 
 
 def _totals(

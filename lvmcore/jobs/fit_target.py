@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
 from lvmcore.base.predictor import Predictor
+from lvmcore.evaluation.target_comparison import compare_target
 from lvmcore.evaluation.target_quality import target_metrics
+from lvmcore.evaluation.target_scores import target_comparison_to_json
 from lvmcore.export.tables import to_parquet_bytes
-from lvmcore.jobs.fitting import fit_checkpoint
+from lvmcore.jobs.fitting import StoppedError, fit_checkpoint
 from lvmcore.jobs.job_kind import JobKind, Outcome, fit_outcome
 from lvmcore.metrics.metric import Metric
 from lvmcore.persistence import write_atomically
 from lvmcore.prediction.target_predictions import hidden_frame, prediction_table
 from lvmcore.prediction.target_rows import SupervisedRows, split_for_target
+from lvmcore.runs.atomic_files import write_json
 from lvmcore.runs.model_of_job import make_model
 
 __all__ = ["TargetFit", "with_row_columns"]
+
+#: Time for the baselines: this, or as long as the fit took.
+BASELINE_SECONDS = 10.0
 
 
 class TargetFit(JobKind):
@@ -27,7 +35,8 @@ class TargetFit(JobKind):
     It writes ``model.safetensors``; ``predictions.parquet``, the predictions of ``SupervisedRows``
     (see ``prediction_table``) with each row's id, its number in the table from 1 and whether it was
     held out; ``hidden.parquet``, the means of the units of all hidden layers for the same rows, if
-    the model has any; then ``metrics.json``, the metrics of the held-out rows.
+    the model has any; then ``metrics.json``, the metrics of the held-out rows, and
+    ``comparison.json``, the scores of the model and of baselines on these rows.
     """
 
     measured_last: ClassVar[bool] = True
@@ -35,6 +44,7 @@ class TargetFit(JobKind):
     model: Predictor
     rows: SupervisedRows
     predictions: pd.DataFrame
+    seconds: float
 
     def prepare(self) -> None:
         """Select the rows of the fit and the held-out rows."""
@@ -52,6 +62,7 @@ class TargetFit(JobKind):
     def work(self) -> None:
         """Fit the model, from a checkpoint if there is one; track the held-out density."""
         rows, learned = self.rows, ~self.rows.held_out
+        began = time.monotonic()
         with fit_checkpoint(self.context.folder, bound=self.model.capabilities.bound) as checkpoint:
             self.model._fit_from(
                 rows.X[learned],
@@ -60,6 +71,7 @@ class TargetFit(JobKind):
                 checkpoint=checkpoint,
                 held_out=(rows.X[rows.held_out], rows.y[rows.held_out]),
             )
+        self.seconds = time.monotonic() - began
 
     def write_results(self) -> None:
         """Write the model and the predictions."""
@@ -79,7 +91,7 @@ class TargetFit(JobKind):
         return fit_outcome(self.model, self.notes, self.context.monitor)
 
     def measure(self) -> dict[str, Metric]:
-        """The metrics of the held-out rows, and the bound."""
+        """The metrics of the held-out rows, and the bound; then the baselines."""
         frame, model = self.predictions, self.model
         found = target_metrics(frame[frame["held_out"]], self.rows.how)
         if np.isfinite(model.elbo_):
@@ -89,7 +101,29 @@ class TargetFit(JobKind):
                 "Total nats of the rows of the fit"
                 + (", the target standardised." if model.task == "number" else "."),
             )
+        self.context.write_metrics(found)  # the page shows them while the baselines are fitted
+        with suppress(StoppedError):
+            self._compare()
         return found
+
+    def _compare(self) -> None:
+        """Write the comparison with baselines, unless the run has to stop."""
+        compared = compare_target(
+            self.predictions,
+            self.rows,
+            seconds=max(BASELINE_SECONDS, self.seconds),
+            check_stop=self._check_stop,
+        )
+        if compared is not None:
+            path = self.context.folder.files.comparison
+            write_json(path, target_comparison_to_json(compared))
+
+    def _check_stop(self) -> None:
+        """Raise if the run has to stop for another reason than the one that ended the fit."""
+        monitor = self.context.monitor
+        reason = monitor.should_stop()
+        if reason is not None and reason != monitor.stopped:
+            raise StoppedError(reason)
 
 
 def with_row_columns(rows: SupervisedRows, found: pd.DataFrame) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,16 @@ from lvmcore.base.predictor import Predictor
 from lvmcore.base.regressor_classifier import Classifier, Regressor
 from lvmcore.errors import CancelledError, DataError
 from lvmcore.numerics.row_blocks import BLOCK_ROWS
+from lvmcore.preprocessing.target_column import PredictiveMixture
 
 __all__ = [
     "PROBABILITY_OF",
+    "class_columns",
     "class_probabilities",
     "has_prediction",
     "hidden_frame",
     "hidden_name",
+    "number_columns",
     "prediction_table",
 ]
 
@@ -86,33 +89,44 @@ def prediction_table(
 def _columns(
     model: Predictor, X: pd.DataFrame, truth: NDArray[Any] | None
 ) -> Iterator[tuple[str, NDArray[Any]]]:
+    if isinstance(model, Regressor):
+        return number_columns(model.predictive(X), truth)
+    assert isinstance(model, Classifier)
+    return class_columns(model.predict_proba(X), [str(name) for name in model.classes_], truth)
+
+
+def number_columns(
+    predictive: PredictiveMixture, truth: NDArray[Any] | None
+) -> Iterator[tuple[str, NDArray[Any]]]:
+    """The columns of a ``prediction_table`` of a number, by name.
+
+    Args:
+        predictive: predictive distributions of the rows.
+        truth: their target, [n]; None if unknown.
+    """
+    mean, sd = predictive.moments()
+    low, high = predictive.quantiles(np.array(ENDS)).T
     if truth is not None:
         yield "truth", truth
-    if isinstance(model, Regressor):
-        yield from _numbers(model, X, truth)
-    else:
-        assert isinstance(model, Classifier)
-        yield from _classes(model, X, truth)
-
-
-def _numbers(
-    model: Regressor, X: pd.DataFrame, truth: NDArray[Any] | None
-) -> Iterator[tuple[str, NDArray[Any]]]:
-    mixture = model.predictive(X)
-    mean, sd = mixture.moments()
-    low, high = mixture.quantiles(np.array(ENDS)).T
     yield from (("mean", mean), ("sd", sd), ("q05", low), ("q95", high))
     if truth is not None:
         given = truth.astype(np.float64)
-        yield "log_density", mixture.log_density(given)
-        yield "cumulative", mixture.cumulative(given)
+        yield "log_density", predictive.log_density(given)
+        yield "cumulative", predictive.cumulative(given)
 
 
-def _classes(
-    model: Classifier, X: pd.DataFrame, truth: NDArray[Any] | None
+def class_columns(
+    probability: NDArray[np.float64], classes: Sequence[str], truth: NDArray[Any] | None
 ) -> Iterator[tuple[str, NDArray[Any]]]:
-    probability = model.predict_proba(X)
-    classes = [str(name) for name in model.classes_]
+    """The columns of a ``prediction_table`` of a class, by name.
+
+    Args:
+        probability: of each class, [n, C].
+        classes: their names, C of them.
+        truth: classes of the rows, [n]; None if unknown.
+    """
+    if truth is not None:
+        yield "truth", truth
     yield "predicted", np.array(classes, dtype=object)[probability.argmax(axis=1)]
     yield "probability", probability.max(axis=1)
     for k, name in enumerate(classes):

@@ -49,7 +49,7 @@ class RunFiles:
         hidden: means of the hidden units.
         completed: the table with its missing cells filled.
         check: hidden cells of the imputation check.
-        comparison: the imputation and other methods on these cells.
+        comparison: the model and other methods on these cells, or on the held-out rows of a target.
         agreement: agreement of the starts, by row.
         metrics: metrics of the result.
         selections: saved selections of rows.

@@ -14,6 +14,12 @@ pytestmark = pytest.mark.timeout(600)
 HELD_OUT = "Mean negative log density of held-out rows at each step"
 SCATTER = "Predicted values with 90 % intervals over the true values of the held-out rows"
 
+TABS = {
+    "Relevance": "Share of relevance of each input",
+    "Calibration": "true values inside it over level of the interval, of the held-out rows",
+    "Slice": "Prediction over two columns, the others at their median",
+}
+
 
 @pytest.fixture
 def csv(tmp_path: Path, rng: np.random.Generator) -> Path:
@@ -41,7 +47,8 @@ def test_a_column_of_a_csv_is_learned_and_its_predictions_are_shown(
     run = dashboard.start()
     dashboard.says("done in")
     measured = dashboard.curve(HELD_OUT)
-    assert [step for step, _ in measured][:3] == [20, 40, 60]
+    assert measured[-1][0] <= 60  # the exact process converges in fewer steps
+    assert np.isfinite([density for _, density in measured]).all()
     dashboard.follow("See the predictions")
     plot = dashboard.plot(SCATTER)
     found = pd.read_parquet(dashboard.store().job_folder(run).path / "predictions.parquet")
@@ -49,7 +56,10 @@ def test_a_column_of_a_csv_is_learned_and_its_predictions_are_shown(
     drawn = [trace for trace in plot["traces"] if trace["name"] != "exact"]
     truth = np.concatenate([np.asarray(trace["x"]) for trace in drawn])
     np.testing.assert_allclose(np.sort(truth), np.sort(held["truth"]))
-    dashboard.figure("Prediction over two columns, the others at their median")
+    dashboard.says("held-out rows")
+    for tab, drawn in TABS.items():
+        page.get_by_role("tab", name=tab).click()
+        dashboard.figure(drawn)
     content = pd.read_csv(io.BytesIO(dashboard.download("Predictions as CSV")))
     np.testing.assert_allclose(content["mean"], found["mean"], rtol=1e-9)
 

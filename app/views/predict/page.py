@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -11,13 +13,25 @@ from app.components.download_buttons import table_downloads
 from app.components.page_opening import PageOpening, open_run
 from app.formatting import count, duration, markdown, number, shortened
 from app.services import prediction
+from app.views.predict.baseline_scores import baseline_scores_panel, baseline_verdict
 from app.views.predict.hidden_layers import hidden_layer_map
 from app.views.predict.new_predictions import new_predictions_panel
-from app.views.predict.prediction_charts import PredictionRun, predictions_panel
+from app.views.predict.prediction_charts import (
+    PredictionRun,
+    calibration_panel,
+    predicted_against_true,
+)
 from app.views.predict.prediction_surface import input_relevance_panel, prediction_slice_panel
 from lvmcore.errors import LatentboardError
+from lvmcore.metrics.metric import Metric
 from lvmcore.runs import Job
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+_BASELINES, _RELEVANCE, _CALIBRATION, _SLICE = "Baselines", "Relevance", "Calibration", "Slice"
+_TABS = [_BASELINES, _RELEVANCE, _CALIBRATION, _SLICE]
+_OF_THE_MODEL = (_RELEVANCE, _SLICE)
 _CARDS = ("nlpp", "rmse", "mae", "r2", "coverage_90")
 _CLASS_CARDS = ("accuracy", "macro_f1", "log_loss", "auc", "calibration_error")
 
@@ -26,9 +40,10 @@ _OPENING = PageOpening(
     page="predict",
     introduction=(
         "After a fit to a target this page shows the predictions of held-out rows against the true "
-        "values, whether intervals or probabilities are calibrated, which columns are relevant, "
-        "and the hidden layers of the model. It also predicts the rows of another file. Choose "
-        "the column on the Fit page, under Learn to predict."
+        "values, whether a simpler model predicts them better, whether intervals or probabilities "
+        "are calibrated, which columns are relevant, and the hidden layers of the model. It also "
+        "predicts the rows of another file. Choose the column on the Fit page, under Learn to "
+        "predict."
     ),
     pending="The predictions appear here when the fit has finished.",
     first_step=partial(navigation.link, "Choose a column to predict", "fit", key="fit"),
@@ -54,21 +69,42 @@ def _explore(job: Job) -> None:
         frame = prediction.predictions(job.id)
     except LatentboardError:
         _missing_predictions(job)
+        _details(fit, None)
     else:
+        _verdict(job)
         _scores(job)
-        predictions_panel(fit, frame)
+        left, right = st.columns(2, gap="medium")
+        with left:
+            predicted_against_true(fit, frame)
+        with right:
+            _details(fit, frame)
         _export(fit)
-        st.divider()
         hidden_layer_map(fit, frame)
-    left, right = st.columns(2, gap="large")
-    with left:
-        input_relevance_panel(fit)
-    with right:
-        prediction_slice_panel(fit)
     st.divider()
     new_predictions_panel(fit)
     for note in job.notes:
         st.caption(markdown(note))
+
+
+def _verdict(job: Job) -> None:
+    """The best method on the held-out rows; a damaged file is reported in the tab."""
+    with suppress(LatentboardError):
+        baseline_verdict(prediction.comparison(job.id))
+
+
+def _details(fit: PredictionRun, frame: pd.DataFrame | None) -> None:
+    """The baselines, relevance, calibration and a slice in tabs; the last two without a frame."""
+    names = _TABS if frame is not None else [name for name in _TABS if name in _OF_THE_MODEL]
+    tabs = dict(zip(names, st.tabs(names), strict=True))
+    with tabs[_RELEVANCE]:
+        input_relevance_panel(fit)
+    with tabs[_SLICE]:
+        prediction_slice_panel(fit)
+    if frame is not None:
+        with tabs[_BASELINES]:
+            baseline_scores_panel(fit)
+        with tabs[_CALIBRATION]:
+            calibration_panel(fit, frame)
 
 
 def _missing_predictions(job: Job) -> None:
@@ -104,9 +140,8 @@ def _facts(fit: PredictionRun) -> str:
 
 
 def _scores(job: Job) -> None:
-    """Scores on the held-out rows, with their protocols."""
-    keys = _CARDS if "rmse" in job.metrics else _CLASS_CARDS
-    found = [job.metrics[key] for key in keys if key in job.metrics]
+    """Scores on the held-out rows."""
+    found = _metrics(job)
     if not found:
         st.caption("The scores are being measured." if job.stage == "measuring" else "No scores.")
         return
@@ -114,9 +149,12 @@ def _scores(job: Job) -> None:
         column.metric(
             metric.label, number(metric.value, 3), border=True, help=markdown(metric.protocol)
         )
-    with st.expander("Protocols"):
-        for metric in found:
-            st.markdown(f"{markdown(metric.label)}: {markdown(metric.protocol)}")
+
+
+def _metrics(job: Job) -> list[Metric]:
+    """The metrics of the held-out rows, in the order of the cards."""
+    keys = _CARDS if "rmse" in job.metrics else _CLASS_CARDS
+    return [job.metrics[key] for key in keys if key in job.metrics]
 
 
 def _export(fit: PredictionRun) -> None:
@@ -132,6 +170,9 @@ def _export(fit: PredictionRun) -> None:
         )
         if fit.job.still_rising:
             navigation.link("More steps", "fit", key="more-steps", primary=False)
+    with st.expander("Protocols"):
+        for metric in _metrics(fit.job):
+            st.markdown(f"{markdown(metric.label)}: {markdown(metric.protocol)}")
 
 
 if __name__ == "__main__":  # as the navigation runs it

@@ -22,7 +22,15 @@ from lvmcore.runs import Job
 if TYPE_CHECKING:
     from lvmcore.base.predictor import Predictor
 
-__all__ = ["FIGURE_HEIGHT", "MOST_DRAWN", "SEED", "PredictionRun", "cell_text", "predictions_panel"]
+__all__ = [
+    "FIGURE_HEIGHT",
+    "MOST_DRAWN",
+    "SEED",
+    "PredictionRun",
+    "calibration_panel",
+    "cell_text",
+    "predicted_against_true",
+]
 
 #: Most drawn rows; of more rows, a random sample is drawn.
 MOST_DRAWN, SEED = 3000, 0
@@ -62,27 +70,33 @@ class PredictionRun:
         return widget_key("predict", self.job.id, *parts)
 
 
-def predictions_panel(fit: PredictionRun, frame: pd.DataFrame) -> None:
-    """Draw the predictions of the held-out rows against the truth, and their calibration.
+def predicted_against_true(fit: PredictionRun, frame: pd.DataFrame) -> None:
+    """Draw the predictions of the held-out rows against the truth.
 
     Args:
         fit: the run.
         frame: predictions of all rows.
     """
     held = frame[frame["held_out"]]
-    left, right = st.columns(2, gap="medium")
-    with left:
-        st.markdown("**Predicted against true**")
-        if fit.number:
-            _scatter(fit, held)
-        else:
-            _confusion(fit, held)
-    with right:
-        st.markdown("**Calibration**")
-        if fit.number:
-            _coverage(fit, held)
-        else:
-            _reliability(fit, held)
+    st.markdown("**Predicted against true**")
+    if fit.number:
+        _scatter(fit, held)
+    else:
+        _confusion(fit, held)
+
+
+def calibration_panel(fit: PredictionRun, frame: pd.DataFrame) -> None:
+    """Draw the calibration of the predictions of the held-out rows.
+
+    Args:
+        fit: the run.
+        frame: predictions of all rows.
+    """
+    held = frame[frame["held_out"]]
+    if fit.number:
+        _coverage(fit, held)
+    else:
+        _reliability(fit, held)
 
 
 def _scatter(fit: PredictionRun, held: pd.DataFrame) -> None:

@@ -13,7 +13,6 @@ from app.services import prediction
 from app.state.session import session
 from app.views.predict.figures import input_relevance_figure
 from app.views.predict.prediction_charts import (
-    FIGURE_HEIGHT,
     MOST_DRAWN,
     SEED,
     PredictionRun,
@@ -23,6 +22,7 @@ from app.views.predict.prediction_charts import (
 __all__ = ["input_relevance_panel", "prediction_slice_panel"]
 
 
+_SLICE_HEIGHT = 360
 _EFFECT = "effect"
 _ABOUT_EFFECT = (
     "How much the prediction changes if a row gets the column's value of another row (total Sobol "
@@ -49,7 +49,6 @@ def input_relevance_panel(fit: PredictionRun) -> None:
     Args:
         fit: the run.
     """
-    st.header("Relevance of the inputs")
     layers = list(fit.model.relevance_)
     last = layers[-1]
     titles = {_EFFECT: "the prediction"} | {
@@ -100,14 +99,13 @@ def prediction_slice_panel(fit: PredictionRun) -> None:
     Args:
         fit: the run.
     """
-    st.header("A slice of the prediction")
     effects = prediction.column_effects(fit.job.id)
     columns = sliceable_columns(fit.rows, effects, _varying_columns(fit))
     if len(columns) < 2:
         st.caption("A slice needs two columns with more than two values.")
         return
     titles = dict(zip(columns, distinct_titles(shortened(name) for name in columns), strict=True))
-    left, right = st.columns(2)
+    left, right, last = st.columns(3)
     across = left.selectbox(
         "Horizontal column",
         columns,
@@ -124,7 +122,7 @@ def prediction_slice_panel(fit: PredictionRun) -> None:
         help="The column of the vertical axis.",
     )
     shows = _shows(fit)
-    show = st.selectbox(
+    show = last.selectbox(
         "Show",
         list(shows),
         format_func=shows.__getitem__,
@@ -146,7 +144,7 @@ def prediction_slice_panel(fit: PredictionRun) -> None:
         size=np.full(len(drawn), 5.0),
     )
     figure = latent_map.map_figure(rows, (0, 1), dark=session.is_dark, grid=grid)
-    figure.update_layout(height=FIGURE_HEIGHT - 40, margin={"t": 12})
+    figure.update_layout(height=_SLICE_HEIGHT, margin={"t": 12})
     figure.update_xaxes(title_text=theme.escape(shortened(across)))
     figure.update_yaxes(title_text=theme.escape(shortened(upright)))
     st.plotly_chart(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import torch
@@ -30,6 +33,7 @@ from lvmcore.deep.settings import (
     SmoothnessOrAuto,
     Validation,
 )
+from lvmcore.errors import NumericalError
 from lvmcore.gp.exact_method import ExactGPMethod
 from lvmcore.gp.exact_regression import ExactGP, choose_kernel, direct_schedule, distinct_rows
 from lvmcore.gp.inducing_points import inducing_count
@@ -40,6 +44,8 @@ from lvmcore.training.schedule import Schedule
 # Inducing inputs for up to so many rows, and at most in steps that do not use all rows.
 SPARSE = 200
 INDUCING = ((2000, 2000), (10_000, SPARSE), (sys.maxsize, 100))
+# Multiples of the noise of the exact process from which the sparse one starts.
+NOISE_FACTORS = tuple(4.0**k for k in range(9))
 # Rows up to which a step uses all of them, and rows of a mini-batch.
 WHOLE_ROWS, BATCH_ROWS = 10_000, 2000
 
@@ -92,12 +98,19 @@ class _RegressionMethod(InducedMethod):
         options: DeepGPOptions,
         generator: torch.Generator,
     ) -> InducedDeepGP:
-        """Inducing inputs at centroids; kernel and noise of an exact process on 1000 rows."""
+        """Inducing inputs at centroids; kernel and noise of an exact process on 1000 rows.
+
+        Where a step uses all rows, see ``_best_start``.
+        """
         rows = distinct_rows(X, Y)
         single = choose_kernel(X[rows], Y[rows], options.given["kernel"], options.max_iter)
         named = replace(options, kernel=single.kernel)
-        gp = super().initial(X, Y, likelihood, named, generator)
-        _copy_exact(single, gp)
+        gp = super().initial(X, Y, likelihood, named, generator).to(X)
+        if _is_direct(options, len(X)):
+            fit = self.objective(gp, X, Y, options, torch.Generator().manual_seed(0))
+            _best_start(gp, fit, single, ExactGP(X.shape[1], single.kernel, X))
+        else:
+            _copy_exact(single, gp)
         return gp
 
     def objective(
@@ -134,6 +147,37 @@ def _copy_exact(single: ExactGP, gp: InducedDeepGP) -> None:
     gp.last.log_variance.copy_(single.log_variance)
     gp.last.likelihood.log_noise.copy_(single.log_noise)
     gp.pretrained = True
+
+
+@torch.no_grad()
+def _best_start(gp: InducedDeepGP, fit: DeepGPObjective, *singles: ExactGP) -> None:
+    """Set kernel and noise to those of the highest bound: of each process, its noise raised or not.
+
+    Few inducing inputs leave some of f unexplained, and from the noise of the exact process the
+    first steps would explain the target as noise alone. So would they from the kernel of an exact
+    process that tells the values of a column apart, with a lengthscale below their distance: no
+    centroid is near any row then.
+
+    Args:
+        gp: the model, which is set.
+        fit: its objective.
+        singles: the exact process, and a further one with the initial kernel.
+    """
+    likelihood = gp.last.likelihood
+    assert isinstance(likelihood, GaussianNoise)
+    starts: list[tuple[float, ExactGP, Tensor]] = []
+    for single in singles:
+        _copy_exact(single, gp)
+        for factor in NOISE_FACTORS:
+            noise = single.log_noise + math.log(factor)
+            likelihood.log_noise.copy_(noise)
+            with suppress(NumericalError):
+                bound = float(torch.stack(list(fit.terms().values())).sum())
+                starts.append((bound, single, noise))
+    if starts:  # else the first step reports why the bound cannot be computed
+        _, single, noise = max(starts, key=itemgetter(0))
+        _copy_exact(single, gp)
+        likelihood.log_noise.copy_(noise)
 
 
 @estimator_dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import navigation
+from app.formatting import number
 from app.services import prediction, progress, runs, server, tables
 from app.state.choices import ReadingChoices, SampleChoice, TargetChoice
 from app.state.widgets import widget_key
+from app.views.predict import baseline_scores
 from lvmcore.data import Table
+from lvmcore.evaluation.target_scores import MethodScores, verdict
 from lvmcore.runs import Job
 from tests.app.conftest import OpenPage, Wait, fitted_run, follow, ways
 from tests.app.controls import unexplained
@@ -158,6 +162,64 @@ def test_numbers_lie_beside_the_truth_with_their_intervals(
     assert sum(len(numbers(trace["error_y"]["array"])) for trace in marks) == 36
     assert scatter["layout"]["yaxis"]["title"]["text"] == "alcohol, predicted"
     assert "All 36 held-out rows." in texts(page)
+
+
+def test_baselines_stand_beside_the_model(open_page: OpenPage, single: str) -> None:
+    page = open_page("predict", run=single)
+    found = prediction.comparison(single)
+    assert found is not None
+    assert verdict(found, lambda value: number(value, 3)).partition(".")[0] in texts(page)
+    (shown,) = [one.value for one in page.dataframe if "method" in one.value]
+    assert shown["method"].tolist() == [
+        "the model",
+        "linear model",
+        "histogram boosting",
+        "random forest",
+    ]
+    assert shown["RMSE"].tolist() == [one.values["rmse"] for one in found.methods]
+    metric = server.store().get(single).metrics["nlpp"]
+    assert shown["NLPP"][0] == metric.value
+    assert "All methods learned from the same 142 rows." in texts(page)
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        (MethodScores("linear", {}, better=("error", "density")), "better in both"),
+        (MethodScores("linear", {}, ("error",), ("density",)), "better in RMSE, worse in NLPP"),
+        (MethodScores("linear", {}, worse=("density",)), "worse in NLPP"),
+        (MethodScores("linear", {}), "within the error"),
+        (MethodScores("model", {}), ""),
+    ],
+)
+def test_a_method_is_compared_with_the_model_in_words(scores: MethodScores, words: str) -> None:
+    assert baseline_scores._against(scores, ["RMSE", "NLPP", "coverage"]) == words
+
+
+def test_a_run_without_baselines_opens_and_says_why(
+    open_page: OpenPage, single: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of an earlier version; one whose baselines are being fitted; one with a damaged file."""
+    path = server.store().job_folder(single).files.comparison
+    kept = path.read_bytes()
+    try:
+        path.unlink()
+        page = open_page("predict", run=single)
+        assert not page.exception
+        assert "before baselines were part of a fit" in texts(page)
+        assert [metric.label for metric in page.metric][1] == "RMSE"
+        job = dataclasses.replace(server.store().get(single), stage="measuring")
+        with monkeypatch.context() as patched:
+            patched.setattr(runs, "job", lambda run: job)
+            page = open_page("predict", run=single)
+            assert not page.exception
+            assert "Baselines are being fitted to the same rows." in texts(page)
+        path.write_text("{}")
+        page = open_page("predict", run=single)
+        assert not page.exception
+        assert "The comparison with baselines is damaged" in page.error[0].value
+    finally:
+        path.write_bytes(kept)
 
 
 def test_coverage_is_drawn_at_every_level(open_page: OpenPage, single: str) -> None:

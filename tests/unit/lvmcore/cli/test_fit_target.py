@@ -40,6 +40,8 @@ def test_a_target_is_learned_and_predicted_for_another_file(
     assert "'quarter' is one-hot encoded as 3 features" in said
     assert "Fitted to 48 rows and measured on 12" in said
     assert "RMSE: " in said
+    assert "12 held-out rows" in said  # the best of the model and the baselines
+    assert "    histogram boosting: RMSE " in said
     assert JobFolder(out).spec().target == "price"
     assert len(pd.read_parquet(out / "predictions.parquet")) == 60
 
@@ -56,6 +58,24 @@ def test_a_target_is_learned_and_predicted_for_another_file(
     assert list(found["row_id"]) == list(other["house"])
     truth = pd.read_csv(csv)["price"][::-1].to_numpy()[:-1]  # that of the last row changed
     assert np.sqrt(np.mean((found["mean"][:-1] - truth) ** 2)) < 3
+
+
+def test_a_stored_run_shows_the_baselines(
+    csv: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LATENTBOARD_HOME", str(tmp_path / "home"))
+    assert cli.main(["fit", str(csv), "--target", "price", *QUICK]) == 0
+    (job,) = Store().list()
+    capsys.readouterr()
+    assert cli.main(["runs", "show", job.id]) == 0
+    assert "    a linear model: RMSE " in capsys.readouterr().out
+    assert cli.main(["runs", "show", job.id, "--json"]) == 0
+    stored = json.loads(capsys.readouterr().out)["comparison"]
+    assert [one["method"] for one in stored["methods"]] == ["model", "linear", "boosting", "forest"]
+    assert stored["methods"][0]["values"]["rmse"] == job.metrics["rmse"].value
+    Store().job_folder(job.id).files.comparison.unlink()  # a run of an earlier version
+    assert cli.main(["runs", "show", job.id]) == 0
+    assert "linear model" not in capsys.readouterr().out
 
 
 @pytest.mark.slow

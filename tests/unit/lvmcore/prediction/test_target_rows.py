@@ -14,9 +14,12 @@ from sklearn.metrics import roc_auc_score
 from lvmcore.data import Dataset, Table, matching_dataset
 from lvmcore.data.held_out_rows import hold_out_groups, hold_out_last
 from lvmcore.errors import ConfigError, DataError
+from lvmcore.evaluation import target_baselines
 from lvmcore.evaluation.target_quality import coverage_at, target_metrics
+from lvmcore.evaluation.target_scores import BASELINES, MODEL, read_comparison
+from lvmcore.jobs import fit_target
 from lvmcore.jobs.cost_probe import probe
-from lvmcore.jobs.fitting import Reason
+from lvmcore.jobs.fitting import Reason, StoppedError
 from lvmcore.jobs.predict import prediction_of
 from lvmcore.jobs.run_job import run_job
 from lvmcore.models import PREDICTORS
@@ -40,6 +43,13 @@ from lvmcore.runs.python_snippet import snippet
 from tests.unit.lvmcore.jobs.waiting import finished
 
 QUICK = {"max_iter": 30, "n_inducing": 10}
+
+
+@pytest.fixture(autouse=True)
+def small_baselines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Baselines with few trees, so that the many fits here take no longer."""
+    monkeypatch.setattr(target_baselines, "ITERATIONS", (5,))
+    monkeypatch.setattr(target_baselines, "TREES", (10,))
 
 
 @pytest.fixture
@@ -129,6 +139,35 @@ def test_a_number_is_predicted_and_measured_on_a_fifth_of_the_rows(
     assert r2 is not None
     assert r2 > 0.9
     assert not store.job_folder(name).files.hidden.exists()  # one layer has nothing hidden
+    compared = read_comparison(store.job_folder(name).files.comparison)
+    assert compared is not None
+    assert compared.rows == 24
+    assert [one.method for one in compared.methods] == [MODEL, *BASELINES]
+    own = compared.methods[0].values
+    assert own == {key: job.metrics[key].value for key in own}
+    linear = compared.methods[1].values["rmse"]
+    assert linear is not None
+    assert 2 < linear < 5  # the truth is linear with a noise of 3
+
+
+@pytest.mark.parametrize("asked", [None, "cancelled"])
+def test_a_fit_that_is_cancelled_is_compared_and_one_that_stops_while_compared_is_not(
+    run: Run, frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch, asked: Reason | None
+) -> None:
+    stops: list[Callable[[], None]] = []
+
+    def compare(*parts: Any, check_stop: Callable[[], None], **more: Any) -> None:
+        del parts, more
+        stops.append(check_stop)
+        raise StoppedError("interrupted")
+
+    monkeypatch.setattr(fit_target, "compare_target", compare)
+    state, store, name = run(frame, stop_at=3 if asked else None)
+    assert state.status == (asked or "done")
+    stops[0]()  # the reason that ended the fit is not asked for again
+    assert "rmse" in store.get(name).metrics
+    assert read_comparison(store.job_folder(name).files.comparison) is None
+    assert not [note for note in state.notes if "could not be measured" in note]
 
 
 def test_the_target_is_not_among_the_columns_it_is_learned_from(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from scipy.stats import norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
@@ -24,6 +25,7 @@ from lvmcore.gp.exact_regression import (
 )
 from lvmcore.kernels.stationary import matern52_correlation
 from lvmcore.models import PREDICTORS
+from lvmcore.models.supervised import svgp
 from lvmcore.recommend.target_models import TargetSummary, propose_for_target, target_obstacle
 
 
@@ -129,6 +131,34 @@ def test_the_kernel_is_that_of_the_highest_likelihood() -> None:
     best = GPRegressor().fit(X, y)
     assert best.kernel_ == max(each, key=lambda name: each[name])
     assert best.elbo_ == pytest.approx(max(each.values()), abs=0.05)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0])
+def test_few_inducing_inputs_do_not_explain_the_target_as_noise(
+    monkeypatch: pytest.MonkeyPatch, scale: float
+) -> None:
+    """Not even from an exact process whose kernel no centroid shares with a row, or without noise.
+
+    It tells the values of a column apart: an optimum of the marginal likelihood where a column has
+    few values.
+    """
+    X, y = rows(200)
+
+    def overfitted(X: torch.Tensor, Y: torch.Tensor, kernel: Any, max_iter: int) -> ExactGP:
+        del Y, max_iter
+        gp = ExactGP(X.shape[1], kernel, X)
+        with torch.no_grad():
+            gp.log_lengthscales += np.log(scale)
+            gp.log_noise.fill_(np.log(1e-6))
+        return gp
+
+    monkeypatch.setattr(svgp, "choose_kernel", overfitted)
+    model = SVGPRegressor(n_inducing=15, kernel="rbf").fit(X, y)
+    assert model.score(X, y) > 0.9
+    standard = (y - y.mean()) / y.std()
+    nothing_but_noise = float(norm.logpdf(standard).sum())
+    assert model.history_[0].objective > nothing_but_noise  # the start
+    assert model.elbo_ > nothing_but_noise + 100
 
 
 def test_a_sparse_process_with_a_point_at_every_row_is_the_exact_one(tmp_path: Path) -> None:
