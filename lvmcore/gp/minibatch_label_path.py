@@ -21,6 +21,7 @@ from lvmcore.gp.paths import KernelPath, LabelDecoder
 from lvmcore.kernels.stationary import RBF
 from lvmcore.likelihoods.classification import Link, label_expectation
 from lvmcore.numerics.linalg import cholesky, solve_lower, solve_upper
+from lvmcore.numerics.quadratic_forms import shared_quadratic_forms
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class StochasticLabelPath(KernelPath):
         """Mean and variance of f_c at points with a = L⁻¹ k(Z, x) [M, n], each [n, C]."""
         mean, R = self._moments()
         # aᵀ Λ_c⁻¹ a
-        spread = (R @ a).square().sum(1).T
+        spread = shared_quadratic_forms(a, R.mT @ R).T
         # k(x, x) − aᵀa
         left = (self.kernel.variance - a.square().sum(0)).clamp_min(0)
         return a.T @ mean.T, (left[:, None] + spread).clamp_min(1e-12)
