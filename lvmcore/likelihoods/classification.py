@@ -106,8 +106,8 @@ def _far_tail(z: Tensor) -> Tensor | None:
 def _probit(z: Tensor) -> tuple[Tensor, Tensor]:
     """Φ(z) and log Φ(z).
 
-    Φ(z) = ½ erfc(−z/√2) has all its digits down to z = −37 in double precision; log Φ is then three times as fast as
-    ``log_ndtr``, which computes the rest.
+    Φ(z) = ½ erfc(−z/√2) has all its digits down to z = −37 in double precision; log Φ is then
+    three times as fast as ``log_ndtr``, which computes the rest.
     """
     phi = torch.erfc(z * -math.sqrt(0.5)).mul_(0.5)
     log_phi = phi.log()

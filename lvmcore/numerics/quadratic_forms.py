@@ -108,13 +108,18 @@ class _SharedQuadraticForms(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, matrices: Tensor) -> Tensor:
-        C, M, _ = matrices.shape
-        products = (matrices.reshape(C * M, M) @ vectors).view(C, M, -1)
-        ctx.save_for_backward(products)
-        return (products * vectors).sum(1)
+        products, forms = [], []
+        for A in matrices:  # one at a time: its products stay in the cache for the sum
+            products.append(A @ vectors)
+            forms.append((products[-1] * vectors).sum(0))
+        ctx.save_for_backward(*products)
+        return torch.stack(forms)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor, None]:
-        (products,) = ctx.saved_tensors
-        return (products * cotangents[0][:, None, :]).sum(0).mul_(2), None
+        products: tuple[Tensor, ...] = ctx.saved_tensors
+        gradient = torch.zeros_like(products[0])
+        for product, cotangent in zip(products, cotangents[0], strict=True):
+            gradient.addcmul_(product, cotangent, value=2)
+        return gradient, None
