@@ -189,8 +189,9 @@ def _assemble(meta: dict[str, Any], table: Any, texts: CellTexts | None) -> Data
 
 def _labels(table: Any, column: str) -> tuple[NDArray[np.object_], Any]:
     """A column of labels, and the table without it."""
-    labels = np.empty(table.num_rows, dtype=object)
-    labels[:] = table.column(column).to_pylist()
+    encoded = table.column(column).combine_chunks().dictionary_encode()
+    texts = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
+    labels = texts[encoded.indices.fill_null(len(texts) - 1).to_numpy()]  # None: a missing label
     return labels, table.drop_columns([column])
 
 

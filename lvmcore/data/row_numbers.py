@@ -114,6 +114,6 @@ def json_chunks(names: RowNames) -> Iterator[str]:
         return
     yield "["
     for start in range(0, len(names), _BLOCK):
-        block = ", ".join(f'"{name}"' for name in names[start : start + _BLOCK])
-        yield f", {block}" if start else block
+        block = '", "'.join(names._names(start))
+        yield f', "{block}"' if start else f'"{block}"'
     yield "]"

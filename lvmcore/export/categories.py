@@ -52,16 +52,32 @@ def category_style(column: pd.Series, title: str) -> CategoryStyle:
         title: name of the column.
     """
     known = column.notna().to_numpy(dtype=bool)
-    texts = np.array([_text(cell) for cell in column[known].tolist()], dtype=object)
-    names, counts = np.unique(texts.astype(str), return_counts=True)
+    names, place_of_row, counts = _distinct_texts(column[known])
     shown = list(names)
     if len(names) > MOST:
         shown = list(names[np.argsort(-counts, kind="stable")[:KEPT]])
     shown.sort(key=_order)
     place = {str(name): code for code, name in enumerate(shown)}
     codes = np.full(len(column), MISSING, dtype=np.intp)
-    codes[known] = [place.get(text, OTHER) for text in texts]
+    codes[known] = np.array([place.get(name, OTHER) for name in names], dtype=np.intp)[place_of_row]
     return CategoryStyle(title, tuple(place), codes, len(names) - len(shown))
+
+
+def _distinct_texts(
+    cells: pd.Series,
+) -> tuple[NDArray[np.str_], NDArray[np.intp], NDArray[np.intp]]:
+    """The distinct texts of cells in alphabetical order, the index of each cell's, and counts."""
+    if pd.api.types.infer_dtype(cells, skipna=False) == "string":
+        texts = cells.to_numpy(dtype=object)
+    else:  # equal cells may differ in their text, such as 1 and True
+        texts = np.array([_text(cell) for cell in cells.tolist()], dtype=object)
+    index, distinct = pd.factorize(texts)
+    names = np.asarray(distinct).astype(str)
+    order = np.argsort(names, kind="stable")
+    rank = np.empty(len(names), dtype=np.intp)
+    rank[order] = np.arange(len(names))
+    found = rank[index]
+    return names[order], found, np.bincount(found, minlength=len(names))
 
 
 def _text(cell: object) -> str:

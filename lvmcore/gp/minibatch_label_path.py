@@ -21,6 +21,7 @@ from lvmcore.gp.paths import KernelPath, LabelDecoder
 from lvmcore.kernels.stationary import RBF
 from lvmcore.likelihoods.classification import Link, label_expectation
 from lvmcore.numerics.linalg import cholesky, solve_lower, solve_upper
+from lvmcore.numerics.quadratic_forms import shared_quadratic_forms
 
 
 @dataclass(frozen=True)
@@ -61,14 +62,24 @@ class StochasticLabelPath(KernelPath):
         self.register_buffer("precision", torch.eye(M).to(Z).repeat(n_classes, 1, 1))
         self.register_buffer("shift", Z.new_zeros(n_classes, M))
         self._evaluation: _Evaluation | None = None
+        #: The state of q(V) for which the moments were computed, and the moments.
+        self._known: tuple[tuple[int, int, int], tuple[Tensor, Tensor]] | None = None
 
     def _moments(self) -> tuple[Tensor, Tensor]:
-        """Means [C, M] and inverse factors R of Λ = C Cᵀ, cov = RᵀR, [C, M, M]."""
+        """Means [C, M] and inverse factors R of Λ = C Cᵀ, cov = RᵀR, [C, M, M].
+
+        A step needs them for the bound and for the divergence; they are computed once for each
+        state of q(V).
+        """
+        state = self.precision._version, self.shift._version, self.precision.data_ptr()
+        if self._known is not None and self._known[0] == state:
+            return self._known[1]
         with torch.no_grad():
             factor = torch.linalg.cholesky(self.precision)
             eye = torch.eye(factor.shape[1]).to(factor).expand_as(factor)
             R = torch.linalg.solve_triangular(factor, eye, upper=False)
             mean = torch.cholesky_solve(self.shift[:, :, None], factor)[:, :, 0]
+        self._known = state, (mean, R)
         return mean, R
 
     def _project(self, X: Tensor) -> Tensor:
@@ -81,7 +92,7 @@ class StochasticLabelPath(KernelPath):
         """Mean and variance of f_c at points with a = L⁻¹ k(Z, x) [M, n], each [n, C]."""
         mean, R = self._moments()
         # aᵀ Λ_c⁻¹ a
-        spread = (R @ a).square().sum(1).T
+        spread = shared_quadratic_forms(a, R.mT @ R).T
         # k(x, x) − aᵀa
         left = (self.kernel.variance - a.square().sum(0)).clamp_min(0)
         return a.T @ mean.T, (left[:, None] + spread).clamp_min(1e-12)
@@ -125,10 +136,11 @@ class StochasticLabelPath(KernelPath):
         )
         with torch.no_grad():
             beta = -2 * by_variance
-            eye = torch.eye(len(a)).to(a)
-            # I + Σ β a aᵀ
-            precision = eye + (a * beta.T[:, None, :]) @ a.T
-            self.precision.lerp_(0.5 * (precision + precision.mT), rho)
+            eye, transposed = torch.eye(len(a)).to(a), a.T.contiguous()
+            for own, curvature in zip(self.precision, beta.T, strict=True):
+                # I + Σ β a aᵀ, one class at a time: its product with β stays in the cache
+                precision = torch.addmm(eye, a * curvature, transposed)
+                own.lerp_(0.5 * (precision + precision.T), rho)
             self.shift.lerp_((slope + beta * mean).T @ a.T, rho)
 
     def kl(self) -> Tensor:

@@ -45,7 +45,7 @@ from lvmcore.training.batches import LONGEST_LABEL_STEP, ROWS_PER_INDUCING, Batc
 from lvmcore.training.label_term import LabelTerm
 from lvmcore.training.objective import KLTerm, Objective, Term, total_values
 
-__all__ = ["MinibatchLDGDObjective", "MinibatchSettings"]
+__all__ = ["MinibatchLDGDObjective", "MinibatchSettings", "WholeTable"]
 
 # With more inducing inputs the psi statistics of a batch are sampled, not computed in closed form.
 MOST_PSI_INDUCING = 32
@@ -72,6 +72,21 @@ class TableBatch(LatentBatch):
 
     Y: Tensor
     observed: Tensor | None
+
+
+@dataclass(frozen=True)
+class WholeTable:
+    """q(X) of all rows and their psi statistics, at one state of the parameters.
+
+    Attributes:
+        mean: of q(x), [N, Q], float64.
+        variance: of q(x), [N, Q], float64.
+        sums: psi statistics of all rows, as returned by ``BatchedDataPath.sums``.
+    """
+
+    mean: Tensor
+    variance: Tensor
+    sums: Any
 
 
 class MinibatchDataTerm(Term[TableBatch]):
@@ -179,6 +194,7 @@ class MinibatchLDGDObjective(Objective[TableBatch]):
             [self.data, *self.labels, self.latent_kl, self.label_kl],
         )
         self._initialise_inducing_values(n_inducing)
+        self._whole: WholeTable | None = None
 
     def _label_terms(
         self, settings: MinibatchSettings, X: Tensor, n_inducing: int
@@ -220,6 +236,16 @@ class MinibatchLDGDObjective(Objective[TableBatch]):
         blocks = zip(means, variances, self.table.blocks(), strict=True)
         return reduce(add, (self.path.sums(some, spread, *block) for some, spread, block in blocks))
 
+    def whole_table(self) -> WholeTable:
+        """q(X) and psi statistics of all rows, computed once after each change of the parameters.
+
+        The bound of all rows, which ends a fit, leaves them for the fitted model.
+        """
+        if self._whole is None:
+            mean, variance = self.encode()
+            self._whole = WholeTable(mean, variance, self.all_sums(mean, variance))
+        return self._whole
+
     @torch.no_grad()
     def interval_scale(self, sums: MaskedPsiSums, generator: torch.Generator) -> Tensor:
         """Interval scale of imputed cells, calibrated on held-out cells, [D].
@@ -253,6 +279,7 @@ class MinibatchLDGDObjective(Objective[TableBatch]):
 
     def batch_terms(self) -> dict[str, Tensor]:
         """The terms estimated from the next batch; q(V) is then updated."""
+        self._whole = None
         rows = self.batches.next()
         Y, observed = self.table.take(rows)
         mean, variance = self._posterior(Y, observed)
@@ -267,7 +294,9 @@ class MinibatchLDGDObjective(Objective[TableBatch]):
     @torch.no_grad()
     def terms(self, draws: int = 1) -> dict[str, Tensor]:
         """The terms of all rows, q(V) of the columns at its optimum."""
-        mean, variance = self.encode()
+        self._whole = None  # the parameters may have been restored since
+        whole = self.whole_table()
+        mean, variance = whole.mean, whole.variance
         rows = torch.arange(len(mean), device=mean.device)
         blocks = zip(*(torch.split(x, BLOCK_ROWS) for x in (rows, mean, variance)), strict=True)
         batches = (
@@ -275,7 +304,7 @@ class MinibatchLDGDObjective(Objective[TableBatch]):
             for some, m, v in blocks
         )
         return {
-            self.data.name: self.path.best_bound(self.all_sums(mean, variance)),
+            self.data.name: self.path.best_bound(whole.sums),
             **total_values([*self.labels, self.latent_kl], batches),
             self.label_kl.name: self.label_kl.value(None),
         }

@@ -33,6 +33,9 @@ GAUSS_HERMITE_NODES = 20
 SOFTMAX_DRAWS, MIN_SOFTMAX_DRAWS = 128, 16
 # Cells in a chunk; bounds memory, does not change results.
 CHUNK_CELLS = 1 << 19
+# Below, erfc nears the smallest number of its precision, and log Φ comes from the slower
+# ``log_ndtr``.
+FAR_TAIL, FAR_TAIL_SINGLE = -35.0, -12.0
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -73,13 +76,15 @@ class _ProbitExpectation(torch.autograd.Function):
         nodes, weights = _nodes(mean.dtype, mean.device)
         centre, spread = (sign * mean).unsqueeze(-1), (sign * variance.sqrt()).unsqueeze(-1)
         total, by_centre, by_spread = (torch.zeros_like(mean) for _ in range(3))
-        step = max(1, CHUNK_CELLS // max(1, mean.numel()))
+        step, learning = max(1, CHUNK_CELLS // max(1, mean.numel())), any(ctx.needs_input_grad)
         for start in range(0, len(nodes), step):
             node, weight = nodes[start : start + step], weights[start : start + step]
             z = centre + spread * node
-            log_phi = torch.special.log_ndtr(z)
-            ratio = z.square_().mul_(-0.5).sub_(log_phi).sub_(_HALF_LOG_2PI).exp_()
+            phi, log_phi = _probit(z)
             total += log_phi @ weight
+            if not learning:
+                continue
+            ratio = _probit_slope(z, phi, log_phi)
             by_centre += ratio @ weight
             by_spread += ratio @ (weight * node)
         ctx.save_for_backward(sign * by_centre, by_spread * 0.5 * sign / variance.sqrt())
@@ -90,6 +95,39 @@ class _ProbitExpectation(torch.autograd.Function):
         """Gradients by mean and variance; the sign is data."""
         by_mean, by_variance = ctx.saved_tensors
         return None, grad * by_mean, grad * by_variance
+
+
+def _far_tail(z: Tensor) -> Tensor | None:
+    """Where Φ(z) nears the smallest number of its precision; None where no z does."""
+    limit = FAR_TAIL if z.dtype == torch.float64 else FAR_TAIL_SINGLE
+    return z < limit if z.numel() and float(z.amin()) < limit else None
+
+
+def _probit(z: Tensor) -> tuple[Tensor, Tensor]:
+    """Φ(z) and log Φ(z).
+
+    Φ(z) = ½ erfc(−z/√2) has all its digits down to z = −37 in double precision; log Φ is then
+    three times as fast as ``log_ndtr``, which computes the rest.
+    """
+    phi = torch.erfc(z * -math.sqrt(0.5)).mul_(0.5)
+    log_phi = phi.log()
+    far = _far_tail(z)
+    if far is not None:
+        log_phi[far] = torch.special.log_ndtr(z[far])
+    return phi, log_phi
+
+
+def _probit_slope(z: Tensor, phi: Tensor, log_phi: Tensor) -> Tensor:
+    """φ(z)/Φ(z), the slope of log Φ; overwrites phi.
+
+    The density is an exponential of base 2, which takes a third of the time of one of base e.
+    """
+    density = (z.square() * (-0.5 / math.log(2))).sub_(_HALF_LOG_2PI / math.log(2)).exp2_()
+    slope = torch.div(density, phi, out=phi)
+    far = _far_tail(z)
+    if far is not None:
+        slope[far] = (-0.5 * z[far].square() - log_phi[far] - _HALF_LOG_2PI).exp()
+    return slope
 
 
 def probit_mean(mean: Tensor, variance: Tensor) -> Tensor:

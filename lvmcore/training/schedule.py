@@ -13,6 +13,8 @@ CONSTANT_SHARE, MOST_CONSTANT = 0.4, 300
 COOLING_SHARE, MOST_COOLING = 0.2, 150
 # A finish has converged when so many steps gain less than so many nats a cell.
 OPTIMUM_WINDOW, OPTIMUM_GAIN = 50, 5e-5
+# Most steps in a window of a fit by mini-batches: two epochs of 100,000 rows in batches of 512.
+MOST_WINDOW = 400
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,8 @@ class Schedule:
     ) -> Schedule:
         """The schedule of a fit by mini-batches of ``size`` rows, whose bound is an estimate.
 
-        A window covers at least two epochs, less gain counts as flat, and a bound has to fall
-        further to count as collapsed.
+        A window covers two epochs, in long tables at most 400 steps; less gain counts as flat, and
+        a bound has to fall further to count as collapsed.
         """
         if size >= n_rows:
             return cls(max_iter, learning_rate, cells)
@@ -69,7 +71,7 @@ class Schedule:
             max_iter,
             learning_rate,
             cells,
-            window=max(2 * cls.window, 2 * (n_rows // size)),
+            window=max(2 * cls.window, min(MOST_WINDOW, 2 * (n_rows // size))),
             flat=0.1 * cls.flat,
             collapse=10 * cls.collapse,
         )

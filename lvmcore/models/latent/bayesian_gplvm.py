@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from lvmcore.base.advice import LONG_TABLE, advised_map_steps
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import Capabilities
+from lvmcore.base.table_size import TableSize
 from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
+from lvmcore.parameters import Advised
 
 __all__ = ["BayesianGPLVM"]
 
@@ -41,3 +44,11 @@ class BayesianGPLVM(UnsupervisedGPLVM):
     capabilities: ClassVar[Capabilities] = Capabilities(
         missing_cells=True, sampling=True, uncertainty=True, bound=True
     )
+
+    @classmethod
+    def advise(cls, size: TableSize) -> dict[str, Advised]:
+        """As ``UnsupervisedGPLVM.advise``, with more steps for a long complete table."""
+        found = super().advise(size)
+        if size.n_rows > LONG_TABLE and not size.incomplete:
+            found["max_iter"] = advised_map_steps(size.n_rows)
+        return found

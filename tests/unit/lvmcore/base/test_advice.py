@@ -154,3 +154,24 @@ def test_only_some_models_know_the_word() -> None:
         FastLDGD(n_components="ard").fit(X, X[:, 0] > 0)
     with pytest.raises(ConfigError, match="from 1 to 1000, or ard, or none"):
         BayesianGPLVM(n_components="all").fit(X)
+
+
+def test_long_labelled_tables_take_larger_steps() -> None:
+    def settings(**size: Any) -> dict[str, Any]:
+        return FastLDGD.suggest(TableSize(n_classes=3, **size))
+
+    assert "learning_rate" not in settings(n_rows=5000, n_columns=3)
+    narrow, wide = settings(n_rows=5001, n_columns=3), settings(n_rows=5001, n_columns=50)
+    assert (narrow["learning_rate"], narrow["n_inducing"]) == (0.15, 100)
+    assert (wide["learning_rate"], wide["n_inducing"]) == (0.05, 100)
+    assert settings(n_rows=5001, n_columns=3, incomplete=True)["n_inducing"] == 50
+    assert settings(n_rows=1_000_000, n_columns=3)["n_inducing"] == 50
+
+
+def test_a_long_complete_map_has_more_steps_than_one_with_gaps() -> None:
+    def steps(n_rows: int, **more: bool) -> int | None:
+        return BayesianGPLVM.suggest(TableSize(n_rows=n_rows, n_columns=9, **more)).get("max_iter")
+
+    assert steps(20_000) is None
+    assert [steps(n) for n in (20_001, 50_000, 100_000, 1_000_000)] == [900, 600, 300, 100]
+    assert steps(100_000, incomplete=True) == 120

@@ -51,6 +51,20 @@ def test_expected_log_probability(variance: float, error: float, mean: float, si
     assert float(got) == pytest.approx(expected, rel=error, abs=error)
 
 
+@pytest.mark.parametrize(("dtype", "error"), [(torch.float64, 1e-9), (torch.float32, 2e-3)])
+def test_expected_log_probability_far_from_the_boundary(dtype: torch.dtype, error: float) -> None:
+    # log Φ and its slope have two formulas, which meet at −35, in single precision at −12; without
+    # variance z is the mean.
+    places = [-300.0, -60.0, -37.0, -35.5, -34.5, -20.0, -14.0, -12.5, -11.5, -5.0, 0.0, 20.0]
+    mean = torch.tensor(places, dtype=dtype, requires_grad=True)
+    z = np.array(places)
+    got = bernoulli_probit_expectation(torch.ones_like(mean), mean, torch.full_like(mean, 1e-30))
+    np.testing.assert_allclose(got.detach().numpy(), log_ndtr(z), rtol=0.01 * error, atol=error**2)
+    (slope,) = torch.autograd.grad(got.sum(), mean)
+    expected = np.exp(-0.5 * z**2 - log_ndtr(z)) / np.sqrt(2 * np.pi)
+    np.testing.assert_allclose(slope.numpy(), expected, rtol=error, atol=error**2)
+
+
 @pytest.mark.parametrize("mean", MEANS)
 @pytest.mark.parametrize("variance", [0.1, 1.0, 10.0])
 def test_mean_probability(variance: float, mean: float) -> None:

@@ -1,4 +1,4 @@
-"""Quadratic forms with a matrix a row, against the products written out."""
+"""Quadratic forms, against the products written out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lvmcore.numerics.quadratic_forms import quadratic_forms
+from lvmcore.numerics.quadratic_forms import quadratic_forms, shared_quadratic_forms
 
 B, S, R = 6, 3, 4
 ORDERS = [[0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5], [1, 1, 1, 4], [5, 0, 5, 5, 2], [3]]
@@ -49,3 +49,12 @@ def test_derivatives_are_right_twice(
 
     torch.autograd.gradcheck(forms, (v,))
     torch.autograd.gradgradcheck(forms, (v,))
+
+
+def test_forms_of_shared_vectors_equal_their_sums(
+    matrices: Tensor, generator: torch.Generator
+) -> None:
+    a = torch.randn(R, 7, generator=generator, dtype=torch.float64, requires_grad=True)
+    expected = torch.einsum("mn,cmk,kn->cn", a, matrices, a)
+    torch.testing.assert_close(shared_quadratic_forms(a, matrices), expected)
+    assert torch.autograd.gradcheck(lambda a: shared_quadratic_forms(a, matrices), (a,))
