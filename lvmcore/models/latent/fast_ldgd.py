@@ -33,6 +33,7 @@ from lvmcore.gp.minibatch_objective import MinibatchLDGDObjective
 from lvmcore.gp.model import start_noise
 from lvmcore.neural.networks import Encoder, network_arrays, restore_network
 from lvmcore.numerics.conversion import to_numpy
+from lvmcore.numerics.threads import single_thread
 from lvmcore.parameters import Advanced, Advised, Doc, Range
 from lvmcore.results import Posterior
 from lvmcore.training.loop import train
@@ -164,19 +165,20 @@ class FastLDGD(LabelledGPLVM):
         fit = MinibatchLDGDObjective(self, problem, start_noise(problem, self.noise), M)
         labelled = sum(term.codes.numel() * term.n_classes for term in fit.labels)
         cells = fit.path.cells + round(self.label_weight * labelled)
-        outcome = train(
-            fit,
-            Schedule.for_batches(
-                self.max_iter,
-                self.learning_rate,
-                cells,
-                n_rows=len(fit.table),
-                size=fit.batches.size,
-            ),
-            problem.callback,
-            draws=max(1, min(FINAL_DRAWS, FINAL_ROWS // len(fit.table))),
-            checkpoint=problem.checkpoint,
-        )
+        with single_thread():
+            outcome = train(
+                fit,
+                Schedule.for_batches(
+                    self.max_iter,
+                    self.learning_rate,
+                    cells,
+                    n_rows=len(fit.table),
+                    size=fit.batches.size,
+                ),
+                problem.callback,
+                draws=max(1, min(FINAL_DRAWS, FINAL_ROWS // len(fit.table))),
+                checkpoint=problem.checkpoint,
+            )
         self._encoder = fit.encoder
         whole = fit.whole_table()
         self._decoder = fit.path.decoder(fit.path.optimum(whole.sums))
