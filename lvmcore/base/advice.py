@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Literal
 
 from lvmcore.base.table_size import TableSize
 from lvmcore.parameters import Advised
@@ -13,9 +14,11 @@ from lvmcore.preprocessing.cell_types import Cells
 # 100,000 rows of 50 columns converged after 254 steps and 42 s of one core.
 LONG_TABLE = 20_000
 LONG_TABLE_ROW_STEPS, COMPLETE_MAP_ROW_STEPS = 12_000_000, 30_000_000
-# Inducing inputs of a map without labels, for up to so many rows.
-MAP_INDUCING = ((300, 25), (1000, 50), (4000, 100), (LONG_TABLE, 50), (sys.maxsize, 25))
+# Inducing inputs of a map without labels for up to so many rows: free, free with missing cells, and
+# on a grid.
+FREE_INDUCING = ((300, 25), (1000, 50), (4000, 100), (LONG_TABLE, 50), (sys.maxsize, 25))
 INCOMPLETE_MAP_INDUCING = ((1000, 25), (LONG_TABLE, 50), (sys.maxsize, 25))
+GRID_INDUCING = ((1000, 100), (4000, 225), (LONG_TABLE, 144), (sys.maxsize, 100))
 # Number of columns above which label-aware models should share one noise variance.
 WIDE_TABLE = 30
 
@@ -70,9 +73,15 @@ def advised_map(size: TableSize) -> dict[str, Advised]:
         }
     else:
         found = {"n_components": Advised(min(2, size.n_columns)), "noise": Advised("shared")}
-    limits = INCOMPLETE_MAP_INDUCING if size.incomplete else MAP_INDUCING
-    M = next(M for most, M in limits if size.n_rows <= most)
+    M = map_inducing("free", size.n_rows, incomplete=size.incomplete)
     return found | {"n_inducing": Advised(M)}
+
+
+def map_inducing(layout: Literal["free", "grid"], n_rows: int, *, incomplete: bool) -> int:
+    """Inducing inputs of a map without labels."""
+    free = INCOMPLETE_MAP_INDUCING if incomplete else FREE_INDUCING
+    limits: tuple[tuple[int, int], ...] = GRID_INDUCING if layout == "grid" else free
+    return next(M for most, M in limits if n_rows <= most)
 
 
 def advised_noise(n_columns: int) -> Advised:

@@ -18,6 +18,7 @@ __all__ = [
     "Dtype",
     "Hidden",
     "Inducing",
+    "InducingLayout",
     "InducingOrAuto",
     "LabelLikelihood",
     "LabelLikelihoodOrAuto",
@@ -79,6 +80,15 @@ InducingOrAuto = Annotated[
         "the advised number for the table.",
         "inducing inputs",
     ),
+]
+InducingLayout = Annotated[
+    Literal["free", "grid"] | None,
+    Doc(
+        "Free inducing inputs, or a grid, which needs a map of two dimensions, and on which many "
+        "cost little; auto is the advised one for the table.",
+        "layout of inducing inputs",
+    ),
+    Advanced(),
 ]
 Noise = Annotated[
     Literal["column", "shared"],

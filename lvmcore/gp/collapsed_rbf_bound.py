@@ -24,8 +24,9 @@ from lvmcore.gp.bounds import (
     kernel_eigensystem,
     matrix_gradients,
 )
+from lvmcore.kernels.grid_psi_sums import GridPsiSums
 from lvmcore.kernels.psi_exponents import full_from_pairs, symmetric_pairs
-from lvmcore.kernels.rbf_psi_sums import RBFPsiSums
+from lvmcore.kernels.rbf_psi_sums import Gradients, RBFPsiSums
 from lvmcore.kernels.stationary import RBF
 from lvmcore.numerics.gaussians import LOG_2PI
 from lvmcore.numerics.linalg import cholesky, solve_lower, solve_upper
@@ -37,10 +38,12 @@ def collapsed_rbf_bound(
     kernel: RBF,
     mean: Float[Tensor, "N Q"],
     variance: Float[Tensor, "N Q"],
-    Z: Float[Tensor, "M Q"],
+    points: Float[Tensor, "P Q"],
     Y: Float[Tensor, "N D"],
     noise: Float[Tensor, "K"],
     squares: Float[Tensor, "D"],
+    *,
+    grid: bool = False,
 ) -> Float64[Tensor, ""]:
     """F(q(X)), the bound on log p(Y | q(X)) with q(U) at its optimum, KL_X not included.
 
@@ -50,34 +53,77 @@ def collapsed_rbf_bound(
         kernel: RBF.
         mean: means of q(X), [N, Q].
         variance: variances of q(X), [N, Q].
-        Z: inducing inputs, [M, Q].
+        points: inducing inputs, [M, Q], or the nodes of their grid, [m, 2].
         Y: data, [N, D].
         noise: σ² of each column, [D], or of all, [1].
         squares: ‖y_d‖² of each column, [D].
+        grid: whether the inducing inputs are on a grid of two dimensions.
 
     Raises:
         NumericalError: a matrix cannot be factorised.
     """
-    tensors = (mean, variance, Z, kernel.lengthscales, kernel.variance, noise)
+    tensors = (mean, variance, points, kernel.lengthscales, kernel.variance, noise)
     value: Tensor = _CollapsedRBF.apply(  # type: ignore[no-untyped-call]
-        torch.is_grad_enabled(), Y.double(), squares.double(), *(t.double() for t in tensors)
+        torch.is_grad_enabled(), grid, Y.double(), squares.double(), *(t.double() for t in tensors)
     )
     return value
+
+
+class _FreeSums:
+    """Psi statistics and kernel matrix of inducing inputs without structure.
+
+    Arguments as ``RBFPsiSums``.
+
+    Attributes:
+        psi1Y: [M, D].
+        psi2: [M, M].
+    """
+
+    def __init__(
+        self,
+        mean: Tensor,
+        variance: Tensor,
+        Z: Tensor,
+        lengthscales: Tensor,
+        amplitude: Tensor,
+        Y: Tensor,
+        *,
+        keeps: bool,
+    ) -> None:
+        sums = RBFPsiSums(mean, variance, Z, lengthscales, amplitude, Y, keeps=keeps)
+        self._sums = sums
+        M = len(sums.psi1Y)
+        self.psi1Y, self.psi2 = sums.psi1Y, full_from_pairs(sums.psi2, M)
+        self._pairs = (sums.distance * -0.5).exp_().mul_(sums.amplitude)
+
+    @property
+    def covariance(self) -> Tensor:
+        """The kernel matrix of the inducing inputs, [M, M]."""
+        return full_from_pairs(self._pairs, len(self.psi1Y))
+
+    def gradients(self, by_first: Tensor, by_second: Tensor, by_covariance: Tensor) -> Gradients:
+        """Gradients by the mean, S, Z, ℓ and v, from those by the sums and ``covariance``."""
+        by_pairs = symmetric_pairs(torch.stack((by_second, by_covariance)))
+        pull = by_pairs[1].mul_(self._pairs)
+        *others, amplitude = self._sums.gradients(by_first, by_pairs[0], pull * -0.5)
+        mean, variance, Z, lengthscales = others
+        return mean, variance, Z, lengthscales, amplitude + pull.sum() / self._sums.amplitude
 
 
 class _CollapsedRBF(torch.autograd.Function):
     """The bound, whose gradient is computed with it."""
 
     @staticmethod
-    def forward(ctx: Any, keeps: bool, Y: Tensor, squares: Tensor, *tensors: Tensor) -> Tensor:
-        mean, variance, Z, lengthscales, amplitude, noise = tensors
+    def forward(
+        ctx: Any, keeps: bool, grid: bool, Y: Tensor, squares: Tensor, *tensors: Tensor
+    ) -> Tensor:
+        mean, variance, points, lengthscales, amplitude, noise = tensors
         keeps = keeps and any(ctx.needs_input_grad)
-        sums = RBFPsiSums(mean, variance, Z, lengthscales, amplitude, Y, keeps=keeps)
-        N, M = len(Y), len(Z)
-        covariance = (sums.distance * -0.5).exp_().mul_(amplitude)  # of the pairs m ≤ m'
-        L, jitter = cholesky(full_from_pairs(covariance, M), KUU)
-        psi2 = full_from_pairs(sums.psi2, M)
-        half = solve_lower(L, torch.cat((psi2, sums.psi1Y), 1))
+        layout = GridPsiSums if grid else _FreeSums
+        sums = layout(mean, variance, points, lengthscales, amplitude, Y, keeps=keeps)
+        N, M = len(Y), len(sums.psi1Y)
+        L, jitter = cholesky(sums.covariance, KUU)
+        half = solve_lower(L, torch.cat((sums.psi2, sums.psi1Y), 1))
         G, P = solve_lower(L, half[:, :M].T), half[:, M:]
         G = (G + G.T).mul_(0.5)
         rest = squares + N * amplitude - G.diagonal().sum()
@@ -85,20 +131,18 @@ class _CollapsedRBF(torch.autograd.Function):
         value, T, G, P, slopes = find(L, G, P, rest, noise, N)
         if not keeps:
             return value
-        by_pairs = symmetric_pairs(torch.stack(matrix_gradients(T, G, P, slopes, jitter)))
-        by_psi2, pull = by_pairs[0], by_pairs[1].mul_(covariance)
-        d_mean, d_variance, d_Z, d_lengthscales, d_amplitude = sums.gradients(
-            T @ slopes.P, by_psi2, pull * -0.5
-        )
+        by_psi2, by_covariance = matrix_gradients(T, G, P, slopes, jitter)
+        *others, by_amplitude = sums.gradients(T @ slopes.P, by_psi2, by_covariance)
         precision = noise.reciprocal().sum() * (len(squares) / len(noise))
-        d_amplitude = torch.add(d_amplitude + pull.sum() / amplitude, precision, alpha=-0.5 * N)
-        ctx.save_for_backward(d_mean, d_variance, d_Z, d_lengthscales, d_amplitude, slopes.noise)
+        by_amplitude = torch.add(by_amplitude, precision, alpha=-0.5 * N)
+        ctx.save_for_backward(*others, by_amplitude, slopes.noise)
         return value
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
-        return None, None, None, *(cotangents[0] * gradient for gradient in ctx.saved_tensors)
+        gradients = (cotangents[0] * gradient for gradient in ctx.saved_tensors)
+        return None, None, None, None, *gradients
 
 
 # Largest diagonal entry of σ² B⁻¹ for which B's Cholesky factor is used; without rounding it is 1.

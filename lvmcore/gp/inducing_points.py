@@ -18,6 +18,8 @@ __all__ = [
     "SubsetRule",
     "centroids",
     "choose_subset",
+    "grid_nodes",
+    "grid_side",
     "inducing_count",
     "rows_by_bound",
 ]
@@ -162,3 +164,15 @@ def spread_points(X: Tensor, count: int, generator: torch.Generator) -> Tensor:
     seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
     chosen, _ = kmeans_plusplus(to_numpy(X), count, random_state=seed)
     return torch.as_tensor(chosen).to(X)
+
+
+def grid_side(count: int) -> int:
+    """m, for which m² is nearest to ``count``, at least 2."""
+    return max(2, int(count**0.5 + 0.5))
+
+
+def grid_nodes(X: Tensor, count: int) -> Tensor:
+    """Nodes of a grid over the range of rows X [N, 2], [m, 2]; m² is nearest to ``count``."""
+    steps = torch.linspace(0, 1, grid_side(count)).to(X)[:, None]
+    low, high = X.min(0).values, X.max(0).values
+    return low + steps * (high - low)

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from lvmcore.base.latent_variable_model import FitProblem
-from lvmcore.gp.collapsed_rbf_bound import collapsed_rbf_bound
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.labelled_model import named_paths
 from lvmcore.gp.model import PathDecoder
@@ -92,17 +91,14 @@ class DataTerm(Term[LatentSample]):
         """The collapsed bound without KL(q(X)), []."""
         if self.cells is not None:
             return self.path.masked_bound(sample.rows, self.Y, self.squares, self.cells)
-        path, rows = self.path, sample.rows
-        return collapsed_rbf_bound(
-            path.kernel, rows.mean, rows.variance, path.Z, self.Y, path.noise, self.squares
-        )
+        return self.path.bound(sample.rows, self.Y, self.squares)
 
     @torch.no_grad()
     def decoder(self, rows: LatentRows) -> DataDecoder:
         """The path at the optimal q(V) for q(X)."""
         if self.cells is not None:
             return self.path.decoder(self.path.masked_optimum(rows, self.Y, self.cells))
-        return self.path.decoder(self.path.bound(rows, self.Y, self.squares)[1])
+        return self.path.decoder(self.path.optimal_inducing(rows, self.Y, self.squares))
 
 
 class SparseGPLVMObjective(Objective[LatentSample]):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lvmcore.gp.bounds import OptimalInducing, collapsed_bound
+from lvmcore.gp.collapsed_rbf_bound import collapsed_rbf_bound
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.masked_bound import masked_bound, masked_optimum
-from lvmcore.kernels.psi_statistics import masked_psi_sums, psi_sums
+from lvmcore.kernels.grid_psi_sums import grid_inputs, grid_psi_sums
+from lvmcore.kernels.psi_statistics import PsiSums, masked_psi_sums, psi_sums
 from lvmcore.kernels.stationary import RBF
 from lvmcore.likelihoods.classification import Link, label_expectation
 from lvmcore.numerics.conversion import to_numpy
@@ -29,7 +31,15 @@ from lvmcore.numerics.linalg import cholesky, solve_lower, solve_upper
 from lvmcore.preprocessing.observed_cells import ObservedCells
 from lvmcore.results import Posterior
 
-__all__ = ["DataPath", "KernelPath", "LabelDecoder", "LabelPath", "LatentRows", "WhitenedPath"]
+__all__ = [
+    "DataPath",
+    "GridDataPath",
+    "KernelPath",
+    "LabelDecoder",
+    "LabelPath",
+    "LatentRows",
+    "WhitenedPath",
+]
 
 LARGEST_VARIANCE = 100.0
 # Smallest noise variance, and that of a column as a share of the kernel's variance: the density
@@ -74,12 +84,17 @@ class KernelPath(nn.Module):
     thousands of nats.
     """
 
-    def __init__(self, Z: Tensor) -> None:
+    def __init__(self, points: Tensor) -> None:
         super().__init__()
-        Q = Z.shape[1]
-        self.Z = nn.Parameter(Z.clone())
-        self.log_lengthscales = nn.Parameter(Z.new_full((Q,), 0.5 * math.log(Q)))
-        self.log_variance = nn.Parameter(Z.new_zeros(()))
+        Q = points.shape[1]
+        self.points = nn.Parameter(points.clone())
+        self.log_lengthscales = nn.Parameter(points.new_full((Q,), 0.5 * math.log(Q)))
+        self.log_variance = nn.Parameter(points.new_zeros(()))
+
+    @property
+    def Z(self) -> Tensor:
+        """The inducing inputs, [M, Q]."""
+        return self.points
 
     @property
     def kernel(self) -> RBF:
@@ -100,6 +115,8 @@ class DataPath(KernelPath):
             distorts the map for a few rows without information on the missing cells.
     """
 
+    is_grid: ClassVar[bool] = False  # whether the inducing inputs are on a grid
+
     def __init__(self, Z: Tensor, noise: Tensor, *, pooled: bool = False) -> None:
         super().__init__(Z)
         self.pooled = pooled and len(noise) > 1
@@ -115,12 +132,21 @@ class DataPath(KernelPath):
         """The smallest σ², []: rounding errors of the bound grow with v/σ² for the variance v."""
         return NOISE_FLOOR * (1 + self.kernel.variance)
 
-    def bound(self, rows: LatentRows, Y: Tensor, squares: Tensor) -> tuple[Tensor, OptimalInducing]:
-        """The collapsed bound without KL_X, [], and the optimal q(V); squares is ‖y_d‖², [D]."""
-        kernel = self.kernel
-        sums = psi_sums(kernel, rows.mean, rows.variance, self.Z, Y)
+    def psi_sums(self, mean: Tensor, variance: Tensor, Y: Tensor) -> PsiSums:
+        """Psi statistics of rows Y [N, D] whose inputs are N(mean, diag variance), [N, Q] each."""
+        return psi_sums(self.kernel, mean, variance, self.Z, Y)
+
+    def bound(self, rows: LatentRows, Y: Tensor, squares: Tensor) -> Tensor:
+        """The collapsed bound without KL_X, []; squares is ‖y_d‖², [D]."""
+        inputs = (self.kernel, rows.mean, rows.variance, self.points, Y, self.noise, squares)
+        return collapsed_rbf_bound(*inputs, grid=self.is_grid)
+
+    @torch.no_grad()
+    def optimal_inducing(self, rows: LatentRows, Y: Tensor, squares: Tensor) -> OptimalInducing:
+        """The optimal q(V); squares is ‖y_d‖², [D]."""
+        sums = self.psi_sums(rows.mean, rows.variance, Y)
         noise = self.noise.expand(Y.shape[1])
-        return collapsed_bound(sums, kernel(self.Z, self.Z), noise, squares, len(Y))
+        return collapsed_bound(sums, self.kernel(self.Z, self.Z), noise, squares, len(Y))[1]
 
     def masked_bound(
         self, rows: LatentRows, Y: Tensor, squares: Tensor, cells: ObservedCells
@@ -151,6 +177,26 @@ class DataPath(KernelPath):
             noise=noise.detach().expand(q.mean.shape[1]).clone(),
             groups=q.groups,
         )
+
+
+class GridDataPath(DataPath):
+    """A path whose inducing inputs are on a grid of two latent dimensions.
+
+    Args:
+        nodes: initial nodes of each dimension, [m, 2]; the inducing inputs are their m² pairs.
+        noise: initial noise variances: [D], or [1] where the columns share one.
+    """
+
+    is_grid: ClassVar[bool] = True
+
+    @property
+    def Z(self) -> Tensor:
+        """The inducing inputs, [m², 2]."""
+        return grid_inputs(self.points)
+
+    def psi_sums(self, mean: Tensor, variance: Tensor, Y: Tensor) -> PsiSums:
+        """Psi statistics of rows Y [N, D] whose inputs are N(mean, diag variance), [N, 2] each."""
+        return grid_psi_sums(self.kernel, mean, variance, self.points, Y)
 
 
 class WhitenedPath(KernelPath):

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from lvmcore.base.advice import LONG_TABLE, advised_map, advised_steps
+from lvmcore.base.advice import LONG_TABLE, advised_map, advised_steps, map_inducing
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.initial_map import start_map
 from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.base.settings import (
     Dimensions,
+    InducingLayout,
     InducingOrAuto,
     LearningRate,
     MaxIter,
@@ -24,12 +25,12 @@ from lvmcore.base.settings import (
     StartOrAuto,
 )
 from lvmcore.base.table_size import TableSize
-from lvmcore.errors import NumericalError
+from lvmcore.errors import ConfigError, NumericalError
 from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
-from lvmcore.gp.inducing_points import inducing_count, spread_points
+from lvmcore.gp.inducing_points import grid_nodes, grid_side, inducing_count, spread_points
 from lvmcore.gp.model import START_VARIANCE, GPLatentVariableModel, start_noise
 from lvmcore.gp.objective import GPLVMObjective, SparseGPLVMObjective
-from lvmcore.gp.paths import DataPath, LatentRows
+from lvmcore.gp.paths import DataPath, GridDataPath, LatentRows
 from lvmcore.gp.restarts import fit_from_starts
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised, is_array
@@ -37,11 +38,16 @@ from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.schedule import Schedule
 
-__all__ = ["UnsupervisedGPLVM"]
+__all__ = ["CollapsedGPLVM", "UnsupervisedGPLVM"]
 
 # Steps after which the bounds of two starts are compared, and most inducing inputs in them; the
 # least gain of t-SNE over principal components in nats a cell, and the fewest rows for t-SNE.
 EARLY_STEPS, EARLY_INDUCING, START_GAIN, FEWEST_FOR_TSNE = 60, 25, 0.02, 30
+
+
+# Dimensions of a map whose inducing inputs can be on a grid, and rows up to which free ones are
+# advised: on a grid they are also where there are no rows.
+GRID_DIMENSIONS, FEW_ROWS = 2, 500
 
 
 @estimator_dataclass
@@ -87,11 +93,17 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
         self, problem: FitProblem, X: Tensor, n_inducing: int
     ) -> SparseGPLVMObjective:
         """The objective at the initial map X, [N, Q]."""
+        noise = start_noise(problem, self.settings_["noise"])
+        path = self._data_path(problem, X, n_inducing, noise)
+        return self._objective(LatentRows(X, START_VARIANCE), path, problem)
+
+    def _data_path(
+        self, problem: FitProblem, X: Tensor, n_inducing: int, noise: Tensor
+    ) -> DataPath:
+        """The initial path of the objective, for the initial map X, [N, Q]."""
         M = inducing_count(n_inducing, len(X), self._note)
         Z = spread_points(X, M, problem.generator)
-        noise = start_noise(problem, self.settings_["noise"])
-        path = DataPath(Z, noise, pooled=problem.observed is not None)
-        return self._objective(LatentRows(X, START_VARIANCE), path, problem)
+        return DataPath(Z, noise, pooled=problem.observed is not None)
 
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
         """Fit from the initial map X, [N, Q]."""
@@ -121,6 +133,59 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
         self.embedding_ = fit.rows.posterior()
         self.relevance_ = {"data": to_numpy(fit.latent_path.kernel.relevance)}
         self.inducing_inputs_ = {"data": to_numpy(fit.latent_path.Z)}
+
+
+@estimator_dataclass
+class CollapsedGPLVM(UnsupervisedGPLVM):
+    """Base of the models with psi statistics in closed form: inducing inputs free, or on a grid.
+
+    On a grid of two dimensions (``lvmcore.kernels.grid_psi_sums``) many inducing inputs cost little
+    time, and the map follows finer detail.
+    """
+
+    inducing_layout: InducingLayout = None
+
+    @classmethod
+    def advise(cls, size: TableSize) -> dict[str, Advised]:
+        """As ``UnsupervisedGPLVM.advise``; the inducing inputs of a complete map on a grid."""
+        found = super().advise(size)
+        wide = size.n_columns >= GRID_DIMENSIONS
+        grid = wide and not size.incomplete and size.n_rows > FEW_ROWS
+        layout: Literal["free", "grid"] = "grid" if grid else "free"
+        M = map_inducing(layout, size.n_rows, incomplete=size.incomplete)
+        return found | {"inducing_layout": Advised(layout), "n_inducing": Advised(M)}
+
+    def _fit(self, problem: FitProblem) -> FitOutcome:
+        self._choose_layout(problem)
+        return super()._fit(problem)
+
+    def _choose_layout(self, problem: FitProblem) -> None:
+        """Store the layout of the inducing inputs and their number in ``settings_``.
+
+        Raises:
+            ConfigError: a grid was asked for where there can be none.
+        """
+        complete = problem.observed is None
+        possible = complete and problem.n_components == GRID_DIMENSIONS
+        if self.inducing_layout == "grid" and not possible:
+            why = f"has {problem.n_components}" if complete else "is of a table with missing cells"
+            raise ConfigError(
+                "inducing_layout='grid' needs a map of two dimensions of complete rows; this map "
+                f"{why}. Choose 'free' or None."
+            )
+        layout: Literal["free", "grid"] = "free"
+        if possible:
+            layout = self.settings_["inducing_layout"]
+        self.settings_["inducing_layout"] = layout
+        M = self.n_inducing or map_inducing(layout, len(problem.table), incomplete=not complete)
+        self.settings_["n_inducing"] = M if layout == "free" else grid_side(M) ** 2
+
+    def _data_path(
+        self, problem: FitProblem, X: Tensor, n_inducing: int, noise: Tensor
+    ) -> DataPath:
+        if self.settings_["inducing_layout"] == "free":
+            return super()._data_path(problem, X, n_inducing, noise)
+        return GridDataPath(grid_nodes(X, n_inducing), noise)
 
 
 def _initial_map(model: UnsupervisedGPLVM, problem: FitProblem) -> Tensor:

@@ -13,7 +13,7 @@ from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.objective import DataTerm, LatentSample, SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, LatentRows
-from lvmcore.kernels.psi_statistics import MaskedPsiSums, PsiSums, masked_psi_sums, psi_sums
+from lvmcore.kernels.psi_statistics import MaskedPsiSums, PsiSums, masked_psi_sums
 from lvmcore.parameters import Doc, Range
 from lvmcore.qep.collapsed_bound import QEPBound, block_bound, qep_bound
 from lvmcore.qep.distribution import MIN_Q
@@ -105,8 +105,10 @@ class QEPDataTerm(DataTerm):
 
     def sums(self, mean: Tensor, variance: Tensor) -> PsiSums | MaskedPsiSums:
         """Psi statistics of rows whose inputs are N(mean, diag variance), [N, Q] each."""
-        inputs = (self.path.kernel, mean, variance, self.path.Z, self.Y)
-        return psi_sums(*inputs) if self.cells is None else masked_psi_sums(*inputs, self.cells)
+        path, Y = self.path, self.Y
+        if self.cells is None:
+            return path.psi_sums(mean, variance, Y)
+        return masked_psi_sums(path.kernel, mean, variance, path.Z, Y, self.cells)
 
     def bound(self, sums: PsiSums | MaskedPsiSums) -> QEPBound:
         """The bound at the optimal q(V) for psi statistics of all rows."""

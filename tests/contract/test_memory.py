@@ -20,12 +20,12 @@ def iterative(model: type[LatentVariableModel]) -> bool:
     return "max_iter" in {parameter.name for parameter in model.parameters()}
 
 
-def lasting(key: str, X: Any, y: Any) -> int:
+def lasting(key: str, X: Any, y: Any, **settings: Any) -> int:
     """Tensors that nine steps leave in memory beyond those of three."""
-    fit(key, X, y, max_iter=3)
+    fit(key, X, y, max_iter=3, **settings)
     counts = []
     for steps in (3, 9):
-        fit(key, X, y, max_iter=steps)
+        fit(key, X, y, max_iter=steps, **settings)
         counts.append(live_tensors())
     return counts[1] - counts[0]
 
@@ -42,3 +42,9 @@ def test_steps_with_missing_cells_are_freed(key: str) -> None:
     values = np.array(X, dtype=np.float64)
     values[::7, 1] = np.nan
     assert lasting(key, values, y) <= 0
+
+
+@for_models(lambda model: "inducing_layout" in {p.name for p in model.parameters()})
+def test_steps_with_a_grid_of_inducing_inputs_are_freed(key: str) -> None:
+    settings = {"n_components": 2, "n_inducing": 16, "inducing_layout": "grid"}
+    assert lasting(key, *table_for(key), **settings) <= 0

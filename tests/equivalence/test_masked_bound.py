@@ -145,7 +145,7 @@ def test_the_decoder_predicts_each_column_as_its_own_rows_do(
     for d in range(D):
         alone, mine = DataPath(p.Z, start[:1]), LatentRows(p.mean[mask[:, d]], 0.3)
         y = p.Y[mask[:, d], d : d + 1]
-        _, q = alone.bound(mine, y, y.square().sum(0))
+        q = alone.optimal_inducing(mine, y, y.square().sum(0))
         expected_mean, expected_variance = alone.decoder(q).predict(X)
         torch.testing.assert_close(mean[:, d : d + 1], expected_mean, rtol=1e-6, atol=1e-7)
         torch.testing.assert_close(variance[:, d : d + 1], expected_variance, rtol=1e-6, atol=1e-7)

@@ -8,14 +8,14 @@ from lvmcore.base.advice import LONG_TABLE, advised_map_steps
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import Capabilities
 from lvmcore.base.table_size import TableSize
-from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
+from lvmcore.gp.unlabelled_model import CollapsedGPLVM
 from lvmcore.parameters import Advised
 
 __all__ = ["BayesianGPLVM"]
 
 
 @estimator_dataclass
-class BayesianGPLVM(UnsupervisedGPLVM):
+class BayesianGPLVM(CollapsedGPLVM):
     """Nonlinear map with uncertainty: x_n ~ N(0, I), y_nd = f_d(x_n) + ε, f_d ~ GP(0, RBF-ARD).
 
     Maximises the collapsed bound F(q(X)) − KL(q(X) ‖ N(0, I)), q(X) = ∏_n N(mean_n, diag var_n),

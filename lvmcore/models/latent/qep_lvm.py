@@ -11,14 +11,14 @@ from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.gp.objective import GPLVMObjective, SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, LatentRows
-from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
+from lvmcore.gp.unlabelled_model import CollapsedGPLVM
 from lvmcore.qep.objective import Exponent, QEPLVMObjective, QExponent, exponent_of
 
 __all__ = ["QEPLVM"]
 
 
 @estimator_dataclass
-class QEPLVM(UnsupervisedGPLVM):
+class QEPLVM(CollapsedGPLVM):
     """The Bayesian GPLVM with q-exponential processes, latent prior and noise.
 
     Maximises the bound of ``lvmcore.qep.collapsed_bound`` by q(X) = ∏_n N(mean_n, diag var_n),

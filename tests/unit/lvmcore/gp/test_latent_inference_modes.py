@@ -18,7 +18,7 @@ def folded() -> tuple[DataDecoder, Tensor, Tensor]:
     path = DataPath(x[::4], torch.full((2,), 1e-3, dtype=torch.float64))
     rows = LatentRows(x, 1e-4)
     with torch.no_grad():
-        _, q = path.bound(rows, Y, Y.square().sum(0))
+        q = path.optimal_inducing(rows, Y, Y.square().sum(0))
         return path.decoder(q), rows.mean.detach(), rows.variance.detach()
 
 

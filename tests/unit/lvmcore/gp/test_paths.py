@@ -9,7 +9,8 @@ from torch import Tensor
 
 from lvmcore.gp.bounds import collapsed_bound
 from lvmcore.gp.data_decoder import DataDecoder
-from lvmcore.gp.paths import DataPath, LabelDecoder, LabelPath, LatentRows
+from lvmcore.gp.paths import DataPath, GridDataPath, LabelDecoder, LabelPath, LatentRows
+from lvmcore.kernels.grid_psi_sums import grid_inputs
 from lvmcore.kernels.psi_statistics import psi1, psi_sums
 from tests.unit.lvmcore.small_problems import Small, small_decoder, small_problem
 
@@ -176,7 +177,7 @@ def test_one_noise_for_all_columns_is_the_same_noise_in_each() -> None:
     rows = LatentRows(p.mean, 0.3)
     start = torch.full((1,), 0.2, dtype=torch.float64)
     shared, each = DataPath(p.Z, start), DataPath(p.Z, start.repeat(3))
-    bounds = [float(path.bound(rows, p.Y, p.squares)[0]) for path in (shared, each)]
+    bounds = [float(path.bound(rows, p.Y, p.squares)) for path in (shared, each)]
     assert bounds[0] == pytest.approx(bounds[1], rel=1e-12)
     kernel = shared.kernel
     sums = psi_sums(kernel, rows.mean, rows.variance, p.Z, p.Y)
@@ -184,6 +185,36 @@ def test_one_noise_for_all_columns_is_the_same_noise_in_each() -> None:
     expected, q = collapsed_bound(sums, kernel(p.Z, p.Z), noise, p.squares, len(p.Y))
     assert bounds[0] == pytest.approx(float(expected), rel=1e-12)
     assert shared.decoder(q).noise.shape == (3,)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_grid_is_the_same_path_as_its_inputs_without_structure(shared: bool) -> None:
+    p = small_problem(shared=shared, seed=1)
+    nodes = normal(4, 2, seed=2)
+    noise = p.noise[:1] if shared else p.noise
+    grid, free = GridDataPath(nodes, noise), DataPath(grid_inputs(nodes), noise)
+    bounds, rows, decoded = [], [], []
+    for path in (grid, free):
+        with torch.no_grad():
+            path.log_lengthscales.copy_(torch.tensor([-0.2, 0.4]))
+            path.log_variance.fill_(0.3)
+        rows.append(LatentRows(p.mean, 0.3))
+        bounds.append(path.bound(rows[-1], p.Y, p.squares))
+        bounds[-1].backward()  # type: ignore[no-untyped-call]
+        decoder = path.decoder(path.optimal_inducing(rows[-1], p.Y, p.squares))
+        decoded.append(torch.cat(decoder.predict(p.mean)))
+    assert bounds[0].item() == pytest.approx(bounds[1].item(), rel=1e-10)
+    torch.testing.assert_close(*decoded, rtol=1e-7, atol=1e-8)
+    mine = [*grid.named_parameters(), *rows[0].named_parameters()]
+    others = [*free.parameters(), *rows[1].parameters()]
+    for (name, one), other in zip(mine, others, strict=True):
+        assert one.grad is not None
+        assert other.grad is not None
+        expected = other.grad
+        if name == "points":  # a node of one dimension is that of four inducing inputs
+            inputs = expected.view(4, 4, 2)
+            expected = torch.stack((inputs[..., 0].sum(1), inputs[..., 1].sum(0)), 1)
+        torch.testing.assert_close(one.grad, expected, rtol=1e-7, atol=1e-8)
 
 
 @torch.no_grad()
