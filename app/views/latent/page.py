@@ -31,7 +31,7 @@ from app.views.latent.fit_replay import replay_panel
 from app.views.latent.learned_kernel import learned_kernel_panel
 from app.views.latent.nearest_rows import nearest_rows_panel
 from app.views.latent.worst_rows import worst_rows_panel
-from lvmcore.evaluation.map_quality import RETAINED
+from lvmcore.metrics.metric import RETAINED_NEIGHBOURS
 from lvmcore.projection import LatentProjection
 from lvmcore.relevance import leading_dimensions
 from lvmcore.runs import Job
@@ -141,14 +141,15 @@ def _retained_neighbours(fitted_map: FittedMap, view: View) -> None:
     if best is None:  # at most two live dimensions
         return
     axes = leading_dimensions(fitted_map.model.variance_shares()) if view == best else view
-    named = {key: scores.retained_neighbours(fitted_map.run, key) for key in (axes, best)}
-    own, other = (named[key] for key in ((best, axes) if view == best else (axes, best)))
+    compared = (best, axes) if view == best else (axes, best)
+    own, other = (scores.retained_neighbours(fitted_map.run, shown) for shown in compared)
     if own is None or own.value is None or other is None or other.value is None:
         return
-    verbs = {best: "retains", axes: "retain"}
+    verb = "retains" if view == best else "retain"
+    k = min(RETAINED_NEIGHBOURS, len(fitted_map.mean) - 1)
     text = (
-        f"{own.dimensions[:1].upper()}{own.dimensions[1:]} {verbs[view]} **{own.value:.0%}** of "
-        f"the {RETAINED} nearest neighbours in all {fitted_map.dimensions} dimensions; "
+        f"{own.dimensions[:1].upper()}{own.dimensions[1:]} {verb} **{own.value:.0%}** of "
+        f"the {k} nearest neighbours in all {fitted_map.dimensions} dimensions; "
         f"{other.dimensions} {other.value:.0%}."
     )
     if view == best and fitted_map.model.capabilities.decoding:

@@ -131,6 +131,19 @@ def test_a_link_to_a_view_that_a_map_has_not_opens_its_axes(open_page: OpenPage,
     assert "retain" not in texts(page)
 
 
+def test_another_run_opens_with_its_own_axes(open_page: OpenPage, run: str) -> None:
+    other = fitted_run(opened(run).dataset, "pca", {"n_components": 4})
+    page = open_page("latent", run=run)
+    box(page, "Horizontal").set_value("best view").run()
+    assert axis_titles(page) == BEST
+    (earlier,) = [one for one in page.sidebar.selectbox if one.label == "Earlier runs"]
+    earlier.set_value(other).run()
+    assert not page.exception
+    assert page.query_params["run"] == other
+    assert "view" not in page.query_params
+    assert axis_titles(page) == ("Latent dimension 1", "Latent dimension 2")
+
+
 def test_clicks_and_coordinates_stay_on_the_plane(
     run: str, view: LatentProjection, session_state: dict[str, Any]
 ) -> None:
