@@ -145,12 +145,12 @@ def _retained_neighbours(fitted_map: FittedMap, view: View) -> None:
     own, other = (scores.retained_neighbours(fitted_map.run, shown) for shown in compared)
     if own is None or own.value is None or other is None or other.value is None:
         return
-    verb = "retains" if view == best else "retain"
+    verbs = ("retains", "retain") if view == best else ("retain", "retains")
     k = min(RETAINED_NEIGHBOURS, len(fitted_map.mean) - 1)
     text = (
-        f"{own.dimensions[:1].upper()}{own.dimensions[1:]} {verb} **{own.value:.0%}** of "
+        f"{own.dimensions[:1].upper()}{own.dimensions[1:]} {verbs[0]} **{own.value:.0%}** of "
         f"the {k} nearest neighbours in all {fitted_map.dimensions} dimensions; "
-        f"{other.dimensions} {other.value:.0%}."
+        f"{other.dimensions} {verbs[1]} {other.value:.0%}."
     )
     if view == best and fitted_map.model.capabilities.decoding:
         text += (

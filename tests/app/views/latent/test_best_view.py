@@ -71,7 +71,7 @@ def test_the_page_offers_the_view_and_says_what_both_retain(
     names = " and ".join(str(q + 1) for q in raw(run))
     assert (
         f"Dimensions {names} retain **{own:.0%}** of the 10 nearest neighbours in all 4 "
-        f"dimensions; the best 2-D view {best:.0%}." in texts(page)
+        f"dimensions; the best 2-D view retains {best:.0%}." in texts(page)
     )
     box(page, "Horizontal").set_value("best view").run()
     assert not page.exception
@@ -85,7 +85,7 @@ def test_the_page_offers_the_view_and_says_what_both_retain(
     np.testing.assert_allclose(shown.array("sx"), sd[:, 0], rtol=1e-5)
     assert np.abs(shown.array("correlation")).max() > 0
     assert f"The best 2-D view retains **{best:.0%}**" in texts(page)
-    assert f"dimensions {names} {own:.0%}. Its axes mix all dimensions" in texts(page)
+    assert f"dimensions {names} retain {own:.0%}. Its axes mix all dimensions" in texts(page)
     page.session_state[f"latent:{run}:scores"] = True  # as a click on the expander does
     page.run()
     assert "trustworthiness, the best 2-D view: **" in texts(page).replace("\\", "")
