@@ -16,6 +16,7 @@ __all__ = [
     "hidden_dimensions",
     "is_label_path",
     "leading_dimensions",
+    "live_dimensions",
     "relevance_shares",
     "total_effects",
 ]
@@ -25,7 +26,7 @@ __all__ = [
 LARGE_SHARE = 0.25
 #: Points at which total effects are averaged, and exchanges of each input.
 MOST_POINTS, EXCHANGES = 1000, 4
-#: A label dimension with a smaller share does not separate classes.
+#: A dimension with a smaller share does not separate classes, or carry columns.
 MIN_SHARE = 0.01
 
 
@@ -112,6 +113,16 @@ def leading_dimensions(relevance: Mapping[str, FloatArray]) -> tuple[int, int | 
     if not large <= {first, second} and max(data[second], most[second]) <= LARGE_SHARE:
         second = next(int(q) for q in by_data if q != first)
     return first, second
+
+
+def live_dimensions(relevance: Mapping[str, FloatArray]) -> int:
+    """Number of dimensions that have at least 1 % of some path.
+
+    Args:
+        relevance: shares of each path, or its α, each [Q].
+    """
+    most = np.max(list(relevance_shares(relevance).values()), axis=0)
+    return int((most >= MIN_SHARE).sum())
 
 
 def hidden_dimensions(

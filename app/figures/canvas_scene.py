@@ -151,6 +151,8 @@ def _points(rows: MapRows, codes: NDArray[np.intp]) -> dict[str, Any]:
         found["symbol"] = _packed([names.index(one) for one in rows.shape.symbol], "u1")
     if rows.sd is not None:
         found |= {"sx": _packed(rows.sd[:, 0], "<f4"), "sy": _packed(rows.sd[:, 1], "<f4")}
+        if rows.correlation is not None:
+            found["correlation"] = _packed(rows.correlation, "<f4")
     return found
 
 

@@ -50,7 +50,7 @@ def map_figure(
     if grid is not None:
         figure.add_trace(_heat(grid, dark))
     if rows.sd is not None:
-        figure.add_trace(ellipses(rows.points, rows.sd, dark and grid is None))
+        figure.add_trace(ellipses(rows.points, rows.sd, dark and grid is None, rows.correlation))
     for trace in row_traces(rows, dark):
         figure.add_trace(trace)
     for trace in _inducing(inducing or {}, dark):
@@ -83,11 +83,16 @@ def _heat(grid: Heatmap, dark: bool) -> go.Heatmap:
     )
 
 
-def ellipses(points: FloatArray, sd: FloatArray, dark: bool) -> go.Scatter:
+def ellipses(
+    points: FloatArray, sd: FloatArray, dark: bool, correlation: FloatArray | None = None
+) -> go.Scatter:
     """All posterior ellipses as one line with gaps."""
     angle = np.linspace(0.0, 2 * np.pi, _CORNERS + 1)
     circle = ELLIPSE_SD * np.column_stack([np.cos(angle), np.sin(angle)])
-    path = points[:, None, :] + sd[:, None, :] * circle[None]
+    r = np.zeros(len(points)) if correlation is None else correlation
+    upright = r[:, None] * circle[:, 0] + np.sqrt(1 - np.square(r))[:, None] * circle[:, 1]
+    across = np.broadcast_to(circle[:, 0], upright.shape)
+    path = points[:, None, :] + sd[:, None, :] * np.stack([across, upright], axis=2)
     gap = np.full((len(points), 1, 2), np.nan)
     line = np.concatenate([path, gap], axis=1).reshape(-1, 2)
     return go.Scatter(

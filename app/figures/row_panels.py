@@ -9,7 +9,6 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from app.analysis.map.map_axes import Axes
 from app.analysis.map.reconstruction import INTERVAL_SD, Reconstruction
 from app.figures.theme import (
     ACCENT,
@@ -32,7 +31,9 @@ _LINE_PX = 26
 _LEGEND_PX = 20
 
 
-def relevance_figure(share: Mapping[str, FloatArray], axes: Axes, *, dark: bool) -> go.Figure:
+def relevance_figure(
+    share: Mapping[str, FloatArray], axes: Sequence[int | None], *, dark: bool
+) -> go.Figure:
     """Relevance of each latent dimension, one group of bars per path.
 
     The dimensions on the map are highlighted.

@@ -49,6 +49,7 @@ class MapRows:
         colouring: colours of the rows.
         selected: mask of the selected rows, [n]; None without a selection.
         sd: posterior sd along both axes, [n, 2]; None draws no ellipses.
+        correlation: posterior correlation of both axes, [n]; None for 0.
         size: diameters of the markers in pixels, [n]; None for a default by the number of rows.
         shape: markers by a column, [n]; None for the markers of the colours.
     """
@@ -59,6 +60,7 @@ class MapRows:
     colouring: Colouring = None
     selected: NDArray[np.bool_] | None = None
     sd: FloatArray | None = None
+    correlation: FloatArray | None = None
     size: FloatArray | None = None
     shape: RowShapes | None = None
 

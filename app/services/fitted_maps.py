@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from app.analysis.map.heatmaps import Heatmap, HeatmapRequest
-    from app.analysis.map.map_axes import Axes
+    from app.analysis.map.map_axes import View
     from app.analysis.map.reconstruction import Reconstruction
     from lvmcore.base.latent_variable_model import LatentVariableModel
     from lvmcore.export.map_picture import PictureFormat
+    from lvmcore.projection import LatentProjection
 
 __all__ = [
     "attempt",
+    "best_view",
     "class_style",
     "embedding_csv",
     "embedding_h5ad",
@@ -62,6 +64,18 @@ def model(run: str) -> LatentVariableModel:
         DataError: the run has no model.
     """
     return server.store().load_model(run)
+
+
+@cached(max_entries=64)
+def best_view(run: str) -> LatentProjection | None:
+    """The best 2-D view of a run's map; None for a map of at most two live dimensions.
+
+    Raises:
+        DataError: the run has no model.
+    """
+    from lvmcore.evaluation import map_dimensions
+
+    return map_dimensions.best_view(model(run))
 
 
 @cached(max_entries=12)
@@ -202,38 +216,39 @@ def selected_start(run: str) -> int:
     return 1 if found is None else int(found.starts[found.kept])
 
 
-def embedding_csv(run: str) -> bytes:
-    """The embedding as CSV: row id, label, latent means and sds.
+def embedding_csv(run: str, projection: LatentProjection | None = None) -> bytes:
+    """The embedding as CSV: row id, label, latent means and sds, and positions on a projection.
 
     Raises:
         DataError: the run has no model, or its dataset does not exist.
     """
-    return to_csv_bytes(_embedding(run))
+    return to_csv_bytes(_embedding(run, projection))
 
 
-def embedding_parquet(run: str) -> bytes:
-    """The embedding as Parquet: row id, label, latent means and sds.
-
-    Raises:
-        DataError: the run has no model, or its dataset does not exist.
-    """
-    return to_parquet_bytes(_embedding(run))
-
-
-def embedding_h5ad(run: str) -> bytes:
-    """The embedding as an AnnData file, with the rows of the fit.
+def embedding_parquet(run: str, projection: LatentProjection | None = None) -> bytes:
+    """The embedding as Parquet: row id, label, latent means and sds, and positions on a projection.
 
     Raises:
         DataError: the run has no model, or its dataset does not exist.
     """
-    return embedding_to_h5ad(model(run), fitted_dataset(run), server.store().get(run).spec)
+    return to_parquet_bytes(_embedding(run, projection))
 
 
-def _embedding(run: str) -> pd.DataFrame:
-    return embedding_frame(model(run), fitted_dataset(run))
+def embedding_h5ad(run: str, projection: LatentProjection | None = None) -> bytes:
+    """The embedding as an AnnData file, with the rows of the fit, and positions on a projection.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+    """
+    spec = server.store().get(run).spec
+    return embedding_to_h5ad(model(run), fitted_dataset(run), spec, projection)
 
 
-def map_file(run: str, axes: Axes, form: PictureFormat, *, sd_behind: bool) -> bytes:
+def _embedding(run: str, projection: LatentProjection | None) -> pd.DataFrame:
+    return embedding_frame(model(run), fitted_dataset(run), projection)
+
+
+def map_file(run: str, axes: View, form: PictureFormat, *, sd_behind: bool) -> bytes:
     """The map of a run as a picture for print.
 
     Raises:

@@ -16,7 +16,7 @@ from lvmcore.relevance import leading_dimensions
 from lvmcore.runs import Job, JobSpec
 
 if TYPE_CHECKING:
-    from app.analysis.map.map_axes import Axes
+    from app.analysis.map.map_axes import View
 
 __all__ = [
     "map_scores",
@@ -53,12 +53,13 @@ def map_scores(job: Job, *, complete: bool = False) -> MapScores:
     return comparison_table.map_scores(job, score, MODELS[job.spec.model].capabilities, shown)
 
 
-def score_values(job: Job, axes: Axes | None = None) -> list[Metric]:
+def score_values(job: Job, axes: View | None = None) -> list[Metric]:
     """All metrics of a run: those of the fit, then those of its scoring job.
 
     Args:
         job: the run.
-        axes: the two dimensions of the picture; None for those that it opens with.
+        axes: the two dimensions of the picture, or its projection; None for those that it opens
+            with.
     """
     score = server.store().find(_score_spec(job))
     more = {} if score is None else score.metrics
@@ -68,12 +69,12 @@ def score_values(job: Job, axes: Axes | None = None) -> list[Metric]:
     return list(found.values())
 
 
-def picture_metrics(job: Job, axes: Axes) -> dict[str, Metric]:
+def picture_metrics(job: Job, axes: View) -> dict[str, Metric]:
     """Metrics of positions in two dimensions; those of the fit, or else computed now.
 
     Args:
         job: a finished run with a model.
-        axes: the dimensions.
+        axes: the dimensions, or the projection.
 
     Returns:
         Nothing for a map of at most two dimensions.
@@ -91,11 +92,12 @@ def picture_metrics(job: Job, axes: Axes) -> dict[str, Metric]:
         return {}
     own = stored.get("retained_neighbours")
     same = own is not None and own.dimensions == retained.dimensions
-    return stored if same else _picture_metrics(job.id, axes)
+    # Runs of earlier versions store the retained neighbours of unscaled dimensions.
+    return stored | {"retained_neighbours": retained} if same else _picture_metrics(job.id, axes)
 
 
 @cached(max_entries=256)
-def retained_neighbours(run: str, axes: Axes) -> Metric | None:
+def retained_neighbours(run: str, axes: View) -> Metric | None:
     """How many neighbours in all dimensions are neighbours in the picture; None if it has all.
 
     Raises:
@@ -106,11 +108,11 @@ def retained_neighbours(run: str, axes: Axes) -> Metric | None:
 
     model = fitted_maps.model(run)
     shown, *every = scored_dimensions(model, axes)
-    return map_quality.retained_neighbours(model.embedding_.mean, shown) if every else None
+    return map_quality.retained_neighbours(model, shown) if every else None
 
 
 @cached(max_entries=128)
-def _picture_metrics(run: str, axes: Axes) -> dict[str, Metric]:
+def _picture_metrics(run: str, axes: View) -> dict[str, Metric]:
     """Metrics of positions in two dimensions, each from at most a few thousand rows."""
     from lvmcore.evaluation.map_dimensions import scored_dimensions
     from lvmcore.evaluation.map_quality import position_metrics

@@ -63,6 +63,8 @@ class Session:
         fit_started: whether the Fit button has just started a fit.
         point: the selected point of a run's map.
         selection: the selected rows of a run's map, with undo.
+        map_view: what a run's map shows, "best" or two dimensions such as "3,1", by run; None for
+            the dimensions that it opens with.
         new_table: the last uploaded table of new rows.
         placement: id of the job that infers positions of new rows, by run.
         named_points: latent coordinates by name, by run; the letters of paths, and "cursor".
@@ -98,6 +100,7 @@ class Session:
     # Latent map
     point: KeyedValue[str, MapPoint | None] = KeyedValue("latent.point", None)
     selection = SelectionHistory("latent.selection", "latent.selections_before")
+    map_view = KeyedAddressValue("latent.view", parameter="view")
     _attempt: KeyedValue[str, int] = KeyedValue("latent.attempt", 0)
 
     # New rows
@@ -141,6 +144,7 @@ class Session:
     def open_run_with_dataset(self, run: str) -> None:
         """Open a run and make its dataset the session's."""
         self.run_id = run
+        self.map_view[run] = None  # the one in the address belongs to the previous run
         self._clear_source()
 
     def sync_address(self) -> None:

@@ -127,7 +127,7 @@ class KeyedValue(Generic[K, T]):
 
 
 class KeyedAddressValue(KeyedValue[str, str | None]):
-    """An identifier that belongs to a run and that the address of the page carries too.
+    """A text that belongs to a run, and that the address of the page carries too.
 
     Args:
         key: in ``st.session_state``.
@@ -139,11 +139,11 @@ class KeyedAddressValue(KeyedValue[str, str | None]):
         self.parameter = parameter
 
     def get(self, owner: str, default: str | None) -> str | None:
-        """The identifier in the address, else that of a run in the current session."""
+        """The text in the address, else that of a run in the current session."""
         return st.query_params.get(self.parameter) or super().get(owner, default)
 
     def set(self, owner: str, value: str | None) -> None:
-        """Assign the identifier of a run and of the address; None leaves it out of the address."""
+        """Assign the text of a run and of the address; None leaves it out of the address."""
         super().set(owner, value)
         _set_parameter(self.parameter, value or "")
 

@@ -42,7 +42,7 @@ function drawRows(context, scene, scale, hidden, ratio) {
  * @param {Set<number>} hidden codes of the hidden looks.
  */
 function drawEllipses(context, scene, { toX, toY }, hidden) {
-  const { px, py, sx, sy, code, selected } = scene;
+  const { px, py, sx, sy, correlation, code, selected } = scene;
   if (!sx || !sy) return;
   const unitX = toX(1) - toX(0), unitY = toY(0) - toY(1); // pixels a data unit
   context.strokeStyle = scene.ink.text;
@@ -54,13 +54,33 @@ function drawEllipses(context, scene, { toX, toY }, hidden) {
       if (Number.isNaN(sx[i]) || hidden.has(code[i])) continue;
       if (selected && selected[i] !== pass) continue;
       const x = toX(px[i]), y = toY(py[i]);
-      const a = scene.ellipse * sx[i] * unitX, b = scene.ellipse * sy[i] * unitY; // semi-axes
-      context.moveTo(x + a, y);
-      context.ellipse(x, y, a, b, 0, 0, 2 * Math.PI);
+      const { a, b, angle } = semiAxes(sx[i] * unitX, sy[i] * unitY, correlation ? correlation[i] : 0);
+      const long = scene.ellipse * a;
+      context.moveTo(x + long * Math.cos(angle), y + long * Math.sin(angle));
+      context.ellipse(x, y, long, scene.ellipse * b, angle, 0, 2 * Math.PI);
     }
     context.stroke();
   }
   context.globalAlpha = 1;
+}
+
+/**
+ * Semi-axes of the ellipse of one standard deviation, and the angle of the first one on the screen,
+ * whose y runs down.
+ *
+ * @param {number} sx standard deviations along both axes, in pixels.
+ * @param {number} sy
+ * @param {number} correlation of both axes, y upwards.
+ * @returns {{ a: number, b: number, angle: number }}
+ */
+function semiAxes(sx, sy, correlation) {
+  if (!correlation) return { a: sx, b: sy, angle: 0 };
+  const half = (sx * sx - sy * sy) / 2, mean = (sx * sx + sy * sy) / 2;
+  const covariance = correlation * sx * sy, root = Math.hypot(half, covariance);
+  return {
+    a: Math.sqrt(mean + root), b: Math.sqrt(Math.max(mean - root, 0)),
+    angle: -Math.atan2(covariance, half) / 2,
+  };
 }
 
 /**

@@ -459,11 +459,18 @@ function createMap(parent) {
     setTool(tool);
   }
 
-  /** Make the map as high as the scene asks for, or as the window leaves room for. */
+  /**
+   * Make the map as high as the scene asks for, or as the window leaves room for; with equal units no
+   * higher than its ranges are at the map's width.
+   */
   function fitHeight() {
     if (!scene) return;
     const left = Math.max(LOWEST_MAP, window.innerHeight - scene.reserved);
     scene.height = scene.reserved ? Math.min(scene.tallest, left) : scene.tallest;
+    if (scene.reserved && scene.equal && width) {
+      const natural = (width * (scene.y[1] - scene.y[0])) / (scene.x[1] - scene.x[0]);
+      scene.height = Math.min(scene.height, Math.max(LOWEST_MAP, Math.round(natural)));
+    }
     stage.style.height = `${scene.height}px`;
   }
 
@@ -483,12 +490,14 @@ function createMap(parent) {
   const resize = new ResizeObserver(() => {
     if (!scene || !stage.clientWidth || stage.clientWidth === width) return;
     width = stage.clientWidth;
+    fitHeight();
     if (!viewChanged) view = wholeView();
     draw();
   });
   resize.observe(stage);
   const redraw = () => { // the height or the device pixel ratio of the window may have changed
     fitHeight();
+    if (scene && width && !viewChanged) view = wholeView();
     draw();
   };
   window.addEventListener("resize", redraw);

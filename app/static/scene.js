@@ -44,6 +44,7 @@ function decodeScene(scene) {
     selected: decodeOptional(p.selected, Uint8Array), size: decodeOptional(p.size, Float32Array),
     symbol: decodeOptional(p.symbol, Uint8Array),
     sx: decodeOptional(p.sx, Float32Array), sy: decodeOptional(p.sy, Float32Array),
+    correlation: decodeOptional(p.correlation, Float32Array),
     heatValue: scene.heat && decodeArray(scene.heat.value, Float32Array),
   };
 }

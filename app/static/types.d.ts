@@ -75,6 +75,8 @@ interface PackedPoints {
   /** float32: posterior standard deviations on both axes; absent without ellipses. */
   sx?: string;
   sy?: string;
+  /** float32: posterior correlation of both axes; absent where it is 0. */
+  correlation?: string;
 }
 
 /** The heatmap behind the rows, on a square grid of `size` by `size` cells, lowest y first. */
@@ -171,6 +173,7 @@ interface DecodedScene extends Scene {
   symbol: Uint8Array | null;
   sx: Float32Array | null;
   sy: Float32Array | null;
+  correlation: Float32Array | null;
   heatValue: Float32Array | null;
   /** Cached markers, and the device pixel ratio they were drawn for. */
   markers?: MarkerCache;

@@ -10,22 +10,25 @@ from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.data.dataset import Dataset
 from lvmcore.evaluation.class_separation import separation_of_fitted_rows
 from lvmcore.evaluation.held_out_rows import held_out_metrics
-from lvmcore.evaluation.map_dimensions import MapDimensions, all_dimensions, scored_dimensions
+from lvmcore.evaluation.map_dimensions import (
+    MapDimensions,
+    all_dimensions,
+    mean_metric,
+    scored_dimensions,
+)
 from lvmcore.evaluation.row_sample import sample_rows
-from lvmcore.metrics.metric import Metric
+from lvmcore.metrics.metric import RETAINED_NEIGHBOURS, Metric
 from lvmcore.metrics.scores import continuity, trustworthiness
 from lvmcore.metrics.stability import shared_neighbours
-from lvmcore.numerics.array_types import FloatArray
 from lvmcore.prediction.label_columns import named_figures
 from lvmcore.preprocessing.standardiser import Standardiser
+from lvmcore.projection import metric_root
 
 __all__ = ["map_metrics", "position_metrics", "retained_neighbours"]
 
 #: Most rows in the neighbourhood metrics, whose time and memory grow with their square.
 MOST_ROWS = 2000
 NEIGHBOURS = 5
-#: Neighbours of a row whose retention in the picture is measured.
-RETAINED = 10
 
 
 def map_metrics(
@@ -54,7 +57,7 @@ def map_metrics(
         )
     scored = scored_dimensions(model)
     if len(scored) > 1:
-        found["retained_neighbours"] = retained_neighbours(model.embedding_.mean, scored[0])
+        found["retained_neighbours"] = retained_neighbours(model, scored[0])
     found |= position_metrics(model, dataset, scored)
     if held_out is not None:
         found |= held_out_metrics(model, dataset, held_out)
@@ -82,24 +85,31 @@ def position_metrics(
     return found
 
 
-def retained_neighbours(latent: FloatArray, shown: MapDimensions) -> Metric:
+def retained_neighbours(model: LatentVariableModel, shown: MapDimensions) -> Metric:
     """Share of the nearest rows in all dimensions that are also nearest rows in the picture.
 
+    In all dimensions a distance is the change of the columns under the mean expected metric: the
+    means have about the same spread in every dimension in use, so that without it a dimension that
+    carries hardly anything would count as much as the others. A model that cannot decode has its
+    own distances.
+
     Args:
-        latent: latent means of the rows of the fit, [N, Q].
+        model: a fitted model.
         shown: the dimensions of the picture.
     """
-    every = all_dimensions(shown.total)
+    every, latent = all_dimensions(shown.total), model.embedding_.mean
     rows = sample_rows(np.arange(len(latent)), MOST_ROWS)
-    count = min(RETAINED, len(latent) - 1)
+    count = min(RETAINED_NEIGHBOURS, len(latent) - 1)
+    some = latent[rows.rows]
     shares, chance = shared_neighbours(
-        latent[rows.rows], shown.points(latent)[rows.rows], n_neighbors=count
+        some @ metric_root(mean_metric(model)), shown.points(some), n_neighbors=count
     )
+    unit = ", in units of the change of the columns," if model.capabilities.decoding else ""
     return Metric(
         f"neighbours in {every.name} that the picture retains",
         float(shares.mean()),
-        f"Share of a row's {count} nearest rows in {every.name} that are also among its {count} "
-        f"nearest in {shown.name}; by chance {chance:.2g}. Neighbours among "
+        f"Share of a row's {count} nearest rows in {every.name}{unit} that are also among its "
+        f"{count} nearest in {shown.name}; by chance {chance:.2g}. Neighbours among "
         f"{rows.words()}.",
         shown.name,
     )

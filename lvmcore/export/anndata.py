@@ -28,6 +28,7 @@ from lvmcore.runs.job import installed_version
 if TYPE_CHECKING:
     from lvmcore.base.latent_variable_model import LatentVariableModel
     from lvmcore.data.dataset import Dataset
+    from lvmcore.projection import LatentProjection
     from lvmcore.runs.job import JobSpec
 
 __all__ = ["check_h5ad", "embedding_to_h5ad", "places_to_h5ad", "writes_h5ad"]
@@ -56,7 +57,10 @@ def check_h5ad() -> None:
 
 
 def embedding_to_h5ad(
-    model: LatentVariableModel, dataset: Dataset, spec: JobSpec | None = None
+    model: LatentVariableModel,
+    dataset: Dataset,
+    spec: JobSpec | None = None,
+    projection: LatentProjection | None = None,
 ) -> bytes:
     """The map of a fit as an AnnData file.
 
@@ -64,8 +68,9 @@ def embedding_to_h5ad(
         model: a fitted model.
         dataset: the rows that it was fitted to.
         spec: of its run, if any.
+        projection: a 2-D view of the map, whose positions are to be columns of ``obs``.
     """
-    return places_to_h5ad(embedding_frame(model, dataset), model, dataset, spec)
+    return places_to_h5ad(embedding_frame(model, dataset, projection), model, dataset, spec)
 
 
 def places_to_h5ad(

@@ -16,6 +16,7 @@ from lvmcore.errors import ConfigError
 from lvmcore.export.categories import MISSING, OKABE_ITO, OTHER, SHAPES, category_style
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.preprocessing.standardiser import Standardiser
+from lvmcore.projection import LatentProjection
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,7 +58,7 @@ class _MarkerGroup:
 def map_picture(
     model: LatentVariableModel,
     dataset: Dataset,
-    axes: tuple[int, int | None],
+    axes: tuple[int, int | None] | LatentProjection,
     form: PictureFormat,
     *,
     sd_behind: bool = False,
@@ -70,9 +71,11 @@ def map_picture(
         model: a fitted model.
         dataset: the rows that it was fitted to, in the order of its map.
         axes: the horizontal and the vertical latent dimension, from 0; None for the vertical one
-            shows the row's number, as for a map of one dimension.
+            shows the row's number, as for a map of one dimension. Or a projection, which is drawn
+            with the same unit on both axes.
         form: "png" (300 dots per inch) or "svg".
-        sd_behind: whether to draw the predictive sd as background, the other dimensions at 0.
+        sd_behind: whether to draw the predictive sd as background, the other dimensions at 0, or
+            the other directions of a projection at their mean.
             Omitted if the model has none, or if it is constant.
 
     Returns:
@@ -81,15 +84,8 @@ def map_picture(
     Raises:
         ConfigError: the map has no such dimension.
     """
-    mean = model.embedding_.mean
-    for dimension in axes:
-        if dimension is not None and not 0 <= dimension < mean.shape[1]:
-            raise ConfigError(
-                f"The map has no latent dimension {dimension + 1}: it has {mean.shape[1]}."
-            )
-    first, second = axes
-    upright = np.arange(1.0, len(mean) + 1) if second is None else mean[:, second]
-    points = np.column_stack([mean[:, first], upright])
+    points, names = _positions(model.embedding_.mean, axes)
+    projected = isinstance(axes, LatentProjection)
     with _ONE_AT_A_TIME:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -97,15 +93,37 @@ def map_picture(
         figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained", facecolor="white")
         FigureCanvasAgg(figure)
         plot = figure.add_subplot()
-        if sd_behind and second is not None:
-            _sd(figure, plot, model, dataset, points, (first, second))
+        if sd_behind and (isinstance(axes, LatentProjection) or axes[1] is not None):
+            _sd(figure, plot, model, dataset, points, axes)
         _rows(figure, plot, points, dataset)
-        names = ("row" if q is None else f"latent dimension {q + 1}" for q in axes)
         _style_axes(plot, *names)
+        if projected:
+            plot.set_aspect("equal", adjustable="datalim")
         content = io.BytesIO()
         metadata: dict[str, Any] = {"Date": None} if form == "svg" else {}
         figure.savefig(content, format=form, dpi=DOTS_PER_INCH, metadata=metadata)
     return content.getvalue()
+
+
+def _positions(
+    mean: FloatArray, axes: tuple[int, int | None] | LatentProjection
+) -> tuple[FloatArray, tuple[str, str]]:
+    """Positions of the rows, [N, 2], and the titles of the axes.
+
+    Raises:
+        ConfigError: the map has no such dimension.
+    """
+    if isinstance(axes, LatentProjection):
+        return axes.points(mean), ("first axis of the best view", "second axis, in the same unit")
+    for dimension in axes:
+        if dimension is not None and not 0 <= dimension < mean.shape[1]:
+            raise ConfigError(
+                f"The map has no latent dimension {dimension + 1}: it has {mean.shape[1]}."
+            )
+    first, second = axes
+    upright = np.arange(1.0, len(mean) + 1) if second is None else mean[:, second]
+    across, up = ("row" if q is None else f"latent dimension {q + 1}" for q in axes)
+    return np.column_stack([mean[:, first], upright]), (across, up)
 
 
 # ---- the rows --------------------------------------------------------------------------------
@@ -182,7 +200,7 @@ def _sd(
     model: LatentVariableModel,
     dataset: Dataset,
     points: FloatArray,
-    axes: tuple[int, int],
+    axes: tuple[int, int | None] | LatentProjection,
 ) -> None:
     can = model.capabilities
     if not (can.decoding and can.uncertainty):
@@ -190,9 +208,13 @@ def _sd(
     low, high = points.min(axis=0), points.max(axis=0)
     width = np.where(high > low, high - low, 1.0)
     low, high = low - MARGIN * width, high + MARGIN * width
-    latent = np.zeros((GRID**2, model.embedding_.mean.shape[1]))
-    latent[:, axes[0]] = np.tile(np.linspace(low[0], high[0], GRID), GRID)
-    latent[:, axes[1]] = np.repeat(np.linspace(low[1], high[1], GRID), GRID)
+    x, y = (np.linspace(*ends, GRID) for ends in zip(low, high, strict=True))
+    grid = np.column_stack([np.tile(x, GRID), np.repeat(y, GRID)])
+    if isinstance(axes, LatentProjection):
+        latent = axes.latent(grid)
+    else:
+        latent = np.zeros((GRID**2, model.embedding_.mean.shape[1]))
+        latent[:, [q for q in axes if q is not None]] = grid
     value = _mean_sd(model, dataset, latent).reshape(GRID, GRID)
     if np.ptp(value) <= 1e-9 * np.abs(value).max():
         return

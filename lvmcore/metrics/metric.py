@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-__all__ = ["Metric", "name_dimensions", "shown_key"]
+__all__ = ["RETAINED_NEIGHBOURS", "Metric", "name_dimensions", "shown_key"]
 
+#: Neighbours of a row in all dimensions whose retention in a picture is measured, at most.
+RETAINED_NEIGHBOURS = 10
 _SHOWN = "shown_"
 #: Metrics of positions on the map, by their keys without the label column.
 _OF_POSITIONS = (

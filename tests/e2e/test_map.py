@@ -1,10 +1,14 @@
 """The map on its canvas in a real browser: pointed at, zoomed, hidden in part, used by keys."""
 
+import re
+
 import numpy as np
 import pytest
+from matplotlib.path import Path as Outline
 from playwright.sync_api import Locator, expect
 
 from lvmcore.data import Dataset
+from lvmcore.evaluation.map_dimensions import best_view
 from tests.e2e.dashboard import MAP, PATIENCE_MS, Dashboard
 
 pytestmark = pytest.mark.timeout(300)
@@ -66,4 +70,40 @@ def test_the_map_is_pointed_at_zoomed_and_used_by_keys(dashboard: Dashboard) -> 
     around.get_by_role("button", name="plain", exact=True).click()
     assert _hidden(canvas) == []
     assert page.title() != "run"
+    dashboard.no_traceback()
+
+
+def test_the_best_view_is_chosen_linked_and_selected_on(dashboard: Dashboard) -> None:
+    """What a link opens is what was chosen, and clicks and lassos are in its plane."""
+    rng = np.random.default_rng(8)
+    sources = rng.standard_normal((60, 4)) * (3.0, 2.0, 1.5, 1.0)
+    X = sources @ np.linalg.qr(rng.standard_normal((6, 6)))[0][:4]
+    dataset = Dataset.from_arrays(X + 0.1 * rng.standard_normal((60, 6)), name="sources")
+    run = dashboard.fitted(dataset, "bayesian_gplvm", n_components=4, max_iter=60)
+    model = dashboard.model(run)
+    view = best_view(model)
+    assert view is not None
+    points = view.points(model.embedding_.mean)
+
+    page = dashboard.page
+    dashboard.open("latent", run=run)
+    before = dashboard.map()
+    page.get_by_role("combobox", name="Horizontal").click()
+    page.get_by_role("option", name="best view", exact=True).click()
+    shown = dashboard.map(other=before["digest"])
+    assert shown["titles"] == ["First axis of the best view", "Second axis, in the same unit"]
+    np.testing.assert_allclose(shown["places"], points, rtol=1e-5, atol=1e-6)
+    unit = [axis["pixels"] / np.ptp(axis["range"]) for axis in (shown["x"], shown["y"])]
+    assert unit[0] == pytest.approx(unit[1], rel=0.01)
+    expect(page.get_by_text("Its axes mix all dimensions")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"[?&]view=best"))
+
+    page.goto(page.url)
+    again = dashboard.map()
+    assert again["titles"] == shown["titles"]
+    assert again["digest"] == shown["digest"]
+    corners = dashboard.lasso(((0.2, 0.2), (0.7, 0.3), (0.6, 0.8), (0.2, 0.7)))
+    n = int(Outline(corners).contains_points(points).sum())
+    assert 0 < n < 60
+    dashboard.says(re.compile(rf"^{n} rows of .*, drawn on the best 2-D view"))
     dashboard.no_traceback()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from app.analysis.map.map_axes import Axes, extent, positions
+from app.analysis.map.map_axes import View, basis, extent, latent_positions, positions
 from app.analysis.map.selections import Selection
 from lvmcore.data import Dataset
 from lvmcore.numerics.array_types import FloatArray
@@ -37,8 +37,8 @@ class HeatmapRequest:
 
     Attributes:
         kind: predictive sd, magnification factor, or class probability, its entropy or variance.
-        axes: the two latent dimensions of the grid.
-        fixed: fixed values of the other dimensions, all Q coordinates.
+        axes: the two latent dimensions of the grid, or the projection.
+        fixed: a latent point, all Q coordinates; the dimensions that are not shown are its own.
         column: position of the column of the sd; None for the mean over all columns that vary,
             standardised.
         noise: whether the sd includes the noise of a new observation.
@@ -48,7 +48,7 @@ class HeatmapRequest:
     """
 
     kind: Kind
-    axes: Axes
+    axes: View
     fixed: tuple[float, ...]
     column: int | None = None
     noise: bool = True
@@ -96,7 +96,7 @@ class MapChoices:
     """Settings of the map's drawing, apart from the clicked point.
 
     Attributes:
-        axes: horizontal and vertical dimension.
+        axes: horizontal and vertical dimension, or a projection.
         colour: column of the row colours; None for one colour.
         heatmap: the heatmap in the background; None for none.
         ellipses: whether posterior ellipses are drawn.
@@ -107,7 +107,7 @@ class MapChoices:
         shape: column of the row shapes; None for one shape.
     """
 
-    axes: Axes
+    axes: View
     colour: str | None
     heatmap: HeatmapRequest | None
     ellipses: bool
@@ -133,13 +133,11 @@ def heatmap(model: LatentVariableModel, dataset: Dataset, ask: HeatmapRequest) -
     Raises:
         UnsupportedError: the model cannot decode, or does not use labels.
     """
-    horizontal, vertical = extent(positions(model.embedding_.mean, ask.axes))
+    horizontal, vertical = extent(positions(model.embedding_.mean, ask.axes), ask.axes)
     size = min(ask.size, max(COARSEST, math.isqrt(MOST_DECODED // dataset.X.shape[1])))
     x, y = np.linspace(*horizontal, size), np.linspace(*vertical, size)
-    latent = np.tile(np.array(ask.fixed, dtype=np.float64), (size**2, 1))
-    latent[:, ask.axes[0]] = np.tile(x, size)
-    if ask.axes[1] is not None:
-        latent[:, ask.axes[1]] = np.repeat(y, size)
+    points = np.column_stack([np.tile(x, size), np.repeat(y, size)])
+    latent = latent_positions(ask.fixed, ask.axes, points)
     if ask.kind == "sd":
         value = _sd(model, dataset, latent, ask)
         if ask.column is None:
@@ -156,14 +154,14 @@ def heatmap(model: LatentVariableModel, dataset: Dataset, ask: HeatmapRequest) -
     return Heatmap(x, y, value.reshape(size, size), title, unit, limits, low_is_certain)
 
 
-def magnification(model: LatentVariableModel, latent: FloatArray, axes: Axes) -> FloatArray:
-    """Magnification factor √det G of the displayed dimensions at latent points [n, Q], [n].
+def magnification(model: LatentVariableModel, latent: FloatArray, axes: View) -> FloatArray:
+    """Magnification factor √det Bᵀ G B at latent points [n, Q], [n], B a step along each axis.
 
     The change of the columns, in their sd, per unit area of the map, or per unit length on a map
     of one dimension.
     """
-    shown = [dimension for dimension in axes if dimension is not None]
-    G = model.latent_metric(latent)[:, shown][:, :, shown]
+    B = basis(axes, latent.shape[1])
+    G = B.T @ model.latent_metric(latent) @ B
     found: FloatArray = np.sqrt(np.linalg.det(G).clip(min=0.0))
     return found
 

@@ -33,11 +33,9 @@ class MapPoint:
     row: int | None = None
     start: tuple[float, ...] | None = None
 
-    def with_coordinate(self, dimension: int, to: float) -> MapPoint:
-        """The point with one coordinate changed; it is no row any more."""
-        latent = list(self.latent)
-        latent[dimension] = to
-        return MapPoint(tuple(latent), start=self.start or self.latent)
+    def moved(self, latent: tuple[float, ...]) -> MapPoint:
+        """The point with other coordinates, edited from these; it is no row any more."""
+        return MapPoint(latent, start=self.start or self.latent)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Posterior probability that each row lies inside a region of the map. Pure.
 
 The latent position of a row is uncertain: q(x) is Gaussian with a variance per dimension. The
-probability of lying in a region is a Monte Carlo estimate from draws of q(x) on the region's axes.
-A row whose ellipse of ``REACH`` sd does not touch an edge needs no draws: its probability is 0 or 1
-to eight digits.
+probability of lying in a region is a Monte Carlo estimate from draws of q(x) on the region's axes,
+on which they are correlated if these are of a projection. A row whose ellipse of ``REACH`` sd does
+not touch an edge needs no draws: its probability is 0 or 1 to eight digits.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.analysis.map.map_axes import positions
+from app.analysis.map.map_axes import covariances, positions
 from app.analysis.map.regions import Polygon, Region
 from app.analysis.map.subsampling import evenly_spaced
 from lvmcore.numerics.array_types import FloatArray
@@ -55,20 +55,16 @@ def probability_in_region(
     """The posterior probability of every row to lie inside a region.
 
     Args:
-        region: a region on one or two latent dimensions.
+        region: a region on one or two latent dimensions, or on a projection.
         posterior: q(X) of the rows, [N, Q].
         seed: seed of the draws.
     """
     points = positions(posterior.mean, region.axes)
-    first, second = region.axes
-    sd = np.zeros_like(points)
-    sd[:, 0] = np.sqrt(posterior.variance[:, first])
-    if second is not None:
-        sd[:, 1] = np.sqrt(posterior.variance[:, second])
+    root = _roots(covariances(posterior.variance, region.axes))
     probability = np.full(len(points), np.nan)
     rows = evenly_spaced(len(points), MOST_ROWS)
     probability[rows] = region.members(points[rows])
-    reach = REACH * sd[rows].max(axis=1)
+    reach = REACH * np.linalg.norm(root[rows], ord=2, axis=(1, 2))  # largest sd in any direction
     far = _distance(points[rows], region.polygons) > reach
     near = rows[~far & (reach > 0)]
     drawn = near[evenly_spaced(len(near), DRAWS_IN_ALL // FEWEST_DRAWS)]
@@ -78,9 +74,8 @@ def probability_in_region(
     rng = np.random.default_rng(seed)
     for first_row in range(0, len(drawn), step):
         part = drawn[first_row : first_row + step]
-        samples = points[part][:, None] + sd[part][:, None] * rng.standard_normal(
-            (len(part), draws, 2)
-        )
+        noise = rng.standard_normal((len(part), draws, 2))
+        samples = points[part][:, None] + noise @ root[part].transpose(0, 2, 1)
         inside = region.members(samples.reshape(-1, 2)).reshape(len(part), draws)
         probability[part] = inside.mean(axis=1)
     uncertain = probability[drawn]
@@ -93,6 +88,16 @@ def probability_in_region(
         sd=float(np.sqrt(weight * near_weight * (uncertain * (1 - uncertain)).sum())),
         draws=draws,
     )
+
+
+def _roots(covariance: FloatArray) -> FloatArray:
+    """Lower Cholesky factors of covariances [N, 2, 2], which may be singular."""
+    sd = np.sqrt(covariance[:, [0, 1], [0, 1]])
+    root = np.zeros_like(covariance)
+    root[:, 0, 0] = sd[:, 0]
+    root[:, 1, 0] = covariance[:, 1, 0] / np.where(sd[:, 0] > 0, sd[:, 0], 1.0)
+    root[:, 1, 1] = np.sqrt(np.clip(covariance[:, 1, 1] - np.square(root[:, 1, 0]), 0.0, None))
+    return root
 
 
 def _distance(points: FloatArray, polygons: tuple[Polygon, ...]) -> FloatArray:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from app.analysis.map.map_axes import View
+
 __all__ = ["Region", "rows_inside"]
 
 Polygon = tuple[tuple[float, float], ...]
@@ -17,11 +19,12 @@ class Region:
     """One or more polygons drawn on the map, which together are one selection.
 
     Attributes:
-        axes: the displayed latent dimensions; the second is None on a map of one dimension.
+        axes: the displayed latent dimensions, the second None on a map of one dimension; or the
+            projection of all dimensions.
         polygons: corners of each polygon, in latent units; a box has four.
     """
 
-    axes: tuple[int, int | None]
+    axes: View
     polygons: tuple[Polygon, ...]
 
     def members(self, points: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -7,18 +7,19 @@ and its members are computed over all rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from app.analysis.map.map_axes import positions
+from app.analysis.map.map_axes import View, positions, shown_dimensions
 from app.analysis.map.regions import Region
 from app.formatting import shortened
 from lvmcore.data import Dataset
 from lvmcore.errors import DataError
+from lvmcore.projection import BEST_VIEW, LatentProjection
 
 __all__ = [
     "NUMBER_TESTS",
@@ -105,7 +106,9 @@ def _passes(column: pd.Series[Any], found: RowFilter) -> NDArray[np.bool_]:
 def describe_selection(selection: Selection) -> str:
     """Description of a selection (may hold user text)."""
     if isinstance(selection, Region):
-        shown = [str(dimension + 1) for dimension in selection.axes if dimension is not None]
+        if isinstance(selection.axes, LatentProjection):
+            return f"drawn on {BEST_VIEW}"
+        shown = [str(dimension + 1) for dimension in shown_dimensions(selection.axes)]
         noun = "dimension" if len(shown) == 1 else "dimensions"
         return f"drawn on {noun} {' and '.join(shown)}"
     what = "whose name" if selection.column is None else f"whose {shortened(selection.column)}"
@@ -121,7 +124,9 @@ def describe_selection(selection: Selection) -> str:
 def to_json(selection: Selection) -> dict[str, Any]:
     """A selection as a JSON object."""
     if isinstance(selection, Region):
-        return {"axes": list(selection.axes), "polygons": [list(p) for p in selection.polygons]}
+        axes = selection.axes
+        drawn = asdict(axes) if isinstance(axes, LatentProjection) else list(axes)
+        return {"axes": drawn, "polygons": [list(p) for p in selection.polygons]}
     return {"column": selection.column, "test": selection.test, "value": selection.value}
 
 
@@ -142,16 +147,29 @@ def from_json(stored: Mapping[str, Any], dimensions: int) -> Selection:
 
 
 def _drawn(stored: Mapping[str, Any], dimensions: int) -> Region:
-    first, second = stored["axes"]
-    axes = (int(first), None if second is None else int(second))
-    if not all(axis is None or 0 <= axis < dimensions for axis in axes):
-        raise ValueError(f"the map has {dimensions} dimensions, and the axes are {axes}")
+    axes = _axes(stored["axes"], dimensions)
     polygons = tuple(
         tuple((float(x), float(y)) for x, y in polygon) for polygon in stored["polygons"]
     )
     if not polygons or not all(len(corners) > 2 for corners in polygons):
         raise ValueError("a region needs at least three corners")
     return Region(axes, polygons)
+
+
+def _axes(stored: Any, dimensions: int) -> View:
+    """The axes on which a region was drawn: two dimensions, or a projection."""
+    if isinstance(stored, Mapping):
+        weights, basis = (np.array(stored[part], dtype=np.float64) for part in ("weights", "basis"))
+        centre = np.array(stored["centre"], dtype=np.float64)
+        shapes = [part.shape for part in (weights, basis, centre)]
+        if shapes != [(dimensions, 2), (dimensions, 2), (dimensions,)]:
+            raise ValueError(f"the map has {dimensions} dimensions, and the projection {shapes}")
+        return LatentProjection.from_arrays(weights, basis, centre)
+    first, second = stored
+    axes = (int(first), None if second is None else int(second))
+    if not all(axis is None or 0 <= axis < dimensions for axis in axes):
+        raise ValueError(f"the map has {dimensions} dimensions, and the axes are {axes}")
+    return axes
 
 
 def _found(stored: Mapping[str, Any]) -> RowFilter:

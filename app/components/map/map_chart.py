@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from app.analysis.map import subsampling
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.heatmaps import Heatmap, HeatmapRequest, MapChoices
-from app.analysis.map.map_axes import Axes, extent, latent_position, positions
+from app.analysis.map.map_axes import (
+    View,
+    covariances,
+    extent,
+    is_line,
+    latent_position,
+    origin,
+    positions,
+)
 from app.analysis.map.reconstruction import MapPoint
 from app.analysis.map.regions import Region
 from app.analysis.map.row_colours import Colouring, NumericColours, group_of_rows
@@ -44,8 +52,17 @@ from app.services import fitted_maps, row_analysis, tables
 from app.state.session import session
 from app.state.widgets import map_widget_key
 from lvmcore.data import Dataset
+from lvmcore.projection import BEST_VIEW, LatentProjection
 
-__all__ = ["MOST_DRAWN", "SEED", "axis_titles", "drawn_rows", "hover", "map_chart", "map_style"]
+__all__ = [
+    "MOST_DRAWN",
+    "SEED",
+    "axis_titles",
+    "drawn_rows",
+    "hover",
+    "map_chart",
+    "map_style",
+]
 
 #: Most rows drawn as markers. Of more rows, a random sample of ``SAMPLED`` is drawn over a density
 #: picture of all. A selection is computed over all rows, drawn or not.
@@ -61,9 +78,9 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
     """Draw the map."""
     grid = None if choices.heatmap is None else fitted_maps.heatmap(fitted_map.run, choices.heatmap)
     appearance = row_appearance(fitted_map.dataset, choices.size, choices.shape)
-    key, scene_id = map_widget_key(fitted_map, "map"), f"{fitted_map.run} {choices.axes}"
+    key, scene_id = map_widget_key(fitted_map, "map"), _scene_id(fitted_map.run, choices.axes)
     points = positions(fitted_map.mean, choices.axes)
-    ranges = extent(points)
+    ranges = extent(points, choices.axes)
     visible = zoomed_ranges(key, scene_id) or ranges
     rows = _rows(fitted_map, choices, appearance, drawn_rows(points, visible))
     draw_canvas(
@@ -77,9 +94,10 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
             density=_density(fitted_map, choices, points, visible),
             inducing=_inducing(fitted_map, choices),
             outlines=_outlines(choices),
-            marked=_marked(fitted_map, choices.axes, session.point[fitted_map.run]),
+            marked=_marked(choices.axes, session.point[fitted_map.run]),
             height=TALLEST,
             reserved=RESERVED,
+            equal=isinstance(choices.axes, LatentProjection),
         ),
         key=key,
         dark=choices.dark,
@@ -88,8 +106,14 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
     st.caption(_caption(fitted_map, choices, grid, rows, appearance))
 
 
-def axis_titles(axes: Axes) -> tuple[str, str]:
+def _scene_id(run: str, view: View) -> str:
+    return f"{run} {BEST_VIEW if isinstance(view, LatentProjection) else view}"
+
+
+def axis_titles(axes: View) -> tuple[str, str]:
     """Titles of the axes."""
+    if isinstance(axes, LatentProjection):
+        return "First axis of the best view", "Second axis, in the same unit"
     horizontal, vertical = (latent_map.axis_title(dimension).capitalize() for dimension in axes)
     return horizontal, vertical
 
@@ -106,7 +130,7 @@ def _handle_event(fitted_map: FittedMap, choices: MapChoices, event: MapEvent) -
             fixed = (
                 choices.heatmap.fixed
                 if choices.heatmap is not None
-                else (0.0,) * fitted_map.dimensions
+                else origin(choices.axes, fitted_map.dimensions)
             )
             session.point[fitted_map.run] = MapPoint(latent_position(fixed, choices.axes, x, y))
             open_tab(fitted_map, POINT)
@@ -127,11 +151,9 @@ def _rows(
         for line, value in zip(lines, measured.values[chosen], strict=True):
             line.append(f"{title}: {number(float(value), 2)}")
     selected = row_analysis.current_selection_mask(fitted_map)
-    sd = None
+    sd = correlation = None
     if choices.ellipses:
-        sd = np.sqrt(fitted_map.model.embedding_.variance[chosen][:, _pair(choices.axes)])
-        if choices.axes[1] is None:  # the vertical axis is the row number, without uncertainty
-            sd = np.column_stack([sd, np.zeros(len(sd))])
+        sd, correlation = _spread(fitted_map, choices.axes, chosen)
         without_ellipse = np.ones(len(chosen), dtype=bool)
         without_ellipse[subsampling.evenly_spaced(len(chosen), MOST_ELLIPSES)] = False
         sd[without_ellipse] = np.nan
@@ -142,11 +164,24 @@ def _rows(
         colouring=group_of_rows(colouring, chosen),
         selected=None if selected is None else selected[chosen],
         sd=sd,
+        correlation=correlation,
         size=None if appearance.size is None else appearance.size[chosen],
         shape=None
         if appearance.shape is None
         else replace(appearance.shape, symbol=appearance.shape.symbol[chosen]),
     )
+
+
+def _spread(
+    fitted_map: FittedMap, view: View, chosen: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Posterior sd of rows along both axes, [n, 2], and their correlation, [n], if any."""
+    found = covariances(fitted_map.model.embedding_.variance[chosen], view)
+    sd = np.sqrt(found[:, [0, 1], [0, 1]])
+    if not isinstance(view, LatentProjection):
+        return sd, None
+    product = sd.prod(axis=1)
+    return sd, found[:, 0, 1] / np.where(product > 0, product, 1.0)
 
 
 def drawn_rows(
@@ -243,12 +278,8 @@ def _inducing(fitted_map: FittedMap, choices: MapChoices) -> dict[str, NDArray[n
     if not choices.inducing:
         return {}
     return {
-        path: Z[:, _pair(choices.axes)] for path, Z in fitted_map.model.inducing_inputs_.items()
+        path: positions(Z, choices.axes) for path, Z in fitted_map.model.inducing_inputs_.items()
     }
-
-
-def _pair(axes: Axes) -> list[int]:
-    return [dimension for dimension in axes if dimension is not None]
 
 
 def _outlines(choices: MapChoices) -> tuple[tuple[tuple[float, float], ...], ...]:
@@ -256,16 +287,13 @@ def _outlines(choices: MapChoices) -> tuple[tuple[tuple[float, float], ...], ...
     return drawn.polygons if isinstance(drawn, Region) and drawn.axes == choices.axes else ()
 
 
-def _marked(
-    fitted_map: FittedMap, axes: Axes, point: MapPoint | None
-) -> tuple[float, float] | None:
+def _marked(view: View, point: MapPoint | None) -> tuple[float, float] | None:
     if point is None:
         return None
-    if point.row is not None:
-        x, y = positions(fitted_map.mean, axes)[point.row].tolist()
-        return x, y
-    vertical = 0.0 if axes[1] is None else point.latent[axes[1]]
-    return point.latent[axes[0]], vertical
+    x, y = positions(np.array([point.latent]), view)[0].tolist()
+    if is_line(view):
+        y = 0.0 if point.row is None else point.row + 1.0
+    return x, y
 
 
 def _caption(
@@ -313,7 +341,7 @@ def _caption(
 
 def _magnification_note(fitted_map: FittedMap, ask: HeatmapRequest) -> str:
     """Definition of the magnification factor, with its value far from the rows."""
-    size = "unit area" if ask.axes[1] is not None else "unit length"
+    size = "unit length" if is_line(ask.axes) else "unit area"
     definition = (
         f"Magnification: change of the columns per {size} of the map, in sd of the columns. "
         "Where it is large, rows that are close on the map differ more in the data."

@@ -7,7 +7,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.heatmaps import HeatmapRequest, Kind, MapChoices
-from app.analysis.map.map_axes import Axes, axes_after_click, latent_position
+from app.analysis.map.map_axes import View, is_line, latent_position, origin
 from app.components.map.measured_colours import (
     BY_DISAGREEMENT,
     BY_RESIDUAL,
@@ -16,21 +16,20 @@ from app.components.map.measured_colours import (
     disagreement_colour,
 )
 from app.components.map.row_appearance import appearance_controls
+from app.components.map.view_choice import choose_view, shows_best_view
 from app.figures import canvas_scene
 from app.formatting import distinct_titles, markdown, shortened
 from app.state.session import session
-from app.state.widgets import map_widget_key, set_widget_value, widget_value
+from app.state.widgets import map_widget_key
 from lvmcore.data import Dataset
 from lvmcore.prediction.label_columns import label_columns
-from lvmcore.relevance import leading_dimensions
+from lvmcore.projection import LatentProjection
 
 __all__ = [
     "LABEL",
-    "choose_axes",
     "colour_options",
     "label_colour",
     "map_controls",
-    "show_dimension",
 ]
 
 #: Most rows for which ellipses are on by default.
@@ -48,18 +47,18 @@ _BACKGROUNDS: dict[str, Kind] = {
     "class entropy": "entropy",
     "class probability variance": "probability variance",
 }
-#: Widths of the controls in their line.
-_WIDTHS = (1.05, 0.95, 1.75, 1.7, 1.6, 1.3, 1.4)
+#: Widths of the controls in their line: those of the axes, and the others.
+_OF_AXES, _OTHERS = (1.05, 0.95), (1.75, 1.7, 1.6, 1.3, 1.4)
 #: Heatmaps of the columns; the others are of the classes.
 _OF_COLUMNS = ("sd", "magnification")
 
 
 def map_controls(fitted_map: FittedMap) -> MapChoices:
     """Draw the controls above the map, and return their values."""
-    horizontal, vertical, by, behind, of, ellipse, more = st.columns(
-        _WIDTHS, gap="small", vertical_alignment="bottom"
-    )
-    axes = choose_axes(fitted_map, horizontal, vertical)
+    of_axes = (sum(_OF_AXES),) if shows_best_view(fitted_map) else _OF_AXES
+    columns = st.columns((*of_axes, *_OTHERS), gap="small", vertical_alignment="bottom")
+    by, behind, of, ellipse, more = columns[len(of_axes) :]
+    axes = choose_view(fitted_map, columns[: len(of_axes)])
     options = colour_options(fitted_map.dataset)
     if disagreement_colour(fitted_map.run) is not None:
         options[BY_DISAGREEMENT] = DISAGREEMENT_TITLE
@@ -81,7 +80,7 @@ def map_controls(fitted_map: FittedMap) -> MapChoices:
         help="A quantity of the model at every point of the map.",
     )
     ellipses = False
-    if fitted_map.model.capabilities.uncertainty and axes[1] is not None:
+    if fitted_map.model.capabilities.uncertainty and not is_line(axes):
         ellipses = ellipse.toggle(
             "Ellipses",
             len(fitted_map.mean) <= MOST_DEFAULT_ELLIPSES,
@@ -89,64 +88,13 @@ def map_controls(fitted_map: FittedMap) -> MapChoices:
             help=f"Posterior of each row, {canvas_scene.ELLIPSE_SD:g} sd.",
         )
     with more:
-        size, shape, inducing, details = appearance_controls(
-            fitted_map, inducing=axes[1] is not None
-        )
+        size, shape, inducing, details = appearance_controls(fitted_map, inducing=not is_line(axes))
     kind = None if background == _NOTHING else _BACKGROUNDS[background]
     heatmap = _heatmap_request(fitted_map, axes, kind, of, details)
     selection = session.selection[fitted_map.run]
     return MapChoices(
         axes, colour or None, heatmap, ellipses, inducing, selection, session.is_dark, size, shape
     )
-
-
-def choose_axes(
-    fitted_map: FittedMap, horizontal: DeltaGenerator, vertical: DeltaGenerator
-) -> Axes:
-    """Draw the choice of the two displayed dimensions, and return them."""
-    axes = _axes(fitted_map)
-    if axes[1] is not None:
-        for column, name, title in ((horizontal, "x", "Horizontal"), (vertical, "y", "Vertical")):
-            column.selectbox(
-                title,
-                list(range(fitted_map.dimensions)),
-                format_func=lambda q: str(q + 1),
-                key=map_widget_key(fitted_map, name),
-                on_change=_swap_equal_axes,
-                args=(fitted_map, name, axes),
-                help="The latent dimension on this axis.",
-            )
-    return axes
-
-
-def _axes(fitted_map: FittedMap) -> Axes:
-    """The chosen axes; the most relevant dimensions by default."""
-    if fitted_map.dimensions == 1:
-        return 0, None
-    default = leading_dimensions(fitted_map.model.variance_shares())
-    found = []
-    for name, dimension in zip(("x", "y"), default, strict=True):
-        if widget_value(map_widget_key(fitted_map, name)) is None:
-            set_widget_value(map_widget_key(fitted_map, name), dimension)
-        found.append(int(widget_value(map_widget_key(fitted_map, name))))
-    return found[0], found[1]
-
-
-def _swap_equal_axes(fitted_map: FittedMap, changed: str, before: Axes) -> None:
-    """Swap the axes if both show the same dimension."""
-    other = "y" if changed == "x" else "x"
-    if widget_value(map_widget_key(fitted_map, "x")) == widget_value(
-        map_widget_key(fitted_map, "y")
-    ):
-        set_widget_value(map_widget_key(fitted_map, other), before[0 if changed == "x" else 1])
-
-
-def show_dimension(fitted_map: FittedMap, axes: Axes, dimension: int) -> None:
-    """Show a latent dimension on the horizontal axis, after a click on its relevance bar."""
-    first, second = axes_after_click(axes, dimension)
-    set_widget_value(map_widget_key(fitted_map, "x"), first)
-    if second is not None:
-        set_widget_value(map_widget_key(fitted_map, "y"), second)
 
 
 def colour_options(dataset: Dataset) -> dict[str, str]:
@@ -178,7 +126,7 @@ def _background_title(fitted_map: FittedMap, name: str) -> str:
 
 def _heatmap_request(
     fitted_map: FittedMap,
-    axes: Axes,
+    axes: View,
     kind: Kind | None,
     control: DeltaGenerator,
     details: DeltaGenerator,
@@ -258,20 +206,23 @@ def _class(
     return options[position]
 
 
-def _fixed_dimensions(fitted_map: FittedMap, axes: Axes) -> tuple[float, ...]:
+def _fixed_dimensions(fitted_map: FittedMap, axes: View) -> tuple[float, ...]:
     """Values of the dimensions that the map does not show (0 on its own axes)."""
-    origin = (0.0,) * fitted_map.dimensions
-    if len(origin) < 3:
-        return origin
+    centre = origin(axes, fitted_map.dimensions)
+    if len(centre) < 3:
+        return centre
+    projected = isinstance(axes, LatentProjection)
     at = st.segmented_control(
-        "Other dimensions at",
-        ["0", "the point"],
-        default="0",
+        "Other directions at" if projected else "Other dimensions at",
+        [first := "the mean" if projected else "0", "the point"],
+        default=first,
         required=True,
-        key=map_widget_key(fitted_map, "held"),
-        help="0 is the prior mean; the point is the last clicked point.",
+        key=map_widget_key(fitted_map, "held beside the view" if projected else "held"),
+        help="The mean of the rows, or the last clicked point."
+        if projected
+        else "0 is the prior mean; the point is the last clicked point.",
     )
     point = session.point[fitted_map.run]
-    if at == "0" or point is None:
-        return origin
+    if at == first or point is None:
+        return centre
     return latent_position(point.latent, axes, 0.0, 0.0)

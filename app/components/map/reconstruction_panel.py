@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.heatmaps import MapChoices
-from app.analysis.map.map_axes import Axes
+from app.analysis.map.map_axes import View, latent_position, positions, shown_dimensions
 from app.analysis.map.reconstruction import INTERVAL_SD, MapPoint, Reconstruction
 from app.components.map.measured_colours import describe_disagreement
 from app.components.map.row_focus import focus_row
@@ -23,6 +23,7 @@ from app.state.session import session
 from app.state.widgets import map_widget_key, set_widget_value, widget_value
 from lvmcore.data import Dataset
 from lvmcore.prediction.label_columns import LabelColumn, label_columns
+from lvmcore.projection import LatentProjection
 
 __all__ = [
     "class_probabilities",
@@ -173,33 +174,39 @@ def _show_row(fitted_map: FittedMap, key: str) -> None:
         set_widget_value(key, "" if isinstance(name, str) else None)
 
 
-def _coordinates(fitted_map: FittedMap, axes: Axes, chosen: MapPoint) -> None:
+def _coordinates(fitted_map: FittedMap, view: View, chosen: MapPoint) -> None:
     """Number fields for the two coordinates of the point.
 
     The keys belong to the clicked point, so that a late value of an earlier point's field has no
     effect.
     """
     start = hash(chosen.start or chosen.latent)
-    for dimension, column in zip(axes, st.columns(2), strict=True):
-        if dimension is None:
-            continue
-        key = map_widget_key(fitted_map, f"at {dimension} {start}")
-        set_widget_value(key, round(chosen.latent[dimension], 4))
+    titles = [latent_map.axis_title(dimension).capitalize() for dimension in shown_dimensions(view)]
+    names = [f"at {dimension} {start}" for dimension in shown_dimensions(view)]
+    if isinstance(view, LatentProjection):
+        titles, names = ["First axis", "Second axis"], [f"at {axis} of {start}" for axis in "xy"]
+    at = positions(np.array([chosen.latent]), view)[0].tolist()
+    for axis, (title, name, column) in enumerate(zip(titles, names, st.columns(2), strict=False)):
+        key = map_widget_key(fitted_map, name)
+        set_widget_value(key, round(at[axis], 4))
         column.number_input(
-            latent_map.axis_title(dimension).capitalize(),
+            title,
             step=0.1,
             format="%.4f",
             key=key,
             on_change=_set_coordinate,
-            args=(fitted_map, dimension, key),
+            args=(fitted_map, view, axis, key),
             help="Coordinate of the point; enter another value to decode that point.",
         )
 
 
-def _set_coordinate(fitted_map: FittedMap, dimension: int, key: str) -> None:
+def _set_coordinate(fitted_map: FittedMap, view: View, axis: int, key: str) -> None:
     chosen = session.point[fitted_map.run]
     if chosen is not None:
-        session.point[fitted_map.run] = chosen.with_coordinate(dimension, float(widget_value(key)))
+        at = positions(np.array([chosen.latent]), view)[0].tolist()
+        at[axis] = float(widget_value(key))
+        moved = chosen.moved(latent_position(chosen.latent, view, *at))
+        session.point[fitted_map.run] = moved
 
 
 def class_probabilities(column: LabelColumn, probability: NDArray[np.float64]) -> str:

@@ -10,11 +10,12 @@ import streamlit as st
 
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.heatmaps import MapChoices
-from app.analysis.map.map_axes import Axes
-from app.components.map.map_controls import show_dimension
+from app.analysis.map.map_axes import View, shown_dimensions
+from app.components.map.view_choice import show_dimension
 from app.figures.row_panels import relevance_figure
 from app.state.widgets import map_widget_key, widget_value
 from lvmcore.numerics.array_types import FloatArray
+from lvmcore.projection import LatentProjection
 from lvmcore.relevance import hidden_dimensions, relevance_shares
 
 __all__ = ["relevance_panel"]
@@ -28,7 +29,7 @@ def relevance_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
     carried = fitted_map.model.variance_shares()
     share = _chosen_share(fitted_map, carried)
     st.plotly_chart(
-        relevance_figure(share, choices.axes, dark=choices.dark),
+        relevance_figure(share, shown_dimensions(choices.axes), dark=choices.dark),
         theme=None,
         key=key,
         on_select=partial(_handle_bar_click, fitted_map, choices.axes, key),
@@ -36,6 +37,12 @@ def relevance_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
         config={"displayModeBar": False},
         alt="Relevance of each latent dimension",
     )
+    if isinstance(choices.axes, LatentProjection):
+        st.caption(
+            "The best view mixes all dimensions. A click on a bar shows its dimension on the "
+            "horizontal axis instead."
+        )
+        return
     hidden = hidden_dimensions(carried, choices.axes)
     if hidden:
         st.caption(_hidden_line(hidden, carried))
@@ -73,7 +80,7 @@ def _hidden_line(hidden: tuple[int, ...], carried: Mapping[str, FloatArray]) -> 
     return f"Not on the map, and more than a quarter: {', '.join(named)}."
 
 
-def _handle_bar_click(fitted_map: FittedMap, axes: Axes, key: str) -> None:
+def _handle_bar_click(fitted_map: FittedMap, view: View, key: str) -> None:
     points = widget_value(key).selection.points
     if points:
-        show_dimension(fitted_map, axes, int(points[0]["customdata"][0]))
+        show_dimension(fitted_map, view, int(points[0]["customdata"][0]))

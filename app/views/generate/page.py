@@ -17,12 +17,13 @@ from app.analysis.map.row_colours import Colouring, group_of_rows
 from app.components.empty_states import illustrated_empty_state, interrupted_page
 from app.components.map import canvas, map_chart
 from app.components.map.canvas import CursorPosition
-from app.components.map.map_controls import choose_axes, colour_options
+from app.components.map.map_controls import colour_options
 from app.components.map.reconstruction_panel import (
     class_probabilities,
     log_scale_note,
     values_table,
 )
+from app.components.map.view_choice import choose_axes
 from app.components.page_opening import PageOpening, open_map
 from app.figures import row_traces
 from app.figures.canvas_scene import Scene

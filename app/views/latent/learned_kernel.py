@@ -11,6 +11,8 @@ from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.heatmaps import MapChoices
 from app.state.widgets import map_widget_key
 from app.views.latent.kernel_figures import kernel_figure, spectrum_figure
+from lvmcore.projection import LatentProjection
+from lvmcore.relevance import leading_dimensions
 
 __all__ = ["learned_kernel_panel"]
 
@@ -46,7 +48,10 @@ def learned_kernel_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
                 "Correlation of the columns at two points that differ in one dimension. It decays "
                 "slowly if the columns change slowly, and increases again if they are periodic."
             )
-        horizontal, vertical = choices.axes
+        view = choices.axes
+        if isinstance(view, LatentProjection):
+            view = leading_dimensions(model.variance_shares())
+        horizontal, vertical = view
         if vertical is None:
             return
         with right:

@@ -10,7 +10,7 @@ import streamlit as st
 from app import navigation
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.heatmaps import MapChoices
-from app.analysis.map.map_axes import Axes
+from app.analysis.map.map_axes import View
 from app.components.download_buttons import table_downloads
 from app.components.empty_states import illustrated_empty_state
 from app.components.map.map_chart import map_chart
@@ -31,6 +31,9 @@ from app.views.latent.fit_replay import replay_panel
 from app.views.latent.learned_kernel import learned_kernel_panel
 from app.views.latent.nearest_rows import nearest_rows_panel
 from app.views.latent.worst_rows import worst_rows_panel
+from lvmcore.metrics.metric import RETAINED_NEIGHBOURS
+from lvmcore.projection import LatentProjection
+from lvmcore.relevance import leading_dimensions
 from lvmcore.runs import Job
 
 _OPENING = PageOpening(
@@ -64,7 +67,7 @@ def _explore(job: Job, fitted_map: FittedMap) -> None:
     with left:
         map_chart(fitted_map, choices)
         _retained_neighbours(fitted_map, choices.axes)
-        _export(fitted_map)
+        _export(fitted_map, choices.axes)
         worst_rows_panel(fitted_map)
         replay_panel(fitted_map)
         learned_kernel_panel(fitted_map, choices)
@@ -108,17 +111,20 @@ def _facts(job: Job, fitted_map: FittedMap) -> str:
     return " · ".join(parts)
 
 
-def _export(fitted_map: FittedMap) -> None:
+def _export(fitted_map: FittedMap, view: View) -> None:
     """Downloads of the map, with links to pages that use it."""
+    projection = view if isinstance(view, LatentProjection) else None
+    about = "Row id, label, latent means and sds"
+    about += "." if projection is None else ", positions on the best view and their covariance."
     with st.container(horizontal=True, vertical_alignment="center"):
         table_downloads(
             "Embedding",
             "embedding",
-            csv=partial(fitted_maps.embedding_csv, fitted_map.run),
-            parquet=partial(fitted_maps.embedding_parquet, fitted_map.run),
-            about="Row id, label, latent means and sds.",
+            csv=partial(fitted_maps.embedding_csv, fitted_map.run, projection),
+            parquet=partial(fitted_maps.embedding_parquet, fitted_map.run, projection),
+            about=about,
             key=lambda ending: map_widget_key(fitted_map, f"embedding {ending}"),
-            h5ad=partial(fitted_maps.embedding_h5ad, fitted_map.run),
+            h5ad=partial(fitted_maps.embedding_h5ad, fitted_map.run, projection),
         )
         report_download_button(
             server.store().get(fitted_map.run), key=map_widget_key(fitted_map, "report")
@@ -129,18 +135,32 @@ def _export(fitted_map: FittedMap) -> None:
             navigation.link("Missing cells", "impute", key="impute", primary=False)
 
 
-def _retained_neighbours(fitted_map: FittedMap, axes: Axes) -> None:
-    """How much of the neighbourhoods in all dimensions the picture has, in a line."""
-    found = scores.retained_neighbours(fitted_map.run, axes)
-    if found is not None and found.value is not None:
-        st.caption(
-            f"{found.dimensions[:1].upper()}{found.dimensions[1:]} retain **{found.value:.0%}** of "
-            f"the nearest neighbours in all {fitted_map.dimensions} dimensions.",
-            help=markdown(found.protocol),
+def _retained_neighbours(fitted_map: FittedMap, view: View) -> None:
+    """How much of the neighbourhoods in all dimensions the picture has, and others, in a line."""
+    best = fitted_maps.best_view(fitted_map.run)
+    if best is None:  # at most two live dimensions
+        return
+    axes = leading_dimensions(fitted_map.model.variance_shares()) if view == best else view
+    compared = (best, axes) if view == best else (axes, best)
+    own, other = (scores.retained_neighbours(fitted_map.run, shown) for shown in compared)
+    if own is None or own.value is None or other is None or other.value is None:
+        return
+    verbs = ("retains", "retain") if view == best else ("retain", "retains")
+    k = min(RETAINED_NEIGHBOURS, len(fitted_map.mean) - 1)
+    text = (
+        f"{own.dimensions[:1].upper()}{own.dimensions[1:]} {verbs[0]} **{own.value:.0%}** of "
+        f"the {k} nearest neighbours in all {fitted_map.dimensions} dimensions; "
+        f"{other.dimensions} {verbs[1]} {other.value:.0%}."
+    )
+    if view == best and fitted_map.model.capabilities.decoding:
+        text += (
+            " Its axes mix all dimensions, and a distance on it is about the change of the "
+            "columns, in their sd."
         )
+    st.caption(text, help=markdown(own.protocol))
 
 
-def _scores_and_notes(job: Job, fitted_map: FittedMap, axes: Axes) -> None:
+def _scores_and_notes(job: Job, fitted_map: FittedMap, view: View) -> None:
     """Scores with their protocols, and notes of the fit.
 
     Scores of other axes than those that the map opens with are computed once they can be seen.
@@ -150,7 +170,7 @@ def _scores_and_notes(job: Job, fitted_map: FittedMap, axes: Axes) -> None:
         "Scores of this map", key=map_widget_key(fitted_map, "scores"), on_change="rerun"
     )
     with box:
-        for metric in scores.score_values(job, axes if box.open else None):
+        for metric in scores.score_values(job, view if box.open else None):
             value = number(metric.value) if metric.value is not None else "not measured"
             st.markdown(f"{markdown(metric.name)}: **{value}**. {markdown(metric.protocol)}")
         score_button([job], partial(widget_key, "latent"))

@@ -8,7 +8,7 @@ from typing import get_args
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app.analysis.map.map_axes import Axes
+from app.analysis.map.map_axes import Axes, View, is_line
 from app.components.download_buttons import table_downloads
 from app.formatting import markdown
 from app.report.download import report_download_button
@@ -25,7 +25,7 @@ __all__ = ["export_menu"]
 _BINARY = "application/octet-stream"
 _CURVES = "One value per row: run, step, seconds, term of the bound, value."
 _ROWS = "Row id, label, latent means and sds."
-_PRINT = "The two dimensions chosen above, in light colours, for print."
+_PRINT = "The view chosen above, in light colours, for print."
 _REPEATS = "Fits the same model to the same data, and prints both bounds."
 _MIME = {"png": "image/png", "svg": "image/svg+xml"}
 
@@ -91,9 +91,9 @@ def _picture(job: Job) -> None:
     except LatentboardError as error:
         st.error(markdown(error))
         return
-    axes = _axes(job, model.embedding_.mean.shape[1], leading_dimensions(model.variance_shares()))
+    view = _view(job, model.embedding_.mean.shape[1], leading_dimensions(model.variance_shares()))
     sd_background = False
-    if axes[1] is not None and model.capabilities.uncertainty and model.capabilities.decoding:
+    if not is_line(view) and model.capabilities.uncertainty and model.capabilities.decoding:
         sd_background = st.toggle(
             "Predictive sd in the background",
             key=_key(job, "behind"),
@@ -101,13 +101,20 @@ def _picture(job: Job) -> None:
         )
     with st.container(horizontal=True):
         for form in get_args(PictureFormat):
-            draw = partial(fitted_maps.map_file, job.id, axes, form, sd_behind=sd_background)
+            draw = partial(fitted_maps.map_file, job.id, view, form, sd_behind=sd_background)
             _download(job, f"Map as {form.upper()}", draw, f"map.{form}", _MIME[form], _PRINT)
 
 
-def _axes(job: Job, dimensions: int, default: Axes) -> Axes:
+def _view(job: Job, dimensions: int, default: Axes) -> View:
     if dimensions == 1:
         return 0, None
+    best = fitted_maps.best_view(job.id)
+    if best is not None and st.toggle(
+        "Best 2-D view",
+        key=_key(job, "best view"),
+        help="The two principal axes of all dimensions, in units of the change of the columns.",
+    ):
+        return best
     left, right = st.columns(2)
     return (
         _dimension(job, left, "Horizontal", dimensions, default[0]),

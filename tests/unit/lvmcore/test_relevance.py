@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lvmcore.relevance import leading_dimensions, relevance_shares
+from lvmcore.relevance import leading_dimensions, live_dimensions, relevance_shares
 
 
 def test_shares_add_up_to_one_and_even_out_where_nothing_is_relevant() -> None:
@@ -30,3 +30,10 @@ def test_dimensions_shown_first(
     relevance: dict[str, list[float]], expected: tuple[int, int | None]
 ) -> None:
     assert leading_dimensions({path: np.array(a) for path, a in relevance.items()}) == expected
+
+
+def test_a_live_dimension_has_a_share_of_some_path() -> None:
+    data, labels = np.array([90.0, 9.5, 0.5, 0.0]), np.array([1.0, 0.0, 0.0, 0.5])
+    assert live_dimensions({"data": data}) == 2
+    assert live_dimensions({"data": data, "labels": labels}) == 3
+    assert live_dimensions({"data": np.ones(1)}) == 1

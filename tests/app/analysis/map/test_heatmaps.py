@@ -78,11 +78,10 @@ def test_positions_and_places_on_a_map() -> None:
 
 def test_a_moved_point_leaves_its_row_and_remembers_where_it_started() -> None:
     start = MapPoint((1.0, 2.0, 3.0), row=4)
-    once = start.with_coordinate(1, 9.0)
+    once = start.moved((1.0, 9.0, 3.0))
     assert once == MapPoint((1.0, 9.0, 3.0), row=None, start=(1.0, 2.0, 3.0))
-    assert once.with_coordinate(0, 0.0) == MapPoint(
-        (0.0, 9.0, 3.0), row=None, start=(1.0, 2.0, 3.0)
-    )
+    twice = once.moved((0.0, 9.0, 3.0))
+    assert twice == MapPoint((0.0, 9.0, 3.0), row=None, start=(1.0, 2.0, 3.0))
 
 
 def test_the_extent_holds_all_points_with_room_around_them() -> None:

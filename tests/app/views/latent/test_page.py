@@ -348,7 +348,7 @@ def test_the_picture_says_what_it_retains_of_all_dimensions(open_page: OpenPage)
     assert not page.exception
     value = server.store().get(run).metrics["retained_neighbours"].value
     assert value is not None
-    sentence = f"retain **{value:.0%}** of the nearest neighbours in all 4 dimensions."
+    sentence = f"retain **{value:.0%}** of the 10 nearest neighbours in all 4 dimensions; "
     assert f"Dimensions 1 and 2 {sentence}" in texts(page)
     assert "trustworthiness, dimensions 1 and 2: **" in texts(page)
     (across,) = [one for one in page.selectbox if one.label == "Horizontal"]

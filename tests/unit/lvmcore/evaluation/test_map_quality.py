@@ -5,18 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.decomposition import PCA
 from sklearn.manifold import trustworthiness
 from sklearn.metrics import silhouette_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import NearestNeighbors
 
-from lvmcore import LinearDiscriminantAnalysis, ProbabilisticPCA
+from lvmcore import BayesianGPLVM, LinearDiscriminantAnalysis, ProbabilisticPCA
 from lvmcore.data import Dataset
 from lvmcore.evaluation import class_separation, map_quality
 from lvmcore.evaluation.held_out_rows import held_out_metrics
-from lvmcore.evaluation.map_dimensions import MapDimensions, scored_dimensions
+from lvmcore.evaluation.map_dimensions import (
+    MapDimensions,
+    best_view,
+    mean_metric,
+    scored_dimensions,
+)
 from lvmcore.evaluation.map_quality import map_metrics, position_metrics, retained_neighbours
-from lvmcore.relevance import leading_dimensions
+from lvmcore.relevance import leading_dimensions, live_dimensions
 
 SHOWN, ALL = "dimensions 1 and 2", "all 4 dimensions"
 
@@ -87,17 +93,65 @@ def test_a_map_of_two_dimensions_has_each_metric_once(rows: Dataset) -> None:
 def test_the_retained_neighbours_are_counted(rows: Dataset, model: ProbabilisticPCA) -> None:
     picture, whole = scored_dimensions(model, (2, 0))
     assert (picture.name, whole.name) == ("dimensions 3 and 1", ALL)
-    found = retained_neighbours(model.embedding_.mean, picture)
+    found = retained_neighbours(model, picture)
     shares = []
+    # In all dimensions the distances are those of the decoded rows, in sd of the columns.
+    decoded = model.decode(model.embedding_.mean).mean / model.standardiser_.scale
     near = [
         NearestNeighbors(n_neighbors=10).fit(points).kneighbors(return_distance=False)
-        for points in (model.embedding_.mean, model.embedding_.mean[:, [2, 0]])
+        for points in (decoded, model.embedding_.mean[:, [2, 0]])
     ]
     for one, two in zip(*near, strict=True):
         shares.append(len(set(one) & set(two)) / 10)
     assert found.value == pytest.approx(np.mean(shares))
-    assert f"10 nearest rows in {ALL}" in found.protocol
+    assert f"10 nearest rows in {ALL}, in units of the change of" in found.protocol
     assert found.name == f"neighbours in {ALL} that the picture retains, dimensions 3 and 1"
+
+
+def test_the_best_view_is_measured_like_the_axes(rows: Dataset, model: ProbabilisticPCA) -> None:
+    view = best_view(model)
+    assert view is not None
+    shown, whole = scored_dimensions(model, view)
+    assert (shown.name, whole.name) == ("the best 2-D view", ALL)
+    points = view.points(model.embedding_.mean)
+    found = position_metrics(model, rows, [shown])
+    expected = cross_validated(points, rows.labels.astype(str))
+    assert found["shown_knn_accuracy"].value == expected
+    assert found["shown_continuity"].name == "continuity, the best 2-D view"
+    kept = retained_neighbours(model, shown)
+    assert "10 nearest in the best 2-D view" in kept.protocol
+    # The view of a linear model is that of the decoded rows, so its neighbours are known.
+    decoded = model.decode(model.embedding_.mean).mean / model.standardiser_.scale
+    two = PCA(2).fit_transform(decoded)
+    near = [
+        NearestNeighbors(n_neighbors=10).fit(one).kneighbors(return_distance=False)
+        for one in (decoded, two)
+    ]
+    expected = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(*near, strict=True)])
+    assert kept.value == pytest.approx(expected)
+
+
+def test_a_map_of_two_live_dimensions_has_no_best_view(rows: Dataset) -> None:
+    assert best_view(ProbabilisticPCA(n_components=2).fit(rows.X)) is None
+    flat = np.random.default_rng(0).standard_normal((80, 2)) @ np.ones((2, 5)).cumsum(axis=1) ** 2
+    flat += 0.01 * np.random.default_rng(1).standard_normal((80, 5))
+    model = BayesianGPLVM(n_components=4, n_inducing=15, max_iter=300).fit(flat)
+    assert live_dimensions(model.variance_shares()) < 3
+    assert best_view(model) is None
+
+
+def test_a_model_that_cannot_decode_has_its_own_distances() -> None:
+    corners = np.random.default_rng(6).standard_normal((120, 6))
+    corners[:, :3] += 3 * np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]).repeat(30, 0)
+    model = LinearDiscriminantAnalysis(n_components=3).fit(corners, np.arange(4).repeat(30))
+    np.testing.assert_array_equal(mean_metric(model), np.eye(3))
+    view = best_view(model)
+    assert view is not None
+    centred = model.embedding_.mean - model.embedding_.mean.mean(axis=0)
+    U, s, _ = np.linalg.svd(centred, full_matrices=False)
+    points = np.abs(view.points(model.embedding_.mean))
+    np.testing.assert_allclose(points, np.abs(U[:, :2] * s[:2]), atol=1e-8)
+    assert "in units" not in retained_neighbours(model, scored_dimensions(model, view)[0]).protocol
 
 
 def test_the_metrics_follow_the_chosen_axes(rows: Dataset, model: ProbabilisticPCA) -> None:
