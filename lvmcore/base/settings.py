@@ -23,6 +23,7 @@ __all__ = [
     "LabelLikelihood",
     "LabelLikelihoodOrAuto",
     "LabelWeight",
+    "LabelWeightOrAuto",
     "LearningRate",
     "MaxIter",
     "Noise",
@@ -111,6 +112,16 @@ LabelWeight = Annotated[
     float,
     Range(0.0, 1000.0),
     Doc("Weight of the label term of the bound; 1 is the published model.", "weight of labels"),
+    Advanced(),
+]
+LabelWeightOrAuto = Annotated[
+    float | None,
+    Range(0.0, 1000.0),
+    Doc(
+        "Weight of the label term of the bound; 1 is the published model; auto is the advised one "
+        "for the table.",
+        "weight of labels",
+    ),
     Advanced(),
 ]
 ClassWeight = Annotated[

@@ -63,9 +63,11 @@ def test_many_classes_in_a_wide_table_are_learned_as_advised() -> None:
     model = LDGD(max_iter=2).fit(digits.data[:400], digits.target[:400])
     assert advised(model) == (20, 50, "shared")
     assert model.settings_["likelihood"] == "softmax"
+    assert model.settings_["label_weight"] == 5.0
     few = LDGD(max_iter=2).fit(X, X[:, 0] > 0)
     assert advised(few) == ("ard", 25, "column")
     assert few.settings_["likelihood"] == "probit"
+    assert few.settings_["label_weight"] == 1.0
 
 
 def test_a_saved_model_keeps_the_settings_of_its_fit(tmp_path: Path) -> None:
@@ -166,6 +168,25 @@ def test_long_labelled_tables_take_larger_steps() -> None:
     assert (wide["learning_rate"], wide["n_inducing"]) == (0.05, 100)
     assert settings(n_rows=5001, n_columns=3, incomplete=True)["n_inducing"] == 50
     assert settings(n_rows=1_000_000, n_columns=3)["n_inducing"] == 50
+
+
+def test_a_network_of_few_wide_rows_is_fitted_briefly_and_refined() -> None:
+    def settings(n_rows: int, n_columns: int) -> dict[str, Any]:
+        return FastLDGD.suggest(TableSize(n_rows=n_rows, n_columns=n_columns, n_classes=8))
+
+    names = ("label_weight", "max_iter", "n_refinement")
+    few, more = settings(1000, 765), settings(1001, 765)
+    assert [few[name] for name in names] == [10.0, 300, 60]
+    assert [more.get(name) for name in names] == [95.0, 2000, None]
+    assert settings(1000, 24)["label_weight"] == 3.0
+    assert settings(150, 765).get("n_refinement") is None
+
+
+def test_a_complete_fit_of_some_thousand_rows_has_all_its_steps() -> None:
+    def steps(n_rows: int) -> int | None:
+        return LDGD.suggest(TableSize(n_rows=n_rows, n_columns=64, n_classes=10)).get("max_iter")
+
+    assert (steps(1797), steps(3001)) == (None, 300)
 
 
 def test_a_long_complete_map_has_more_steps_than_one_with_gaps() -> None:
