@@ -9,6 +9,9 @@ from lvmcore.base.table_size import TableSize
 from lvmcore.parameters import Advised
 from lvmcore.preprocessing.cell_types import Cells
 
+#: Layouts of the inducing inputs: free, or on a grid.
+InducingLayout = Literal["free", "grid"]
+
 # Number of rows above which the recommended steps keep a fit within two minutes on two cores; steps
 # times rows of any fit, and of a map of a complete table without labels, whose steps are cheap:
 # 100,000 rows of 50 columns converged after 254 steps and 42 s of one core.
@@ -18,7 +21,7 @@ LONG_TABLE_ROW_STEPS, COMPLETE_MAP_ROW_STEPS = 12_000_000, 30_000_000
 # on a grid.
 FREE_INDUCING = ((300, 25), (1000, 50), (4000, 100), (LONG_TABLE, 50), (sys.maxsize, 25))
 INCOMPLETE_MAP_INDUCING = ((1000, 25), (LONG_TABLE, 50), (sys.maxsize, 25))
-GRID_INDUCING = ((1000, 100), (4000, 225), (LONG_TABLE, 144), (sys.maxsize, 100))
+GRID_INDUCING = ((1000, 100), (4000, 225), (LONG_TABLE, 144), (sys.maxsize, 49))
 # Number of columns above which label-aware models should share one noise variance.
 WIDE_TABLE = 30
 
@@ -77,7 +80,7 @@ def advised_map(size: TableSize) -> dict[str, Advised]:
     return found | {"n_inducing": Advised(M)}
 
 
-def map_inducing(layout: Literal["free", "grid"], n_rows: int, *, incomplete: bool) -> int:
+def map_inducing(layout: InducingLayout, n_rows: int, *, incomplete: bool) -> int:
     """Inducing inputs of a map without labels."""
     free = INCOMPLETE_MAP_INDUCING if incomplete else FREE_INDUCING
     limits: tuple[tuple[int, int], ...] = GRID_INDUCING if layout == "grid" else free

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from numpy.typing import NDArray
 
+from lvmcore.base.advice import InducingLayout
 from lvmcore.parameters import Advanced, Doc, Range
 
 __all__ = [
@@ -18,12 +19,12 @@ __all__ = [
     "Dtype",
     "Hidden",
     "Inducing",
-    "InducingLayout",
     "InducingOrAuto",
     "LabelLikelihood",
     "LabelLikelihoodOrAuto",
     "LabelWeight",
     "LabelWeightOrAuto",
+    "LayoutOrAuto",
     "LearningRate",
     "MaxIter",
     "Noise",
@@ -82,8 +83,8 @@ InducingOrAuto = Annotated[
         "inducing inputs",
     ),
 ]
-InducingLayout = Annotated[
-    Literal["free", "grid"] | None,
+LayoutOrAuto = Annotated[
+    InducingLayout | None,
     Doc(
         "Free inducing inputs, or a grid, which needs a map of two dimensions, and on which many "
         "cost little; auto is the advised one for the table.",

@@ -5,18 +5,23 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from lvmcore.base.advice import LONG_TABLE, advised_map, advised_steps, map_inducing
+from lvmcore.base.advice import (
+    LONG_TABLE,
+    InducingLayout,
+    advised_map,
+    advised_steps,
+    map_inducing,
+)
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.initial_map import start_map
 from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.base.settings import (
     Dimensions,
-    InducingLayout,
     InducingOrAuto,
     LearningRate,
     MaxIter,
@@ -38,7 +43,7 @@ from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.schedule import Schedule
 
-__all__ = ["CollapsedGPLVM", "UnsupervisedGPLVM"]
+__all__ = ["UnsupervisedGPLVM"]
 
 # Steps after which the bounds of two starts are compared, and most inducing inputs in them; the
 # least gain of t-SNE over principal components in nats a cell, and the fewest rows for t-SNE.
@@ -63,6 +68,8 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
     n_restarts: Restarts = 1
 
     final_draws: ClassVar[int] = 1  # samples in the final bound, where it is estimated by sampling
+    #: Whether the model has the setting ``inducing_layout``.
+    has_layouts: ClassVar[bool] = False
 
     @classmethod
     def advise(cls, size: TableSize) -> dict[str, Advised]:
@@ -73,8 +80,15 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
         dimensions with one noise on none; but ten dimensions predict missing cells better.
         """
         found = advised_map(size)
-        long = size.n_rows > LONG_TABLE
-        return found | ({"max_iter": advised_steps(size.n_rows)} if long else {})
+        if cls.has_layouts:
+            wide = size.n_columns >= GRID_DIMENSIONS
+            grid = wide and not size.incomplete and size.n_rows > FEW_ROWS
+            layout: InducingLayout = "grid" if grid else "free"
+            M = map_inducing(layout, size.n_rows, incomplete=size.incomplete)
+            found |= {"inducing_layout": Advised(layout), "n_inducing": Advised(M)}
+        if size.n_rows > LONG_TABLE:
+            found["max_iter"] = advised_steps(size.n_rows)
+        return found
 
     def _objective(
         self, rows: LatentRows, path: DataPath, problem: FitProblem
@@ -87,6 +101,8 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
         return Schedule(self.max_iter, self.learning_rate, cells, finishes=True)
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
+        if self.has_layouts:
+            self._choose_layout(problem)
         return fit_from_starts(self, problem, partial(_initial_map, self, problem))
 
     def _objective_at(
@@ -97,10 +113,34 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
         path = self._data_path(problem, X, n_inducing, noise)
         return self._objective(LatentRows(X, START_VARIANCE), path, problem)
 
+    def _choose_layout(self, problem: FitProblem) -> None:
+        """Store the layout of the inducing inputs and their number in ``settings_``.
+
+        On a grid of two dimensions (``lvmcore.kernels.grid_psi_sums``) many inducing inputs cost
+        little time, and the map follows finer detail.
+
+        Raises:
+            ConfigError: a grid was asked for where there can be none.
+        """
+        complete = problem.observed is None
+        possible = complete and problem.n_components == GRID_DIMENSIONS
+        if not possible and self.get_params(deep=False)["inducing_layout"] == "grid":
+            why = f"has {problem.n_components}" if complete else "is of a table with missing cells"
+            raise ConfigError(
+                "inducing_layout='grid' needs a map of two dimensions of complete rows; this map "
+                f"{why}. Choose 'free' or None."
+            )
+        layout: InducingLayout = self.settings_["inducing_layout"] if possible else "free"
+        M = self.n_inducing or map_inducing(layout, len(problem.table), incomplete=not complete)
+        self.settings_["inducing_layout"] = layout
+        self.settings_["n_inducing"] = M if layout == "free" else grid_side(M) ** 2
+
     def _data_path(
         self, problem: FitProblem, X: Tensor, n_inducing: int, noise: Tensor
     ) -> DataPath:
         """The initial path of the objective, for the initial map X, [N, Q]."""
+        if self.settings_.get("inducing_layout") == "grid":
+            return GridDataPath(grid_nodes(X, n_inducing), noise)
         M = inducing_count(n_inducing, len(X), self._note)
         Z = spread_points(X, M, problem.generator)
         return DataPath(Z, noise, pooled=problem.observed is not None)
@@ -133,59 +173,6 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
         self.embedding_ = fit.rows.posterior()
         self.relevance_ = {"data": to_numpy(fit.latent_path.kernel.relevance)}
         self.inducing_inputs_ = {"data": to_numpy(fit.latent_path.Z)}
-
-
-@estimator_dataclass
-class CollapsedGPLVM(UnsupervisedGPLVM):
-    """Base of the models with psi statistics in closed form: inducing inputs free, or on a grid.
-
-    On a grid of two dimensions (``lvmcore.kernels.grid_psi_sums``) many inducing inputs cost little
-    time, and the map follows finer detail.
-    """
-
-    inducing_layout: InducingLayout = None
-
-    @classmethod
-    def advise(cls, size: TableSize) -> dict[str, Advised]:
-        """As ``UnsupervisedGPLVM.advise``; the inducing inputs of a complete map on a grid."""
-        found = super().advise(size)
-        wide = size.n_columns >= GRID_DIMENSIONS
-        grid = wide and not size.incomplete and size.n_rows > FEW_ROWS
-        layout: Literal["free", "grid"] = "grid" if grid else "free"
-        M = map_inducing(layout, size.n_rows, incomplete=size.incomplete)
-        return found | {"inducing_layout": Advised(layout), "n_inducing": Advised(M)}
-
-    def _fit(self, problem: FitProblem) -> FitOutcome:
-        self._choose_layout(problem)
-        return super()._fit(problem)
-
-    def _choose_layout(self, problem: FitProblem) -> None:
-        """Store the layout of the inducing inputs and their number in ``settings_``.
-
-        Raises:
-            ConfigError: a grid was asked for where there can be none.
-        """
-        complete = problem.observed is None
-        possible = complete and problem.n_components == GRID_DIMENSIONS
-        if self.inducing_layout == "grid" and not possible:
-            why = f"has {problem.n_components}" if complete else "is of a table with missing cells"
-            raise ConfigError(
-                "inducing_layout='grid' needs a map of two dimensions of complete rows; this map "
-                f"{why}. Choose 'free' or None."
-            )
-        layout: Literal["free", "grid"] = "free"
-        if possible:
-            layout = self.settings_["inducing_layout"]
-        self.settings_["inducing_layout"] = layout
-        M = self.n_inducing or map_inducing(layout, len(problem.table), incomplete=not complete)
-        self.settings_["n_inducing"] = M if layout == "free" else grid_side(M) ** 2
-
-    def _data_path(
-        self, problem: FitProblem, X: Tensor, n_inducing: int, noise: Tensor
-    ) -> DataPath:
-        if self.settings_["inducing_layout"] == "free":
-            return super()._data_path(problem, X, n_inducing, noise)
-        return GridDataPath(grid_nodes(X, n_inducing), noise)
 
 
 def _initial_map(model: UnsupervisedGPLVM, problem: FitProblem) -> Tensor:

@@ -7,15 +7,16 @@ from typing import ClassVar
 from lvmcore.base.advice import LONG_TABLE, advised_map_steps
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import Capabilities
+from lvmcore.base.settings import LayoutOrAuto
 from lvmcore.base.table_size import TableSize
-from lvmcore.gp.unlabelled_model import CollapsedGPLVM
+from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
 from lvmcore.parameters import Advised
 
 __all__ = ["BayesianGPLVM"]
 
 
 @estimator_dataclass
-class BayesianGPLVM(CollapsedGPLVM):
+class BayesianGPLVM(UnsupervisedGPLVM):
     """Nonlinear map with uncertainty: x_n ~ N(0, I), y_nd = f_d(x_n) + ε, f_d ~ GP(0, RBF-ARD).
 
     Maximises the collapsed bound F(q(X)) − KL(q(X) ‖ N(0, I)), q(X) = ∏_n N(mean_n, diag var_n),
@@ -44,6 +45,9 @@ class BayesianGPLVM(CollapsedGPLVM):
     capabilities: ClassVar[Capabilities] = Capabilities(
         missing_cells=True, sampling=True, uncertainty=True, bound=True
     )
+    has_layouts: ClassVar[bool] = True
+
+    inducing_layout: LayoutOrAuto = None
 
     @classmethod
     def advise(cls, size: TableSize) -> dict[str, Advised]:

@@ -9,16 +9,17 @@ from numpy.typing import NDArray
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
+from lvmcore.base.settings import LayoutOrAuto
 from lvmcore.gp.objective import GPLVMObjective, SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, LatentRows
-from lvmcore.gp.unlabelled_model import CollapsedGPLVM
+from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
 from lvmcore.qep.objective import Exponent, QEPLVMObjective, QExponent, exponent_of
 
 __all__ = ["QEPLVM"]
 
 
 @estimator_dataclass
-class QEPLVM(CollapsedGPLVM):
+class QEPLVM(UnsupervisedGPLVM):
     """The Bayesian GPLVM with q-exponential processes, latent prior and noise.
 
     Maximises the bound of ``lvmcore.qep.collapsed_bound`` by q(X) = ∏_n N(mean_n, diag var_n),
@@ -60,9 +61,12 @@ class QEPLVM(CollapsedGPLVM):
         missing_cells=True, sampling=True, uncertainty=True, bound=True
     )
 
+    has_layouts: ClassVar[bool] = True
+
     q_: float = fitted()
 
     q: Exponent = 1.5
+    inducing_layout: LayoutOrAuto = None
 
     def _objective(
         self, rows: LatentRows, path: DataPath, problem: FitProblem
