@@ -38,6 +38,9 @@ FEW_COLUMNS = 3
 #: converged; accuracy 0.853 and log loss 0.40 on other rows); of Fast LDGD's with 20,000 rows 32
 #: (converged; 0.848 and 0.41).
 WHOLE_TABLE_ROWS = 5000
+#: The longest table with missing cells and without labels for which the Bayesian GPLVM is proposed;
+#: beyond it the stochastic one. MEASURED
+WHOLE_INCOMPLETE_ROWS = 5000
 
 #: Reasons for which a model cannot be fitted to a table.
 Obstacle = Literal[
@@ -179,7 +182,7 @@ def propose(models: Mapping[str, DeclaredModel], shape: TableSummary) -> Proposa
 
     A linear model for small tables; LDGD for tables with labels, or Fast LDGD (the same model with
     mini-batches) for tables so long that it is faster, unless it cannot use some of their rows or
-    labels; else the Bayesian GPLVM.
+    labels; else the Bayesian GPLVM, or the stochastic one for long tables with missing cells.
 
     Args:
         models: available models by key, in the order of menus.
@@ -200,6 +203,10 @@ def propose(models: Mapping[str, DeclaredModel], shape: TableSummary) -> Proposa
         return Proposal("fast_ldgd", f"the label has {classes} classes, and {why}")
     if "ldgd" in usable:
         return Proposal("ldgd", f"the label has {classes} classes to learn from")
+    if "stochastic_gplvm" in usable and shape.incomplete and n > WHOLE_INCOMPLETE_ROWS:
+        size = _batch_rows(models, "stochastic_gplvm")
+        why = f"with missing cells learning from {size} of {n:,} rows at a time is faster"
+        return Proposal("stochastic_gplvm", f"{_label_reason(shape)}, and {why} than from all")
     if "bayesian_gplvm" in usable:
         return Proposal("bayesian_gplvm", f"{_label_reason(shape)}, and it finds curved structure")
     first = next(iter(usable or models))
@@ -266,9 +273,9 @@ def _batches_are_faster(models: Mapping[str, DeclaredModel], shape: TableSummary
     return every_row and every_label and not gaps and obstacle(can, shape) is None
 
 
-def _batch_rows(models: Mapping[str, DeclaredModel]) -> int:
-    """Default batch size of Fast LDGD, in rows."""
-    (size,) = [p for p in models["fast_ldgd"].parameters() if p.name == "batch_size"]
+def _batch_rows(models: Mapping[str, DeclaredModel], key: str = "fast_ldgd") -> int:
+    """Default batch size of a model, in rows."""
+    (size,) = [p for p in models[key].parameters() if p.name == "batch_size"]
     return int(size.default)
 
 
