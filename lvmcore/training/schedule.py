@@ -157,8 +157,9 @@ class Schedule:
     def has_converged(self, bounds: list[float], rate_factor: float = 1.0) -> bool:
         """Whether more steps at the full learning rate would gain too little.
 
-        For mini-batches by the upper end of the confidence interval of the trend, else by
-        ``is_flat``.
+        For mini-batches if the confidence interval of the trend is between −``flat_rate`` and
+        ``flat_rate``, after as many steps as two windows have; else by ``is_flat``. A bound that
+        falls has not converged.
 
         Args:
             bounds: the bound of each step, nats.
@@ -167,7 +168,9 @@ class Schedule:
         if not self.epoch:
             return self.is_flat(bounds, rate_factor)
         trend = self.trend(bounds)
-        return trend is not None and trend.range[1] < rate_factor * self.flat_rate
+        if trend is None or len(bounds) < self.hold + 2 * self.window:
+            return False
+        return max(map(abs, trend.range)) < rate_factor * self.flat_rate
 
     def is_flat(self, bounds: list[float], rate_factor: float = 1.0) -> bool:
         """Whether the mean bound of the last window gained too little on the window before.

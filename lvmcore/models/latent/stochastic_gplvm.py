@@ -106,7 +106,7 @@ class StochasticGPLVM(GPLatentVariableModel):
 
         Measured, one core, curved tables of 10 and 50 columns with 5 % of the cells missing, 50
         inducing inputs, bound in nats a cell. 20,000 x 10, 1000 steps, 18 s: learning rate 0.02
-        −0.963, 0.05 −0.933, 0.15 −0.908; 2000 steps at 0.15, 30 s: −0.862. 100,000 x 50, 1000
+        −0.963, 0.05 −0.933, 0.15 −0.908; 1675 steps at 0.15, 30 s: −0.862. 100,000 x 50, 1000
         steps, 28 s: 0.05 −0.444, 0.15 −0.431.
         """
         found = advised_map(size) | {

@@ -28,7 +28,8 @@ LIMIT = latent_models.WHOLE_TABLE_ROWS
 TABLE = TableSummary(rows=200, columns=12, classes=3, unlabelled=0, incomplete=0)
 LONG = replace(TABLE, rows=LIMIT + 1)
 GAPS_LIMIT = latent_models.WHOLE_INCOMPLETE_ROWS
-SOME_GAPS = replace(TABLE, classes=0, rows=GAPS_LIMIT, incomplete=1)
+GAPS_WIDTH = latent_models.WHOLE_INCOMPLETE_COLUMNS
+SOME_GAPS = replace(TABLE, classes=0, rows=GAPS_LIMIT, columns=GAPS_WIDTH + 1, incomplete=1)
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def every_row(monkeypatch: pytest.MonkeyPatch) -> None:
         (SOME_GAPS, "stochastic_gplvm", "no label, and with missing cells learning from 512 of"),
         (replace(SOME_GAPS, classes=1), "stochastic_gplvm", "one class only"),
         (replace(SOME_GAPS, rows=GAPS_LIMIT - 1), "bayesian_gplvm", "no label"),
-        (replace(SOME_GAPS, columns=2), "ppca", "2 columns"),
+        (replace(SOME_GAPS, columns=GAPS_WIDTH), "bayesian_gplvm", "no label"),
         (LONG, "fast_ldgd", f"512 of {LIMIT + 1:,} rows at a time"),
         (replace(LONG, unlabelled=LIMIT // 2, further=(4,)), "fast_ldgd", "3 classes"),
         (replace(LONG, classes=0), "bayesian_gplvm", "no label"),

@@ -67,7 +67,15 @@ def test_a_mini_batch_fit_has_converged_when_little_is_left_beyond_doubt() -> No
     assert judged(rise=0.0, sd=0.01)
     assert judged(rise=5e-5, sd=0.001)
     assert not judged(rise=2e-4, sd=0.001)  # it still rises
+    assert not judged(rise=-2e-4, sd=0.001)  # it falls
     assert not judged(rise=0.0, sd=1.0)  # the noise would hide it
+
+
+def test_a_few_steps_do_not_show_that_a_fit_has_converged() -> None:
+    course = Schedule.for_batches(2000, 0.1, 100, n_rows=1000, size=100)
+    least = course.hold + 2 * course.window
+    assert not course.has_converged([0.0] * (least - 1))
+    assert course.has_converged([0.0] * least)
 
 
 def test_a_slower_rate_has_to_gain_less() -> None:
