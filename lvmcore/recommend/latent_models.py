@@ -36,14 +36,15 @@ FEW_COLUMNS = 3
 #: within a minute. Measured on curved tables of 10 columns and 8 classes, one core, advised
 #: settings: seconds of LDGD's fit 27 with 5,000 rows (converged), 157 with 20,000 (300 steps, not
 #: converged; accuracy 0.853 and log loss 0.40 on other rows); of Fast LDGD's with 20,000 rows 32
-#: (converged; 0.848 and 0.41).
+#: (1430 steps, its bound still rising; 0.848 and 0.41).
 WHOLE_TABLE_ROWS = 5000
 #: Tables without labels, with missing cells and with more rows and columns than these get the
 #: stochastic GPLVM. Measured with 5 % of the cells missing, one core, against the Bayesian GPLVM:
 #: seconds, and root mean square error of missing cells of other rows in sd. 100,000 rows of 50
-#: columns: 55 and 0.307, against 295 (500 steps, not converged) and 0.336. With 10 columns the
-#: encoder places rows less well: curved, 20,000 rows, 37 and 0.428, against 263 and 0.366; protein,
-#: 43,730 rows, 40 and 0.429, against 83 and 0.408.
+#: columns: 55 and 0.307, against 295 (500 steps, not converged) and 0.336; 30,000 rows of 50: 54
+#: and 0.307, against 56 (300 steps, as advised) and 0.340. With 10 columns the encoder
+#: places rows less well: curved, 20,000 rows, 37 and 0.428, against 263 and 0.366; protein, 43,730
+#: rows, 40 and 0.43, against 83 and 0.41.
 WHOLE_INCOMPLETE_ROWS, WHOLE_INCOMPLETE_COLUMNS = 20_000, 30
 
 #: Reasons for which a model cannot be fitted to a table.
