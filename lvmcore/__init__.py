@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lvmcore.models.latent.qep_lvm import QEPLVM
     from lvmcore.models.latent.rflvm import RFLVM
     from lvmcore.models.latent.srflvm import SRFLVM
+    from lvmcore.models.latent.stochastic_gplvm import StochasticGPLVM
     from lvmcore.models.latent.vae import VAE, SupervisedVAE
     from lvmcore.models.supervised.deep_kernel import (
         DeepKernelGPClassifier,
@@ -105,6 +106,7 @@ __all__ = [
     "SoDDeepGPClassifier",
     "SoDDeepGPRegressor",
     "Stability",
+    "StochasticGPLVM",
     "SupervisedVAE",
     "TableSize",
     "UnsupportedError",

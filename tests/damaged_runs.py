@@ -34,6 +34,7 @@ _STATUS: dict[str, Any] = {
     "earlier": ["long", -3.0],
     "memory": [-1, "much"],
     "converged": ["perhaps"],
+    "rise": ["fast", [1.0], [1.0, "much"]],
 }
 _SPEC: dict[str, Any] = {
     "kind": ["other", 4],

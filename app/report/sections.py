@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
 from app.figures import canvas_scene
 from app.formatting import count, duration, number, shortened
 from app.report.subject import ReportSubject
+from lvmcore.runs.convergence import convergence_clause
 
 __all__ = ["section_values"]
 
@@ -55,7 +57,7 @@ def _run(subject: ReportSubject) -> dict[str, str]:
     if job.elbo is not None:
         outcome += f" Bound (ELBO) {number(job.elbo, 6)} nats"
         if job.status == "done":
-            outcome += ", converged" if job.converged else ", not converged"
+            outcome += f", {convergence_clause(job, partial(number, digits=2))}"
         outcome += "."
     return {
         "name": job.name,

@@ -22,6 +22,8 @@ LONG_TABLE_ROW_STEPS, COMPLETE_MAP_ROW_STEPS = 12_000_000, 30_000_000
 FREE_INDUCING = ((300, 25), (1000, 50), (4000, 100), (LONG_TABLE, 50), (sys.maxsize, 25))
 INCOMPLETE_MAP_INDUCING = ((1000, 25), (LONG_TABLE, 50), (sys.maxsize, 25))
 GRID_INDUCING = ((1000, 100), (4000, 225), (LONG_TABLE, 144), (sys.maxsize, 49))
+# Number of rows above which a fit by mini-batches takes larger steps.
+MANY_ROWS = 5000
 # Number of columns above which label-aware models should share one noise variance.
 WIDE_TABLE = 30
 
@@ -85,6 +87,18 @@ def map_inducing(layout: InducingLayout, n_rows: int, *, incomplete: bool) -> in
     free = INCOMPLETE_MAP_INDUCING if incomplete else FREE_INDUCING
     limits: tuple[tuple[int, int], ...] = GRID_INDUCING if layout == "grid" else free
     return next(M for most, M in limits if n_rows <= most)
+
+
+def advised_batches() -> Advised:
+    """Steps of a fit by mini-batches to more than 1000 rows, with the reason."""
+    return Advised(2000, "a step uses one batch, and this table needs more batches")
+
+
+def advised_batch_rate(rate: float, n_rows: int) -> Advised:
+    """A high learning rate for mini-batches of more than ``MANY_ROWS`` rows, with the reason."""
+    return Advised(
+        rate, f"with {n_rows:,} rows a batch is alike the next, and the fit converges sooner"
+    )
 
 
 def advised_noise(n_columns: int) -> Advised:

@@ -62,6 +62,7 @@ class Estimator(BaseEstimator, ABC):
     history_: tuple[FitStep, ...]
     relevance_: dict[str, FloatArray]
     converged_: bool
+    rise_: tuple[float, float] | None  # of a mini-batch bound a step, nats, 95 % confidence
     settings_: dict[str, Any]  # of the fit: given, or advised in place of None
 
     _labels: tuple[ClassLabels, ...] = ()
@@ -109,6 +110,7 @@ class Estimator(BaseEstimator, ABC):
         self.history_ = outcome.history
         self.n_iter_ = len(outcome.history)
         self.converged_ = outcome.converged
+        self.rise_ = outcome.rise
         return self
 
     @property
@@ -153,6 +155,7 @@ class Estimator(BaseEstimator, ABC):
             "facts": facts,
             "elbo": self.elbo_,
             "converged": self.converged_,
+            "rise": self.rise_,
             "notes": list(self.notes_),
             "n_features_in": self.n_features_in_,
             "feature_names_in": [str(name) for name in self.feature_names_in_] if named else None,
@@ -170,6 +173,8 @@ class Estimator(BaseEstimator, ABC):
         self.settings_ = self.get_params(deep=False) | dict(meta.get("settings", {}))
         self.elbo_ = float(meta["elbo"])
         self.converged_ = bool(meta["converged"])
+        rise = meta.get("rise")  # not in earlier files
+        self.rise_ = None if rise is None else (float(rise[0]), float(rise[1]))
         self.notes_ = tuple(meta["notes"])
         self.history_ = persistence.history_from_arrays(arrays)
         self.n_iter_ = len(self.history_)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from lvmcore.base.predictor import Predictor
 from lvmcore.cli.choose_model import chosen_model
-from lvmcore.cli.console import CommandConsole, ExitCode
+from lvmcore.cli.console import CommandConsole, ExitCode, short_number
 from lvmcore.cli.output_files import check_outputs, write_placements
 from lvmcore.data.column_types import ColumnType
 from lvmcore.data.dataset import Dataset
@@ -27,6 +27,7 @@ from lvmcore.jobs.fitting import training_rows
 from lvmcore.jobs.run_job import run_job
 from lvmcore.models import AnyModel, load
 from lvmcore.prediction.map_table import embedding_frame
+from lvmcore.runs.convergence import convergence_clause
 from lvmcore.runs.job import JobSpec
 from lvmcore.runs.job_folder import JobFolder, JobState
 from lvmcore.runs.store import Store
@@ -271,8 +272,7 @@ def _report(console: CommandConsole, folder: JobFolder, state: JobState) -> int:
         (state.ended - state.started).total_seconds() if state.ended and state.started else 0.0
     )
     ended = "Done" if state.status == "done" else "Stopped"
-    converged = "converged" if state.converged else "not converged"
-    console.say(f"{ended} after {seconds:.1f} s, {converged}.")
+    console.say(f"{ended} after {seconds:.1f} s, {convergence_clause(state, short_number)}.")
     for note in state.notes:
         console.say(f"  {note}")
     console.say_metrics(folder.metrics())

@@ -17,6 +17,7 @@ from lvmcore.evaluation.target_scores import (
     target_comparison_to_json,
 )
 from lvmcore.runs.continuation import propose_continuation
+from lvmcore.runs.convergence import convergence_verdict
 from lvmcore.runs.job import Job
 from lvmcore.runs.store import Store
 
@@ -254,6 +255,7 @@ def _run_json(job: Job) -> dict[str, Any]:
         "stage": job.stage,
         "bound": job.elbo,
         "converged": job.converged,
+        "verdict": convergence_verdict(job) if job.status == "done" else None,
         "metrics": figures,
         "seconds": job.seconds,
         **moments,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore.errors import ConfigError
-from lvmcore.gp.minibatch_label_path import StochasticLabelPath
+from lvmcore.gp.minibatch.label_path import StochasticLabelPath
 from lvmcore.gp.paths import LabelDecoder, LabelPath
 from lvmcore.likelihoods.classification import Link, label_probability, label_probability_variance
 from lvmcore.numerics.conversion import to_numpy

@@ -14,7 +14,7 @@ from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.errors import DataError
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.label_predictions import LabelPredictions
-from lvmcore.gp.minibatch_label_path import StochasticLabelPath
+from lvmcore.gp.minibatch.label_path import StochasticLabelPath
 from lvmcore.gp.model import GPLatentVariableModel
 from lvmcore.gp.paths import DataPath, KernelPath, LabelPath
 from lvmcore.likelihoods.classification import Link

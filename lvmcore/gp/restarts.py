@@ -297,6 +297,7 @@ class _RestartedFit:
                 "facts": self.kept.facts,
                 "objective": outcome.objective,
                 "converged": outcome.converged,
+                "rise": outcome.rise,
                 "terms": list(outcome.history[0].terms) if outcome.history else [],
             }
         return arrays, facts
@@ -315,7 +316,13 @@ class _RestartedFit:
                 replace(step, terms={name: step.terms[name] for name in kept["terms"]})
                 for step in persistence.history_from_arrays(own)
             )
-            outcome = FitOutcome(float(kept["objective"]), history, bool(kept["converged"]))
+            rise = kept.get("rise")  # not in earlier checkpoints
+            outcome = FitOutcome(
+                float(kept["objective"]),
+                history,
+                bool(kept["converged"]),
+                rise=None if rise is None else tuple(rise),
+            )
             self.kept = _BestFit(int(kept["start"]), own, dict(kept["facts"]), outcome)
 
 

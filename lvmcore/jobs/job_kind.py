@@ -97,11 +97,13 @@ class Outcome:
         notes: sentences about the result.
         elbo: final bound, total nats; None without a bound.
         converged: whether the fit converged; None without a fit.
+        rise: rise of a mini-batch bound a step, as in ``Job``.
     """
 
     notes: tuple[str, ...] = ()
     elbo: float | None = None
     converged: bool | None = None
+    rise: tuple[float, float] | None = None
 
 
 def fit_outcome(model: AnyModel, notes: tuple[str, ...], monitor: FitMonitor) -> Outcome:
@@ -116,6 +118,7 @@ def fit_outcome(model: AnyModel, notes: tuple[str, ...], monitor: FitMonitor) ->
         notes=(*notes, *model.notes_),
         elbo=as_plain_json(float(model.elbo_)),
         converged=bool(model.converged_) and monitor.stopped is None,
+        rise=model.rise_,
     )
 
 

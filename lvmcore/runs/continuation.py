@@ -33,6 +33,9 @@ _FEWEST_RECORDED = 10
 _FINISH_STEPS, _FINISH_SHARES = 50, (0.05, 1.6)
 #: Largest exponent p of a rate that decays as step^−p.
 _STEEPEST_DECAY = 8.0
+#: Exponents p of the rise of a mini-batch bound a step, for its largest and its least later gain;
+#: the mean step of the rise's confidence interval, as a share of the steps before the cooling.
+_BATCH_DECAYS, _MEAN_STEP = (1.0, 3.0), 0.75
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ def propose_continuation(store: Store, job: Job) -> Continuation | None:
     most = None if allowed[0] is None else int(allowed[0])
     if finishes:
         return extrapolate_finish(kept, branch=job.branch_step, most=most)
-    return extrapolate_rate(kept, flat=flat, branch=job.branch_step, most=most)
+    return extrapolate_rate(kept, flat=flat, rise=job.rise, branch=job.branch_step, most=most)
 
 
 def extrapolate_finish(
@@ -124,18 +127,21 @@ def extrapolate_rate(
     steps: Sequence[FitStep],
     *,
     flat: float | None = None,
+    rise: tuple[float, float] | None = None,
     branch: int | None = None,
     most: int | None = None,
 ) -> Continuation | None:
     """The proposed continuation of a fit without a finish, from the curve of its best start.
 
     The steps are those after which the rate of increase of the bound, a power of the steps at full
-    learning rate, is flat. Their gain is not promised: the cooling at the end of a fit already has
-    a part of what this rate would bring, and extrapolations of it were off by factors of ten.
+    learning rate, is flat. Of a bound that is no average their gain is not promised: the cooling
+    at the end of a fit already has a part of what this rate would bring, and extrapolations of it
+    were off by factors of ten. For mini-batches the range of the averaged rise is extrapolated.
 
     Args:
         steps: steps of the fit, in order; some may be missing.
         flat: nats per step; a bound that rises by less counts as flat. None if unknown.
+        rise: least and largest rise of a mini-batch bound a step; None for another bound.
         branch: step from which the fit would continue; None if it begins from the start.
         most: largest total number of steps; None for no limit.
 
@@ -150,9 +156,28 @@ def extrapolate_rate(
     at = np.array([step.iteration - first for step in known], dtype=np.float64)
     bound = np.array([step.objective for step in known])
     full_rate_end = round((1 - _DECAY_SHARE) * had) if branch is None else branch
-    rise = _IncreaseRate.of(at[at <= full_rate_end], bound[at <= full_rate_end])
-    enough = None if rise is None or flat is None else rise.flat_step(flat)
-    return _continuation(known, _further_steps(had, enough, most), None, branch)
+    rate = _IncreaseRate.of(at[at <= full_rate_end], bound[at <= full_rate_end])
+    enough = None if rate is None or flat is None else rate.flat_step(flat)
+    more = _further_steps(had, enough, most)
+    gain = None if rise is None else _batch_gain(rise, full_rate_end, (had + more) / had)
+    return _continuation(known, more, gain, branch)
+
+
+def _batch_gain(rise: tuple[float, float], steps: int, factor: float) -> tuple[float, float]:
+    """Gain of a mini-batch bound from more steps at the full learning rate, least and largest.
+
+    With a rise a step r at 0.75 T, T = ``steps``, that decays as step^−p, the steps from T to k T
+    gain 0.75ᵖ r T ln k for p = 1, and 0.75ᵖ r T (1 − k^(1−p))/(p − 1) else.
+
+    Args:
+        rise: its range over the later half of the steps, nats a step.
+        steps: T.
+        factor: k.
+    """
+    slow, fast = _BATCH_DECAYS
+    largest = _MEAN_STEP**slow * math.log(factor)
+    least = _MEAN_STEP**fast * (1 - factor ** (1 - fast)) / (fast - 1)
+    return max(0.0, rise[0]) * steps * least, max(0.0, rise[1]) * steps * largest
 
 
 def _continuation(

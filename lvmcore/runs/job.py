@@ -257,6 +257,9 @@ class Job:
         elbo: final bound, total nats; None without a bound.
         converged: whether the bound was flat at the end, or early stopping on held-out rows ended
             the fit; None before the end.
+        rise: for mini-batches the least and largest rise of the bound a step before the learning
+            rate was annealed, nats (95 % confidence); None for other fits, for those of earlier
+            versions, and before the end.
         notes: sentences about the fit (rows left out, columns set aside).
         metrics: metrics of the map, by key; empty until they are computed.
         has_model: whether there is a fitted model to load.
@@ -284,6 +287,7 @@ class Job:
     ended: datetime | None = None
     elbo: float | None = None
     converged: bool | None = None
+    rise: tuple[float, float] | None = None
     notes: tuple[str, ...] = ()
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     has_model: bool = False
@@ -308,7 +312,7 @@ class Job:
 
     @property
     def still_rising(self) -> bool:
-        """Whether it is a fit that ended at ``max_iter`` with its bound still rising."""
+        """Whether it is a fit that ended at ``max_iter`` before its bound had converged."""
         ran_out = self.status == "done" and self.converged is False and self.has_model
         return ran_out and self.spec.kind == "fit" and self.elbo is not None
 

@@ -27,6 +27,7 @@ class JobState:
     error: str | None = None
     elbo: float | None = None
     converged: bool | None = None
+    rise: tuple[float, float] | None = None
     notes: tuple[str, ...] = ()
     attempt: int = 1
     earlier: float = 0.0

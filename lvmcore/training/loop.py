@@ -139,7 +139,9 @@ class _Optimisation:
         if self.stops_early and held_out_scores(self.history):
             self._restore_copies()
         bound = self._final_bound(1 if stopped else draws)
-        return FitOutcome(bound, tuple(self.history), self.converged, stopped)
+        trend = self.schedule.trend(self._full_rate_bounds())
+        rise = None if trend is None else trend.range
+        return FitOutcome(bound, tuple(self.history), self.converged, stopped, rise)
 
     def _run_finish(self, iteration: int) -> bool:
         """The quasi-Newton finish after some steps; returns whether the callback stopped it."""
@@ -252,8 +254,8 @@ class _Optimisation:
             return True
         schedule = self.schedule
         if self.cooling_since is None:
-            recent = self.history[self.recovered_at :][-schedule.hold - 2 * schedule.window :]
-            self.converged = schedule.is_flat([step.objective for step in recent], self.rate_factor)
+            if schedule.is_judged_after(iteration):
+                self.converged = schedule.has_converged(self._full_rate_bounds(), self.rate_factor)
             if self.converged and schedule.finishes:
                 self._save_branch(iteration + 1)
                 return True
@@ -262,6 +264,12 @@ class _Optimisation:
                 self.cooling_since = iteration + 1
             return False
         return self._has_cooled(iteration)
+
+    def _full_rate_bounds(self) -> list[float]:
+        """The bounds of the steps before the cooling, since the last recovery."""
+        most = math.inf if self.cooling_since is None else self.cooling_since
+        steps = self.history[self.recovered_at :]
+        return [step.objective for step in steps if step.iteration <= most]
 
     def _has_cooled(self, iteration: int) -> bool:
         """Whether a step is the last one of the cooling."""
@@ -311,7 +319,7 @@ class _Optimisation:
         """Save the state from which a fit with more steps can continue."""
         if self.checkpoint is not None:
             arrays, facts = self._state(done)
-            flat = self.rate_factor * self.schedule.flat * self.schedule.cells
+            flat = self.rate_factor * self.schedule.flat_rate * self.schedule.window
             self.checkpoint.save_branch(
                 arrays,
                 {

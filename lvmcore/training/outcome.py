@@ -19,14 +19,18 @@ class FitOutcome:
         objective: the bound at the final parameters, total nats; NaN without a bound.
         history: every step.
         converged: whether the quasi-Newton finish reached an optimum, or without one the bound was
-            flat before the steps ran out, or early stopping on held-out rows ended the fit.
+            flat before the steps ran out (for mini-batches: its trend, see ``BoundTrend``), or
+            early stopping on held-out rows ended the fit.
         stopped: whether the callback ended the fit.
+        rise: for mini-batches the least and largest rise of the bound a step before the learning
+            rate was annealed, nats (95 % confidence); else None.
     """
 
     objective: float
     history: tuple[FitStep, ...]
     converged: bool
     stopped: bool = False
+    rise: tuple[float, float] | None = None
 
 
 def report_once(callback: Callback | None, began: float, objective: float = math.nan) -> FitOutcome:

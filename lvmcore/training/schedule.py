@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lvmcore.training.bound_trend import BoundTrend
+
 __all__ = ["Schedule"]
 
 # Before a finish: shares of max_iter, and most steps, of the constant phase and of the cooling.
@@ -15,6 +17,8 @@ COOLING_SHARE, MOST_COOLING = 0.2, 150
 OPTIMUM_WINDOW, OPTIMUM_GAIN = 50, 5e-5
 # Most steps in a window of a fit by mini-batches: two epochs of 100,000 rows in batches of 512.
 MOST_WINDOW = 400
+# Steps between two looks at the trend of a mini-batch fit, whose verdict changes slowly.
+TREND_INTERVAL = 20
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class Schedule:
         finishes: whether a quasi-Newton finish follows; only where the terms are not sampled.
         direct: whether the finish begins at once, without the steps before it.
         optimum_window: steps of the finish that have to gain too little for it to have converged.
+        epoch: steps in a pass over the rows; 0 where the bound of a step is no estimate from a
+            batch, and for those that are compared by windows all the same.
     """
 
     max_iter: int
@@ -55,6 +61,7 @@ class Schedule:
     finishes: bool = False
     direct: bool = False
     optimum_window: int = OPTIMUM_WINDOW
+    epoch: int = 0
 
     @classmethod
     def for_batches(
@@ -62,8 +69,8 @@ class Schedule:
     ) -> Schedule:
         """The schedule of a fit by mini-batches of ``size`` rows, whose bound is an estimate.
 
-        A window covers two epochs, in long tables at most 400 steps; less gain counts as flat, and
-        a bound has to fall further to count as collapsed.
+        Convergence is by the trend of the bound (``BoundTrend``), and a bound has to fall further
+        to count as collapsed. A window covers two epochs, in long tables at most 400 steps.
         """
         if size >= n_rows:
             return cls(max_iter, learning_rate, cells)
@@ -74,6 +81,7 @@ class Schedule:
             window=max(2 * cls.window, min(MOST_WINDOW, 2 * (n_rows // size))),
             flat=0.1 * cls.flat,
             collapse=10 * cls.collapse,
+            epoch=n_rows // size,
         )
 
     @classmethod
@@ -123,6 +131,46 @@ class Schedule:
         if len(bounds) <= self.optimum_window:
             return False
         return bounds[-1] - bounds[-1 - self.optimum_window] < OPTIMUM_GAIN * self.cells
+
+    @property
+    def flat_rate(self) -> float:
+        """Nats a step; a bound that rises by less has converged.
+
+        For mini-batches that of the finish, 0.001 nats a cell in 1000 steps.
+        """
+        if self.epoch:
+            return OPTIMUM_GAIN / OPTIMUM_WINDOW * self.cells
+        return self.flat * self.cells / self.window
+
+    def is_judged_after(self, iteration: int) -> bool:
+        """Whether convergence is judged after a step: after every step, or a trend now and then."""
+        return not self.epoch or (iteration + 1) % TREND_INTERVAL == 0
+
+    def trend(self, bounds: list[float]) -> BoundTrend | None:
+        """The trend of the bounds of the steps at the full learning rate; None for too few steps.
+
+        The cooling is left out: it raises the bound by itself, as a lower rate scatters the
+        parameters less, and this gain comes once, however many steps precede it.
+        """
+        return BoundTrend.of(bounds[self.hold :], self.epoch) if self.epoch else None
+
+    def has_converged(self, bounds: list[float], rate_factor: float = 1.0) -> bool:
+        """Whether more steps at the full learning rate would gain too little.
+
+        For mini-batches if the confidence interval of the trend is between −``flat_rate`` and
+        ``flat_rate``, after as many steps as two windows have; else by ``is_flat``. A bound that
+        falls has not converged.
+
+        Args:
+            bounds: the bound of each step, nats.
+            rate_factor: as in ``is_flat``.
+        """
+        if not self.epoch:
+            return self.is_flat(bounds, rate_factor)
+        trend = self.trend(bounds)
+        if trend is None or len(bounds) < self.hold + 2 * self.window:
+            return False
+        return max(map(abs, trend.range)) < rate_factor * self.flat_rate
 
     def is_flat(self, bounds: list[float], rate_factor: float = 1.0) -> bool:
         """Whether the mean bound of the last window gained too little on the window before.

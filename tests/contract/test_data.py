@@ -23,7 +23,8 @@ from tests.contract.small import (
 # Two neighbours a row; more rows than the three classes.
 FEWEST_ROWS = {"umap": 3, "lda": 4}
 # Dimensions that a model takes where none are given, if not ten.
-MOST_CHOSEN = dict.fromkeys(("srflvm", "rflvm", "bayesian_gplvm", "qep_lvm", "deep_qep_lvm"), 2)
+_TWO = ("srflvm", "rflvm", "bayesian_gplvm", "stochastic_gplvm", "qep_lvm", "deep_qep_lvm")
+MOST_CHOSEN = dict.fromkeys(_TWO, 2)
 # Models that learn of a row the shares of its cells, not how large they are.
 SHARES_ONLY = {"topics"}
 

@@ -12,8 +12,9 @@ from app.state.widgets import widget_key
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
 from lvmcore.runs.continuation import Continuation
+from lvmcore.runs.convergence import Verdict, convergence_verdict
 
-__all__ = ["convergence_verdict", "more_steps_panel"]
+__all__ = ["continuation_text", "more_steps_panel"]
 
 
 def more_steps_panel(job: Job, bound: str) -> None:
@@ -25,9 +26,9 @@ def more_steps_panel(job: Job, bound: str) -> None:
     """
     more = runs.proposed_continuation(job.id)
     if more is None:
-        st.warning(f"{bound}The bound was still rising when the steps ran out.")
+        st.warning(f"{bound}{_ending(convergence_verdict(job), 'the steps')}.")
         return
-    st.warning(bound + markdown(convergence_verdict(more)))
+    st.warning(bound + markdown(continuation_text(more, convergence_verdict(job))))
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(
             f"{count(more.steps, 'more step')}",
@@ -51,18 +52,29 @@ def more_steps_panel(job: Job, bound: str) -> None:
         )
 
 
-def convergence_verdict(more: Continuation) -> str:
-    """The expected time and gain of more steps, in two sentences."""
-    question = (
-        f"The bound was still rising when its {count(more.total - more.steps, 'step')} ran out: "
-        f"{more.steps} more?"
-    )
+def continuation_text(more: Continuation, verdict: Verdict) -> str:
+    """How the fit ended, and the expected time and gain of more steps, in two sentences."""
+    had = f"its {count(more.total - more.steps, 'step')}"
+    question = f"{_ending(verdict, had)}: {more.steps} more?"
     takes = f"take about {duration(more.seconds)}"
     if more.gain is None:
         return f"{question} They would {takes}; their gain cannot be estimated."
     least, most = (number(value, 2) for value in more.gain)
-    rise = f"{least} to {most} nats" if least != most else f"{most} nats"
+    if more.gain[0] == 0:
+        rise = f"{most} nats at most"
+    else:
+        rise = f"{least} to {most} nats" if least != most else f"{most} nats"
     return f"{question} They would {takes} and raise the bound by some {rise}."
+
+
+def _ending(verdict: Verdict, steps: str) -> str:
+    """The state of the bound when the steps ran out, without a full stop."""
+    if verdict == "noisy":
+        return (
+            f"When {steps} ran out, the bound differed too much from batch to batch to tell "
+            "whether it still rises"
+        )
+    return f"The bound was still rising when {steps} ran out"
 
 
 def _starting_point(job: Job, more: Continuation) -> str:

@@ -124,6 +124,8 @@ def _bound(example: ExampleFit) -> GuideSection:
             "better.",
             "A curve that is flat at its end has converged. If it still rises, the fit needs more "
             "steps: the Fit page estimates how many, and their gain.",
+            "Where a step uses a batch of rows, averages of the bound decide: converged, still "
+            "improving, or noisy if the batches differ too much to tell.",
         ),
         lambda dark: training_curve.training_curve_figure(
             {"bound": (np.arange(1.0, len(example.bound) + 1), example.bound)},

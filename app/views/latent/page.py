@@ -35,6 +35,7 @@ from lvmcore.metrics.metric import RETAINED_NEIGHBOURS
 from lvmcore.projection import LatentProjection
 from lvmcore.relevance import leading_dimensions
 from lvmcore.runs import Job
+from lvmcore.runs.convergence import Verdict, convergence_verdict
 
 _OPENING = PageOpening(
     page="latent",
@@ -91,6 +92,14 @@ def _side_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
         relevance_panel(fitted_map, choices)
 
 
+_CONVERGENCE: dict[Verdict, str] = {
+    "converged": "converged",
+    "still improving": ":gray[still improving: more steps may improve the map]",
+    "noisy": ":gray[noisy: the batches differ too much to tell whether the bound still rises]",
+    "not converged": ":gray[not converged: more steps may improve the map]",
+}
+
+
 def _facts(job: Job, fitted_map: FittedMap) -> str:
     """Model, data, bound and convergence of the run, in a line."""
     parts = [
@@ -101,10 +110,8 @@ def _facts(job: Job, fitted_map: FittedMap) -> str:
         parts.append(f"bound (ELBO) {number(job.elbo)} nats")
     if not fitted_map.model.capabilities.bound:
         parts.append("this model has no bound")
-    elif job.converged:
-        parts.append("converged")
     else:
-        parts.append(":gray[not converged: more steps may improve the map]")
+        parts.append(_CONVERGENCE[convergence_verdict(job)])
     if job.status in ("cancelled", "interrupted"):
         parts.append(f":orange[{job.status}]")
     parts.append(duration(job.seconds))

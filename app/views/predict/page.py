@@ -25,6 +25,7 @@ from app.views.predict.prediction_surface import input_relevance_panel, predicti
 from lvmcore.errors import LatentboardError
 from lvmcore.metrics.metric import Metric
 from lvmcore.runs import Job
+from lvmcore.runs.convergence import convergence_verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,7 +135,7 @@ def _facts(fit: PredictionRun) -> str:
     if job.status in ("cancelled", "interrupted"):
         parts.append(f":orange[{job.status}]")
     elif job.still_rising:
-        parts.append(":gray[not converged]")
+        parts.append(f":gray[{convergence_verdict(job)}]")
     parts.append(duration(job.seconds))
     return " · ".join(parts)
 

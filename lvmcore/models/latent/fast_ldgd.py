@@ -6,11 +6,18 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lvmcore.base.advice import WIDE_TABLE, advised_components, advised_inducing, advised_noise
+from lvmcore.base.advice import (
+    MANY_ROWS,
+    WIDE_TABLE,
+    advised_batch_rate,
+    advised_batches,
+    advised_components,
+    advised_inducing,
+    advised_noise,
+)
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.base.settings import (
@@ -26,30 +33,24 @@ from lvmcore.base.settings import (
     Noise,
 )
 from lvmcore.base.table_size import TableSize
-from lvmcore.gp.inducing_points import inducing_count
 from lvmcore.gp.labelled_model import LabelledGPLVM
-from lvmcore.gp.latent_inference import refine_rows
-from lvmcore.gp.minibatch_objective import MinibatchLDGDObjective
-from lvmcore.gp.model import start_noise
-from lvmcore.neural.networks import Encoder, network_arrays, restore_network
-from lvmcore.numerics.conversion import to_numpy
-from lvmcore.numerics.threads import single_thread
+from lvmcore.gp.minibatch.amortised_fit import (
+    encode_rows,
+    encoder_state,
+    fit_minibatches,
+    fitted_subset,
+    restore_encoder,
+)
+from lvmcore.neural.networks import Encoder
 from lvmcore.parameters import Advanced, Advised, Doc, Range
-from lvmcore.results import Posterior
-from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
-from lvmcore.training.schedule import Schedule
-from lvmcore.training.snapshots import thinned
 
 __all__ = ["FastLDGD"]
 
-# Samples of each row's position in the final bound, and most rows that they are drawn for: the
-# error of the bound a row depends on their product with the number of rows.
-FINAL_DRAWS, FINAL_ROWS = 8, 40_000
 SHORT_TABLE = 200
 # Learning rates for more than MANY_ROWS rows; most rows for 100 inducing inputs, with which the
 # bound of all rows takes 21 s of one core per million, 8 s with 50.
-MANY_ROWS, NARROW_RATE, WIDE_RATE = 5000, 0.15, 0.05
+NARROW_RATE, WIDE_RATE = 0.15, 0.05
 MOST_ROWS_OF_100 = 200_000
 # Largest recommended label weights. Chosen by accuracy and log loss on the validation rows of wine,
 # breast cancer, moons and oil flow: 4 improved accuracy on all, 15 was worse on breast cancer.
@@ -175,72 +176,40 @@ class FastLDGD(LabelledGPLVM):
         return found
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
-        M = inducing_count(self.n_inducing, len(problem.table), self._note)
-        fit = MinibatchLDGDObjective(self, problem, start_noise(problem, self.noise), M)
-        labelled = sum(term.codes.numel() * term.n_classes for term in fit.labels)
-        cells = fit.path.cells + round(self.label_weight * labelled)
-        with single_thread():
-            outcome = train(
-                fit,
-                Schedule.for_batches(
-                    self.max_iter,
-                    self.learning_rate,
-                    cells,
-                    n_rows=len(fit.table),
-                    size=fit.batches.size,
-                ),
-                problem.callback,
-                draws=max(1, min(FINAL_DRAWS, FINAL_ROWS // len(fit.table))),
-                checkpoint=problem.checkpoint,
-            )
-        self._encoder = fit.encoder
-        whole = fit.whole_table()
-        self._decoder = fit.path.decoder(fit.path.optimum(whole.sums))
-        self.embedding_ = Posterior(to_numpy(whole.mean), to_numpy(whole.variance))
-        self._store_paths(fit.path, fit.label_paths)
-        self._calibrate(problem, outcome, lambda draws: fit.interval_scale(whole.sums, draws))
-        return outcome
+        fit = fit_minibatches(self, problem, label_settings=self, label_weight=self.label_weight)
+        self._encoder, self._decoder = fit.objective.encoder, fit.decoder
+        self.embedding_ = fit.embedding
+        self._store_paths(fit.objective.path, fit.objective.label_paths)
+        self._calibrate(problem, fit.outcome, fit.interval_scale)
+        return fit.outcome
 
     def _fitted_rows(self) -> tuple[Tensor, Tensor]:
-        """A subset of the rows of the fit, at which the inference of incomplete rows starts."""
-        rows = thinned(len(self.embedding_.mean))
-        q = self.embedding_
-        return self._to_tensor(q.mean[rows]).double(), self._to_tensor(q.variance[rows]).double()
+        return fitted_subset(self.embedding_, self._to_tensor(np.zeros(1)))
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
-        observed = ~torch.isnan(Y)
-        with torch.no_grad():
-            mean, log_variance = self._encoder(Y.nan_to_num(0.0), observed)
-        mean, variance = mean.double(), log_variance.double().exp()
-        gaps = ~observed.all(1)
-        if not self._encoder.masked and bool(gaps.any()):
-            mean[gaps], variance[gaps] = super()._posterior(Y[gaps].double())
-        if self.n_refinement:
-            return refine_rows(self._decoder, Y, mean, variance, max_iter=self.n_refinement)
-        return mean, variance
+        infer = super()._posterior
+        return encode_rows(self._encoder, self._decoder, Y, infer, refinement=self.n_refinement)
 
     def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return super()._impute(Y.double())
 
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, facts = super()._get_state()
-        masked = {"told_of_gaps": self._encoder.masked}
-        return arrays | network_arrays(self._encoder, "encoder."), facts | masked
+        (arrays, facts), (own, masked) = super()._get_state(), encoder_state(self._encoder)
+        return arrays | own, facts | masked
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         like = self._to_tensor(np.zeros(1))
         self._restore_data(arrays, like.double())
-        D, Q = self._decoder.weights.shape[1], self._decoder.Z.shape[1]
-        masked = bool(facts.get("told_of_gaps", False))  # earlier versions had no masked encoder
-        self._encoder = Encoder(D, self.n_hidden, Q, like, torch.Generator(), masked=masked)
-        restore_network(self._encoder, arrays, "encoder.")
+        self._encoder = restore_encoder(arrays, facts, self._decoder, self.n_hidden, like)
 
 
 def _advised_for_large_table(size: TableSize) -> dict[str, Advised]:
     """Recommended settings for many rows or classes.
 
     Measured, one thread, M inducing inputs and H hidden units: seconds, and accuracy and log loss
-    of other rows. 20,000 rows of 10 columns and 8 classes: learning rate 0.02, M = 100, H = 256,
+    of other rows ("converged" is by two windows of the bound, whose trend still rose).
+
+    20,000 rows of 10 columns and 8 classes: learning rate 0.02, M = 100, H = 256,
     2000 steps 67 s, not converged, 0.846; rate 0.15, H = 128: M = 100 32 s, converged, 0.848 and
     0.41; M = 50 17 s, 0.846 and 0.43; rate 0.3 no better. 100,000 rows of 50 columns: rate 0.02,
     M = 100, H = 256, 4000 steps 111 s, 0.864 and 0.323; rate 0.05, H = 128, 2000 steps: M = 100
@@ -255,9 +224,8 @@ def _advised_for_large_table(size: TableSize) -> dict[str, Advised]:
         rate = WIDE_RATE if size.n_columns > WIDE_TABLE else NARROW_RATE
     found = {
         "n_inducing": advised_inducing(inducing, n_rows, size.n_classes),
-        "max_iter": Advised(2000, "a step uses one batch, and this table needs more batches"),
+        "max_iter": advised_batches(),
     }
     if rate is not None:
-        why = f"with {n_rows:,} rows a batch is alike the next, and the fit converges sooner"
-        found["learning_rate"] = Advised(rate, why)
+        found["learning_rate"] = advised_batch_rate(rate, n_rows)
     return found

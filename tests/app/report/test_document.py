@@ -142,7 +142,7 @@ def test_everything_that_there_is_to_say_is_said() -> None:
         "0.9870",
         "not measured",
         "Too few rows.",
-        "−123.400 nats, not converged.",
+        "−123.400 nats, still improving.",
         "no measure of accuracy on new rows",
         "posterior of 60 rows, 2 sd",
         "print(1)",

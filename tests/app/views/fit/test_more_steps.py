@@ -106,9 +106,13 @@ def test_what_keeps_a_fit_from_going_on_is_said(
 
 def test_the_verdict_is_in_plain_words() -> None:
     found = Continuation(steps=300, total=700, gain=(11.6, 39.9), seconds=4.6, anew=False)
-    said = more_steps.convergence_verdict(found)
+    said = more_steps.continuation_text(found, "still improving")
     assert "its 400 steps ran out: 300 more?" in said
     assert "about 4.6 s" in said
     assert "some 12 to 40 nats" in said
     unknown = Continuation(steps=300, total=700, gain=None, seconds=4.6, anew=False)
-    assert "cannot be estimated" in more_steps.convergence_verdict(unknown)
+    assert "cannot be estimated" in more_steps.continuation_text(unknown, "still improving")
+    unclear = Continuation(steps=300, total=700, gain=(0.0, 39.9), seconds=4.6, anew=False)
+    said = more_steps.continuation_text(unclear, "noisy")
+    assert "When its 400 steps ran out, the bound differed too much from batch to batch" in said
+    assert "some 40 nats at most" in said

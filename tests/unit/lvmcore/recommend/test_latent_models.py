@@ -27,6 +27,9 @@ from lvmcore.recommend.latent_models import (
 LIMIT = latent_models.WHOLE_TABLE_ROWS
 TABLE = TableSummary(rows=200, columns=12, classes=3, unlabelled=0, incomplete=0)
 LONG = replace(TABLE, rows=LIMIT + 1)
+GAPS_LIMIT = latent_models.WHOLE_INCOMPLETE_ROWS
+GAPS_WIDTH = latent_models.WHOLE_INCOMPLETE_COLUMNS
+SOME_GAPS = replace(TABLE, classes=0, rows=GAPS_LIMIT, columns=GAPS_WIDTH + 1, incomplete=1)
 
 
 @pytest.fixture
@@ -60,6 +63,11 @@ def every_row(monkeypatch: pytest.MonkeyPatch) -> None:
         (replace(TABLE, rows=0, incomplete=12), "ppca", "12 rows"),
         (replace(TABLE, columns=2, classes=0), "ppca", "2 columns"),
         (replace(TABLE, rows=LIMIT), "ldgd", "3 classes"),
+        (replace(SOME_GAPS, incomplete=0), "bayesian_gplvm", "no label"),
+        (SOME_GAPS, "stochastic_gplvm", "no label, and with missing cells learning from 512 of"),
+        (replace(SOME_GAPS, classes=1), "stochastic_gplvm", "one class only"),
+        (replace(SOME_GAPS, rows=GAPS_LIMIT - 1), "bayesian_gplvm", "no label"),
+        (replace(SOME_GAPS, columns=GAPS_WIDTH), "bayesian_gplvm", "no label"),
         (LONG, "fast_ldgd", f"512 of {LIMIT + 1:,} rows at a time"),
         (replace(LONG, unlabelled=LIMIT // 2, further=(4,)), "fast_ldgd", "3 classes"),
         (replace(LONG, classes=0), "bayesian_gplvm", "no label"),
@@ -103,6 +111,8 @@ def test_of_few_models_the_first_that_can_be_fitted_is_proposed() -> None:
     assert propose(few, replace(TABLE, classes=0)).key == "tsne"
     assert propose(few, TABLE).key == "lda"
     assert propose({"ldgd": LDGD}, LONG).key == "ldgd"
+    whole = {key: MODELS[key] for key in ("bayesian_gplvm", "ppca")}
+    assert propose(whole, SOME_GAPS).key == "bayesian_gplvm"
 
 
 @pytest.mark.parametrize(

@@ -151,3 +151,20 @@ def test_a_model_without_a_number_of_steps_is_offered_none(
     assert propose_continuation(store, store.get(run)) is None
     with pytest.raises(ConfigError, match="no setting for their number"):
         store.continue_fit(run, 100)
+
+
+@pytest.mark.parametrize("power", [1.2, 2.0, 2.8])
+def test_the_gain_of_more_batches_is_in_the_range_of_their_averaged_rise(power: float) -> None:
+    """A rise that decays as a power of the steps at full rate, known exactly."""
+    t = np.arange(1, 2 * HAD + 1, dtype=np.float64)
+    bound = -3000 * t ** (1 - power) / (power - 1)
+    at = 0.75 * CRUISED
+    rise = 3000 * at**-power
+    found = extrapolate_rate(curve(bound[:HAD]), rise=(rise, rise), branch=CRUISED)
+    assert found is not None
+    assert found.gain is not None
+    gain = bound[round(CRUISED * found.total / HAD) - 1] - bound[CRUISED - 1]
+    assert found.gain[0] < gain < found.gain[1]
+    unclear = extrapolate_rate(curve(bound[:HAD]), rise=(-rise, rise), branch=CRUISED)
+    assert unclear is not None
+    assert unclear.gain == (0.0, found.gain[1])

@@ -5,7 +5,7 @@ import torch
 
 from lvmcore import FastLDGD
 from lvmcore.base.latent_variable_model import FitProblem
-from lvmcore.gp.minibatch_objective import MinibatchLDGDObjective
+from lvmcore.gp.minibatch.objective import MinibatchObjective
 from lvmcore.preprocessing.class_labels import ClassLabels
 from lvmcore.preprocessing.table_rows import InMemoryRows
 
@@ -17,7 +17,7 @@ def test_the_bound_leaves_the_sums_of_its_parameters() -> None:
     labels = ClassLabels(name="y", classes=np.array(["a", "b"], dtype=object), codes=codes)
     problem = FitProblem(InMemoryRows(Y), (labels,), 2, generator, None)
     settings = FastLDGD(batch_size=16, n_hidden=8)
-    fit = MinibatchLDGDObjective(settings, problem, torch.full((3,), 0.1).double(), 5)
+    fit = MinibatchObjective(settings, problem, torch.full((3,), 0.1).double(), 5, settings)
     fit.terms()
     whole = fit.whole_table()
     assert fit.whole_table() is whole
@@ -31,7 +31,7 @@ def test_the_bound_leaves_the_sums_of_its_parameters() -> None:
     _equals_a_pass_over_the_rows(fit)
 
 
-def _equals_a_pass_over_the_rows(fit: MinibatchLDGDObjective) -> None:
+def _equals_a_pass_over_the_rows(fit: MinibatchObjective) -> None:
     whole = fit.whole_table()
     mean, variance = fit.encode()
     sums = fit.all_sums(mean, variance)

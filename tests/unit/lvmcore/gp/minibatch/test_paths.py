@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from lvmcore.gp.bounds import collapsed_bound, stochastic_bound
-from lvmcore.gp.minibatch_data_path import InducingMoments, StochasticDataPath
-from lvmcore.gp.minibatch_label_path import StochasticLabelPath
-from lvmcore.gp.minibatch_masked_path import MaskedStochasticDataPath
+from lvmcore.gp.minibatch.data_path import InducingMoments, StochasticDataPath
+from lvmcore.gp.minibatch.label_path import StochasticLabelPath
+from lvmcore.gp.minibatch.masked_path import MaskedStochasticDataPath
 from lvmcore.gp.paths import LabelPath
 from lvmcore.kernels.psi_statistics import PsiSums, psi1, psi_sums
 from lvmcore.numerics.gaussians import kl_whitened

@@ -4,7 +4,7 @@ Every term of the bound but KL(q(V) ‖ p) is a sum over rows, so a batch of B r
 estimates it without bias. q(V) is updated by natural-gradient steps (Khan and Lin 2017): with the
 likelihood's slope g = E ∂ log p/∂f and curvature β = −E ∂² log p/∂f² at each row, the precision
 I + Σ β a aᵀ and the shift Σ a (g + β m) of each class are running means of their estimates. β ≥ 0,
-so the precision stays positive definite. (lvmcore/gp/minibatch_data_path.py is the counterpart for
+so the precision stays positive definite. (lvmcore/gp/minibatch/data_path.py is the counterpart for
 the columns.)
 
 Notation: lvmcore/README.md; a = L⁻¹ k(Z, x).

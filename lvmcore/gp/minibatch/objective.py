@@ -1,6 +1,7 @@
-"""The mini-batch objective of LDGD with an encoder: data term, label terms and KL terms.
+"""The mini-batch objective of a GPLVM with an encoder: data term, label terms and KL terms.
 
-Notation: lvmcore/README.md; the bound is that of ``FastLDGD``.
+Notation: lvmcore/README.md; the bound is that of ``FastLDGD``, without its label terms that of
+``StochasticGPLVM``.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from lvmcore.gp.imputation_intervals import (
 )
 from lvmcore.gp.inducing_points import spread_points
 from lvmcore.gp.labelled_model import named_paths
-from lvmcore.gp.minibatch_data_path import BatchedDataPath, StochasticDataPath
-from lvmcore.gp.minibatch_label_path import StochasticLabelPath
-from lvmcore.gp.minibatch_masked_path import MaskedStochasticDataPath
+from lvmcore.gp.minibatch.data_path import BatchedDataPath, StochasticDataPath
+from lvmcore.gp.minibatch.label_path import StochasticLabelPath
+from lvmcore.gp.minibatch.masked_path import MaskedStochasticDataPath
 from lvmcore.kernels.psi_statistics import MaskedPsiSums, masked_psi_sums, psi1
 from lvmcore.likelihoods.classification import Link
 from lvmcore.neural.latent_batch import LatentBatch, LatentKLTerm, draw_positions
@@ -45,7 +46,7 @@ from lvmcore.training.batches import LONGEST_LABEL_STEP, ROWS_PER_INDUCING, Batc
 from lvmcore.training.label_term import LabelTerm
 from lvmcore.training.objective import KLTerm, Objective, Term, total_values
 
-__all__ = ["MinibatchLDGDObjective", "MinibatchSettings", "WholeTable"]
+__all__ = ["LabelSettings", "MinibatchObjective", "MinibatchSettings", "WholeTable"]
 
 # With more inducing inputs the psi statistics of a batch are sampled, not computed in closed form.
 MOST_PSI_INDUCING = 32
@@ -56,6 +57,11 @@ class MinibatchSettings(Protocol):
 
     n_hidden: int
     batch_size: int
+
+
+class LabelSettings(Protocol):
+    """The settings of a model that the label terms use."""
+
     likelihood: Link
     label_weight: float
     class_weight: Weighting
@@ -151,18 +157,24 @@ class NaturalGradientLabelTerm(LabelTerm):
         self.path.natural_gradient_step(self.step)
 
 
-class MinibatchLDGDObjective(Objective[TableBatch]):
-    """LDGD's bound with q(x_n) from an encoder, estimated from a batch of rows.
+class MinibatchObjective(Objective[TableBatch]):
+    """The bound with q(x_n) from an encoder, estimated from a batch of rows.
 
     Args:
         settings: settings of the model.
         problem: the problem to fit.
         noise: initial noise variances, [D] or [1].
         n_inducing: M of every path.
+        label_settings: settings of the label terms; None without labels.
     """
 
     def __init__(
-        self, settings: MinibatchSettings, problem: FitProblem, noise: Tensor, n_inducing: int
+        self,
+        settings: MinibatchSettings,
+        problem: FitProblem,
+        noise: Tensor,
+        n_inducing: int,
+        label_settings: LabelSettings | None = None,
     ) -> None:
         table, generator = problem.table, problem.generator
         self.table, self.generator, self.columns = table, generator, problem.labels
@@ -183,21 +195,25 @@ class MinibatchLDGDObjective(Objective[TableBatch]):
             spread_points(X, n_inducing, generator), noise.double(), table
         )
         self.batches = Batches(len(table), settings.batch_size, generator)
-        self.labels = self._label_terms(settings, X, n_inducing)
+        self.labels = (
+            [] if label_settings is None else self._label_terms(label_settings, X, n_inducing)
+        )
         self.label_paths = [term.path for term in self.labels]
         exact = self.batches.whole or n_inducing <= MOST_PSI_INDUCING
         self.data = MinibatchDataTerm(self.path, exact_psi=exact)
         self.latent_kl = LatentKLTerm()
-        self.label_kl = KLTerm("KL of the label functions", self.label_paths)
+        self.label_kl = (
+            [KLTerm("KL of the label functions", self.label_paths)] if self.labels else []
+        )
         super().__init__(
             [self.encoder, self.path, *self.label_paths],
-            [self.data, *self.labels, self.latent_kl, self.label_kl],
+            [self.data, *self.labels, self.latent_kl, *self.label_kl],
         )
         self._initialise_inducing_values(n_inducing)
         self._whole: WholeTable | None = None
 
     def _label_terms(
-        self, settings: MinibatchSettings, X: Tensor, n_inducing: int
+        self, settings: LabelSettings, X: Tensor, n_inducing: int
     ) -> list[NaturalGradientLabelTerm]:
         step = step_length(self.batches.size, n_inducing, most=LONGEST_LABEL_STEP)
         found = []
@@ -306,7 +322,7 @@ class MinibatchLDGDObjective(Objective[TableBatch]):
         return {
             self.data.name: self.path.best_bound(whole.sums),
             **total_values([*self.labels, self.latent_kl], batches),
-            self.label_kl.name: self.label_kl.value(None),
+            **{term.name: term.value(None) for term in self.label_kl},
         }
 
     @property

@@ -5,7 +5,7 @@ statistics G_d and P_d over each column's observed rows, and q(V_d), the optimum
 means, is N(B_d⁻¹P_d, σ_d² B_d⁻¹) with B_d = σ_d² I + G_d. Columns with the same observed rows
 share G.
 
-Notation: lvmcore/README.md; for complete tables see lvmcore/gp/minibatch_data_path.py.
+Notation: lvmcore/README.md; for complete tables see lvmcore/gp/minibatch/data_path.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from lvmcore.gp.bounds import OptimalInducing
 from lvmcore.gp.masked_bound import column_blocks, masked_bound, masked_optimum, whitened
-from lvmcore.gp.minibatch_data_path import BatchedDataPath
+from lvmcore.gp.minibatch.data_path import BatchedDataPath
 from lvmcore.kernels.psi_exponents import full_from_pairs, pairs
 from lvmcore.kernels.psi_statistics import MaskedPsiSums, masked_psi_sums
 from lvmcore.numerics.gaussians import LOG_2PI

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from lvmcore.gp.masked_bound import masked_bound, masked_optimum
-from lvmcore.gp.minibatch_data_path import StochasticDataPath
-from lvmcore.gp.minibatch_masked_path import DrawnRows, MaskedStochasticDataPath, column_groups
+from lvmcore.gp.minibatch.data_path import StochasticDataPath
+from lvmcore.gp.minibatch.masked_path import DrawnRows, MaskedStochasticDataPath, column_groups
 from lvmcore.kernels.psi_statistics import MaskedPsiSums, masked_psi_sums, psi1, psi_sums
 from lvmcore.numerics.gaussians import LOG_2PI, kl_whitened
 from lvmcore.numerics.linalg import cholesky

@@ -4,7 +4,7 @@ For Gaussian noise a natural-gradient step of length ρ on the whitened q(V) *is
 the sufficient statistics, G ← (1 − ρ) G + ρ (N/B) L⁻¹ psi2 L⁻ᵀ and likewise P; q(V) is the optimum
 for them, in closed form (Hensman, Fusi and Lawrence 2013, section 3.3), and the noise variance
 moves towards the residual variance. In a complete table all columns share G, whatever their noise;
-for missing cells see lvmcore/gp/minibatch_masked_path.py.
+for missing cells see lvmcore/gp/minibatch/masked_path.py.
 
 Notation: lvmcore/README.md.
 """

@@ -1,0 +1,1 @@
+"""Mini-batch fits of Gaussian process latent variable models with an encoder."""
