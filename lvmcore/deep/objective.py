@@ -215,11 +215,15 @@ class CollapsedObjective(DeepGPObjective):
 
 
 def deep_schedule(fit: DeepGPObjective, max_iter: int, learning_rate: float = 0.04) -> Schedule:
-    """The schedule of such a fit, whose bound is an estimate even where a step uses all rows."""
+    """The schedule of such a fit, whose bound is an estimate even where a step uses all rows.
+
+    Its convergence is by windows: the trend of the bound would ask for many more steps, which change
+    the predictions little.
+    """
     rows = max(1, len(fit.rows))
     schedule = Schedule.for_batches(
         max_iter, learning_rate, fit.Y.numel(), n_rows=rows, size=max(1, fit.batches.size)
     )
     if len(fit.model.hidden):
         schedule = replace(schedule, window=max(WINDOW, schedule.window), flat=0.1 * schedule.flat)
-    return replace(schedule, collapse=COLLAPSE)
+    return replace(schedule, collapse=COLLAPSE, epoch=0)
