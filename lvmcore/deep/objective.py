@@ -217,8 +217,8 @@ class CollapsedObjective(DeepGPObjective):
 def deep_schedule(fit: DeepGPObjective, max_iter: int, learning_rate: float = 0.04) -> Schedule:
     """The schedule of such a fit, whose bound is an estimate even where a step uses all rows.
 
-    Its convergence is by windows: the trend of the bound would ask for many more steps, which change
-    the predictions little.
+    Its convergence is by windows: the trend of the bound would ask for many more steps, which
+    change the predictions little.
     """
     rows = max(1, len(fit.rows))
     schedule = Schedule.for_batches(
