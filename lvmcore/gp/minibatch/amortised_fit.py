@@ -91,26 +91,24 @@ class AmortisedFit:
 def fit_minibatches(
     model: AmortisedModel,
     problem: FitProblem,
-    *,
-    label_settings: LabelSettings | None = None,
-    label_weight: float = 0.0,
+    labels: LabelSettings | None = None,
 ) -> AmortisedFit:
     """Fit encoder, Gaussian processes and q(V) to mini-batches.
 
     Args:
         model: settings of the fit; those that may be None are read from ``settings_``.
         problem: the problem to fit.
-        label_settings: settings of the label terms; None without labels.
-        label_weight: weight of a label's cells in the number of cells of the bound.
+        labels: settings of the label terms; None without labels.
     """
     M = inducing_count(model.settings_["n_inducing"], len(problem.table), model._note)
     noise = start_noise(problem, model.settings_["noise"])
-    fit = MinibatchObjective(model, problem, noise, M, label_settings)
+    fit = MinibatchObjective(model, problem, noise, M, labels)
     labelled = sum(term.codes.numel() * term.n_classes for term in fit.labels)
+    weight = 0.0 if labels is None else labels.label_weight
     schedule = Schedule.for_batches(
         model.max_iter,
         model.learning_rate,
-        fit.path.cells + round(label_weight * labelled),
+        fit.path.cells + round(weight * labelled),
         n_rows=len(fit.table),
         size=fit.batches.size,
     )

@@ -59,8 +59,15 @@ class MinibatchSettings(Protocol):
     batch_size: int
 
 
-class LabelSettings(Protocol):
-    """The settings of a model that the label terms use."""
+@dataclass(frozen=True)
+class LabelSettings:
+    """Settings of the label terms.
+
+    Attributes:
+        likelihood: link of the classes.
+        label_weight: weight of the terms in the bound.
+        class_weight: weighting of the classes.
+    """
 
     likelihood: Link
     label_weight: float

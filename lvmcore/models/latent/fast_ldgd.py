@@ -25,12 +25,12 @@ from lvmcore.base.settings import (
     ClassWeight,
     Components,
     Hidden,
-    Inducing,
+    InducingOrAuto,
     LabelLikelihood,
-    LabelWeight,
+    LabelWeightOrAuto,
     LearningRate,
     MaxIter,
-    Noise,
+    NoiseOrAuto,
 )
 from lvmcore.base.table_size import TableSize
 from lvmcore.gp.labelled_model import LabelledGPLVM
@@ -41,6 +41,7 @@ from lvmcore.gp.minibatch.amortised_fit import (
     fitted_subset,
     restore_encoder,
 )
+from lvmcore.gp.minibatch.objective import LabelSettings
 from lvmcore.neural.networks import Encoder
 from lvmcore.parameters import Advanced, Advised, Doc, Range
 from lvmcore.training.outcome import FitOutcome
@@ -61,6 +62,14 @@ MOST_WEIGHT, NARROW_WEIGHT = 1000, 4
 # 0.39 with weight 33 and 1500 steps, 0.893 and 0.34 with these and 0.900 and 0.29 refined; of a
 # part of one training fold of PBMC (765 columns, 8 classes) 0.817 and 0.56, refined 0.838 and 0.48.
 FEW_ROWS, FEW_ROWS_WEIGHT, FEW_ROWS_STEPS, FEW_ROWS_REFINEMENT = 1000, 10, 300, 60
+
+
+# For a short, narrow table with as many classes as columns.
+USUAL_SETTINGS = {
+    "n_inducing": Advised(25),
+    "noise": Advised("column"),
+    "label_weight": Advised(1.0),
+}
 
 
 @estimator_dataclass
@@ -118,9 +127,9 @@ class FastLDGD(LabelledGPLVM):
     _encoder: Encoder = fitted()
 
     n_components: Components = None
-    n_inducing: Inducing = 25
+    n_inducing: InducingOrAuto = None
     max_iter: MaxIter = 1000
-    label_weight: LabelWeight = 1.0
+    label_weight: LabelWeightOrAuto = None
     class_weight: ClassWeight = "equal"
     likelihood: LabelLikelihood = "probit"
     n_hidden: Hidden = 128
@@ -131,7 +140,7 @@ class FastLDGD(LabelledGPLVM):
         Doc("Optimiser steps that refine the position of each new row after the encoder."),
         Advanced(),
     ] = 0
-    noise: Noise = "column"
+    noise: NoiseOrAuto = None
     learning_rate: LearningRate = 0.02
 
     @classmethod
@@ -146,7 +155,7 @@ class FastLDGD(LabelledGPLVM):
         refined by the Gaussian processes.
         """
         n_rows, n_columns, n_classes = size.n_rows, size.n_columns, size.n_classes
-        found: dict[str, Advised] = {}
+        found = dict(USUAL_SETTINGS)
         few = n_columns > WIDE_TABLE and SHORT_TABLE < n_rows <= FEW_ROWS
         most = MOST_WEIGHT if n_columns > WIDE_TABLE else NARROW_WEIGHT
         if few:
@@ -176,7 +185,10 @@ class FastLDGD(LabelledGPLVM):
         return found
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
-        fit = fit_minibatches(self, problem, label_settings=self, label_weight=self.label_weight)
+        weight: float = self.settings_["label_weight"]
+        fit = fit_minibatches(
+            self, problem, LabelSettings(self.likelihood, weight, self.class_weight)
+        )
         self._encoder, self._decoder = fit.objective.encoder, fit.decoder
         self.embedding_ = fit.embedding
         self._store_paths(fit.objective.path, fit.objective.label_paths)
