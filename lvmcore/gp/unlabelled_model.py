@@ -102,7 +102,7 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
         if self.has_layouts:
-            self._choose_layout(problem)
+            _choose_layout(self, problem)
         return fit_from_starts(self, problem, partial(_initial_map, self, problem))
 
     def _objective_at(
@@ -110,40 +110,8 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
     ) -> SparseGPLVMObjective:
         """The objective at the initial map X, [N, Q]."""
         noise = start_noise(problem, self.settings_["noise"])
-        path = self._data_path(problem, X, n_inducing, noise)
+        path = _data_path(self, problem, X, n_inducing, noise)
         return self._objective(LatentRows(X, START_VARIANCE), path, problem)
-
-    def _choose_layout(self, problem: FitProblem) -> None:
-        """Store the layout of the inducing inputs and their number in ``settings_``.
-
-        On a grid of two dimensions (``lvmcore.kernels.grid_psi_sums``) many inducing inputs cost
-        little time, and the map follows finer detail.
-
-        Raises:
-            ConfigError: a grid was asked for where there can be none.
-        """
-        complete = problem.observed is None
-        possible = complete and problem.n_components == GRID_DIMENSIONS
-        if not possible and self.get_params(deep=False)["inducing_layout"] == "grid":
-            why = f"has {problem.n_components}" if complete else "is of a table with missing cells"
-            raise ConfigError(
-                "inducing_layout='grid' needs a map of two dimensions of complete rows; this map "
-                f"{why}. Choose 'free' or None."
-            )
-        layout: InducingLayout = self.settings_["inducing_layout"] if possible else "free"
-        M = self.n_inducing or map_inducing(layout, len(problem.table), incomplete=not complete)
-        self.settings_["inducing_layout"] = layout
-        self.settings_["n_inducing"] = M if layout == "free" else grid_side(M) ** 2
-
-    def _data_path(
-        self, problem: FitProblem, X: Tensor, n_inducing: int, noise: Tensor
-    ) -> DataPath:
-        """The initial path of the objective, for the initial map X, [N, Q]."""
-        if self.settings_.get("inducing_layout") == "grid":
-            return GridDataPath(grid_nodes(X, n_inducing), noise)
-        M = inducing_count(n_inducing, len(X), self._note)
-        Z = spread_points(X, M, problem.generator)
-        return DataPath(Z, noise, pooled=problem.observed is not None)
 
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
         """Fit from the initial map X, [N, Q]."""
@@ -173,6 +141,41 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
         self.embedding_ = fit.rows.posterior()
         self.relevance_ = {"data": to_numpy(fit.latent_path.kernel.relevance)}
         self.inducing_inputs_ = {"data": to_numpy(fit.latent_path.Z)}
+
+
+def _choose_layout(model: UnsupervisedGPLVM, problem: FitProblem) -> None:
+    """Store the layout of the inducing inputs and their number in ``settings_``.
+
+    On a grid of two dimensions (``lvmcore.kernels.grid_psi_sums``) many inducing inputs cost little
+    time, and the map follows finer detail.
+
+    Raises:
+        ConfigError: a grid was asked for where there can be none.
+    """
+    complete, settings = problem.observed is None, model.settings_
+    possible = complete and problem.n_components == GRID_DIMENSIONS
+    if not possible and model.get_params(deep=False)["inducing_layout"] == "grid":
+        why = f"has {problem.n_components}" if complete else "is of a table with missing cells"
+        raise ConfigError(
+            "inducing_layout='grid' needs a map of two dimensions of complete rows; this map "
+            f"{why}. Choose 'free' or None."
+        )
+    layout: InducingLayout = settings["inducing_layout"] if possible else "free"
+    M = model.n_inducing or map_inducing(layout, len(problem.table), incomplete=not complete)
+    settings["inducing_layout"] = layout
+    settings["n_inducing"] = M if layout == "free" else grid_side(M) ** 2
+
+
+def _data_path(
+    model: UnsupervisedGPLVM, problem: FitProblem, X: Tensor, n_inducing: int, noise: Tensor
+) -> DataPath:
+    """The initial path to the columns, for the initial map X, [N, Q]."""
+    if model.settings_.get("inducing_layout") == "grid":
+        return GridDataPath(grid_nodes(X, n_inducing), noise)
+    M = inducing_count(n_inducing, len(X), model._note)
+    return DataPath(
+        spread_points(X, M, problem.generator), noise, pooled=problem.observed is not None
+    )
 
 
 def _initial_map(model: UnsupervisedGPLVM, problem: FitProblem) -> Tensor:

@@ -79,7 +79,7 @@ class StochasticGPLVM(GPLatentVariableModel):
         "The Bayesian GPLVM for long tables with missing cells: a network places the rows."
     )
     paper: ClassVar[str] = "Lalchand et al. 2022"
-    order: ClassVar[int] = 12
+    order: ClassVar[int] = 13
     capabilities: ClassVar[Capabilities] = Capabilities(
         missing_cells=True,
         sampling=True,

@@ -40,9 +40,9 @@ def test_a_model_of_amounts_says_why_it_takes_no_cells_below_0() -> None:
 
 def test_settings_suit_the_rows_that_the_model_can_use() -> None:
     card = next(card for card in CARDS if card.key == "bayesian_gplvm")
-    usual = {"n_components": 2, "n_inducing": 50, "noise": "shared"}
+    usual = {"n_components": 2, "n_inducing": 100, "noise": "shared", "inducing_layout": "grid"}
     assert card.suggest(replace(TABLE, rows=900)) == usual
-    gaps = {"n_components": "ard", "n_inducing": 50, "noise": "column"}
+    gaps = {"n_components": "ard", "n_inducing": 50, "noise": "column", "inducing_layout": "free"}
     assert card.suggest(replace(TABLE, rows=900, incomplete=900)) == gaps
 
 
@@ -65,10 +65,10 @@ def test_a_card_says_what_the_model_declares(card: object) -> None:
 def test_the_advice_says_what_is_set_and_why() -> None:
     wide = replace(TABLE, rows=1797, columns=64, classes=10)
     advice = map_card(MODELS["ldgd"]).advice(wide)
-    (components, inducing, noise, likelihood, steps) = advice
+    (components, inducing, noise, likelihood, weight) = advice
     assert noise.startswith("Noise: shared, as some of 64 columns")
     assert components.startswith("Dimensions: 20, as 10 classes")
     assert "softmax, as 10 classes" in likelihood
     assert "50, as 1,797 rows" in inducing
-    assert steps.startswith("Steps at most: 300 (default 900), as each step uses all 1,797 rows")
+    assert weight.startswith("Weight of labels: 5, as with 1, the probabilities of 10 classes")
     assert map_card(MODELS["ldgd"]).advice(TABLE) == ()

@@ -73,7 +73,7 @@ def test_the_list_is_filtered_by_what_models_support(open_page: OpenPage) -> Non
     (pills,) = [one for one in page.get("button_group") if one.key == TRAITS]
     pills.set_value(["counts", "missing cells"]).run()
     assert offered(page) == ["LDGD", "SRFLVM"]  # the chosen one stays
-    assert page.selectbox(MODEL).label == "Model (2 of 17)"
+    assert page.selectbox(MODEL).label == "Model (2 of 18)"
     choose(page, "srflvm")
     assert offered(page) == ["SRFLVM"]
     assert page.selectbox(MODEL).value == "srflvm"

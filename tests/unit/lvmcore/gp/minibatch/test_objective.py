@@ -5,7 +5,7 @@ import torch
 
 from lvmcore import FastLDGD
 from lvmcore.base.latent_variable_model import FitProblem
-from lvmcore.gp.minibatch.objective import MinibatchObjective
+from lvmcore.gp.minibatch.objective import LabelSettings, MinibatchObjective
 from lvmcore.preprocessing.class_labels import ClassLabels
 from lvmcore.preprocessing.table_rows import InMemoryRows
 
@@ -17,7 +17,8 @@ def test_the_bound_leaves_the_sums_of_its_parameters() -> None:
     labels = ClassLabels(name="y", classes=np.array(["a", "b"], dtype=object), codes=codes)
     problem = FitProblem(InMemoryRows(Y), (labels,), 2, generator, None)
     settings = FastLDGD(batch_size=16, n_hidden=8)
-    fit = MinibatchObjective(settings, problem, torch.full((3,), 0.1).double(), 5, settings)
+    noise, labels = torch.full((3,), 0.1).double(), LabelSettings("probit", 1.0, "equal")
+    fit = MinibatchObjective(settings, problem, noise, 5, labels)
     fit.terms()
     whole = fit.whole_table()
     assert fit.whole_table() is whole
