@@ -27,7 +27,7 @@ from lvmcore.base.settings import (
     Hidden,
     InducingOrAuto,
     LabelLikelihood,
-    LabelWeightOrAuto,
+    LabelWeight,
     LearningRate,
     MaxIter,
     NoiseOrAuto,
@@ -64,12 +64,8 @@ MOST_WEIGHT, NARROW_WEIGHT = 1000, 4
 FEW_ROWS, FEW_ROWS_WEIGHT, FEW_ROWS_STEPS, FEW_ROWS_REFINEMENT = 1000, 10, 300, 60
 
 
-# For a short, narrow table with as many classes as columns.
-USUAL_SETTINGS = {
-    "n_inducing": Advised(25),
-    "noise": Advised("column"),
-    "label_weight": Advised(1.0),
-}
+# For a short, narrow table.
+USUAL_SETTINGS = {"n_inducing": Advised(25), "noise": Advised("column")}
 
 
 @estimator_dataclass
@@ -129,7 +125,7 @@ class FastLDGD(LabelledGPLVM):
     n_components: Components = None
     n_inducing: InducingOrAuto = None
     max_iter: MaxIter = 1000
-    label_weight: LabelWeightOrAuto = None
+    label_weight: LabelWeight = 1.0
     class_weight: ClassWeight = "equal"
     likelihood: LabelLikelihood = "probit"
     n_hidden: Hidden = 128
@@ -185,10 +181,8 @@ class FastLDGD(LabelledGPLVM):
         return found
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
-        weight: float = self.settings_["label_weight"]
-        fit = fit_minibatches(
-            self, problem, LabelSettings(self.likelihood, weight, self.class_weight)
-        )
+        labels = LabelSettings(self.likelihood, self.label_weight, self.class_weight)
+        fit = fit_minibatches(self, problem, labels)
         self._encoder, self._decoder = fit.objective.encoder, fit.decoder
         self.embedding_ = fit.embedding
         self._store_paths(fit.objective.path, fit.objective.label_paths)

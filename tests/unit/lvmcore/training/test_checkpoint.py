@@ -125,7 +125,11 @@ def test_a_fit_to_a_table_with_gaps_goes_on_too(key: str, tmp_path: Path) -> Non
 # The bound of one draw a step is never flat at so high a rate.
 @pytest.mark.slow
 @pytest.mark.parametrize("key", [key for key in KEYS if key != "srflvm"])
-def test_an_early_end_is_the_same_after_a_stop_in_the_cooling(key: str, tmp_path: Path) -> None:
+def test_an_early_end_is_the_same_after_a_stop_in_the_cooling(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The trend of so few rows' bound is known too poorly for the usual limit.
+    monkeypatch.setattr("lvmcore.training.schedule.OPTIMUM_GAIN", 0.1)
     settings = {"max_iter": 800, "learning_rate": 0.3}
     whole = model(key, **settings).fit(X, Y)
     cooling = len(whole.history_) - 20
