@@ -5,6 +5,7 @@ Notation: lvmcore/README.md.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
@@ -21,10 +22,12 @@ from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.labelled_model import named_paths
 from lvmcore.gp.model import PathDecoder
 from lvmcore.gp.paths import DataPath, KernelPath, LabelPath, LatentRows
+from lvmcore.gp.row_relocation import best_positions
 from lvmcore.preprocessing.class_labels import label_column_names
 from lvmcore.preprocessing.observed_cells import ObservedCells
 from lvmcore.training.label_term import LabelTerm
 from lvmcore.training.objective import KLTerm, Objective, Term
+from lvmcore.training.snapshots import thinned
 
 __all__ = ["DataTerm", "GPLVMObjective", "LDGDObjective", "LatentSample", "SparseGPLVMObjective"]
 
@@ -145,6 +148,35 @@ class SparseGPLVMObjective(Objective[LatentSample]):
     def latent_mean(self, rows: NDArray[np.intp]) -> Tensor:
         """Means of q(x) of some rows, [n, Q]."""
         return self.rows.mean[torch.as_tensor(rows)]
+
+    @torch.no_grad()
+    def relocate_rows(self) -> None:
+        """Move each row to the position of the row, of at most 2000, where it fits best.
+
+        The moves are taken back unless the bound rises, as it need not where the prior of X is no
+        product over rows, or where there are terms beside that of the columns.
+        """
+        rows, cells, Y = self.rows, self.data.cells, self.data.Y.to(self.rows.mean)
+        observed = None if cells is None else cells.mask.to(Y)
+        candidates = torch.as_tensor(thinned(self.n_rows), device=Y.device)
+        decoder, mean, variance = (
+            self.data.decoder(rows),
+            rows.mean.double(),
+            rows.variance.double(),
+        )
+        best = best_positions(decoder, Y, observed, mean, variance, candidates)
+        if bool((best == torch.arange(len(best), device=best.device)).all()):
+            return
+        bound, places = self._bound(), [parameter.clone() for parameter in rows.parameters()]
+        for parameter, place in zip(rows.parameters(), places, strict=True):
+            parameter.copy_(place[best])
+        if not self._bound() > bound:
+            for parameter, place in zip(rows.parameters(), places, strict=True):
+                parameter.copy_(place)
+
+    def _bound(self) -> float:
+        """The sum of the terms."""
+        return math.fsum(float(term) for term in self.terms().values())
 
     def relevance(self, mean: Tensor) -> dict[str, Tensor]:
         """α of the kernel over the latent space, [Q]."""

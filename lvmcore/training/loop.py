@@ -167,6 +167,8 @@ class _Optimisation:
     def _begin_finish(self, iteration: int) -> int:
         """Begin the finish, or go on with a restored one; returns the steps before it."""
         try:
+            if self.finish_since is None:
+                self.objective.relocate_rows()
             self.finish = QuasiNewtonFinish(self.objective, self.schedule.cells)
         except NumericalError:  # the last step broke down
             self._restore_copies()
@@ -181,6 +183,8 @@ class _Optimisation:
     def _step(self, iteration: int) -> dict[str, float]:
         """One Adam step; returns the terms at the parameters before it."""
         rate = self.rate_factor * self.schedule.rate(iteration, self.cooling_since)
+        if self.schedule.relocates_before(iteration):
+            self.objective.relocate_rows()
         self.adam.zero_grad()
         terms = self.objective.batch_terms()
         bound = torch.stack([term.double() for term in terms.values()]).sum()

@@ -113,6 +113,9 @@ class Objective(ABC, Generic[Sample]):
         """
         return self.values(self.draw_sample(draws))
 
+    def relocate_rows(self) -> None:
+        """Move rows to distant positions where that raises the bound; by default none is moved."""
+
     def batch_terms(self) -> dict[str, Tensor]:
         """The terms that a step maximises: of all rows, or unbiased estimates from a batch."""
         return self.terms()

@@ -19,6 +19,8 @@ OPTIMUM_WINDOW, OPTIMUM_GAIN = 50, 5e-5
 MOST_WINDOW = 400
 # Steps between two looks at the trend of a mini-batch fit, whose verdict changes slowly.
 TREND_INTERVAL = 20
+# Steps of Adam between two relocations of rows.
+RELOCATION_INTERVAL = 50
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,10 @@ class Schedule:
             done = (iteration - cooling_since) / self.cooling_steps
             rate *= max(0.05, 1 - 0.95 * done)
         return rate
+
+    def relocates_before(self, iteration: int) -> bool:
+        """Whether rows are relocated before a step of a fit with a finish, counted from 0."""
+        return self.finishes and iteration > 0 and iteration % RELOCATION_INTERVAL == 0
 
     def is_at_optimum(self, bounds: list[float]) -> bool:
         """Whether the quasi-Newton finish has converged.
