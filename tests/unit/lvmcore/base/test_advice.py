@@ -174,11 +174,10 @@ def test_a_network_of_few_wide_rows_is_fitted_briefly_and_refined() -> None:
     def settings(n_rows: int, n_columns: int) -> dict[str, Any]:
         return FastLDGD.suggest(TableSize(n_rows=n_rows, n_columns=n_columns, n_classes=8))
 
-    names = ("label_weight", "max_iter", "n_refinement")
+    names = ("max_iter", "n_refinement")
     few, more = settings(1000, 765), settings(1001, 765)
-    assert [few[name] for name in names] == [10.0, 300, 60]
-    assert [more.get(name) for name in names] == [95.0, 2000, None]
-    assert settings(1000, 24)["label_weight"] == 3.0
+    assert [few[name] for name in names] == [300, 60]
+    assert [more.get(name) for name in names] == [2000, None]
     assert settings(150, 765).get("n_refinement") is None
 
 
