@@ -129,7 +129,7 @@ def test_probabilities_know_what_cannot_be_known(moons: Split) -> None:
 
 @pytest.mark.slow
 def test_swapped_labels_are_not_learned_by_heart(moons: Split) -> None:
-    """The chosen weight predicts other rows better than the largest one, and as well as can be."""
+    """The chosen weight predicts other rows better than the largest one does."""
     X, unseen, y, y_unseen = moons
     codes, truth = (np.unique(part, return_inverse=True)[1] for part in (y, y_unseen))
     swapped = codes ^ (np.random.default_rng(1).random(len(y)) < 0.2)

@@ -138,6 +138,17 @@ def test_a_run_of_an_earlier_version_keeps_its_number_of_dimensions() -> None:
     assert dict(JobSpec.from_json(other).parameters) == {"n_components": None}
 
 
+@pytest.mark.parametrize("key", ["ldgd", "fast_ldgd"])
+def test_a_run_of_an_earlier_version_keeps_its_label_weight(key: str) -> None:
+    stored = JobSpec("digest", "data", key, {"max_iter": 7}).to_json()
+    assert make_model(JobSpec.from_json(stored)).get_params()["label_weight"] is None
+    for layout in (1, 2):
+        model = make_model(JobSpec.from_json({**stored, "layout": layout})).get_params()
+        assert (model["label_weight"], model["n_inducing"], model["noise"]) == (
+            (1.0, 25, "column") if layout == 1 or key == "fast_ldgd" else (1.0, None, None)
+        )
+
+
 @pytest.mark.parametrize("key", sorted(set(PREDICTORS) - {"gp_regressor"}))
 def test_a_run_of_an_earlier_version_keeps_its_settings_for_a_target(key: str) -> None:
     stored = JobSpec("digest", "data", key, {"max_iter": 7}, target="y").to_json()
