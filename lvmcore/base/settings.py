@@ -119,8 +119,8 @@ LabelWeightOrAuto = Annotated[
     float | None,
     Range(0.0, 1000.0),
     Doc(
-        "Weight of the label term of the bound; 1 is the published model; auto is the advised one "
-        "for the table.",
+        "Weight of the label term of the bound; 1 is the published model; auto is larger where the "
+        "columns predict the labels.",
         "weight of labels",
     ),
     Advanced(),

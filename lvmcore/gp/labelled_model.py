@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin
 from torch import Tensor
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
+from lvmcore.base.table_size import TableSize
 from lvmcore.errors import DataError
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.label_predictions import LabelPredictions
@@ -36,9 +37,16 @@ class LabelledGPLVM(ClassifierMixin, GPLatentVariableModel):
 
     label_draws: ClassVar[int] = 64
 
+    label_weight: float | None
     likelihood: Link | None
     _decoder: DataDecoder = fitted()
     _label_predictions: LabelPredictions = fitted()
+
+    @classmethod
+    def largest_label_weight(cls, size: TableSize) -> float:
+        """The label weight of a table of this size whose columns predict its labels well."""
+        del size
+        return 1.0
 
     def predict_proba(self, X: ArrayLike) -> Any:
         """Class probabilities of rows, normalised, from their columns alone, [N, C].

@@ -63,6 +63,8 @@ _EARLIER_DEFAULTS: Mapping[int, Mapping[str, Mapping[str, Any]]] = {
         },
     },
     3: {
+        "ldgd": {"label_weight": 1.0},
+        "fast_ldgd": {"label_weight": 1.0, "n_inducing": 25, "noise": "column"},
         "svgp_regressor": {"n_inducing": 50, "kernel": "rbf", "batch_size": 2000},
         "svgp_classifier": _FIFTY,
         "dsvi_regressor": _FIFTY,

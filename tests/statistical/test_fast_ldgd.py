@@ -128,6 +128,18 @@ def test_probabilities_know_what_cannot_be_known(moons: Split) -> None:
 
 
 @pytest.mark.slow
+def test_swapped_labels_are_not_learned_by_heart(moons: Split) -> None:
+    """The chosen weight predicts other rows better than the largest one does."""
+    X, unseen, y, y_unseen = moons
+    codes, truth = (np.unique(part, return_inverse=True)[1] for part in (y, y_unseen))
+    swapped = codes ^ (np.random.default_rng(1).random(len(y)) < 0.2)
+    chosen = FastLDGD(random_state=0).fit(X, swapped)
+    largest = FastLDGD(random_state=0, label_weight=4.0).fit(X, swapped)
+    assert chosen.settings_["label_weight"] == 1
+    assert chosen.score(unseen, truth) > max(0.9, largest.score(unseen, truth) + 0.1)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_refinement_raises_the_bound_of_every_new_row(moons: Split, share: float) -> None:
     X, unseen, y, _ = moons

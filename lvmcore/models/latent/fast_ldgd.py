@@ -27,12 +27,13 @@ from lvmcore.base.settings import (
     Hidden,
     InducingOrAuto,
     LabelLikelihood,
-    LabelWeight,
+    LabelWeightOrAuto,
     LearningRate,
     MaxIter,
     NoiseOrAuto,
 )
 from lvmcore.base.table_size import TableSize
+from lvmcore.gp.label_weight import settle_label_weight
 from lvmcore.gp.labelled_model import LabelledGPLVM
 from lvmcore.gp.minibatch.amortised_fit import (
     encode_rows,
@@ -125,7 +126,7 @@ class FastLDGD(LabelledGPLVM):
     n_components: Components = None
     n_inducing: InducingOrAuto = None
     max_iter: MaxIter = 1000
-    label_weight: LabelWeight = 1.0
+    label_weight: LabelWeightOrAuto = None
     class_weight: ClassWeight = "equal"
     likelihood: LabelLikelihood = "probit"
     n_hidden: Hidden = 128
@@ -143,25 +144,13 @@ class FastLDGD(LabelledGPLVM):
     def advise(cls, size: TableSize) -> dict[str, Advised]:
         """More inducing inputs and steps, and a higher learning rate, for longer tables.
 
-        The label weight is up to 4, and in a wide table as large as the ratio of columns to
-        classes: with less the encoder would hardly use the labels, with more its probabilities
-        would be overconfident. In a wide table the columns share one noise (see
-        ``LDGD.suggest``); if the table is also short, the encoder overfits: with fewer steps the
-        positions of new rows are better, and up to 1000 rows with a label weight of at most 10 and
-        refined by the Gaussian processes.
+        In a wide table the columns share one noise (see ``LDGD.suggest``); if the table is also
+        short, the encoder overfits: with fewer steps the positions of new rows are better, and up
+        to 1000 rows refined by the Gaussian processes.
         """
         n_rows, n_columns, n_classes = size.n_rows, size.n_columns, size.n_classes
         found = dict(USUAL_SETTINGS)
-        few = n_columns > WIDE_TABLE and SHORT_TABLE < n_rows <= FEW_ROWS
-        most = MOST_WEIGHT if n_columns > WIDE_TABLE else NARROW_WEIGHT
-        if few:
-            most = FEW_ROWS_WEIGHT
-        weight = min(n_columns // max(1, n_classes), most)
-        if n_classes and weight > 1:
-            found["label_weight"] = Advised(
-                float(weight),
-                f"beside {n_columns:,} columns the labels would otherwise have little influence",
-            )
+        few = _has_few_wide_rows(size)
         if n_columns > WIDE_TABLE:
             found["noise"] = advised_noise(n_columns)
             if n_rows <= SHORT_TABLE:
@@ -180,8 +169,22 @@ class FastLDGD(LabelledGPLVM):
             found["n_refinement"] = Advised(FEW_ROWS_REFINEMENT, why)
         return found
 
+    @classmethod
+    def largest_label_weight(cls, size: TableSize) -> float:
+        """Up to 4, and in a wide table the ratio of columns to classes, of few rows at most 10.
+
+        With less the encoder would hardly use the labels, with more its probabilities would be
+        overconfident.
+        """
+        most = MOST_WEIGHT if size.n_columns > WIDE_TABLE else NARROW_WEIGHT
+        if _has_few_wide_rows(size):
+            most = FEW_ROWS_WEIGHT
+        return float(max(1, min(size.n_columns // max(1, size.n_classes), most)))
+
     def _fit(self, problem: FitProblem) -> FitOutcome:
-        labels = LabelSettings(self.likelihood, self.label_weight, self.class_weight)
+        labels = LabelSettings(
+            self.likelihood, settle_label_weight(self, problem), self.class_weight
+        )
         fit = fit_minibatches(self, problem, labels)
         self._encoder, self._decoder = fit.objective.encoder, fit.decoder
         self.embedding_ = fit.embedding
@@ -207,6 +210,11 @@ class FastLDGD(LabelledGPLVM):
         like = self._to_tensor(np.zeros(1))
         self._restore_data(arrays, like.double())
         self._encoder = restore_encoder(arrays, facts, self._decoder, self.n_hidden, like)
+
+
+def _has_few_wide_rows(size: TableSize) -> bool:
+    """Whether the encoder would learn the labels of the rows by heart."""
+    return size.n_columns > WIDE_TABLE and SHORT_TABLE < size.n_rows <= FEW_ROWS
 
 
 def _advised_for_large_table(size: TableSize) -> dict[str, Advised]:

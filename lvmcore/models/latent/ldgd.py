@@ -31,6 +31,7 @@ from lvmcore.base.settings import (
 from lvmcore.base.table_size import TableSize
 from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.inducing_points import inducing_count, spread_points
+from lvmcore.gp.label_weight import settle_label_weight
 from lvmcore.gp.labelled_model import LabelledGPLVM
 from lvmcore.gp.model import START_VARIANCE, start_noise
 from lvmcore.gp.objective import LDGDObjective
@@ -60,7 +61,6 @@ USUAL_SETTINGS = {
     "n_inducing": Advised(25),
     "noise": Advised("column"),
     "likelihood": Advised("probit"),
-    "label_weight": Advised(1.0),
 }
 
 
@@ -140,10 +140,8 @@ class LDGD(LabelledGPLVM):
     def advise(cls, size: TableSize) -> dict[str, Advised]:
         """Recommended settings for a table of this size.
 
-        More inducing inputs for longer tables and for many classes; more dimensions, the softmax
-        likelihood and a label weight of 5 for many classes with many columns: with 1, their GPs
-        hardly leave the prior and the probabilities are too low. Fewer steps for the longest
-        tables.
+        More inducing inputs for longer tables and for many classes; more dimensions and the softmax
+        likelihood for many classes with many columns. Fewer steps for the longest tables.
         In a wide table some columns hardly vary: with a separate noise, a rare spike in one would
         outweigh all other columns of its row, so the columns share one.
         """
@@ -157,17 +155,23 @@ class LDGD(LabelledGPLVM):
         if n_rows > MANY_ROWS:
             why = f"each step uses all {n_rows:,} rows, and more take minutes"
             found["max_iter"] = Advised(FEWER_STEPS, why)
-        if wide and n_classes > 5 and n_rows > 200:
+        if _has_many_classes(size):
             found["n_components"] = advised_components(n_columns, n_classes)
             found["likelihood"] = Advised(
                 "softmax", f"{n_classes} classes are predicted better jointly"
             )
-            found["label_weight"] = Advised(
-                MANY_CLASSES_WEIGHT, f"with 1, the probabilities of {n_classes} classes are too low"
-            )
         if n_rows > 1000 or n_classes > 5:
             found["n_inducing"] = advised_inducing(50, n_rows, n_classes)
         return found
+
+    @classmethod
+    def largest_label_weight(cls, size: TableSize) -> float:
+        """5 for many classes with many columns, else 1.
+
+        With 1, the Gaussian processes of many classes hardly leave the prior, and the probabilities
+        are too low.
+        """
+        return MANY_CLASSES_WEIGHT if _has_many_classes(size) else 1.0
 
     # ---- fitting -------------------------------------------------------------------------------
 
@@ -177,7 +181,7 @@ class LDGD(LabelledGPLVM):
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
         """Fit from the initial map X, [N, Q]."""
         M = inducing_count(self.settings_["n_inducing"], len(X), self._note)
-        label_weight: float = self.settings_["label_weight"]
+        label_weight = settle_label_weight(self, problem)
         weights = [
             label_weight * row_weights(column.codes, self.class_weight) for column in problem.labels
         ]
@@ -222,3 +226,9 @@ class LDGD(LabelledGPLVM):
         steps = len(outcome.history)
         self._calibrate(problem, outcome, lambda g: scale_by_steps(problem, g, steps, continue_fit))
         return outcome
+
+
+def _has_many_classes(size: TableSize) -> bool:
+    """Whether the label has many classes beside many columns, and the table is long enough."""
+    wide = size.n_columns > WIDE_TABLE
+    return wide and size.n_classes > 5 and 200 < size.n_rows <= LONG_TABLE

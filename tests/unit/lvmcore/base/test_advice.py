@@ -138,6 +138,17 @@ def test_a_run_of_an_earlier_version_keeps_its_number_of_dimensions() -> None:
     assert dict(JobSpec.from_json(other).parameters) == {"n_components": None}
 
 
+@pytest.mark.parametrize("key", ["ldgd", "fast_ldgd"])
+def test_a_run_of_an_earlier_version_keeps_its_label_weight(key: str) -> None:
+    stored = JobSpec("digest", "data", key, {"max_iter": 7}).to_json()
+    assert make_model(JobSpec.from_json(stored)).get_params()["label_weight"] is None
+    for layout in (1, 2):
+        model = make_model(JobSpec.from_json({**stored, "layout": layout})).get_params()
+        assert (model["label_weight"], model["n_inducing"], model["noise"]) == (
+            (1.0, 25, "column") if layout == 1 or key == "fast_ldgd" else (1.0, None, None)
+        )
+
+
 @pytest.mark.parametrize("key", sorted(set(PREDICTORS) - {"gp_regressor"}))
 def test_a_run_of_an_earlier_version_keeps_its_settings_for_a_target(key: str) -> None:
     stored = JobSpec("digest", "data", key, {"max_iter": 7}, target="y").to_json()
@@ -174,11 +185,10 @@ def test_a_network_of_few_wide_rows_is_fitted_briefly_and_refined() -> None:
     def settings(n_rows: int, n_columns: int) -> dict[str, Any]:
         return FastLDGD.suggest(TableSize(n_rows=n_rows, n_columns=n_columns, n_classes=8))
 
-    names = ("label_weight", "max_iter", "n_refinement")
+    names = ("max_iter", "n_refinement")
     few, more = settings(1000, 765), settings(1001, 765)
-    assert [few[name] for name in names] == [10.0, 300, 60]
-    assert [more.get(name) for name in names] == [95.0, 2000, None]
-    assert settings(1000, 24)["label_weight"] == 3.0
+    assert [few[name] for name in names] == [300, 60]
+    assert [more.get(name) for name in names] == [2000, None]
     assert settings(150, 765).get("n_refinement") is None
 
 
