@@ -33,7 +33,7 @@ TREES = 100
 
 
 def settle_label_weight(model: LabelledGPLVM, problem: FitProblem) -> float:
-    """The label weight of the fit, stored in ``settings_``; with a note where it is chosen.
+    """The label weight of the fit, stored in ``settings_``; with a note where it is reduced.
 
     A given weight is kept. For None it is at most ``largest_label_weight`` of the table, and less
     where the columns predict the labels less well; of several label columns, the least
@@ -55,17 +55,13 @@ def settle_label_weight(model: LabelledGPLVM, problem: FitProblem) -> float:
         if largest > 1:
             agreement = min(label_agreement(problem.table, column) for column in problem.labels)
             weight = weight_by_agreement(largest, agreement)
-            model._note(_reason(size, weight, largest))
+            if weight < largest:
+                model._note(_reason(weight, largest))
         model.settings_["label_weight"] = weight
     return weight
 
 
-def _reason(size: TableSize, weight: float, largest: float) -> str:
-    if weight == largest:
-        return (
-            f"The weight of the labels is {weight:.3g}: the columns predict them well, and beside "
-            f"{size.n_columns:,} columns they would otherwise have little influence."
-        )
+def _reason(weight: float, largest: float) -> str:
     return (
         f"The weight of the labels is {weight:.3g}, where it can be up to {largest:.3g} in a table "
         "of this size: the columns do not predict them well enough, and with a larger weight "

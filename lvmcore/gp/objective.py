@@ -159,12 +159,8 @@ class SparseGPLVMObjective(Objective[LatentSample]):
         rows, cells, Y = self.rows, self.data.cells, self.data.Y.to(self.rows.mean)
         observed = None if cells is None else cells.mask.to(Y)
         candidates = torch.as_tensor(thinned(self.n_rows), device=Y.device)
-        decoder, mean, variance = (
-            self.data.decoder(rows),
-            rows.mean.double(),
-            rows.variance.double(),
-        )
-        best = best_positions(decoder, Y, observed, mean, variance, candidates)
+        decoder = self.data.decoder(rows)
+        best = best_positions(decoder, Y, observed, rows.mean, rows.variance, candidates)
         if bool((best == torch.arange(len(best), device=best.device)).all()):
             return
         bound, places = self._bound(), [parameter.clone() for parameter in rows.parameters()]

@@ -63,7 +63,7 @@ def test_many_classes_in_a_wide_table_are_learned_as_advised() -> None:
     model = LDGD(max_iter=2).fit(digits.data[:400], digits.target[:400])
     assert advised(model) == (20, 50, "shared")
     assert model.settings_["likelihood"] == "softmax"
-    assert model.settings_["label_weight"] == 5.0
+    assert model.settings_["label_weight"] == 20.0
     few = LDGD(max_iter=2).fit(X, X[:, 0] > 0)
     assert advised(few) == ("ard", 25, "column")
     assert few.settings_["likelihood"] == "probit"
