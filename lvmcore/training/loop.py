@@ -167,7 +167,7 @@ class _Optimisation:
     def _begin_finish(self, iteration: int) -> int:
         """Begin the finish, or go on with a restored one; returns the steps before it."""
         try:
-            if self.finish_since is None:
+            if self.finish_since is None and self.schedule.relocates_after(iteration):
                 self.objective.relocate_rows()
             self.finish = QuasiNewtonFinish(self.objective, self.schedule.cells)
         except NumericalError:  # the last step broke down

@@ -123,6 +123,10 @@ class Schedule:
         """Whether rows are relocated before a step of a fit with a finish, counted from 0."""
         return self.finishes and iteration > 0 and iteration % RELOCATION_INTERVAL == 0
 
+    def relocates_after(self, steps: int) -> bool:
+        """Whether rows are relocated before the finish, after so many steps: not at once."""
+        return self.finishes and steps >= RELOCATION_INTERVAL
+
     def is_at_optimum(self, bounds: list[float]) -> bool:
         """Whether the quasi-Newton finish has converged.
 

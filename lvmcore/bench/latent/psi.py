@@ -6,22 +6,27 @@ import multiprocessing
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from lvmcore.bench.harness.machine import matrix_product_seconds
 from lvmcore.bench.harness.report import BenchmarkRow, Options
 from lvmcore.bench.latent.gpy_race import share_of_gpy
-from lvmcore.gp.collapsed_rbf_bound import collapsed_rbf_bound
-from lvmcore.gp.paths import DataPath, LatentRows
+from lvmcore.gp.paths import DataPath, GridDataPath, LatentRows
+from lvmcore.kernels.grid_psi_sums import grid_inputs
 from lvmcore.models.latent.bayesian_gplvm import BayesianGPLVM
 
 __all__ = ["rows"]
 
 N, D, Q, M = 1000, 12, 7, 50
+# Nodes of each dimension of a grid, as in a default map of so many rows.
+SIDE = 10
+VARIANCE = 0.1
 REPEATS, ROUNDS = 35, 5
 LARGE = {"rows": 100_000, "columns": 20, "n_components": 10, "n_inducing": 50, "steps": 3}
 GROWTH_ROWS = (1_000, 10_000, 100_000, 1_000_000)
@@ -33,6 +38,7 @@ def rows(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     del options
     yield _milliseconds
     yield _ratio
+    yield _grid_ratio
     yield _share_of_ceiling
     yield _memory
     yield _slope
@@ -41,25 +47,44 @@ def rows(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
         yield partial(share_of_gpy, n_inducing)
 
 
+@dataclass(frozen=True)
+class _Inputs:
+    """q(X), inducing inputs and data; the variances of q(X) and of the noise are 0.1.
+
+    Attributes:
+        Y: [N, D].
+        mean: [N, Q].
+        points: inducing inputs, [M, Q], or the nodes of their grid, [m, 2].
+        on_grid: whether they are on a grid.
+    """
+
+    Y: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    points: NDArray[np.float64]
+    on_grid: bool
+
+    @property
+    def Z(self) -> NDArray[np.float64]:
+        """The inducing inputs, [M, Q]."""
+        return grid_inputs(torch.as_tensor(self.points)).numpy() if self.on_grid else self.points
+
+
 @cache
-def _inputs() -> dict[str, Any]:
+def _inputs(*, on_grid: bool) -> _Inputs:
     rng = np.random.default_rng(0)
-    return {
-        "Y": rng.standard_normal((N, D)),
-        "mean": rng.standard_normal((N, Q)),
-        "Z": rng.standard_normal((M, Q)),
-        "variance": 0.1,
-        "noise": 0.1,
-    }
+    shape = (SIDE, 2) if on_grid else (M, Q)
+    Y, mean = rng.standard_normal((N, D)), rng.standard_normal((N, shape[1]))
+    return _Inputs(Y, mean, rng.standard_normal(shape), on_grid)
 
 
 @cache
-def _evaluation_seconds() -> tuple[float, float | None]:
+def _evaluation_seconds(*, on_grid: bool = False) -> tuple[float, float | None]:
     """Median seconds of a bound with its gradient: ours, and GPy's or None without GPy.
 
     They take turns, so that a machine whose speed changes changes it for both.
     """
-    ours, theirs = _our_evaluation(), _gpy_evaluation()
+    given = _inputs(on_grid=on_grid)
+    ours, theirs = _our_evaluation(given), _gpy_evaluation(given)
     seconds: tuple[list[float], list[float]] = ([], [])
     for _ in range(ROUNDS):
         seconds[0].extend(_seconds(ours, REPEATS // ROUNDS))
@@ -68,31 +93,30 @@ def _evaluation_seconds() -> tuple[float, float | None]:
     return statistics.median(seconds[0]), statistics.median(seconds[1]) if seconds[1] else None
 
 
-def _our_evaluation() -> Callable[[], object]:
+def _our_evaluation(given: _Inputs) -> Callable[[], object]:
     """Our evaluation of a bound with its gradient, with one noise variance as in GPy."""
-    given = _inputs()
-    Y = torch.as_tensor(given["Y"])
-    rows_ = LatentRows(torch.as_tensor(given["mean"]), given["variance"])
-    path = DataPath(torch.as_tensor(given["Z"]), torch.full((1,), given["noise"]).double())
+    Y = torch.as_tensor(given.Y)
+    rows_ = LatentRows(torch.as_tensor(given.mean), VARIANCE)
+    path_type = GridDataPath if given.on_grid else DataPath
+    path = path_type(torch.as_tensor(given.points), torch.full((1,), VARIANCE).double())
     return partial(_evaluate, rows_, path, Y, Y.square().sum(0))
 
 
-def _gpy_evaluation() -> Callable[[], object] | None:
+def _gpy_evaluation(given: _Inputs) -> Callable[[], object] | None:
     """GPy's evaluation of the bound; None if GPy is not installed."""
     try:
         import GPy
     except ImportError:
         return None
-    given = _inputs()
-    kernel = GPy.kern.RBF(Q, ARD=True)
+    dimensions = given.mean.shape[1]
     model = GPy.models.BayesianGPLVM(
-        given["Y"],
-        Q,
-        X=given["mean"],
-        X_variance=np.full((N, Q), given["variance"]),
-        Z=given["Z"],
-        num_inducing=M,
-        kernel=kernel,
+        given.Y,
+        dimensions,
+        X=given.mean,
+        X_variance=np.full(given.mean.shape, VARIANCE),
+        Z=given.Z,
+        num_inducing=len(given.Z),
+        kernel=GPy.kern.RBF(dimensions, ARD=True),
     )
     start = model.optimizer_array.copy()
     return lambda: model._objective_grads(start)
@@ -114,7 +138,7 @@ def _seconds(evaluate: Callable[[], object], repeats: int) -> list[float]:
     return seconds
 
 
-def _settings() -> dict[str, object]:
+def _settings(Q: int = Q, M: int = M) -> dict[str, object]:
     return {
         "N": N,
         "D": D,
@@ -146,6 +170,20 @@ def _ratio() -> BenchmarkRow:
         reference="GPy is not installed" if theirs is None else "GPy 1.15",
         floor=16.0,
         settings=_settings(),
+    )
+
+
+def _grid_ratio() -> BenchmarkRow:
+    ours, theirs = _evaluation_seconds(on_grid=True)
+    return BenchmarkRow(
+        "inducing inputs on a grid of two dimensions: times faster than GPy with the same",
+        float("nan") if theirs is None else theirs / ours,
+        "x",
+        reference="GPy is not installed"
+        if theirs is None
+        else f"{1e3 * ours:.1f} ms, GPy 1.15: {1e3 * theirs:.0f} ms",
+        floor=30.0,
+        settings=_settings(2, SIDE**2),
     )
 
 
@@ -255,9 +293,7 @@ def _time_growth(sender: Any) -> None:
 
 def _evaluate(rows_: LatentRows, path: DataPath, Y: torch.Tensor, squares: torch.Tensor) -> None:
     """A bound with its gradient, as in a step of a fit."""
-    bound = collapsed_rbf_bound(
-        path.kernel, rows_.mean, rows_.variance, path.Z, Y, path.noise, squares
-    )
+    bound = path.bound(rows_, Y, squares)
     torch.autograd.grad(bound - rows_.kl(), [*rows_.parameters(), *path.parameters()])
 
 

@@ -349,7 +349,7 @@ def test_a_model_knows_the_columns_of_a_parquet_file(tmp_path: Path) -> None:
     mapped, labels = memory_mapped(path, label="type")
     model = small().fit(mapped, labels)
     assert model.feature_names_in_.tolist() == list("abcdef")
-    assert model.notes_ == ("1 constant column set aside: c.",)
+    assert model.notes_[0] == "1 constant column set aside: c."
     expected = small().fit(frame[list("abcdef")], y)
     assert model.elbo_ == pytest.approx(expected.elbo_, rel=1e-8)
     # Whether the rows come from the file or from a frame, the names are checked.
