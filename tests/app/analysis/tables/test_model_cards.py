@@ -65,10 +65,9 @@ def test_a_card_says_what_the_model_declares(card: object) -> None:
 def test_the_advice_says_what_is_set_and_why() -> None:
     wide = replace(TABLE, rows=1797, columns=64, classes=10)
     advice = map_card(MODELS["ldgd"]).advice(wide)
-    (components, inducing, noise, likelihood, weight) = advice
+    (components, inducing, noise, likelihood) = advice
     assert noise.startswith("Noise: shared, as some of 64 columns")
     assert components.startswith("Dimensions: 20, as 10 classes")
     assert "softmax, as 10 classes" in likelihood
     assert "50, as 1,797 rows" in inducing
-    assert weight.startswith("Weight of labels: 5, as with 1, the probabilities of 10 classes")
     assert map_card(MODELS["ldgd"]).advice(TABLE) == ()
