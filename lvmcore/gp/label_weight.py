@@ -47,7 +47,7 @@ def settle_label_weight(model: LabelledGPLVM, problem: FitProblem) -> float:
     if weight is None:
         size = TableSize(
             n_rows=len(problem.table),
-            n_columns=model.n_features_in_,
+            n_columns=problem.table.n_columns,
             n_classes=max(len(column.classes) for column in problem.labels),
             incomplete=not problem.table.complete,
         )
