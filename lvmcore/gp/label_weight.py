@@ -7,11 +7,8 @@ learned by heart, with too high probabilities for new rows.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from lvmcore.base.fit_problem import FitProblem
 from lvmcore.base.table_size import TableSize
@@ -21,7 +18,7 @@ from lvmcore.preprocessing.class_labels import ClassLabels
 from lvmcore.preprocessing.table_rows import TableRows
 from lvmcore.training.snapshots import thinned
 
-__all__ = ["cohens_kappa", "label_agreement", "settle_label_weight", "weight_by_agreement"]
+__all__ = ["label_agreement", "settle_label_weight", "weight_by_agreement"]
 
 # Agreement up to which the weight is 1, and from which it is the largest. Chosen on moons, breast
 # cancer, tic-tac-toe, car, mouse bladder and MNIST, three splits each: 0.86 to 0.99 with the labels
@@ -81,8 +78,10 @@ def weight_by_agreement(largest: float, agreement: float) -> float:
 
 
 def label_agreement(table: TableRows, labels: ClassLabels) -> float:
-    """Cohen's κ of the labels and their predictions from the columns, at most 1.
+    """Cohen's κ of the labels and their predictions from the columns, at most 1; 0 for one class.
 
+    κ = (p − p_c)/(1 − p_c) for the share p of right predictions and p_c, that of predictions by
+    chance with the same frequencies (Cohen 1960).
     The predictions are the out-of-bag ones of a random forest (Breiman 2001), each by the trees
     whose sample lacks the row, of at most 2000 labelled rows that are evenly spaced.
 
@@ -91,22 +90,14 @@ def label_agreement(table: TableRows, labels: ClassLabels) -> float:
         labels: codes of the rows, [N].
     """
     from sklearn.ensemble import RandomForestClassifier  # slow to import
+    from sklearn.metrics import cohen_kappa_score
 
     known = np.flatnonzero(labels.codes >= 0)
     rows = known[thinned(len(known))]
     codes = labels.codes[rows]
+    if len(np.unique(codes)) < 2:
+        return 0.0
     forest = RandomForestClassifier(TREES, oob_score=True, random_state=0)
     forest.fit(to_numpy(table.take(torch.as_tensor(rows))[0]), codes)
     predicted = forest.classes_[forest.oob_decision_function_.argmax(axis=1)]
-    return cohens_kappa(codes, predicted)
-
-
-def cohens_kappa(truth: NDArray[Any], predicted: NDArray[Any]) -> float:
-    """(p − p_chance)/(1 − p_chance) for the share p of equal values, [n] each; 0 if p_chance = 1.
-
-    p_chance is that of independent values with the same frequencies (Cohen 1960).
-    """
-    values = np.union1d(truth, predicted)
-    frequencies = [(part[:, None] == values).mean(axis=0) for part in (truth, predicted)]
-    chance = float(frequencies[0] @ frequencies[1])
-    return 0.0 if chance == 1 else (float((truth == predicted).mean()) - chance) / (1 - chance)
+    return float(cohen_kappa_score(codes, predicted))

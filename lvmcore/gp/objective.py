@@ -5,7 +5,6 @@ Notation: lvmcore/README.md.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
@@ -163,16 +162,12 @@ class SparseGPLVMObjective(Objective[LatentSample]):
         best = best_positions(decoder, Y, observed, rows.mean, rows.variance, candidates)
         if bool((best == torch.arange(len(best), device=best.device)).all()):
             return
-        bound, places = self._bound(), [parameter.clone() for parameter in rows.parameters()]
+        bound, places = self.bound(), [parameter.clone() for parameter in rows.parameters()]
         for parameter, place in zip(rows.parameters(), places, strict=True):
             parameter.copy_(place[best])
-        if not self._bound() > bound:
+        if not self.bound() > bound:
             for parameter, place in zip(rows.parameters(), places, strict=True):
                 parameter.copy_(place)
-
-    def _bound(self) -> float:
-        """The sum of the terms."""
-        return math.fsum(float(term) for term in self.terms().values())
 
     def relevance(self, mean: Tensor) -> dict[str, Tensor]:
         """α of the kernel over the latent space, [Q]."""

@@ -283,18 +283,14 @@ class _Optimisation:
     def _final_bound(self, draws: int) -> float:
         """The bound at the final parameters; a last step that broke down is undone."""
         try:
-            bound = self._evaluate(draws)
+            bound = self.objective.bound(draws)
         except NumericalError:
             bound = math.nan
         lost = self.schedule.collapse * self.schedule.cells
         if not bound >= self.best - lost:
             self._recover()
-            bound = self._evaluate(draws)
+            bound = self.objective.bound(draws)
         return bound
-
-    def _evaluate(self, draws: int) -> float:
-        with torch.no_grad():
-            return math.fsum(float(term) for term in self.objective.terms(draws).values())
 
     def _copy(self) -> list[Tensor]:
         return [tensor.detach().clone() for tensor in self.tensors]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
@@ -112,6 +113,15 @@ class Objective(ABC, Generic[Sample]):
             draws: new samples that a sampled term averages.
         """
         return self.values(self.draw_sample(draws))
+
+    def bound(self, draws: int = 1) -> float:
+        """The sum of the terms of all rows, nats.
+
+        Args:
+            draws: as in ``terms``.
+        """
+        with torch.no_grad():
+            return math.fsum(float(term) for term in self.terms(draws).values())
 
     def relocate_rows(self) -> None:
         """Move rows to distant positions where that raises the bound; by default none is moved."""

@@ -182,9 +182,8 @@ class FastLDGD(LabelledGPLVM):
         return float(max(1, min(size.n_columns // max(1, size.n_classes), most)))
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
-        labels = LabelSettings(
-            self.likelihood, settle_label_weight(self, problem), self.class_weight
-        )
+        weight = settle_label_weight(self, problem)
+        labels = LabelSettings(self.likelihood, weight, self.class_weight)
         fit = fit_minibatches(self, problem, labels)
         self._encoder, self._decoder = fit.objective.encoder, fit.decoder
         self.embedding_ = fit.embedding

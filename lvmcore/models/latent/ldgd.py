@@ -177,12 +177,13 @@ class LDGD(LabelledGPLVM):
     # ---- fitting -------------------------------------------------------------------------------
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
+        settle_label_weight(self, problem)
         return fit_from_starts(self, problem)
 
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
         """Fit from the initial map X, [N, Q]."""
         M = inducing_count(self.settings_["n_inducing"], len(X), self._note)
-        label_weight = settle_label_weight(self, problem)
+        label_weight: float = self.settings_["label_weight"]
         weights = [
             label_weight * row_weights(column.codes, self.class_weight) for column in problem.labels
         ]

@@ -14,7 +14,7 @@ import lvmcore
 from lvmcore import LDGD, FastLDGD
 from lvmcore.base.table_size import TableSize
 from lvmcore.data import load_sample
-from lvmcore.gp.label_weight import cohens_kappa, label_agreement, weight_by_agreement
+from lvmcore.gp.label_weight import label_agreement, weight_by_agreement
 from lvmcore.preprocessing.class_labels import ClassLabels
 from lvmcore.preprocessing.table_rows import InMemoryRows
 
@@ -33,13 +33,10 @@ def agreement(X: np.ndarray, y: Any) -> float:
     return label_agreement(InMemoryRows(Y), ClassLabels.encode(y, len(X)))
 
 
-def test_kappa_is_that_of_scikit_learn() -> None:
-    rng = np.random.default_rng(0)
-    truth = rng.integers(0, 4, 200)
-    predicted = np.where(rng.random(200) < 0.6, truth, rng.integers(0, 3, 200))
-    assert cohens_kappa(truth, predicted) == pytest.approx(cohen_kappa_score(truth, predicted))
-    assert cohens_kappa(truth, truth) == 1
-    assert cohens_kappa(np.zeros(9), np.zeros(9)) == 0  # by chance alone
+def test_labels_of_one_class_have_no_agreement() -> None:
+    X, _ = moons()
+    labels = ClassLabels(np.array([0, 1]), np.zeros(len(X), np.int64))
+    assert label_agreement(InMemoryRows(torch.as_tensor(X)), labels) == 0
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.3])
