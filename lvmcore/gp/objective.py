@@ -169,6 +169,26 @@ class SparseGPLVMObjective(Objective[LatentSample]):
             for parameter, place in zip(rows.parameters(), places, strict=True):
                 parameter.copy_(place)
 
+    @torch.no_grad()
+    def parameter_scales(self) -> list[Tensor]:
+        """The expected scale of each parameter, in the shape of ``parameters``.
+
+        At an optimum the curvature by a mean of q(x) is the inverse of its variance, and by the
+        logarithm of that variance ½; by a parameter shared by n values it is n/2 or more. Each of
+        M inducing inputs, in lengthscales where these are short, concerns N/M rows.
+        """
+        rows, path, N = self.rows, self.path, self.n_rows
+        reach = path.log_lengthscales.exp().clamp_max(1) * (2 * len(path.points) / N) ** 0.5
+        noise = (2 * len(path.log_noise) / self.data.count) ** 0.5
+        scales = {
+            rows.mean: rows.variance.sqrt(),
+            rows.log_variance: torch.full_like(rows.mean, 2**0.5),
+            path.points: reach.expand_as(path.points),
+            path.log_noise: torch.full_like(path.log_noise, noise),
+        }
+        rest = (2 / N) ** 0.5
+        return [scales.get(p, torch.full_like(p, rest)) for p in self.parameters()]
+
     def relevance(self, mean: Tensor) -> dict[str, Tensor]:
         """α of the kernel over the latent space, [Q]."""
         del mean
@@ -179,7 +199,7 @@ class SparseGPLVMObjective(Objective[LatentSample]):
         return self.data.decoder(self.rows)
 
     @abstractmethod
-    def with_problem(self, problem: FitProblem) -> Self:
+    def with_problem(self, problem: FitProblem) -> SparseGPLVMObjective:
         """The objective of another problem with a copy of the current parameters."""
 
 
@@ -195,9 +215,9 @@ class GPLVMObjective(SparseGPLVMObjective):
     def __init__(self, rows: LatentRows, path: DataPath, problem: FitProblem) -> None:
         super().__init__(rows, DataTerm(path, problem), problem, [KLTerm("KL of the map", [rows])])
 
-    def with_problem(self, problem: FitProblem) -> Self:
+    def with_problem(self, problem: FitProblem) -> GPLVMObjective:
         """The objective of another problem with a copy of the current parameters."""
-        return type(self)(deepcopy(self.rows), deepcopy(self.path), problem)
+        return GPLVMObjective(deepcopy(self.rows), deepcopy(self.path), problem)
 
 
 class LDGDObjective(SparseGPLVMObjective):

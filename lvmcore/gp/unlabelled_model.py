@@ -37,6 +37,7 @@ from lvmcore.gp.model import START_VARIANCE, GPLatentVariableModel, start_noise
 from lvmcore.gp.objective import GPLVMObjective, SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, GridDataPath, LatentRows
 from lvmcore.gp.restarts import fit_from_starts
+from lvmcore.gp.subset_start import subset_start_objective
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised, is_array
 from lvmcore.training.loop import train
@@ -53,6 +54,10 @@ EARLY_STEPS, EARLY_INDUCING, START_GAIN, FEWEST_FOR_TSNE = 60, 25, 0.02, 30
 # Dimensions of a map whose inducing inputs can be on a grid, and rows up to which free ones are
 # advised: on a grid they are also where there are no rows.
 GRID_DIMENSIONS, FEW_ROWS = 2, 500
+
+# Sizes of the nested subsets of rows with which a fit with missing cells starts, those of at most
+# half of the rows.
+SUBSET_SIZES = (8000, 2000)
 
 
 @estimator_dataclass
@@ -93,8 +98,17 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
     def _objective(
         self, rows: LatentRows, path: DataPath, problem: FitProblem
     ) -> SparseGPLVMObjective:
-        """The objective."""
-        return GPLVMObjective(rows, path, problem)
+        """The objective; of many rows with missing cells, one that starts with a subset."""
+        if problem.observed is None:
+            return GPLVMObjective(rows, path, problem)
+        subsets: list[Tensor] = []
+        n = len(rows.mean)
+        for size in SUBSET_SIZES:
+            if 2 * size <= n:
+                order = torch.randperm(n, generator=problem.generator)
+                subsets.insert(0, order[:size].sort().values)
+                n = size
+        return subset_start_objective(rows, path, problem, subsets)
 
     def _schedule(self, cells: int) -> Schedule:
         """The optimisation schedule for a number of cells."""

@@ -19,6 +19,8 @@ MOST_PAIRS, MOST_PAIR_BYTES = 20, 1 << 28
 DECREASE, CURVATURE = 0.1, 0.9
 #: Evaluations of a line search at most, and how far a step grows while the slope stays steep.
 MOST_TRIALS, GROWTH = 12, 4.0
+#: A fall of the value beyond so many times the steeper slope is a rounding error.
+MOST_FALL = 2.0
 #: Share of the bracket by which a trial stays off its ends.
 MARGIN = 0.1
 
@@ -49,17 +51,21 @@ class LBFGS:
     A step is accepted where the value falls enough and the slope has flattened (Wolfe); or, within
     rounding errors of the values, where the slopes say so: (2δ − 1) φ'(0) ≥ φ'(t) ≥ σ φ'(0) with
     φ(t) ≤ φ(0) + ``slack`` (the approximate Wolfe conditions of Hager and Zhang 2005). Gradients
-    are accurate where differences of values are lost in rounding.
+    are accurate where differences of values are lost in rounding. A value that falls by more than
+    twice what the slopes at both ends explain is wrong, and the step is shortened.
 
     Attributes:
         slack: rise of the value that counts as rounding.
         steps: the last steps, oldest first, [P] each.
         changes: the change of the gradient over each of them, [P] each.
+        scales: of each coordinate, [P]: the inverse Hessian that the pairs correct is proportional
+            to the diagonal matrix of their squares; None for the identity.
     """
 
     slack: float
     steps: list[Float64[Tensor, "P"]] = field(default_factory=list)
     changes: list[Float64[Tensor, "P"]] = field(default_factory=list)
+    scales: Float64[Tensor, "P"] | None = None
 
     def iterate(self, at: Point, evaluate: Evaluate) -> Point:
         """The next point: one line search.
@@ -76,7 +82,8 @@ class LBFGS:
         slope = float(direction @ at.gradient)
         if not slope < 0:
             self.forget()
-            direction, slope = -at.gradient, -float(at.gradient @ at.gradient)
+            direction = -self._scaled(at.gradient)
+            slope = float(direction @ at.gradient)
         if slope == 0:
             return at
         step = 1.0 if self.steps else min(1.0, 1 / math.sqrt(-slope))
@@ -100,12 +107,17 @@ class LBFGS:
             share = float(s @ product) / float(s @ y)
             shares.append(share)
             product -= share * y
+        product = self._scaled(product)
         if pairs:
             s, y = pairs[-1]
-            product *= float(s @ y) / float(y @ y)
+            product *= float(s @ y) / float(y @ self._scaled(y))
         for (s, y), share in zip(pairs, reversed(shares), strict=True):
             product += (share - float(y @ product) / float(s @ y)) * s
         return product
+
+    def _scaled(self, gradient: Tensor) -> Tensor:
+        """The gradient times the squares of the scales, [P]."""
+        return gradient if self.scales is None else gradient * self.scales.square()
 
     def _search(
         self, at: Point, direction: Tensor, slope: float, evaluate: Evaluate, step: float
@@ -119,11 +131,12 @@ class LBFGS:
         best: Point | None = None
         for _ in range(MOST_TRIALS):
             point = evaluate(at.x + step * direction)
-            if point.gradient is None:
+            found = math.nan if point.gradient is None else float(point.gradient @ direction)
+            most = MOST_FALL * step * max(-slope, -found) + self.slack
+            if point.gradient is None or at.value - point.value > most:
                 high, high_slope = step, math.nan
                 step = low + MARGIN * (high - low)
                 continue
-            found = float(point.gradient @ direction)
             near = point.value <= at.value + self.slack
             lower = point.value <= at.value + DECREASE * step * slope
             if lower or (near and found <= (2 * DECREASE - 1) * slope):

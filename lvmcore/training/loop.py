@@ -145,17 +145,15 @@ class _Optimisation:
 
     def _run_finish(self, iteration: int) -> bool:
         """The quasi-Newton finish after some steps; returns whether the callback stopped it."""
-        since = self._begin_finish(iteration)
-        assert self.finish is not None
+        self._begin_finish(iteration)
         schedule, stopped = self.schedule, False
         while iteration < schedule.max_iter and not self.converged and not stopped:
+            assert self.finish is not None
             self.finish.iterate()
             terms = self.finish.terms
-            recent = self.history[-schedule.optimum_window :]
-            bounds = [step.objective for step in recent if step.iteration > since]
-            self.converged = self.finish.stalled or schedule.is_at_optimum(
-                [*bounds, math.fsum(terms.values())]
-            )
+            self.converged = self._is_at_optimum(math.fsum(terms.values()))
+            if self.converged or self._is_subset_due(iteration + 1):
+                self._place_rows(iteration + 1)
             last = self.converged or iteration + 1 == schedule.max_iter
             stopped = self._report(iteration, terms, last=last)
             iteration += 1
@@ -164,8 +162,28 @@ class _Optimisation:
             self._save_branch(iteration)
         return stopped
 
-    def _begin_finish(self, iteration: int) -> int:
-        """Begin the finish, or go on with a restored one; returns the steps before it."""
+    def _is_at_optimum(self, bound: float) -> bool:
+        """Whether the finish ends with a step to this bound."""
+        assert self.finish is not None
+        assert self.finish_since is not None
+        recent = self.history[-self.schedule.optimum_window :]
+        bounds = [step.objective for step in recent if step.iteration > self.finish_since]
+        return self.finish.stalled or self.schedule.is_at_optimum([*bounds, bound])
+
+    def _is_subset_due(self, iteration: int) -> bool:
+        """Whether the finish has used a subset of the rows for long enough."""
+        assert self.finish_since is not None
+        return iteration - self.finish_since >= self.schedule.subset_steps(self.finish_since)
+
+    def _place_rows(self, iteration: int) -> None:
+        """Begin the finish anew with all rows, if it has left some out."""
+        if self.objective.place_rows():
+            self.finish = QuasiNewtonFinish(self.objective, self.schedule.cells)
+            self.finish_since, self.converged = iteration, False
+            self.copies = self._copy()
+
+    def _begin_finish(self, iteration: int) -> None:
+        """Begin the finish, or go on with a restored one."""
         try:
             if self.finish_since is None and self.schedule.relocates_after(iteration):
                 self.objective.relocate_rows()
@@ -178,7 +196,6 @@ class _Optimisation:
         else:
             self.finish.restore(self.finish_arrays)
         self.copies, self.best = self._copy(), -math.inf
-        return self.finish_since
 
     def _step(self, iteration: int) -> dict[str, float]:
         """One Adam step; returns the terms at the parameters before it."""

@@ -86,6 +86,14 @@ class Objective(ABC, Generic[Sample]):
         """Unconstrained parameters, updated in place by Adam."""
         return [p for module in self.modules for p in module.parameters() if p.requires_grad]
 
+    def parameter_scales(self) -> Iterable[Tensor]:
+        """The expected scale of each parameter, in the shape of ``parameters``: by default 1.
+
+        A scale s means that the bound's curvature is about 1/s². The quasi-Newton finish begins
+        with such an inverse Hessian.
+        """
+        return [torch.ones_like(parameter) for parameter in self.parameters()]
+
     def frozen_in_warm_up(self) -> Iterable[nn.Parameter]:
         """Parameters that the first ``Schedule.hold`` steps do not update."""
         return [p for term in self.summands for p in term.frozen_in_warm_up()]
@@ -107,7 +115,7 @@ class Objective(ABC, Generic[Sample]):
         return {term.name: term.value(sample) for term in self.summands}
 
     def terms(self, draws: int = 1) -> dict[str, Tensor]:
-        """Named scalars that add up to the bound of all rows.
+        """Named scalars that add up to the bound of all rows that are placed.
 
         Args:
             draws: new samples that a sampled term averages.
@@ -115,16 +123,22 @@ class Objective(ABC, Generic[Sample]):
         return self.values(self.draw_sample(draws))
 
     def bound(self, draws: int = 1) -> float:
-        """The sum of the terms of all rows, nats.
+        """The sum of the terms of all rows, which are placed first, nats.
 
         Args:
             draws: as in ``terms``.
         """
+        while self.place_rows():
+            pass
         with torch.no_grad():
             return math.fsum(float(term) for term in self.terms(draws).values())
 
     def relocate_rows(self) -> None:
         """Move rows to distant positions where that raises the bound; by default none is moved."""
+
+    def place_rows(self) -> bool:
+        """Place rows that ``terms`` has left out; returns whether it has, by default not."""
+        return False
 
     def batch_terms(self) -> dict[str, Tensor]:
         """The terms that a step maximises: of all rows, or unbiased estimates from a batch."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,6 +92,7 @@ class QuasiNewtonFinish:
     def iterate(self) -> None:
         """One iteration: a line search, mostly of one evaluation."""
         steepest = not self.lbfgs.steps
+        self.lbfgs.scales = self._flat(self.objective.parameter_scales())
         found = self.lbfgs.iterate(self.at, self.evaluate)
         self.stalled = found is self.at and steepest
         self.at = found
@@ -115,7 +116,12 @@ class QuasiNewtonFinish:
 
     def _position(self) -> Tensor:
         """The parameters in one vector, float64."""
-        return torch.cat([p.detach().reshape(-1).double() for p in self.parameters])
+        return self._flat(self.parameters)
+
+    @staticmethod
+    def _flat(tensors: Iterable[Tensor]) -> Tensor:
+        """Tensors of the parameters' shapes in one vector, float64."""
+        return torch.cat([tensor.detach().reshape(-1).double() for tensor in tensors])
 
     @torch.no_grad()
     def _move(self, x: Tensor) -> None:

@@ -15,6 +15,8 @@ CONSTANT_SHARE, MOST_CONSTANT = 0.4, 300
 COOLING_SHARE, MOST_COOLING = 0.2, 150
 # A finish has converged when so many steps gain less than so many nats a cell.
 OPTIMUM_WINDOW, OPTIMUM_GAIN = 50, 5e-5
+# Most steps of a finish that leaves rows out, before these are placed.
+MOST_SUBSET = 100
 # Most steps in a window of a fit by mini-batches: two epochs of 100,000 rows in batches of 512.
 MOST_WINDOW = 400
 # Steps between two looks at the trend of a mini-batch fit, whose verdict changes slowly.
@@ -126,6 +128,14 @@ class Schedule:
     def relocates_after(self, steps: int) -> bool:
         """Whether rows are relocated before the finish, after so many steps: not at once."""
         return self.finishes and steps >= RELOCATION_INTERVAL
+
+    def subset_steps(self, since: int) -> int:
+        """Most steps of a finish with a subset of the rows: half of those that are left.
+
+        Args:
+            since: steps before the finish.
+        """
+        return min(MOST_SUBSET, (self.max_iter - since) // 2)
 
     def is_at_optimum(self, bounds: list[float]) -> bool:
         """Whether the quasi-Newton finish has converged.

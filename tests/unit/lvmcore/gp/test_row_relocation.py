@@ -87,7 +87,7 @@ def test_rows_in_the_wrong_place_go_back_near_their_own(
 ) -> None:
     fit = objective(monkeypatch, kind, missing=missing)
     own, sd = fit.rows.mean.detach().clone(), fit.rows.mean.detach().std(0)
-    best, moved = value(fit), torch.arange(0, 60, 12)
+    best, moved = value(fit), torch.arange(0, 60, 20)
     scatter(fit, moved)
     lost = value(fit)
     away = ((fit.rows.mean - own) / sd).norm(dim=1)[moved].mean()
@@ -111,12 +111,12 @@ def test_a_map_that_began_in_the_wrong_order_is_mended(monkeypatch: pytest.Monke
     Y = bent_rows(150)
     start = BayesianGPLVM(n_components=2, start="pca", max_iter=300, random_state=0).fit(Y)
     places = start.embedding_.mean.copy()
-    places[::10] = places[::10][::-1]
+    places[::3] = np.roll(places[::3], 1, axis=0)
     settings = {"n_components": 2, "start": places, "max_iter": 300, "random_state": 0}
     mended = BayesianGPLVM(**settings).fit(Y)
     monkeypatch.setattr(SparseGPLVMObjective, "relocate_rows", lambda self: None)
     left = BayesianGPLVM(**settings).fit(Y)
-    assert mended.elbo_ > left.elbo_ + 0.01 * Y.size
+    assert mended.elbo_ > left.elbo_ + 0.1 * Y.size
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -64,6 +64,48 @@ def test_values_with_rounding_errors_do_not_end_the_search(digits: int) -> None:
     assert minimum(rounded, 60, slack=0.0).x.abs().max() > 1e-6
 
 
+def test_a_value_that_the_slopes_do_not_explain_is_not_reached() -> None:
+    """Where the values are far too low and the gradients right, the search stays outside."""
+
+    def with_hole(x: Tensor) -> Point:
+        wrong = -1e6 if 0.5 < float(x[0]) < 1.5 else 0.0
+        return Point(x, float(x.square().sum()) + wrong, 2 * x)
+
+    solver, at = LBFGS(1e-9), with_hole(torch.tensor([2.0, 1.0], dtype=torch.float64))
+    for _ in range(30):
+        at = solver.iterate(at, with_hole)
+        assert at.value >= 0
+    assert at.value < 5
+
+
+def test_with_scales_it_is_the_search_in_scaled_coordinates() -> None:
+    scales = torch.logspace(-2, 1, SIZE, dtype=torch.float64)
+
+    def stretched(z: Tensor) -> Point:
+        at = valley(z * scales)
+        assert at.gradient is not None
+        return Point(z, at.value, at.gradient * scales)
+
+    plain, at = LBFGS(0.0), stretched(START / scales)
+    scaled, there = LBFGS(0.0, scales=scales), valley(START)
+    for _ in range(15):
+        at, there = plain.iterate(at, stretched), scaled.iterate(there, valley)
+        torch.testing.assert_close(there.x, at.x * scales, rtol=1e-6, atol=1e-9)
+
+
+def test_scales_that_are_those_of_the_curvature_need_few_steps() -> None:
+    curvature = torch.logspace(-4, 6, SIZE, dtype=torch.float64)
+
+    def bowl(x: Tensor) -> Point:
+        return Point(x, float(curvature @ x.square()) / 2, curvature * x)
+
+    solver, at = LBFGS(0.0, scales=curvature.rsqrt()), bowl(START)
+    for _ in range(4):
+        at = solver.iterate(at, bowl)
+    assert at.value < 1e-12 * bowl(START).value
+    assert minimum(bowl, 4).value > 1e-9 * bowl(START).value
+
+
 def test_a_value_never_rises_by_more_than_the_slack() -> None:
     solver, at = LBFGS(1e-3), valley(START)
     for _ in range(80):

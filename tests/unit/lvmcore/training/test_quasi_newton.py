@@ -181,3 +181,44 @@ def test_single_precision_finishes_too() -> None:
 
 def test_the_slack_is_far_below_what_counts_as_a_gain() -> None:
     assert schedule.OPTIMUM_GAIN >= 5 * quasi_newton.SLACK
+
+
+# ---- scales ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("kind", [BayesianGPLVM, QEPLVM])
+def test_the_scales_of_the_map_are_the_inverse_roots_of_the_curvature(
+    kind: type[LatentVariableModel], missing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the end of a fit, by differences of gradients."""
+    table = X.copy()
+    table[np.random.default_rng(0).random(table.shape) < missing] = np.nan
+    fit = kept_objective(monkeypatch, kind(**SETTINGS, max_iter=900), table)
+    scales = dict(zip(fit.parameters(), fit.parameter_scales(), strict=True))
+
+    def gradient(parameter: torch.nn.Parameter) -> torch.Tensor:
+        return torch.autograd.grad(-torch.stack([*fit.terms().values()]).sum(), parameter)[0]
+
+    for parameter in (fit.rows.mean, fit.rows.log_variance):
+        ratios = []
+        for n in range(0, len(table), 15):
+            step = 1e-3 * float(scales[parameter][n, 0])
+            slopes = []
+            for sign in (1, -1):
+                with torch.no_grad():
+                    parameter[n, 0] += sign * step
+                slopes.append(float(gradient(parameter)[n, 0]))
+                with torch.no_grad():
+                    parameter[n, 0] -= sign * step
+            curvature = (slopes[0] - slopes[1]) / (2 * step)
+            ratios.append(curvature * float(scales[parameter][n, 0]) ** 2)
+        assert np.median(ratios) == pytest.approx(1, abs=0.15)
+        assert 0.5 < min(ratios) < max(ratios) < 2
+
+
+def test_without_scales_of_its_own_an_objective_has_ones() -> None:
+    hill = Hill()
+    assert [bool((scale == 1).all()) for scale in hill.parameter_scales()] == [True] * len(
+        list(hill.parameters())
+    )
