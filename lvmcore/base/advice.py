@@ -17,6 +17,9 @@ InducingLayout = Literal["free", "grid"]
 # 100,000 rows of 50 columns converged after 501 steps and 62 s of one core.
 LONG_TABLE = 20_000
 LONG_TABLE_ROW_STEPS, COMPLETE_MAP_ROW_STEPS = 12_000_000, 30_000_000
+# Steps of a map with missing cells that use a subset of the rows, and the most of those that use
+# all, whose product with the rows keeps them within a minute.
+SUBSET_STEPS, WHOLE_STEPS, WHOLE_ROW_STEPS = 650, 250, 10_000_000
 # Inducing inputs of a map without labels for up to so many rows: free, free with missing cells, and
 # on a grid.
 FREE_INDUCING = ((300, 25), (1000, 50), (4000, 100), (LONG_TABLE, 50), (sys.maxsize, 25))
@@ -38,6 +41,15 @@ def advised_map_steps(n_rows: int) -> Advised:
     return Advised(
         min(900, max(100, COMPLETE_MAP_ROW_STEPS // n_rows)),
         f"each step uses all {n_rows:,} rows, and so many take about a minute on two cores",
+    )
+
+
+def advised_incomplete_map_steps(n_rows: int) -> Advised:
+    """Steps of a map with missing cells of a table longer than ``LONG_TABLE``."""
+    whole = min(WHOLE_STEPS, max(50, WHOLE_ROW_STEPS // n_rows))
+    return Advised(
+        SUBSET_STEPS + whole,
+        f"the last {whole} steps use all {n_rows:,} rows, and take about a minute on two cores",
     )
 
 

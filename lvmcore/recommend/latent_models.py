@@ -38,14 +38,14 @@ FEW_COLUMNS = 3
 #: converged; accuracy 0.853 and log loss 0.40 on other rows); of Fast LDGD's with 20,000 rows 32
 #: (1430 steps, its bound still rising; 0.848 and 0.41).
 WHOLE_TABLE_ROWS = 5000
-#: Tables without labels, with missing cells and with more rows and columns than these get the
-#: stochastic GPLVM. Measured with 5 % of the cells missing, one core, against the Bayesian GPLVM:
-#: seconds, and root mean square error of missing cells of other rows in sd. 100,000 rows of 50
-#: columns: 55 and 0.307, against 295 (500 steps, not converged) and 0.336; 30,000 rows of 50: 54
-#: and 0.307, against 56 (300 steps, as advised) and 0.340. With 10 columns the encoder
-#: places rows less well: curved, 20,000 rows, 37 and 0.428, against 263 and 0.366; protein, 43,730
-#: rows, 40 and 0.43, against 83 and 0.41.
+#: Tables without labels and with missing cells get the stochastic GPLVM if they have more rows and
+#: columns than these, or very many rows. Measured with 5 % of the cells missing, one core, against
+#: the Bayesian GPLVM: seconds, and root mean square error of missing cells of other rows in sd.
+#: 40,000 rows of 50 columns: 21 and 0.318, against 59 and 0.343 (25 inducing inputs instead of 50).
+#: With 10 columns the encoder places rows less well: smooth, 50,000 rows, 14 and 0.44, against 94
+#: and 0.38; curved, 20,000 rows, 13 and 0.69, against 107 and 0.55.
 WHOLE_INCOMPLETE_ROWS, WHOLE_INCOMPLETE_COLUMNS = 20_000, 30
+MOST_WHOLE_INCOMPLETE_ROWS = 200_000
 
 #: Reasons for which a model cannot be fitted to a table.
 Obstacle = Literal[
@@ -187,8 +187,8 @@ def propose(models: Mapping[str, DeclaredModel], shape: TableSummary) -> Proposa
 
     A linear model for small tables; LDGD for tables with labels, or Fast LDGD (the same model with
     mini-batches) for tables so long that it is faster, unless it cannot use some of their rows or
-    labels; else the Bayesian GPLVM, or the stochastic one for long and wide tables with missing
-    cells.
+    labels; else the Bayesian GPLVM, or the stochastic one for long and wide, or very long, tables
+    with missing cells.
 
     Args:
         models: available models by key, in the order of menus.
@@ -269,9 +269,10 @@ def _is_long(shape: TableSummary) -> bool:
 
 
 def _has_many_gaps(shape: TableSummary) -> bool:
-    """Whether a long and wide table has missing cells, so that its steps are slow."""
-    long, wide = shape.all_rows > WHOLE_INCOMPLETE_ROWS, shape.columns > WHOLE_INCOMPLETE_COLUMNS
-    return long and wide and shape.incomplete > 0
+    """Whether a long and wide, or very long, table has missing cells, so that steps are slow."""
+    n, wide = shape.all_rows, shape.columns > WHOLE_INCOMPLETE_COLUMNS
+    long = n > (WHOLE_INCOMPLETE_ROWS if wide else MOST_WHOLE_INCOMPLETE_ROWS)
+    return long and shape.incomplete > 0
 
 
 def _batches_are_faster(models: Mapping[str, DeclaredModel], shape: TableSummary) -> bool:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from lvmcore.base.advice import LONG_TABLE, advised_map_steps
+from lvmcore.base.advice import (
+    LONG_TABLE,
+    advised_incomplete_map_steps,
+    advised_map_steps,
+)
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import Capabilities
 from lvmcore.base.settings import LayoutOrAuto
@@ -51,8 +55,9 @@ class BayesianGPLVM(UnsupervisedGPLVM):
 
     @classmethod
     def advise(cls, size: TableSize) -> dict[str, Advised]:
-        """As ``UnsupervisedGPLVM.advise``, with more steps for a long complete table."""
+        """As ``UnsupervisedGPLVM.advise``, with more steps for a long table."""
         found = super().advise(size)
-        if size.n_rows > LONG_TABLE and not size.incomplete:
-            found["max_iter"] = advised_map_steps(size.n_rows)
+        if size.n_rows > LONG_TABLE:
+            steps = advised_incomplete_map_steps if size.incomplete else advised_map_steps
+            found["max_iter"] = steps(size.n_rows)
         return found

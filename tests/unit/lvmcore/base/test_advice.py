@@ -199,10 +199,11 @@ def test_a_complete_fit_of_some_thousand_rows_has_all_its_steps() -> None:
     assert (steps(1797), steps(3001)) == (None, 300)
 
 
-def test_a_long_complete_map_has_more_steps_than_one_with_gaps() -> None:
+def test_the_steps_of_a_long_map_depend_on_its_rows_and_gaps() -> None:
     def steps(n_rows: int, **more: bool) -> int | None:
         return BayesianGPLVM.suggest(TableSize(n_rows=n_rows, n_columns=9, **more)).get("max_iter")
 
     assert steps(20_000) is None
     assert [steps(n) for n in (20_001, 50_000, 100_000, 1_000_000)] == [900, 600, 300, 100]
-    assert steps(100_000, incomplete=True) == 120
+    incomplete = [steps(n, incomplete=True) for n in (20_001, 50_000, 100_000, 1_000_000)]
+    assert incomplete == [900, 850, 750, 700]

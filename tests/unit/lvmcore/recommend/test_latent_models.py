@@ -31,6 +31,9 @@ GAPS_LIMIT = latent_models.WHOLE_INCOMPLETE_ROWS
 GAPS_WIDTH = latent_models.WHOLE_INCOMPLETE_COLUMNS
 SOME_GAPS = replace(TABLE, classes=0, rows=GAPS_LIMIT, columns=GAPS_WIDTH + 1, incomplete=1)
 
+VERY_LONG = latent_models.MOST_WHOLE_INCOMPLETE_ROWS
+VERY_LONG_GAPS = replace(SOME_GAPS, columns=GAPS_WIDTH, rows=VERY_LONG)
+
 
 @pytest.fixture
 def whole_rows_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,6 +71,9 @@ def every_row(monkeypatch: pytest.MonkeyPatch) -> None:
         (replace(SOME_GAPS, classes=1), "stochastic_gplvm", "one class only"),
         (replace(SOME_GAPS, rows=GAPS_LIMIT - 1), "bayesian_gplvm", "no label"),
         (replace(SOME_GAPS, columns=GAPS_WIDTH), "bayesian_gplvm", "no label"),
+        (replace(VERY_LONG_GAPS, rows=VERY_LONG - 1), "bayesian_gplvm", "no label"),
+        (VERY_LONG_GAPS, "stochastic_gplvm", "with missing cells learning from 512 of"),
+        (replace(VERY_LONG_GAPS, incomplete=0), "bayesian_gplvm", "no label"),
         (LONG, "fast_ldgd", f"512 of {LIMIT + 1:,} rows at a time"),
         (replace(LONG, unlabelled=LIMIT // 2, further=(4,)), "fast_ldgd", "3 classes"),
         (replace(LONG, classes=0), "bayesian_gplvm", "no label"),
