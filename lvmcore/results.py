@@ -103,6 +103,8 @@ class FitStep:
         ends: whether it is the last step of its start; its snapshot, if any, is the final map.
         held_out: mean −log p(y | x) of held-out rows (NLPP), nats, in the target's units; NaN if it
             was not computed at this step.
+        left: further steps at most, in multiples of the duration of this one; None for the steps
+            up to ``total``.
     """
 
     iteration: int
@@ -115,6 +117,12 @@ class FitStep:
     starts: int = 1
     ends: bool = False
     held_out: float = math.nan
+    left: float | None = None
+
+    @property
+    def steps_left(self) -> float:
+        """Further steps at most, in multiples of the duration of this one."""
+        return self.total - self.iteration if self.left is None else self.left
 
 
 Callback = Callable[[FitStep], bool | None]

@@ -109,7 +109,7 @@ def meter_for(console: Console) -> ProgressMeter:
 def describe_step(step: FitStep) -> str:
     """A step on one line: its number, time passed and left, the bound and its terms."""
     timing = f"{step.seconds:.1f} s"
-    left = step.seconds / step.iteration * (step.total - step.iteration)
+    left = step.seconds / step.iteration * step.steps_left
     if left > 0:
         timing += f", at most {left:.1f} s left"
     parts = [f"step {step.iteration}/{step.total}", timing]

@@ -92,6 +92,11 @@ class SubsetStartObjective(GPLVMObjective):
         later = [parameter for parameter in moved if parameter not in optimised]
         return self.placed, *later, *self.start.state()
 
+    @property
+    def row_share(self) -> float:
+        """Share of the rows in the bound."""
+        return 1.0 if self.placed else self.start.row_share / self._weight
+
     def terms(self, draws: int = 1) -> dict[str, Tensor]:
         """The terms of all rows; before they are placed, those of the subset times N/n."""
         if self.placed:

@@ -50,9 +50,10 @@ def probe(spec: JobSpec, dataset: Dataset) -> dict[str, Any]:
     model = make_model(spec)
     X, y = _rows(model, spec, dataset)
     marks: list[float] = []
+    steps: list[FitStep] = []
 
     def mark(step: FitStep) -> bool:
-        del step
+        steps.append(step)
         marks.append(time.perf_counter())
         return len(marks) > _STEPS or marks[-1] - marks[0] > _ENOUGH_SECONDS
 
@@ -61,6 +62,8 @@ def probe(spec: JobSpec, dataset: Dataset) -> dict[str, Any]:
     whole = time.perf_counter() - began
     course = marks[-1] - marks[0] if marks else 0.0
     step = course / max(1, len(marks) - 1)
+    if steps:  # the later ones may take longer
+        step *= (steps[-1].iteration + steps[-1].steps_left) / steps[-1].total
     return {"step": step, "rest": max(0.0, whole - course), "memory": _peak_memory()}
 
 

@@ -96,6 +96,8 @@ def step_to_json(step: FitStep, *, with_snapshot: bool = True) -> dict[str, Any]
     }
     if math.isfinite(step.held_out):
         stored["held_out"] = step.held_out
+    if step.left is not None:
+        stored["left"] = step.left
     if step.starts > 1:
         stored |= {"start": step.start, "starts": step.starts}
     if with_snapshot and step.snapshot is not None:
@@ -116,6 +118,7 @@ def step_from_json(stored: Mapping[str, Any]) -> FitStep:
         start=int(stored.get("start", 1)),
         starts=int(stored.get("starts", 1)),
         held_out=_number(stored.get("held_out")),
+        left=stored.get("left"),
     )
 
 

@@ -253,10 +253,16 @@ class _Optimisation:
             values,
             snapshot,
             held_out=self._held_out_score(iteration, last=last),
+            left=self._steps_left(iteration + 1),
         )
-        self.history.append(replace(step, snapshot=None))
+        self.history.append(replace(step, snapshot=None, left=None))
         step = replace(step, ends=last)
         return self.callback is not None and bool(self.callback(step))
+
+    def _steps_left(self, done: int) -> float | None:
+        """``FitStep.left`` after so many steps."""
+        share = self.objective.row_share
+        return None if share == 1 else self.schedule.steps_left(done, share)
 
     def _held_out_score(self, iteration: int, *, last: bool) -> float:
         """The held-out score after a step, NaN where none is due; copies the best parameters."""

@@ -136,6 +136,11 @@ class Objective(ABC, Generic[Sample]):
     def relocate_rows(self) -> None:
         """Move rows to distant positions where that raises the bound; by default none is moved."""
 
+    @property
+    def row_share(self) -> float:
+        """Share of the rows that ``terms`` uses, by default all."""
+        return 1.0
+
     def place_rows(self) -> bool:
         """Place rows that ``terms`` has left out; returns whether it has, by default not."""
         return False

@@ -137,6 +137,21 @@ class Schedule:
         """
         return min(MOST_SUBSET, (self.max_iter - since) // 2)
 
+    def steps_left(self, done: int, row_share: float) -> float:
+        """Further steps at most, in multiples of the duration of the last one.
+
+        Args:
+            done: number of steps.
+            row_share: share of the rows in the last one, which takes as much of the time. Steps of
+                a share are followed by those of all rows.
+        """
+        if row_share == 1:
+            return self.max_iter - done
+        first = self.steps_before_cooling + self.cooling_steps
+        last = min(self.max_iter, first + self.subset_steps(first))
+        shares = max(0, last - done)
+        return shares + (self.max_iter - done - shares) / row_share
+
     def is_at_optimum(self, bounds: list[float]) -> bool:
         """Whether the quasi-Newton finish has converged.
 

@@ -158,6 +158,11 @@ def test_it_ends_as_well_as_a_fit_of_all_rows(monkeypatch: pytest.MonkeyPatch) -
     assert set(shown) <= {30, SUBSET, N}
     assert (shown[0], shown[-1]) == (30, N)
     assert shown == sorted(shown)
+    # At most so long: 30 rows, then all
+    first, last = steps[0], steps[-1]
+    assert first.left == 450 + 100 - 1 + 350 * N / 30
+    assert last.left is None
+    assert last.steps_left == 900 - last.iteration
     assert part.elbo_ == pytest.approx(steps[-1].objective, rel=1e-9)
 
 

@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,16 @@ def test_a_bound_that_is_not_finite_comes_back_as_nan(tmp_path: Path) -> None:
     (event,), _, _ = read_events(tmp_path / "events")
     assert math.isnan(event.step.objective)
     assert math.isnan(event.step.terms["data"])
+
+
+def test_the_steps_that_are_left_come_back() -> None:
+    """In multiples of the duration of a step, where they are not those up to the total."""
+    one = step(1)
+    assert step_from_json(step_to_json(one)).left is None
+    assert "left" not in step_to_json(one)
+    more = replace(one, left=12.5)
+    assert step_from_json(step_to_json(more)).steps_left == 12.5
+    assert one.steps_left == one.total - 1
 
 
 def test_what_was_measured_on_rows_held_out_comes_back_where_it_was(tmp_path: Path) -> None:

@@ -53,6 +53,17 @@ def test_the_phases_of_long_fits_do_not_depend_on_their_length() -> None:
     assert not Schedule(900, 0.1, cells=1).is_open
 
 
+def test_steps_of_a_subset_are_followed_by_longer_ones_of_all_rows() -> None:
+    course = finishing(900)
+    assert course.steps_left(100, 1.0) == 800
+    assert course.subset_steps(450) == 100
+    # 440 further steps of a tenth of the rows, then 350 of all
+    assert course.steps_left(110, 0.1) == 440 + 3500
+    assert course.steps_left(600, 0.4) == 300 / 0.4
+    short = finishing(50)  # 30 steps of Adam, and half of the others
+    assert short.steps_left(1, 0.5) == 39 + 2 * 10
+
+
 def test_an_optimum_is_where_fifty_steps_gain_next_to_nothing() -> None:
     course = Schedule(1000, 0.1, cells=100, finishes=True)
     rising = [0.001 * i for i in range(51)]  # 0.05 nats of 100 cells
