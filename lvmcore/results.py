@@ -124,5 +124,16 @@ class FitStep:
         """Further steps at most, in multiples of the duration of this one."""
         return self.total - self.iteration if self.left is None else self.left
 
+    def seconds_left(self, before: FitStep | None = None) -> float:
+        """Duration of the further steps at most, at the pace since an earlier step.
+
+        Args:
+            before: the earlier step; None for the beginning of the fit.
+        """
+        if before is None or before.iteration >= self.iteration:
+            return self.seconds / self.iteration * self.steps_left
+        pace = (self.seconds - before.seconds) / (self.iteration - before.iteration)
+        return pace * self.steps_left
+
 
 Callback = Callable[[FitStep], bool | None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -15,6 +16,8 @@ from lvmcore.results import FitStep
 
 __all__ = ["LiveMeter", "PlainMeter", "ProgressMeter", "describe_step", "meter_for"]
 
+# Last steps whose pace gives the time that is left.
+_RECENT_STEPS = 20
 _PLAIN_EVERY_SECONDS = 2.0
 _REDRAWS_PER_SECOND = 10
 
@@ -41,7 +44,7 @@ class LiveMeter:
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, auto_refresh=False)
         self._drawn = float("-inf")
-        self._last: FitStep | None = None
+        self._recent: deque[FitStep] = deque(maxlen=_RECENT_STEPS)
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -53,19 +56,20 @@ class LiveMeter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._last is not None:
-            self._draw(self._last)
+        if self._recent:
+            self._draw()
         self._live.stop()
 
     def show(self, step: FitStep) -> None:
         """Redraw the line, at most ten times a second."""
-        self._last = step
+        self._recent.append(step)
         if time.monotonic() - self._drawn >= 1 / _REDRAWS_PER_SECOND:
-            self._draw(step)
+            self._draw()
 
-    def _draw(self, step: FitStep) -> None:
+    def _draw(self) -> None:
         self._drawn = time.monotonic()
-        line = Text(describe_step(step), no_wrap=True, overflow="ellipsis")
+        text = describe_step(self._recent[-1], self._recent[0])
+        line = Text(text, no_wrap=True, overflow="ellipsis")
         self._live.update(line, refresh=True)
 
 
@@ -75,7 +79,8 @@ class PlainMeter:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._printed = float("-inf")
-        self._pending: FitStep | None = None
+        self._recent: deque[FitStep] = deque(maxlen=_RECENT_STEPS)
+        self._pending = False
 
     def __enter__(self) -> Self:
         return self
@@ -86,19 +91,21 @@ class PlainMeter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._pending is not None:
-            self._print(self._pending)
+        if self._pending:
+            self._print()
 
     def show(self, step: FitStep) -> None:
         """Print a line, at most every two seconds."""
-        self._pending = step
+        self._recent.append(step)
+        self._pending = True
         if time.monotonic() - self._printed >= _PLAIN_EVERY_SECONDS:
-            self._print(step)
+            self._print()
 
-    def _print(self, step: FitStep) -> None:
+    def _print(self) -> None:
         self._printed = time.monotonic()
-        self._pending = None
-        self._console.print(Text(describe_step(step)), soft_wrap=True)
+        self._pending = False
+        text = describe_step(self._recent[-1], self._recent[0])
+        self._console.print(Text(text), soft_wrap=True)
 
 
 def meter_for(console: Console) -> ProgressMeter:
@@ -106,10 +113,15 @@ def meter_for(console: Console) -> ProgressMeter:
     return LiveMeter(console) if console.is_terminal else PlainMeter(console)
 
 
-def describe_step(step: FitStep) -> str:
-    """A step on one line: its number, time passed and left, the bound and its terms."""
+def describe_step(step: FitStep, before: FitStep | None = None) -> str:
+    """A step on one line: its number, time passed and left, the bound and its terms.
+
+    Args:
+        step: the step.
+        before: an earlier step, since which the pace counts; None for the whole fit.
+    """
     timing = f"{step.seconds:.1f} s"
-    left = step.seconds / step.iteration * step.steps_left
+    left = step.seconds_left(before)
     if left > 0:
         timing += f", at most {left:.1f} s left"
     parts = [f"step {step.iteration}/{step.total}", timing]

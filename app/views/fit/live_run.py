@@ -15,7 +15,6 @@ from app.views.fit.more_steps import more_steps_panel
 from app.views.fit.run_charts import run_charts
 from lvmcore.errors import LatentboardError
 from lvmcore.jobs.machine_limits import available_memory
-from lvmcore.results import FitStep
 from lvmcore.runs import Job
 
 __all__ = ["live_run_panel"]
@@ -109,20 +108,12 @@ def _progress_text(job: Job, run_progress: Progress) -> str:
     if not run_progress.steps:
         return f"{'fitting' if job.stage == 'fitting' else 'preparing'} · {duration(job.seconds)}"
     step = run_progress.steps[-1]
-    left = _step_seconds(run_progress.steps) * step.steps_left
+    left = step.seconds_left(run_progress.steps[-_RECENT_STEPS:][0])
     restart = f"restart {step.start} of {step.starts} · " if step.starts > 1 else ""
     return (
         f"{restart}step {step.iteration} of at most {step.total} · {duration(step.seconds)} · "
         f"at most {duration(left)} left"
     )
-
-
-def _step_seconds(steps: list[FitStep]) -> float:
-    """Seconds per step of the last steps."""
-    last, before = steps[-1], steps[-1 - min(_RECENT_STEPS, len(steps) - 1)]
-    if last is before:
-        return last.seconds / last.iteration
-    return (last.seconds - before.seconds) / max(1, last.iteration - before.iteration)
 
 
 def _queue_text(job: Job) -> str:

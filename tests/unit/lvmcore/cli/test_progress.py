@@ -1,5 +1,6 @@
 import io
 import math
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -16,6 +17,14 @@ def test_a_step_says_how_far_how_long_and_how_good() -> None:
     assert describe_step(step(20)) == (
         "step 20/100 · 10.0 s, at most 40.0 s left · bound -1,234.6 · data fit -1,000.0 · KL -234.6"
     )
+
+
+def test_the_time_that_is_left_is_at_the_pace_of_the_last_steps() -> None:
+    """Later steps may take longer, and steps of a subset of the rows are followed by longer ones."""
+    slow = replace(step(60), seconds=step(50).seconds + 20)
+    assert "at most 80.0 s left" in describe_step(slow, step(50))
+    assert "at most 50.0 s left" in describe_step(step(50), replace(step(50), seconds=1))
+    assert "at most 15.0 s left" in describe_step(replace(step(20), left=30), step(10))
 
 
 def test_the_last_step_has_nothing_left_and_no_bound_is_no_number() -> None:

@@ -93,7 +93,7 @@ def test_a_finish_promises_a_share_of_its_last_gains() -> None:
     found = extrapolate_finish(steps, branch=HAD)
     assert found is not None
     assert (found.steps, found.total, found.anew) == (200, 600, False)
-    assert found.gain == pytest.approx((0.05 * 200 * 0.02, 1.6 * 200 * 0.02), rel=0.01)
+    assert found.gain == pytest.approx((0.005 * 200 * 0.02, 2 * 200 * 0.02), rel=0.01)
     assert found.seconds == pytest.approx(0.01 * 200)
     falls = extrapolate_finish(curve(-np.arange(HAD, dtype=np.float64)), branch=HAD)
     assert falls is not None
