@@ -20,10 +20,9 @@ def test_a_step_says_how_far_how_long_and_how_good() -> None:
 
 
 def test_the_time_that_is_left_is_at_the_pace_of_the_last_steps() -> None:
-    """Later steps may take longer, and steps of a subset of the rows are followed by longer ones."""
+    """Later steps may take longer, and those of all rows longer than those of a subset."""
     slow = replace(step(60), seconds=step(50).seconds + 20)
     assert "at most 80.0 s left" in describe_step(slow, step(50))
-    assert "at most 50.0 s left" in describe_step(step(50), replace(step(50), seconds=1))
     assert "at most 15.0 s left" in describe_step(replace(step(20), left=30), step(10))
 
 
