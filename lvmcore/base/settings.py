@@ -44,8 +44,9 @@ Dimensions = Annotated[
     int | Literal["ard"] | None,
     Range(1, 1000),
     Doc(
-        "Number of dimensions of the map; auto is the advised number for the table, ard is 10, or "
-        "fewer for a narrow table, of which the relevance shows those that the data need.",
+        "Number of dimensions of the map; auto is the advised number for the table, ard is 10, "
+        "fewer for a narrow table and more for categories in LDGD, of which the relevance shows "
+        "those that the data need.",
         "dimensions",
     ),
 ]

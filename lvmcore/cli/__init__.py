@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from lvmcore.cli.console import CommandConsole, ExitCode
 from lvmcore.cli.parser import build_parser
 from lvmcore.errors import LatentboardError, NumericalError
-from lvmcore.jobs.machine_limits import keep_freed_memory, make_idle_threads_sleep
+from lvmcore.jobs.machine_limits import keep_freed_memory, limit_threads, threads_of_a_fit
 
 __all__ = ["main"]
 
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is None:  # the process runs this command only
         keep_freed_memory()
-        make_idle_threads_sleep(os.environ)
+        limit_threads(os.environ, threads_of_a_fit())
     arguments = build_parser().parse_args(argv)
     console = CommandConsole()
     try:

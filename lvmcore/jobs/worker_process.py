@@ -13,18 +13,10 @@ from pathlib import Path
 
 import psutil
 
-from lvmcore.jobs.machine_limits import make_idle_threads_sleep, threads_of_a_fit
+from lvmcore.jobs.machine_limits import limit_threads, threads_of_a_fit
 
 __all__ = ["WorkerProcess", "environment"]
 
-_THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)
 _TAIL_BYTES = 4000
 
 
@@ -38,9 +30,7 @@ def environment(threads: int) -> dict[str, str]:
     inherited = os.environ.get("PYTHONPATH")
     environment = dict(os.environ)
     environment["PYTHONPATH"] = root if not inherited else os.pathsep.join((root, inherited))
-    for name in _THREAD_VARIABLES:
-        environment.setdefault(name, str(threads))
-    make_idle_threads_sleep(environment)
+    limit_threads(environment, threads)
     return environment
 
 

@@ -7,19 +7,19 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["single_thread"]
+__all__ = ["torch_threads"]
 
 
 @contextmanager
-def single_thread() -> Iterator[None]:
-    """Compute each operation in one thread; afterwards in as many as before.
+def torch_threads(count: int) -> Iterator[None]:
+    """Compute each operation in at most ``count`` threads; afterwards in as many as before.
 
-    For loops of many short operations, whose threads wait for each other longer than they compute:
-    with two threads a step of Fast LDGD (batches of 512 rows, 100 inducing inputs) took 1.5 times
-    as long as with one, on two cores.
+    One is for loops of many short operations, whose threads wait for each other longer than they
+    compute: with two threads a step of Fast LDGD (batches of 512 rows, 100 inducing inputs) took
+    1.5 times as long as with one, on two cores.
     """
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(count)
     try:
         yield
     finally:

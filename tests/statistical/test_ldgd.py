@@ -185,3 +185,35 @@ def test_unseen_digits_are_read() -> None:
     )
     model = LDGD(n_inducing=50, max_iter=150).fit(X_train, y_train)
     assert model.score(X_test, y_test) >= 0.9
+
+
+def final_boards() -> tuple[Array, NDArray[np.bool_]]:
+    """All 958 final boards of tic-tac-toe, one-hot by square, and whether x has won."""
+    lines = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]]
+    found: set[tuple[int, ...]] = set()
+
+    def play(board: tuple[int, ...], player: int) -> None:
+        won = any(len({board[i] for i in line}) == 1 and board[line[0]] for line in lines)
+        if won or 0 not in board:
+            found.add(board)
+            return
+        for square in range(9):
+            if board[square] == 0:
+                play((*board[:square], player, *board[square + 1 :]), 3 - player)
+
+    play((0,) * 9, 1)
+    boards = np.array(sorted(found))
+    y = np.any([(boards[:, line] == 1).all(axis=1) for line in lines], axis=0)
+    return np.eye(3)[boards].reshape(len(boards), -1), y
+
+
+@pytest.mark.slow
+def test_categories_need_a_dimension_for_each_component() -> None:
+    X, y = final_boards()
+    assert (len(X), y.sum()) == (958, 626)
+    X_train, X_test, y_train, y_test = train_test_split(
+        X, y, test_size=0.3, stratify=y, random_state=0
+    )
+    assert LDGD(random_state=0).fit(X_train, y_train).score(X_test, y_test) >= 0.95
+    few = LDGD(n_components=10, random_state=0).fit(X_train, y_train)
+    assert few.score(X_test, y_test) <= 0.85

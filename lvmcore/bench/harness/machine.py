@@ -16,19 +16,27 @@ import sklearn
 import torch
 
 from lvmcore.base.validation import package_version
+from lvmcore.jobs.machine_limits import cores
+from lvmcore.numerics.threads import torch_threads
 
 __all__ = ["commit_hash", "describe_machine", "matrix_product_seconds"]
 
 
-def matrix_product_seconds(repeats: int = 5) -> float:
-    """Median seconds of a float64 2048 x 2048 matrix product, the measure of a machine's speed."""
+def matrix_product_seconds(repeats: int = 5, threads: int | None = None) -> float:
+    """Median seconds of a float64 2048 x 2048 matrix product, the measure of a machine's speed.
+
+    Args:
+        repeats: number of products.
+        threads: number of threads; None for all cores, however few a fit uses.
+    """
     A = torch.randn(2048, 2048, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    A @ A
     seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
+    with torch_threads(threads or cores()):
         A @ A
-        seconds.append(time.perf_counter() - start)
+        for _ in range(repeats):
+            start = time.perf_counter()
+            A @ A
+            seconds.append(time.perf_counter() - start)
     return statistics.median(seconds)
 
 

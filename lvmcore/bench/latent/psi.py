@@ -202,7 +202,7 @@ def _share_of_ceiling() -> BenchmarkRow:
     out = torch.empty_like(cells)
     functions = (partial(torch.exp, cells, out=out), partial(torch.exp2, cells, out=out))
     exponential = min(_median(function) for function in functions) / len(cells)
-    product = matrix_product_seconds() / (2 * 2048**3)
+    product = matrix_product_seconds(threads=torch.get_num_threads()) / (2 * 2048**3)
     ideal = exponentials * exponential + operations * product
     return BenchmarkRow(
         "share of the machine's ceiling (exponentials and matrix products alone)",

@@ -26,7 +26,7 @@ from lvmcore.gp.minibatch.objective import (
 from lvmcore.gp.model import start_noise
 from lvmcore.neural.networks import Encoder, network_arrays, restore_network
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.numerics.threads import single_thread
+from lvmcore.numerics.threads import torch_threads
 from lvmcore.results import Posterior
 from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
@@ -112,7 +112,7 @@ def fit_minibatches(
         n_rows=len(fit.table),
         size=fit.batches.size,
     )
-    with single_thread():
+    with torch_threads(1):
         outcome = train(
             fit,
             schedule,

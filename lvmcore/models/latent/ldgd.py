@@ -33,6 +33,7 @@ from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.inducing_points import inducing_count, spread_points
 from lvmcore.gp.label_weight import settle_label_weight
 from lvmcore.gp.labelled_model import LabelledGPLVM
+from lvmcore.gp.latent_dimensions import settle_dimensions
 from lvmcore.gp.model import START_VARIANCE, start_noise
 from lvmcore.gp.objective import LDGDObjective
 from lvmcore.gp.paths import DataPath, LabelPath, LatentRows
@@ -87,6 +88,10 @@ class LDGD(LabelledGPLVM):
     Several label columns, y [N, L], have a path each (kernel, inducing inputs, q(U^c)): the bound
     has a label term and a divergence for each, all with w and the class weights. Then ``classes_``
     and ``predict_proba`` are lists with one entry per column.
+
+    With ``n_components="ard"`` a table of at most 30 columns whose principal components have
+    similar variances (more than ten above that of a column, as with one-hot categories) has a
+    dimension for each component, at most 20; other tables have 10.
 
     New rows are inferred from their columns alone. P(class k) = E_{q(x)} Φ(m_k/√(1 + v_k)), divided
     by the sum over the classes.
@@ -178,7 +183,7 @@ class LDGD(LabelledGPLVM):
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
         settle_label_weight(self, problem)
-        return fit_from_starts(self, problem)
+        return fit_from_starts(self, settle_dimensions(self, problem))
 
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
         """Fit from the initial map X, [N, Q]."""

@@ -24,9 +24,13 @@ assert cli.main(["fit", "sample:iris", "--set", "max_iter=2", "--out", sys.argv[
 
 PROCESS = """
 import os
+for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY"):
+    os.environ.pop(name, None)
 from lvmcore import cli
+from lvmcore.jobs.machine_limits import threads_of_a_fit
 sys.argv = ["lvmcore", "models"]
 assert cli.main() == 0
+assert os.environ["OMP_NUM_THREADS"] == str(threads_of_a_fit())
 assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
 """
 
@@ -52,8 +56,8 @@ def test_the_list_of_models_imports_no_model() -> None:
     assert not [name for name in found if name.startswith("lvmcore.models.latent.")]
 
 
-def test_idle_threads_of_the_command_sleep() -> None:
-    """The setting takes effect only before OpenMP is loaded, with torch or scikit-learn."""
+def test_the_command_has_the_threads_of_a_fit_of_the_dashboard() -> None:
+    """The limit takes effect only before OpenMP is loaded, with torch or scikit-learn."""
     assert not modules_of(PROCESS) & HEAVY
 
 

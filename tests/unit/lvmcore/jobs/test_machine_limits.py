@@ -1,9 +1,11 @@
-"""How a process that fits keeps its memory."""
+"""Memory and threads of a process that fits."""
 
 import subprocess
 import sys
 
 import pytest
+
+from lvmcore.jobs.machine_limits import limit_threads
 
 PROGRAM = """
 import resource
@@ -34,3 +36,20 @@ def test_arrays_that_were_freed_are_used_again() -> None:
     before, after = map(int, faults.split())
     assert after < 100
     assert after < before / 10
+
+
+def test_threads_are_limited_and_idle_ones_sleep() -> None:
+    environment = {"LANG": "C"}
+    limit_threads(environment, 3)
+    assert environment.pop("LANG") == "C"
+    assert environment.pop("OMP_WAIT_POLICY") == "PASSIVE"
+    assert {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"} <= set(environment)
+    assert set(environment.values()) == {"3"}
+
+
+def test_a_decision_of_the_person_about_threads_is_kept() -> None:
+    environment = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "ACTIVE"}
+    limit_threads(environment, 1)
+    assert environment["OMP_NUM_THREADS"] == "2"
+    assert environment["OMP_WAIT_POLICY"] == "ACTIVE"
+    assert environment["OPENBLAS_NUM_THREADS"] == "1"

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lvmcore import FastLDGD
-from lvmcore.numerics.threads import single_thread
+from lvmcore.numerics.threads import torch_threads
 
 
 @pytest.fixture(autouse=True)
@@ -19,10 +19,10 @@ def two_threads() -> Iterator[None]:
 
 
 def test_the_threads_are_as_before_afterwards() -> None:
-    with single_thread():
+    with torch_threads(1):
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == 2
-    with pytest.raises(ValueError, match="stop"), single_thread():
+    with pytest.raises(ValueError, match="stop"), torch_threads(1):
         raise ValueError("stop")
     assert torch.get_num_threads() == 2
 
