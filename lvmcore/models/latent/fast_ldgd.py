@@ -33,8 +33,8 @@ from lvmcore.base.settings import (
     NoiseOrAuto,
 )
 from lvmcore.base.table_size import TableSize
-from lvmcore.gp.label_weight import settle_label_weight
 from lvmcore.gp.labelled_model import LabelledGPLVM
+from lvmcore.gp.labelled_settings import settle_label_weight
 from lvmcore.gp.minibatch.amortised_fit import (
     encode_rows,
     encoder_state,

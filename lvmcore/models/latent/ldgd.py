@@ -31,9 +31,8 @@ from lvmcore.base.settings import (
 from lvmcore.base.table_size import TableSize
 from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.inducing_points import inducing_count, spread_points
-from lvmcore.gp.label_weight import settle_label_weight
 from lvmcore.gp.labelled_model import LabelledGPLVM
-from lvmcore.gp.latent_dimensions import settle_dimensions
+from lvmcore.gp.labelled_settings import settle_dimensions, settle_label_weight
 from lvmcore.gp.model import START_VARIANCE, start_noise
 from lvmcore.gp.objective import LDGDObjective
 from lvmcore.gp.paths import DataPath, LabelPath, LatentRows

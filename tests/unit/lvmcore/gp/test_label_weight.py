@@ -14,7 +14,7 @@ import lvmcore
 from lvmcore import LDGD, FastLDGD
 from lvmcore.base.table_size import TableSize
 from lvmcore.data import load_sample
-from lvmcore.gp.label_weight import label_agreement, weight_by_agreement
+from lvmcore.gp.labelled_settings import label_agreement, weight_by_agreement
 from lvmcore.preprocessing.class_labels import ClassLabels
 from lvmcore.preprocessing.table_rows import InMemoryRows
 

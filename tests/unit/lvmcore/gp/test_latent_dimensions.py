@@ -10,7 +10,7 @@ import torch
 import lvmcore
 from lvmcore import LDGD
 from lvmcore.data import load_sample
-from lvmcore.gp.latent_dimensions import MOST_DIMENSIONS, component_variances
+from lvmcore.gp.labelled_settings import MOST_DIMENSIONS, component_variances
 from lvmcore.preprocessing.table_rows import InMemoryRows
 
 RNG = np.random.default_rng(0)
