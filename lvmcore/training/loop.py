@@ -152,8 +152,7 @@ class _Optimisation:
             self.finish.iterate()
             terms = self.finish.terms
             self.converged = self._is_at_optimum(math.fsum(terms.values()))
-            if self.converged or self._is_subset_due(iteration + 1):
-                self._place_rows(iteration + 1)
+            self._place_rows(iteration + 1)
             last = self.converged or iteration + 1 == schedule.max_iter
             stopped = self._report(iteration, terms, last=last)
             iteration += 1
@@ -170,14 +169,12 @@ class _Optimisation:
         bounds = [step.objective for step in recent if step.iteration > self.finish_since]
         return self.finish.stalled or self.schedule.is_at_optimum([*bounds, bound])
 
-    def _is_subset_due(self, iteration: int) -> bool:
-        """Whether the finish has used a subset of the rows for long enough."""
-        assert self.finish_since is not None
-        return iteration - self.finish_since >= self.schedule.subset_steps(self.finish_since)
-
     def _place_rows(self, iteration: int) -> None:
-        """Begin the finish anew with all rows, if it has left some out."""
-        if self.objective.place_rows():
+        """Begin the finish anew with more rows, if it has used a subset for long enough."""
+        assert self.finish_since is not None
+        done = iteration - self.finish_since
+        due = self.converged or done >= self.schedule.subset_steps(self.finish_since)
+        if due and self.objective.place_rows():
             self.finish = QuasiNewtonFinish(self.objective, self.schedule.cells)
             self.finish_since, self.converged = iteration, False
             self.copies = self._copy()
@@ -253,16 +250,11 @@ class _Optimisation:
             values,
             snapshot,
             held_out=self._held_out_score(iteration, last=last),
-            left=self._steps_left(iteration + 1),
+            left=self.schedule.steps_left(iteration + 1, self.objective.row_share),
         )
         self.history.append(replace(step, snapshot=None, left=None))
         step = replace(step, ends=last)
         return self.callback is not None and bool(self.callback(step))
-
-    def _steps_left(self, done: int) -> float | None:
-        """``FitStep.left`` after so many steps."""
-        share = self.objective.row_share
-        return None if share == 1 else self.schedule.steps_left(done, share)
 
     def _held_out_score(self, iteration: int, *, last: bool) -> float:
         """The held-out score after a step, NaN where none is due; copies the best parameters."""

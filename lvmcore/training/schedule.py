@@ -137,8 +137,8 @@ class Schedule:
         """
         return min(MOST_SUBSET, (self.max_iter - since) // 2)
 
-    def steps_left(self, done: int, row_share: float) -> float:
-        """Further steps at most, in multiples of the duration of the last one.
+    def steps_left(self, done: int, row_share: float) -> float | None:
+        """``FitStep.left``: None where the last step used all rows.
 
         Args:
             done: number of steps.
@@ -146,7 +146,7 @@ class Schedule:
                 a share are followed by those of all rows.
         """
         if row_share == 1:
-            return self.max_iter - done
+            return None
         first = self.steps_before_cooling + self.cooling_steps
         last = min(self.max_iter, first + self.subset_steps(first))
         shares = max(0, last - done)
