@@ -55,8 +55,10 @@ EARLY_STEPS, EARLY_INDUCING, START_GAIN, FEWEST_FOR_TSNE = 60, 25, 0.02, 30
 # advised: on a grid they are also where there are no rows.
 GRID_DIMENSIONS, FEW_ROWS = 2, 500
 
-# Sizes of the nested subsets of rows with which a fit with missing cells starts, those of at most
-# half of the rows.
+# Sizes of the nested subsets of rows with which a fit to a long table with missing cells starts.
+# Not to shorter ones: the structure of a subset can be another optimum. A curved table of 20,000
+# rows ended at -1.117 nats a cell from subsets of any size, at -1.073 in 2.4 times the time with
+# all rows; a smooth one at -0.814 and -0.813.
 SUBSET_SIZES = (8000, 2000)
 
 
@@ -98,16 +100,15 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
     def _objective(
         self, rows: LatentRows, path: DataPath, problem: FitProblem
     ) -> SparseGPLVMObjective:
-        """The objective; of many rows with missing cells, one that starts with a subset."""
-        if problem.observed is None:
+        """The objective; of a long table with missing cells, one that starts with subsets."""
+        n = len(rows.mean)
+        if problem.observed is None or n <= LONG_TABLE:
             return GPLVMObjective(rows, path, problem)
         subsets: list[Tensor] = []
-        n = len(rows.mean)
         for size in SUBSET_SIZES:
-            if 2 * size <= n:
-                order = torch.randperm(n, generator=problem.generator)
-                subsets.insert(0, order[:size].sort().values)
-                n = size
+            order = torch.randperm(n, generator=problem.generator)
+            subsets.insert(0, order[:size].sort().values)
+            n = size
         return subset_start_objective(rows, path, problem, subsets)
 
     def _schedule(self, cells: int) -> Schedule:

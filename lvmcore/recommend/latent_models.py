@@ -43,7 +43,7 @@ WHOLE_TABLE_ROWS = 5000
 #: the Bayesian GPLVM: seconds, and root mean square error of missing cells of other rows in sd.
 #: 40,000 rows of 50 columns: 21 and 0.318, against 59 and 0.343 (25 inducing inputs instead of 50).
 #: With 10 columns the encoder places rows less well: smooth, 50,000 rows, 14 and 0.44, against 94
-#: and 0.38; curved, 20,000 rows, 13 and 0.69, against 107 and 0.55.
+#: and 0.38; curved, 20,000 rows, 13 and 0.69, against 255 and 0.52.
 WHOLE_INCOMPLETE_ROWS, WHOLE_INCOMPLETE_COLUMNS = 20_000, 30
 MOST_WHOLE_INCOMPLETE_ROWS = 200_000
 
