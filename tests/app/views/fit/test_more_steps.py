@@ -16,7 +16,7 @@ from tests.app.shell.test_shell import texts
 from tests.app.views.fit.test_page import dataset_with_labels
 
 # A fit of 200 steps with these has not converged.
-SETTINGS = {"n_components": 2, "n_inducing": 8, "noise": "column", "start": "pca"}
+SETTINGS = {"n_components": 3, "n_inducing": 20, "noise": "column", "start": "pca"}
 
 
 @pytest.fixture
