@@ -368,12 +368,12 @@ class _Optimisation:
         """
         if self.checkpoint is None:
             return 0
-        found = self.checkpoint.restore()
+        found = self.checkpoint.restore(self.tensors)
         report: Callback | None = None
         if found is None:
             whole = self.schedule.is_open
             most = self.schedule.max_iter if whole else self.schedule.steps_before_cooling
-            found = self.checkpoint.restore_branch(most)
+            found = self.checkpoint.restore_branch(most, self.tensors)
             report = self.callback
         if found is None:
             return 0

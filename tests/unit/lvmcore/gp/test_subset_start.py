@@ -223,3 +223,19 @@ def test_a_short_fit_places_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         model = fitted(max_iter=steps)
         assert model.embedding_.mean.shape == (N, 2)
         assert np.isfinite(model.elbo_)
+
+
+def test_a_fit_stopped_by_an_earlier_version_starts_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its state has the parameters of all rows, and none of a subset."""
+    path = tmp_path / "checkpoint.safetensors"
+    early = BayesianGPLVM(**SETTINGS, max_iter=20)
+    early._fit_from(rows_of_fits, callback=stop_after(5), checkpoint=Checkpoint(path))
+    monkeypatch.setattr(unlabelled_model, "LONG_TABLE", N - 1)
+    monkeypatch.setattr(unlabelled_model, "SUBSET_SIZES", SIZES)
+    checkpoint = Checkpoint(path)
+    fit = BayesianGPLVM(**SETTINGS, max_iter=20)._fit_from(rows_of_fits, checkpoint=checkpoint)
+    (note,) = checkpoint.notes
+    assert "another version" in note
+    same(BayesianGPLVM(**SETTINGS, max_iter=20).fit(rows_of_fits), fit, rows_of_fits)
