@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Callback", "FitStep", "LabelPredictive", "Posterior", "Predictive", "Snapshot"]
+__all__ = [
+    "PACE_STEPS",
+    "Callback",
+    "FitStep",
+    "LabelPredictive",
+    "Posterior",
+    "Predictive",
+    "Snapshot",
+]
 
 
 @dataclass(frozen=True)
@@ -135,5 +143,8 @@ class FitStep:
         pace = (self.seconds - before.seconds) / (self.iteration - before.iteration)
         return pace * self.steps_left
 
+
+#: Last steps whose pace gives the time that is left.
+PACE_STEPS = 20
 
 Callback = Callable[[FitStep], bool | None]

@@ -12,12 +12,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from lvmcore.results import FitStep
+from lvmcore.results import PACE_STEPS, FitStep
 
 __all__ = ["LiveMeter", "PlainMeter", "ProgressMeter", "describe_step", "meter_for"]
 
-# Last steps whose pace gives the time that is left.
-_RECENT_STEPS = 20
 _PLAIN_EVERY_SECONDS = 2.0
 _REDRAWS_PER_SECOND = 10
 
@@ -44,7 +42,7 @@ class LiveMeter:
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, auto_refresh=False)
         self._drawn = float("-inf")
-        self._recent: deque[FitStep] = deque(maxlen=_RECENT_STEPS)
+        self._recent: deque[FitStep] = deque(maxlen=PACE_STEPS)
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -79,7 +77,7 @@ class PlainMeter:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._printed = float("-inf")
-        self._recent: deque[FitStep] = deque(maxlen=_RECENT_STEPS)
+        self._recent: deque[FitStep] = deque(maxlen=PACE_STEPS)
         self._pending = False
 
     def __enter__(self) -> Self:

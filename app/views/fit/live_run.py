@@ -15,13 +15,12 @@ from app.views.fit.more_steps import more_steps_panel
 from app.views.fit.run_charts import run_charts
 from lvmcore.errors import LatentboardError
 from lvmcore.jobs.machine_limits import available_memory
+from lvmcore.results import PACE_STEPS
 from lvmcore.runs import Job
 
 __all__ = ["live_run_panel"]
 
 _EVERY_SECONDS = 0.5
-# Reported steps whose pace gives the time that is left.
-_RECENT_STEPS = 20
 
 #: Advice after a run that failed, by its error.
 ADVICE = {
@@ -108,7 +107,7 @@ def _progress_text(job: Job, run_progress: Progress) -> str:
     if not run_progress.steps:
         return f"{'fitting' if job.stage == 'fitting' else 'preparing'} · {duration(job.seconds)}"
     step = run_progress.steps[-1]
-    left = step.seconds_left(run_progress.steps[-_RECENT_STEPS:][0])
+    left = step.seconds_left(run_progress.steps[-PACE_STEPS:][0])
     restart = f"restart {step.start} of {step.starts} · " if step.starts > 1 else ""
     return (
         f"{restart}step {step.iteration} of at most {step.total} · {duration(step.seconds)} · "

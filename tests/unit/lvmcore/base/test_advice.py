@@ -9,12 +9,14 @@ from sklearn.datasets import load_digits, make_s_curve
 
 import lvmcore
 from lvmcore import LDGD, BayesianGPLVM, FastLDGD
+from lvmcore.base import advice
 from lvmcore.base.table_size import TableSize
 from lvmcore.errors import ConfigError, DataError, NumericalError
 from lvmcore.gp import unlabelled_model
 from lvmcore.models import PREDICTORS
 from lvmcore.runs.job import JobSpec
 from lvmcore.runs.model_of_job import make_model
+from lvmcore.training import schedule
 from lvmcore.training.outcome import FitOutcome
 
 RNG = np.random.default_rng(0)
@@ -207,3 +209,9 @@ def test_the_steps_of_a_long_map_depend_on_its_rows_and_gaps() -> None:
     assert [steps(n) for n in (20_001, 50_000, 100_000, 1_000_000)] == [900, 600, 300, 100]
     incomplete = [steps(n, incomplete=True) for n in (20_001, 50_000, 100_000, 1_000_000)]
     assert incomplete == [900, 850, 750, 700]
+
+
+def test_the_steps_of_subsets_are_those_of_the_schedule() -> None:
+    """Adam's at most, and those of the finish with each of two subsets."""
+    finish = len(unlabelled_model.SUBSET_SIZES) * schedule.MOST_SUBSET
+    assert schedule.MOST_CONSTANT + schedule.MOST_COOLING + finish == advice.SUBSET_STEPS
