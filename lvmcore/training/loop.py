@@ -353,7 +353,7 @@ class _Optimisation:
             arrays |= self.finish.arrays()
         facts = {
             "iteration": done,
-            "seconds": time.perf_counter() - self.began,
+            "seconds": self.history[-1].seconds,  # as several starts count them
             "best": self.best if math.isfinite(self.best) else None,
             "terms": list(self.history[0].terms),
             **{key: getattr(self, name) for key, name in _CHECKPOINT_KEYS.items()},

@@ -1,5 +1,6 @@
 """Fits from several starts: which is kept, what is told on the way, and how one goes on."""
 
+import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -136,6 +137,22 @@ def test_many_interruptions_change_nothing(start: str, tmp_path: Path) -> None:
     for stop in range(7, STARTS * STEPS, 11):
         model(start=start)._fit_from(X, callback=stop_after(stop), checkpoint=Checkpoint(path))
     same_starts(whole, model(start=start)._fit_from(X, checkpoint=Checkpoint(path)))
+
+
+def test_seconds_go_on_from_those_of_a_checkpoint(tmp_path: Path) -> None:
+    path, steps = tmp_path / "checkpoint.safetensors", list[FitStep]()
+
+    def slow_at_the_end_of_the_first_start(step: FitStep) -> bool:
+        if step.iteration == STEPS:
+            time.sleep(0.5)
+        return step.iteration >= STEPS
+
+    model()._fit_from(X, callback=slow_at_the_end_of_the_first_start, checkpoint=Checkpoint(path))
+    place = checkpoint_progress(path)
+    assert place is not None
+    assert place[0] == STEPS
+    model()._fit_from(X, callback=steps.append, checkpoint=Checkpoint(path))
+    assert steps[0].seconds >= place[1]
 
 
 def test_a_fit_without_a_seed_goes_on_with_its_own_starts(tmp_path: Path) -> None:
