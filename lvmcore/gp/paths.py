@@ -28,6 +28,7 @@ from lvmcore.likelihoods.classification import Link, label_expectation
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.numerics.gaussians import kl_standard_normal, kl_whitened
 from lvmcore.numerics.linalg import cholesky, solve_lower, solve_upper
+from lvmcore.numerics.quadratic_forms import shared_quadratic_forms
 from lvmcore.preprocessing.observed_cells import ObservedCells
 from lvmcore.results import Posterior
 
@@ -223,7 +224,7 @@ class WhitenedPath(KernelPath):
         # a = L⁻¹ k(Z, x)
         a = solve_lower(L.to(X), kernel(self.Z, X))
         mean = a.T @ self.q_mu.T
-        spread = (self.factor.mT @ a).square().sum(1).T
+        spread = shared_quadratic_forms(a, self.factor @ self.factor.mT).T
         left = kernel.diagonal(X) - a.square().sum(0)
         return mean, (left.clamp_min(0)[:, None] + spread).clamp_min(1e-12)
 

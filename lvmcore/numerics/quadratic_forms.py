@@ -87,14 +87,16 @@ class _QuadraticForms(torch.autograd.Function):
 def shared_quadratic_forms(
     vectors: Float[Tensor, "M n"], matrices: Float[Tensor, "C M M"]
 ) -> Float[Tensor, "C n"]:
-    """a_nᵀ A_c a_n of all vectors and matrices, once differentiable in the vectors.
+    """a_nᵀ A_c a_n of all vectors and matrices, once differentiable in both.
 
-    The products A_c a_n serve value and gradient, 2 Σ_c g_cn A_c a_n for the gradient g by the
-    forms: half of the matrix products of a sum of squares of A_c's root times a_n.
+    The products A_c a_n serve value and gradient. For the gradient g by the forms, that by the
+    vectors is 2 Σ_c g_cn A_c a_n and that by A_c is Σ_n g_cn a_n a_nᵀ: two thirds of the matrix
+    products of a sum of squares of A_c's root times a_n, without an array of all vectors and
+    matrices.
 
     Args:
         vectors: a, one a column, [M, n].
-        matrices: A, symmetric, no gradient, [C, M, M].
+        matrices: A, symmetric, [C, M, M].
 
     Returns:
         The quadratic forms, [C, n].
@@ -108,18 +110,33 @@ class _SharedQuadraticForms(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, matrices: Tensor) -> Tensor:
-        products, forms = [], []
-        for A in matrices:  # one at a time: its products stay in the cache for the sum
-            products.append(A @ vectors)
-            forms.append((products[-1] * vectors).sum(0))
-        ctx.save_for_backward(*products)
-        return torch.stack(forms)
+        forms = vectors.new_empty(len(matrices), vectors.shape[1])
+        products = []
+        for A, form in zip(matrices, forms, strict=True):
+            product = torch.empty_like(vectors)
+            for some in _cached_columns(vectors):
+                torch.mm(A, vectors[:, some], out=product[:, some])
+                torch.sum(product[:, some] * vectors[:, some], 0, out=form[some])
+            products.append(product)
+        ctx.save_for_backward(vectors, *products)
+        return forms
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor, None]:
-        products: tuple[Tensor, ...] = ctx.saved_tensors
-        gradient = torch.zeros_like(products[0])
-        for product, cotangent in zip(products, cotangents[0], strict=True):
-            gradient.addcmul_(product, cotangent, value=2)
-        return gradient, None
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor, Tensor | None]:
+        vectors, *products = ctx.saved_tensors
+        M, (g,) = len(vectors), cotangents
+        by_vectors = torch.zeros_like(vectors)
+        by_matrices = vectors.new_zeros(len(g), M, M) if ctx.needs_input_grad[1] else None
+        for some in _cached_columns(vectors):
+            for c, product in enumerate(products):
+                by_vectors[:, some].addcmul_(product[:, some], g[c, some], value=2)
+                if by_matrices is not None:
+                    by_matrices[c].addmm_(vectors[:, some] * g[c, some], vectors[:, some].T)
+        return by_vectors, by_matrices
+
+
+def _cached_columns(vectors: Float[Tensor, "M n"]) -> list[slice]:
+    """Parts of the columns that stay in the cache."""
+    size = max(1, CACHE_CELLS // len(vectors))
+    return [slice(begin, begin + size) for begin in range(0, vectors.shape[1], size)]

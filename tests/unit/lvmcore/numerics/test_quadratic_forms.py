@@ -51,10 +51,15 @@ def test_derivatives_are_right_twice(
     torch.autograd.gradgradcheck(forms, (v,))
 
 
+@pytest.mark.parametrize("cached", [1, 3 * R, 1 << 18])
 def test_forms_of_shared_vectors_equal_their_sums(
-    matrices: Tensor, generator: torch.Generator
+    matrices: Tensor, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch, cached: int
 ) -> None:
+    monkeypatch.setattr("lvmcore.numerics.quadratic_forms.CACHE_CELLS", cached)
     a = torch.randn(R, 7, generator=generator, dtype=torch.float64, requires_grad=True)
+    roots = torch.randn(B, R, R, generator=generator, dtype=torch.float64, requires_grad=True)
     expected = torch.einsum("mn,cmk,kn->cn", a, matrices, a)
     torch.testing.assert_close(shared_quadratic_forms(a, matrices), expected)
     assert torch.autograd.gradcheck(lambda a: shared_quadratic_forms(a, matrices), (a,))
+    # By the matrices too, along symmetric ones.
+    assert torch.autograd.gradcheck(lambda a, F: shared_quadratic_forms(a, F @ F.mT), (a, roots))
