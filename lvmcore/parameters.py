@@ -11,11 +11,12 @@ documentation use this declaration.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import math
 import numbers
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -29,6 +30,7 @@ __all__ = [
     "Doc",
     "Parameter",
     "Range",
+    "Syntax",
     "check_settings",
     "is_array",
     "parameters_of",
@@ -62,6 +64,21 @@ class Advanced:
 
 
 @dataclass(frozen=True)
+class Syntax:
+    """Syntax of a text.
+
+    Attributes:
+        function: "module:function" of a text and the names of the columns of the fit, None where
+            they are not known. It raises a ConfigError for a text that is not allowed, and is
+            imported where a value is checked.
+        example: an allowed text.
+    """
+
+    function: str
+    example: str
+
+
+@dataclass(frozen=True)
 class Advised:
     """A recommended setting for a table, in place of its default.
 
@@ -91,7 +108,9 @@ class Parameter:
         doc: its description, one sentence.
         advanced: True if a form collapses it.
         array: True if an array is allowed in Python in place of one of the choices.
-        word: a word that is allowed in place of a number; None for none.
+        word: a word that is allowed in place of a number or of a text with a syntax; None for none.
+        syntax: of a text, ``Syntax.function``; None for any text.
+        example: of such a text; "" for none.
     """
 
     name: str
@@ -107,6 +126,8 @@ class Parameter:
     advanced: bool
     array: bool = False
     word: str | None = None
+    syntax: str | None = None
+    example: str = ""
 
     @property
     def expected(self) -> str:
@@ -117,7 +138,8 @@ class Parameter:
         elif self.kind == "bool":
             text = "true or false"
         elif self.kind == "str":
-            text = "a text"
+            text = f"a text such as {self.example}" if self.example else "a text"
+            text += "" if self.word is None else f", or {self.word}"
         else:
             text = "a whole number" if self.kind == "int" else "a number"
             if self.low is not None and self.high is not None:
@@ -125,8 +147,12 @@ class Parameter:
             text += "" if self.word is None else f", or {self.word}"
         return text + (", or none" if self.optional else "")
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Any, columns: Sequence[str] | None = None) -> Any:
         """Return ``value`` if it is allowed.
+
+        Args:
+            value: the value.
+            columns: names of the columns of the fit, if they are known.
 
         Raises:
             ConfigError: it is not; the message has the parameter, the value and the allowed values.
@@ -148,6 +174,9 @@ class Parameter:
             ok = self.low <= value <= self.high
         if not ok:
             raise ConfigError(f"{self.name}={value!r} cannot be used: expected {self.expected}.")
+        if self.syntax is not None:
+            module, _, function = self.syntax.partition(":")
+            getattr(importlib.import_module(module), function)(value, columns)
         return value
 
     def parse(self, text: str) -> Any:
@@ -226,6 +255,7 @@ def _parameter(name: str, hint: Any, default: Any) -> Parameter:
     literals = [option for option in options if get_origin(option) is Literal]
     word = get_args(literals[0])[0] if literals and not choices else None
     limits = next((item for item in metadata if isinstance(item, Range)), None)
+    syntax = next((item for item in metadata if isinstance(item, Syntax)), None)
     doc = next(item for item in metadata if isinstance(item, Doc))
     return Parameter(
         name=name,
@@ -241,11 +271,20 @@ def _parameter(name: str, hint: Any, default: Any) -> Parameter:
         advanced=any(isinstance(item, Advanced) for item in metadata),
         array=any(get_origin(option) is np.ndarray for option in options),
         word=word,
+        syntax=None if syntax is None else syntax.function,
+        example="" if syntax is None else syntax.example,
     )
 
 
-def check_settings(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
+def check_settings(
+    cls: type, settings: Mapping[str, Any], columns: Sequence[str] | None = None
+) -> dict[str, Any]:
     """``settings`` with every name known and every value allowed.
+
+    Args:
+        cls: the model.
+        settings: values by name.
+        columns: names of the columns of the fit, if they are known.
 
     Raises:
         ConfigError: a name is unknown, or a value is not allowed.
@@ -257,7 +296,7 @@ def check_settings(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigError(
                 f"{cls.__name__} has no setting {name!r}. It has: {', '.join(known)}."
             )
-        checked[name] = known[name].check(value)
+        checked[name] = known[name].check(value, columns)
     return checked
 
 

@@ -56,7 +56,10 @@ def start_fit(
         ConfigError: a setting is not allowed, or the queue is full.
         DataError: the dataset or the run cannot be stored.
     """
+    from lvmcore.runs.model_of_job import check_spec
+
     spec = fit_spec(dataset, key, parameters, target=target)
+    check_spec(spec, [name for name in dataset.transformed_names if name != spec.target])
     server.store().datasets.put(dataset)
     _, cost = server.estimator().known(spec)
     run = server.store().submit(spec, memory=None if cost is None else cost.memory)

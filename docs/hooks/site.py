@@ -6,6 +6,7 @@ A page asks for generated text by a comment of its own line, ``<!-- settings: ld
     settings: KEY           the settings that a model declares
     api: KEY                its class docstring, through mkdocstrings
     models: latent          the models of a map, or ``supervised``: those of a target, with links
+    kernels:                the kernels that an expression may name
     benchmarks: NAME …      rows of assets/benchmarks.json
     unmet:                  the names of the rows whose floor or ceiling does not hold
     help: COMMAND           the help of ``lvmcore COMMAND``
@@ -33,6 +34,7 @@ if str(ROOT) not in sys.path:
 
 from lvmcore import cli  # noqa: E402
 from lvmcore.bench.harness.report import BenchmarkRow, commit_label  # noqa: E402
+from lvmcore.kernels.catalogue import KERNEL_TYPES  # noqa: E402
 from lvmcore.models import MODELS, PREDICTORS, REGISTRY  # noqa: E402
 
 __all__ = ["GENERATORS", "expand", "math_ml", "on_page_content", "on_page_markdown", "page_of"]
@@ -169,6 +171,19 @@ def _predictors_table() -> str:
     return "\n".join(lines)
 
 
+def kernels_table() -> str:
+    """The kernels of expressions, with their options."""
+    lines = ["| kernel | functions | options |", "|---" * 3 + "|"]
+    for name, kernel in KERNEL_TYPES.items():
+        options = "; ".join(
+            f"`{key}`: {option.summary}, {option.expected}"
+            for key, option in kernel.options.items()
+        )
+        one = " (of one column)" if kernel.one_column else ""
+        lines.append(f"| `{name}` | {kernel.summary}{one} | {options or '–'} |")
+    return "\n".join(lines)
+
+
 # ---- figures -------------------------------------------------------------------------------------
 
 
@@ -262,6 +277,7 @@ GENERATORS: dict[str, Callable[..., str]] = {
     "settings": settings_table,
     "api": api,
     "models": models_table,
+    "kernels": kernels_table,
     "benchmarks": benchmarks_table,
     "unmet": unmet_rows,
     "help": help_text,

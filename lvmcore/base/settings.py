@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from numpy.typing import NDArray
 
 from lvmcore.base.advice import InducingLayout
-from lvmcore.parameters import Advanced, Doc, Range
+from lvmcore.parameters import Advanced, Doc, Range, Syntax
 
 __all__ = [
     "BatchSize",
@@ -20,6 +20,7 @@ __all__ = [
     "Hidden",
     "Inducing",
     "InducingOrAuto",
+    "KernelOrAuto",
     "LabelLikelihood",
     "LabelLikelihoodOrAuto",
     "LabelWeight",
@@ -133,6 +134,15 @@ ClassWeight = Annotated[
         "weight of classes",
     ),
     Advanced(),
+]
+KernelOrAuto = Annotated[
+    str | Literal["auto"],
+    Syntax("lvmcore.kernels.catalogue:check_kernel", "linear + rbf * periodic(month)"),
+    Doc(
+        "Kernel: auto, or a sum or product such as linear + rbf * periodic(month), each part of "
+        "the named columns or of all.",
+        "kernel",
+    ),
 ]
 LabelLikelihood = Annotated[
     Literal["probit", "softmax"],

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore.base.predictor import Predictor, SupervisedFitProblem
 from lvmcore.base.table_size import TableSize
+from lvmcore.errors import ConfigError
 from lvmcore.gp.exact_regression import (
     ExactGP,
     GPPosterior,
@@ -19,6 +21,11 @@ from lvmcore.gp.exact_regression import (
     direct_schedule,
     distinct_rows,
 )
+from lvmcore.kernels.catalogue import check_kernel_columns, read_kernel
+from lvmcore.kernels.composite import CompositeKernel
+from lvmcore.kernels.expression import KernelExpression, KernelTerm, kernel_terms
+from lvmcore.kernels.likely_periods import likely_periods
+from lvmcore.kernels.stationary import StationaryName
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised
@@ -27,6 +34,14 @@ from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
 
 __all__ = ["ExactGPMethod", "FittedExactGP"]
+
+# Likely periods from which a fit starts.
+PERIOD_STARTS = 3
+#: Names of the parameters in files of earlier versions, whose kernels were stationary.
+_EARLIER_NAMES = {
+    "kernel.parts.0.parts.0.component.log_lengthscales": "log_lengthscales",
+    "kernel.parts.0.log_variance": "log_variance",
+}
 
 
 class FittedExactGP:
@@ -44,7 +59,7 @@ class FittedExactGP:
 
     @property
     def relevance(self) -> dict[str, FloatArray]:
-        """α = 1/ℓ² of the columns, by layer."""
+        """α of the columns, by layer."""
         return {"layer1": to_numpy(self.gp.relevance)}
 
     @property
@@ -71,7 +86,8 @@ class FittedExactGP:
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Arrays and JSON-serialisable facts for a file."""
         arrays = {f"gp.{name}": to_numpy(one) for name, one in self.gp.state_dict().items()}
-        return {**arrays, "X": to_numpy(self.X), "Y": to_numpy(self.Y)}, {"kernel": self.gp.kernel}
+        facts = {"kernel": str(self.gp.kernel.expression)}
+        return {**arrays, "X": to_numpy(self.X), "Y": to_numpy(self.Y)}, facts
 
 
 class ExactGPMethod:
@@ -92,9 +108,8 @@ class ExactGPMethod:
                 f"{len(problem.X) - len(rows):,} rows are copies of others, target included, and "
                 "count once: as copies they would make the noise 0."
             )
-        fit = MarginalLikelihood(
-            choose_kernel(X, Y, settings["kernel"], settings["max_iter"]), X, Y
-        )
+        starts = _kernel_starts(settings["kernel"], model, X, Y)
+        fit = MarginalLikelihood(choose_kernel(X, Y, starts, settings["max_iter"]), X, Y)
         function = FittedExactGP(fit.gp, X, Y)
         model._function = function
         held_out = None
@@ -121,8 +136,56 @@ class ExactGPMethod:
     ) -> FittedExactGP:
         """The function from the arrays and facts of a file."""
         X, Y = (model._to_tensor(arrays[name]) for name in ("X", "Y"))
-        gp = ExactGP(X.shape[1], facts["kernel"], X)
+        gp = ExactGP(_kernel(read_kernel(facts["kernel"]), model), X)
+        names = {name: _EARLIER_NAMES.get(name, name) for name in gp.state_dict()}
+        earlier = "gp.log_variance" in arrays
         gp.load_state_dict(
-            {name: torch.as_tensor(arrays[f"gp.{name}"]) for name in gp.state_dict()}
+            {
+                name: torch.as_tensor(arrays[f"gp.{before if earlier else name}"])
+                for name, before in names.items()
+            }
         )
         return FittedExactGP(gp.to(X), X, Y)
+
+
+def _kernel(expression: KernelExpression, model: Predictor) -> CompositeKernel:
+    """The kernel of an expression over the columns of a model that vary, at its start."""
+    measured = model._standardiser
+    scales = torch.as_tensor(measured.scale[~measured.constant])
+    return CompositeKernel(expression, measured.varying_names, scales)
+
+
+def _kernel_starts(
+    text: str, model: Predictor, X: Float[Tensor, "N H"], Y: Float[Tensor, "N 1"]
+) -> list[CompositeKernel]:
+    """The kernels from which a fit starts: the stationary ones, or several of an expression.
+
+    An expression with periods has a start for each of the likely ones: the marginal likelihood has
+    an optimum beside each of them.
+
+    Raises:
+        ConfigError: the expression names a column that is not in the fit, or does not vary.
+    """
+    if text == "auto":
+        return [_kernel(KernelTerm(name), model).to(X) for name in get_args(StationaryName)]
+    expression, measured = read_kernel(text), model._standardiser
+    named = {name for term in kernel_terms(expression) for name in term.columns}
+    same = named & set(measured.names) - set(measured.varying_names)
+    if same:
+        raise ConfigError(
+            f"The kernel {text!r} names the column {min(same)!r}, which has one value in all rows "
+            "of the fit."
+        )
+    check_kernel_columns(expression, measured.varying_names)
+    periods = [
+        likely_periods(to_numpy(X[:, h]), to_numpy(Y[:, 0]), PERIOD_STARTS)
+        for h in _kernel(expression, model).columns_of_free_periods()
+    ]
+    starts = []
+    for i in range(max((len(found) for found in periods), default=1) or 1):
+        kernel = _kernel(expression, model).to(X)
+        for k, found in enumerate(periods):
+            if found:
+                kernel.set_free_period(k, found[(i + k) % len(found)])
+        starts.append(kernel)
+    return starts

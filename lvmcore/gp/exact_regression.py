@@ -6,7 +6,8 @@ Notation: lvmcore/README.md; Xₙ rows of H columns, one target, K [N, N].
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, get_args
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -15,11 +16,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from lvmcore.gp.paths import NOISE_FLOOR
-from lvmcore.kernels.stationary import (
-    StationaryName,
-    matern32_correlation,
-    matern52_correlation,
-)
+from lvmcore.kernels.composite import CompositeKernel
+from lvmcore.kernels.expression import KernelTerm
+from lvmcore.kernels.stationary import StationaryName
 from lvmcore.numerics.gaussians import LOG_2PI
 from lvmcore.numerics.linalg import cholesky
 from lvmcore.training.loop import train
@@ -36,8 +35,8 @@ __all__ = [
     "distinct_rows",
 ]
 
-#: Initial σ² and v of a standardised target; ℓ_h is √H, about the distance of two rows.
-START_NOISE, START_VARIANCE = 0.05, 1.0
+#: Initial σ² of a standardised target.
+START_NOISE = 0.05
 #: Rows by which a kernel is chosen at most, the seed of their choice, and the steps that have to
 #: gain too little for a fit to have converged. The learning rate is that of no step.
 CHOICE_ROWS, CHOICE_SEED, WINDOW, RATE = 1000, 0, 10, 0.1
@@ -45,21 +44,23 @@ _NAME = "The covariance matrix of the rows"
 
 
 class ExactGP(nn.Module):
-    """y = f(x) + N(0, σ²), f ~ GP(0, v κ(d)), d² = Σ_h (x_h − x'_h)²/ℓ_h².
+    """y = f(x) + N(0, σ²), f ~ GP(0, k).
 
     Args:
-        n_columns: H.
-        kernel: κ: ``rbf`` exp(−d²/2), or the Matérn correlation of that smoothness.
+        kernel: k, at its initial parameters.
         like: dtype and device.
     """
 
-    def __init__(self, n_columns: int, kernel: StationaryName, like: Tensor) -> None:
+    def __init__(self, kernel: CompositeKernel, like: Tensor) -> None:
         super().__init__()
-        self.kernel: StationaryName = kernel
-        start = 0.5 * math.log(max(1, n_columns))
-        self.log_lengthscales = nn.Parameter(like.new_full((n_columns,), start))
-        self.log_variance = nn.Parameter(like.new_tensor(math.log(START_VARIANCE)))
+        self.kernel = kernel
         self.log_noise = nn.Parameter(like.new_tensor(math.log(START_NOISE)))
+
+    @classmethod
+    def stationary(cls, n_columns: int, name: StationaryName, like: Tensor) -> ExactGP:
+        """A process with v κ(d), d² = Σ_h (x_h − x'_h)²/ℓ_h², κ the correlation of that name."""
+        columns = [str(h) for h in range(n_columns)]
+        return cls(CompositeKernel(KernelTerm(name), columns, like.new_ones(n_columns)), like)
 
     @property
     def noise(self) -> Float[Tensor, ""]:
@@ -67,26 +68,13 @@ class ExactGP(nn.Module):
         return self.log_noise.exp() + NOISE_FLOOR
 
     @property
-    def variance(self) -> Float[Tensor, ""]:
-        """v, []."""
-        return self.log_variance.exp()
-
-    @property
     def relevance(self) -> Float[Tensor, "H"]:
-        """α = 1/ℓ², [H]."""
-        return (-2 * self.log_lengthscales).exp()
+        """α of the columns, [H]: 1/ℓ² for a stationary kernel."""
+        return self.kernel.relevance
 
     def covariance(self, X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"]) -> Float[Tensor, "n N"]:
         """k(x, x') of f between rows, [n, N]."""
-        centre, scale = X2.mean(0), (-self.log_lengthscales).exp()
-        A, B = (X - centre) * scale, (X2 - centre) * scale
-        square = A.square().sum(1)[:, None] + B.square().sum(1)
-        exponent = (A @ B.T - 0.5 * square).clamp_max(0.0)  # −d²/2
-        if self.kernel == "matern32":
-            return self.variance * matern32_correlation(exponent)
-        if self.kernel == "matern52":
-            return self.variance * matern52_correlation(exponent)
-        return self.variance * exponent.exp()
+        return self.kernel.forward(X, X2)
 
     def noisy_covariance(self, X: Float[Tensor, "N H"]) -> Float[Tensor, "N N"]:
         """K + σ²I of the rows of the fit, [N, N]."""
@@ -155,7 +143,7 @@ class MarginalLikelihood(Objective[None]):
 
 
 class GPPosterior:
-    """f given the rows of a fit: mean k(x)ᵀA⁻¹y, variance v − k(x)ᵀA⁻¹k(x).
+    """f given the rows of a fit: mean k(x)ᵀA⁻¹y, variance k(x, x) − k(x)ᵀA⁻¹k(x).
 
     Args:
         gp: fitted.
@@ -177,8 +165,8 @@ class GPPosterior:
         """Mean and variance of y at rows, noise included, [n, 1] each."""
         k = self.gp.covariance(X, self.X)
         half = torch.linalg.solve_triangular(self.factor, k.T, upper=False)
-        variance = (self.gp.variance - half.square().sum(0)).clamp_min(0.0) + self.gp.noise
-        return k @ self.alpha, variance[:, None]
+        left = (self.gp.kernel.diagonal(X) - half.square().sum(0)).clamp_min(0.0)
+        return k @ self.alpha, (left + self.gp.noise)[:, None]
 
 
 def distinct_rows(X: Tensor, Y: Tensor) -> Tensor:
@@ -211,15 +199,15 @@ def direct_schedule(max_iter: int, n_rows: int) -> Schedule:
 def choose_kernel(
     X: Float[Tensor, "N H"],
     Y: Float[Tensor, "N 1"],
-    kernel: StationaryName | Literal["auto"],
+    starts: Sequence[CompositeKernel],
     max_iter: int,
 ) -> ExactGP:
-    """A Gaussian process of the kernel with the highest marginal likelihood, of 1000 rows at most.
+    """The Gaussian process of the highest marginal likelihood, of 1000 rows at most.
 
     Args:
         X: inputs, standardised, [N, H].
         Y: targets, standardised, [N, 1].
-        kernel: ``auto`` compares all kernels; a given one is fitted to the same rows.
+        starts: kernels at their initial parameters, each of which is fitted.
         max_iter: steps of each fit at most.
     """
     if len(X) > CHOICE_ROWS:
@@ -227,8 +215,8 @@ def choose_kernel(
         some = order[:CHOICE_ROWS].sort().values
         X, Y = X[some], Y[some]
     best: tuple[float, ExactGP] | None = None
-    for name in get_args(StationaryName) if kernel == "auto" else (kernel,):
-        gp = ExactGP(X.shape[1], name, X)
+    for kernel in starts:
+        gp = ExactGP(kernel, X)
         found = train(MarginalLikelihood(gp, X, Y), direct_schedule(max_iter, len(X)), None)
         if best is None or found.objective > best[0]:
             best = found.objective, gp

@@ -1,1 +1,1 @@
-"""Covariance functions, and their expectations under q(X) (psi statistics)."""
+"""Covariance functions, their sums and products, and their expectations under q(X)."""

@@ -1,4 +1,4 @@
-"""Covariance functions: RBF and linear with ARD, and the correlations Matérn-3/2 and 5/2."""
+"""Covariance functions: RBF and linear with ARD, and the Matérn correlations."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ __all__ = [
     "Kernel",
     "Linear",
     "StationaryName",
+    "matern12_correlation",
     "matern32_correlation",
     "matern52_correlation",
 ]
@@ -77,6 +78,37 @@ class Linear:
 
 
 Kernel = RBF | Linear
+
+
+def matern12_correlation(exponent: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The Matérn-1/2 correlation exp(−d) of two points at scaled distance d.
+
+    It has no derivative where d = 0; the gradient there is that at d = 1e-8, so that the gradient
+    by a lengthscale, which moves no such point, is 0.
+
+    Args:
+        exponent: −d²/2, the exponent of the RBF kernel, any shape.
+    """
+    correlation: Tensor = _Matern12.apply(exponent)  # type: ignore[no-untyped-call]
+    return correlation
+
+
+class _Matern12(torch.autograd.Function):
+    """e^{−d} of −d²/2; its derivative is e^{−d}/d."""
+
+    @staticmethod
+    def forward(ctx: Any, exponent: Tensor) -> Tensor:
+        d = exponent.mul(-2).clamp_min_(1e-16).sqrt_()
+        correlation = d.neg().exp_()
+        ctx.save_for_backward(d, correlation)
+        return correlation
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, cotangent: Tensor) -> Tensor:
+        d, correlation = ctx.saved_tensors
+        gradient: Tensor = correlation / d * cotangent
+        return gradient
 
 
 def matern32_correlation(exponent: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

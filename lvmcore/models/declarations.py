@@ -44,6 +44,8 @@ _USUAL_SETTING: dict[str, Any] = {
     "advanced": False,
     "array": False,
     "word": None,
+    "syntax": None,
+    "example": "",
 }
 
 

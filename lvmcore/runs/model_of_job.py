@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from lvmcore.base.latent_variable_model import LatentVariableModel
@@ -47,17 +48,21 @@ def make_model(spec: JobSpec, purpose: Purpose | None = None) -> AnyModel:
         raise
 
 
-def check_spec(spec: JobSpec) -> None:
+def check_spec(spec: JobSpec, columns: Sequence[str] | None = None) -> None:
     """Check the model and the settings of a fit, before it is put in a queue.
 
     A run of another kind has the settings of a fit, which were checked with that fit.
+
+    Args:
+        spec: description of the run.
+        columns: names of the columns of its fit, if they are known.
 
     Raises:
         ConfigError: the model or a setting of it is unknown; a value is not allowed; the model
             predicts a target and the run has none, or the reverse.
     """
     if spec.kind == "fit":
-        check_settings(_model_class(spec, None), spec.parameters)
+        check_settings(_model_class(spec, None), spec.parameters, columns)
 
 
 def _model_class(spec: JobSpec, purpose: Purpose | None) -> type[AnyModel]:

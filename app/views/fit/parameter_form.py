@@ -104,7 +104,7 @@ def parameter_widget(
             value=value,
             key=key,
             help=text,
-            placeholder=AUTO if parameter.optional else None,
+            placeholder=AUTO if parameter.optional else parameter.example or None,
             persist_state="session",
         )
         return None if parameter.optional and not typed else typed

@@ -9,10 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.predictor import FitMethod
 from lvmcore.base.regressor_classifier import Regressor
-from lvmcore.base.settings import MaxIter
-from lvmcore.deep.settings import SmoothnessOrAuto
+from lvmcore.base.settings import KernelOrAuto, MaxIter
 from lvmcore.gp.exact_method import ExactGPMethod, FittedExactGP
-from lvmcore.kernels.stationary import StationaryName
 
 __all__ = ["GPRegressor"]
 
@@ -21,21 +19,28 @@ __all__ = ["GPRegressor"]
 class GPRegressor(Regressor):
     """Gaussian process regression on all rows (Rasmussen and Williams 2006).
 
-    f ~ GP(0, v κ(d)), d² = Σ_h (x_h − x'_h)²/ℓ_h², y_n = f(x_n) + N(0, σ²). Lengthscales, v and σ²
-    maximise the marginal likelihood
+    f ~ GP(0, k), y_n = f(x_n) + N(0, σ²). The parameters of k and σ² maximise the marginal
+    likelihood
 
     log p(y | X) = log N(y | 0, K + σ²I)
 
-    by the limited-memory quasi-Newton method, and a prediction conditions on all rows. κ is the
-    RBF or a Matérn correlation; ``kernel="auto"`` is the one with the highest marginal likelihood,
-    of at most 1000 rows. A step costs N³ operations, so a table has at most 5000 rows.
+    by the limited-memory quasi-Newton method, and a prediction conditions on all rows. A step costs
+    N³ operations, so a table has at most 5000 rows.
+
+    ``kernel="auto"`` is v κ(d), d² = Σ_h (x_h − x'_h)²/ℓ_h², κ the RBF or the Matérn correlation
+    with the highest marginal likelihood, of at most 1000 rows. Any sum or product of the kernels of
+    ``lvmcore.kernels.catalogue`` can be given as text, each of some columns or of all, such as
+    ``"linear + periodic(month) * rbf(month)"``. Each summand has a variance. A period is in the
+    unit of its column; one that is not given is fitted, from several likely ones.
 
     Rows with equal columns and target count once where equal columns always have equal targets, as
     the copies would put σ² to 0.
 
     Attributes:
-        kernel_: the kernel that was chosen.
-        relevance_: ``layer1`` holds α = 1/ℓ² of the columns that vary, [H].
+        kernel_: the kernel of the fit.
+        relevance_: ``layer1`` holds α of the columns that vary, [H]: 1/ℓ² of a stationary kernel,
+            the sum over the factors of a product, and the mean over the summands of a sum,
+            weighted by their variances.
         n_parameters_: number of optimised parameters.
         elbo_: log p(y | X), nats, the target standardised; no bound below it but itself.
     """
@@ -54,11 +59,11 @@ class GPRegressor(Regressor):
 
     _function: FittedExactGP = fitted()
 
-    kernel: SmoothnessOrAuto = "auto"
+    kernel: KernelOrAuto = "auto"
     max_iter: MaxIter = 200
 
     @property
-    def kernel_(self) -> StationaryName:
-        """The kernel that was chosen."""
+    def kernel_(self) -> str:
+        """The kernel of the fit: the expression that was given, or the kernel that was chosen."""
         check_is_fitted(self)
-        return self._function.gp.kernel
+        return str(self._function.gp.kernel.expression)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast, get_args
 
 import torch
 from numpy.typing import NDArray
@@ -37,6 +37,8 @@ from lvmcore.errors import NumericalError
 from lvmcore.gp.exact_method import ExactGPMethod
 from lvmcore.gp.exact_regression import ExactGP, choose_kernel, direct_schedule, distinct_rows
 from lvmcore.gp.inducing_points import inducing_count
+from lvmcore.kernels.components import StationaryComponent
+from lvmcore.kernels.stationary import StationaryName
 from lvmcore.parameters import Advised
 from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.schedule import Schedule
@@ -103,12 +105,18 @@ class _RegressionMethod(InducedMethod):
         Where a step uses all rows, see ``_best_start``.
         """
         rows = distinct_rows(X, Y)
-        single = choose_kernel(X[rows], Y[rows], options.given["kernel"], options.max_iter)
-        named = replace(options, kernel=single.kernel)
+        given = options.given["kernel"]
+        names: tuple[StationaryName, ...] = (
+            get_args(StationaryName) if given == "auto" else (given,)
+        )
+        starts = [ExactGP.stationary(X.shape[1], one, X).kernel for one in names]
+        single = choose_kernel(X[rows], Y[rows], starts, options.max_iter)
+        name = cast(StationaryName, str(single.kernel.expression))
+        named = replace(options, kernel=name)
         gp = super().initial(X, Y, likelihood, named, generator).to(X)
         if _is_direct(options, len(X)):
             fit = self.objective(gp, X, Y, options, torch.Generator().manual_seed(0))
-            _best_start(gp, fit, single, ExactGP(X.shape[1], single.kernel, X))
+            _best_start(gp, fit, single, ExactGP.stationary(X.shape[1], name, X))
         else:
             _copy_exact(single, gp)
         return gp
@@ -143,8 +151,10 @@ def _is_direct(options: DeepGPOptions, n_rows: int) -> bool:
 def _copy_exact(single: ExactGP, gp: InducedDeepGP) -> None:
     """Copy kernel and noise of an exact process."""
     assert isinstance(gp.last.likelihood, GaussianNoise)
-    gp.last.log_lengthscales.copy_(single.log_lengthscales)
-    gp.last.log_variance.copy_(single.log_variance)
+    component = single.kernel.only_component
+    assert isinstance(component, StationaryComponent)
+    gp.last.log_lengthscales.copy_(component.log_lengthscales)
+    gp.last.log_variance.copy_(single.kernel.summands[0].log_variance)
     gp.last.likelihood.log_noise.copy_(single.log_noise)
     gp.pretrained = True
 

@@ -11,6 +11,7 @@ from lvmcore.parameters import (
     Doc,
     Parameter,
     Range,
+    Syntax,
     check_settings,
     parameters_of,
     parse_settings,
@@ -170,3 +171,37 @@ def test_texts_that_cannot_be_parsed_are_refused(text: str, message: str) -> Non
 def test_unknown_settings_are_refused() -> None:
     with pytest.raises(ConfigError, match="no setting 'sise'"):
         check_settings(Example, {"sise": 3})
+
+
+def shouted(text: str, columns: list[str] | None) -> None:
+    """The syntax of the test below: capitals, and names of columns where they are known."""
+    if text != text.upper():
+        raise ConfigError(f"{text!r} is too quiet")
+    if columns is not None and text not in columns:
+        raise ConfigError(f"{text!r} is no column")
+
+
+class Spoken:
+    def __init__(
+        self,
+        *,
+        shout: Annotated[
+            str | Literal["auto"], Syntax(f"{__name__}:shouted", "HEY"), Doc("What to shout.")
+        ] = "auto",
+    ) -> None:
+        pass
+
+
+def test_a_text_with_a_syntax_is_checked_by_its_function() -> None:
+    shout = parameters_of(Spoken)[0]
+    assert (shout.kind, shout.word, shout.example) == ("str", "auto", "HEY")
+    assert shout.expected == "a text such as HEY, or auto"
+    assert shout.parse("HO") == "HO"
+    assert shout.parse(" Auto ") == "auto"
+    assert shout.check("auto", ["HEY"]) == "auto"
+    for value, message in ((3, "a text such as HEY"), ("ho", "'ho' is too quiet")):
+        with pytest.raises(ConfigError, match=message):
+            shout.check(value)
+    assert check_settings(Spoken, {"shout": "HEY"}, ["HEY"]) == {"shout": "HEY"}
+    with pytest.raises(ConfigError, match="'HO' is no column"):
+        check_settings(Spoken, {"shout": "HO"}, ["HEY"])

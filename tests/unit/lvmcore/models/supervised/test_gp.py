@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.stats import multivariate_normal, norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
@@ -27,6 +28,7 @@ from lvmcore.kernels.stationary import matern52_correlation
 from lvmcore.models import PREDICTORS
 from lvmcore.models.supervised import svgp
 from lvmcore.recommend.target_models import TargetSummary, propose_for_target, target_obstacle
+from lvmcore.training.checkpoint import Checkpoint
 
 
 def rows(n: int = 60) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -42,9 +44,10 @@ def test_likelihood_gradient_and_prediction_are_those_of_scikit_learn(kernel: An
     gp = model._function.gp.requires_grad_(requires_grad=False)
     inner = {"rbf": RBF, "matern52": Matern, "matern32": Matern}[kernel]
     smooth = {} if kernel == "rbf" else {"nu": 2.5 if kernel == "matern52" else 1.5}
-    scales = gp.log_lengthscales.detach().exp().numpy()
+    scales = gp.kernel.only_component.log_lengthscales.detach().exp().numpy()
+    variance = float(gp.kernel.summands[0].variance)
     other = GaussianProcessRegressor(
-        ConstantKernel(float(gp.variance)) * inner(scales, **smooth) + WhiteKernel(float(gp.noise)),
+        ConstantKernel(variance) * inner(scales, **smooth) + WhiteKernel(float(gp.noise)),
         optimizer=None,
         alpha=0,
     )
@@ -65,17 +68,12 @@ def test_likelihood_gradient_and_prediction_are_those_of_scikit_learn(kernel: An
 @pytest.mark.parametrize("kernel", ["rbf", "matern52", "matern32"])
 def test_the_gradient_is_that_of_differences(kernel: Any) -> None:
     X, y = (torch.as_tensor(part) for part in rows(12))
-    gp = ExactGP(3, kernel, X)
+    gp = ExactGP.stationary(3, kernel, X)
+    names = [f"gp.{name}" for name, _ in gp.named_parameters()]
 
-    def bound(lengthscales: torch.Tensor, variance: torch.Tensor, noise: torch.Tensor) -> Any:
-        parameters = {
-            "log_lengthscales": lengthscales,
-            "log_variance": variance,
-            "log_noise": noise,
-        }
-        A = torch.func.functional_call(
-            _Noisy(gp), {f"gp.{k}": v for k, v in parameters.items()}, (X,)
-        )
+    def bound(*parameters: torch.Tensor) -> Any:
+        given = dict(zip(names, parameters, strict=True))
+        A = torch.func.functional_call(_Noisy(gp), given, (X,))
         return _LogDensityTerms.apply(A, y[:, None])
 
     at = tuple(p.detach().clone().requires_grad_() for p in gp.parameters())
@@ -144,11 +142,11 @@ def test_few_inducing_inputs_do_not_explain_the_target_as_noise(
     """
     X, y = rows(200)
 
-    def overfitted(X: torch.Tensor, Y: torch.Tensor, kernel: Any, max_iter: int) -> ExactGP:
+    def overfitted(X: torch.Tensor, Y: torch.Tensor, starts: Any, max_iter: int) -> ExactGP:
         del Y, max_iter
-        gp = ExactGP(X.shape[1], kernel, X)
+        gp = ExactGP(starts[0], X)
         with torch.no_grad():
-            gp.log_lengthscales += np.log(scale)
+            starts[0].only_component.log_lengthscales += np.log(scale)
             gp.log_noise.fill_(np.log(1e-6))
         return gp
 
@@ -232,9 +230,126 @@ def test_steps_of_some_rows_have_fewer_inducing_points() -> None:
 
 def test_the_objective_has_the_sum_of_its_terms() -> None:
     X, y = (torch.as_tensor(part) for part in rows(15))
-    gp = ExactGP(3, "rbf", X)
+    gp = ExactGP.stationary(3, "rbf", X)
     terms = MarginalLikelihood(gp, X, y[:, None]).terms()
     A = gp.noisy_covariance(X)
     exact = torch.distributions.MultivariateNormal(torch.zeros(15).to(X), A).log_prob(y)
     found = torch.stack(list(terms.values())).sum().detach()
     assert float(found) == pytest.approx(float(exact.detach()), rel=1e-10)
+
+
+# ---- kernel expressions ------------------------------------------------------------------------
+
+
+def series(n: int = 90) -> tuple[pd.DataFrame, NDArray[Any]]:
+    """A trend, a changing period of 12 and noise, by month; and a column without use."""
+    rng = np.random.default_rng(0)
+    month = np.arange(n, dtype=float)
+    wave = (1 + 0.01 * month) * np.sin(2 * np.pi * month / 12)
+    y = 0.05 * month + wave + 0.1 * rng.normal(size=n)
+    return pd.DataFrame({"month": month, "other": rng.normal(size=n)}), y
+
+
+def test_a_composed_kernel_has_the_likelihood_and_predictions_of_scikit_learn() -> None:
+    X, y = rows(40)
+    model = GPRegressor(kernel="rbf + linear * matern32").fit(X, y)
+    gp = model._function.gp.requires_grad_(requires_grad=False)
+    first, second = gp.kernel.summands
+    component: Any = first.factors[0]
+    line, rough = (factor.component for factor in second.factors)  # type: ignore[union-attr]
+    weights = line.weights.numpy()
+    inputs, target = model._function.X.numpy(), model._function.Y.numpy()[:, 0]
+    K = float(first.variance) * RBF(component.component.log_lengthscales.exp().numpy())(inputs)
+    straight = (inputs * weights) @ inputs.T
+    smooth = Matern(rough.log_lengthscales.exp().numpy(), nu=1.5)(inputs)
+    K += float(second.variance) * straight * smooth + float(gp.noise) * np.eye(40)
+    exact = multivariate_normal(np.zeros(40), K).logpdf(target)
+    assert model.elbo_ == pytest.approx(exact, rel=1e-8)
+    found = model.predictive(X[:5])
+    alpha = np.linalg.solve(K, target)
+    mean = (K - float(gp.noise) * np.eye(40))[:5] @ alpha
+    np.testing.assert_allclose(found.mean[0], y.mean() + y.std() * mean, rtol=1e-6, atol=1e-8)
+
+
+def test_a_period_is_found_in_the_unit_of_the_column_and_extrapolates(tmp_path: Path) -> None:
+    X, y = series()
+    text = "linear(month) + rbf(month) * periodic(month)"
+    model = GPRegressor(kernel=text).fit(X[:70], y[:70])
+    assert model.kernel_ == text
+    component: Any = model._function.gp.kernel.summands[1].factors[1]
+    period = float(component.component.period.detach()) * model._standardiser.scale[0]
+    assert period == pytest.approx(12, rel=0.02)
+    assert model.relevance_["layer1"][1] == 0  # of the column that the kernel does not name
+    plain = GPRegressor(kernel="rbf").fit(X[:70], y[:70])
+    better = model.log_density(X[70:], y[70:]).mean() - plain.log_density(X[70:], y[70:]).mean()
+    assert better > 1
+    path = tmp_path / "series.safetensors"
+    model.save(path)
+    again: Any = load(path)
+    assert again.kernel_ == text
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(again.predictive(X).sd, model.predictive(X).sd)
+
+
+def test_a_given_period_stays() -> None:
+    X, y = series()
+    model = GPRegressor(kernel="periodic(month, period=10)").fit(X, y)
+    component: Any = model._function.gp.kernel.only_component
+    period = float(component.period.detach()) * model._standardiser.scale[0]
+    assert period == pytest.approx(10)
+
+
+def test_a_stopped_fit_of_a_composed_kernel_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+    X, y = series(60)
+    text = "rbf(month) * periodic(month) + matern12"
+    whole = GPRegressor(kernel=text, max_iter=25).fit(X, y)
+    path = tmp_path / "checkpoint.safetensors"
+    GPRegressor(kernel=text, max_iter=25)._fit_from(
+        X, y, callback=lambda step: step.iteration >= 6, checkpoint=Checkpoint(path)
+    )
+    second = GPRegressor(kernel=text, max_iter=25)._fit_from(X, y, checkpoint=Checkpoint(path))
+    assert second.elbo_ == whole.elbo_
+    np.testing.assert_array_equal(second.predict(X), whole.predict(X))
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern32"])
+def test_files_from_before_kernel_expressions_predict_the_same(kernel: str, tmp_path: Path) -> None:
+    X, y = rows()
+    model = GPRegressor(kernel=kernel).fit(X, y)
+    path, earlier = tmp_path / "model.safetensors", tmp_path / "earlier.safetensors"
+    model.save(path)
+    arrays, meta = persistence.read(path)
+    before = {
+        "gp.kernel.parts.0.parts.0.component.log_lengthscales": "gp.log_lengthscales",
+        "gp.kernel.parts.0.log_variance": "gp.log_variance",
+    }
+    names = {name: before.get(name, name) for name in arrays}
+    assert set(before) <= set(names)
+    persistence.write(earlier, {names[name]: value for name, value in arrays.items()}, meta)
+    again: Any = load(earlier)
+    assert again.kernel_ == kernel
+    np.testing.assert_array_equal(again.predictive(X).sd, model.predictive(X).sd)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        ("rbf(mnth)", r"'mnth'.*did you mean 'month'"),
+        ("rbf(same)", "'same', which has one value in all rows"),
+        ("rbf +", "ends too early"),
+        ("sine(month)", "'sine' is no kernel"),
+        ("cosine", "acts on one column"),
+        (3, "expected a text such as linear"),
+    ],
+)
+def test_a_kernel_that_cannot_be_used_is_refused(kernel: Any, message: str) -> None:
+    X, y = series(20)
+    X["same"] = 1.0
+    with pytest.raises(ConfigError, match=message):
+        GPRegressor(kernel=kernel).fit(X, y)
+
+
+def test_columns_without_names_are_numbers_in_quotes() -> None:
+    X, y = rows(30)
+    model = GPRegressor(kernel='rbf("1") + linear("2", "3")', max_iter=5).fit(X, y)
+    assert model.kernel_ == 'rbf("1") + linear("2", "3")'

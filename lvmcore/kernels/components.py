@@ -1,0 +1,172 @@
+"""Trainable kernels of some columns, of which sums and products are made.
+
+A component has no variance of its own: the summand that it belongs to has one. All positive
+parameters are stored as logarithms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from lvmcore.kernels.stationary import (
+    matern12_correlation,
+    matern32_correlation,
+    matern52_correlation,
+)
+
+__all__ = ["NATIVE_COMPONENTS", "KernelComponent", "StationaryComponent"]
+
+
+class KernelComponent(nn.Module):
+    """k(x, x') of some columns.
+
+    Args:
+        scales: what a unit of each standardised column is in the column's own units, [H].
+        options: the options of the kernel's name in the expression.
+    """
+
+    name: ClassVar[str]
+    #: Whether k(x, x) = 1.
+    is_correlation: ClassVar[bool] = True
+
+    def __init__(self, scales: Float[Tensor, "H"], options: Mapping[str, float]) -> None:
+        super().__init__()
+        self.options = dict(options)
+        self.scales: Tensor
+        self.register_buffer("scales", scales.clone(), persistent=False)
+
+    def forward(self, X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"]) -> Float[Tensor, "n N"]:
+        """k(x, x') of rows X [n, H] and X2 [N, H], [n, N]."""
+        raise NotImplementedError
+
+    def diagonal(self, X: Float[Tensor, "n H"]) -> Float[Tensor, "n"]:
+        """k(x, x), [n]."""
+        return X.new_ones(len(X))
+
+    @property
+    def relevance(self) -> Float[Tensor, "H"]:
+        """α of its columns, [H]: the inverse squares of the distances over which it changes."""
+        raise NotImplementedError
+
+    @property
+    def has_free_period(self) -> bool:
+        """Whether it has a period that is fitted, of a single column."""
+        return False
+
+    def set_period(self, period: float) -> None:
+        """Set the period, in units of the standardised column."""
+        raise NotImplementedError
+
+
+class StationaryComponent(KernelComponent):
+    """κ(d), d² = Σ_h (x_h − x'_h)²/ℓ_h², with one lengthscale for each column."""
+
+    correlation: ClassVar[Callable[[Tensor], Tensor]]
+
+    def __init__(self, scales: Float[Tensor, "H"], options: Mapping[str, float]) -> None:
+        super().__init__(scales, options)
+        start = 0.5 * math.log(max(1, len(scales)))
+        self.log_lengthscales = nn.Parameter(torch.full_like(scales, start))
+
+    def forward(self, X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"]) -> Float[Tensor, "n N"]:
+        """κ(d) of rows X [n, H] and X2 [N, H], [n, N]."""
+        centre, scale = X2.mean(0), (-self.log_lengthscales).exp()
+        A, B = (X - centre) * scale, (X2 - centre) * scale
+        square = A.square().sum(1)[:, None] + B.square().sum(1)
+        exponent = (A @ B.T - 0.5 * square).clamp_max(0.0)  # −d²/2
+        return type(self).correlation(exponent)
+
+    @property
+    def relevance(self) -> Float[Tensor, "H"]:
+        """1/ℓ², [H]."""
+        return (-2 * self.log_lengthscales).exp()
+
+
+class RBFComponent(StationaryComponent):
+    """exp(−d²/2)."""
+
+    name = "rbf"
+    correlation = torch.exp
+
+
+class Matern52Component(StationaryComponent):
+    """The Matérn correlation of smoothness 5/2."""
+
+    name = "matern52"
+    correlation = matern52_correlation
+
+
+class Matern32Component(StationaryComponent):
+    """The Matérn correlation of smoothness 3/2."""
+
+    name = "matern32"
+    correlation = matern32_correlation
+
+
+class Matern12Component(StationaryComponent):
+    """exp(−d)."""
+
+    name = "matern12"
+    correlation = matern12_correlation
+
+
+class LinearComponent(KernelComponent):
+    """Σ_h a_h x_h x'_h, the a_h positive and 1 on average."""
+
+    name = "linear"
+    is_correlation = False
+
+    def __init__(self, scales: Float[Tensor, "H"], options: Mapping[str, float]) -> None:
+        super().__init__(scales, options)
+        self.logits = nn.Parameter(torch.zeros_like(scales))
+
+    @property
+    def weights(self) -> Float[Tensor, "H"]:
+        """a, [H]."""
+        return self.logits.softmax(0) * len(self.logits)
+
+    def forward(self, X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"]) -> Float[Tensor, "n N"]:
+        return (X * self.weights) @ X2.T
+
+    def diagonal(self, X: Float[Tensor, "n H"]) -> Float[Tensor, "n"]:
+        """k(x, x), [n]."""
+        return X.square() @ self.weights
+
+    @property
+    def relevance(self) -> Float[Tensor, "H"]:
+        """a, [H]."""
+        return self.weights
+
+
+class ConstantComponent(KernelComponent):
+    """1."""
+
+    name = "constant"
+
+    def forward(self, X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"]) -> Float[Tensor, "n N"]:
+        return X.new_ones(len(X), len(X2))
+
+    @property
+    def relevance(self) -> Float[Tensor, "H"]:
+        """0, [H]."""
+        return torch.zeros_like(self.scales)
+
+
+#: The components of this module by name.
+NATIVE_COMPONENTS: Mapping[str, type[KernelComponent]] = {
+    component.name: component
+    for component in (
+        RBFComponent,
+        Matern52Component,
+        Matern32Component,
+        Matern12Component,
+        LinearComponent,
+        ConstantComponent,
+    )
+}

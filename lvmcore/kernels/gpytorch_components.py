@@ -1,0 +1,175 @@
+"""Trainable kernels of some columns that gpytorch has and this package has not.
+
+gpytorch is imported where a kernel of it is made. The parameters are stored as gpytorch stores
+them: through its constraints, not as logarithms.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lvmcore.kernels.components import KernelComponent
+
+__all__ = ["GPYTORCH_COMPONENTS", "GPyTorchComponent", "gpytorch_kernels"]
+
+
+def gpytorch_kernels() -> Any:
+    """The module gpytorch.kernels, whose import uses a deprecated function of torch."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import gpytorch.kernels
+
+    return gpytorch.kernels
+
+
+class GPyTorchComponent(KernelComponent):
+    """A kernel of gpytorch.
+
+    Args:
+        scales: as of ``KernelComponent``, [H].
+        options: likewise.
+    """
+
+    def __init__(self, scales: Float[Tensor, "H"], options: Mapping[str, float]) -> None:
+        super().__init__(scales, options)
+        self.kernel = self._made(len(scales)).to(scales)
+
+    def _made(self, n_columns: int) -> Any:
+        """The kernel of gpytorch for so many columns."""
+        raise NotImplementedError
+
+    def forward(self, X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"]) -> Float[Tensor, "n N"]:
+        """k(x, x') of rows X [n, H] and X2 [N, H], [n, N]."""
+        found: Tensor = self.kernel(X, X2).to_dense()
+        return found
+
+    @property
+    def relevance(self) -> Float[Tensor, "H"]:
+        """1/ℓ², [H]."""
+        found: Tensor = self.kernel.lengthscale[0] ** -2
+        return found.expand_as(self.scales)
+
+
+class _PeriodicComponent(GPyTorchComponent):
+    """A kernel with a period, which is given or fitted."""
+
+    def __init__(self, scales: Float[Tensor, "H"], options: Mapping[str, float]) -> None:
+        super().__init__(scales, options)
+        if "period" in options:
+            self.set_period(options["period"] / float(scales.mean()))
+            self.kernel.raw_period_length.requires_grad = False
+
+    @property
+    def has_free_period(self) -> bool:
+        """Whether it has a period that is fitted, of a single column."""
+        return "period" not in self.options and len(self.scales) == 1
+
+    def set_period(self, period: float) -> None:
+        """Set the period, in units of the standardised column."""
+        self.kernel.initialize(period_length=period)
+
+    @property
+    def period(self) -> Float[Tensor, "..."]:
+        """The period, in units of the standardised columns."""
+        found: Tensor = self.kernel.period_length
+        return found
+
+    @property
+    def relevance(self) -> Float[Tensor, "H"]:
+        """(2π/period)², [H]."""
+        found = (2 * torch.pi / self.period.reshape(-1)) ** 2
+        return found.expand_as(self.scales)
+
+
+class PeriodicComponent(_PeriodicComponent):
+    """exp(−2 Σ_h sin²(π (x_h − x'_h)/p_h)/λ_h)."""
+
+    name = "periodic"
+
+    def _made(self, n_columns: int) -> Any:
+        return gpytorch_kernels().PeriodicKernel(ard_num_dims=n_columns)
+
+
+class CosineComponent(_PeriodicComponent):
+    """cos(2π ‖x − x'‖/p)."""
+
+    name = "cosine"
+
+    def _made(self, n_columns: int) -> Any:
+        del n_columns
+        return gpytorch_kernels().CosineKernel()
+
+    def set_period(self, period: float) -> None:
+        """Set the period; that of gpytorch is the distance to the opposite phase."""
+        super().set_period(0.5 * period)
+
+    @property
+    def period(self) -> Float[Tensor, "..."]:
+        """The period, in units of the standardised columns."""
+        return 2 * super().period
+
+
+class RationalQuadraticComponent(GPyTorchComponent):
+    """(1 + d²/(2 a))^−a, d² = Σ_h (x_h − x'_h)²/ℓ_h²."""
+
+    name = "rational_quadratic"
+
+    def _made(self, n_columns: int) -> Any:
+        return gpytorch_kernels().RQKernel(ard_num_dims=n_columns)
+
+
+class PiecewisePolynomialComponent(GPyTorchComponent):
+    """A polynomial in d that is 0 from d = 1 on, d² = Σ_h (x_h − x'_h)²/ℓ_h²."""
+
+    name = "piecewise_polynomial"
+
+    def _made(self, n_columns: int) -> Any:
+        found = gpytorch_kernels().PiecewisePolynomialKernel(
+            q=int(self.options.get("smoothness", 2)), ard_num_dims=n_columns
+        )
+        # Rows of so many standardised columns are about √(2H) apart.
+        found.initialize(lengthscale=2 * (2 * n_columns) ** 0.5)
+        return found
+
+
+class PolynomialComponent(GPyTorchComponent):
+    """(Σ_h x_h x'_h + c)^degree."""
+
+    name = "polynomial"
+    is_correlation = False
+
+    def _made(self, n_columns: int) -> Any:
+        del n_columns
+        found = gpytorch_kernels().PolynomialKernel(power=int(self.options.get("degree", 2)))
+        found.initialize(offset=1.0)
+        return found
+
+    def diagonal(self, X: Float[Tensor, "n H"]) -> Float[Tensor, "n"]:
+        """k(x, x), [n]."""
+        found: Tensor = self.kernel(X, diag=True)
+        return found
+
+    @property
+    def relevance(self) -> Float[Tensor, "H"]:
+        """1/c, [H]."""
+        found: Tensor = 1 / self.kernel.offset.reshape(-1)
+        return found.expand_as(self.scales)
+
+
+#: The components of this module by name.
+GPYTORCH_COMPONENTS: Mapping[str, type[KernelComponent]] = {
+    component.name: component
+    for component in (
+        PeriodicComponent,
+        CosineComponent,
+        RationalQuadraticComponent,
+        PolynomialComponent,
+        PiecewisePolynomialComponent,
+    )
+}
