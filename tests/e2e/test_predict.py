@@ -2,11 +2,13 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from lvmcore import GPRegressor, load
 from tests.e2e.dashboard import Dashboard
 
 pytestmark = pytest.mark.timeout(600)
@@ -70,3 +72,51 @@ def test_a_column_of_a_csv_is_learned_and_its_predictions_are_shown(
     dashboard.button("Predict").click()
     dashboard.says("80 rows predicted")
     dashboard.no_traceback()
+
+
+@pytest.fixture
+def series(tmp_path: Path, rng: np.random.Generator) -> Path:
+    """Eight years of months: a trend, a period of a year and noise."""
+    month = np.arange(96)
+    sold = 20 + 0.1 * month + 5 * np.sin(2 * np.pi * month / 12) + 0.5 * rng.standard_normal(96)
+    path = tmp_path / "sales.csv"
+    pd.DataFrame({"month": month + 0.5, "sold": sold}).to_csv(path, index=False)
+    return path
+
+
+def test_a_kernel_is_typed_refused_with_its_mistake_and_fitted(
+    dashboard: Dashboard, series: Path
+) -> None:
+    page = dashboard.page
+    dashboard.open()
+    dashboard.upload(series)
+    dashboard.says("96 rows, 2 features")
+    dashboard.to_fit()
+    page.get_by_role("combobox", name="Learn to predict").click()
+    page.get_by_role("option", name="sold", exact=True).click()
+    dashboard.says("Recommended here: 'sold' is a number")
+    dashboard.settings()
+    field = page.get_by_role("textbox", name="Kernel")
+    for typed, refusal in {
+        "linear + rbf * perodic(month)": "did you mean periodic?",
+        "linear + rbf * periodic(mnth)": "did you mean 'month'?",
+    }.items():
+        field.fill(typed)
+        field.press("Enter")
+        dashboard.settled()
+        dashboard.button("Fit").click()
+        dashboard.says(refusal)
+    field.fill("linear + rbf * periodic(month)")
+    field.press("Enter")
+    dashboard.settled()
+    run = dashboard.start()
+    dashboard.says("done in")
+    dashboard.follow("See the predictions")
+    dashboard.figure(SCATTER)
+    dashboard.no_traceback()
+    model = load(dashboard.store().job_folder(run).path / "model.safetensors")
+    assert isinstance(model, GPRegressor)
+    assert model.kernel_ == "linear + rbf * periodic(month)"
+    component: Any = model._function.gp.kernel.summands[1].factors[1]
+    period = float(component.component.period.detach()) * model._standardiser.scale[0]
+    assert period == pytest.approx(12, rel=0.02)
