@@ -23,6 +23,7 @@ def test_the_grid_gives_the_marginal_of_a_linear_map() -> None:
     np.testing.assert_allclose(found, law.log_prob(Y), atol=1e-4)
 
 
+@pytest.mark.usefixtures("data_dir")
 def test_rows_say_how_far_behind_and_how_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     told = {"RFLVM": ([-7.0, -7.0], [50.0, 70.0]), "SRFLVM": ([-7.1, -7.3], [4.0, 8.0])}
     monkeypatch.setattr(held_out, "_measure_seeds", lambda data, name: told[name])
