@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import sys
 from collections.abc import Callable, Sequence
 
 from lvmcore.cli.console import CommandConsole, ExitCode
@@ -34,7 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         module, name = arguments.command
         command: Callable[[argparse.Namespace, CommandConsole], int]
         command = getattr(importlib.import_module(module), name)
-        return command(arguments, console)
+        status = command(arguments, console)
+        sys.stdout.flush()  # a reader that has had enough is found here, not at the exit
+        return status
     except LatentboardError as error:
         console.error(error)
         return ExitCode.FAILED if isinstance(error, NumericalError) else ExitCode.BAD_INPUT

@@ -82,7 +82,8 @@ def test_a_slice_holds_the_other_columns_at_their_median(
     X = rows.X[~rows.held_out].median().to_frame().T
     X["b"], X["a"] = grid.x[3], grid.y[-1]
     mean, sd = model.predict(X, return_std=True)
-    assert grid.value[-1, 3] == pytest.approx((mean if show == MEAN else sd)[0])
+    # Rounding depends on the number of rows that are computed together.
+    assert grid.value[-1, 3] == pytest.approx((mean if show == MEAN else sd)[0], rel=1e-5)
     assert grid.low_is_certain == (show == SD)
     low, high = np.quantile(rows.X["b"][12:], [0.01, 0.99])
     assert (grid.x[0], grid.x[-1]) == pytest.approx((low, high))
