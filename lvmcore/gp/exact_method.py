@@ -24,7 +24,7 @@ from lvmcore.gp.exact_regression import (
 from lvmcore.kernels.catalogue import check_kernel_columns, read_kernel
 from lvmcore.kernels.composite import CompositeKernel
 from lvmcore.kernels.expression import KernelExpression, KernelTerm, kernel_terms
-from lvmcore.kernels.likely_periods import likely_periods
+from lvmcore.kernels.periodogram import likely_periods
 from lvmcore.kernels.stationary import StationaryName
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy

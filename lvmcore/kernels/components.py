@@ -32,8 +32,6 @@ class KernelComponent(nn.Module):
     """
 
     name: ClassVar[str]
-    #: Whether k(x, x) = 1.
-    is_correlation: ClassVar[bool] = True
 
     def __init__(self, scales: Float[Tensor, "H"], options: Mapping[str, float]) -> None:
         super().__init__()
@@ -46,7 +44,7 @@ class KernelComponent(nn.Module):
         raise NotImplementedError
 
     def diagonal(self, X: Float[Tensor, "n H"]) -> Float[Tensor, "n"]:
-        """k(x, x), [n]."""
+        """k(x, x), [n]; 1 of a correlation."""
         return X.new_ones(len(X))
 
     @property
@@ -120,7 +118,6 @@ class LinearComponent(KernelComponent):
     """Σ_h a_h x_h x'_h, the a_h positive and 1 on average."""
 
     name = "linear"
-    is_correlation = False
 
     def __init__(self, scales: Float[Tensor, "H"], options: Mapping[str, float]) -> None:
         super().__init__(scales, options)

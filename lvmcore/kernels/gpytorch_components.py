@@ -142,7 +142,6 @@ class PolynomialComponent(GPyTorchComponent):
     """(Σ_h x_h x'_h + c)^degree."""
 
     name = "polynomial"
-    is_correlation = False
 
     def _made(self, n_columns: int) -> Any:
         del n_columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lvmcore.kernels.likely_periods import likely_periods
+from lvmcore.kernels.periodogram import likely_periods
 
 
 @pytest.mark.parametrize("period", [2.5, 7.0, 12.0, 40.0])
