@@ -13,6 +13,7 @@ __all__ = [
     "BatchSize",
     "BatchSizeOrAuto",
     "ClassWeight",
+    "ColumnLikelihood",
     "Components",
     "Device",
     "Dimensions",
@@ -142,6 +143,15 @@ KernelOrAuto = Annotated[
         "Kernel: auto, or a sum or product such as linear + rbf * periodic(month), each part of "
         "the named columns or of all.",
         "kernel",
+    ),
+]
+ColumnLikelihood = Annotated[
+    str | Literal["gaussian"],
+    Syntax("lvmcore.likelihoods.catalogue:check_likelihoods", "gaussian*2, categorical(3)"),
+    Doc(
+        "Likelihood of the columns: gaussian, by column (as proposed for its cells), or a list "
+        "such as gaussian*2, poisson.",
+        "likelihood of columns",
     ),
 ]
 LabelLikelihood = Annotated[

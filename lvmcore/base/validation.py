@@ -253,6 +253,8 @@ def fit_fingerprint(
         settings["n_components"] = None  # as in the checkpoints of earlier versions
     if settings.get("inducing_layout") == "free":
         del settings["inducing_layout"]  # likewise
+    if settings.get("column_likelihood") == "gaussian":
+        del settings["column_likelihood"]  # likewise
     facts = [model.key, package_version(), CHECKPOINT_LAYOUT, settings, data.shape]
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_json_setting).encode())
     for rows in row_blocks(data):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lvmcore.errors import ConfigError
 from lvmcore.gp.minibatch.label_path import StochasticLabelPath
-from lvmcore.gp.paths import LabelDecoder, LabelPath
+from lvmcore.gp.paths import FunctionDecoder, LabelPath
 from lvmcore.likelihoods.classification import Link, label_probability, label_probability_variance
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.numerics.quasi_random import sobol_draws
@@ -38,7 +38,7 @@ class LabelPredictions:
     """
 
     columns: tuple[ClassLabels, ...]
-    decoders: tuple[LabelDecoder, ...]
+    decoders: tuple[FunctionDecoder, ...]
     codes: NDArray[np.int64]
     likelihood: Link
 
@@ -62,7 +62,7 @@ class LabelPredictions:
         return [self._averaged(decoder, mean, sd, draws) for decoder in self.decoders]
 
     def _averaged(
-        self, decoder: LabelDecoder, mean: Tensor, sd: Tensor, draws: Tensor
+        self, decoder: FunctionDecoder, mean: Tensor, sd: Tensor, draws: Tensor
     ) -> NDArray[np.float64]:
         rows = max(1, LABEL_CELLS_AT_A_TIME // (decoder.weights.shape[1] * len(decoder.Z)))
         with torch.no_grad():
@@ -165,7 +165,7 @@ class LabelPredictions:
     ) -> Self:
         """Rebuild from ``arrays()``, on the device and in the dtype of ``like``."""
         decoders = tuple(
-            LabelDecoder.from_arrays(arrays, like, prefix) for prefix in _prefixes(columns)
+            FunctionDecoder.from_arrays(arrays, like, prefix) for prefix in _prefixes(columns)
         )
         return cls(columns, decoders, np.asarray(arrays["codes"]), likelihood)
 

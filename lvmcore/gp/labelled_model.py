@@ -17,12 +17,11 @@ from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.label_predictions import LabelPredictions
 from lvmcore.gp.minibatch.label_path import StochasticLabelPath
 from lvmcore.gp.model import GPLatentVariableModel
-from lvmcore.gp.paths import DataPath, KernelPath, LabelPath
+from lvmcore.gp.paths import KernelPath, LabelPath, named_paths
 from lvmcore.likelihoods.classification import Link
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.preprocessing.class_labels import ClassLabels, label_column_names
 
-__all__ = ["LabelledGPLVM", "named_paths"]
+__all__ = ["LabelledGPLVM"]
 
 
 @estimator_dataclass
@@ -96,7 +95,7 @@ class LabelledGPLVM(ClassifierMixin, GPLatentVariableModel):
         return self._label_predictions.draw(self.embedding_, n, label, rng)
 
     def _store_paths(
-        self, data: DataPath, labels: Sequence[LabelPath | StochasticLabelPath]
+        self, data: KernelPath, labels: Sequence[LabelPath | StochasticLabelPath]
     ) -> None:
         """Store the fitted paths: label predictions, relevance and inducing inputs."""
         self._label_predictions = LabelPredictions.from_paths(
@@ -115,12 +114,3 @@ class LabelledGPLVM(ClassifierMixin, GPLatentVariableModel):
         self._label_predictions = LabelPredictions.from_arrays(
             self._labels, arrays, like, self.settings_["likelihood"]
         )
-
-
-def named_paths(
-    data: DataPath,
-    labels: Sequence[LabelPath | StochasticLabelPath],
-    columns: Sequence[ClassLabels],
-) -> dict[str, KernelPath]:
-    """The paths by name: "data" and "labels"; for several label columns "labels: NAME" each."""
-    return {"data": data, **dict(zip(label_column_names("labels", columns), labels, strict=True))}

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -15,10 +15,21 @@ from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import FitProblem, LatentVariableModel
 from lvmcore.base.marginal_likelihood import log_marginal
 from lvmcore.errors import NumericalError
+from lvmcore.gp.columns.decoder import ColumnDecoder
+from lvmcore.gp.columns.fit import BATCH_ROWS, ColumnFit, fit_columns, varying_terms
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.imputation_intervals import ImputationDecoder, fill_rows
 from lvmcore.gp.latent_inference import infer_rows
+from lvmcore.gp.minibatch.objective import LabelSettings
 from lvmcore.gp.restarts import RestartResult, restart_state, restarts_from_state
+from lvmcore.likelihoods.catalogue import (
+    GAUSSIAN,
+    ColumnTerm,
+    check_cells,
+    read_likelihoods,
+    write_likelihoods,
+)
+from lvmcore.likelihoods.proposals import column_terms
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import is_array
@@ -69,6 +80,8 @@ class GPLatentVariableModel(LatentVariableModel):
     restarts_: RestartResult | None = fitted()
 
     _decoder: PathDecoder = fitted()
+    #: A likelihood for each column of the table; None where all are Gaussian.
+    _column_terms: tuple[ColumnTerm, ...] | None = fitted(default=None)
     _interval_scale: Tensor | None = fitted(default=None)
     #: The map for which the shares were computed, and the shares.
     _shares: tuple[Posterior, dict[str, FloatArray]] | None = fitted(default=None)
@@ -94,6 +107,61 @@ class GPLatentVariableModel(LatentVariableModel):
         if self.n_components is None and is_array(start) and np.ndim(start) == 2:
             return int(np.shape(start)[1])
         return super()._decide_components(shape)
+
+    def _check_rows(self, X: ArrayLike, *, reset: bool) -> NDArray[Any]:
+        """Validated rows, whose cells suit the likelihoods of their columns, [N, D]."""
+        data = super()._check_rows(X, reset=reset)
+        if reset:
+            text = getattr(self, "column_likelihood", GAUSSIAN)
+            self._column_terms = column_terms(text, data, self._column_names())
+        if self._column_terms is not None:
+            check_cells(self._column_terms, data, self._column_names())
+        return data
+
+    @property
+    def column_likelihood_(self) -> str:
+        """The likelihood of each column of the fit, as text."""
+        check_is_fitted(self)
+        if self._column_terms is None:
+            return GAUSSIAN
+        return write_likelihoods(self._column_terms)
+
+    def _fit_columns(
+        self,
+        problem: FitProblem,
+        terms: tuple[ColumnTerm, ...],
+        *,
+        labels: LabelSettings | None = None,
+        n_hidden: int | None = None,
+        batch_size: int = BATCH_ROWS,
+    ) -> ColumnFit:
+        """Fit with a likelihood for each column, and store the map and the path to the columns.
+
+        Args:
+            problem: the problem to fit.
+            terms: the likelihoods, one a column of the table.
+            labels: settings of the label terms; None without labels.
+            n_hidden: hidden units of the encoder; None for a q(x) of its own for each row.
+            batch_size: rows in a batch.
+        """
+        varying = varying_terms(terms, self._standardiser)
+        fit = fit_columns(
+            self, problem, varying, labels=labels, n_hidden=n_hidden, batch_size=batch_size
+        )
+        self._decoder, self.embedding_ = fit.decoder, fit.embedding
+        self.relevance_ = {"data": to_numpy(fit.objective.path.relevance)}
+        self.inducing_inputs_ = {"data": to_numpy(fit.objective.path.Z)}
+        self._interval_scale = None
+        return fit
+
+    def _sample_rows(self, latent: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Rows drawn at latent points [n, Q], data units, [n, D]; from the columns' likelihoods."""
+        if not isinstance(self._decoder, ColumnDecoder):
+            return super()._sample_rows(latent, rng)
+        measured = self._standardiser
+        rows = np.tile(measured.mean, (len(latent), 1))
+        rows[:, ~measured.constant] = self._decoder.draw(self._to_tensor(latent).double(), rng)
+        return rows
 
     def _fitted_rows(self) -> tuple[Tensor, Tensor]:
         """Means and variances of the rows at which inference starts, [N, Q] each."""
@@ -175,14 +243,25 @@ class GPLatentVariableModel(LatentVariableModel):
         if self._interval_scale is not None:
             arrays["intervals.scale"] = to_numpy(self._interval_scale)
         found, facts = restart_state(getattr(self, "restarts_", None))
+        if self._column_terms is not None:
+            facts = facts | {"column_likelihood": self.column_likelihood_}
         return arrays | found, facts
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        self._restore_columns(facts)
         self._restore_data(arrays, self._to_tensor(np.zeros(1)))
         self.restarts_ = restarts_from_state(arrays, facts)
 
+    def _restore_columns(self, facts: Mapping[str, Any]) -> None:
+        """Restore the likelihoods of the columns, which earlier versions did not have."""
+        text = facts.get("column_likelihood")
+        self._column_terms = None if text is None else read_likelihoods(text)
+
     def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> PathDecoder:
         """The data path from the arrays of a file, in the dtype and on the device of ``like``."""
+        if self._column_terms is not None:
+            varying = varying_terms(self._column_terms, self._standardiser)
+            return ColumnDecoder.from_arrays(write_likelihoods(varying), arrays, like.double())
         return DataDecoder.from_arrays(arrays, like)
 
     def _restore_data(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> None:

@@ -18,9 +18,8 @@ from torch import Tensor, nn
 
 from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.gp.data_decoder import DataDecoder
-from lvmcore.gp.labelled_model import named_paths
 from lvmcore.gp.model import PathDecoder
-from lvmcore.gp.paths import DataPath, KernelPath, LabelPath, LatentRows
+from lvmcore.gp.paths import DataPath, KernelPath, LabelPath, LatentRows, named_paths
 from lvmcore.gp.row_relocation import best_positions
 from lvmcore.preprocessing.class_labels import label_column_names
 from lvmcore.preprocessing.observed_cells import ObservedCells

@@ -8,7 +8,7 @@ without what only training needs.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -29,17 +29,19 @@ from lvmcore.numerics.conversion import to_numpy
 from lvmcore.numerics.gaussians import kl_standard_normal, kl_whitened
 from lvmcore.numerics.linalg import cholesky, solve_lower, solve_upper
 from lvmcore.numerics.quadratic_forms import shared_quadratic_forms
+from lvmcore.preprocessing.class_labels import ClassLabels, label_column_names
 from lvmcore.preprocessing.observed_cells import ObservedCells
 from lvmcore.results import Posterior
 
 __all__ = [
     "DataPath",
+    "FunctionDecoder",
     "GridDataPath",
     "KernelPath",
-    "LabelDecoder",
     "LabelPath",
     "LatentRows",
     "WhitenedPath",
+    "named_paths",
 ]
 
 LARGEST_VARIANCE = 100.0
@@ -259,7 +261,7 @@ class LabelPath(WhitenedPath):
             terms = terms * weights.repeat(len(X))
         return terms.sum() / len(X)
 
-    def decoder(self) -> LabelDecoder:
+    def decoder(self) -> FunctionDecoder:
         """The fitted path."""
         kernel = RBF(self.kernel.variance.detach(), self.kernel.lengthscales.detach())
         Z = self.Z.detach().clone()
@@ -269,12 +271,12 @@ class LabelPath(WhitenedPath):
         half = solve_upper(L, eye - factor @ factor.mT)
         reduction = solve_upper(L, half.mT)
         weights = solve_upper(L, self.q_mu.detach().double().T)
-        return LabelDecoder(kernel, Z, weights.to(Z), reduction.to(Z))
+        return FunctionDecoder(kernel, Z, weights.to(Z), reduction.to(Z))
 
 
 @dataclass(frozen=True)
-class LabelDecoder:
-    """Predictions of the classifiers' latent functions at latent points.
+class FunctionDecoder:
+    """Predictions of functions with a q(V) each at latent points.
 
     Attributes:
         kernel: RBF.
@@ -367,3 +369,12 @@ class FullRows(LatentRows):
         noise = torch.randn((samples, *mean.shape), generator=generator, dtype=torch.float64)
         drawn: Tensor = mean + (self.factor[rows] @ noise.to(mean)[..., None])[..., 0]
         return drawn
+
+
+def named_paths(
+    data: KernelPath,
+    labels: Sequence[KernelPath],
+    columns: Sequence[ClassLabels],
+) -> dict[str, KernelPath]:
+    """The paths by name: "data" and "labels"; for several label columns "labels: NAME" each."""
+    return {"data": data, **dict(zip(label_column_names("labels", columns), labels, strict=True))}

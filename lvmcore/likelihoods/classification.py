@@ -227,7 +227,7 @@ def softmax_moments(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
     for f in _function_draws(mean, variance, _sobol_draws(mean.shape[1], mean.dtype, mean.device)):
         probability = torch.softmax(f, -1)
         p += probability.sum(0)
-        p_square += probability.square_().sum(0)
+        p_square += probability.square().sum(0)
     p = p / SOFTMAX_DRAWS
     return p, (p_square / SOFTMAX_DRAWS - p.square()).clamp_min(0)
 

@@ -16,9 +16,9 @@ from torch import Tensor
 from lvmcore.likelihoods.polya_gamma import (
     MAX_LOG_MEAN,
     MIN_CURVATURE_SHARE,
-    log_expected_density,
     log_normal_moments,
 )
+from lvmcore.likelihoods.quadrature import log_expected_density
 
 __all__ = ["PoissonLikelihood", "poisson_sites"]
 

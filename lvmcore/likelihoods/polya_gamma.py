@@ -9,14 +9,14 @@ E ω = b tanh(c/2)/(2c), KL = b [log cosh(c/2) − (c/4) tanh(c/2)], an equality
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from lvmcore.likelihoods.quadrature import log_expected_density, quadrature_chunks
 
 __all__ = [
     "MAX_LOG_MEAN",
@@ -25,7 +25,6 @@ __all__ = [
     "LogisticLikelihood",
     "bounded_size",
     "expected_precision",
-    "log_expected_density",
     "log_normal_moments",
     "log_two_cosh",
     "polya_gamma_constant",
@@ -34,8 +33,6 @@ __all__ = [
 
 Family = Literal["bernoulli", "binomial", "negative_binomial"]
 
-# Nodes of Gauss–Hermite quadrature, and cells in a chunk.
-NODES, CHUNK_CELLS = 20, 1 << 18
 # Largest logarithm of a mean count, against overflow.
 MAX_LOG_MEAN = 50.0
 # Least curvature of a damped site, as a share of the curvature at the count's optimal ψ.
@@ -134,7 +131,7 @@ class LogisticLikelihood:
     def expected_log_quadrature(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """E log p(y | ψ), ψ ~ N(mean, variance), by quadrature; the shape of ``mean``."""
         soft = torch.zeros_like(mean)
-        for psi, log_weight in _quadrature_chunks(mean, variance):
+        for psi, log_weight in quadrature_chunks(mean, variance):
             soft = soft + (log_weight.exp() * _softplus(psi)).sum(0)
         return self.log_coefficient(Y) + Y * mean - self.trials(Y) * soft
 
@@ -194,7 +191,7 @@ class LogisticLikelihood:
     def _probability_moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """E σ(ψ) and E σ(ψ)²."""
         first, second = torch.zeros_like(mean), torch.zeros_like(mean)
-        for psi, log_weight in _quadrature_chunks(mean, variance):
+        for psi, log_weight in quadrature_chunks(mean, variance):
             p = psi.sigmoid()
             part = log_weight.exp() * p
             first, second = first + part.sum(0), second + (part * p).sum(0)
@@ -207,28 +204,3 @@ def log_normal_moments(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
     # e^v − 1
     share = torch.expm1(variance.clamp_max(MAX_LOG_MEAN))
     return first, first * share * first
-
-
-def log_expected_density(
-    log_density: Callable[[Tensor], Tensor], mean: Tensor, variance: Tensor
-) -> Tensor:
-    """log E exp log_density(ψ) for ψ ~ N(mean, variance), by quadrature; the shape of ``mean``."""
-    found = torch.full_like(mean, -torch.inf)
-    for psi, log_weight in _quadrature_chunks(mean, variance):
-        found = torch.logaddexp(found, (log_density(psi) + log_weight).logsumexp(0))
-    return found
-
-
-def _quadrature_chunks(mean: Tensor, variance: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Chunks of nodes of N(mean, variance), [k, ...], with the logarithms of their weights."""
-    nodes, log_weights = (part.to(mean).reshape(-1, *[1] * mean.dim()) for part in _hermite_rule())
-    sd, size = variance.sqrt(), max(1, CHUNK_CELLS // max(1, mean.numel()))
-    for begin in range(0, NODES, size):
-        yield mean + sd * nodes[begin : begin + size], log_weights[begin : begin + size]
-
-
-@cache
-def _hermite_rule() -> tuple[Tensor, Tensor]:
-    """Nodes of a standard normal and the logarithms of their weights, [NODES] each."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-    return torch.as_tensor(nodes), torch.as_tensor(weights / math.sqrt(2 * math.pi)).log()

@@ -16,7 +16,7 @@ from torch import Tensor
 from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.inducing_points import inducing_count
-from lvmcore.gp.latent_inference import refine_rows
+from lvmcore.gp.latent_inference import RowDecoder, refine_rows
 from lvmcore.gp.minibatch.objective import (
     LabelSettings,
     MinibatchObjective,
@@ -125,7 +125,7 @@ def fit_minibatches(
 
 def encode_rows(
     encoder: Encoder,
-    decoder: DataDecoder,
+    decoder: RowDecoder,
     Y: Tensor,
     infer: Callable[[Tensor], tuple[Tensor, Tensor]],
     *,
@@ -146,7 +146,8 @@ def encode_rows(
     """
     observed = ~torch.isnan(Y)
     with torch.no_grad():
-        mean, log_variance = encoder(Y.nan_to_num(0.0), observed)
+        inputs = decoder.distance_features(Y)
+        mean, log_variance = encoder(inputs.nan_to_num(0.0), observed)
     mean, variance = mean.double(), log_variance.double().exp()
     gaps = ~observed.all(1)
     if not encoder.masked and bool(gaps.any()):
@@ -182,7 +183,9 @@ def encoder_state(encoder: Encoder) -> tuple[dict[str, NDArray[Any]], dict[str, 
 def restore_encoder(
     arrays: Mapping[str, NDArray[Any]],
     facts: Mapping[str, Any],
-    decoder: DataDecoder,
+    *,
+    n_columns: int,
+    n_components: int,
     n_hidden: int,
     like: Tensor,
 ) -> Encoder:
@@ -191,12 +194,12 @@ def restore_encoder(
     Args:
         arrays: from the file.
         facts: from the file.
-        decoder: the data path of the same model.
+        n_columns: D.
+        n_components: Q.
         n_hidden: hidden units.
         like: dtype and device.
     """
-    D, Q = decoder.weights.shape[1], decoder.Z.shape[1]
     masked = bool(facts.get("told_of_gaps", False))  # earlier versions had no masked encoder
-    encoder = Encoder(D, n_hidden, Q, like, torch.Generator(), masked=masked)
+    encoder = Encoder(n_columns, n_hidden, n_components, like, torch.Generator(), masked=masked)
     restore_network(encoder, arrays, "encoder.")
     return encoder

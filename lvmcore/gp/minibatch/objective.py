@@ -26,10 +26,10 @@ from lvmcore.gp.imputation_intervals import (
     interval_scale,
 )
 from lvmcore.gp.inducing_points import spread_points
-from lvmcore.gp.labelled_model import named_paths
 from lvmcore.gp.minibatch.data_path import BatchedDataPath, StochasticDataPath
 from lvmcore.gp.minibatch.label_path import StochasticLabelPath
 from lvmcore.gp.minibatch.masked_path import MaskedStochasticDataPath
+from lvmcore.gp.paths import named_paths
 from lvmcore.kernels.psi_statistics import MaskedPsiSums, masked_psi_sums, psi1
 from lvmcore.likelihoods.classification import Link
 from lvmcore.neural.latent_batch import LatentBatch, LatentKLTerm, draw_positions
@@ -46,7 +46,14 @@ from lvmcore.training.batches import LONGEST_LABEL_STEP, ROWS_PER_INDUCING, Batc
 from lvmcore.training.label_term import LabelTerm
 from lvmcore.training.objective import KLTerm, Objective, Term, total_values
 
-__all__ = ["LabelSettings", "MinibatchObjective", "MinibatchSettings", "WholeTable"]
+__all__ = [
+    "LabelSettings",
+    "MinibatchObjective",
+    "MinibatchSettings",
+    "TableBatch",
+    "WholeTable",
+    "label_terms",
+]
 
 # With more inducing inputs the psi statistics of a batch are sampled, not computed in closed form.
 MOST_PSI_INDUCING = 32
@@ -164,6 +171,36 @@ class NaturalGradientLabelTerm(LabelTerm):
         self.path.natural_gradient_step(self.step)
 
 
+def label_terms(
+    settings: LabelSettings | None,
+    problem: FitProblem,
+    X: Tensor,
+    *,
+    n_inducing: int,
+    batch_size: int,
+) -> list[NaturalGradientLabelTerm]:
+    """A label term for each label column of a problem.
+
+    Args:
+        settings: settings of the terms; None without labels.
+        problem: the problem to fit.
+        X: initial map, [N, Q] (float64).
+        n_inducing: M of each.
+        batch_size: B.
+    """
+    if settings is None:
+        return []
+    step = step_length(batch_size, n_inducing, most=LONGEST_LABEL_STEP)
+    found = []
+    names = label_column_names("label fit", problem.labels)
+    for name, column in zip(names, problem.labels, strict=True):
+        Z = spread_points(X, n_inducing, problem.generator)
+        path = StochasticLabelPath(Z, len(column.classes), settings.likelihood).to(X.device)
+        weights = settings.label_weight * row_weights(column.codes, settings.class_weight)
+        found.append(NaturalGradientLabelTerm(name, path, column, weights, step))
+    return found
+
+
 class MinibatchObjective(Objective[TableBatch]):
     """The bound with q(x_n) from an encoder, estimated from a batch of rows.
 
@@ -202,8 +239,8 @@ class MinibatchObjective(Objective[TableBatch]):
             spread_points(X, n_inducing, generator), noise.double(), table
         )
         self.batches = Batches(len(table), settings.batch_size, generator)
-        self.labels = (
-            [] if label_settings is None else self._label_terms(label_settings, X, n_inducing)
+        self.labels = label_terms(
+            label_settings, problem, X, n_inducing=n_inducing, batch_size=self.batches.size
         )
         self.label_paths = [term.path for term in self.labels]
         exact = self.batches.whole or n_inducing <= MOST_PSI_INDUCING
@@ -218,19 +255,6 @@ class MinibatchObjective(Objective[TableBatch]):
         )
         self._initialise_inducing_values(n_inducing)
         self._whole: WholeTable | None = None
-
-    def _label_terms(
-        self, settings: LabelSettings, X: Tensor, n_inducing: int
-    ) -> list[NaturalGradientLabelTerm]:
-        step = step_length(self.batches.size, n_inducing, most=LONGEST_LABEL_STEP)
-        found = []
-        names = label_column_names("label fit", self.columns)
-        for name, column in zip(names, self.columns, strict=True):
-            Z = spread_points(X, n_inducing, self.generator)
-            path = StochasticLabelPath(Z, len(column.classes), settings.likelihood).to(X.device)
-            weights = settings.label_weight * row_weights(column.codes, settings.class_weight)
-            found.append(NaturalGradientLabelTerm(name, path, column, weights, step))
-        return found
 
     def _initialise_inducing_values(self, n_inducing: int) -> None:
         """Initialise q(V) of the columns from as many rows as its running means average."""

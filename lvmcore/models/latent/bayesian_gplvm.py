@@ -10,11 +10,12 @@ from lvmcore.base.advice import (
     advised_map_steps,
 )
 from lvmcore.base.estimator_dataclass import estimator_dataclass
-from lvmcore.base.latent_variable_model import Capabilities
-from lvmcore.base.settings import LayoutOrAuto
+from lvmcore.base.latent_variable_model import Capabilities, FitProblem
+from lvmcore.base.settings import ColumnLikelihood, LayoutOrAuto
 from lvmcore.base.table_size import TableSize
 from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
 from lvmcore.parameters import Advised
+from lvmcore.training.outcome import FitOutcome
 
 __all__ = ["BayesianGPLVM"]
 
@@ -52,6 +53,7 @@ class BayesianGPLVM(UnsupervisedGPLVM):
     has_layouts: ClassVar[bool] = True
 
     inducing_layout: LayoutOrAuto = None
+    column_likelihood: ColumnLikelihood = "gaussian"
 
     @classmethod
     def advise(cls, size: TableSize) -> dict[str, Advised]:
@@ -61,3 +63,8 @@ class BayesianGPLVM(UnsupervisedGPLVM):
             steps = advised_incomplete_map_steps if size.incomplete else advised_map_steps
             found["max_iter"] = steps(size.n_rows)
         return found
+
+    def _fit(self, problem: FitProblem) -> FitOutcome:
+        if self._column_terms is None:
+            return super()._fit(problem)
+        return self._fit_columns(problem, self._column_terms).outcome

@@ -23,6 +23,7 @@ from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.base.settings import (
     BatchSize,
     ClassWeight,
+    ColumnLikelihood,
     Components,
     Hidden,
     InducingOrAuto,
@@ -139,6 +140,7 @@ class FastLDGD(LabelledGPLVM):
     ] = 0
     noise: NoiseOrAuto = None
     learning_rate: LearningRate = 0.02
+    column_likelihood: ColumnLikelihood = "gaussian"
 
     @classmethod
     def advise(cls, size: TableSize) -> dict[str, Advised]:
@@ -184,6 +186,18 @@ class FastLDGD(LabelledGPLVM):
     def _fit(self, problem: FitProblem) -> FitOutcome:
         weight = settle_label_weight(self, problem)
         labels = LabelSettings(self.likelihood, weight, self.class_weight)
+        if self._column_terms is not None:
+            columns = self._fit_columns(
+                problem,
+                self._column_terms,
+                labels=labels,
+                n_hidden=self.n_hidden,
+                batch_size=self.batch_size,
+            )
+            assert columns.encoder is not None
+            self._encoder = columns.encoder
+            self._store_paths(columns.objective.path, columns.objective.label_paths)
+            return columns.outcome
         fit = fit_minibatches(self, problem, labels)
         self._encoder, self._decoder = fit.objective.encoder, fit.decoder
         self.embedding_ = fit.embedding
@@ -207,8 +221,16 @@ class FastLDGD(LabelledGPLVM):
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         like = self._to_tensor(np.zeros(1))
+        self._restore_columns(facts)
         self._restore_data(arrays, like.double())
-        self._encoder = restore_encoder(arrays, facts, self._decoder, self.n_hidden, like)
+        self._encoder = restore_encoder(
+            arrays,
+            facts,
+            n_columns=int((~self._standardiser.constant).sum()),
+            n_components=self.embedding_.mean.shape[1],
+            n_hidden=self.n_hidden,
+            like=like,
+        )
 
 
 def _has_few_wide_rows(size: TableSize) -> bool:

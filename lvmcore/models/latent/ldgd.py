@@ -18,6 +18,7 @@ from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.base.settings import (
     ClassWeight,
+    ColumnLikelihood,
     Dimensions,
     InducingOrAuto,
     LabelLikelihoodOrAuto,
@@ -33,6 +34,7 @@ from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.inducing_points import inducing_count, spread_points
 from lvmcore.gp.labelled_model import LabelledGPLVM
 from lvmcore.gp.labelled_settings import settle_dimensions, settle_label_weight
+from lvmcore.gp.minibatch.objective import LabelSettings
 from lvmcore.gp.model import START_VARIANCE, start_noise
 from lvmcore.gp.objective import LDGDObjective
 from lvmcore.gp.paths import DataPath, LabelPath, LatentRows
@@ -140,6 +142,7 @@ class LDGD(LabelledGPLVM):
     learning_rate: LearningRate = 0.1
     start: Start = "pca"
     n_restarts: Restarts = 1
+    column_likelihood: ColumnLikelihood = "gaussian"
 
     @classmethod
     def advise(cls, size: TableSize) -> dict[str, Advised]:
@@ -182,6 +185,16 @@ class LDGD(LabelledGPLVM):
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
         settle_label_weight(self, problem)
+        if self._column_terms is not None:
+            settings = self.settings_
+            labels = LabelSettings(
+                settings["likelihood"], settings["label_weight"], self.class_weight
+            )
+            fit = self._fit_columns(
+                settle_dimensions(self, problem), self._column_terms, labels=labels
+            )
+            self._store_paths(fit.objective.path, fit.objective.label_paths)
+            return fit.outcome
         return fit_from_starts(self, settle_dimensions(self, problem))
 
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:

@@ -14,6 +14,7 @@ from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.base.settings import (
     BatchSize,
+    ColumnLikelihood,
     Dimensions,
     Hidden,
     InducingOrAuto,
@@ -22,7 +23,6 @@ from lvmcore.base.settings import (
     NoiseOrAuto,
 )
 from lvmcore.base.table_size import TableSize
-from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.minibatch.amortised_fit import (
     encode_rows,
     encoder_state,
@@ -89,7 +89,6 @@ class StochasticGPLVM(GPLatentVariableModel):
         streams=True,
     )
 
-    _decoder: DataDecoder = fitted()
     _encoder: Encoder = fitted()
 
     n_components: Dimensions = None  # type: ignore[assignment] # the base class has no "ard"
@@ -99,6 +98,7 @@ class StochasticGPLVM(GPLatentVariableModel):
     batch_size: BatchSize = 512
     noise: NoiseOrAuto = None
     learning_rate: LearningRate = 0.02
+    column_likelihood: ColumnLikelihood = "gaussian"
 
     @classmethod
     def advise(cls, size: TableSize) -> dict[str, Advised]:
@@ -119,6 +119,13 @@ class StochasticGPLVM(GPLatentVariableModel):
         return found
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
+        if self._column_terms is not None:
+            columns = self._fit_columns(
+                problem, self._column_terms, n_hidden=self.n_hidden, batch_size=self.batch_size
+            )
+            assert columns.encoder is not None
+            self._encoder = columns.encoder
+            return columns.outcome
         fit = fit_minibatches(self, problem)
         self._encoder, self._decoder = fit.objective.encoder, fit.decoder
         self.embedding_ = fit.embedding
@@ -142,5 +149,13 @@ class StochasticGPLVM(GPLatentVariableModel):
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         like = self._to_tensor(np.zeros(1))
+        self._restore_columns(facts)
         self._restore_data(arrays, like.double())
-        self._encoder = restore_encoder(arrays, facts, self._decoder, self.n_hidden, like)
+        self._encoder = restore_encoder(
+            arrays,
+            facts,
+            n_columns=int((~self._standardiser.constant).sum()),
+            n_components=self.embedding_.mean.shape[1],
+            n_hidden=self.n_hidden,
+            like=like,
+        )

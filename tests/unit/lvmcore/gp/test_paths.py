@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lvmcore.gp.bounds import collapsed_bound
 from lvmcore.gp.data_decoder import DataDecoder
-from lvmcore.gp.paths import DataPath, GridDataPath, LabelDecoder, LabelPath, LatentRows
+from lvmcore.gp.paths import DataPath, FunctionDecoder, GridDataPath, LabelPath, LatentRows
 from lvmcore.kernels.grid_psi_sums import grid_inputs
 from lvmcore.kernels.psi_statistics import psi1, psi_sums
 from tests.unit.lvmcore.small_problems import Small, small_decoder, small_problem
@@ -73,7 +73,7 @@ def test_label_functions_return_to_the_prior_far_away(labels: LabelPath) -> None
 def test_frozen_label_decoder_equals_the_path(labels: LabelPath) -> None:
     X = 2 * normal(7, 2, seed=2)
     decoder = labels.decoder()
-    again = LabelDecoder.from_arrays(decoder.arrays(), torch.zeros(1, dtype=torch.float64))
+    again = FunctionDecoder.from_arrays(decoder.arrays(), torch.zeros(1, dtype=torch.float64))
     for frozen in (decoder, again):
         for got, expected in zip(frozen.predict(X), labels.latent_function(X), strict=True):
             torch.testing.assert_close(got, expected, rtol=1e-7, atol=1e-8)

@@ -1,0 +1,1 @@
+"""Gaussian process latent variable models whose columns have likelihoods of their own."""
