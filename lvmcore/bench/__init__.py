@@ -42,6 +42,12 @@ def _maps(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     return maps.rows(options)
 
 
+def _mixed(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.latent import mixed
+
+    return mixed.rows(options)
+
+
 def _mnist(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     from lvmcore.bench.latent import mnist
 
@@ -99,6 +105,7 @@ BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], BenchmarkRow]]]] = 
     "impute": _impute,
     "ldgd": _ldgd,
     "maps": _maps,
+    "mixed": _mixed,
     "mnist": _mnist,
     "psi": _psi,
     "qep": _qep,

@@ -76,7 +76,7 @@ LIKELIHOODS: Mapping[LikelihoodName, LikelihoodType] = {
     "student_t": LikelihoodType("Student-t", "numbers of which some are far off", "numbers"),
     "log_normal": LikelihoodType("log-normal", "positive numbers over several scales", "positive"),
     "beta": LikelihoodType("Beta", "shares between 0 and 1", "shares"),
-    "bernoulli": LikelihoodType("Bernoulli", "yes or no", "binary"),
+    "bernoulli": LikelihoodType("Bernoulli", "two values, such as yes and no", "binary"),
     "categorical": LikelihoodType("categorical", "categories without an order", "one-hot"),
     "ordinal": LikelihoodType("ordinal", "categories with an order", "one-hot"),
     "poisson": LikelihoodType("Poisson", "counts", "counts"),
@@ -204,7 +204,7 @@ _EXPECTED: Mapping[Cells, str] = {
     "numbers": "numbers",
     "positive": "numbers above 0",
     "shares": "numbers above 0 and below 1",
-    "binary": "0 or 1",
+    "binary": "two different values",
     "counts": "whole numbers, none below 0",
     "one-hot": "one feature of each row to be 1 and the others 0",
 }
@@ -219,7 +219,8 @@ def _unsuited(cells: Cells, block: NDArray[np.float64]) -> tuple[int, int] | Non
     elif cells == "shares":
         allowed = (block > 0) & (block < 1)
     elif cells == "binary":
-        allowed = (block == 0) | (block == 1)
+        values = np.unique(block[known])
+        allowed = np.isin(block, values[[0, -1]]) if len(values) else allowed
     elif cells == "counts":
         allowed = (block >= 0) & (block == np.round(block))
     elif cells == "one-hot":

@@ -28,55 +28,72 @@ LEAST_STEP, LEAST_PROBABILITY = 1e-3, 1e-12
 
 
 class BernoulliColumns(ColumnLikelihood):
-    """P(y_d = 1) = Φ(f_d).
+    """P(y_d is the larger of the column's two values) = Φ(f_d).
 
     Args:
         n_columns: D.
         like: dtype and device.
     """
 
-    is_discrete = True
-
     def __init__(self, n_columns: int, like: Tensor) -> None:
         super().__init__(n_columns, like)
-        self.centre: Tensor
-        self.register_buffer("centre", like.new_full((n_columns,), 0.5))
+        self.share: Tensor
+        self.low: Tensor
+        self.span: Tensor
+        self.register_buffer("share", like.new_full((n_columns,), 0.5))
+        self.register_buffer("low", like.new_zeros(n_columns))
+        self.register_buffer("span", like.new_ones(n_columns))
+
+    def _ones(self, Y: Tensor) -> Tensor:
+        """1 for the larger value and 0 for the smaller one; NaN stays NaN."""
+        return (Y - self.low) / self.span
 
     @torch.no_grad()
     def start(self, Y: Tensor, observed: Tensor) -> None:
-        """b at which E Φ(b + g) is the share of ones."""
-        share = observed_mean(Y, observed)
-        self.centre.copy_(share)
-        self.offset.copy_(torch.special.ndtri(share.clamp(*SHARES)) * math.sqrt(2))
+        """The two values, and b at which E Φ(b + g) is the share of the larger one."""
+        low = torch.where(observed > 0, Y, torch.inf).amin(0)
+        span = torch.where(observed > 0, Y, -torch.inf).amax(0) - low
+        self.low.copy_(low)
+        self.span.copy_(torch.where(span > 0, span, torch.ones_like(span)))
+        self.share.copy_(observed_mean(self._ones(Y), observed).clamp(*SHARES))
+        self.offset.copy_(torch.special.ndtri(self.share) * math.sqrt(2))
 
     def inputs(self, Y: Tensor) -> Tensor:
         """Standardised."""
-        share = self.centre.clamp(*SHARES)
-        return (Y - self.centre) / (share * (1 - share)).sqrt()
+        return (self._ones(Y) - self.share) / (self.share * (1 - self.share)).sqrt()
+
+    def _signs(self, Y: Tensor) -> Tensor:
+        """1 for the larger value, −1 for the smaller one."""
+        return torch.where(self._ones(Y) > 0.5, 1.0, -1.0).to(Y)
 
     def expected_log(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """E log Φ(±f) by quadrature."""
-        return bernoulli_probit_expectation(2 * Y - 1, mean, variance)
+        return bernoulli_probit_expectation(self._signs(Y), mean, variance)
 
     def smooth_bound(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """E log Φ(±f) by quadrature, twice differentiable."""
-        return expectation(lambda f: torch.special.log_ndtr((2 * Y - 1) * f), mean, variance)
+        sign = self._signs(Y)
+        return expectation(lambda f: torch.special.log_ndtr(sign * f), mean, variance)
 
     def log_predictive(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """log Φ(±m/√(1 + v))."""
-        log_p: Tensor = torch.special.log_ndtr((2 * Y - 1) * mean / (1 + variance).sqrt())
+        log_p: Tensor = torch.special.log_ndtr(self._signs(Y) * mean / (1 + variance).sqrt())
         return log_p
 
     def moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """p, p(1 − p) and E Φ(f)(1 − Φ(f))."""
+        """p, p(1 − p) and E Φ(f)(1 − Φ(f)), on the scale of the two values."""
         p = torch.special.ndtr(mean / (1 + variance).sqrt())
         square = expectation(lambda f: torch.special.ndtr(f).square(), mean, variance)
-        return p, p * (1 - p), (p - square).clamp_min(0)
+        scale = self.span.square()
+        noise = scale * (p - square).clamp_min(0)
+        return self.low + self.span * p, scale * p * (1 - p), noise
 
     def draw(self, f: Tensor, rng: np.random.Generator) -> NDArray[np.float64]:
-        """1 with probability Φ(f)."""
-        p = torch.special.ndtr(f.detach()).cpu().numpy()
-        return np.asarray(rng.random(p.shape) < p, dtype=np.float64)
+        """The larger value with probability Φ(f)."""
+        p, low, span = (
+            part.detach().cpu().numpy() for part in (torch.special.ndtr(f), self.low, self.span)
+        )
+        return np.asarray(low + span * (rng.random(p.shape) < p), dtype=np.float64)
 
 
 class CategoricalColumn(ColumnLikelihood):
@@ -87,7 +104,7 @@ class CategoricalColumn(ColumnLikelihood):
         like: dtype and device.
     """
 
-    is_discrete = True
+    is_whole = True
 
     def __init__(self, n_levels: int, like: Tensor) -> None:
         super().__init__(n_levels, like)
@@ -146,7 +163,7 @@ class OrdinalColumn(ColumnLikelihood):
         like: dtype and device.
     """
 
-    is_discrete = True
+    is_whole = True
 
     def __init__(self, n_levels: int, like: Tensor) -> None:
         super().__init__(1, like)

@@ -24,10 +24,10 @@ class ColumnLikelihood(nn.Module, ABC):
         like: dtype and device.
 
     Attributes:
-        is_discrete: whether its densities are probabilities.
+        is_whole: whether its cells are whole numbers.
     """
 
-    is_discrete: bool = False
+    is_whole: bool = False
 
     def __init__(self, n_functions: int, like: Tensor) -> None:
         super().__init__()

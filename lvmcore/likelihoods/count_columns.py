@@ -26,7 +26,7 @@ LARGEST = 1e15
 class _LogMeanColumns(ColumnLikelihood):
     """Counts whose mean is exp f."""
 
-    is_discrete = True
+    is_whole = True
 
     def __init__(self, n_functions: int, n_columns: int, like: Tensor) -> None:
         super().__init__(n_functions, like)

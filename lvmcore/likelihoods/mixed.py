@@ -123,7 +123,7 @@ class MixedLikelihood(nn.Module):
         if block.standardised:
             return some
         cells = some * self.scale[block.features] + self.mean[block.features]
-        return cells.round() if observed and block.likelihood.is_discrete else cells
+        return cells.round() if observed and block.likelihood.is_whole else cells
 
     def start(self, Y: Tensor, observed: Tensor | None) -> None:
         """Set the parameters to those of the columns' marginal distributions.

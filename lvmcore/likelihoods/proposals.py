@@ -94,8 +94,9 @@ def propose_likelihood(cells: NDArray[np.float64]) -> tuple[LikelihoodName, str]
     known = cells[~np.isnan(cells)]
     if len(known) < 2 or np.ptp(known) == 0:
         return "gaussian", "too few different cells"
-    if np.isin(known, (0.0, 1.0)).all():
-        return "bernoulli", "its cells are 0 and 1"
+    values = np.unique(known)
+    if len(values) == 2 and len(known) > 2:
+        return "bernoulli", f"its cells are {values[0]:g} and {values[1]:g}"
     whole = bool(np.all(known == np.round(known)))
     if whole and known.min() >= 0 and known.mean() <= MOST_COUNT:
         return _propose_count(known)

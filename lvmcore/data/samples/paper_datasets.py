@@ -11,7 +11,7 @@ from lvmcore.data.readers.read_table import read_table
 from lvmcore.data.table import Table
 from lvmcore.errors import ConfigError, DataError
 
-__all__ = ["VARIABLE", "load_paper", "load_paper_images", "paper_names"]
+__all__ = ["VARIABLE", "load_paper", "load_paper_images", "load_table", "paper_names"]
 
 #: The environment variable of the folder.
 VARIABLE = "LVMCORE_DATA"
@@ -83,6 +83,16 @@ def load_paper(name: str) -> Table:
         )
     images, classes, others = _read_images(name)
     return _image_table(name, images, classes, others)
+
+
+def load_table(path: str) -> Table:
+    """Load a table of the data folder by its path in it, such as "tables/uci_abalone.csv.gz".
+
+    Raises:
+        DataError: The file is absent, or the folder is not set.
+    """
+    name = path.rpartition("/")[2].partition(".")[0]
+    return read_table(_find_file(path), name=name)
 
 
 def load_paper_images(name: str) -> tuple[NDArray[np.uint8], NDArray[np.generic] | None]:

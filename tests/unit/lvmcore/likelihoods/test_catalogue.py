@@ -81,7 +81,7 @@ def test_a_list_suits_the_number_of_features() -> None:
         ("negative_binomial", [[1.5], [2.0]], "row 1 has 1.5"),
         ("beta", [[0.5], [1.0]], "above 0 and below 1"),
         ("log_normal", [[0.0], [1.0]], "numbers above 0"),
-        ("bernoulli", [[0.0], [2.0]], "0 or 1"),
+        ("bernoulli", [[0.0], [1.0], [2.0]], "row 2 has 1. Expected two different values"),
         ("categorical(2)", [[1.0, 0.0], [1.0, 1.0]], "one feature of each row"),
         ("ordinal(2)", [[1.0, 0.0], [np.nan, 1.0]], "one feature of each row"),
     ],
