@@ -72,10 +72,12 @@ class Syntax:
             they are not known. It raises a ConfigError for a text that is not allowed, and is
             imported where a value is checked.
         example: an allowed text.
+        suggestions: short allowed texts, which a form offers.
     """
 
     function: str
     example: str
+    suggestions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class Parameter:
         word: a word that is allowed in place of a number or of a text with a syntax; None for none.
         syntax: of a text, ``Syntax.function``; None for any text.
         example: of such a text; "" for none.
+        suggestions: short texts that a form offers beside any other.
     """
 
     name: str
@@ -128,6 +131,7 @@ class Parameter:
     word: str | None = None
     syntax: str | None = None
     example: str = ""
+    suggestions: tuple[str, ...] = ()
 
     @property
     def expected(self) -> str:
@@ -273,6 +277,7 @@ def _parameter(name: str, hint: Any, default: Any) -> Parameter:
         word=word,
         syntax=None if syntax is None else syntax.function,
         example="" if syntax is None else syntax.example,
+        suggestions=() if syntax is None else syntax.suggestions,
     )
 
 

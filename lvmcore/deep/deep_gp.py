@@ -140,7 +140,8 @@ class DeepGP(nn.Module):
             generator.set_state(state)
             for some, targets in self.row_blocks(X, Y, draw.samples):
                 noise = self.row_noise(draw.samples, len(some), generator)
-                yield ProjectedRows(draw.last.cross(self.inputs(draw, some, noise)), targets)
+                inputs = self.inputs(draw, some, noise)
+                yield ProjectedRows.of_inputs(draw.last, inputs, targets)
 
         fits_cache = draw.samples * self.n_inducing * len(X) <= CACHE_CELLS
         cached = list(projected()) if fits_cache else None
@@ -210,7 +211,7 @@ class DeepGP(nn.Module):
 
     def row_noise(self, samples: int, n_rows: int, generator: torch.Generator) -> list[Tensor]:
         """Standard normal numbers of each hidden layer, [S, n_rows, D]."""
-        like = self.last.log_variance
+        like = next(self.last.parameters())
         return [
             standard_normal((samples, n_rows, layer.width), like, generator)
             for layer in self.hidden

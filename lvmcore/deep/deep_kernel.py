@@ -134,5 +134,5 @@ def deep_kernel_gp(
         network = ConvolutionalNetwork(pixels, n_hidden, width, X, generator)
         network.start(X[:INITIAL_ROWS])
     q = initial_output_values(settings, len(X), Z, n_outputs, likelihood)
-    last = OutputLayer(width, likelihood, q, kernel=settings.kernel)
+    last = OutputLayer(width, likelihood, q, kernel=settings.layer_kernel(0, width, X))
     return DeepKernelGP(network, last, Z, scale)

@@ -59,7 +59,7 @@ def marginal_moments(
     )
     mean = layer.variance.sqrt() * mean.mT
     offset = layer.mean(X)
-    variance = layer.variance * (layer_kernel.variance - explained).clamp_min(0).mT
+    variance = layer.variance * (layer_kernel.diagonal(X) - explained).clamp_min(0).mT
     return mean if offset is None else mean + offset, variance
 
 
@@ -114,7 +114,7 @@ class DSPP(InducedDeepGP):
         """log Σ_s ω_s N(y | μ_s, s_s² + σ²) of each row, [B]."""
         likelihood = self.last.likelihood
         assert isinstance(likelihood, GaussianNoise)
-        mean, variance = self.posterior(draw).moments(draw.last, rows.k)
+        mean, variance = self.posterior(draw).moments(draw.last, rows.k, rows.variance)
         total = variance + likelihood.noise
         logs = -0.5 * ((rows.Y - mean).square() / total + total.log() + LOG_2PI).sum(-1)
         return torch.logsumexp(logs.reshape(-1, logs.shape[-1]) + self.log_weights[:, None], 0)
@@ -164,5 +164,6 @@ def build_dspp(
     """
     hidden, inputs = hidden_layers(settings, X, Z)
     q = initial_output_values(settings, len(X), inputs[-1], Y.shape[1], likelihood)
-    last = OutputLayer(inputs[-1].shape[1], likelihood, q)
+    H = inputs[-1].shape[1]
+    last = OutputLayer(H, likelihood, q, kernel=settings.layer_kernel(len(hidden), H, X))
     return DSPP(hidden, last, inputs, n_sites)

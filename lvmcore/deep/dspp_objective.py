@@ -17,6 +17,7 @@ from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.likelihoods import GaussianNoise
 from lvmcore.deep.objective import DeepGPObjective, deep_schedule
 from lvmcore.deep.output_layer import InducingPosterior
+from lvmcore.deep.warm_start import copy_kernel_and_noise
 from lvmcore.numerics.linalg import cholesky_batch
 from lvmcore.training.loop import train
 
@@ -86,6 +87,7 @@ def start_from_single_gp(
     generator: torch.Generator,
     *,
     steps: int,
+    settings: DeepGPSettings,
 ) -> None:
     """Initialise the last layer as a single process fitted to the rows under the linear means.
 
@@ -97,6 +99,7 @@ def start_from_single_gp(
         Y: targets, [N, P].
         generator: draws 2000 rows at most.
         steps: of the single process, 300 at most.
+        settings: of the deep model, whose last kernel it gets.
     """
     rows = torch.randperm(len(X), generator=generator)[:MAX_SINGLE_GP_ROWS]
     X, Y = X[rows], Y[rows]
@@ -106,16 +109,14 @@ def start_from_single_gp(
     last, likelihood = model.last, model.last.likelihood
     assert isinstance(likelihood, GaussianNoise)
     assert isinstance(last.q, InducingValues)
-    settings = DeepGPSettings(n_hidden=0, batch_size=len(X))
     start = GaussianNoise(float(likelihood.log_noise.detach().exp()), X)
-    single = induced_deep_gp(settings, X, Y, model.Z[-1].detach(), start)
+    alone = settings.single(X.shape[1], len(X))
+    single = induced_deep_gp(alone, X, Y, model.Z[-1].detach(), start)
     fit = DeepGPObjective(single, X, Y, n_samples=1, batch_size=len(X), generator=generator)
     train(fit, deep_schedule(fit, min(steps, SINGLE_GP_STEPS), SINGLE_GP_RATE), None)
     with torch.no_grad():
         fit.batch_terms()  # updates q to its optimum at the final parameters
-        last.log_lengthscales.copy_(single.last.log_lengthscales)
-        last.log_variance.copy_(single.last.log_variance)
-        likelihood.log_noise.copy_(start.log_noise)
+        copy_kernel_and_noise(single.last, last)
         model.Z[-1].copy_(single.Z[-1])
         _set_posterior(last.q, single.posterior(single.draw(1, generator)))
 

@@ -101,5 +101,6 @@ def induced_deep_gp(
     """
     hidden, inputs = hidden_layers(settings, X, Z)
     q = initial_output_values(settings, len(X), inputs[-1], Y.shape[1], likelihood)
-    last = OutputLayer(inputs[-1].shape[1], likelihood, q, kernel=settings.kernel)
+    H = inputs[-1].shape[1]
+    last = OutputLayer(H, likelihood, q, kernel=settings.layer_kernel(len(hidden), H, X))
     return InducedDeepGP(hidden, last, inputs, learned=learned, each_draw=each_draw)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Self, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -24,7 +24,11 @@ from lvmcore.deep.fitted_deep_gp import FittedDeepGP
 from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.likelihoods import GaussianNoise, QExponentialNoise, SoftmaxClasses
 from lvmcore.deep.objective import DeepGPObjective, deep_schedule
+from lvmcore.deep.warm_start import fitted_start
 from lvmcore.gp.inducing_points import centroids
+from lvmcore.kernels.catalogue import read_kernel
+from lvmcore.kernels.definition import KernelDefinition
+from lvmcore.kernels.expression import KernelExpression
 from lvmcore.kernels.stationary import StationaryName
 from lvmcore.parameters import Advised
 from lvmcore.preprocessing.standardiser import Standardiser
@@ -86,7 +90,8 @@ class DeepGPOptions:
         hidden_dim: units of each hidden layer; None for min(30, H).
         n_samples: draws of the functions averaged in a step.
         q: exponent q of the layers' priors and of the noise; 2 for Gaussian processes.
-        kernel: kernel of every layer.
+        kernel: stationary kernel of every layer without another one.
+        definition: another kernel, of the first layer, or of all; None for stationary kernels.
     """
 
     given: Mapping[str, Any]
@@ -100,12 +105,25 @@ class DeepGPOptions:
     n_samples: int = 1
     q: float = 2.0
     kernel: StationaryName = "rbf"
+    definition: KernelDefinition | None = None
 
     @classmethod
     def from_settings(cls, given: Mapping[str, Any], standardiser: Standardiser) -> Self:
-        """From a model's settings; options without a setting have their defaults."""
+        """From a model's settings; options without a setting have their defaults.
+
+        A kernel that is not stationary is left to ``DeepGPMethod.kernel_definition``.
+        """
         named = {name: given[name] for name in cls.__dataclass_fields__ if name in given}
+        text = _canonical(named.pop("kernel", "auto"))
+        if text in get_args(StationaryName):
+            named["kernel"] = text
         return cls(given, standardiser, **named)
+
+    @property
+    def expression(self) -> KernelExpression | None:
+        """The kernel that was given; None for a stationary one, or for one that is chosen."""
+        text = _canonical(self.given.get("kernel", "auto"))
+        return None if text in ("auto", *get_args(StationaryName)) else read_kernel(text)
 
     @property
     def initial(self) -> DeepGPSettings:
@@ -116,11 +134,24 @@ class DeepGPOptions:
             batch_size=self.batch_size,
             exponent=self.q,
             kernel=self.kernel,
+            definition=self.definition,
         )
 
 
+def _canonical(text: str) -> str:
+    """The canonical text of a kernel; ``auto`` itself."""
+    return text if text == "auto" else str(read_kernel(text))
+
+
 class DeepGPMethod(ABC, Generic[Model]):
-    """A fit of a deep Gaussian process; subclasses construct the initial one."""
+    """A fit of a deep Gaussian process; subclasses construct the initial one.
+
+    Attributes:
+        later_kernel: kernel of the layers after the first one, where that has another kernel that
+            does not fit their units.
+    """
+
+    later_kernel: StationaryName = "rbf"
 
     def advise(self, size: TableSize) -> dict[str, Advised]:
         """More inducing points for long tables."""
@@ -156,6 +187,9 @@ class DeepGPMethod(ABC, Generic[Model]):
     ) -> FittedDeepGP[Model]:
         """The model's initial function, with a note if it has fewer inducing points than set."""
         X, Y = problem.X, problem.Y
+        if options.expression is not None:
+            definition = self.kernel_definition(options.expression, options, X, Y)
+            options = replace(options, kernel=self.later_kernel, definition=definition)
         likelihood = likelihood_of(model.task, Y.shape[1], X, options.q)
         gp = self.initial(X, Y, likelihood, options, problem.generator).to(X)
         function = self.function(gp)
@@ -180,6 +214,7 @@ class DeepGPMethod(ABC, Generic[Model]):
             width=widths[0] if widths else None,
             exponent=facts.get("exponent", 2.0),
             kernel=facts.get("kernel", "rbf"),
+            definition=self.stored_definition(model, facts),
         )
         likelihood = likelihood_of(model.task, Y.shape[1], X, settings.exponent)
         options = DeepGPOptions.from_settings(model.settings_, model._standardiser)
@@ -211,6 +246,25 @@ class DeepGPMethod(ABC, Generic[Model]):
         facts: Mapping[str, Any],
     ) -> Model:
         """A deep Gaussian process at inducing inputs X [M, H], for the state of a file."""
+
+    def kernel_definition(
+        self, expression: KernelExpression, options: DeepGPOptions, X: Tensor, Y: Tensor
+    ) -> KernelDefinition:
+        """The kernel of an expression over the columns, at the start for rows X and targets Y.
+
+        Raises:
+            ConfigError: it names a column that is not in the fit, or does not vary.
+        """
+        definition = KernelDefinition.of_columns(expression, options.standardiser)
+        return fitted_start(definition, X, Y, options.max_iter)
+
+    def stored_definition(
+        self, model: Predictor, facts: Mapping[str, Any]
+    ) -> KernelDefinition | None:
+        """The kernel of a file; None for a stationary one."""
+        if "expression" not in facts:
+            return None
+        return KernelDefinition.of_varying(read_kernel(facts["expression"]), model._standardiser)
 
     def function(self, gp: Model) -> FittedDeepGP[Model]:
         """The function for predictions."""
@@ -271,9 +325,11 @@ class InducedMethod(DeepGPMethod[InducedDeepGP]):
 
     Attributes:
         each_draw: whether the last layer has a q for each draw, where that has a closed form.
+        later_kernel: see ``DeepGPMethod``.
     """
 
     each_draw: bool = False
+    later_kernel: StationaryName = "rbf"
 
     def initial(
         self,

@@ -119,7 +119,8 @@ class FittedDeepGP(Generic[Model]):
             "exponent": self.gp.last.q.exponent,
             "kernel": self.gp.last.kernel,
         }
-        return arrays, facts
+        first = next(iter(self.gp.hidden), self.gp.last).composite
+        return arrays, facts if first is None else {**facts, "expression": str(first.expression)}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Restore the state of ``state``.

@@ -18,8 +18,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from lvmcore.deep.layer_kernel import JITTER, LayerKernel, row_moments
+from lvmcore.deep.layer_kernel import (
+    JITTER,
+    CompositeLayerKernel,
+    LayerKernel,
+    StationaryLayerKernel,
+    row_moments,
+)
 from lvmcore.gp.paths import LARGEST_VARIANCE
+from lvmcore.kernels.composite import CompositeKernel
 from lvmcore.kernels.stationary import StationaryName
 from lvmcore.numerics.gaussians import kl_whitened
 from lvmcore.qep.blocks import block_kl
@@ -81,18 +88,26 @@ class InducingValues(nn.Module):
 
 
 class KernelLayer(nn.Module):
-    """A kernel with one lengthscale per input, and a linear mean or none.
+    """A kernel, and a linear mean or none.
+
+    A stationary kernel has one lengthscale per input, initially √H, at which the similarity of rows
+    of unit variance does not depend on the number of columns.
 
     Args:
-        n_inputs: H; the initial lengthscales are √H, at which the similarity of rows of unit
-            variance does not depend on the number of columns.
+        n_inputs: H.
         like: dtype and device.
-        variance: initial v.
+        variance: initial v of a stationary kernel.
         linear: W of the mean function x ↦ x W, [H, D], fixed; None for no mean.
-        kernel: see ``LayerKernel``.
+        kernel: name of a stationary kernel (``StationaryLayerKernel``), or any other kernel.
+
+    Attributes:
+        kernel: the name; ``rbf`` for any other kernel.
+        composite: any other kernel; None for a stationary one.
     """
 
     linear: Tensor | None
+    composite: CompositeKernel | None
+    kernel: StationaryName
 
     def __init__(
         self,
@@ -101,23 +116,37 @@ class KernelLayer(nn.Module):
         *,
         variance: float = 1.0,
         linear: Tensor | None = None,
-        kernel: StationaryName = "rbf",
+        kernel: StationaryName | CompositeKernel = "rbf",
     ) -> None:
         super().__init__()
-        self.kernel = kernel
+        self.n_inputs = n_inputs
+        self.register_buffer("linear", linear)
+        if isinstance(kernel, CompositeKernel):
+            self.composite, self.kernel = kernel, "rbf"
+            return
+        self.composite, self.kernel = None, kernel
         self.log_lengthscales = nn.Parameter(like.new_full((n_inputs,), 0.5 * math.log(n_inputs)))
         self.log_variance = nn.Parameter(like.new_tensor(math.log(variance)))
-        self.register_buffer("linear", linear)
 
     @property
     def variance(self) -> Tensor:
-        """v, at most ``LARGEST_VARIANCE``: [], or [D] in hidden layers."""
+        """v, at most ``LARGEST_VARIANCE``: [], or [D] in hidden layers; of a sum, that of v_i."""
+        if self._has_summands:
+            assert self.composite is not None
+            return torch.stack([summand.variance for summand in self.composite.summands]).sum()
         limit = math.log(LARGEST_VARIANCE)
         return (limit - nn.functional.softplus(limit - self.log_variance)).exp()
 
     @property
+    def _has_summands(self) -> bool:
+        """Whether the variances are those of the summands of a kernel."""
+        return self.composite is not None
+
+    @property
     def relevance(self) -> Float[Tensor, "H"]:
         """α_h = 1/ℓ_h², [H]."""
+        if self.composite is not None:
+            return self.composite.relevance
         return (-2 * self.log_lengthscales).exp()
 
     def mean(self, X: Float[Tensor, "*S B H"]) -> Float[Tensor, "*S B D"] | None:
@@ -126,9 +155,16 @@ class KernelLayer(nn.Module):
 
     def kernel_at(self, Z: Float[Tensor, "*S M H"]) -> LayerKernel:
         """The layer's kernel at inducing inputs Z, [..., M, H]."""
-        return LayerKernel.from_inputs(
-            self.variance, self.log_lengthscales.exp(), Z, self.mean(Z), self.kernel
+        if self.composite is not None:
+            return CompositeLayerKernel.from_inputs(self.composite, Z, self.mean(Z))
+        return StationaryLayerKernel.from_inputs(
+            self._kernel_variance, self.log_lengthscales.exp(), Z, self.mean(Z), self.kernel
         )
+
+    @property
+    def _kernel_variance(self) -> Float[Tensor, ""]:
+        """v of a stationary kernel, []."""
+        return self.variance
 
 
 class HiddenLayer(KernelLayer):
@@ -136,7 +172,8 @@ class HiddenLayer(KernelLayer):
 
     f_d = mean_d + √v_d g_d with g_d of a shared kernel of unit variance: a unit that does not
     improve the fit shrinks to its linear mean without divergence, independently of the other units.
-    With one variance for all units, a single useful unit would pay for the noise of the others.
+    With one variance for all units, a single useful unit would pay for the noise of the others. Of
+    a sum of kernels the first summand's variance is fixed, as the v_d are free.
 
     Args:
         n_inputs: H.
@@ -144,7 +181,7 @@ class HiddenLayer(KernelLayer):
         variance: initial v_d.
         noise: initial σ_l².
         linear: see ``KernelLayer``.
-        kernel: see ``LayerKernel``.
+        kernel: see ``KernelLayer``.
     """
 
     def __init__(
@@ -155,9 +192,11 @@ class HiddenLayer(KernelLayer):
         variance: float = 1.0,
         noise: float = 1e-5,
         linear: Tensor | None = None,
-        kernel: StationaryName = "rbf",
+        kernel: StationaryName | CompositeKernel = "rbf",
     ) -> None:
         super().__init__(n_inputs, values.mean, linear=linear, kernel=kernel)
+        if self.composite is not None:
+            self.composite.summands[0].log_variance.requires_grad = False
         self.q = values
         self.log_variance = nn.Parameter(values.mean.new_full((self.width,), math.log(variance)))
         self.log_noise = nn.Parameter(values.mean.new_tensor(math.log(noise)))
@@ -172,12 +211,15 @@ class HiddenLayer(KernelLayer):
         """σ_l², []."""
         return self.log_noise.exp() + JITTER[self.log_noise.dtype]
 
-    def kernel_at(self, Z: Float[Tensor, "*S M H"]) -> LayerKernel:
-        """The layer's kernel of unit variance at inducing inputs Z, [..., M, H]."""
-        one = torch.ones_like(self.log_noise)
-        return LayerKernel.from_inputs(
-            one, self.log_lengthscales.exp(), Z, self.mean(Z), self.kernel
-        )
+    @property
+    def _has_summands(self) -> bool:
+        """False: the variances are those of the units."""
+        return False
+
+    @property
+    def _kernel_variance(self) -> Float[Tensor, ""]:
+        """1, []."""
+        return torch.ones_like(self.log_noise)
 
     def draw(self, noise: Float[Tensor, "S D M"]) -> Float[Tensor, "S M D"]:
         """√v_d times the whitened values of unit d, [S, M, D], of noise [S, D, M]."""
@@ -197,7 +239,7 @@ class HiddenLayer(KernelLayer):
         )
         mean, variance = (
             product.mT,
-            self.variance * (layer_kernel.variance - explained).clamp_min(0).mT,
+            self.variance * (layer_kernel.diagonal(X) - explained).clamp_min(0).mT,
         )
         offset = self.mean(X)
         return mean if offset is None else mean + offset, variance

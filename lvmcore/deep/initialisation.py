@@ -14,6 +14,8 @@ from torch import Tensor
 from lvmcore.deep.hidden_layer import HiddenLayer, InducingValues
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
 from lvmcore.deep.output_layer import GaussianSites
+from lvmcore.kernels.composite import CompositeKernel
+from lvmcore.kernels.definition import KernelDefinition
 from lvmcore.kernels.stationary import StationaryName
 from lvmcore.training.batches import LONGEST_LABEL_STEP, step_length
 
@@ -38,7 +40,9 @@ class DeepGPSettings:
             it.
         natural: natural gradients for q of the last layer; otherwise Adam.
         exponent: q of the layers' priors, each a q-exponential block; 2 for Gaussian processes.
-        kernel: of every layer.
+        kernel: stationary kernel of every layer without another one.
+        definition: another kernel, of the first layer, and of the further ones too where it fits
+            their units; None for stationary kernels in all layers.
     """
 
     n_hidden: int = 2
@@ -50,6 +54,32 @@ class DeepGPSettings:
     natural: bool = True
     exponent: float = 2.0
     kernel: StationaryName = "rbf"
+    definition: KernelDefinition | None = None
+
+    def layer_definition(self, number: int, n_inputs: int) -> KernelDefinition | None:
+        """The kernel of layer ``number``, from 0, that is not stationary; None for one that is."""
+        if self.definition is None or number == 0:
+            return self.definition
+        return self.definition.for_units(n_inputs)
+
+    def layer_kernel(
+        self, number: int, n_inputs: int, like: Tensor
+    ) -> StationaryName | CompositeKernel:
+        """The initial kernel of layer ``number``, from 0."""
+        definition = self.layer_definition(number, n_inputs)
+        return self.kernel if definition is None else definition.made(like)
+
+    def single(self, n_inputs: int, batch_size: int) -> DeepGPSettings:
+        """Settings of a single Gaussian process with the kernel of the last layer.
+
+        Args:
+            n_inputs: of the single process.
+            batch_size: rows a step.
+        """
+        definition = self.layer_definition(self.n_hidden, n_inputs)
+        return DeepGPSettings(
+            n_hidden=0, batch_size=batch_size, kernel=self.kernel, definition=definition
+        )
 
 
 def hidden_layers(
@@ -67,7 +97,7 @@ def hidden_layers(
     """
     layers, inputs = [], [Z]
     width = settings.width or min(30, X.shape[1])
-    for _ in range(settings.n_hidden):
+    for number in range(settings.n_hidden):
         W = principal_axes(X, width)
         values = InducingValues(Z.new_zeros(width, len(Z)), settings.spread, settings.exponent)
         layers.append(
@@ -77,7 +107,7 @@ def hidden_layers(
                 variance=settings.hidden_variance,
                 noise=settings.hidden_noise,
                 linear=W,
-                kernel=settings.kernel,
+                kernel=settings.layer_kernel(number, X.shape[1], X),
             )
         )
         X = X @ W

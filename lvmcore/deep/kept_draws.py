@@ -75,8 +75,10 @@ class DeepGPDraws:
         """Means and variances of the last layer's f at rows X [n, H] by draw, [S, n, P] each."""
         draw, means, variances = self.draw, [], []
         for some in self._blocks(X):
-            k = draw.last.cross(self.model.inputs(draw, some, self.noise))
-            mean, variance = self.posterior.moments(draw.last, k)
+            inputs = self.model.inputs(draw, some, self.noise)
+            mean, variance = self.posterior.moments(
+                draw.last, draw.last.cross(inputs), draw.last.diagonal(inputs)
+            )
             shape = (draw.samples, *mean.shape[-2:])
             means.append(mean.expand(shape))
             variances.append(variance.expand(shape))

@@ -5,6 +5,7 @@ Notation: lvmcore/README.md and lvmcore/deep/hidden_layer.py.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,71 +14,45 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from lvmcore.kernels.composite import CompositeKernel
 from lvmcore.kernels.stationary import StationaryName, matern32_correlation, matern52_correlation
 from lvmcore.numerics.linalg import cholesky_batch
 
-__all__ = ["JITTER", "LayerKernel", "row_moments"]
+__all__ = [
+    "JITTER",
+    "CompositeLayerKernel",
+    "LayerKernel",
+    "StationaryLayerKernel",
+    "row_moments",
+    "stationary_covariance",
+]
 
-# Relative to the kernel's variance, on the diagonal of K(Z).
+# Relative to the kernel's variance, the mean over Z of k(z, z), on the diagonal of K(Z).
 JITTER = {torch.float64: 1e-7, torch.float32: 1e-4}
 _KUU = "The kernel matrix of a layer's inducing inputs"
 
 
 @dataclass(frozen=True)
-class LayerKernel:
+class LayerKernel(ABC):
     """A layer's kernel at its inducing inputs, which may differ between draws.
 
     Attributes:
-        centre: subtracted from inputs, for the rounding of products, [..., 1, H].
-        lengthscales: ℓ, [H].
-        features: of Z, so that log v − d²/2 = features(z)ᵀ features(x), [..., M, H + 2], d² =
-            Σ_h (z_h − x_h)²/ℓ_h².
-        variance: v = k(x, x), [].
         C: lower factor of K(Z), [..., M, M].
         inverse: C⁻¹, [..., M, M].
         offset: mean(Z), [..., M, D]; None where the mean is zero.
-        kernel: ``rbf``, v exp(−d²/2); ``matern32``, v (1 + √3 d) exp(−√3 d); or ``matern52``.
     """
 
-    centre: Float[Tensor, "*S 1 H"]
-    lengthscales: Float[Tensor, "H"]
-    features: Float[Tensor, "*S M F"]
-    variance: Float[Tensor, ""]
     C: Float[Tensor, "*S M M"]
     inverse: Float[Tensor, "*S M M"]
-    offset: Float[Tensor, "*S M D"] | None = None
-    kernel: StationaryName = "rbf"
+    offset: Float[Tensor, "*S M D"] | None
 
-    @classmethod
-    def from_inputs(
-        cls,
-        variance: Float[Tensor, ""],
-        lengthscales: Float[Tensor, "H"],
-        Z: Float[Tensor, "*S M H"],
-        offset: Float[Tensor, "*S M D"] | None = None,
-        kernel: StationaryName = "rbf",
-    ) -> LayerKernel:
-        """A kernel at inducing inputs Z, [..., M, H].
-
-        Raises:
-            NumericalError: K(Z) could not be factorised.
-        """
-        centre = Z.detach().mean(-2, keepdim=True)
-        rows = _features(Z, centre, lengthscales)
-        # features(z): the row's features, with log v added where features(x) has its 1.
-        features = torch.cat(
-            [rows[..., :-2], rows[..., -1:] + variance.log(), rows[..., -2:-1]], -1
-        )
-        eye = torch.eye(Z.shape[-2]).to(Z)
-        K = _kernel_values(features @ rows.mT, variance, kernel) + JITTER[Z.dtype] * variance * eye
-        C = cholesky_batch(K.reshape(-1, *K.shape[-2:]), _KUU).reshape(K.shape)
-        inverse = torch.linalg.solve_triangular(C, eye, upper=False)
-        return cls(centre, lengthscales, features, variance, C, inverse, offset, kernel)
-
+    @abstractmethod
     def cross(self, X: Float[Tensor, "... B H"]) -> Float[Tensor, "... M B"]:
         """k(Z, x) of rows X [..., B, H], [..., M, B]."""
-        rows = _features(X, self.centre, self.lengthscales)
-        return _kernel_values(self.features @ rows.mT, self.variance, self.kernel)
+
+    @abstractmethod
+    def diagonal(self, X: Float[Tensor, "... B H"]) -> Float[Tensor, "..."]:
+        """k(x, x) of rows X [..., B, H], [..., 1, B], or [] where it is the same for all rows."""
 
     @property
     def precision(self) -> Float[Tensor, "*S M M"]:
@@ -88,6 +63,122 @@ class LayerKernel:
         """f(Z) = mean(Z) + C v, [S, M, D], of whitened values v [S, M, D]."""
         f = self.C @ v
         return f if self.offset is None else f + self.offset
+
+
+@dataclass(frozen=True)
+class StationaryLayerKernel(LayerKernel):
+    """v κ(d), d² = Σ_h (z_h − x_h)²/ℓ_h², from one matrix product.
+
+    Attributes:
+        centre: subtracted from inputs, for the rounding of products, [..., 1, H].
+        lengthscales: ℓ, [H].
+        features: of Z, so that log v − d²/2 = features(z)ᵀ features(x), [..., M, H + 2].
+        variance: v = k(x, x), [].
+        kernel: ``rbf``, v exp(−d²/2); ``matern32``, v (1 + √3 d) exp(−√3 d); or ``matern52``.
+    """
+
+    centre: Float[Tensor, "*S 1 H"]
+    lengthscales: Float[Tensor, "H"]
+    features: Float[Tensor, "*S M F"]
+    variance: Float[Tensor, ""]
+    kernel: StationaryName
+
+    @classmethod
+    def from_inputs(
+        cls,
+        variance: Float[Tensor, ""],
+        lengthscales: Float[Tensor, "H"],
+        Z: Float[Tensor, "*S M H"],
+        offset: Float[Tensor, "*S M D"] | None = None,
+        kernel: StationaryName = "rbf",
+    ) -> StationaryLayerKernel:
+        """A kernel at inducing inputs Z, [..., M, H].
+
+        Raises:
+            NumericalError: K(Z) could not be factorised.
+        """
+        centre = Z.detach().mean(-2, keepdim=True)
+        rows = _features(Z, centre, lengthscales)
+        features = _inducing_features(rows, variance)
+        eye = torch.eye(Z.shape[-2]).to(Z)
+        K = _kernel_values(features @ rows.mT, variance, kernel) + JITTER[Z.dtype] * variance * eye
+        C, inverse = _factor_and_inverse(K, eye)
+        return cls(C, inverse, offset, centre, lengthscales, features, variance, kernel)
+
+    def cross(self, X: Float[Tensor, "... B H"]) -> Float[Tensor, "... M B"]:
+        """k(Z, x) of rows X [..., B, H], [..., M, B]."""
+        rows = _features(X, self.centre, self.lengthscales)
+        return _kernel_values(self.features @ rows.mT, self.variance, self.kernel)
+
+    def diagonal(self, X: Float[Tensor, "... B H"]) -> Float[Tensor, ""]:
+        """v, []."""
+        del X
+        return self.variance
+
+
+@dataclass(frozen=True)
+class CompositeLayerKernel(LayerKernel):
+    """A sum or product of kernels.
+
+    Attributes:
+        composite: k.
+        Z: inducing inputs, [..., M, H].
+    """
+
+    composite: CompositeKernel
+    Z: Float[Tensor, "*S M H"]
+
+    @classmethod
+    def from_inputs(
+        cls,
+        composite: CompositeKernel,
+        Z: Float[Tensor, "*S M H"],
+        offset: Float[Tensor, "*S M D"] | None = None,
+    ) -> CompositeLayerKernel:
+        """A kernel at inducing inputs Z, [..., M, H].
+
+        Raises:
+            NumericalError: K(Z) could not be factorised.
+        """
+        eye = torch.eye(Z.shape[-2]).to(Z)
+        scale = composite.diagonal(Z).mean(-1)[..., None, None]  # of the jitter
+        K = composite.forward(Z, Z) + JITTER[Z.dtype] * scale * eye
+        return cls(*_factor_and_inverse(K, eye), offset, composite, Z)
+
+    def cross(self, X: Float[Tensor, "... B H"]) -> Float[Tensor, "... M B"]:
+        """k(Z, x) of rows X [..., B, H], [..., M, B]."""
+        # The second argument gives the centre of products, which must not depend on the rows.
+        return self.composite.forward(X, self.Z).mT
+
+    def diagonal(self, X: Float[Tensor, "... B H"]) -> Float[Tensor, "... 1 B"]:
+        """k(x, x) of rows X [..., B, H], [..., 1, B]."""
+        return self.composite.diagonal(X)[..., None, :]
+
+
+def stationary_covariance(
+    variance: Float[Tensor, ""],
+    lengthscales: Float[Tensor, "H"],
+    X: Float[Tensor, "N H"],
+    kernel: StationaryName,
+) -> Float[Tensor, "N N"]:
+    """v κ(d) between rows X [N, H], [N, N]."""
+    rows = _features(X, X.mean(0), lengthscales)
+    return _kernel_values(_inducing_features(rows, variance) @ rows.mT, variance, kernel)
+
+
+def _inducing_features(
+    rows: Float[Tensor, "*S M F"], variance: Float[Tensor, ""]
+) -> Float[Tensor, "*S M F"]:
+    """features(z): the row's features, with log v added where features(x) has its 1."""
+    return torch.cat([rows[..., :-2], rows[..., -1:] + variance.log(), rows[..., -2:-1]], -1)
+
+
+def _factor_and_inverse(
+    K: Float[Tensor, "*S M M"], eye: Float[Tensor, "M M"]
+) -> tuple[Float[Tensor, "*S M M"], Float[Tensor, "*S M M"]]:
+    """C, C Cᵀ = K, and C⁻¹."""
+    C = cholesky_batch(K.reshape(-1, *K.shape[-2:]), _KUU).reshape(K.shape)
+    return C, torch.linalg.solve_triangular(C, eye, upper=False)
 
 
 def _kernel_values(

@@ -171,12 +171,12 @@ class DeepGPObjective(Objective[DeepSample]):
     ) -> ProjectedRows:
         """Rows at the last layer, under a draw."""
         noise = self.model.row_noise(draw.samples, len(X), generator)
-        return ProjectedRows(draw.last.cross(self.model.inputs(draw, X, noise)), Y, weight)
+        return ProjectedRows.of_inputs(draw.last, self.model.inputs(draw, X, noise), Y, weight)
 
     def _subset_rows(self) -> ProjectedRows | None:
         """The subset's rows; None where inducing inputs are no rows."""
         targets = self.model.targets
-        return None if targets is None else ProjectedRows(None, targets)
+        return None if targets is None else ProjectedRows.of_inducing_inputs(targets)
 
     @property
     def n_rows(self) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from jaxtyping import Float
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from lvmcore.deep.hidden_layer import InducingValues, KernelLayer
 from lvmcore.deep.layer_kernel import LayerKernel, row_moments
 from lvmcore.deep.likelihoods import GaussianNoise, QExponentialNoise, SoftmaxClasses
+from lvmcore.kernels.composite import CompositeKernel
 from lvmcore.kernels.stationary import StationaryName
 from lvmcore.numerics.linalg import cholesky_batch
 from lvmcore.qep.blocks import block_kl, block_weight
@@ -43,6 +45,7 @@ class ProjectedRows:
 
     Attributes:
         k: k(Z, x), [..., M, B]; None for the inducing inputs themselves.
+        variance: k(x, x), [..., 1, B] or []; None likewise.
         Y: targets, [B, P].
         weight: number of rows of the table that each represents.
         precision: weight w of each row in a q of closed form, where its noise is σ²/w, [..., B];
@@ -50,9 +53,26 @@ class ProjectedRows:
     """
 
     k: Float[Tensor, "... M B"] | None
+    variance: Float[Tensor, "..."] | None
     Y: Float[Tensor, "B P"]
     weight: float = 1.0
     precision: Float[Tensor, "... B"] | None = None
+
+    @classmethod
+    def of_inputs(
+        cls,
+        layer_kernel: LayerKernel,
+        X: Float[Tensor, "... B H"],
+        Y: Float[Tensor, "B P"],
+        weight: float = 1.0,
+    ) -> Self:
+        """Rows with inputs X of the last layer, [..., B, H]."""
+        return cls(layer_kernel.cross(X), layer_kernel.diagonal(X), Y, weight)
+
+    @classmethod
+    def of_inducing_inputs(cls, Y: Float[Tensor, "M P"]) -> Self:
+        """The inducing inputs themselves, with targets Y."""
+        return cls(None, None, Y)
 
     def whitened(self, layer_kernel: LayerKernel) -> Float[Tensor, "... M B"]:
         """a = C⁻¹ k(Z, x), [..., M, B]; carries no gradient."""
@@ -85,13 +105,16 @@ class InducingPosterior:
         return cls(mean[..., 0], root)
 
     def moments(
-        self, layer_kernel: LayerKernel, k: Float[Tensor, "... M B"] | None
+        self,
+        layer_kernel: LayerKernel,
+        k: Float[Tensor, "... M B"] | None,
+        variance: Float[Tensor, "..."] | None,
     ) -> tuple[Float[Tensor, "... B P"], Float[Tensor, "... B G"]]:
-        """Mean [..., B, P] and variance [..., B, G] of f(x), k [..., M, B] of ``ProjectedRows``.
+        """Mean [..., B, P] and variance [..., B, G] of f(x), arguments as of ``ProjectedRows``.
 
         With a = C⁻¹k: aᵀm_p and k(x, x) − aᵀ(I − V_g)a.
         """
-        if k is None:
+        if k is None or variance is None:
             # diag C V Cᵀ
             spread = (self.root @ layer_kernel.C.mT.unsqueeze(-3)).square().sum(-2)
             return layer_kernel.C @ self.mean.mT, spread.mT.clamp_min(1e-12)
@@ -99,7 +122,7 @@ class InducingPosterior:
         # G = K⁻¹ − C⁻ᵀ V C⁻¹, so that kᵀGk = aᵀ(I − V)a
         G = layer_kernel.precision.unsqueeze(-3) - half.mT @ half
         mean, reduction = row_moments(k, self.mean @ layer_kernel.inverse, G)
-        return mean.mT, (layer_kernel.variance - reduction).mT.clamp_min(1e-12)
+        return mean.mT, (variance - reduction).mT.clamp_min(1e-12)
 
     def square(self) -> Float[Tensor, "..."]:
         """E ‖v‖² of all outputs, [...]."""
@@ -198,7 +221,7 @@ class OutputLayer(KernelLayer):
         likelihood: of the targets.
         q: of the values: ``GaussianSites``, or ``InducingValues`` optimised by Adam.
         variance: initial v.
-        kernel: see ``LayerKernel``.
+        kernel: see ``KernelLayer``.
     """
 
     def __init__(
@@ -208,7 +231,7 @@ class OutputLayer(KernelLayer):
         q: GaussianSites | InducingValues,
         *,
         variance: float = 1.0,
-        kernel: StationaryName = "rbf",
+        kernel: StationaryName | CompositeKernel = "rbf",
     ) -> None:
         like = q.shift if isinstance(q, GaussianSites) else q.mean
         super().__init__(n_inputs, like, variance=variance, kernel=kernel)
@@ -253,7 +276,7 @@ class OutputLayer(KernelLayer):
         self, layer_kernel: LayerKernel, posterior: InducingPosterior, rows: ProjectedRows
     ) -> tuple[Tensor, ...]:
         """Σ_n E log p(y_n | f(x_n)) averaged over draws, []; and mean and variance of f."""
-        mean, variance = posterior.moments(layer_kernel, rows.k)
+        mean, variance = posterior.moments(layer_kernel, rows.k, rows.variance)
         logs = self.likelihood.expectation(rows.Y, mean, variance)
         return rows.weight * logs.sum() / math.prod(mean.shape[:-2]), mean, variance
 
@@ -294,7 +317,7 @@ class OutputLayer(KernelLayer):
         shared: bool = False,
     ) -> ProjectedRows:
         """Rows with their precision at a q, of each draw or shared by all draws."""
-        moments = posterior.moments(layer_kernel, rows.k)
+        moments = posterior.moments(layer_kernel, rows.k, rows.variance)
         return replace(rows, precision=self.row_precision(rows.Y, *moments, shared=shared))
 
     @torch.no_grad()
@@ -334,7 +357,7 @@ class OutputLayer(KernelLayer):
     ) -> Sums:
         """``label_sums`` at a q."""
         with torch.no_grad():
-            mean, variance = posterior.moments(layer_kernel, rows.k)
+            mean, variance = posterior.moments(layer_kernel, rows.k, rows.variance)
         with torch.enable_grad():
             mean.requires_grad_()
             variance.requires_grad_()

@@ -132,10 +132,8 @@ class SampledDeepGP(InducedDeepGP):
         """
         draw = self.function_draw(values[None])
         noise = self.row_noise(1, len(rows), generator)
-        k = draw.last.cross(self.inputs(draw, rows, noise))
-        return self.last.expected_log_likelihood(
-            draw.last, self.posterior(draw), ProjectedRows(k, Y, weight)
-        )[0]
+        projected = ProjectedRows.of_inputs(draw.last, self.inputs(draw, rows, noise), Y, weight)
+        return self.last.expected_log_likelihood(draw.last, self.posterior(draw), projected)[0]
 
     def curvature(
         self,
@@ -158,15 +156,13 @@ class SampledDeepGP(InducedDeepGP):
         for layer, layer_kernel, v, e in zip(
             self.hidden, draw.layer_kernels, draw.values, noise, strict=True
         ):
-            projected = ProjectedRows(layer_kernel.cross(inputs), Y)
+            projected = ProjectedRows.of_inputs(layer_kernel, inputs, Y)
             whitened.append(projected.whitened(layer_kernel))
             mean, variance = layer.conditional_moments(layer_kernel, v, inputs)
             inputs = mean + (variance + layer.noise).sqrt() * e
             outputs_of_layers.append(inputs)
-        k = draw.last.cross(inputs)
-        fit = self.last.expected_log_likelihood(
-            draw.last, self.posterior(draw), ProjectedRows(k, Y, weight)
-        )[0]
+        last = ProjectedRows.of_inputs(draw.last, inputs, Y, weight)
+        fit = self.last.expected_log_likelihood(draw.last, self.posterior(draw), last)[0]
         slopes = torch.autograd.grad(fit, outputs_of_layers) if outputs_of_layers else ()
         found = []
         with torch.no_grad():
@@ -174,7 +170,7 @@ class SampledDeepGP(InducedDeepGP):
                 squared = layer.variance * slope[0].square() / weight  # weight · (slope/weight)²
                 flat = a.reshape(self.n_inducing, len(rows))
                 found.append((flat * squared.T[:, None]) @ flat.T)
-            a = ProjectedRows(k, Y).whitened(draw.last).reshape(self.n_inducing, len(rows))
+            a = last.whitened(draw.last).reshape(self.n_inducing, len(rows))
             outputs = draw.outputs.shape[1]
             found.append(
                 (weight / self.last.likelihood.site_scale * (a @ a.T)).expand(outputs, -1, -1)
@@ -194,5 +190,6 @@ def sampled_deep_gp(
     """An initial model; arguments as of `dsvi.induced_deep_gp`."""
     hidden, inputs = hidden_layers(settings, X, Z)
     q = initial_output_values(settings, len(X), inputs[-1], Y.shape[1], likelihood)
-    last = OutputLayer(inputs[-1].shape[1], likelihood, q)
+    H = inputs[-1].shape[1]
+    last = OutputLayer(H, likelihood, q, kernel=settings.layer_kernel(len(hidden), H, X))
     return SampledDeepGP(hidden, last, inputs, learned=learned, n_outputs=Y.shape[1])

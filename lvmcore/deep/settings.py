@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
-from lvmcore.parameters import Advanced, Doc, Range
+from lvmcore.kernels.stationary import StationaryName
+from lvmcore.parameters import Advanced, Doc, Range, Syntax
 
 __all__ = [
     "Exponent",
@@ -12,9 +13,11 @@ __all__ = [
     "InducingCountOrAuto",
     "InducingInputs",
     "Kernel",
+    "KernelOfFeatures",
+    "KernelOfLayers",
+    "KernelOrChosen",
     "Layers",
     "Samples",
-    "SmoothnessOrAuto",
     "Validation",
 ]
 
@@ -76,19 +79,43 @@ Exponent = Annotated[
         "exponent q",
     ),
 ]
+_SYNTAX = "lvmcore.kernels.catalogue:check_kernel"
+_EXAMPLE = "linear + rbf * periodic(month)"
+_STATIONARY = get_args(StationaryName)
+
 Kernel = Annotated[
-    Literal["matern32", "rbf"],
+    str,
+    Syntax(_SYNTAX, _EXAMPLE, _STATIONARY),
     Doc(
-        "Smoothness of the functions: Matérn-3/2 is once differentiable and follows sharp bends; "
-        "RBF is infinitely smooth.",
+        "Kernel, such as rbf, matern32 (sharp bends) or linear + rbf * periodic(month), each part "
+        "of the named columns or of all.",
         "kernel",
     ),
 ]
-SmoothnessOrAuto = Annotated[
-    Literal["auto", "rbf", "matern52", "matern32"],
+KernelOrChosen = Annotated[
+    str | Literal["auto"],
+    Syntax(_SYNTAX, _EXAMPLE, ("auto", *_STATIONARY)),
     Doc(
-        "Smoothness of the function: RBF is infinitely smooth, Matérn-5/2 twice and Matérn-3/2 "
-        "once differentiable; auto is the one of the highest marginal likelihood.",
+        "Kernel: auto, the likeliest of rbf, matern52 and matern32, or a sum or product such as "
+        "linear + rbf * periodic(month).",
+        "kernel",
+    ),
+]
+KernelOfLayers = Annotated[
+    str,
+    Syntax(_SYNTAX, "linear + rbf", _STATIONARY),
+    Doc(
+        "Kernel of all layers, such as rbf or linear + rbf; one that names columns, such as "
+        "linear + rbf(month), of the first alone.",
+        "kernel",
+    ),
+]
+KernelOfFeatures = Annotated[
+    str,
+    Syntax("lvmcore.kernels.catalogue:check_feature_kernel", "linear + rbf", _STATIONARY),
+    Doc(
+        "Kernel of the network's features, such as rbf, matern32 or linear + rbf; it names no "
+        "columns.",
         "kernel",
     ),
 ]

@@ -231,8 +231,10 @@ class DeepChain:
         model, u = self.model, self.chain.position
         rows, draw = self.X[torch.as_tensor(self._monitored_rows())], model.function_draw(u[None])
         zero = [rows.new_zeros(1, len(rows), layer.width) for layer in model.hidden]
-        k = draw.last.cross(model.inputs(draw, rows, zero))
-        mean, _ = model.posterior(draw).moments(draw.last, k)
+        inputs = model.inputs(draw, rows, zero)
+        mean, _ = model.posterior(draw).moments(
+            draw.last, draw.last.cross(inputs), draw.last.diagonal(inputs)
+        )
         return np.append(to_numpy(mean[..., 0]).ravel(), float(u.square().sum()))
 
     def _diagnose(self) -> None:

@@ -113,5 +113,6 @@ def subset_deep_gp(
     # Labels of the subset enter by natural-gradient steps, as those of the other rows.
     n_rows = len(X) - (len(rows) if isinstance(likelihood, GaussianNoise) else 0)
     q = initial_output_values(settings, n_rows, inputs[-1], Y.shape[1], likelihood)
-    last = OutputLayer(inputs[-1].shape[1], likelihood, q)
+    H = inputs[-1].shape[1]
+    last = OutputLayer(H, likelihood, q, kernel=settings.layer_kernel(len(hidden), H, X))
     return SubsetDeepGP(hidden, last, rows, X[rows], Y[rows])

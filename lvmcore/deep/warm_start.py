@@ -5,6 +5,10 @@ them, if the rows are chosen by its bound under its kernel (compare Burt, Rasmus
 2020). So optimisation steps and choices of rows alternate, from rows near centroids. The deep model
 is then initialised as this one: linear hidden layers, and a last layer with this kernel and noise.
 
+A period, and the terms of a sum, have optima of the bound far from each other. The marginal
+likelihood of an exact process on at most 1000 rows tells them apart in seconds, so a kernel that is
+not stationary starts at the one that it finds.
+
 Notation: lvmcore/README.md and lvmcore/deep/hidden_layer.py.
 """
 
@@ -17,15 +21,26 @@ from torch import Tensor
 from lvmcore.deep.deep_gp import DeepGP
 from lvmcore.deep.dsvi import InducedDeepGP, induced_deep_gp
 from lvmcore.deep.initialisation import DeepGPSettings
+from lvmcore.deep.layer_kernel import stationary_covariance
 from lvmcore.deep.likelihoods import GaussianNoise
 from lvmcore.deep.objective import DeepGPObjective, deep_schedule
 from lvmcore.deep.output_layer import OutputLayer
 from lvmcore.deep.subset_of_data import SubsetDeepGP, subset_deep_gp
+from lvmcore.errors import NumericalError
+from lvmcore.gp.exact_regression import ExactGP, choose_kernel, distinct_rows
 from lvmcore.gp.inducing_points import SubsetRule, choose_subset, rows_by_bound
+from lvmcore.kernels.definition import KernelDefinition
 from lvmcore.kernels.stationary import RBF
 from lvmcore.training.loop import train
 
-__all__ = ["fit_induced", "fit_single_gp", "initialise_from_single_gp"]
+__all__ = [
+    "copy_kernel_and_noise",
+    "exact_process",
+    "fit_induced",
+    "fit_single_gp",
+    "fitted_start",
+    "initialise_from_single_gp",
+]
 
 # Rows that a single process is fitted to besides the subset; rounds, and steps of each at most.
 MAX_ROWS, SUBSET_ROUNDS, STEPS = 2000, 3, 100
@@ -46,6 +61,7 @@ def fit_single_gp(
     *,
     steps: int,
     learning_rate: float,
+    settings: DeepGPSettings,
 ) -> tuple[Tensor, OutputLayer]:
     """The subset of M rows, and the layer of a single Gaussian process on it.
 
@@ -58,6 +74,7 @@ def fit_single_gp(
         generator: of random numbers.
         steps: of each round, 100 at most.
         learning_rate: of the steps.
+        settings: of the deep model, whose last kernel it gets.
 
     Returns:
         Positions of S in increasing order, [min(M, N)]; the layer.
@@ -71,7 +88,8 @@ def fit_single_gp(
         others = torch.randperm(len(X), generator=generator)[:MAX_ROWS]
         used = torch.unique(torch.cat([chosen, others]))
     rows, some, targets = torch.searchsorted(used, chosen), X[used], Y[used]
-    model = _single_gp(some, targets, rows)
+    single = settings.single(X.shape[1], len(used))
+    model = _single_gp(single, some, targets, rows)
     for _ in range(SUBSET_ROUNDS):
         fit = DeepGPObjective(
             model, some, targets, n_samples=1, batch_size=len(used), generator=generator
@@ -80,8 +98,8 @@ def fit_single_gp(
         if rule == "bound":
             last = model.last
             rows = _best_rows(last, some, targets, len(rows))
-            model = _single_gp(some, targets, rows)
-            _copy_kernel_and_noise(last, model.last)
+            model = _single_gp(single, some, targets, rows)
+            copy_kernel_and_noise(last, model.last)
     return used[rows], model.last
 
 
@@ -94,6 +112,7 @@ def fit_induced(
     *,
     steps: int,
     learned: bool,
+    settings: DeepGPSettings,
 ) -> InducedDeepGP:
     """A single Gaussian process with free inducing inputs (SVGP), by 500 steps at most.
 
@@ -105,12 +124,13 @@ def fit_induced(
         generator: of the batches.
         steps: at most.
         learned: whether inducing inputs are optimised.
+        settings: of the deep model, whose last kernel it gets.
 
     Raises:
         NumericalError: the optimisation failed repeatedly.
     """
-    settings = DeepGPSettings(n_hidden=0, batch_size=batch_size)
-    model = induced_deep_gp(settings, X, Y, Z, GaussianNoise(START_NOISE, X), learned=learned)
+    single = settings.single(X.shape[1], batch_size)
+    model = induced_deep_gp(single, X, Y, Z, GaussianNoise(START_NOISE, X), learned=learned)
     fit = DeepGPObjective(model, X, Y, n_samples=1, batch_size=batch_size, generator=generator)
     train(fit, deep_schedule(fit, min(steps, INDUCED_STEPS), INDUCED_RATE), None)
     return model
@@ -123,40 +143,95 @@ def initialise_from_single_gp(model: DeepGP, single: OutputLayer) -> None:
     gets the sd 0.1 σ ℓ_d/√v, at which it changes the target by a tenth of the noise, at most 0.03;
     the noise of hidden layers is at most the smallest sd, so that it does not dominate a last layer
     that is almost exact. A model with fewer units than columns is not changed, as the kernel has a
-    lengthscale for every column.
+    lengthscale for every column; nor is one with more, of a kernel that is not stationary.
 
     Args:
         model: initial model; changed in place, and marked as pretrained.
         single: the layer of the single process, of the first layer's inputs.
     """
-    if len(model.last.log_lengthscales) < len(single.log_lengthscales):
+    more = model.last.n_inputs - single.n_inputs
+    if more < 0 or (more > 0 and single.composite is not None):
         return
-    _copy_kernel_and_noise(single, model.last)
+    copy_kernel_and_noise(single, model.last)
     with torch.no_grad():
         share = MAX_NOISE_SHARE * (single.likelihood.site_scale / single.variance).sqrt()
-        sd = (share * model.last.log_lengthscales.exp()).clamp_max(MAX_SPREAD)
+        sd = (share * _lengthscales(model.last)).clamp_max(MAX_SPREAD)
         for layer in model.hidden:
             layer.log_variance.copy_(2 * sd.log())
             layer.log_noise.clamp_(max=2 * float(sd.min().log()))
     model.pretrained = True
 
 
-def _single_gp(X: Tensor, Y: Tensor, rows: Tensor) -> SubsetDeepGP:
-    settings = DeepGPSettings(n_hidden=0, batch_size=len(X))
+def exact_process(
+    definition: KernelDefinition, X: Float[Tensor, "N H"], Y: Float[Tensor, "N P"], max_iter: int
+) -> ExactGP:
+    """The exact process with a kernel, of the highest marginal likelihood, on 1000 rows at most.
+
+    Args:
+        definition: of the kernel.
+        X: inputs, standardised, [N, H].
+        Y: targets: standardised numbers, or signs of classes, treated as numbers; of several their
+            first principal component, [N, P].
+        max_iter: steps of each fit at most.
+
+    Raises:
+        NumericalError: the optimisation failed repeatedly.
+    """
+    y = _one_target(Y)
+    rows = distinct_rows(X, y)
+    X, y = X[rows], y[rows]
+    return choose_kernel(X, y, definition.starts(X, y[:, 0]), max_iter)
+
+
+def fitted_start(
+    definition: KernelDefinition, X: Float[Tensor, "N H"], Y: Float[Tensor, "N P"], max_iter: int
+) -> KernelDefinition:
+    """A definition that starts at ``exact_process``, or as it is if that could not be fitted."""
+    try:
+        return definition.starting_at(exact_process(definition, X, Y, max_iter).kernel)
+    except NumericalError:
+        return definition
+
+
+def _lengthscales(last: OutputLayer) -> Tensor:
+    """ℓ of a layer, [H]; α^{−1/2} of a kernel that is not stationary."""
+    return last.log_lengthscales.exp() if last.composite is None else last.relevance.rsqrt()
+
+
+def _single_gp(settings: DeepGPSettings, X: Tensor, Y: Tensor, rows: Tensor) -> SubsetDeepGP:
     return subset_deep_gp(settings, X, Y, rows, GaussianNoise(START_NOISE, X))
 
 
 @torch.no_grad()
 def _best_rows(last: OutputLayer, X: Tensor, Y: Tensor, size: int) -> Tensor:
     """Rows chosen by the bound under a layer's kernel and noise, in increasing order."""
-    K = RBF(last.variance, last.log_lengthscales.exp())(X, X)
+    if last.composite is not None:
+        K = last.composite.forward(X, X)
+    elif last.kernel == "rbf":
+        K = RBF(last.variance, last.log_lengthscales.exp())(X, X)
+    else:
+        K = stationary_covariance(last.variance, last.log_lengthscales.exp(), X, last.kernel)
     return rows_by_bound(K, Y, last.likelihood.site_scale, size).sort().values
 
 
 @torch.no_grad()
-def _copy_kernel_and_noise(single: OutputLayer, last: OutputLayer) -> None:
+def copy_kernel_and_noise(single: OutputLayer, last: OutputLayer) -> None:
     """Copy kernel and noise; lengthscales of further inputs are not changed."""
-    last.log_lengthscales[: len(single.log_lengthscales)] = single.log_lengthscales
+    numeric = isinstance(last.likelihood, GaussianNoise)
+    if single.composite is not None and last.composite is not None:
+        last.composite.load_state_dict(single.composite.state_dict())
+    else:
+        last.log_lengthscales[: single.n_inputs] = single.log_lengthscales
+        if numeric:
+            last.log_variance.copy_(single.log_variance)
     if isinstance(single.likelihood, GaussianNoise) and isinstance(last.likelihood, GaussianNoise):
-        last.log_variance.copy_(single.log_variance)
         last.likelihood.log_noise.copy_(single.likelihood.log_noise)
+
+
+def _one_target(Y: Float[Tensor, "N P"]) -> Float[Tensor, "N 1"]:
+    if Y.shape[1] == 1:
+        return Y
+    centred = Y - Y.mean(0)
+    _, vectors = torch.linalg.eigh(centred.T @ centred)  # in ascending order
+    y: Tensor = centred @ vectors[:, -1:]
+    return y / y.square().mean().sqrt().clamp_min(1e-12)

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from lvmcore.base.predictor import Predictor, SupervisedFitProblem
 from lvmcore.base.table_size import TableSize
-from lvmcore.errors import ConfigError
 from lvmcore.gp.exact_regression import (
     ExactGP,
     GPPosterior,
@@ -21,10 +20,10 @@ from lvmcore.gp.exact_regression import (
     direct_schedule,
     distinct_rows,
 )
-from lvmcore.kernels.catalogue import check_kernel_columns, read_kernel
+from lvmcore.kernels.catalogue import read_kernel
 from lvmcore.kernels.composite import CompositeKernel
-from lvmcore.kernels.expression import KernelExpression, KernelTerm, kernel_terms
-from lvmcore.kernels.periodogram import likely_periods
+from lvmcore.kernels.definition import KernelDefinition
+from lvmcore.kernels.expression import KernelExpression, KernelTerm
 from lvmcore.kernels.stationary import StationaryName
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
@@ -35,8 +34,6 @@ from lvmcore.training.outcome import FitOutcome
 
 __all__ = ["ExactGPMethod", "FittedExactGP"]
 
-# Likely periods from which a fit starts.
-PERIOD_STARTS = 3
 #: Names of the parameters in files of earlier versions, whose kernels were stationary.
 _EARLIER_NAMES = {
     "kernel.parts.0.parts.0.component.log_lengthscales": "log_lengthscales",
@@ -150,9 +147,8 @@ class ExactGPMethod:
 
 def _kernel(expression: KernelExpression, model: Predictor) -> CompositeKernel:
     """The kernel of an expression over the columns of a model that vary, at its start."""
-    measured = model._standardiser
-    scales = torch.as_tensor(measured.scale[~measured.constant])
-    return CompositeKernel(expression, measured.varying_names, scales)
+    like = torch.empty(0, dtype=torch.float64)
+    return KernelDefinition.of_varying(expression, model._standardiser).made(like)
 
 
 def _kernel_starts(
@@ -160,32 +156,9 @@ def _kernel_starts(
 ) -> list[CompositeKernel]:
     """The kernels from which a fit starts: the stationary ones, or several of an expression.
 
-    An expression with periods has a start for each of the likely ones: the marginal likelihood has
-    an optimum beside each of them.
-
     Raises:
         ConfigError: the expression names a column that is not in the fit, or does not vary.
     """
     if text == "auto":
         return [_kernel(KernelTerm(name), model).to(X) for name in get_args(StationaryName)]
-    expression, measured = read_kernel(text), model._standardiser
-    named = {name for term in kernel_terms(expression) for name in term.columns}
-    same = named & set(measured.names) - set(measured.varying_names)
-    if same:
-        raise ConfigError(
-            f"The kernel {text!r} names the column {min(same)!r}, which has one value in all rows "
-            "of the fit."
-        )
-    check_kernel_columns(expression, measured.varying_names)
-    periods = [
-        likely_periods(to_numpy(X[:, h]), to_numpy(Y[:, 0]), PERIOD_STARTS)
-        for h in _kernel(expression, model).columns_of_free_periods()
-    ]
-    starts = []
-    for i in range(max((len(found) for found in periods), default=1) or 1):
-        kernel = _kernel(expression, model).to(X)
-        for k, found in enumerate(periods):
-            if found:
-                kernel.set_free_period(k, found[(i + k) % len(found)])
-        starts.append(kernel)
-    return starts
+    return KernelDefinition.of_columns(read_kernel(text), model._standardiser).starts(X, Y[:, 0])

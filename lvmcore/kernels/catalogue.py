@@ -18,6 +18,7 @@ __all__ = [
     "KERNEL_TYPES",
     "KernelOption",
     "KernelType",
+    "check_feature_kernel",
     "check_kernel",
     "check_kernel_columns",
     "read_kernel",
@@ -128,6 +129,25 @@ def check_kernel(text: str, columns: Sequence[str] | None = None) -> None:
     expression = read_kernel(text)
     if columns is not None:
         check_kernel_columns(expression, columns)
+
+
+def check_feature_kernel(text: str, columns: Sequence[str] | None = None) -> None:
+    """Check the text of an expression for features of a network, which have no names.
+
+    Args:
+        text: the text.
+        columns: names of the columns of the table, which are not used.
+
+    Raises:
+        ConfigError: as of ``read_kernel``, or it acts on one column.
+    """
+    del columns
+    for term in kernel_terms(read_kernel(text)):
+        if term.columns or KERNEL_TYPES[term.name].one_column:
+            raise ConfigError(
+                f"The kernel {text!r} has {term}, of a column, but it acts on the features of the "
+                "network, which have no names: leave the columns out, as in linear + rbf."
+            )
 
 
 def check_kernel_columns(expression: KernelExpression, columns: Sequence[str]) -> None:

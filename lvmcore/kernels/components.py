@@ -20,7 +20,13 @@ from lvmcore.kernels.stationary import (
     matern52_correlation,
 )
 
-__all__ = ["NATIVE_COMPONENTS", "KernelComponent", "StationaryComponent"]
+__all__ = ["NATIVE_COMPONENTS", "KernelComponent", "StationaryComponent", "common_batch"]
+
+
+def common_batch(X: Float[Tensor, "*S n H"], X2: Float[Tensor, "*S2 N H"]) -> torch.Size:
+    """The leading dimensions of a covariance of rows."""
+    found: torch.Size = torch.broadcast_shapes(X.shape[:-2], X2.shape[:-2])  # type: ignore[no-untyped-call]
+    return found
 
 
 class KernelComponent(nn.Module):
@@ -39,13 +45,15 @@ class KernelComponent(nn.Module):
         self.scales: Tensor
         self.register_buffer("scales", scales.clone(), persistent=False)
 
-    def forward(self, X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"]) -> Float[Tensor, "n N"]:
-        """k(x, x') of rows X [n, H] and X2 [N, H], [n, N]."""
+    def forward(
+        self, X: Float[Tensor, "*S n H"], X2: Float[Tensor, "*S2 N H"]
+    ) -> Float[Tensor, "... n N"]:
+        """k(x, x') of rows X [..., n, H] and X2 [..., N, H], [..., n, N]."""
         raise NotImplementedError
 
-    def diagonal(self, X: Float[Tensor, "n H"]) -> Float[Tensor, "n"]:
-        """k(x, x), [n]; 1 of a correlation."""
-        return X.new_ones(len(X))
+    def diagonal(self, X: Float[Tensor, "*S n H"]) -> Float[Tensor, "*S n"]:
+        """k(x, x), [..., n]; 1 of a correlation."""
+        return X.new_ones(X.shape[:-1])
 
     @property
     def relevance(self) -> Float[Tensor, "H"]:
@@ -72,12 +80,14 @@ class StationaryComponent(KernelComponent):
         start = 0.5 * math.log(max(1, len(scales)))
         self.log_lengthscales = nn.Parameter(torch.full_like(scales, start))
 
-    def forward(self, X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"]) -> Float[Tensor, "n N"]:
-        """κ(d) of rows X [n, H] and X2 [N, H], [n, N]."""
-        centre, scale = X2.mean(0), (-self.log_lengthscales).exp()
+    def forward(
+        self, X: Float[Tensor, "*S n H"], X2: Float[Tensor, "*S2 N H"]
+    ) -> Float[Tensor, "... n N"]:
+        """κ(d) of rows X [..., n, H] and X2 [..., N, H], [..., n, N]."""
+        centre, scale = X2.mean(-2, keepdim=True), (-self.log_lengthscales).exp()
         A, B = (X - centre) * scale, (X2 - centre) * scale
-        square = A.square().sum(1)[:, None] + B.square().sum(1)
-        exponent = (A @ B.T - 0.5 * square).clamp_max(0.0)  # −d²/2
+        square = A.square().sum(-1)[..., None] + B.square().sum(-1)[..., None, :]
+        exponent = (A @ B.mT - 0.5 * square).clamp_max(0.0)  # −d²/2
         return type(self).correlation(exponent)
 
     @property
@@ -128,11 +138,13 @@ class LinearComponent(KernelComponent):
         """a, [H]."""
         return self.logits.softmax(0) * len(self.logits)
 
-    def forward(self, X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"]) -> Float[Tensor, "n N"]:
-        return (X * self.weights) @ X2.T
+    def forward(
+        self, X: Float[Tensor, "*S n H"], X2: Float[Tensor, "*S2 N H"]
+    ) -> Float[Tensor, "... n N"]:
+        return (X * self.weights) @ X2.mT
 
-    def diagonal(self, X: Float[Tensor, "n H"]) -> Float[Tensor, "n"]:
-        """k(x, x), [n]."""
+    def diagonal(self, X: Float[Tensor, "*S n H"]) -> Float[Tensor, "*S n"]:
+        """k(x, x), [..., n]."""
         return X.square() @ self.weights
 
     @property
@@ -146,8 +158,10 @@ class ConstantComponent(KernelComponent):
 
     name = "constant"
 
-    def forward(self, X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"]) -> Float[Tensor, "n N"]:
-        return X.new_ones(len(X), len(X2))
+    def forward(
+        self, X: Float[Tensor, "*S n H"], X2: Float[Tensor, "*S2 N H"]
+    ) -> Float[Tensor, "... n N"]:
+        return X.new_ones(*common_batch(X, X2), X.shape[-2], X2.shape[-2])
 
     @property
     def relevance(self) -> Float[Tensor, "H"]:

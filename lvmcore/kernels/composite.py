@@ -21,12 +21,14 @@ _COMPONENTS = {**NATIVE_COMPONENTS, **GPYTORCH_COMPONENTS}
 class _Node(nn.Module):
     """A part of a kernel expression, as a function of all columns."""
 
-    def forward(self, X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"]) -> Float[Tensor, "n N"]:
-        """k(x, x') of rows X [n, H] and X2 [N, H], [n, N]."""
+    def forward(
+        self, X: Float[Tensor, "*S n H"], X2: Float[Tensor, "*S2 N H"]
+    ) -> Float[Tensor, "... n N"]:
+        """k(x, x') of rows X [..., n, H] and X2 [..., N, H], [..., n, N]."""
         raise NotImplementedError
 
-    def diagonal(self, X: Float[Tensor, "n H"]) -> Float[Tensor, "n"]:
-        """k(x, x), [n]."""
+    def diagonal(self, X: Float[Tensor, "*S n H"]) -> Float[Tensor, "*S n"]:
+        """k(x, x), [..., n]."""
         raise NotImplementedError
 
     @property
@@ -61,15 +63,17 @@ class CompositeKernel(_Node):
         for summand in self.summands:
             summand.log_variance.data.fill_(-math.log(len(parts)))
 
-    def forward(self, X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"]) -> Float[Tensor, "n N"]:
-        """k(x, x') of rows X [n, H] and X2 [N, H], [n, N]."""
+    def forward(
+        self, X: Float[Tensor, "*S n H"], X2: Float[Tensor, "*S2 N H"]
+    ) -> Float[Tensor, "... n N"]:
+        """k(x, x') of rows X [..., n, H] and X2 [..., N, H], [..., n, N]."""
         total, *rest = (summand.forward(X, X2) for summand in self.summands)
         for further in rest:
             total = total + further
         return total
 
-    def diagonal(self, X: Float[Tensor, "n H"]) -> Float[Tensor, "n"]:
-        """k(x, x), [n]."""
+    def diagonal(self, X: Float[Tensor, "*S n H"]) -> Float[Tensor, "*S n"]:
+        """k(x, x), [..., n]."""
         return torch.stack([summand.diagonal(X) for summand in self.summands]).sum(0)
 
     @property
@@ -134,17 +138,19 @@ class Summand(_Node):
         """v, []."""
         return self.log_variance.exp()
 
-    def forward(self, X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"]) -> Float[Tensor, "n N"]:
-        """v k(x, x') of rows X [n, H] and X2 [N, H], [n, N]."""
+    def forward(
+        self, X: Float[Tensor, "*S n H"], X2: Float[Tensor, "*S2 N H"]
+    ) -> Float[Tensor, "... n N"]:
+        """v k(x, x') of rows X [..., n, H] and X2 [..., N, H], [..., n, N]."""
         first, *rest = (factor.forward(X, X2) for factor in self.factors)
         product = self.variance * first
         for further in rest:
             product = product * further
         return product
 
-    def diagonal(self, X: Float[Tensor, "n H"]) -> Float[Tensor, "n"]:
-        """v k(x, x), [n]."""
-        product = self.variance.expand(len(X))
+    def diagonal(self, X: Float[Tensor, "*S n H"]) -> Float[Tensor, "*S n"]:
+        """v k(x, x), [..., n]."""
+        product = self.variance.expand(X.shape[:-1])
         for factor in self.factors:
             product = product * factor.diagonal(X)
         return product
@@ -169,11 +175,13 @@ class _TermOfColumns(_Node):
         self.component = _COMPONENTS[term.name](scales[self.at], dict(term.options))
         self.n_columns = len(columns)
 
-    def forward(self, X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"]) -> Float[Tensor, "n N"]:
-        return self.component.forward(X[:, self.at], X2[:, self.at])
+    def forward(
+        self, X: Float[Tensor, "*S n H"], X2: Float[Tensor, "*S2 N H"]
+    ) -> Float[Tensor, "... n N"]:
+        return self.component.forward(X[..., self.at], X2[..., self.at])
 
-    def diagonal(self, X: Float[Tensor, "n H"]) -> Float[Tensor, "n"]:
-        return self.component.diagonal(X[:, self.at])
+    def diagonal(self, X: Float[Tensor, "*S n H"]) -> Float[Tensor, "*S n"]:
+        return self.component.diagonal(X[..., self.at])
 
     @property
     def relevance(self) -> Float[Tensor, "H"]:

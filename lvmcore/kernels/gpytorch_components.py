@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lvmcore.kernels.components import KernelComponent
+from lvmcore.kernels.components import KernelComponent, common_batch
 
 __all__ = ["GPYTORCH_COMPONENTS", "GPyTorchComponent", "gpytorch_kernels"]
 
@@ -44,8 +44,12 @@ class GPyTorchComponent(KernelComponent):
         """The kernel of gpytorch for so many columns."""
         raise NotImplementedError
 
-    def forward(self, X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"]) -> Float[Tensor, "n N"]:
-        """k(x, x') of rows X [n, H] and X2 [N, H], [n, N]."""
+    def forward(
+        self, X: Float[Tensor, "*S n H"], X2: Float[Tensor, "*S2 N H"]
+    ) -> Float[Tensor, "... n N"]:
+        """k(x, x') of rows X [..., n, H] and X2 [..., N, H], [..., n, N]."""
+        batch = common_batch(X, X2)
+        X, X2 = X.expand(*batch, *X.shape[-2:]), X2.expand(*batch, *X2.shape[-2:])
         found: Tensor = self.kernel(X, X2).to_dense()
         return found
 
@@ -149,8 +153,8 @@ class PolynomialComponent(GPyTorchComponent):
         found.initialize(offset=1.0)
         return found
 
-    def diagonal(self, X: Float[Tensor, "n H"]) -> Float[Tensor, "n"]:
-        """k(x, x), [n]."""
+    def diagonal(self, X: Float[Tensor, "*S n H"]) -> Float[Tensor, "*S n"]:
+        """k(x, x), [..., n]."""
         found: Tensor = self.kernel(X, diag=True)
         return found
 

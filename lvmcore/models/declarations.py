@@ -46,6 +46,7 @@ _USUAL_SETTING: dict[str, Any] = {
     "word": None,
     "syntax": None,
     "example": "",
+    "suggestions": (),
 }
 
 
@@ -194,7 +195,14 @@ def _unusual(values: Capabilities | Parameter, usual: Mapping[str, Any]) -> dict
 def _from_json(module: str, values: Mapping[str, Any]) -> ModelDeclaration:
     capabilities = Capabilities(**{**_USUAL_CAPABILITIES, **values["capabilities"]})
     settings = tuple(
-        Parameter(**{**_USUAL_SETTING, **one, "choices": tuple(one.get("choices", ()))})
+        Parameter(
+            **{
+                **_USUAL_SETTING,
+                **one,
+                "choices": tuple(one.get("choices", ())),
+                "suggestions": tuple(one.get("suggestions", ())),
+            }
+        )
         for one in values["settings"]
     )
     rest = {**values, "capabilities": capabilities, "settings": settings}

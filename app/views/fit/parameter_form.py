@@ -98,6 +98,8 @@ def parameter_widget(
         return st.checkbox(label, value=bool(value), key=key, help=text, persist_state="session")
     if parameter.kind in ("bool", "choice"):
         return _choice(parameter, value, key, label, text, choices)
+    if parameter.suggestions:
+        return _suggested_text(parameter, value, key, label, text)
     if parameter.kind == "str":
         typed = st.text_input(
             label,
@@ -128,6 +130,21 @@ def _choice(
         help=text,
         persist_state="session",
     )
+
+
+def _suggested_text(parameter: Parameter, value: str, key: str, label: str, text: str) -> str:
+    """A menu of short texts in which any other can be typed."""
+    options = list(dict.fromkeys([*parameter.suggestions, value]))
+    chosen: str | None = st.selectbox(
+        label,
+        options,
+        index=options.index(value),
+        key=key,
+        help=text,
+        accept_new_options=True,
+        persist_state="session",
+    )
+    return value if chosen is None else chosen
 
 
 def _number_or_word(

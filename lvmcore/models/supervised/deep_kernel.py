@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass
-from lvmcore.base.predictor import FitMethod
+from lvmcore.base.predictor import FitMethod, Predictor
 from lvmcore.base.regressor_classifier import Classifier, Regressor
 from lvmcore.base.settings import (
     BatchSize,
@@ -22,10 +22,14 @@ from lvmcore.base.table_size import TableSize
 from lvmcore.deep.deep_kernel import DeepKernelGP, deep_kernel_gp
 from lvmcore.deep.fit_method import LONG_TABLE, DeepGPMethod, DeepGPOptions
 from lvmcore.deep.fitted_deep_gp import FittedDeepGP
-from lvmcore.deep.initialisation import DeepGPSettings
+from lvmcore.deep.initialisation import DeepGPSettings, principal_axes
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
-from lvmcore.deep.settings import Exponent, InducingCountOrAuto, Kernel, Validation
+from lvmcore.deep.settings import Exponent, InducingCountOrAuto, KernelOfFeatures, Validation
+from lvmcore.deep.warm_start import fitted_start
 from lvmcore.gp.inducing_points import centroids
+from lvmcore.kernels.catalogue import read_kernel
+from lvmcore.kernels.definition import KernelDefinition
+from lvmcore.kernels.expression import KernelExpression
 from lvmcore.neural.convolutional import PixelScaling
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
@@ -93,7 +97,7 @@ class _FittedDeepKernel(FittedDeepGP[DeepKernelGP]):
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays, facts = super().state()
         own = {
-            "widths": [len(self.gp.last.log_lengthscales)],
+            "widths": [self.gp.last.n_inputs],
             "units": len(self.gp.network.last.weight),
         }
         return arrays, {**facts, **own}
@@ -150,6 +154,25 @@ class _DeepKernelMethod(DeepGPMethod[DeepKernelGP]):
             generator=torch.Generator(),
         )
 
+    def kernel_definition(
+        self, expression: KernelExpression, options: DeepGPOptions, X: Tensor, Y: Tensor
+    ) -> KernelDefinition:
+        """The kernel over the features, at the start for the network's initial linear map."""
+        width = options.hidden_dim or min(30, X.shape[1])
+        definition = KernelDefinition.of_units(expression, width)
+        if options.given["network"] == "pictures":
+            return definition
+        return fitted_start(definition, X @ principal_axes(X, width), Y, options.max_iter)
+
+    def stored_definition(
+        self, model: Predictor, facts: Mapping[str, Any]
+    ) -> KernelDefinition | None:
+        """See ``DeepGPMethod``."""
+        del model
+        if "expression" not in facts:
+            return None
+        return KernelDefinition.of_units(read_kernel(facts["expression"]), facts["widths"][0])
+
     def function(self, gp: DeepKernelGP) -> FittedDeepGP[DeepKernelGP]:
         return _FittedDeepKernel(gp)
 
@@ -190,6 +213,7 @@ class _DeepKernel:
     method: ClassVar[FitMethod] = _DeepKernelMethod()
 
     n_inducing: InducingCountOrAuto = None
+    kernel: KernelOfFeatures = "rbf"
     hidden_dim: Features = None
     weight_scale: WeightScale = 0.3
     max_iter: MaxIter = 1000
@@ -208,7 +232,7 @@ class _DeepKernelQEP:
 
     q: Exponent = 1.5
     n_inducing: InducingCountOrAuto = None
-    kernel: Kernel = "matern32"
+    kernel: KernelOfFeatures = "matern32"
     hidden_dim: Features = None
     weight_scale: WeightScale = 0.3
     max_iter: MaxIter = 1000

@@ -20,7 +20,7 @@ from lvmcore.deep.fit_method import DeepGPMethod, DeepGPOptions
 from lvmcore.deep.fitted_deep_gp import FittedDeepGP
 from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
-from lvmcore.deep.settings import HiddenDim, InducingCountOrAuto, Layers, Validation
+from lvmcore.deep.settings import HiddenDim, InducingCountOrAuto, KernelOfLayers, Layers, Validation
 from lvmcore.gp.inducing_points import centroids
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
@@ -71,7 +71,7 @@ class _DSPPMethod(DeepGPMethod[DSPP]):
         Z = centroids(X, options.n_inducing, generator)
         settings = replace(options.initial, natural=False)
         gp = build_dspp(settings, X, Y, Z, likelihood, n_sites=options.given["n_sites"])
-        start_from_single_gp(gp, X, Y, generator, steps=options.max_iter)
+        start_from_single_gp(gp, X, Y, generator, steps=options.max_iter, settings=settings)
         return gp
 
     def blank(
@@ -123,6 +123,9 @@ class DSPPRegressor(Regressor):
     tenth of the rows is held out and determines which step is kept. The last layer is initialised
     by a single process fitted in a few steps.
 
+    ``kernel`` is that of all layers. One that names columns is that of the first layer, and the
+    further layers, whose inputs are hidden units, have the RBF kernel.
+
     Attributes:
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs; the last is the
             layer to the target.
@@ -145,6 +148,7 @@ class DSPPRegressor(Regressor):
     n_layers: Layers = 1
     n_inducing: InducingCountOrAuto = None
     hidden_dim: HiddenDim = None
+    kernel: KernelOfLayers = "rbf"
     n_sites: Sites = 8
     max_iter: MaxIter = 1000
     kl_weight: KLWeight = 1.0

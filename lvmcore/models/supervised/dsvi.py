@@ -13,6 +13,7 @@ from lvmcore.deep.settings import (
     HiddenDim,
     InducingCountOrAuto,
     InducingInputs,
+    KernelOfLayers,
     Layers,
     Samples,
     Validation,
@@ -28,6 +29,7 @@ class _DSVI:
     n_layers: Layers = 2
     n_inducing: InducingCountOrAuto = None
     hidden_dim: HiddenDim = None
+    kernel: KernelOfLayers = "rbf"
     max_iter: MaxIter = 1000
     inducing_inputs: InducingInputs = "learned"
     n_samples: Samples = 10
@@ -44,6 +46,9 @@ class DSVIDeepGPRegressor(_DSVI, Regressor):
     draws the values of all layers (Salimbeni and Deisenroth 2017):
 
     ELBO = Σ_n E log N(y_n | f^L(x_n), σ²) − Σ_l KL(q(v^l) ‖ N(0, I)).
+
+    ``kernel`` is that of all layers. One that names columns is that of the first layer, and the
+    further layers, whose inputs are hidden units, have the RBF kernel.
 
     Attributes:
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs; the last is the

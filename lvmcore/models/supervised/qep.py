@@ -26,6 +26,7 @@ from lvmcore.deep.settings import (
     InducingCountOrAuto,
     InducingInputs,
     Kernel,
+    KernelOfLayers,
     Layers,
     Samples,
     Validation,
@@ -53,13 +54,13 @@ class _QEP:
 class _DeepQEP:
     """Settings and fit method of several layers."""
 
-    method: ClassVar[FitMethod] = InducedMethod(each_draw=True)
+    method: ClassVar[FitMethod] = InducedMethod(each_draw=True, later_kernel="matern32")
 
     q: Exponent = 1.5
     n_layers: Layers = 2
     n_inducing: InducingCountOrAuto = None
     hidden_dim: HiddenDim = None
-    kernel: Kernel = "matern32"
+    kernel: KernelOfLayers = "matern32"
     max_iter: MaxIter = 1000
     inducing_inputs: InducingInputs = "learned"
     n_samples: Samples = 10
@@ -132,6 +133,9 @@ class DeepQEPRegressor(_DeepQEP, Regressor):
     The last layer's q is optimal for each draw of the hidden layers, while the paper has one q for
     all draws; with mini-batches the steps use one q with natural-gradient updates, and the final
     bound and the predictions use that of each draw.
+
+    ``kernel`` is that of all layers. One that names columns is that of the first layer, and the
+    further layers, whose inputs are hidden units, have the Matérn-3/2 kernel.
 
     Attributes:
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs; the last is the

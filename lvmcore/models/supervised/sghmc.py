@@ -23,7 +23,13 @@ from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.kept_draws import DeepGPDraws
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
 from lvmcore.deep.sampled_deep_gp import SampledDeepGP, sampled_deep_gp
-from lvmcore.deep.settings import HiddenDim, InducingCountOrAuto, InducingInputs, Layers
+from lvmcore.deep.settings import (
+    HiddenDim,
+    InducingCountOrAuto,
+    InducingInputs,
+    KernelOfLayers,
+    Layers,
+)
 from lvmcore.deep.sghmc_chain import DeepChain
 from lvmcore.deep.warm_start import fit_induced, initialise_from_single_gp
 from lvmcore.gp.inducing_points import centroids
@@ -94,7 +100,14 @@ class _SGHMCMethod(DeepGPMethod[SampledDeepGP]):
         learned = options.given["inducing_inputs"] == "learned"
         Z = centroids(X, options.n_inducing, generator)
         single = fit_induced(
-            X, Y, Z, options.batch_size, generator, steps=options.max_iter, learned=learned
+            X,
+            Y,
+            Z,
+            options.batch_size,
+            generator,
+            steps=options.max_iter,
+            learned=learned,
+            settings=options.initial,
         )
         at = single.Z[0].detach()
         gp = sampled_deep_gp(options.initial, X, Y, at, likelihood, learned=learned).to(X)
@@ -160,6 +173,9 @@ class SGHMCDeepGPRegressor(Regressor):
     There is no bound: ``elbo_`` is NaN, and the curve is the estimated log likelihood of each
     step's draw. It shows the convergence of the chain, not the quality of the model.
 
+    ``kernel`` is that of all layers. One that names columns is that of the first layer, and the
+    further layers, whose inputs are hidden units, have the RBF kernel.
+
     Attributes:
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs; the last is the
             layer to the target.
@@ -184,6 +200,7 @@ class SGHMCDeepGPRegressor(Regressor):
     n_layers: Layers = 2
     n_inducing: InducingCountOrAuto = None
     hidden_dim: HiddenDim = None
+    kernel: KernelOfLayers = "rbf"
     max_iter: Annotated[
         int,
         Range(1, 100_000),

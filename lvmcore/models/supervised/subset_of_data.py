@@ -22,6 +22,7 @@ from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
 from lvmcore.deep.settings import (
     HiddenDim,
     InducingCountOrAuto,
+    KernelOfLayers,
     Layers,
     Samples,
     Validation,
@@ -60,6 +61,7 @@ class _SubsetMethod(DeepGPMethod[SubsetDeepGP]):
             generator,
             steps=options.max_iter,
             learning_rate=options.learning_rate,
+            settings=options.initial,
         )
         gp = subset_deep_gp(options.initial, X, Y, rows.to(X.device), likelihood)
         initialise_from_single_gp(gp, single)
@@ -97,6 +99,7 @@ class _SoD:
     n_layers: Layers = 2
     n_inducing: InducingCountOrAuto = None
     hidden_dim: HiddenDim = None
+    kernel: KernelOfLayers = "rbf"
     max_iter: MaxIter = 1000
     subset: Subset = "bound"
     n_samples: Samples = 10
@@ -138,6 +141,9 @@ class SoDDeepGPRegressor(_SoD, Regressor):
     rows. q(f_S^l | Z) = N(C m, C V Cᵀ) depends on Z, while the paper's is fixed. First a single
     Gaussian process is fitted to at most 2000 rows: S is selected greedily by the increase of its
     bound, and the last layer is initialised with its kernel and noise.
+
+    ``kernel`` is that of all layers. One that names columns is that of the first layer, and the
+    further layers, whose inputs are hidden units, have the RBF kernel.
 
     Attributes:
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs; the last is the

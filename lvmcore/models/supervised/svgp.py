@@ -30,14 +30,18 @@ from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
 from lvmcore.deep.objective import CollapsedObjective, DeepGPObjective
 from lvmcore.deep.settings import (
     InducingCountOrAuto,
-    SmoothnessOrAuto,
+    Kernel,
+    KernelOrChosen,
     Validation,
 )
+from lvmcore.deep.warm_start import exact_process
 from lvmcore.errors import NumericalError
 from lvmcore.gp.exact_method import ExactGPMethod
 from lvmcore.gp.exact_regression import ExactGP, choose_kernel, direct_schedule, distinct_rows
 from lvmcore.gp.inducing_points import inducing_count
 from lvmcore.kernels.components import StationaryComponent
+from lvmcore.kernels.definition import KernelDefinition
+from lvmcore.kernels.expression import KernelExpression
 from lvmcore.kernels.stationary import StationaryName
 from lvmcore.parameters import Advised
 from lvmcore.training.outcome import FitOutcome
@@ -104,22 +108,28 @@ class _RegressionMethod(InducedMethod):
 
         Where a step uses all rows, see ``_best_start``.
         """
-        rows = distinct_rows(X, Y)
-        given = options.given["kernel"]
-        names: tuple[StationaryName, ...] = (
-            get_args(StationaryName) if given == "auto" else (given,)
-        )
-        starts = [ExactGP.stationary(X.shape[1], one, X).kernel for one in names]
-        single = choose_kernel(X[rows], Y[rows], starts, options.max_iter)
-        name = cast(StationaryName, str(single.kernel.expression))
-        named = replace(options, kernel=name)
-        gp = super().initial(X, Y, likelihood, named, generator).to(X)
+        if options.definition is not None:
+            single = exact_process(options.definition, X, Y, options.max_iter)
+            blank = ExactGP(options.definition.made(X), X)
+        else:
+            single = _stationary_process(X, Y, options)
+            name = cast(StationaryName, str(single.kernel.expression))
+            options = replace(options, kernel=name)
+            blank = ExactGP.stationary(X.shape[1], name, X)
+        gp = super().initial(X, Y, likelihood, options, generator).to(X)
         if _is_direct(options, len(X)):
             fit = self.objective(gp, X, Y, options, torch.Generator().manual_seed(0))
-            _best_start(gp, fit, single, ExactGP.stationary(X.shape[1], name, X))
+            _best_start(gp, fit, single, blank)
         else:
             _copy_exact(single, gp)
         return gp
+
+    def kernel_definition(
+        self, expression: KernelExpression, options: DeepGPOptions, X: Tensor, Y: Tensor
+    ) -> KernelDefinition:
+        """Without a start: ``initial`` chooses it."""
+        del X, Y
+        return KernelDefinition.of_columns(expression, options.standardiser)
 
     def objective(
         self,
@@ -147,14 +157,27 @@ def _is_direct(options: DeepGPOptions, n_rows: int) -> bool:
     return options.batch_size >= n_rows and not options.given["validation"]
 
 
+def _stationary_process(X: Tensor, Y: Tensor, options: DeepGPOptions) -> ExactGP:
+    """The exact process of the stationary kernel that is given or, of all of them, the best."""
+    rows = distinct_rows(X, Y)
+    names: tuple[StationaryName, ...] = (
+        get_args(StationaryName) if options.given["kernel"] == "auto" else (options.kernel,)
+    )
+    starts = [ExactGP.stationary(X.shape[1], one, X).kernel for one in names]
+    return choose_kernel(X[rows], Y[rows], starts, options.max_iter)
+
+
 @torch.no_grad()
 def _copy_exact(single: ExactGP, gp: InducedDeepGP) -> None:
     """Copy kernel and noise of an exact process."""
     assert isinstance(gp.last.likelihood, GaussianNoise)
-    component = single.kernel.only_component
-    assert isinstance(component, StationaryComponent)
-    gp.last.log_lengthscales.copy_(component.log_lengthscales)
-    gp.last.log_variance.copy_(single.kernel.summands[0].log_variance)
+    if gp.last.composite is not None:
+        gp.last.composite.load_state_dict(single.kernel.state_dict())
+    else:
+        component = single.kernel.only_component
+        assert isinstance(component, StationaryComponent)
+        gp.last.log_lengthscales.copy_(component.log_lengthscales)
+        gp.last.log_variance.copy_(single.kernel.summands[0].log_variance)
     gp.last.likelihood.log_noise.copy_(single.log_noise)
     gp.pretrained = True
 
@@ -194,17 +217,18 @@ def _best_start(gp: InducedDeepGP, fit: DeepGPObjective, *singles: ExactGP) -> N
 class SVGPRegressor(Regressor):
     """Sparse Gaussian process regression (Hensman and others 2013; Titsias 2009).
 
-    f ~ GP(0, v κ(d)), d² = Σ_h (x_h − x'_h)²/ℓ_h², y_n = f(x_n) + N(0, σ²), and at M inducing
-    inputs Z q(f(Z)) = N(C m, C V Cᵀ), CCᵀ = K(Z):
+    f ~ GP(0, k), y_n = f(x_n) + N(0, σ²), and at M inducing inputs Z q(f(Z)) = N(C m, C V Cᵀ),
+    CCᵀ = K(Z):
 
     ELBO = Σ_n E log N(y_n | f(x_n), σ²) − KL(N(m, V) ‖ N(0, I)).
 
-    κ, ℓ, v and σ² start at those of the exact process on at most 1000 rows, whose κ is the RBF or
-    Matérn correlation of the highest marginal likelihood. Where a step uses all rows, q is its
-    optimum and a quasi-Newton method maximises the bound over Z, the kernel and the noise. With as
-    many inducing inputs as different rows the model is the exact process, ``GPRegressor``. With
-    mini-batches, or with ``validation``, q follows by natural gradients and the rest by Adam; q is
-    optimal for all rows at the end.
+    k is v κ(d), d² = Σ_h (x_h − x'_h)²/ℓ_h², or any sum or product of kernels as of
+    ``GPRegressor``. k and σ² start at those of the exact process on at most 1000 rows;
+    ``kernel="auto"`` takes the RBF or Matérn correlation κ of its highest marginal likelihood.
+    Where a step uses all rows, q is its optimum and a quasi-Newton method maximises the bound over
+    Z, the kernel and the noise. With as many inducing inputs as different rows the model is the
+    exact process, ``GPRegressor``. With mini-batches, or with ``validation``, q follows by natural
+    gradients and the rest by Adam; q is optimal for all rows at the end.
 
     Attributes:
         relevance_: ``layer1`` holds α = 1/ℓ² of the columns that vary, [H].
@@ -221,7 +245,7 @@ class SVGPRegressor(Regressor):
     earlier_settings: ClassVar[Mapping[str, Any]] = {"kernel": "rbf"}
 
     n_inducing: InducingCountOrAuto = None
-    kernel: SmoothnessOrAuto = "auto"
+    kernel: KernelOrChosen = "auto"
     max_iter: MaxIter = 1000
     learning_rate: LearningRate = 0.04
     batch_size: BatchSizeOrAuto = None
@@ -233,8 +257,10 @@ class SVGPClassifier(Classifier):
     """Sparse Gaussian process classification (Hensman and others 2015).
 
     As ``SVGPRegressor``, with one function per class and P(class c | f) = softmax(f)_c; two classes
-    have one function and P = Φ(f). q is updated by natural gradients with the likelihood's slope
-    and curvature, and is optimal for all rows at the end.
+    have one function and P = Φ(f). The kernel, by default the RBF, serves all functions; one that
+    is not stationary starts at that of the exact process to the signs of the classes. q is updated
+    by natural gradients with the likelihood's slope and curvature, and is optimal for all rows at
+    the end.
 
     Attributes:
         classes_: the classes, sorted, [C].
@@ -251,6 +277,7 @@ class SVGPClassifier(Classifier):
     method: ClassVar[FitMethod] = InducedMethod()
 
     n_inducing: InducingCountOrAuto = None
+    kernel: Kernel = "rbf"
     max_iter: MaxIter = 1000
     learning_rate: LearningRate = 0.04
     batch_size: BatchSize = 2000

@@ -156,9 +156,10 @@ def test_batches_add_up_to_all_rows_and_predictions_to_their_own() -> None:
     fit.batches.position.fill_(10**6)
     found = [fit.batch_terms() for _ in range(4)]
     draw = model.draw(1, generator())
-    q, k = model.posterior(draw), draw.last.cross(model.network(X))
+    q = model.posterior(draw)
+    rows = ProjectedRows.of_inputs(draw.last, model.network(X), Y)
     whole = {
-        "data fit": model.last.expected_log_likelihood(draw.last, q, ProjectedRows(k, Y))[0]
+        "data fit": model.last.expected_log_likelihood(draw.last, q, rows)[0]
     } | model.kl_terms(q)
     for name, term in whole.items():
         assert float(sum(terms[name] for terms in found) / 4) == pytest.approx(float(term))

@@ -201,7 +201,7 @@ def test_it_begins_as_the_single_process(width: int) -> None:
     X, Y = table(n=60)
     settings = {"spread": 1e-8, "hidden_variance": 1e-10, "hidden_noise": 1e-10}
     model = model_of(X, Y, width=width, roughen=False, **settings)
-    start_from_single_gp(model, X, Y, generator(), steps=40)
+    start_from_single_gp(model, X, Y, generator(), steps=40, settings=DeepGPSettings(n_hidden=0))
     assert float(model.last.likelihood.noise.detach()) < 0.1
     at = X @ model.hidden[0].linear
     alone = model_of(at, Y, n_hidden=0, roughen=False)
@@ -212,7 +212,7 @@ def test_it_begins_as_the_single_process(width: int) -> None:
     # q is the single process's optimum: by its bound, no step from it is uphill.
     noise = model.last.likelihood.noise.detach()
     mean, variance = alone.posterior(draw := alone.draw(1, generator())).moments(
-        draw.last, draw.last.cross(at)
+        draw.last, draw.last.cross(at), draw.last.diagonal(at)
     )
     fit = GaussianNoise(float(noise), X).expectation(Y, mean, variance).sum()
     bound = fit - alone.last.q.kl()

@@ -152,7 +152,9 @@ def test_the_curvature_of_hidden_units_sums_the_squares_of_the_rows_slopes() -> 
     g = generator(3)
     draw = model.function_draw(u[None])
     inputs = model.inputs(draw, X, model.row_noise(1, 12, g))
-    mean, variance = model.posterior(draw).moments(draw.last, draw.last.cross(inputs))
+    mean, variance = model.posterior(draw).moments(
+        draw.last, draw.last.cross(inputs), draw.last.diagonal(inputs)
+    )
     logs = model.last.likelihood.expectation(Y, mean, variance)[0]
     slopes = torch.stack([torch.autograd.grad(one, u, retain_graph=True)[0] for one in logs])
     for unit in range(4):
@@ -288,7 +290,7 @@ def test_a_fit_begins_as_a_single_process_where_it_is_as_wide(hidden_dim: int | 
     gp = model.method.initial(X, Y, GaussianNoise(0.05, X), options, generator())
     g = generator()
     Z = centroids(X, 6, g)
-    single = fit_induced(X, Y, Z, 2000, g, steps=200, learned=True)
+    single = fit_induced(X, Y, Z, 2000, g, steps=200, learned=True, settings=DeepGPSettings())
     assert gp.pretrained == (hidden_dim is None)
     new = table(20, seed=8)[0]
     found, wanted = (

@@ -247,8 +247,8 @@ def test_batches_add_up_to_all_rows() -> None:
     fit.batches.position.fill_(10**6)
     found = [fit.batch_terms() for _ in range(4)]
     draw = model.draw(1, generator())
-    q, rows = model.posterior(draw), ProjectedRows(draw.last.cross(X[8:]), Y[8:])
-    fits = {"data fit": rows, "subset fit": ProjectedRows(None, Y[:8])}
+    q, rows = model.posterior(draw), ProjectedRows.of_inputs(draw.last, X[8:], Y[8:])
+    fits = {"data fit": rows, "subset fit": ProjectedRows.of_inducing_inputs(Y[:8])}
     whole = {
         name: model.last.expected_log_likelihood(draw.last, q, part)[0]
         for name, part in fits.items()
@@ -322,10 +322,10 @@ def test_q_of_each_draw_bounds_more_than_one_for_all() -> None:
     own = total(fit.terms())
     draw = model.draw(200, generator(8))
     h = rows_of(model, draw, X[8:], 9)
-    shared, rows = model.posterior(draw), ProjectedRows(draw.last.cross(h), Y[8:])
+    shared, rows = model.posterior(draw), ProjectedRows.of_inputs(draw.last, h, Y[8:])
     fits = [
         model.last.expected_log_likelihood(draw.last, shared, part)[0]
-        for part in (rows, ProjectedRows(None, Y[:8]))
+        for part in (rows, ProjectedRows.of_inducing_inputs(Y[:8]))
     ]
     assert own > float(sum(fits) + sum(model.kl_terms(shared).values())) + 1
 
@@ -394,7 +394,9 @@ def test_predictions_of_rows_average_over_what_the_layers_draw() -> None:
     mean, variance = kept.predict(new)
     draw = model.draw(S, generator(6))
     inputs = model.inputs(draw, new, model.row_noise(S, 3, generator(9)))
-    own_mean, own_variance = model.posterior(draw).moments(draw.last, draw.last.cross(inputs))
+    own_mean, own_variance = model.posterior(draw).moments(
+        draw.last, draw.last.cross(inputs), draw.last.diagonal(inputs)
+    )
     torch.testing.assert_close(mean.mean(0), own_mean.mean(0), rtol=0, atol=0.02)
     torch.testing.assert_close(mean.var(0), own_mean.var(0), rtol=0.05, atol=0.01)
     torch.testing.assert_close(variance.mean(0), own_variance.mean(0), rtol=0.05, atol=0.01)

@@ -33,7 +33,8 @@ def bound(K: Tensor, Y: Tensor, rows: list[int]) -> float:
 
 def single(rule: Any = "bound", n: int = 60, H: int = 3) -> tuple[Tensor, Any, Tensor, Tensor]:
     X, Y = table(n, H)
-    return *fit_single_gp(X, Y, 8, rule, generator(), steps=100, learning_rate=0.04), X, Y
+    given = {"steps": 100, "learning_rate": 0.04, "settings": DeepGPSettings()}
+    return *fit_single_gp(X, Y, 8, rule, generator(), **given), X, Y
 
 
 def deep(X: Tensor, Y: Tensor, rows: Tensor, of: Any = None, **settings: Any) -> SubsetDeepGP:

@@ -178,3 +178,29 @@ def test_a_given_period_is_in_the_unit_of_its_column_and_stays() -> None:
     x = torch.tensor([[0.0, 0.0], [1.5, 0.0], [0.75, 0.0]], dtype=torch.float64)
     waves = cosine(x, x[:1]).detach()[:, 0]
     torch.testing.assert_close(waves, torch.tensor([1.0, 1.0, -1.0], dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rbf + matern12",
+        "linear * matern32 + constant",
+        "periodic(b)",
+        "cosine(a) + polynomial",
+        "rational_quadratic * (linear + periodic(b))",
+        "piecewise_polynomial",
+    ],
+)
+def test_rows_of_several_draws_have_the_kernel_of_each_draw(text: str) -> None:
+    generator = torch.Generator().manual_seed(3)
+    X = torch.randn(3, 6, 2, generator=generator, dtype=torch.float64)
+    Z = torch.randn(4, 2, generator=generator, dtype=torch.float64)
+    k = kernel(text, ("a", "b"))
+    found = k.forward(X, Z)
+    torch.testing.assert_close(found, torch.stack([k.forward(one, Z) for one in X]))
+    torch.testing.assert_close(k.forward(Z, X), found.mT)
+    own = k.forward(X, X).diagonal(dim1=-2, dim2=-1)
+    torch.testing.assert_close(k.diagonal(X), own, rtol=0, atol=1e-7)
+    Z.requires_grad_()
+    assert torch.autograd.gradcheck(lambda z: k.forward(z, z), (Z,), atol=1e-5)
+    assert torch.autograd.gradcheck(lambda z: k.forward(X[:2], z), (Z,), atol=1e-5)

@@ -15,7 +15,7 @@ from lvmcore.deep.dsvi import InducedDeepGP, induced_deep_gp
 from lvmcore.deep.fit_method import InducedMethod
 from lvmcore.deep.hidden_layer import InducingValues
 from lvmcore.deep.initialisation import DeepGPSettings
-from lvmcore.deep.layer_kernel import LayerKernel
+from lvmcore.deep.layer_kernel import StationaryLayerKernel
 from lvmcore.deep.likelihoods import GaussianNoise, QExponentialNoise, SoftmaxClasses
 from lvmcore.deep.objective import DeepGPObjective
 from lvmcore.deep.output_layer import InducingPosterior, ProjectedRows
@@ -228,10 +228,11 @@ def test_turns_end_where_no_q_is_better(q: float) -> None:
     assert bool((np.diff(bounds) > -1e-9).all())
     with torch.no_grad():
         draw = model.draw(1, generator())
-        found, k = model.optimal_posterior(draw, X, Y, generator()), draw.last.cross(X)
+        found = model.optimal_posterior(draw, X, Y, generator())
+        rows = ProjectedRows.of_inputs(draw.last, X, Y)
     leaves = [found.mean.clone().requires_grad_(), found.root.clone().requires_grad_()]
     mine = InducingPosterior(*leaves)
-    value = model.last.expected_log_likelihood(draw.last, mine, ProjectedRows(k, Y))[0] - mine.kl(q)
+    value = model.last.expected_log_likelihood(draw.last, mine, rows)[0] - mine.kl(q)
     assert float(value.detach()) == pytest.approx(bounds[-1], abs=1e-4)
     by_mean, by_root = torch.autograd.grad(value, leaves)
     assert float(by_mean.abs().max()) < 1e-2
@@ -241,9 +242,7 @@ def test_turns_end_where_no_q_is_better(q: float) -> None:
         away = [1 + size * torch.randn(leaf.shape, generator=g).double() for leaf in leaves]
         other = InducingPosterior(found.mean * away[0], found.root * away[1])
         with torch.no_grad():
-            worse = model.last.expected_log_likelihood(draw.last, other, ProjectedRows(k, Y))[
-                0
-            ] - other.kl(q)
+            worse = model.last.expected_log_likelihood(draw.last, other, rows)[0] - other.kl(q)
         assert float(worse) < float(value.detach())
 
 
@@ -256,7 +255,7 @@ def test_each_draw_has_the_q_of_its_own_rows(q: float) -> None:
     settled(fit, 10)
     draw = model.draw(5, generator(1))
     h = model.inputs(draw, X, model.row_noise(5, len(X), generator(2)))
-    rows = ProjectedRows(draw.last.cross(h), Y)
+    rows = ProjectedRows.of_inputs(draw.last, h, Y)
     bounds = [
         float(model.last.expected_log_likelihood(draw.last, one, rows)[0] - one.kl(q))
         for one in (model.posterior(draw), model.optimal_posterior(draw, X, Y, generator(2)))
@@ -350,18 +349,18 @@ def test_a_matern_layout_is_its_kernel() -> None:
     Z, X = (torch.randn(n, 3, generator=g, dtype=torch.float64) for n in (4, 6))
     scales = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
     v = torch.tensor(1.7, dtype=torch.float64)
-    layer_kernel = LayerKernel.from_inputs(v, scales, Z, kernel="matern32")
+    layer_kernel = StationaryLayerKernel.from_inputs(v, scales, Z, kernel="matern32")
     t = math.sqrt(3) * torch.cdist(Z / scales, X / scales)
     torch.testing.assert_close(layer_kernel.cross(X), v * (1 + t) * (-t).exp())
     torch.testing.assert_close(
         layer_kernel.cross(Z), layer_kernel.C @ layer_kernel.C.mT, rtol=0, atol=1e-6
     )
     Z.requires_grad_()
-    met = LayerKernel.from_inputs(v, scales, Z, kernel="matern32").cross(Z.detach())
+    met = StationaryLayerKernel.from_inputs(v, scales, Z, kernel="matern32").cross(Z.detach())
     (slope,) = torch.autograd.grad(met.sum(), Z)
     assert bool(torch.isfinite(slope).all())
     assert torch.autograd.gradcheck(
-        lambda z: LayerKernel.from_inputs(v, scales, z, kernel="matern32").cross(X), (Z,)
+        lambda z: StationaryLayerKernel.from_inputs(v, scales, z, kernel="matern32").cross(X), (Z,)
     )
 
 
