@@ -14,8 +14,10 @@ from app.services.model_cards import cards
 from app.services.tables import sample_dataset, table_summary
 from app.state.choices import TargetChoice
 from lvmcore.data import Dataset
+from lvmcore.data.column_likelihoods import check_dataset_likelihoods
 from lvmcore.errors import LatentboardError
 from lvmcore.jobs.cost_estimate import CostEstimate
+from lvmcore.likelihoods.catalogue import GAUSSIAN
 from lvmcore.runs import Job, JobSpec
 from lvmcore.runs.continuation import Continuation, propose_continuation
 
@@ -54,12 +56,14 @@ def start_fit(
 
     Raises:
         ConfigError: a setting is not allowed, or the queue is full.
-        DataError: the dataset or the run cannot be stored.
+        DataError: the dataset or the run cannot be stored, or the cells of a column do not suit
+            its likelihood.
     """
     from lvmcore.runs.model_of_job import check_spec
 
     spec = fit_spec(dataset, key, parameters, target=target)
     check_spec(spec, [name for name in dataset.transformed_names if name != spec.target])
+    check_dataset_likelihoods(dataset, str(parameters.get("column_likelihood", GAUSSIAN)))
     server.store().datasets.put(dataset)
     _, cost = server.estimator().known(spec)
     run = server.store().submit(spec, memory=None if cost is None else cost.memory)

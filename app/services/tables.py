@@ -22,12 +22,15 @@ from app.state.choices import (
     Upload,
 )
 from lvmcore.data import (
+    ColumnType,
     Dataset,
+    ProposedLikelihood,
     Table,
     exclusion_reason,
     load_sample,
     propose_label,
     propose_row_id,
+    proposed_likelihood,
     read_table_sandboxed,
     samples,
 )
@@ -39,6 +42,7 @@ __all__ = [
     "dataset_of",
     "histograms",
     "missing_cells",
+    "proposed_likelihoods",
     "proposed_roles",
     "row_colouring",
     "sample_dataset",
@@ -120,8 +124,29 @@ def dataset_of(table: Table, roles: RoleChoices) -> Dataset:
         row_id=roles.row_id,
         log1p=[name for name in roles.log1p if name in roles.features],
         one_hot=[name for name in roles.one_hot if name in roles.features],
+        likelihoods={
+            name: likelihood
+            for name, likelihood in (*_by_type(table), *roles.likelihoods)
+            if name in roles.features and name not in roles.log1p
+        },
         hold_out=roles.hold_out,
     )
+
+
+@cached(max_entries=8, depends_on_store=False)
+def proposed_likelihoods(table: Table) -> dict[str, ProposedLikelihood]:
+    """The likelihood proposed for each column that can be a feature, by name."""
+    return {
+        column.name: proposed_likelihood(table, column)
+        for column in table.columns
+        if column.type in FEATURE_TYPES or column.type is ColumnType.CATEGORY
+    }
+
+
+def _by_type(table: Table) -> list[tuple[str, str]]:
+    """Columns whose likelihood follows from a type that was chosen against their cells."""
+    proposed = proposed_likelihoods(table).items()
+    return [(name, found.name) for name, found in proposed if found.by_type]
 
 
 @cached(max_entries=64, depends_on_store=False)

@@ -118,6 +118,7 @@ class RoleChoices:
         one_hot: names of the features with one-hot encoding; others are ignored.
         hold_out: share of held-out rows.
         more_labels: names of the further label columns.
+        likelihoods: columns with the likelihood that was chosen in place of the proposed one.
     """
 
     features: tuple[str, ...]
@@ -127,6 +128,7 @@ class RoleChoices:
     one_hot: tuple[str, ...] = ()
     hold_out: float = 0.0
     more_labels: tuple[str, ...] = ()
+    likelihoods: tuple[tuple[str, str], ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -146,8 +146,12 @@ KernelOrAuto = Annotated[
     ),
 ]
 ColumnLikelihood = Annotated[
-    str | Literal["gaussian"],
-    Syntax("lvmcore.likelihoods.catalogue:check_likelihoods", "gaussian*2, categorical(3)"),
+    str,
+    Syntax(
+        "lvmcore.likelihoods.catalogue:check_likelihoods",
+        "gaussian*2, categorical(3)",
+        ("gaussian", "by column"),
+    ),
     Doc(
         "Likelihood of the columns: gaussian, by column (as proposed for its cells), or a list "
         "such as gaussian*2, poisson.",

@@ -165,6 +165,7 @@ def _dataset(arguments: argparse.Namespace, table: Table, console: CommandConsol
         row_id=row_id,
         log1p=_names(arguments.log1p, table) or (),
         one_hot=_one_hot(arguments, table, {*labels, row_id}),
+        likelihoods=_likelihoods(arguments.likelihood or ()),
         hold_out=arguments.hold_out,
         hold_out_seed=arguments.hold_out_seed,
     )
@@ -196,6 +197,22 @@ def _one_hot(arguments: argparse.Namespace, table: Table, others: set[str | None
         and column.name not in others
         and 0 < column.distinct <= MAX_LEVELS
     ]
+
+
+def _likelihoods(given: Sequence[str]) -> dict[str, str]:
+    """Likelihoods by column, from COLUMN=NAME.
+
+    Raises:
+        ConfigError: one has no equals sign.
+    """
+    pairs = [item.rpartition("=") for item in given]
+    for item, (column, equals, _) in zip(given, pairs, strict=True):
+        if not equals or not column:
+            raise ConfigError(
+                f"--likelihood {item!r} has no likelihood. Expected COLUMN=NAME, for example "
+                "visits=poisson."
+            )
+    return {column.strip(): name.strip().replace("-", "_") for column, _, name in pairs}
 
 
 def _names(given: Sequence[str] | None, table: Table) -> list[str] | None:

@@ -60,6 +60,9 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     add("--log1p", action="append", metavar="A,B,…", help="features to learn as log(1 + x)")
     add("--one-hot", action="append", metavar="A,B,…",
         help="categories to learn from, as one 0/1 feature a level")  # fmt: skip
+    add("--likelihood", action="append", metavar="COLUMN=NAME",
+        help="likelihood of a column in place of the proposed one, with --set "
+        "'column_likelihood=by column'")  # fmt: skip
     add("--label", action="append", metavar="COLUMN",
         help="column of classes (default: detected); repeat it for several, which LDGD and Fast "
         "LDGD learn from jointly")  # fmt: skip

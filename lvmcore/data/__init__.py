@@ -1,6 +1,11 @@
 """Tables read from files, and the datasets (numeric matrices) that models are fitted to."""
 
 from lvmcore.data.build_dataset import exclusion_reason
+from lvmcore.data.column_likelihoods import (
+    ProposedLikelihood,
+    check_likelihood,
+    proposed_likelihood,
+)
 from lvmcore.data.column_types import ColumnDescription, ColumnType
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.long_tables.memory_mapped import MappedTable, memory_mapped
@@ -25,12 +30,14 @@ __all__ = [
     "MappedTable",
     "NumberQuestion",
     "NumberReading",
+    "ProposedLikelihood",
     "SampleDataset",
     "SandboxLimits",
     "Table",
     "TypicalRange",
     "UnitWarning",
     "binary_codes",
+    "check_likelihood",
     "check_log1p",
     "check_one_hot",
     "exclusion_reason",
@@ -45,6 +52,7 @@ __all__ = [
     "propose_image_shape",
     "propose_label",
     "propose_row_id",
+    "proposed_likelihood",
     "read_table",
     "read_table_sandboxed",
     "samples",

@@ -1,7 +1,7 @@
 """Conversion of a table to a dataset: features, valid rows, labels, and notes on the rest."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,6 +49,7 @@ class ColumnRoles:
     row_id: str | None = None
     log1p: Sequence[str] = ()
     one_hot: Sequence[str] = ()
+    likelihoods: Mapping[str, str] = field(default_factory=dict)
     hold_out: float = 0.0
     hold_out_seed: int = 0
 
@@ -101,6 +102,7 @@ def build_dataset(table: "Table", choice: ColumnRoles, *, name: str | None) -> D
         log1p=log1p,
         held_out=held_out,
         column_decimals={asked.column: asked.taken for asked in table.questions},
+        likelihoods={name: kind for name, kind in choice.likelihoods.items() if name in used},
         texts=None if table.texts is None else table.texts.take(keep),
     )
 
@@ -113,7 +115,7 @@ def _check_columns(table: "Table", choice: ColumnRoles) -> None:
             raise DataError(f"{what}={given!r} is a string. Expected a list of column names.")
     features = [*(choice.features or ()), *choice.one_hot]
     others = [*choice.labels, choice.row_id]
-    for name in [*features, *choice.log1p, *others]:
+    for name in [*features, *choice.log1p, *choice.likelihoods, *others]:
         if name is not None and name not in known:
             shown = ", ".join(repr(column.name) for column in table.columns[:10])
             more = ", ..." if len(known) > 10 else ""
@@ -128,6 +130,11 @@ def _check_columns(table: "Table", choice: ColumnRoles) -> None:
         check_one_hot(table, name)
     for name in choice.log1p:
         check_log1p(table, name)
+    if choice.likelihoods:
+        from lvmcore.data.column_likelihoods import check_likelihood
+
+        for name, kind in choice.likelihoods.items():
+            check_likelihood(table, table.column(name), kind)
 
 
 def _select_columns(

@@ -49,10 +49,12 @@ class Dataset:
             for none.
         column_decimals: The decimal mark that was taken, "" for text, of each column of the table
             whose numbers allow two readings; further tables are read alike.
+        likelihoods: Likelihoods that were chosen for columns of the table, by name; the others are
+            those proposed.
         texts: Texts of the cells of the frame, where it was read from a text file; part of no
             digest.
         digest: sha256 over X, the labels, all names, the frame, the image shape, each mask that
-            is not all False, and the further labels where there are any.
+            is not all False, and the further labels and chosen likelihoods where there are any.
     """
 
     X: NDArray[np.float64]
@@ -69,6 +71,7 @@ class Dataset:
     log1p: NDArray[np.bool_] = field(default_factory=_empty_mask)
     held_out: NDArray[np.bool_] = field(default_factory=_empty_mask)
     column_decimals: Mapping[str, str] = field(default_factory=dict)
+    likelihoods: Mapping[str, str] = field(default_factory=dict)
     texts: CellTexts | None = None
     digest: str = field(init=False)
 
@@ -332,6 +335,9 @@ class Dataset:
                 digest.update(what.encode() + np.packbits(mask).tobytes())
         for name, column in self.more_labels.items():
             digest.update(json.dumps(["label", name, column.tolist()]).encode())
+        if self.likelihoods:
+            chosen = sorted(self.likelihoods.items())
+            digest.update(json.dumps(["likelihoods", chosen]).encode())
         return digest.hexdigest()
 
 

@@ -64,6 +64,7 @@ def save_dataset(dataset: Dataset, folder: Path) -> Path:
         "notes": dataset.notes,
         "log1p": np.flatnonzero(dataset.log1p).tolist(),
         "column_decimals": dict(dataset.column_decimals),
+        "likelihoods": dict(dataset.likelihoods),
         "digest": dataset.digest,
     }
     if dataset.texts is not None:
@@ -183,6 +184,7 @@ def _assemble(meta: dict[str, Any], table: Any, texts: CellTexts | None) -> Data
         log1p=log1p,
         held_out=held_out,
         column_decimals=dict(meta.get("column_decimals", {})),  # as for log1p
+        likelihoods=dict(meta.get("likelihoods", {})),  # likewise
         texts=texts,
     )
 

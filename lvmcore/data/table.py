@@ -180,6 +180,7 @@ class Table:
         name: str | None = None,
         log1p: Sequence[str] = (),
         one_hot: Sequence[str] = (),
+        likelihoods: Mapping[str, str] | None = None,
         hold_out: float = 0.0,
         hold_out_seed: int = 0,
     ) -> "Dataset":
@@ -194,6 +195,8 @@ class Table:
             log1p: Names of numeric or count features to transform by log(1 + x).
             one_hot: Names of categories (or binary columns of text) to encode as one 0/1 feature a
                 level, named "column = level"; at most 50 levels.
+            likelihoods: Likelihoods of columns by name, in place of the proposed ones, for models
+                with a likelihood for each column; see `lvmcore.likelihoods.catalogue`.
             hold_out: Share of the rows, 0 to 0.5, held out of the fit to score it; stratified by
                 the label, or by the combination of labels.
             hold_out_seed: Random seed of the held-out rows.
@@ -215,6 +218,7 @@ class Table:
                 row_id=row_id,
                 log1p=log1p,
                 one_hot=one_hot,
+                likelihoods=likelihoods or {},
                 hold_out=hold_out,
                 hold_out_seed=hold_out_seed,
             ),

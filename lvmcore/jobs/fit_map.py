@@ -7,10 +7,12 @@ from typing import ClassVar
 import pandas as pd
 
 from lvmcore.base.latent_variable_model import LatentVariableModel
+from lvmcore.data.column_likelihoods import likelihood_text
 from lvmcore.data.dataset import Dataset
 from lvmcore.export.tables import to_parquet_bytes
 from lvmcore.jobs.fitting import StoppedError, fit_checkpoint, training_rows
 from lvmcore.jobs.job_kind import JobKind, Outcome, fit_outcome
+from lvmcore.likelihoods.catalogue import BY_COLUMN
 from lvmcore.metrics.metric import Metric
 from lvmcore.persistence import write_atomically
 from lvmcore.prediction.map_table import embedding_frame
@@ -38,6 +40,8 @@ class MapFit(JobKind):
         self.dataset, self.notes = training_rows(whole, type(self.model))
         self.held_out = whole.subset(whole.held_out) if whole.held_out.any() else None
         self._split()
+        if getattr(self.model, "column_likelihood", None) == BY_COLUMN:
+            self.model.set_params(column_likelihood=likelihood_text(self.dataset))
         self.context.check_stop()
         self.context.enter("fitting", self.notes)
 

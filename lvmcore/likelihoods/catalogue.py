@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from lvmcore.errors import ConfigError, DataError
 
 __all__ = [
+    "BY_COLUMN",
+    "GAUSSIAN",
     "LIKELIHOODS",
     "ColumnTerm",
     "LikelihoodName",

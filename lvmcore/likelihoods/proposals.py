@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,9 @@ from lvmcore.likelihoods.catalogue import (
 )
 from lvmcore.numerics.array_types import FloatArray
 
-__all__ = ["column_terms", "propose_likelihood", "propose_likelihoods"]
+__all__ = ["column_terms", "propose_category", "propose_likelihood", "propose_likelihoods"]
+
+_NUMBER = re.compile(r"\s*[<>≤≥=]*\s*(-?\d+(?:\.\d+)?)")
 
 # Largest mean of cells that are modelled as counts: larger ones are close to continuous.
 MOST_COUNT = 30.0
@@ -66,7 +69,8 @@ def propose_likelihoods(X: FloatArray, names: Sequence[str]) -> tuple[ColumnTerm
     for key, run in runs:
         features = list(run)
         if isinstance(key, str) and _is_one_hot(X[:, features]):
-            terms.append(ColumnTerm("categorical", len(features)))
+            texts = [names[d][len(key) + 3 :] for d in features]
+            terms.append(ColumnTerm(propose_category(texts)[0], len(features)))
         else:
             terms += [ColumnTerm(propose_likelihood(X[:, d])[0]) for d in features]
     return tuple(terms)
@@ -83,6 +87,22 @@ def _is_one_hot(block: FloatArray) -> bool:
     cells = block[known]
     binary = bool(np.isin(cells, (0.0, 1.0)).all())
     return block.shape[1] > 1 and binary and bool((cells.sum(axis=1) == 1).all())
+
+
+def propose_category(levels: Sequence[str]) -> tuple[LikelihoodName, str]:
+    """A likelihood for a category, and the reason.
+
+    Levels are ordered if each begins with a number, such as 30-39, and these increase.
+
+    Args:
+        levels: texts of the levels, in the order of their features.
+    """
+    begins = [_NUMBER.match(text) for text in levels]
+    if len(levels) > 2 and all(begins):
+        numbers = [float(found[1]) for found in begins if found is not None]
+        if all(one < other for one, other in pairwise(numbers)):
+            return "ordinal", f"its {len(levels)} levels are numbers in order"
+    return "categorical", f"its {len(levels)} levels have no known order"
 
 
 def propose_likelihood(cells: NDArray[np.float64]) -> tuple[LikelihoodName, str]:

@@ -20,7 +20,9 @@ __all__ = ["column_editor", "column_table", "table_preview"]
 _FEATURE = "Feature"
 _TYPE = "Type"
 _TRANSFORM = "Transform"
+_LIKELIHOOD = "Likelihood"
 _NONE = "none"
+_EDITED = (_FEATURE, _TYPE, _TRANSFORM, _LIKELIHOOD)
 #: Most columns shown without scrolling.
 _MOST_OPEN = 14
 _HEIGHT = 460
@@ -37,10 +39,14 @@ def column_table(table: Table, roles: RoleChoices, histograms: list[list[float]]
             "Column": [shortened(column.name, 80) for column in table.columns],
             _TYPE: [str(column.type) for column in table.columns],
             _TRANSFORM: column_roles.transforms(table, roles),
+            _LIKELIHOOD: column_roles.likelihoods(table, roles),
             "Missing": [column.missing for column in table.columns],
             "Distinct": [column.distinct for column in table.columns],
             "Values": histograms,
-            "Why": [column.reason for column in table.columns],
+            "Why": [
+                f"{column.reason} {column_roles.likelihood_reason(table, column.name)}".strip()
+                for column in table.columns
+            ],
         }
     )
 
@@ -89,13 +95,8 @@ def column_editor(table: Table, roles: RoleChoices) -> RoleChoices:
     if types.problem is not None:
         st.error(markdown(types.problem))
     edited = _table(table, roles, types.turn)
-    now, problem = column_roles.chosen_features(
-        table,
-        roles,
-        [bool(tick) for tick in edited[_FEATURE]],
-        [str(transform) for transform in edited[_TRANSFORM]],
-        replace(roles, label=label, row_id=row_id, hold_out=hold_out, more_labels=more),
-    )
+    others = replace(roles, label=label, row_id=row_id, hold_out=hold_out, more_labels=more)
+    now, problem = _edited_roles(table, roles, edited, others)
     if problem is not None:
         session.role_choices[table.digest] = now
         session.type_choices[table.digest] = replace(types, problem=problem, turn=types.turn + 1)
@@ -118,6 +119,23 @@ def column_editor(table: Table, roles: RoleChoices) -> RoleChoices:
     return now
 
 
+def _edited_roles(
+    table: Table, before: RoleChoices, edited: pd.DataFrame, now: RoleChoices
+) -> tuple[RoleChoices, str | None]:
+    """The roles with the edits of the table of columns, and the reason of a refusal or None."""
+    chosen, problem = column_roles.chosen_features(
+        table,
+        before,
+        [bool(tick) for tick in edited[_FEATURE]],
+        [str(transform) for transform in edited[_TRANSFORM]],
+        now,
+    )
+    if problem is not None:
+        return chosen, problem
+    titles = [None if pd.isna(one) else str(one) for one in edited[_LIKELIHOOD]]
+    return column_roles.chosen_likelihoods(table, before, chosen, titles)
+
+
 def _table(table: Table, roles: RoleChoices, turn: int) -> pd.DataFrame:
     """Draw the table of columns, and return it with the edits."""
     frame = column_table(table, roles, tables.histograms(table))
@@ -125,7 +143,7 @@ def _table(table: Table, roles: RoleChoices, turn: int) -> pd.DataFrame:
         frame,
         key=widget_key("data", "columns", table.digest, turn),
         hide_index=True,
-        disabled=[name for name in frame.columns if name not in (_FEATURE, _TYPE, _TRANSFORM)],
+        disabled=[name for name in frame.columns if name not in _EDITED],
         column_config={
             _FEATURE: st.column_config.CheckboxColumn(
                 width=96, help="The columns to learn from: numbers, and one-hot categories."
@@ -143,6 +161,11 @@ def _table(table: Table, roles: RoleChoices, turn: int) -> pd.DataFrame:
                 width=104,
                 help=_TRANSFORM_HELP,
             ),
+            _LIKELIHOOD: st.column_config.SelectboxColumn(
+                options=list(column_roles.LIKELIHOOD_TITLES.values()),
+                width=128,
+                help=_LIKELIHOOD_HELP,
+            ),
             "Missing": st.column_config.NumberColumn(width="small", help="Number of missing cells"),
             "Distinct": st.column_config.NumberColumn(
                 width="small", help="Number of distinct values"
@@ -150,7 +173,7 @@ def _table(table: Table, roles: RoleChoices, turn: int) -> pd.DataFrame:
             "Values": st.column_config.BarChartColumn(
                 width="small", y_min=0, help="Histogram; for texts by frequency"
             ),
-            "Why": st.column_config.TextColumn("Why this type", width="large"),
+            "Why": st.column_config.TextColumn("Why", width="large"),
         },
         height="content" if len(table.columns) <= _MOST_OPEN else _HEIGHT,
     )
@@ -188,6 +211,10 @@ _ROW_ID_HELP = "Names of the rows in tables and exports. Without one, rows are n
 _TRANSFORM_HELP = (
     "log(1 + x) for skewed amounts; one-hot for a category, which becomes a 0/1 feature for each "
     "of its levels."
+)
+_LIKELIHOOD_HELP = (
+    "Distribution of the column's cells in a fit with the likelihood of columns set to by column; "
+    "otherwise all are Gaussian. Proposed from the cells, for the reason in the last column."
 )
 _HOLD_OUT_HELP = (
     "Rows that the fit does not use, for its scores; the same share of each class, sampled with "

@@ -13,21 +13,27 @@ from lvmcore.data import (
     ColumnDescription,
     ColumnType,
     Table,
+    check_likelihood,
     check_log1p,
     check_one_hot,
     exclusion_reason,
 )
 from lvmcore.errors import LatentboardError
+from lvmcore.likelihoods.catalogue import LIKELIHOODS
 
 __all__ = [
+    "LIKELIHOOD_TITLES",
     "LOG1P",
     "NONE",
     "ONE_HOT",
     "TRANSFORMS",
     "chosen_features",
+    "chosen_likelihoods",
     "columns_left_out",
     "counts",
     "learned_as_log1p",
+    "likelihood_reason",
+    "likelihoods",
     "may_be_feature",
     "retyped_columns",
     "transforms",
@@ -37,6 +43,9 @@ __all__ = [
 #: Transforms of a column before the fit.
 NONE, LOG1P, ONE_HOT = "none", "log(1 + x)", "one-hot"
 TRANSFORMS = (NONE, LOG1P, ONE_HOT)
+
+#: Titles of the likelihoods by name.
+LIKELIHOOD_TITLES: dict[str, str] = {name: kind.title for name, kind in LIKELIHOODS.items()}
 
 _UNUSED = {
     ColumnType.CATEGORY: "category, not ticked",
@@ -165,7 +174,7 @@ def retyped_columns(
     """The roles and types after a change of column types.
 
     A column becomes a feature if its new type is one to learn from, and no feature otherwise. Its
-    transform is reset: one-hot for a category, none for another type.
+    transform is reset: one-hot for a category, none for another type; so is its likelihood.
 
     Args:
         table: the table.
@@ -193,7 +202,69 @@ def retyped_columns(
         is_feature = kind in tables.FEATURE_TYPES and name not in (*roles.labels, roles.row_id)
         uses[name] = is_feature, ONE_HOT if kind == ColumnType.CATEGORY else NONE
     types = tuple((dict(before.chosen) | changed).items())
-    return _with_uses(roles, uses), TypeChoices(types, None, before.turn + 1)
+    kept = tuple(pair for pair in roles.likelihoods if pair[0] not in changed)
+    retyped = replace(_with_uses(roles, uses), likelihoods=kept)
+    return retyped, TypeChoices(types, None, before.turn + 1)
+
+
+def likelihoods(table: Table, roles: RoleChoices) -> list[str | None]:
+    """Title of the likelihood of each column, in the order of the table; None where it has none.
+
+    A feature that is learned as a logarithm is Gaussian.
+    """
+    proposed, chosen = tables.proposed_likelihoods(table), dict(roles.likelihoods)
+    found: list[str | None] = []
+    for column in table.columns:
+        name = column.name
+        if name not in proposed:
+            found.append(None)
+        elif name in roles.log1p:
+            found.append(LIKELIHOOD_TITLES["gaussian"])
+        else:
+            found.append(LIKELIHOOD_TITLES[chosen.get(name, proposed[name].name)])
+    return found
+
+
+def likelihood_reason(table: Table, name: str) -> str:
+    """Why a likelihood is proposed for a column, a sentence; "" for none."""
+    found = tables.proposed_likelihoods(table).get(name)
+    if found is None:
+        return ""
+    return f"{LIKELIHOOD_TITLES[found.name]}: {found.reason}."
+
+
+def chosen_likelihoods(
+    table: Table, before: RoleChoices, now: RoleChoices, titles: Sequence[str | None]
+) -> tuple[RoleChoices, str | None]:
+    """The roles with the likelihoods of the editor.
+
+    Args:
+        table: the table.
+        before: the roles that the editor showed.
+        now: the roles of its other columns.
+        titles: title of the likelihood of each column, in the order of the table; None for the
+            proposed one.
+
+    Returns:
+        The roles, and the reason of a refusal; None without one.
+    """
+    names = {title: name for name, title in LIKELIHOOD_TITLES.items()}
+    chosen = dict(before.likelihoods)
+    shown = likelihoods(table, before)
+    proposed = tables.proposed_likelihoods(table)
+    for column, title, earlier in zip(table.columns, titles, shown, strict=True):
+        if title == earlier:
+            continue
+        chosen.pop(column.name, None)
+        if title is None or column.name not in proposed:
+            continue
+        try:
+            check_likelihood(table, column, names[title])
+        except LatentboardError as error:
+            return replace(now, likelihoods=before.likelihoods), str(error)
+        if names[title] != proposed[column.name].name:
+            chosen[column.name] = names[title]
+    return replace(now, likelihoods=tuple(sorted(chosen.items()))), None
 
 
 def columns_left_out(table: Table, roles: RoleChoices) -> dict[str, list[str]]:
