@@ -7,6 +7,7 @@ A page asks for generated text by a comment of its own line, ``<!-- settings: ld
     api: KEY                its class docstring, through mkdocstrings
     models: latent          the models of a map, or ``supervised``: those of a target, with links
     kernels:                the kernels that an expression may name
+    likelihoods:            the likelihoods that columns may have
     benchmarks: NAME …      rows of assets/benchmarks.json
     unmet:                  the names of the rows whose floor or ceiling does not hold
     help: COMMAND           the help of ``lvmcore COMMAND``
@@ -35,6 +36,7 @@ if str(ROOT) not in sys.path:
 from lvmcore import cli  # noqa: E402
 from lvmcore.bench.harness.report import BenchmarkRow, commit_label  # noqa: E402
 from lvmcore.kernels.catalogue import KERNEL_TYPES  # noqa: E402
+from lvmcore.likelihoods.catalogue import LIKELIHOODS  # noqa: E402
 from lvmcore.models import MODELS, PREDICTORS, REGISTRY  # noqa: E402
 
 __all__ = ["GENERATORS", "expand", "math_ml", "on_page_content", "on_page_markdown", "page_of"]
@@ -171,6 +173,13 @@ def _predictors_table() -> str:
     return "\n".join(lines)
 
 
+def likelihoods_table() -> str:
+    """The likelihoods that columns may have."""
+    lines = ["| likelihood | for | cells |", "|---" * 3 + "|"]
+    lines += [f"| `{name}` | {one.summary} | {one.cells} |" for name, one in LIKELIHOODS.items()]
+    return "\n".join(lines)
+
+
 def kernels_table() -> str:
     """The kernels of expressions, with their options."""
     lines = ["| kernel | functions | options |", "|---" * 3 + "|"]
@@ -278,6 +287,7 @@ GENERATORS: dict[str, Callable[..., str]] = {
     "api": api,
     "models": models_table,
     "kernels": kernels_table,
+    "likelihoods": likelihoods_table,
     "benchmarks": benchmarks_table,
     "unmet": unmet_rows,
     "help": help_text,

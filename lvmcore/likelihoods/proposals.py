@@ -92,16 +92,18 @@ def _is_one_hot(block: FloatArray) -> bool:
 def propose_category(levels: Sequence[str]) -> tuple[LikelihoodName, str]:
     """A likelihood for a category, and the reason.
 
-    Levels are ordered if each begins with a number, such as 30-39, and these increase.
+    Levels are ordered if they are ranges such as 30-39, each begins with a number, and these
+    increase. Plain numbers may be codes without an order.
 
     Args:
         levels: texts of the levels, in the order of their features.
     """
     begins = [_NUMBER.match(text) for text in levels]
-    if len(levels) > 2 and all(begins):
+    codes = all(re.fullmatch(r"-?\d+", text) for text in levels)
+    if len(levels) > 2 and all(begins) and not codes:
         numbers = [float(found[1]) for found in begins if found is not None]
         if all(one < other for one, other in pairwise(numbers)):
-            return "ordinal", f"its {len(levels)} levels are numbers in order"
+            return "ordinal", f"its {len(levels)} levels are ranges in order"
     return "categorical", f"its {len(levels)} levels have no known order"
 
 

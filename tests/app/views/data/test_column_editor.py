@@ -216,3 +216,25 @@ def test_a_type_that_the_cells_do_not_allow_is_refused_with_the_reason(table: Ta
     assert types.turn == 1
     assert types.problem is not None
     assert "'species' cannot be numeric: its cells are not numbers" in types.problem
+
+
+def test_likelihoods_are_proposed_changed_and_refused(colours: Table) -> None:
+    roles = RoleChoices(("x", "colour"), None, None, one_hot=("colour", "many"))
+    shown = column_roles.likelihoods(colours, roles)
+    names = [column.name for column in colours.columns]
+    place = names.index("colour")
+    assert shown[place] == "categorical"
+    assert "no known order" in column_roles.likelihood_reason(colours, "colour")
+    wanted = [*shown]
+    wanted[place] = "ordinal"
+    now, problem = column_roles.chosen_likelihoods(colours, roles, roles, wanted)
+    assert problem is None
+    assert now.likelihoods == (("colour", "ordinal"),)
+    assert tables.dataset_of(colours, now).likelihoods == {"colour": "ordinal"}
+    back, problem = column_roles.chosen_likelihoods(colours, now, now, shown)
+    assert (back.likelihoods, problem) == ((), None)
+    wanted[place] = "Poisson"
+    same, problem = column_roles.chosen_likelihoods(colours, roles, roles, wanted)
+    assert same.likelihoods == ()
+    assert problem is not None
+    assert "its type is category" in problem
