@@ -43,9 +43,9 @@ def _maps(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
 
 
 def _mixed(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
-    from lvmcore.bench.latent import mixed
+    from lvmcore.bench.latent import gross_cells, mixed
 
-    return mixed.rows(options)
+    return chain(gross_cells.rows(options), mixed.rows(options))
 
 
 def _mnist(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
