@@ -168,6 +168,21 @@ class GPPosterior:
         left = (self.gp.kernel.diagonal(X) - half.square().sum(0)).clamp_min(0.0)
         return k @ self.alpha, (left + self.gp.noise)[:, None]
 
+    @torch.no_grad()
+    def summand_moments(self, X: Float[Tensor, "n H"]) -> tuple[Tensor, Tensor]:
+        """Mean and variance of each summand f_i of f at rows, [n, I] each.
+
+        k_i(x)ᵀA⁻¹y and k_i(x, x) − k_i(x)ᵀA⁻¹k_i(x). The means add up to that of f; the variances
+        do not, as the summands are dependent given the rows.
+        """
+        means, variances = [], []
+        for summand in self.gp.kernel.summands:
+            k = summand.forward(X, self.X)
+            half = torch.linalg.solve_triangular(self.factor, k.T, upper=False)
+            means.append((k @ self.alpha)[:, 0])
+            variances.append((summand.diagonal(X) - half.square().sum(0)).clamp_min(0.0))
+        return torch.stack(means, 1), torch.stack(variances, 1)
+
 
 def distinct_rows(X: Tensor, Y: Tensor) -> Tensor:
     """Positions of the rows for the marginal likelihood, in increasing order.

@@ -52,6 +52,10 @@ class KernelComponent(nn.Module):
         """α of its columns, [H]: the inverse squares of the distances over which it changes."""
         raise NotImplementedError
 
+    def hyperparameters(self) -> dict[str, Tensor]:
+        """Its parameters by name: [H] in the units of its columns, [] without a unit."""
+        return {}
+
     @property
     def has_free_period(self) -> bool:
         """Whether it has a period that is fitted, of a single column."""
@@ -84,6 +88,10 @@ class StationaryComponent(KernelComponent):
     def relevance(self) -> Float[Tensor, "H"]:
         """1/ℓ², [H]."""
         return (-2 * self.log_lengthscales).exp()
+
+    def hyperparameters(self) -> dict[str, Tensor]:
+        """ℓ, [H]."""
+        return {"lengthscale": self.log_lengthscales.exp() * self.scales}
 
 
 class RBFComponent(StationaryComponent):
@@ -139,6 +147,10 @@ class LinearComponent(KernelComponent):
     def relevance(self) -> Float[Tensor, "H"]:
         """a, [H]."""
         return self.weights
+
+    def hyperparameters(self) -> dict[str, Tensor]:
+        """√a, the sd of the slopes where v = 1, a unit of each column, [H]."""
+        return {"slope sd": self.weights.sqrt() / self.scales}
 
 
 class ConstantComponent(KernelComponent):

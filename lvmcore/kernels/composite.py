@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -13,9 +14,26 @@ from lvmcore.kernels.components import NATIVE_COMPONENTS, KernelComponent
 from lvmcore.kernels.expression import KernelExpression, KernelProduct, KernelSum, KernelTerm
 from lvmcore.kernels.gpytorch_components import GPYTORCH_COMPONENTS
 
-__all__ = ["CompositeKernel", "Summand"]
+__all__ = ["CompositeKernel", "Hyperparameter", "Summand"]
 
 _COMPONENTS = {**NATIVE_COMPONENTS, **GPYTORCH_COMPONENTS}
+
+
+@dataclass(frozen=True)
+class Hyperparameter:
+    """A fitted parameter of a kernel in an expression.
+
+    Attributes:
+        kernel: name of the kernel.
+        name: such as "lengthscale" or "period".
+        value: in the unit of the column.
+        column: the column; None for a number without a unit.
+    """
+
+    kernel: str
+    name: str
+    value: float
+    column: str | None
 
 
 class _Node(nn.Module):
@@ -123,7 +141,7 @@ class Summand(_Node):
         self, expression: KernelExpression, columns: Sequence[str], scales: Float[Tensor, "H"]
     ) -> None:
         super().__init__()
-        self.expression = expression
+        self.expression, self._columns = expression, tuple(columns)
         factors = expression.parts if isinstance(expression, KernelProduct) else (expression,)
         self.factors = [_factor(one, columns, scales) for one in factors]
         self.parts = nn.ModuleList(self.factors)
@@ -154,6 +172,27 @@ class Summand(_Node):
         """α of each column, [H]: the sum over the factors."""
         return torch.stack([factor.relevance for factor in self.factors]).sum(0)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that k acts on, in their order in the rows."""
+        named = {name for term in self._terms() for name in term.names}
+        return tuple(name for name in self._columns if name in named)
+
+    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
+        """Those of the kernels of k, without the variances, in the order of the expression."""
+        found = []
+        for term in self._terms():
+            for name, value in term.component.hyperparameters().items():
+                columns = term.names if value.ndim else (None,)
+                each: list[float] = value.detach().reshape(-1).tolist()
+                kernel = term.component.name
+                for column, one in zip(columns, each, strict=True):
+                    found.append(Hyperparameter(kernel, name, one, column))
+        return tuple(found)
+
+    def _terms(self) -> list[_TermOfColumns]:
+        return [part for part in self.modules() if isinstance(part, _TermOfColumns)]
+
 
 class _TermOfColumns(_Node):
     """A component of some of the columns of the rows."""
@@ -167,6 +206,7 @@ class _TermOfColumns(_Node):
         self.at: Tensor
         self.register_buffer("at", torch.tensor(list(at), device=scales.device), persistent=False)
         self.component = _COMPONENTS[term.name](scales[self.at], dict(term.options))
+        self.names = tuple(columns[i] for i in self.at.tolist())
         self.n_columns = len(columns)
 
     def forward(self, X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"]) -> Float[Tensor, "n N"]:

@@ -92,6 +92,13 @@ class PeriodicComponent(_PeriodicComponent):
 
     name = "periodic"
 
+    def hyperparameters(self) -> dict[str, Tensor]:
+        """The periods [H], and √λ, which is small where the shape within a period is rough."""
+        root = self.kernel.lengthscale.reshape(-1).sqrt()
+        several = {f"relative lengthscale {h + 1}": one for h, one in enumerate(root)}
+        named = several if len(root) > 1 else {"relative lengthscale": root[0]}
+        return {"period": self.period.reshape(-1) * self.scales, **named}
+
     def _made(self, n_columns: int) -> Any:
         return gpytorch_kernels().PeriodicKernel(ard_num_dims=n_columns)
 
@@ -114,6 +121,10 @@ class CosineComponent(_PeriodicComponent):
         """The period, in units of the standardised columns."""
         return 2 * super().period
 
+    def hyperparameters(self) -> dict[str, Tensor]:
+        """The period, [1]."""
+        return {"period": self.period.reshape(-1) * self.scales}
+
 
 class RationalQuadraticComponent(GPyTorchComponent):
     """(1 + d²/(2 a))^−a, d² = Σ_h (x_h − x'_h)²/ℓ_h²."""
@@ -122,6 +133,11 @@ class RationalQuadraticComponent(GPyTorchComponent):
 
     def _made(self, n_columns: int) -> Any:
         return gpytorch_kernels().RQKernel(ard_num_dims=n_columns)
+
+    def hyperparameters(self) -> dict[str, Tensor]:
+        """ℓ [H], and a, small where distances of very different lengths matter."""
+        lengthscale = self.kernel.lengthscale.reshape(-1) * self.scales
+        return {"lengthscale": lengthscale, "a": self.kernel.alpha.reshape(())}
 
 
 class PiecewisePolynomialComponent(GPyTorchComponent):
@@ -136,6 +152,10 @@ class PiecewisePolynomialComponent(GPyTorchComponent):
         # Rows of so many standardised columns are about √(2H) apart.
         found.initialize(lengthscale=2 * (2 * n_columns) ** 0.5)
         return found
+
+    def hyperparameters(self) -> dict[str, Tensor]:
+        """ℓ, the distances from which on it is 0, [H]."""
+        return {"lengthscale": self.kernel.lengthscale.reshape(-1) * self.scales}
 
 
 class PolynomialComponent(GPyTorchComponent):
@@ -159,6 +179,10 @@ class PolynomialComponent(GPyTorchComponent):
         """1/c, [H]."""
         found: Tensor = 1 / self.kernel.offset.reshape(-1)
         return found.expand_as(self.scales)
+
+    def hyperparameters(self) -> dict[str, Tensor]:
+        """c, of the standardised columns, []."""
+        return {"offset": self.kernel.offset.reshape(())}
 
 
 #: The components of this module by name.

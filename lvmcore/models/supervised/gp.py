@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
@@ -11,6 +12,12 @@ from lvmcore.base.predictor import FitMethod
 from lvmcore.base.regressor_classifier import Regressor
 from lvmcore.base.settings import KernelOrAuto, MaxIter
 from lvmcore.gp.exact_method import ExactGPMethod, FittedExactGP
+from lvmcore.gp.structure.decomposition import (
+    ComponentSummary,
+    Decomposition,
+    component_summaries,
+    decompose,
+)
 
 __all__ = ["GPRegressor"]
 
@@ -38,6 +45,8 @@ class GPRegressor(Regressor):
 
     Attributes:
         kernel_: the kernel of the fit.
+        components_: the summands of the kernel and the noise: the share of the target's variance
+            that each explains, and its parameters in the units of the table.
         relevance_: ``layer1`` holds α of the columns that vary, [H]: 1/ℓ² of a stationary kernel,
             the sum over the factors of a product, and the mean over the summands of a sum,
             weighted by their variances.
@@ -67,3 +76,22 @@ class GPRegressor(Regressor):
         """The kernel of the fit: the expression that was given, or the kernel that was chosen."""
         check_is_fitted(self)
         return str(self._function.gp.kernel.expression)
+
+    @property
+    def components_(self) -> tuple[ComponentSummary, ...]:
+        """The summands of the kernel, and the noise last."""
+        check_is_fitted(self)
+        return component_summaries(self._function.posterior, self._target.scale)
+
+    def decompose(self, X: ArrayLike) -> Decomposition:
+        """The posterior of each summand of the function at rows, in units of the target.
+
+        Args:
+            X: rows in the data's units, [n, H].
+
+        Raises:
+            DataError: the rows do not fit the model.
+        """
+        check_is_fitted(self)
+        rows = self._inputs(self._check_rows(X, reset=False))
+        return decompose(self._function.posterior, rows, self._target.mean, self._target.scale)
