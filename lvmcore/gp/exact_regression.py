@@ -26,6 +26,7 @@ from lvmcore.training.objective import Objective
 from lvmcore.training.schedule import Schedule
 
 __all__ = [
+    "CHOICE_ROWS",
     "ExactGP",
     "GPPosterior",
     "MarginalLikelihood",
@@ -33,6 +34,7 @@ __all__ = [
     "choose_kernel",
     "direct_schedule",
     "distinct_rows",
+    "drawn_rows",
 ]
 
 #: Initial σ² of a standardised target.
@@ -205,6 +207,14 @@ def distinct_rows(X: Tensor, Y: Tensor) -> Tensor:
     return first.sort().values
 
 
+def drawn_rows(n_rows: int, most: int) -> Tensor:
+    """Positions of at most so many rows, drawn at random with a fixed seed, increasing."""
+    if n_rows <= most:
+        return torch.arange(n_rows)
+    order = torch.randperm(n_rows, generator=torch.Generator().manual_seed(CHOICE_SEED))
+    return order[:most].sort().values
+
+
 def direct_schedule(max_iter: int, n_rows: int) -> Schedule:
     """Quasi-Newton steps from the first on, until ten of them hardly gain anything."""
     window = min(WINDOW, max_iter)
@@ -225,10 +235,8 @@ def choose_kernel(
         starts: kernels at their initial parameters, each of which is fitted.
         max_iter: steps of each fit at most.
     """
-    if len(X) > CHOICE_ROWS:
-        order = torch.randperm(len(X), generator=torch.Generator().manual_seed(CHOICE_SEED))
-        some = order[:CHOICE_ROWS].sort().values
-        X, Y = X[some], Y[some]
+    some = drawn_rows(len(X), CHOICE_ROWS)
+    X, Y = X[some], Y[some]
     best: tuple[float, ExactGP] | None = None
     for kernel in starts:
         gp = ExactGP(kernel, X)

@@ -20,7 +20,17 @@ from lvmcore.kernels.stationary import (
     matern52_correlation,
 )
 
-__all__ = ["NATIVE_COMPONENTS", "KernelComponent", "StationaryComponent"]
+__all__ = ["NATIVE_COMPONENTS", "KernelComponent", "StationaryComponent", "scaled_exponent"]
+
+
+def scaled_exponent(
+    X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"], scale: Float[Tensor, "H"]
+) -> Float[Tensor, "n N"]:
+    """−d²/2, d² = Σ_h scale_h² (x_h − x'_h)², of rows X [n, H] and X2 [N, H], [n, N]."""
+    centre = X2.mean(0)
+    A, B = (X - centre) * scale, (X2 - centre) * scale
+    square = A.square().sum(1)[:, None] + B.square().sum(1)
+    return (A @ B.T - 0.5 * square).clamp_max(0.0)
 
 
 class KernelComponent(nn.Module):
@@ -78,10 +88,7 @@ class StationaryComponent(KernelComponent):
 
     def forward(self, X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"]) -> Float[Tensor, "n N"]:
         """κ(d) of rows X [n, H] and X2 [N, H], [n, N]."""
-        centre, scale = X2.mean(0), (-self.log_lengthscales).exp()
-        A, B = (X - centre) * scale, (X2 - centre) * scale
-        square = A.square().sum(1)[:, None] + B.square().sum(1)
-        exponent = (A @ B.T - 0.5 * square).clamp_max(0.0)  # −d²/2
+        exponent = scaled_exponent(X, X2, (-self.log_lengthscales).exp())
         return type(self).correlation(exponent)
 
     @property

@@ -180,15 +180,11 @@ class Summand(_Node):
 
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
         """Those of the kernels of k, without the variances, in the order of the expression."""
-        found = []
-        for term in self._terms():
-            for name, value in term.component.hyperparameters().items():
-                columns = term.names if value.ndim else (None,)
-                each: list[float] = value.detach().reshape(-1).tolist()
-                kernel = term.component.name
-                for column, one in zip(columns, each, strict=True):
-                    found.append(Hyperparameter(kernel, name, one, column))
-        return tuple(found)
+        return tuple(one for _, own in self.terms() for one in own)
+
+    def terms(self) -> tuple[tuple[KernelTerm, tuple[Hyperparameter, ...]], ...]:
+        """The kernels of k with their hyperparameters, in the order of the expression."""
+        return tuple((part.term, part.hyperparameters()) for part in self._terms())
 
     def _terms(self) -> list[_TermOfColumns]:
         return [part for part in self.modules() if isinstance(part, _TermOfColumns)]
@@ -206,7 +202,7 @@ class _TermOfColumns(_Node):
         self.at: Tensor
         self.register_buffer("at", torch.tensor(list(at), device=scales.device), persistent=False)
         self.component = _COMPONENTS[term.name](scales[self.at], dict(term.options))
-        self.names = tuple(columns[i] for i in self.at.tolist())
+        self.term, self.names = term, tuple(columns[i] for i in self.at.tolist())
         self.n_columns = len(columns)
 
     def forward(self, X: Float[Tensor, "n H"], X2: Float[Tensor, "N H"]) -> Float[Tensor, "n N"]:
@@ -219,6 +215,16 @@ class _TermOfColumns(_Node):
     def relevance(self) -> Float[Tensor, "H"]:
         own = self.component.relevance
         return own.new_zeros(self.n_columns).index_copy(0, self.at, own)
+
+    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
+        """Those of the component, one for each column or one alone."""
+        found = []
+        for name, value in self.component.hyperparameters().items():
+            columns = self.names if value.ndim else (None,)
+            each: list[float] = value.detach().reshape(-1).tolist()
+            for column, one in zip(columns, each, strict=True):
+                found.append(Hyperparameter(self.component.name, name, one, column))
+        return tuple(found)
 
 
 def _factor(

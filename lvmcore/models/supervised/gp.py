@@ -34,11 +34,13 @@ class GPRegressor(Regressor):
     by the limited-memory quasi-Newton method, and a prediction conditions on all rows. A step costs
     N³ operations, so a table has at most 5000 rows.
 
-    ``kernel="auto"`` is v κ(d), d² = Σ_h (x_h − x'_h)²/ℓ_h², κ the RBF or the Matérn correlation
-    with the highest marginal likelihood, of at most 1000 rows. Any sum or product of the kernels of
-    ``lvmcore.kernels.catalogue`` can be given as text, each of some columns or of all, such as
-    ``"linear + periodic(month) * rbf(month)"``. Each summand has a variance. A period is in the
-    unit of its column; one that is not given is fitted, from several likely ones.
+    ``kernel="auto"`` starts from v κ(d), d² = Σ_h (x_h − x'_h)²/ℓ_h², κ the RBF or the Matérn
+    correlation with the highest marginal likelihood, of at most 1000 rows, and adds summands and
+    factors while they gain in the Bayesian information criterion: linear and periodic ones of a
+    series, linear ones of other tables (``lvmcore.gp.structure.search``). Any sum or product of the
+    kernels of ``lvmcore.kernels.catalogue`` can be given as text, each of some columns or of all,
+    such as ``"linear + periodic(month) * rbf(month)"``. Each summand has a variance. A period is in
+    the unit of its column; one that is not given is fitted, from several likely ones.
 
     Rows with equal columns and target count once where equal columns always have equal targets, as
     the copies would put σ² to 0.
@@ -64,7 +66,7 @@ class GPRegressor(Regressor):
     order: ClassVar[int] = 105
     most_rows: ClassVar[int | None] = 5000
 
-    method: ClassVar[FitMethod] = ExactGPMethod()
+    method: ClassVar[FitMethod] = ExactGPMethod(searches=True)
 
     _function: FittedExactGP = fitted()
 
