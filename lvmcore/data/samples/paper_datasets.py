@@ -11,7 +11,7 @@ from lvmcore.data.readers.read_table import read_table
 from lvmcore.data.table import Table
 from lvmcore.errors import ConfigError, DataError
 
-__all__ = ["VARIABLE", "load_paper", "load_paper_images", "paper_names"]
+__all__ = ["VARIABLE", "load_paper", "load_paper_images", "load_series", "paper_names"]
 
 #: The environment variable of the folder.
 VARIABLE = "LVMCORE_DATA"
@@ -83,6 +83,18 @@ def load_paper(name: str) -> Table:
         )
     images, classes, others = _read_images(name)
     return _image_table(name, images, classes, others)
+
+
+def load_series(name: str) -> Table:
+    """Load a time series of the folder ``tables``: its date and one number a row.
+
+    Args:
+        name: such as "ts_monthly_car_sales".
+
+    Raises:
+        DataError: The file is absent, or the folder is not set.
+    """
+    return read_table(_find_file(f"tables/{name}.csv.gz"), name=name)
 
 
 def load_paper_images(name: str) -> tuple[NDArray[np.uint8], NDArray[np.generic] | None]:
