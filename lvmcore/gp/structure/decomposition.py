@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from lvmcore.gp.exact_regression import GPPosterior
+from lvmcore.gp.structure.kernel_sentence import summand_phrases
 from lvmcore.kernels.composite import Hyperparameter
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
@@ -25,6 +26,7 @@ class ComponentSummary:
 
     Attributes:
         expression: text of the summand; "noise" of the noise.
+        phrase: the same in words, with the fitted periods and lengthscales.
         columns: names of the columns that it acts on.
         sd: √v, the prior sd in units of the target; of a kernel that is linear, at one sd from the
             mean of the columns; of the noise σ.
@@ -36,6 +38,7 @@ class ComponentSummary:
     """
 
     expression: str
+    phrase: str
     columns: tuple[str, ...]
     sd: float
     share: float
@@ -99,7 +102,8 @@ def component_summaries(
     )
     shares = (means @ centred / centred.square().sum()).tolist()
     found = []
-    for summand, share in zip(gp.kernel.summands, shares, strict=True):
+    phrases = summand_phrases(gp.kernel)
+    for summand, phrase, share in zip(gp.kernel.summands, phrases, shares, strict=True):
         sd = float(summand.variance.sqrt()) * target_scale
         parts = tuple(
             Hyperparameter(one.kernel, one.name, one.value * sd, one.column)
@@ -108,6 +112,6 @@ def component_summaries(
             for one in summand.hyperparameters()
         )
         text = str(summand.expression)
-        found.append(ComponentSummary(text, summand.columns, sd, share, parts))
+        found.append(ComponentSummary(text, phrase, summand.columns, sd, share, parts))
     noise = float(gp.noise.sqrt()) * target_scale
-    return (*found, ComponentSummary("noise", (), noise, 1 - sum(shares)))
+    return (*found, ComponentSummary("noise", "noise", (), noise, 1 - sum(shares)))

@@ -99,6 +99,8 @@ def test_shares_add_up_to_one_and_are_covariances(
     model, X, y = fit
     parts = model.components_
     assert [part.expression for part in parts] == [*TEXT.split(" + "), "noise"]
+    assert parts[-1].phrase == "noise"
+    assert parts[1].phrase.startswith("a period of 8.")
     assert [part.columns for part in parts] == [("t",), ("t",), ("u",), ()]
     assert sum(part.share for part in parts) == pytest.approx(1)
     means = model.decompose(X).mean
