@@ -131,7 +131,8 @@ def _bracket(
 
 def _columns_text(term: KernelTerm, columns: Sequence[str]) -> str:
     """The columns of a kernel."""
-    names = term.columns or tuple(columns)
+    given = term.columns or tuple(columns)
+    names = [f"column {name}" if name.isdigit() else name for name in given]
     if len(names) > MOST_NAMED:
         return f"all {len(names)} columns" if not term.columns else f"{len(names)} columns"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

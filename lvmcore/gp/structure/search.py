@@ -1,8 +1,9 @@
 """Greedy search of a kernel: from the best stationary one by summands, factors and exchanges.
 
-The score is log p(y | X) − ½ P log N of N rows and P free parameters (the Bayesian information
-criterion, Schwarz 1978). The steps are those of Duvenaud and others 2013, in the order in which
-a series has them; only periods that the periodogram shows are tried.
+The score is log p(y | X) − ½ P log N − F log N of N rows, P free parameters and F periods among
+them: the Bayesian information criterion (Schwarz 1978), in which a period counts three times, as
+its posterior has the width N^−3/2 (Djurić 1996). The steps are those of Duvenaud and others 2013,
+in the order in which a series has them; only periods that the periodogram shows are tried.
 """
 
 from __future__ import annotations
@@ -190,9 +191,10 @@ class KernelSearch:
     @staticmethod
     @torch.no_grad()
     def _score(gp: ExactGP, X: Tensor, Y: Tensor) -> float:
-        """log p(y | X) − ½ P log N."""
+        """log p(y | X) − ½ P log N − F log N."""
         bound = float(torch.stack(list(MarginalLikelihood(gp, X, Y).terms().values())).sum())
-        score = bound - 0.5 * free_parameters(gp) * math.log(len(X))
+        periods = len(gp.kernel.columns_of_free_periods())
+        score = bound - (0.5 * free_parameters(gp) + periods) * math.log(len(X))
         return score if np.isfinite(score) else -math.inf
 
 

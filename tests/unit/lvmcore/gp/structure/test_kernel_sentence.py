@@ -77,6 +77,10 @@ def test_kernels_of_several_columns(text: str, phrase: str) -> None:
     assert summand_phrases(made(text, ("a", "b", "c", "d"))) == (phrase,)
 
 
+def test_a_column_whose_name_is_a_number_is_called_a_column() -> None:
+    assert "function of column 1 that" in summand_phrases(made("rbf", ("1",)))[0]
+
+
 def test_small_and_large_numbers_are_readable() -> None:
     for scale, shown in {1e-5: "1e-05", 0.012: "0.0120", 123.4: "123", 4e7: "4e+07"}.items():
         assert summand_phrases(made("rbf", ("t",), scale))[0].endswith(f"changes over {shown}")

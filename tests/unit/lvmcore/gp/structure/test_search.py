@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from numpy.typing import NDArray
+from scipy.stats import multivariate_normal
 
 from lvmcore import GPRegressor, SVGPRegressor, load
 from lvmcore.gp.exact_regression import ExactGP
@@ -79,8 +80,9 @@ def test_noise_and_smooth_functions_keep_a_stationary_kernel() -> None:
     y = np.sin(2 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=60)
     assert GPRegressor().fit(X, y).kernel_ in STATIONARY
     time = np.arange(60.0)[:, None]
-    walk = np.cumsum(rng.normal(size=60))
-    assert "periodic" not in GPRegressor().fit(time, walk).kernel_
+    noise = rng.normal(size=60)
+    for target in (noise, np.cumsum(noise)):
+        assert "periodic" not in GPRegressor().fit(time, target).kernel_
 
 
 def test_a_linear_function_of_many_columns_is_found() -> None:
@@ -113,6 +115,16 @@ def kernel(text: str) -> CompositeKernel:
 )
 def test_free_parameters_are_counted_once(text: str, count: int) -> None:
     assert free_parameters(ExactGP(kernel(text), torch.ones(1, dtype=torch.float64))) == count
+
+
+def test_the_score_is_that_of_its_definition() -> None:
+    X = torch.arange(12, dtype=torch.float64)[:, None].repeat(1, 2)
+    Y = torch.sin(X[:, :1])
+    gp = ExactGP(kernel("rbf(t) * periodic(t)"), X)
+    A = gp.noisy_covariance(X).detach().numpy()
+    exact = multivariate_normal(np.zeros(12), A).logpdf(Y[:, 0].numpy())
+    # a variance, a lengthscale, a period and its shape, and the noise; the period counts thrice
+    assert KernelSearch._score(gp, X, Y) == pytest.approx(exact - 3.5 * math.log(12))
 
 
 def test_an_extension_starts_at_the_function_that_it_extends() -> None:
