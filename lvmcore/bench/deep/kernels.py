@@ -48,7 +48,7 @@ def rows(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
 
 @dataclass(frozen=True)
 class _Forecast:
-    """The kernel, its density on the last fifth, the share inside the intervals, and the processor time."""
+    """The kernel, density and share inside the intervals on the last fifth, and processor time."""
 
     kernel: str
     density: float
