@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from app.analysis.map.heatmaps import Heatmap
+    from app.analysis.tables.prediction_curves import ComponentCurve, PredictionCurve
     from app.analysis.tables.prediction_slices import PredictionSlice
     from lvmcore.base.predictor import Predictor
     from lvmcore.evaluation.target_scores import TargetComparison
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "column_effects",
     "comparison",
+    "component_curves",
     "count_predicted",
     "hidden_units",
     "prediction_slice",
@@ -31,6 +33,7 @@ __all__ = [
     "predictions_csv",
     "predictions_parquet",
     "predictor",
+    "series_curve",
     "start_prediction",
     "target_columns",
     "target_summary",
@@ -146,6 +149,30 @@ def prediction_slice(run: str, request: PredictionSlice) -> Heatmap:
     from app.analysis.tables import prediction_slices
 
     return prediction_slices.prediction_slice(predictor(run), training_rows(run), request)
+
+
+@cached(max_entries=32, spinner="Predicting beyond the rows")
+def series_curve(run: str) -> PredictionCurve:
+    """Prediction along the only column of a run, and beyond its last row.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+    """
+    from app.analysis.tables import prediction_curves
+
+    return prediction_curves.series_curve(predictor(run), training_rows(run))
+
+
+@cached(max_entries=32, spinner="Taking the kernel apart")
+def component_curves(run: str) -> tuple[ComponentCurve, ...]:
+    """The summands of the kernel of a run, and the noise; see ``prediction_curves``.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+    """
+    from app.analysis.tables import prediction_curves
+
+    return prediction_curves.component_curves(predictor(run), training_rows(run))
 
 
 @cached(max_entries=64, spinner="Measuring the effect of each column")

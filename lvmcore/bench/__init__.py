@@ -30,6 +30,12 @@ def _impute(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     return impute.rows(options)
 
 
+def _kernels(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.deep import kernels
+
+    return kernels.rows(options)
+
+
 def _ldgd(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     from lvmcore.bench.latent import ldgd, training_size
 
@@ -103,6 +109,7 @@ BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], BenchmarkRow]]]] = 
     "classify": _classify,
     "first-fit": _first_fit,
     "impute": _impute,
+    "kernels": _kernels,
     "ldgd": _ldgd,
     "maps": _maps,
     "mixed": _mixed,

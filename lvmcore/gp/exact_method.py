@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import torch
@@ -13,13 +14,17 @@ from torch import Tensor
 from lvmcore.base.predictor import Predictor, SupervisedFitProblem
 from lvmcore.base.table_size import TableSize
 from lvmcore.gp.exact_regression import (
+    CHOICE_ROWS,
     ExactGP,
     GPPosterior,
     MarginalLikelihood,
     choose_kernel,
     direct_schedule,
     distinct_rows,
+    drawn_rows,
 )
+from lvmcore.gp.structure.kernel_sentence import kernel_sentence
+from lvmcore.gp.structure.search import KernelSearch
 from lvmcore.kernels.catalogue import read_kernel
 from lvmcore.kernels.composite import CompositeKernel
 from lvmcore.kernels.definition import KernelDefinition
@@ -87,8 +92,16 @@ class FittedExactGP:
         return {**arrays, "X": to_numpy(self.X), "Y": to_numpy(self.Y)}, facts
 
 
+@dataclass(frozen=True)
 class ExactGPMethod:
-    """Fit by the marginal likelihood, with the quasi-Newton method from the first step."""
+    """Fit by the marginal likelihood, with the quasi-Newton method from the first step.
+
+    Attributes:
+        searches: whether the kernel "auto" is searched from the best stationary one; else it is
+            that one.
+    """
+
+    searches: bool = False
 
     def advise(self, size: TableSize) -> dict[str, Advised]:
         """Nothing: no setting depends on the size of the table."""
@@ -106,7 +119,14 @@ class ExactGPMethod:
                 "count once: as copies they would make the noise 0."
             )
         starts = _kernel_starts(settings["kernel"], model, X, Y)
-        fit = MarginalLikelihood(choose_kernel(X, Y, starts, settings["max_iter"]), X, Y)
+        start = choose_kernel(X, Y, starts, settings["max_iter"])
+        searched = self.searches and settings["kernel"] == "auto"
+        if searched:
+            some = drawn_rows(len(X), CHOICE_ROWS)
+            start = KernelSearch(
+                X[some], Y[some], lambda text: _kernel(text, model).to(X), settings["max_iter"]
+            ).extend(start)
+        fit = MarginalLikelihood(start, X, Y)
         function = FittedExactGP(fit.gp, X, Y)
         model._function = function
         held_out = None
@@ -126,6 +146,8 @@ class ExactGPMethod:
             held_out=held_out,
         )
         function.update()
+        if searched:
+            model._note(kernel_sentence(fit.gp.kernel))
         return outcome
 
     def restore(

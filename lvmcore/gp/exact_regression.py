@@ -26,6 +26,7 @@ from lvmcore.training.objective import Objective
 from lvmcore.training.schedule import Schedule
 
 __all__ = [
+    "CHOICE_ROWS",
     "ExactGP",
     "GPPosterior",
     "MarginalLikelihood",
@@ -33,6 +34,7 @@ __all__ = [
     "choose_kernel",
     "direct_schedule",
     "distinct_rows",
+    "drawn_rows",
 ]
 
 #: Initial σ² of a standardised target.
@@ -168,6 +170,21 @@ class GPPosterior:
         left = (self.gp.kernel.diagonal(X) - half.square().sum(0)).clamp_min(0.0)
         return k @ self.alpha, (left + self.gp.noise)[:, None]
 
+    @torch.no_grad()
+    def summand_moments(self, X: Float[Tensor, "n H"]) -> tuple[Tensor, Tensor]:
+        """Mean and variance of each summand f_i of f at rows, [n, I] each.
+
+        k_i(x)ᵀA⁻¹y and k_i(x, x) − k_i(x)ᵀA⁻¹k_i(x). The means add up to that of f; the variances
+        do not, as the summands are dependent given the rows.
+        """
+        means, variances = [], []
+        for summand in self.gp.kernel.summands:
+            k = summand.forward(X, self.X)
+            half = torch.linalg.solve_triangular(self.factor, k.T, upper=False)
+            means.append((k @ self.alpha)[:, 0])
+            variances.append((summand.diagonal(X) - half.square().sum(0)).clamp_min(0.0))
+        return torch.stack(means, 1), torch.stack(variances, 1)
+
 
 def distinct_rows(X: Tensor, Y: Tensor) -> Tensor:
     """Positions of the rows for the marginal likelihood, in increasing order.
@@ -190,6 +207,14 @@ def distinct_rows(X: Tensor, Y: Tensor) -> Tensor:
     return first.sort().values
 
 
+def drawn_rows(n_rows: int, most: int) -> Tensor:
+    """Positions of at most so many rows, drawn at random with a fixed seed, increasing."""
+    if n_rows <= most:
+        return torch.arange(n_rows)
+    order = torch.randperm(n_rows, generator=torch.Generator().manual_seed(CHOICE_SEED))
+    return order[:most].sort().values
+
+
 def direct_schedule(max_iter: int, n_rows: int) -> Schedule:
     """Quasi-Newton steps from the first on, until ten of them hardly gain anything."""
     window = min(WINDOW, max_iter)
@@ -210,10 +235,8 @@ def choose_kernel(
         starts: kernels at their initial parameters, each of which is fitted.
         max_iter: steps of each fit at most.
     """
-    if len(X) > CHOICE_ROWS:
-        order = torch.randperm(len(X), generator=torch.Generator().manual_seed(CHOICE_SEED))
-        some = order[:CHOICE_ROWS].sort().values
-        X, Y = X[some], Y[some]
+    some = drawn_rows(len(X), CHOICE_ROWS)
+    X, Y = X[some], Y[some]
     best: tuple[float, ExactGP] | None = None
     for kernel in starts:
         gp = ExactGP(kernel, X)

@@ -20,13 +20,29 @@ from lvmcore.kernels.stationary import (
     matern52_correlation,
 )
 
-__all__ = ["NATIVE_COMPONENTS", "KernelComponent", "StationaryComponent", "common_batch"]
+__all__ = [
+    "NATIVE_COMPONENTS",
+    "KernelComponent",
+    "StationaryComponent",
+    "common_batch",
+    "scaled_exponent",
+]
 
 
 def common_batch(X: Float[Tensor, "*S n H"], X2: Float[Tensor, "*S2 N H"]) -> torch.Size:
     """The leading dimensions of a covariance of rows."""
     found: torch.Size = torch.broadcast_shapes(X.shape[:-2], X2.shape[:-2])  # type: ignore[no-untyped-call]
     return found
+
+
+def scaled_exponent(
+    X: Float[Tensor, "*S n H"], X2: Float[Tensor, "*S2 N H"], scale: Float[Tensor, "H"]
+) -> Float[Tensor, "... n N"]:
+    """−d²/2, d² = Σ_h scale_h² (x_h − x'_h)², of rows [..., n, H] and [..., N, H], [..., n, N]."""
+    centre = X2.mean(-2, keepdim=True)
+    A, B = (X - centre) * scale, (X2 - centre) * scale
+    square = A.square().sum(-1)[..., None] + B.square().sum(-1)[..., None, :]
+    return (A @ B.mT - 0.5 * square).clamp_max(0.0)
 
 
 class KernelComponent(nn.Module):
@@ -60,6 +76,10 @@ class KernelComponent(nn.Module):
         """α of its columns, [H]: the inverse squares of the distances over which it changes."""
         raise NotImplementedError
 
+    def hyperparameters(self) -> dict[str, Tensor]:
+        """Its parameters by name: [H] in the units of its columns, [] without a unit."""
+        return {}
+
     @property
     def has_free_period(self) -> bool:
         """Whether it has a period that is fitted, of a single column."""
@@ -84,16 +104,17 @@ class StationaryComponent(KernelComponent):
         self, X: Float[Tensor, "*S n H"], X2: Float[Tensor, "*S2 N H"]
     ) -> Float[Tensor, "... n N"]:
         """κ(d) of rows X [..., n, H] and X2 [..., N, H], [..., n, N]."""
-        centre, scale = X2.mean(-2, keepdim=True), (-self.log_lengthscales).exp()
-        A, B = (X - centre) * scale, (X2 - centre) * scale
-        square = A.square().sum(-1)[..., None] + B.square().sum(-1)[..., None, :]
-        exponent = (A @ B.mT - 0.5 * square).clamp_max(0.0)  # −d²/2
+        exponent = scaled_exponent(X, X2, (-self.log_lengthscales).exp())
         return type(self).correlation(exponent)
 
     @property
     def relevance(self) -> Float[Tensor, "H"]:
         """1/ℓ², [H]."""
         return (-2 * self.log_lengthscales).exp()
+
+    def hyperparameters(self) -> dict[str, Tensor]:
+        """ℓ, [H]."""
+        return {"lengthscale": self.log_lengthscales.exp() * self.scales}
 
 
 class RBFComponent(StationaryComponent):
@@ -151,6 +172,10 @@ class LinearComponent(KernelComponent):
     def relevance(self) -> Float[Tensor, "H"]:
         """a, [H]."""
         return self.weights
+
+    def hyperparameters(self) -> dict[str, Tensor]:
+        """√a, the sd of the slopes where v = 1, a unit of each column, [H]."""
+        return {"slope sd": self.weights.sqrt() / self.scales}
 
 
 class ConstantComponent(KernelComponent):

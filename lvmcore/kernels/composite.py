@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -13,9 +14,26 @@ from lvmcore.kernels.components import NATIVE_COMPONENTS, KernelComponent
 from lvmcore.kernels.expression import KernelExpression, KernelProduct, KernelSum, KernelTerm
 from lvmcore.kernels.gpytorch_components import GPYTORCH_COMPONENTS
 
-__all__ = ["CompositeKernel", "Summand"]
+__all__ = ["CompositeKernel", "Hyperparameter", "Summand"]
 
 _COMPONENTS = {**NATIVE_COMPONENTS, **GPYTORCH_COMPONENTS}
+
+
+@dataclass(frozen=True)
+class Hyperparameter:
+    """A fitted parameter of a kernel in an expression.
+
+    Attributes:
+        kernel: name of the kernel.
+        name: such as "lengthscale" or "period".
+        value: in the unit of the column.
+        column: the column; None for a number without a unit.
+    """
+
+    kernel: str
+    name: str
+    value: float
+    column: str | None
 
 
 class _Node(nn.Module):
@@ -127,7 +145,7 @@ class Summand(_Node):
         self, expression: KernelExpression, columns: Sequence[str], scales: Float[Tensor, "H"]
     ) -> None:
         super().__init__()
-        self.expression = expression
+        self.expression, self._columns = expression, tuple(columns)
         factors = expression.parts if isinstance(expression, KernelProduct) else (expression,)
         self.factors = [_factor(one, columns, scales) for one in factors]
         self.parts = nn.ModuleList(self.factors)
@@ -160,6 +178,23 @@ class Summand(_Node):
         """α of each column, [H]: the sum over the factors."""
         return torch.stack([factor.relevance for factor in self.factors]).sum(0)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that k acts on, in their order in the rows."""
+        named = {name for term in self._terms() for name in term.names}
+        return tuple(name for name in self._columns if name in named)
+
+    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
+        """Those of the kernels of k, without the variances, in the order of the expression."""
+        return tuple(one for _, own in self.terms() for one in own)
+
+    def terms(self) -> tuple[tuple[KernelTerm, tuple[Hyperparameter, ...]], ...]:
+        """The kernels of k with their hyperparameters, in the order of the expression."""
+        return tuple((part.term, part.hyperparameters()) for part in self._terms())
+
+    def _terms(self) -> list[_TermOfColumns]:
+        return [part for part in self.modules() if isinstance(part, _TermOfColumns)]
+
 
 class _TermOfColumns(_Node):
     """A component of some of the columns of the rows."""
@@ -173,6 +208,7 @@ class _TermOfColumns(_Node):
         self.at: Tensor
         self.register_buffer("at", torch.tensor(list(at), device=scales.device), persistent=False)
         self.component = _COMPONENTS[term.name](scales[self.at], dict(term.options))
+        self.term, self.names = term, tuple(columns[i] for i in self.at.tolist())
         self.n_columns = len(columns)
 
     def forward(
@@ -187,6 +223,16 @@ class _TermOfColumns(_Node):
     def relevance(self) -> Float[Tensor, "H"]:
         own = self.component.relevance
         return own.new_zeros(self.n_columns).index_copy(0, self.at, own)
+
+    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
+        """Those of the component, one for each column or one alone."""
+        found = []
+        for name, value in self.component.hyperparameters().items():
+            columns = self.names if value.ndim else (None,)
+            each: list[float] = value.detach().reshape(-1).tolist()
+            for column, one in zip(columns, each, strict=True):
+                found.append(Hyperparameter(self.component.name, name, one, column))
+        return tuple(found)
 
 
 def _factor(

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lvmcore.kernels.components import KernelComponent, common_batch
+from lvmcore.kernels.components import KernelComponent, common_batch, scaled_exponent
 
 __all__ = ["GPYTORCH_COMPONENTS", "GPyTorchComponent", "gpytorch_kernels"]
 
@@ -92,9 +92,34 @@ class _PeriodicComponent(GPyTorchComponent):
 
 
 class PeriodicComponent(_PeriodicComponent):
-    """exp(−2 Σ_h sin²(π (x_h − x'_h)/p_h)/λ_h)."""
+    """exp(−2 Σ_h sin²(π (x_h − x'_h)/p_h)/λ_h), the parameters those of gpytorch's kernel.
+
+    With the angles φ_h = 2π x_h/p_h the exponent is Σ_h (cos φ_h cos φ'_h + sin φ_h sin φ'_h −
+    1)/λ_h, a matrix product, which takes a fraction of the time of the sines of all pairs.
+    """
 
     name = "periodic"
+
+    def forward(
+        self, X: Float[Tensor, "*S n H"], X2: Float[Tensor, "*S2 N H"]
+    ) -> Float[Tensor, "... n N"]:
+        """k(x, x') of rows X [..., n, H] and X2 [..., N, H], [..., n, N]."""
+        inverse = 1 / self.kernel.lengthscale.reshape(-1)
+        weights = torch.cat([inverse, inverse])
+        exponent: Tensor = (self._circle(X) * weights) @ self._circle(X2).mT - inverse.sum()
+        return exponent.clamp_max(0.0).exp()
+
+    def _circle(self, X: Float[Tensor, "*S n H"]) -> Float[Tensor, "*S n 2*H"]:
+        """Cosines and sines of φ, [..., n, 2H]."""
+        phase = 2 * torch.pi * X / self.period.reshape(-1)
+        return torch.cat([phase.cos(), phase.sin()], -1)
+
+    def hyperparameters(self) -> dict[str, Tensor]:
+        """The periods [H], and √λ, which is small where the shape within a period is rough."""
+        root = self.kernel.lengthscale.reshape(-1).sqrt()
+        several = {f"relative lengthscale {h + 1}": one for h, one in enumerate(root)}
+        named = several if len(root) > 1 else {"relative lengthscale": root[0]}
+        return {"period": self.period.reshape(-1) * self.scales, **named}
 
     def _made(self, n_columns: int) -> Any:
         return gpytorch_kernels().PeriodicKernel(ard_num_dims=n_columns)
@@ -118,14 +143,31 @@ class CosineComponent(_PeriodicComponent):
         """The period, in units of the standardised columns."""
         return 2 * super().period
 
+    def hyperparameters(self) -> dict[str, Tensor]:
+        """The period, [1]."""
+        return {"period": self.period.reshape(-1) * self.scales}
+
 
 class RationalQuadraticComponent(GPyTorchComponent):
-    """(1 + d²/(2 a))^−a, d² = Σ_h (x_h − x'_h)²/ℓ_h²."""
+    """(1 + d²/(2 a))^−a, d² = Σ_h (x_h − x'_h)²/ℓ_h², the parameters those of gpytorch's kernel."""
 
     name = "rational_quadratic"
 
+    def forward(
+        self, X: Float[Tensor, "*S n H"], X2: Float[Tensor, "*S2 N H"]
+    ) -> Float[Tensor, "... n N"]:
+        """k(x, x') of rows X [..., n, H] and X2 [..., N, H], [..., n, N]."""
+        a: Tensor = self.kernel.alpha.reshape(())
+        exponent = scaled_exponent(X, X2, 1 / self.kernel.lengthscale[0])
+        return (-a * torch.log1p(-exponent / a)).exp()
+
     def _made(self, n_columns: int) -> Any:
         return gpytorch_kernels().RQKernel(ard_num_dims=n_columns)
+
+    def hyperparameters(self) -> dict[str, Tensor]:
+        """ℓ [H], and a, small where distances of very different lengths matter."""
+        lengthscale = self.kernel.lengthscale.reshape(-1) * self.scales
+        return {"lengthscale": lengthscale, "a": self.kernel.alpha.reshape(())}
 
 
 class PiecewisePolynomialComponent(GPyTorchComponent):
@@ -140,6 +182,10 @@ class PiecewisePolynomialComponent(GPyTorchComponent):
         # Rows of so many standardised columns are about √(2H) apart.
         found.initialize(lengthscale=2 * (2 * n_columns) ** 0.5)
         return found
+
+    def hyperparameters(self) -> dict[str, Tensor]:
+        """ℓ, the distances from which on it is 0, [H]."""
+        return {"lengthscale": self.kernel.lengthscale.reshape(-1) * self.scales}
 
 
 class PolynomialComponent(GPyTorchComponent):
@@ -163,6 +209,10 @@ class PolynomialComponent(GPyTorchComponent):
         """1/c, [H]."""
         found: Tensor = 1 / self.kernel.offset.reshape(-1)
         return found.expand_as(self.scales)
+
+    def hyperparameters(self) -> dict[str, Tensor]:
+        """c, of the standardised columns, []."""
+        return {"offset": self.kernel.offset.reshape(())}
 
 
 #: The components of this module by name.

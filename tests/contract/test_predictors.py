@@ -147,7 +147,7 @@ def test_a_fit_goes_on_where_it_stopped(key: str, tmp_path: Path) -> None:
     first._fit_from(frame, y, callback=lambda s: s.iteration == 5, checkpoint=Checkpoint(path))
     second = make(key, max_iter=12, batch_size=20)
     second._fit_from(frame, y, checkpoint=Checkpoint(path))
-    assert len(second.history_) == 12
+    assert 5 < len(second.history_) == len(whole.history_)  # 12, or fewer at an optimum
     np.testing.assert_allclose(
         second.log_density(frame, y), whole.log_density(frame, y), rtol=1e-12
     )

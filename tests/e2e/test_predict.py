@@ -22,6 +22,11 @@ TABS = {
     "Slice": "Prediction over two columns, the others at their median",
 }
 
+SERIES_TABS = {
+    "Forecast": "Prediction along the column and beyond the data, with a 90 % band",
+    "Components": "Component 2 of the prediction with a 90 % band",
+}
+
 
 @pytest.fixture
 def csv(tmp_path: Path, rng: np.random.Generator) -> Path:
@@ -113,6 +118,9 @@ def test_a_kernel_is_typed_refused_with_its_mistake_and_fitted(
     dashboard.says("done in")
     dashboard.follow("See the predictions")
     dashboard.figure(SCATTER)
+    for tab, figure in SERIES_TABS.items():
+        page.get_by_role("tab", name=tab).click()
+        dashboard.figure(figure)
     dashboard.no_traceback()
     model = load(dashboard.store().job_folder(run).path / "model.safetensors")
     assert isinstance(model, GPRegressor)

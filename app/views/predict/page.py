@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from app import navigation
+from app.analysis.tables.prediction_curves import has_components, series_column
 from app.components.download_buttons import table_downloads
 from app.components.page_opening import PageOpening, open_run
 from app.formatting import count, duration, markdown, number, shortened
 from app.services import prediction
 from app.views.predict.baseline_scores import baseline_scores_panel, baseline_verdict
 from app.views.predict.hidden_layers import hidden_layer_map
+from app.views.predict.kernel_components import components_panel, forecast_panel
 from app.views.predict.new_predictions import new_predictions_panel
 from app.views.predict.prediction_charts import (
     PredictionRun,
@@ -30,9 +32,9 @@ from lvmcore.runs.convergence import convergence_verdict
 if TYPE_CHECKING:
     import pandas as pd
 
-_BASELINES, _RELEVANCE, _CALIBRATION, _SLICE = "Baselines", "Relevance", "Calibration", "Slice"
-_TABS = [_BASELINES, _RELEVANCE, _CALIBRATION, _SLICE]
-_OF_THE_MODEL = (_RELEVANCE, _SLICE)
+_FORECAST, _COMPONENTS, _BASELINES = "Forecast", "Components", "Baselines"
+_RELEVANCE, _CALIBRATION, _SLICE = "Relevance", "Calibration", "Slice"
+_NEED_PREDICTIONS = (_BASELINES, _CALIBRATION)
 _CARDS = ("nlpp", "rmse", "mae", "r2", "coverage_90")
 _CLASS_CARDS = ("accuracy", "macro_f1", "log_loss", "auc", "calibration_error")
 
@@ -94,18 +96,34 @@ def _verdict(job: Job) -> None:
 
 
 def _details(fit: PredictionRun, frame: pd.DataFrame | None) -> None:
-    """The baselines, relevance, calibration and a slice in tabs; the last two without a frame."""
-    names = _TABS if frame is not None else [name for name in _TABS if name in _OF_THE_MODEL]
+    """What there is on the model in tabs; without a frame what needs no predictions of the rows."""
+    names = [name for name in _tab_names(fit) if frame is not None or name not in _NEED_PREDICTIONS]
     tabs = dict(zip(names, st.tabs(names), strict=True))
-    with tabs[_RELEVANCE]:
-        input_relevance_panel(fit)
-    with tabs[_SLICE]:
-        prediction_slice_panel(fit)
+    for name, panel in _PANELS.items():
+        if name in tabs:
+            with tabs[name]:
+                panel(fit)
     if frame is not None:
         with tabs[_BASELINES]:
             baseline_scores_panel(fit)
         with tabs[_CALIBRATION]:
             calibration_panel(fit, frame)
+
+
+_PANELS = {
+    _FORECAST: forecast_panel,
+    _COMPONENTS: components_panel,
+    _RELEVANCE: input_relevance_panel,
+    _SLICE: prediction_slice_panel,
+}
+
+
+def _tab_names(fit: PredictionRun) -> list[str]:
+    """Names of the tabs: of one column a forecast; of several their relevance and a slice."""
+    names = [_COMPONENTS] if has_components(fit.model) else []
+    if series_column(fit.model, fit.rows) is not None:
+        return [_FORECAST, *names, _BASELINES, _CALIBRATION]
+    return [_BASELINES, *names, _RELEVANCE, _CALIBRATION, _SLICE]
 
 
 def _missing_predictions(job: Job) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
@@ -11,6 +12,12 @@ from lvmcore.base.predictor import FitMethod
 from lvmcore.base.regressor_classifier import Regressor
 from lvmcore.base.settings import KernelOrAuto, MaxIter
 from lvmcore.gp.exact_method import ExactGPMethod, FittedExactGP
+from lvmcore.gp.structure.decomposition import (
+    ComponentSummary,
+    Decomposition,
+    component_summaries,
+    decompose,
+)
 
 __all__ = ["GPRegressor"]
 
@@ -27,17 +34,21 @@ class GPRegressor(Regressor):
     by the limited-memory quasi-Newton method, and a prediction conditions on all rows. A step costs
     N³ operations, so a table has at most 5000 rows.
 
-    ``kernel="auto"`` is v κ(d), d² = Σ_h (x_h − x'_h)²/ℓ_h², κ the RBF or the Matérn correlation
-    with the highest marginal likelihood, of at most 1000 rows. Any sum or product of the kernels of
-    ``lvmcore.kernels.catalogue`` can be given as text, each of some columns or of all, such as
-    ``"linear + periodic(month) * rbf(month)"``. Each summand has a variance. A period is in the
-    unit of its column; one that is not given is fitted, from several likely ones.
+    ``kernel="auto"`` starts from v κ(d), d² = Σ_h (x_h − x'_h)²/ℓ_h², κ the RBF or the Matérn
+    correlation with the highest marginal likelihood, of at most 1000 rows, and adds summands and
+    factors while they gain in the Bayesian information criterion: linear and periodic ones of a
+    series, linear ones of other tables (``lvmcore.gp.structure.search``). Any sum or product of the
+    kernels of ``lvmcore.kernels.catalogue`` can be given as text, each of some columns or of all,
+    such as ``"linear + periodic(month) * rbf(month)"``. Each summand has a variance. A period is in
+    the unit of its column; one that is not given is fitted, from several likely ones.
 
     Rows with equal columns and target count once where equal columns always have equal targets, as
     the copies would put σ² to 0.
 
     Attributes:
         kernel_: the kernel of the fit.
+        components_: the summands of the kernel and the noise: the share of the target's variance
+            that each explains, and its parameters in the units of the table.
         relevance_: ``layer1`` holds α of the columns that vary, [H]: 1/ℓ² of a stationary kernel,
             the sum over the factors of a product, and the mean over the summands of a sum,
             weighted by their variances.
@@ -55,7 +66,7 @@ class GPRegressor(Regressor):
     order: ClassVar[int] = 105
     most_rows: ClassVar[int | None] = 5000
 
-    method: ClassVar[FitMethod] = ExactGPMethod()
+    method: ClassVar[FitMethod] = ExactGPMethod(searches=True)
 
     _function: FittedExactGP = fitted()
 
@@ -67,3 +78,22 @@ class GPRegressor(Regressor):
         """The kernel of the fit: the expression that was given, or the kernel that was chosen."""
         check_is_fitted(self)
         return str(self._function.gp.kernel.expression)
+
+    @property
+    def components_(self) -> tuple[ComponentSummary, ...]:
+        """The summands of the kernel, and the noise last."""
+        check_is_fitted(self)
+        return component_summaries(self._function.posterior, self._target.scale)
+
+    def decompose(self, X: ArrayLike) -> Decomposition:
+        """The posterior of each summand of the function at rows, in units of the target.
+
+        Args:
+            X: rows in the data's units, [n, H].
+
+        Raises:
+            DataError: the rows do not fit the model.
+        """
+        check_is_fitted(self)
+        rows = self._inputs(self._check_rows(X, reset=False))
+        return decompose(self._function.posterior, rows, self._target.mean, self._target.scale)

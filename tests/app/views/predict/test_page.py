@@ -80,6 +80,17 @@ def chart(page: AppTest, name: str) -> dict[str, Any]:
     return found
 
 
+@pytest.fixture(scope="module")
+def series(shared_home: Path) -> str:
+    """A trend and a period along one column."""
+    t = 2000 + np.arange(60) / 12
+    y = 5 * (t - 2000) + 3 * np.sin(2 * np.pi * t) + np.random.default_rng(0).normal(size=60)
+    table = Table.from_frame(pd.DataFrame({"year": t, "sold": y}), name="series")
+    dataset = tables.dataset_of(table, tables.proposed_roles(table))
+    kernel = {"kernel": "linear(year) + periodic(year, period=1)", "max_iter": 30}
+    return fitted_run(dataset, "gp_regressor", kernel, TargetChoice("sold"))
+
+
 # ---- without predictions ---------------------------------------------------------------------
 
 
@@ -162,6 +173,35 @@ def test_numbers_lie_beside_the_truth_with_their_intervals(
     assert sum(len(numbers(trace["error_y"]["array"])) for trace in marks) == 36
     assert scatter["layout"]["yaxis"]["title"]["text"] == "alcohol, predicted"
     assert "All 36 held-out rows." in texts(page)
+
+
+def test_a_series_has_a_forecast_and_its_kernel_components(
+    open_page: OpenPage, series: str
+) -> None:
+    page = open_page("predict", run=series)
+    assert not page.exception
+    assert [tab.label for tab in page.tabs] == [
+        "Forecast",
+        "Components",
+        "Baselines",
+        "Calibration",
+    ]
+    forecast = chart(page, "held-out rows")
+    (ahead,) = [trace for trace in forecast["data"] if trace["name"] == "beyond the data"]
+    assert ahead["line"]["dash"] == "dash"
+    assert numbers(ahead["x"])[0] == pytest.approx(2000 + 59 / 12)
+    line, wave, noise = prediction.component_curves(series)
+    shown = texts(page)
+    for part in (line, wave, noise):
+        assert f"{part.summary.share:.0%}" in shown
+    assert "A linear trend in year" in shown
+    assert "A period of 1.00 in year" in shown
+    drawn = [c for c in charts(page) if {t.get("name") for t in c["data"]} >= {"mean"}]
+    assert len(drawn) == 3  # the forecast and two summands
+    assert line.curve is not None
+    np.testing.assert_allclose(
+        numbers(drawn[1]["data"][1]["y"]), line.curve.mean[line.curve.x <= line.curve.last]
+    )
 
 
 def test_baselines_stand_beside_the_model(open_page: OpenPage, single: str) -> None:

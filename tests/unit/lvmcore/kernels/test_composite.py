@@ -90,6 +90,26 @@ def test_other_kernels_are_those_of_scikit_learn(X: Tensor, X2: Tensor) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["periodic", "rational_quadratic"])
+def test_kernels_written_out_are_those_of_gpytorch_whose_parameters_they_have(
+    X: Tensor, X2: Tensor, name: str
+) -> None:
+    """Values and gradients, of one column and of three."""
+    for columns in (COLUMNS, COLUMNS[:1]):
+        component: Any = kernel(name, columns).only_component
+        A, B = X[:, : len(columns)], X2[:, : len(columns)]
+        mine, theirs = component(A, B), component.kernel(A, B).to_dense()
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
+        weights = torch.randn(mine.shape, generator=torch.Generator().manual_seed(3)).double()
+        parameters = list(component.parameters())
+        for one, other in zip(
+            torch.autograd.grad((mine * weights).sum(), parameters),
+            torch.autograd.grad((theirs * weights).sum(), parameters),
+            strict=True,
+        ):
+            torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-10)
+
+
 def test_stationary_kernels_are_those_of_gpytorch(X: Tensor, X2: Tensor) -> None:
     kernels = gpytorch_kernels()
     for name, made in {

@@ -126,8 +126,8 @@ def test_the_kernel_is_that_of_the_highest_likelihood() -> None:
     each = {
         name: GPRegressor(kernel=name).fit(X, y).elbo_ for name in ("rbf", "matern52", "matern32")
     }  # type: ignore[arg-type]
-    best = GPRegressor().fit(X, y)
-    assert best.kernel_ == max(each, key=lambda name: each[name])
+    best: Any = SVGPRegressor().fit(X, y)  # the exact process, without a search
+    assert str(best._function.gp.kernel.expression) == max(each, key=lambda name: each[name])
     assert best.elbo_ == pytest.approx(max(each.values()), abs=0.05)
 
 
@@ -161,7 +161,7 @@ def test_few_inducing_inputs_do_not_explain_the_target_as_noise(
 
 def test_a_sparse_process_with_a_point_at_every_row_is_the_exact_one(tmp_path: Path) -> None:
     X, y = rows()
-    sparse, exact = SVGPRegressor().fit(X, y), GPRegressor().fit(X, y)
+    sparse, exact = SVGPRegressor().fit(X, y), GPRegressor(kernel="rbf").fit(X, y)
     assert sparse.settings_["n_inducing"] == 60
     assert sparse.elbo_ == exact.elbo_
     np.testing.assert_array_equal(sparse.predict(X), exact.predict(X))

@@ -1,0 +1,126 @@
+"""Figures of predictions along one column, with the part beyond the data apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from app.analysis.tables.prediction_curves import PredictionCurve
+from app.figures.theme import accent, escape, page_colours, template
+from app.formatting import shortened
+from lvmcore.numerics.array_types import FloatArray
+
+__all__ = ["curve_figure"]
+
+
+#: Opacity of the band over the data, and beyond them.
+_BAND, _BEYOND_BAND = 0.28, 0.12
+BEYOND = "beyond the data"
+
+
+def curve_figure(
+    curve: PredictionCurve,
+    target: str,
+    *,
+    dark: bool,
+    height: int,
+    points: tuple[FloatArray, FloatArray, NDArray[np.bool_]] | None = None,
+) -> go.Figure:
+    """Draw a mean with its band; beyond the data the line is dashed and the band lighter.
+
+    Args:
+        curve: the mean and its band.
+        target: title of the vertical axis.
+        dark: whether the page is dark.
+        height: in pixels.
+        points: column, target and whether held out of rows to draw, [n] each; None for none.
+    """
+    figure = go.Figure()
+    ahead = curve.x > curve.last
+    split = int(np.argmax(ahead)) if ahead.any() else len(curve.x)
+    _add_part(figure, curve, slice(0, split), dark, "mean", dashed=False)
+    if split < len(curve.x):
+        _add_part(figure, curve, slice(max(0, split - 1), None), dark, BEYOND, dashed=True)
+        _mark_end(figure, curve, dark)
+    if points is not None:
+        _add_points(figure, points, dark)
+    figure.update_layout(
+        template=template(dark),
+        height=height,
+        hovermode="closest",
+        showlegend=points is not None,
+        legend={"x": 0, "xanchor": "left"},
+        margin={"t": 34 if points is not None else 18},
+        xaxis={"title": {"text": escape(shortened(curve.column))}},
+        yaxis={"title": {"text": escape(shortened(target, 40))}},
+    )
+    return figure
+
+
+def _add_part(
+    figure: go.Figure, curve: PredictionCurve, part: slice, dark: bool, name: str, *, dashed: bool
+) -> None:
+    """A part of the curve and its band."""
+    x, colour = curve.x[part], accent(dark)
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    opacity = _BEYOND_BAND if dashed else _BAND
+    figure.add_scatter(
+        x=np.concatenate([x, x[::-1]]),
+        y=np.concatenate([curve.upper[part], curve.lower[part][::-1]]),
+        mode="lines",
+        fill="toself",
+        fillcolor=f"rgba({red},{green},{blue},{opacity})",
+        line={"width": 0},
+        hoverinfo="skip",
+        name=f"90 % band {BEYOND}" if dashed else "90 % band",
+        showlegend=not dashed,
+    )
+    figure.add_scatter(
+        x=x,
+        y=curve.mean[part],
+        mode="lines",
+        line={"color": colour, "width": 2, "dash": "dash" if dashed else "solid"},
+        customdata=np.column_stack([curve.lower[part], curve.upper[part]]),
+        hovertemplate="%{x:.4g}: %{y:.4g} (%{customdata[0]:.4g} to %{customdata[1]:.4g})"
+        "<extra></extra>",
+        name=name,
+        showlegend=not dashed,
+    )
+
+
+def _mark_end(figure: go.Figure, curve: PredictionCurve, dark: bool) -> None:
+    """A line at the last row, and the label of what is after it."""
+    muted = page_colours(dark).muted
+    figure.add_vline(x=curve.last, line={"color": muted, "width": 1, "dash": "dot"})
+    figure.add_annotation(
+        x=curve.last,
+        y=1,
+        yref="paper",
+        text=BEYOND,
+        showarrow=False,
+        xanchor="left",
+        yanchor="bottom",
+        font={"color": muted, "size": 12},
+    )
+
+
+def _add_points(
+    figure: go.Figure, points: tuple[FloatArray, FloatArray, NDArray[np.bool_]], dark: bool
+) -> None:
+    """The rows of the fit, and the held-out ones as rings."""
+    x, y, held_out = points
+    colours = page_colours(dark)
+    for chosen, name, symbol in (
+        (~held_out, "rows of the fit", "circle"),
+        (held_out, "held-out rows", "circle-open"),
+    ):
+        if chosen.any():
+            figure.add_scatter(
+                x=x[chosen],
+                y=y[chosen],
+                mode="markers",
+                marker={"color": colours.text, "size": 4, "symbol": symbol, "opacity": 0.75},
+                hovertemplate="%{x:.4g}: %{y:.4g}<extra></extra>",
+                name=name,
+            )

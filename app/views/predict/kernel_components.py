@@ -1,0 +1,80 @@
+"""The summands of a Gaussian process's kernel, and its forecast along a single column."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from app.analysis.map import subsampling
+from app.analysis.tables.prediction_curves import ComponentCurve, series_column
+from app.formatting import count, markdown, number, shortened
+from app.services import prediction
+from app.state.session import session
+from app.views.predict.curve_figures import curve_figure
+from app.views.predict.prediction_charts import MOST_DRAWN, SEED, PredictionRun
+
+__all__ = ["components_panel", "forecast_panel"]
+
+
+_HEIGHT, _FORECAST_HEIGHT = 190, 400
+_ABOUT_SHARES = (
+    "A share is the covariance of a component's mean with the target over the rows of the fit, "
+    "divided by the target's variance; with that of the noise they add up to 100 %. The bands are "
+    "90 % intervals of each component, without the noise."
+)
+_ABOUT_FORECAST = (
+    "The band holds a new row with a probability of 90 %, if the pattern goes on. The dashed part "
+    "is beyond the data: no row checks it."
+)
+
+
+def components_panel(fit: PredictionRun) -> None:
+    """Draw each summand of the kernel: its share, its parameters, and its curve.
+
+    Args:
+        fit: a run whose kernel has several summands.
+    """
+    for place, component in enumerate(prediction.component_curves(fit.job.id)):
+        st.markdown(_title(fit, component))
+        if component.curve is not None:
+            st.plotly_chart(
+                curve_figure(component.curve, fit.target, dark=session.is_dark, height=_HEIGHT),
+                theme=None,
+                key=fit.key("component", place),
+                alt=f"Component {place + 1} of the prediction with a 90 % band",
+            )
+    st.caption(_ABOUT_SHARES)
+
+
+def _title(fit: PredictionRun, component: ComponentCurve) -> str:
+    """The share, the summand in words, and its sd."""
+    own = component.summary
+    words = own.phrase[:1].upper() + own.phrase[1:]
+    return (
+        f"**{own.share:.0%}** · {markdown(words)} · :gray[sd {number(own.sd, 3)} in "
+        f"{markdown(shortened(fit.target, 40))}]"
+    )
+
+
+def forecast_panel(fit: PredictionRun) -> None:
+    """Draw the prediction along the only column, and beyond its last row.
+
+    Args:
+        fit: a run for a number with one column.
+    """
+    curve = prediction.series_curve(fit.job.id)
+    column = series_column(fit.model, fit.rows)
+    assert column is not None
+    x = fit.rows.X[column].to_numpy()
+    drawn = subsampling.sampled_rows(len(x), MOST_DRAWN, SEED)
+    points = (x[drawn], np.asarray(fit.rows.y, dtype=np.float64)[drawn], fit.rows.held_out[drawn])
+    st.plotly_chart(
+        curve_figure(
+            curve, fit.target, dark=session.is_dark, height=_FORECAST_HEIGHT, points=points
+        ),
+        theme=None,
+        key=fit.key("forecast"),
+        alt="Prediction along the column and beyond the data, with a 90 % band",
+    )
+    shown = f" {count(len(drawn), 'row')} of {len(x):,} drawn, a random sample (seed {SEED})."
+    st.caption(_ABOUT_FORECAST + ("" if len(drawn) == len(x) else shown))

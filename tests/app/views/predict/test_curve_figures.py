@@ -1,0 +1,50 @@
+"""The figure of a prediction along a column: the part beyond the data is drawn apart."""
+
+import numpy as np
+import pytest
+
+from app.analysis.tables.prediction_curves import PredictionCurve
+from app.views.predict.curve_figures import BEYOND, curve_figure
+
+NASTY = "<b>=x</b>"
+
+
+def curve(last: float) -> PredictionCurve:
+    x = np.arange(12.0)
+    return PredictionCurve(NASTY, x, x + 1, x, x + 2, last)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_beyond_the_data_the_line_is_dashed_and_the_band_lighter(dark: bool) -> None:
+    found = curve_figure(curve(9.0), NASTY, dark=dark, height=200)
+    band, mean, further, ahead = found.data
+    assert np.asarray(mean.x).tolist() == list(range(10))
+    assert np.asarray(ahead.x).tolist() == [9, 10, 11]  # joined to the other part
+    assert (mean.line.dash, ahead.line.dash) == ("solid", "dash")
+    assert np.asarray(ahead.y).tolist() == [10, 11, 12]
+    opacity = [float(one.fillcolor.split(",")[-1].rstrip(")")) for one in (band, further)]
+    assert opacity[0] > opacity[1]
+    assert [note.text for note in found.layout.annotations] == [BEYOND]
+    assert "<b>" not in found.layout.xaxis.title.text + found.layout.yaxis.title.text
+
+
+def test_without_a_part_beyond_there_is_no_label() -> None:
+    found = curve_figure(curve(11.0), "y", dark=False, height=200)
+    assert len(found.data) == 2
+    assert not found.layout.annotations
+    band = found.data[0]
+    assert np.asarray(band.y).tolist() == [*range(2, 14), *range(11, -1, -1)]
+
+
+def test_rows_of_the_fit_and_held_out_ones_look_different() -> None:
+    held_out = np.array([False, True, False])
+    points = (np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.0, 4.0]), held_out)
+    *_, fitted, held = curve_figure(curve(9.0), "y", dark=False, height=200, points=points).data
+    assert np.asarray(fitted.x).tolist() == [1, 3]
+    assert np.asarray(held.x).tolist() == [2]
+    assert fitted.marker.symbol != held.marker.symbol
+    only = (points[0], points[1], ~held_out | True)
+    names = [
+        one.name for one in curve_figure(curve(9.0), "y", dark=False, height=200, points=only).data
+    ]
+    assert "rows of the fit" not in names
