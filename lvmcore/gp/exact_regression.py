@@ -30,6 +30,7 @@ __all__ = [
     "GPPosterior",
     "MarginalLikelihood",
     "StationaryName",
+    "choice_rows",
     "choose_kernel",
     "direct_schedule",
     "distinct_rows",
@@ -196,6 +197,17 @@ def direct_schedule(max_iter: int, n_rows: int) -> Schedule:
     return Schedule(max_iter, RATE, n_rows, finishes=True, direct=True, optimum_window=window)
 
 
+def choice_rows(
+    X: Float[Tensor, "N H"], Y: Float[Tensor, "N 1"]
+) -> tuple[Float[Tensor, "n H"], Float[Tensor, "n 1"]]:
+    """The rows by which a kernel is chosen: all, or 1000 of them."""
+    if len(X) <= CHOICE_ROWS:
+        return X, Y
+    order = torch.randperm(len(X), generator=torch.Generator().manual_seed(CHOICE_SEED))
+    some = order[:CHOICE_ROWS].sort().values
+    return X[some], Y[some]
+
+
 def choose_kernel(
     X: Float[Tensor, "N H"],
     Y: Float[Tensor, "N 1"],
@@ -210,10 +222,7 @@ def choose_kernel(
         starts: kernels at their initial parameters, each of which is fitted.
         max_iter: steps of each fit at most.
     """
-    if len(X) > CHOICE_ROWS:
-        order = torch.randperm(len(X), generator=torch.Generator().manual_seed(CHOICE_SEED))
-        some = order[:CHOICE_ROWS].sort().values
-        X, Y = X[some], Y[some]
+    X, Y = choice_rows(X, Y)
     best: tuple[float, ExactGP] | None = None
     for kernel in starts:
         gp = ExactGP(kernel, X)
