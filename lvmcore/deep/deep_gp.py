@@ -227,7 +227,7 @@ class DeepGP(nn.Module):
 
     def row_noise(self, samples: int, n_rows: int, generator: torch.Generator) -> list[Tensor]:
         """Standard normal numbers of each hidden layer, [S, n_rows, D]."""
-        like = next(self.last.parameters())
+        like = self.last.like
         return [
             standard_normal((samples, n_rows, layer.width), like, generator)
             for layer in self.hidden

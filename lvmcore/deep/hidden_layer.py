@@ -140,6 +140,13 @@ class KernelLayer(nn.Module):
         self.log_variance = nn.Parameter(like.new_tensor(math.log(variance)))
 
     @property
+    def like(self) -> Tensor:
+        """A parameter of the kernel, for its dtype and device."""
+        if self.composite is not None:
+            return self.composite.summands[0].log_variance
+        return self.log_variance
+
+    @property
     def variance(self) -> Tensor:
         """v, at most ``LARGEST_VARIANCE``: [], or [D] in hidden layers; of a sum, that of v_i."""
         if self._has_summands:
