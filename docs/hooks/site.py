@@ -188,7 +188,8 @@ def kernels_table() -> str:
             f"`{key}`: {option.summary}, {option.expected}"
             for key, option in kernel.options.items()
         )
-        one = " (of one column)" if kernel.one_column else ""
+        few = {None: "", 1: " (of one column)"}
+        one = few.get(kernel.most_columns, f" (of at most {kernel.most_columns} columns)")
         lines.append(f"| `{name}` | {kernel.summary}{one} | {options or '–'} |")
     return "\n".join(lines)
 

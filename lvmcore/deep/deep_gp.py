@@ -90,6 +90,22 @@ class DeepGP(nn.Module):
         )
 
     @property
+    def first_inputs(self) -> Float[Tensor, "M H"]:
+        """Z of the first layer, [M, H]."""
+        raise NotImplementedError
+
+    def start_last_unit(self, posterior: InducingPosterior, mean: Float[Tensor, "M"]) -> None:
+        """Set q of the last unit of the first hidden layer, at the start of a fit.
+
+        Args:
+            posterior: of its whitened values, of one output.
+            mean: mean of its function at the inducing inputs, [M].
+        """
+        del mean
+        values, covariance = posterior.mean[0], posterior.root[0].mT @ posterior.root[0]
+        self.hidden[0].q.set_unit(-1, values, covariance)
+
+    @property
     def targets(self) -> Float[Tensor, "M P"] | None:
         """Targets at the inducing inputs, [M, P]; None if these are no rows."""
         return None
@@ -211,7 +227,7 @@ class DeepGP(nn.Module):
 
     def row_noise(self, samples: int, n_rows: int, generator: torch.Generator) -> list[Tensor]:
         """Standard normal numbers of each hidden layer, [S, n_rows, D]."""
-        like = next(self.last.parameters())
+        like = self.last.like
         return [
             standard_normal((samples, n_rows, layer.width), like, generator)
             for layer in self.hidden

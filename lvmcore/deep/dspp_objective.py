@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from lvmcore.deep.dspp import DSPP
+from lvmcore.deep.dspp import DSPP, marginal_moments
 from lvmcore.deep.dsvi import induced_deep_gp
 from lvmcore.deep.hidden_layer import InducingValues
 from lvmcore.deep.initialisation import DeepGPSettings
@@ -104,8 +104,11 @@ def start_from_single_gp(
     rows = torch.randperm(len(X), generator=generator)[:MAX_SINGLE_GP_ROWS]
     X, Y = X[rows], Y[rows]
     with torch.no_grad():
-        for layer in model.hidden:
-            X = X if layer.linear is None else X @ layer.linear
+        for number, layer in enumerate(model.hidden):
+            if layer.composite is not None:
+                X = marginal_moments(layer, layer.kernel_at(model.Z[number]), X)[0]
+            elif layer.linear is not None:
+                X = X @ layer.linear
     last, likelihood = model.last, model.last.likelihood
     assert isinstance(likelihood, GaussianNoise)
     assert isinstance(last.q, InducingValues)

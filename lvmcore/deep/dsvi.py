@@ -23,7 +23,7 @@ from lvmcore.deep.deep_gp import DeepGP, FunctionDraw
 from lvmcore.deep.hidden_layer import HiddenLayer
 from lvmcore.deep.initialisation import DeepGPSettings, hidden_layers, initial_output_values
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
-from lvmcore.deep.output_layer import GaussianSites, OutputLayer
+from lvmcore.deep.output_layer import GaussianSites, InducingPosterior, OutputLayer
 from lvmcore.numerics.quasi_random import standard_normal
 
 __all__ = ["InducedDeepGP", "induced_deep_gp"]
@@ -66,6 +66,18 @@ class InducedDeepGP(DeepGP):
     def n_inducing(self) -> int:
         """M."""
         return len(self.Z[-1])
+
+    @property
+    def first_inputs(self) -> Float[Tensor, "M H"]:
+        """Z of the first layer, [M, H]."""
+        Z: Tensor = self.Z[0].detach()
+        return Z
+
+    def start_last_unit(self, posterior: InducingPosterior, mean: Float[Tensor, "M"]) -> None:
+        """See ``DeepGP``; the inducing inputs of further layers follow the unit."""
+        super().start_last_unit(posterior, mean)
+        for Z in self.Z[1:]:
+            Z.data[:, -1] = mean
 
     def draw(self, samples: int, generator: torch.Generator) -> FunctionDraw:
         """Draw every hidden layer's values at its inducing inputs."""

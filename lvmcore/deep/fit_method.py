@@ -24,7 +24,8 @@ from lvmcore.deep.fitted_deep_gp import FittedDeepGP
 from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.likelihoods import GaussianNoise, QExponentialNoise, SoftmaxClasses
 from lvmcore.deep.objective import DeepGPObjective, deep_schedule
-from lvmcore.deep.warm_start import fitted_start
+from lvmcore.deep.warm_start import fitted_start, start_first_layer
+from lvmcore.gp.exact_regression import GPPosterior
 from lvmcore.gp.inducing_points import centroids
 from lvmcore.kernels.catalogue import read_kernel
 from lvmcore.kernels.definition import KernelDefinition
@@ -92,6 +93,8 @@ class DeepGPOptions:
         q: exponent q of the layers' priors and of the noise; 2 for Gaussian processes.
         kernel: stationary kernel of every layer without another one.
         definition: another kernel, of the first layer, or of all; None for stationary kernels.
+        first: an exact process with the kernel of the first layer alone; None without hidden
+            layers, with fewer units than columns and one, or where all layers have the kernel.
     """
 
     given: Mapping[str, Any]
@@ -106,18 +109,26 @@ class DeepGPOptions:
     q: float = 2.0
     kernel: StationaryName = "rbf"
     definition: KernelDefinition | None = None
+    first: GPPosterior | None = None
 
     @classmethod
     def from_settings(cls, given: Mapping[str, Any], standardiser: Standardiser) -> Self:
         """From a model's settings; options without a setting have their defaults.
 
-        A kernel that is not stationary is left to ``DeepGPMethod.kernel_definition``.
+        A kernel that is not stationary is left to ``DeepGPMethod.with_kernel``.
         """
         named = {name: given[name] for name in cls.__dataclass_fields__ if name in given}
         text = _canonical(named.pop("kernel", "auto"))
         if text in get_args(StationaryName):
             named["kernel"] = text
         return cls(given, standardiser, **named)
+
+    @property
+    def width(self) -> int | None:
+        """Units of each hidden layer; one more than the columns for an exact process."""
+        if self.first is None or self.hidden_dim is not None:
+            return self.hidden_dim
+        return len(self.standardiser.varying_names) + 1
 
     @property
     def expression(self) -> KernelExpression | None:
@@ -130,7 +141,7 @@ class DeepGPOptions:
         """Settings of the initial deep Gaussian process."""
         return DeepGPSettings(
             n_hidden=self.n_layers,
-            width=self.hidden_dim,
+            width=self.width,
             batch_size=self.batch_size,
             exponent=self.q,
             kernel=self.kernel,
@@ -188,8 +199,7 @@ class DeepGPMethod(ABC, Generic[Model]):
         """The model's initial function, with a note if it has fewer inducing points than set."""
         X, Y = problem.X, problem.Y
         if options.expression is not None:
-            definition = self.kernel_definition(options.expression, options, X, Y)
-            options = replace(options, kernel=self.later_kernel, definition=definition)
+            options = self.with_kernel(options.expression, options, X, Y)
         likelihood = likelihood_of(model.task, Y.shape[1], X, options.q)
         gp = self.initial(X, Y, likelihood, options, problem.generator).to(X)
         function = self.function(gp)
@@ -247,16 +257,19 @@ class DeepGPMethod(ABC, Generic[Model]):
     ) -> Model:
         """A deep Gaussian process at inducing inputs X [M, H], for the state of a file."""
 
-    def kernel_definition(
+    def with_kernel(
         self, expression: KernelExpression, options: DeepGPOptions, X: Tensor, Y: Tensor
-    ) -> KernelDefinition:
-        """The kernel of an expression over the columns, at the start for rows X and targets Y.
+    ) -> DeepGPOptions:
+        """Options with the kernel of an expression, at its start for rows X and targets Y.
 
         Raises:
             ConfigError: it names a column that is not in the fit, or does not vary.
         """
         definition = KernelDefinition.of_columns(expression, options.standardiser)
-        return fitted_start(definition, X, Y, options.max_iter)
+        definition, found = fitted_start(definition, X, Y, options.max_iter)
+        narrow = options.hidden_dim is not None and options.hidden_dim <= X.shape[1]
+        first = None if definition.fits_units or narrow or not options.n_layers else found
+        return replace(options, kernel=self.later_kernel, definition=definition, first=first)
 
     def stored_definition(
         self, model: Predictor, facts: Mapping[str, Any]
@@ -341,7 +354,9 @@ class InducedMethod(DeepGPMethod[InducedDeepGP]):
     ) -> InducedDeepGP:
         """Inducing inputs at centroids of the rows; see ``DeepGPMethod``."""
         Z = centroids(X, options.n_inducing, generator)
-        return self._at(options.initial, X, Y, Z, likelihood, options)
+        gp = self._at(options.initial, X, Y, Z, likelihood, options).to(X)
+        start_first_layer(gp, options.first)
+        return gp
 
     def blank(
         self,

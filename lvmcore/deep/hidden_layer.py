@@ -29,6 +29,7 @@ from lvmcore.gp.paths import LARGEST_VARIANCE
 from lvmcore.kernels.composite import CompositeKernel
 from lvmcore.kernels.stationary import StationaryName
 from lvmcore.numerics.gaussians import kl_whitened
+from lvmcore.numerics.linalg import cholesky_batch
 from lvmcore.qep.blocks import block_kl
 
 
@@ -66,6 +67,16 @@ class InducingValues(nn.Module):
         scale = self.log_scale.exp()
         # diag(s)(I + B)
         return scale[:, :, None] * self.lower.tril(-1) + scale.diag_embed()
+
+    @torch.no_grad()
+    def set_unit(
+        self, unit: int, mean: Float[Tensor, "M"], covariance: Float[Tensor, "M M"]
+    ) -> None:
+        """Set q of a unit to N(mean, covariance)."""
+        factor = cholesky_batch(covariance[None], "The covariance of a unit's values")[0]
+        scale = factor.diagonal()
+        self.mean[unit], self.log_scale[unit] = mean, scale.log()
+        self.lower[unit] = (factor / scale[:, None]).tril(-1)  # diag(s)(I + B)
 
     def draw(self, noise: Float[Tensor, "S D M"]) -> Float[Tensor, "S M D"]:
         """mean + factor noise, [S, M, D], of noise [S, D, M]."""
@@ -127,6 +138,13 @@ class KernelLayer(nn.Module):
         self.composite, self.kernel = None, kernel
         self.log_lengthscales = nn.Parameter(like.new_full((n_inputs,), 0.5 * math.log(n_inputs)))
         self.log_variance = nn.Parameter(like.new_tensor(math.log(variance)))
+
+    @property
+    def like(self) -> Tensor:
+        """A parameter of the kernel, for its dtype and device."""
+        if self.composite is not None:
+            return self.composite.summands[0].log_variance
+        return self.log_variance
 
     @property
     def variance(self) -> Tensor:

@@ -74,6 +74,11 @@ class SampledDeepGP(InducedDeepGP):
         units = sum(layer.width for layer in self.hidden) + n_outputs
         self.register_buffer("kept", inputs[-1].new_zeros(1, units, self.n_inducing))
 
+    def start_last_unit(self, posterior: InducingPosterior, mean: Float[Tensor, "M"]) -> None:
+        """See ``DeepGP``; the sample of the start has the values of the unit."""
+        super().start_last_unit(posterior, mean)
+        self.kept[:, self.hidden[0].width - 1] = posterior.mean[0]
+
     def hyperparameters(self) -> list[nn.Parameter]:
         """Parameters that are not sampled: kernels, noises, and learned inducing inputs."""
         return [parameter for parameter in self.parameters() if parameter.requires_grad]

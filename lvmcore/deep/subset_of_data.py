@@ -62,6 +62,11 @@ class SubsetDeepGP(DeepGP):
         return len(self.X)
 
     @property
+    def first_inputs(self) -> Float[Tensor, "M H"]:
+        """The subset's inputs, [M, H]."""
+        return self.X
+
+    @property
     def targets(self) -> Float[Tensor, "M P"]:
         """Targets of the subset, [M, P]."""
         return self.Y

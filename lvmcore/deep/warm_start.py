@@ -24,10 +24,16 @@ from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.layer_kernel import stationary_covariance
 from lvmcore.deep.likelihoods import GaussianNoise
 from lvmcore.deep.objective import DeepGPObjective, deep_schedule
-from lvmcore.deep.output_layer import OutputLayer
+from lvmcore.deep.output_layer import InducingPosterior, OutputLayer
 from lvmcore.deep.subset_of_data import SubsetDeepGP, subset_deep_gp
 from lvmcore.errors import NumericalError
-from lvmcore.gp.exact_regression import ExactGP, choose_kernel, distinct_rows
+from lvmcore.gp.exact_regression import (
+    ExactGP,
+    GPPosterior,
+    choice_rows,
+    choose_kernel,
+    distinct_rows,
+)
 from lvmcore.gp.inducing_points import SubsetRule, choose_subset, rows_by_bound
 from lvmcore.kernels.definition import KernelDefinition
 from lvmcore.kernels.stationary import RBF
@@ -40,6 +46,7 @@ __all__ = [
     "fit_single_gp",
     "fitted_start",
     "initialise_from_single_gp",
+    "start_first_layer",
 ]
 
 # Rows that a single process is fitted to besides the subset; rounds, and steps of each at most.
@@ -185,12 +192,41 @@ def exact_process(
 
 def fitted_start(
     definition: KernelDefinition, X: Float[Tensor, "N H"], Y: Float[Tensor, "N P"], max_iter: int
-) -> KernelDefinition:
-    """A definition that starts at ``exact_process``, or as it is if that could not be fitted."""
+) -> tuple[KernelDefinition, GPPosterior | None]:
+    """A definition that starts at ``exact_process``, and that process given its rows.
+
+    The definition is as it was, without a process, if that could not be fitted.
+    """
     try:
-        return definition.starting_at(exact_process(definition, X, Y, max_iter).kernel)
+        gp = exact_process(definition, X, Y, max_iter)
+        posterior = GPPosterior(gp, *choice_rows(X, _one_target(Y)))
     except NumericalError:
-        return definition
+        return definition, None
+    return definition.starting_at(gp.kernel), posterior
+
+
+@torch.no_grad()
+def start_first_layer(model: DeepGP, f: GPPosterior | None) -> None:
+    """Start a unit of the first layer at an exact process, given its rows.
+
+    The last unit, whose linear mean is 0, gets the optimal q of a sparse process at the inducing
+    inputs Z of the layer, Λ = I + A Aᵀ/σ², h = A y/σ², A = C⁻¹k(Z, X). Further layers pass it on,
+    so that the last layer can use it from the first step on: a first layer that is almost linear
+    says nothing of a period, and the target would be explained as noise.
+
+    Args:
+        model: initial model; changed in place.
+        f: the exact process with the first layer's kernel; None for no such unit.
+    """
+    if f is None:
+        return
+    layer, Z = model.hidden[0], model.first_inputs
+    layer.log_variance[-1] = 0.0
+    layer_kernel, sd = layer.kernel_at(Z), layer.variance[-1].sqrt()
+    A = sd * layer_kernel.inverse @ layer_kernel.cross(f.X)
+    precision = torch.eye(len(Z)).to(Z) + A @ A.T / f.gp.noise
+    q = InducingPosterior.from_natural_parameters(precision[None], (A @ f.Y).T / f.gp.noise)
+    model.start_last_unit(q, sd * layer_kernel.C @ q.mean[0])
 
 
 def _lengthscales(last: OutputLayer) -> Tensor:

@@ -31,6 +31,7 @@ __all__ = [
     "GPPosterior",
     "MarginalLikelihood",
     "StationaryName",
+    "choice_rows",
     "choose_kernel",
     "direct_schedule",
     "distinct_rows",
@@ -221,6 +222,14 @@ def direct_schedule(max_iter: int, n_rows: int) -> Schedule:
     return Schedule(max_iter, RATE, n_rows, finishes=True, direct=True, optimum_window=window)
 
 
+def choice_rows(
+    X: Float[Tensor, "N H"], Y: Float[Tensor, "N 1"]
+) -> tuple[Float[Tensor, "n H"], Float[Tensor, "n 1"]]:
+    """The rows by which a kernel is chosen: all, or 1000 of them."""
+    some = drawn_rows(len(X), CHOICE_ROWS)
+    return X[some], Y[some]
+
+
 def choose_kernel(
     X: Float[Tensor, "N H"],
     Y: Float[Tensor, "N 1"],
@@ -235,8 +244,7 @@ def choose_kernel(
         starts: kernels at their initial parameters, each of which is fitted.
         max_iter: steps of each fit at most.
     """
-    some = drawn_rows(len(X), CHOICE_ROWS)
-    X, Y = X[some], Y[some]
+    X, Y = choice_rows(X, Y)
     best: tuple[float, ExactGP] | None = None
     for kernel in starts:
         gp = ExactGP(kernel, X)

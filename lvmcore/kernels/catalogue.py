@@ -60,13 +60,18 @@ class KernelType:
         title: its name on pages.
         summary: the functions that it describes.
         options: its options by name.
-        one_column: whether it acts on one column alone.
+        most_columns: columns that it acts on at most; None for any number.
     """
 
     title: str
     summary: str
     options: Mapping[str, KernelOption] = field(default_factory=dict)
-    one_column: bool = False
+    most_columns: int | None = None
+
+    @property
+    def one_column(self) -> bool:
+        """Whether it acts on one column alone."""
+        return self.most_columns == 1
 
 
 _PERIOD = KernelOption("the period, in the units of the column", 1e-12, 1e12)
@@ -80,7 +85,13 @@ KERNEL_TYPES: Mapping[str, KernelType] = {
     "linear": KernelType("linear", "straight lines and planes through the columns' means"),
     "constant": KernelType("constant", "an offset"),
     "periodic": KernelType("periodic", "functions that repeat", {"period": _PERIOD}),
-    "cosine": KernelType("cosine", "a sine wave", {"period": _PERIOD}, one_column=True),
+    "cosine": KernelType("cosine", "a sine wave", {"period": _PERIOD}, most_columns=1),
+    "spectral_mixture": KernelType(
+        "spectral mixture",
+        "functions of several fitted frequencies",
+        {"n": KernelOption("the number of frequencies of a column", 1, 10, whole=True)},
+        most_columns=3,
+    ),
     "rational_quadratic": KernelType(
         "rational quadratic", "smooth functions that bend over short and long distances"
     ),
@@ -143,7 +154,7 @@ def check_feature_kernel(text: str, columns: Sequence[str] | None = None) -> Non
     """
     del columns
     for term in kernel_terms(read_kernel(text)):
-        if term.columns or KERNEL_TYPES[term.name].one_column:
+        if term.columns or KERNEL_TYPES[term.name].most_columns is not None:
             raise ConfigError(
                 f"The kernel {text!r} has {term}, of a column, but it acts on the features of the "
                 "network, which have no names: leave the columns out, as in linear + rbf."
@@ -161,9 +172,11 @@ def check_kernel_columns(expression: KernelExpression, columns: Sequence[str]) -
         ConfigError: it has not; the message names the most similar column.
     """
     for term in kernel_terms(expression):
-        if KERNEL_TYPES[term.name].one_column and len(term.columns or columns) != 1:
+        most = KERNEL_TYPES[term.name].most_columns
+        if most is not None and len(term.columns or columns) > most:
+            named = "one column: name it" if most == 1 else f"at most {most} columns: name them"
             raise ConfigError(
-                f"The kernel {term.name} acts on one column: name it, as in "
+                f"The kernel {term.name} acts on {named}, as in "
                 f"{KernelTerm(term.name, tuple(columns[:1]))}."
             )
         for name in term.columns:

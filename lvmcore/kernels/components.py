@@ -7,7 +7,7 @@ parameters are stored as logarithms.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import torch
@@ -87,6 +87,15 @@ class KernelComponent(nn.Module):
 
     def set_period(self, period: float) -> None:
         """Set the period, in units of the standardised column."""
+        raise NotImplementedError
+
+    @property
+    def n_frequencies(self) -> int:
+        """Number of frequencies of each column that are fitted."""
+        return 0
+
+    def set_spectrum(self, periods: Sequence[Sequence[float]]) -> None:
+        """Set frequencies of each column to those of periods, in units of the standardised one."""
         raise NotImplementedError
 
 

@@ -128,6 +128,14 @@ class CompositeKernel(_Node):
         free = [term for term in self._terms() if term.component.has_free_period]
         free[number].component.set_period(period)
 
+    def components_with_spectrum(self) -> list[tuple[KernelComponent, list[int]]]:
+        """The components whose frequencies are fitted, and the positions of their columns."""
+        return [
+            (term.component, term.at.tolist())
+            for term in self._terms()
+            if term.component.n_frequencies
+        ]
+
     def _terms(self) -> list[_TermOfColumns]:
         return [part for part in self.modules() if isinstance(part, _TermOfColumns)]
 

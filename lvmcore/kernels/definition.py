@@ -78,11 +78,11 @@ class KernelDefinition:
     def fits_units(self) -> bool:
         """Whether it can be the kernel of units of a layer too.
 
-        A kernel of a named column, of one column alone, or with a period in the unit of a column
+        A kernel of a named column, of few columns alone, or with a period in the unit of a column
         cannot.
         """
         return not any(
-            term.columns or KERNEL_TYPES[term.name].one_column or "period" in dict(term.options)
+            term.columns or KERNEL_TYPES[term.name].most_columns or "period" in dict(term.options)
             for term in kernel_terms(self.expression)
         )
 
@@ -107,7 +107,8 @@ class KernelDefinition:
     def starts(self, X: Float[Tensor, "N H"], y: Float[Tensor, "N"]) -> list[CompositeKernel]:
         """Kernels from which a fit starts: one, or of free periods one for each likely period.
 
-        The marginal likelihood has an optimum beside each of them.
+        The marginal likelihood has an optimum beside each of them. A spectral mixture starts at
+        several likely periods of each of its columns.
 
         Args:
             X: inputs, standardised, [N, H].
@@ -123,6 +124,13 @@ class KernelDefinition:
             for k, found in enumerate(periods):
                 if found:
                     kernel.set_free_period(k, found[(i + k) % len(found)])
+            for component, at in kernel.components_with_spectrum():
+                component.set_spectrum(
+                    [
+                        likely_periods(to_numpy(X[:, h]), to_numpy(y), component.n_frequencies)
+                        for h in at
+                    ]
+                )
             starts.append(kernel)
         return starts
 

@@ -7,7 +7,7 @@ them: through its constraints, not as logarithms.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,10 @@ from torch import Tensor
 from lvmcore.kernels.components import KernelComponent, common_batch, scaled_exponent
 
 __all__ = ["GPYTORCH_COMPONENTS", "GPyTorchComponent", "gpytorch_kernels"]
+
+#: Initial frequency without a likely period, and initial s, in cycles of a standardised column: a
+#: wave of twenty sd, and one that agrees with itself over about three.
+SLOWEST, BANDWIDTH = 0.05, 0.05
 
 
 def gpytorch_kernels() -> Any:
@@ -148,6 +152,55 @@ class CosineComponent(_PeriodicComponent):
         return {"period": self.period.reshape(-1) * self.scales}
 
 
+class SpectralMixtureComponent(GPyTorchComponent):
+    """Π_h Σ_i w_i exp(−2π² s_ih² τ_h²) cos(2π μ_ih τ_h)/Σ_i w_i, τ = x − x'.
+
+    The spectral mixture of Wilson and Adams (2013), as gpytorch has it: the product over columns of
+    sums over the n frequencies, with the same weights for all columns; divided by its value at 0.
+    """
+
+    name = "spectral_mixture"
+
+    def _made(self, n_columns: int) -> Any:
+        found = gpytorch_kernels().SpectralMixtureKernel(
+            num_mixtures=self.n_frequencies, ard_num_dims=n_columns
+        )
+        # Different frequencies: equal ones would have equal gradients.
+        means = torch.linspace(SLOWEST, 1.0, self.n_frequencies)[:, None, None]
+        found.initialize(mixture_means=means.expand(-1, 1, n_columns), mixture_scales=BANDWIDTH)
+        return found
+
+    @property
+    def n_frequencies(self) -> int:
+        """n."""
+        return int(self.options.get("n", 4))
+
+    def set_spectrum(self, periods: Sequence[Sequence[float]]) -> None:
+        """Set the μ of each column to those of its periods; further ones to slow changes."""
+        means = (SLOWEST * (1 + torch.arange(self.n_frequencies)))[:, None, None]
+        means = means.to(self.scales).repeat(1, 1, len(periods))
+        for h, found in enumerate(periods):
+            for i, period in enumerate(found[: self.n_frequencies]):
+                means[i, 0, h] = 1 / period
+        self.kernel.initialize(mixture_means=means)
+
+    def forward(
+        self, X: Float[Tensor, "*S n H"], X2: Float[Tensor, "*S2 N H"]
+    ) -> Float[Tensor, "... n N"]:
+        """k(x, x') of rows X [..., n, H] and X2 [..., N, H], [..., n, N]."""
+        at_zero: Tensor = self.kernel.mixture_weights.sum() ** len(self.scales)
+        return super().forward(X, X2) / at_zero
+
+    @property
+    def relevance(self) -> Float[Tensor, "H"]:
+        """−∂²k/∂τ_h² at τ = 0, [H]: (2π)² Σ_i w_i (μ_ih² + s_ih²)/Σ_i w_i."""
+        kernel = self.kernel
+        squares = (kernel.mixture_means**2 + kernel.mixture_scales**2)[:, 0]
+        weights = kernel.mixture_weights / kernel.mixture_weights.sum()
+        found: Tensor = (2 * torch.pi) ** 2 * weights @ squares
+        return found
+
+
 class RationalQuadraticComponent(GPyTorchComponent):
     """(1 + d²/(2 a))^−a, d² = Σ_h (x_h − x'_h)²/ℓ_h², the parameters those of gpytorch's kernel."""
 
@@ -221,6 +274,7 @@ GPYTORCH_COMPONENTS: Mapping[str, type[KernelComponent]] = {
     for component in (
         PeriodicComponent,
         CosineComponent,
+        SpectralMixtureComponent,
         RationalQuadraticComponent,
         PolynomialComponent,
         PiecewisePolynomialComponent,

@@ -60,7 +60,8 @@ class _Forecast:
 def _series(name: str) -> tuple[pd.DataFrame, FloatArray]:
     """The months and the numbers of a series."""
     every = SERIES[name][0]
-    values = load_table(f"tables/ts_monthly_{name}.csv.gz").frame.iloc[::every, 1].to_numpy(dtype=np.float64)
+    frame = load_table(f"tables/ts_monthly_{name}.csv.gz").frame
+    values = frame.iloc[::every, 1].to_numpy(dtype=np.float64)
     return pd.DataFrame({"month": every * np.arange(len(values), dtype=np.float64)}), values
 
 

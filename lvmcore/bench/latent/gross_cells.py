@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -23,7 +24,7 @@ __all__ = ["rows"]
 SHARE, LEAST, MOST, SEED = 0.05, 10.0, 30.0, 0
 #: Largest fall of the accuracy.
 FALL = 0.02
-SETTINGS = {"n_components": 2, "n_inducing": 25, "max_iter": 600}
+SETTINGS: dict[str, Any] = {"n_components": 2, "n_inducing": 25, "max_iter": 600}
 
 
 def rows(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:

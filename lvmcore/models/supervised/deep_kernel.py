@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
@@ -154,15 +155,16 @@ class _DeepKernelMethod(DeepGPMethod[DeepKernelGP]):
             generator=torch.Generator(),
         )
 
-    def kernel_definition(
+    def with_kernel(
         self, expression: KernelExpression, options: DeepGPOptions, X: Tensor, Y: Tensor
-    ) -> KernelDefinition:
+    ) -> DeepGPOptions:
         """The kernel over the features, at the start for the network's initial linear map."""
         width = options.hidden_dim or min(30, X.shape[1])
         definition = KernelDefinition.of_units(expression, width)
-        if options.given["network"] == "pictures":
-            return definition
-        return fitted_start(definition, X @ principal_axes(X, width), Y, options.max_iter)
+        if options.given["network"] == "columns":
+            features = X @ principal_axes(X, width)
+            definition, _ = fitted_start(definition, features, Y, options.max_iter)
+        return replace(options, definition=definition)
 
     def stored_definition(
         self, model: Predictor, facts: Mapping[str, Any]

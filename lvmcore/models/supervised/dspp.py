@@ -21,6 +21,7 @@ from lvmcore.deep.fitted_deep_gp import FittedDeepGP
 from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
 from lvmcore.deep.settings import HiddenDim, InducingCountOrAuto, KernelOfLayers, Layers, Validation
+from lvmcore.deep.warm_start import start_first_layer
 from lvmcore.gp.inducing_points import centroids
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
@@ -71,6 +72,7 @@ class _DSPPMethod(DeepGPMethod[DSPP]):
         Z = centroids(X, options.n_inducing, generator)
         settings = replace(options.initial, natural=False)
         gp = build_dspp(settings, X, Y, Z, likelihood, n_sites=options.given["n_sites"])
+        start_first_layer(gp.to(X), options.first)
         start_from_single_gp(gp, X, Y, generator, steps=options.max_iter, settings=settings)
         return gp
 
@@ -124,7 +126,9 @@ class DSPPRegressor(Regressor):
     by a single process fitted in a few steps.
 
     ``kernel`` is that of all layers. One that names columns is that of the first layer, and the
-    further layers, whose inputs are hidden units, have the RBF kernel.
+    further layers, whose inputs are hidden units, have the RBF kernel. Hidden layers then have one
+    unit more than columns unless ``hidden_dim`` is given, which starts at the exact process with
+    that kernel on at most 1000 rows.
 
     Attributes:
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs; the last is the

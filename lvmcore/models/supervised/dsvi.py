@@ -48,7 +48,9 @@ class DSVIDeepGPRegressor(_DSVI, Regressor):
     ELBO = Σ_n E log N(y_n | f^L(x_n), σ²) − Σ_l KL(q(v^l) ‖ N(0, I)).
 
     ``kernel`` is that of all layers. One that names columns is that of the first layer, and the
-    further layers, whose inputs are hidden units, have the RBF kernel.
+    further layers, whose inputs are hidden units, have the RBF kernel. Hidden layers then have one
+    unit more than columns unless ``hidden_dim`` is given, which starts at the exact process with
+    that kernel on at most 1000 rows.
 
     Attributes:
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs; the last is the

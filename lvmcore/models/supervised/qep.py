@@ -135,7 +135,9 @@ class DeepQEPRegressor(_DeepQEP, Regressor):
     bound and the predictions use that of each draw.
 
     ``kernel`` is that of all layers. One that names columns is that of the first layer, and the
-    further layers, whose inputs are hidden units, have the Matérn-3/2 kernel.
+    further layers, whose inputs are hidden units, have the Matérn-3/2 kernel. Hidden layers then
+    have one unit more than columns unless ``hidden_dim`` is given, which starts at the exact
+    process with that kernel on at most 1000 rows.
 
     Attributes:
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs; the last is the

@@ -31,7 +31,11 @@ from lvmcore.deep.settings import (
     Layers,
 )
 from lvmcore.deep.sghmc_chain import DeepChain
-from lvmcore.deep.warm_start import fit_induced, initialise_from_single_gp
+from lvmcore.deep.warm_start import (
+    fit_induced,
+    initialise_from_single_gp,
+    start_first_layer,
+)
 from lvmcore.gp.inducing_points import centroids
 from lvmcore.mcmc.chains import MAX_R_HAT
 from lvmcore.mcmc.diagnostics import ChainDiagnostics
@@ -111,7 +115,9 @@ class _SGHMCMethod(DeepGPMethod[SampledDeepGP]):
         )
         at = single.Z[0].detach()
         gp = sampled_deep_gp(options.initial, X, Y, at, likelihood, learned=learned).to(X)
-        initialise_from_single_gp(gp, single.last)
+        start_first_layer(gp, options.first)
+        if options.first is None:
+            initialise_from_single_gp(gp, single.last)
         if gp.pretrained:
             mean = single.posterior(single.draw(1, generator)).mean.detach()
             gp.kept[0, -len(mean) :] = mean
@@ -174,7 +180,9 @@ class SGHMCDeepGPRegressor(Regressor):
     step's draw. It shows the convergence of the chain, not the quality of the model.
 
     ``kernel`` is that of all layers. One that names columns is that of the first layer, and the
-    further layers, whose inputs are hidden units, have the RBF kernel.
+    further layers, whose inputs are hidden units, have the RBF kernel. Hidden layers then have one
+    unit more than columns unless ``hidden_dim`` is given, which starts at the exact process with
+    that kernel on at most 1000 rows.
 
     Attributes:
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs; the last is the

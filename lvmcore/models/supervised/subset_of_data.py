@@ -28,7 +28,11 @@ from lvmcore.deep.settings import (
     Validation,
 )
 from lvmcore.deep.subset_of_data import SubsetDeepGP, subset_deep_gp
-from lvmcore.deep.warm_start import fit_single_gp, initialise_from_single_gp
+from lvmcore.deep.warm_start import (
+    fit_single_gp,
+    initialise_from_single_gp,
+    start_first_layer,
+)
 from lvmcore.gp.inducing_points import SubsetRule
 from lvmcore.parameters import Advanced, Doc
 
@@ -64,7 +68,9 @@ class _SubsetMethod(DeepGPMethod[SubsetDeepGP]):
             settings=options.initial,
         )
         gp = subset_deep_gp(options.initial, X, Y, rows.to(X.device), likelihood)
-        initialise_from_single_gp(gp, single)
+        if options.first is None:
+            initialise_from_single_gp(gp, single)
+        start_first_layer(gp.to(X), options.first)
         return gp
 
     def blank(
@@ -143,7 +149,9 @@ class SoDDeepGPRegressor(_SoD, Regressor):
     bound, and the last layer is initialised with its kernel and noise.
 
     ``kernel`` is that of all layers. One that names columns is that of the first layer, and the
-    further layers, whose inputs are hidden units, have the RBF kernel.
+    further layers, whose inputs are hidden units, have the RBF kernel. Hidden layers then have one
+    unit more than columns unless ``hidden_dim`` is given, which starts at the exact process with
+    that kernel on at most 1000 rows.
 
     Attributes:
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs; the last is the

@@ -124,12 +124,13 @@ class _RegressionMethod(InducedMethod):
             _copy_exact(single, gp)
         return gp
 
-    def kernel_definition(
+    def with_kernel(
         self, expression: KernelExpression, options: DeepGPOptions, X: Tensor, Y: Tensor
-    ) -> KernelDefinition:
+    ) -> DeepGPOptions:
         """Without a start: ``initial`` chooses it."""
         del X, Y
-        return KernelDefinition.of_columns(expression, options.standardiser)
+        definition = KernelDefinition.of_columns(expression, options.standardiser)
+        return replace(options, definition=definition)
 
     def objective(
         self,

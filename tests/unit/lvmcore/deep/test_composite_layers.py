@@ -21,6 +21,7 @@ from lvmcore.deep.objective import CollapsedObjective, DeepGPObjective
 from lvmcore.deep.output_layer import InducingPosterior, ProjectedRows
 from lvmcore.deep.sampled_deep_gp import sampled_deep_gp
 from lvmcore.deep.subset_of_data import subset_deep_gp
+from lvmcore.deep.warm_start import start_first_layer
 from lvmcore.gp.exact_regression import ExactGP, GPPosterior, MarginalLikelihood
 from lvmcore.gp.paths import NOISE_FLOOR
 from lvmcore.kernels.catalogue import read_kernel
@@ -292,3 +293,55 @@ def test_a_kernel_of_columns_is_that_of_the_first_layer(text: str, later: str | 
             assert layer.kernel == "matern32"
         else:
             assert str(layer.composite.expression) == later
+
+
+# ---- the start of a first layer with its own kernel --------------------------------------------
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["induced", "subset", "sampled"])
+def test_the_last_unit_starts_at_the_exact_process(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the rows as inducing inputs its moments are those of f given the rows."""
+    monkeypatch.setitem(JITTER, torch.float64, 1e-9)
+    X, Y = table(14)
+    exact = ExactGP(roughened(definition("linear(a) + matern32").made(X)), X)
+    noise = GaussianNoise(0.3, X)
+    start = definition("linear(a) + matern32").starting_at(exact.kernel)
+    chosen = DeepGPSettings(n_hidden=2, width=4, definition=start)
+    if kind == "subset":
+        model: Any = subset_deep_gp(chosen, X, Y, torch.arange(14), noise)
+    elif kind == "sampled":
+        model = sampled_deep_gp(chosen, X, Y, X, noise, learned=True)
+    else:
+        model = induced_deep_gp(chosen, X, Y, X, noise)
+    layer = model.hidden[0]
+    start_first_layer(model, GPPosterior(exact, X, Y))
+    # v of the unit is a little less than 1: the process with that variance
+    v = layer.variance[-1]
+    for summand in exact.kernel.summands:
+        summand.log_variance.add_(v.log())
+    mean, variance = GPPosterior(exact, X, Y).moments(X)
+    found, spread = marginal_moments(layer, layer.kernel_at(X), X)
+    torch.testing.assert_close(found[:, -1:], mean, rtol=0, atol=1e-5)
+    torch.testing.assert_close(spread[:, -1:] + exact.noise, variance, rtol=0, atol=1e-5)
+    torch.testing.assert_close(found[:, :-1], X)
+    if kind == "sampled":
+        drawn = model.function_draw(model.kept)
+        moments = layer.conditional_moments(drawn.layer_kernels[0], drawn.values[0], X)
+        torch.testing.assert_close(moments[0][0, :, -1:], mean, rtol=0, atol=1e-5)
+    if kind != "subset":
+        for Z in model.Z[1:]:
+            torch.testing.assert_close(Z[:, -1:], mean, rtol=0, atol=1e-5)
+
+
+@torch.no_grad()
+def test_q_of_a_unit_is_set() -> None:
+    values = InducingValues(torch.zeros(2, 4).double(), 0.1)
+    half = torch.randn(4, 4, generator=generator()).double()
+    mean, covariance = torch.arange(4).double(), half @ half.T + 0.1 * torch.eye(4)
+    values.set_unit(1, mean, covariance)
+    torch.testing.assert_close(values.mean[1], mean)
+    torch.testing.assert_close(values.factor[1] @ values.factor[1].T, covariance)
+    torch.testing.assert_close(values.factor[0], 0.1**0.5 * torch.eye(4).double())

@@ -42,6 +42,9 @@ def test_columns_are_checked_where_they_are_known() -> None:
     with pytest.raises(ConfigError, match=r"acts on one column: name it, as in cosine\(height\)"):
         check_kernel("cosine", ["height", "weight"])
     check_kernel("cosine", ["height"])
+    with pytest.raises(ConfigError, match="at most 3 columns: name them, as in spec"):
+        check_kernel("spectral_mixture", ["a", "b", "c", "d"])
+    check_kernel("spectral_mixture(a, d, n=2)", ["a", "b", "c", "d"])
 
 
 def test_the_catalogue_needs_neither_torch_nor_gpytorch() -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lvmcore.kernels.catalogue import KERNEL_TYPES, read_kernel
 from lvmcore.kernels.composite import CompositeKernel
+from lvmcore.kernels.definition import KernelDefinition
 from lvmcore.kernels.gpytorch_components import gpytorch_kernels
 
 COLUMNS = ("a", "b", "c")
@@ -209,6 +210,7 @@ def test_a_given_period_is_in_the_unit_of_its_column_and_stays() -> None:
         "cosine(a) + polynomial",
         "rational_quadratic * (linear + periodic(b))",
         "piecewise_polynomial",
+        "spectral_mixture(n=2) + rbf",
     ],
 )
 def test_rows_of_several_draws_have_the_kernel_of_each_draw(text: str) -> None:
@@ -224,3 +226,50 @@ def test_rows_of_several_draws_have_the_kernel_of_each_draw(text: str) -> None:
     Z.requires_grad_()
     assert torch.autograd.gradcheck(lambda z: k.forward(z, z), (Z,), atol=1e-5)
     assert torch.autograd.gradcheck(lambda z: k.forward(X[:2], z), (Z,), atol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [("a",), ("a", "b")])
+def test_a_spectral_mixture_is_that_of_gpytorch_with_value_1_at_0(
+    X: Tensor, X2: Tensor, columns: tuple[str, ...]
+) -> None:
+    found = kernel("spectral_mixture(n=3)", columns)
+    component: Any = found.only_component
+    X, X2 = X[:, : len(columns)], X2[:, : len(columns)]
+    theirs = gpytorch_kernels().SpectralMixtureKernel(num_mixtures=3, ard_num_dims=len(columns))
+    theirs = theirs.double()
+    theirs.load_state_dict(component.kernel.state_dict())
+    own = theirs(X[:1], X[:1]).to_dense()[0, 0]
+    torch.testing.assert_close(component(X, X2), theirs(X, X2).to_dense() / own)
+    # the formula, column by column
+    w, mu, s = (
+        part.detach().numpy()
+        for part in (theirs.mixture_weights, theirs.mixture_means, theirs.mixture_scales)
+    )
+    tau = (X[:, None] - X2[None]).numpy()
+    expected = np.ones(tau.shape[:2])
+    for h in range(len(columns)):
+        waves = [
+            w[i]
+            * np.exp(-2 * (np.pi * s[i, 0, h] * tau[..., h]) ** 2)
+            * np.cos(2 * np.pi * mu[i, 0, h] * tau[..., h])
+            for i in range(3)
+        ]
+        expected *= sum(waves) / w.sum()
+    np.testing.assert_allclose(component(X, X2).detach().numpy(), expected, atol=1e-12)
+    # relevance: the curvature at 0
+    step = 1e-4
+    for h in range(len(columns)):
+        moved = torch.zeros(1, len(columns), dtype=torch.float64)
+        moved[0, h] = step
+        bend = 2 * (1 - number(component(moved, 0 * moved)[0, 0])) / step**2
+        assert bend == pytest.approx(number(component.relevance[h]), rel=1e-4)
+
+
+def test_a_spectral_mixture_starts_at_the_likely_periods() -> None:
+    x = torch.linspace(-1.7, 1.7, 120, dtype=torch.float64)[:, None]
+    y = torch.sin(2 * torch.pi * x[:, 0] / 0.4) + 0.7 * torch.cos(2 * torch.pi * x[:, 0] / 0.15)
+    definition = KernelDefinition(read_kernel("spectral_mixture(n=3)"), ("a",), (1.0,))
+    (start,) = definition.starts(x, y)
+    component: Any = start.only_component
+    periods = 1 / component.kernel.mixture_means.detach()[:, 0, 0]
+    np.testing.assert_allclose(periods[:2], [0.4, 0.15], rtol=0.05)

@@ -10,6 +10,7 @@ import pytest
 from lvmcore import ConfigError, load
 from lvmcore.models import PREDICTORS
 from lvmcore.models.supervised.deep_kernel import DeepKernelGPRegressor
+from lvmcore.models.supervised.dspp import DSPPRegressor
 from lvmcore.models.supervised.dsvi import DSVIDeepGPRegressor
 from lvmcore.models.supervised.qep import DeepQEPRegressor, QEPRegressor
 from lvmcore.models.supervised.subset_of_data import SoDDeepGPRegressor
@@ -86,7 +87,7 @@ def test_a_wrong_column_is_named_before_the_fit(key: str) -> None:
 @pytest.mark.parametrize("key", sorted(ON_FEATURES))
 def test_features_of_a_network_have_no_names(key: str) -> None:
     table, y = months(30)
-    for kernel in ("rbf(month)", "linear + cosine"):
+    for kernel in ("rbf(month)", "linear + cosine", "spectral_mixture"):
         with pytest.raises(ConfigError, match="leave the columns out"):
             WITH_KERNEL[key](**given(key, kernel)).fit(table, y > 0)
 
@@ -101,6 +102,7 @@ def test_the_command_line_takes_the_same_text() -> None:
         parse_settings(DeepKernelGPRegressor, [f"kernel={text}"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [SVGPRegressor, QEPRegressor, SVGPClassifier])
 def test_a_period_is_found_by_the_exact_process(cls: Any) -> None:
     """Eight inducing inputs for seven waves: the RBF cannot follow them."""
@@ -114,6 +116,19 @@ def test_a_period_is_found_by_the_exact_process(cls: Any) -> None:
     plain, composed = scores.values()
     assert composed > (0.8 if classes else 0.9)
     assert plain < composed - 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cls", [DSVIDeepGPRegressor, SoDDeepGPRegressor, DSPPRegressor])
+def test_a_deep_process_finds_a_period_in_its_first_layer(cls: Any) -> None:
+    table, y = months()
+    kernel = 'linear("body height") + periodic(month)'
+    model = cls(n_layers=1, n_inducing=10, kernel=kernel, max_iter=60, random_state=0)
+    model.fit(table[:66], y[:66])
+    assert model._function.gp.hidden[0].width == 3  # the columns that vary, and one
+    assert model.score(table[66:], y[66:]) > 0.85
+    narrow = cls(n_layers=1, n_inducing=10, hidden_dim=2, kernel=kernel, max_iter=5)
+    assert narrow.fit(table, y)._function.gp.hidden[0].width == 2
 
 
 def test_a_stationary_name_in_another_writing_is_that_kernel() -> None:
