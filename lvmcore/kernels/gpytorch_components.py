@@ -200,6 +200,11 @@ class SpectralMixtureComponent(GPyTorchComponent):
         found: Tensor = (2 * torch.pi) ** 2 * weights @ squares
         return found
 
+    def hyperparameters(self) -> dict[str, Tensor]:
+        """The period of the frequency with the largest weight, [H]."""
+        strongest = int(self.kernel.mixture_weights.argmax())
+        return {"period": self.scales / self.kernel.mixture_means[strongest, 0]}
+
 
 class RationalQuadraticComponent(GPyTorchComponent):
     """(1 + d²/(2 a))^−a, d² = Σ_h (x_h − x'_h)²/ℓ_h², the parameters those of gpytorch's kernel."""

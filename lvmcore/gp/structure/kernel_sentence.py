@@ -29,7 +29,7 @@ _SMOOTH = {
 }
 _WAVES = {"periodic": "a period", "cosine": "a sine wave of period"}
 # The order in which the factors of a product are named: the first one is what the others change.
-_ORDER = [*_WAVES, *_SMOOTH, "polynomial", "linear", "constant"]
+_ORDER = [*_WAVES, "spectral_mixture", *_SMOOTH, "polynomial", "linear", "constant"]
 
 
 def kernel_sentence(kernel: CompositeKernel) -> str:
@@ -82,6 +82,10 @@ def _base(term: KernelTerm, own: Mapping[str, float], columns: Sequence[str]) ->
         return f"a linear {'trend in' if own else 'function of'} {where}"
     if name == "polynomial":
         return f"a polynomial of degree {dict(term.options).get('degree', 2):g} in {where}"
+    if name == "spectral_mixture":
+        frequencies = f"a mixture of {dict(term.options).get('n', 4):g} frequencies in {where}"
+        strongest = f", the strongest of period {_number(own['period'])}" if own else ""
+        return frequencies + strongest
     if name in _WAVES:
         if not own:
             return f"periods in {where}"
@@ -108,7 +112,7 @@ def _change(
             if own
             else (f"shape repeats in {where}")
         )
-    if not own:
+    if not own or "lengthscale" not in own:
         return f"shape changes with {where}"
     slow = period is not None and own["lengthscale"] > SLOW_PERIODS * period
     pace, far = "slowly, " if slow else "", _number(own["lengthscale"])

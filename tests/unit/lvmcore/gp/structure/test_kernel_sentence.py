@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lvmcore.gp.structure.kernel_sentence import kernel_sentence, summand_phrases
-from lvmcore.kernels.catalogue import read_kernel
+from lvmcore.kernels.catalogue import KERNEL_TYPES, read_kernel
 from lvmcore.kernels.composite import CompositeKernel
 
 
@@ -84,3 +84,14 @@ def test_a_column_whose_name_is_a_number_is_called_a_column() -> None:
 def test_small_and_large_numbers_are_readable() -> None:
     for scale, shown in {1e-5: "1e-05", 0.012: "0.0120", 123.4: "123", 4e7: "4e+07"}.items():
         assert summand_phrases(made("rbf", ("t",), scale))[0].endswith(f"changes over {shown}")
+
+
+@pytest.mark.parametrize("name", KERNEL_TYPES)
+def test_every_kernel_has_words_alone_as_a_factor_and_of_several_columns(name: str) -> None:
+    texts = [name, f"rbf * {name}", f"periodic * {name}", f"rbf + {name} * (linear + {name})"]
+    cases: list[tuple[str, tuple[str, ...]]] = [(text, ("month",)) for text in texts]
+    if not KERNEL_TYPES[name].one_column:
+        cases += [(text, ("a", "b")) for text in texts[:2]]
+    for text, columns in cases:
+        for phrase in summand_phrases(made(text, columns)):
+            assert any(column in phrase for column in columns) or phrase == "an offset"
