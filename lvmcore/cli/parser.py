@@ -30,7 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
     bench = commands.add_parser("bench", help="measure accuracy and speed, with references")
     bench.add_argument(
         "name",
-        help="all, classify, first-fit, impute, kernels, ldgd, maps, mnist, psi, qep, "
+        help="all, classify, first-fit, impute, kernels, ldgd, maps, mixed, mnist, psi, qep, "
         "short-tables, sod-dgp, srflvm or verdict",
     )
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")

@@ -1,11 +1,7 @@
 """Tables read from files, and the datasets (numeric matrices) that models are fitted to."""
 
 from lvmcore.data.build_dataset import exclusion_reason
-from lvmcore.data.column_likelihoods import (
-    ProposedLikelihood,
-    check_likelihood,
-    proposed_likelihood,
-)
+from lvmcore.data.column_likelihoods import ProposedLikelihood, proposed_likelihood
 from lvmcore.data.column_types import ColumnDescription, ColumnType
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.long_tables.memory_mapped import MappedTable, memory_mapped
@@ -19,7 +15,7 @@ from lvmcore.data.readers.sandbox import SandboxLimits, read_table_sandboxed
 from lvmcore.data.samples.paper_datasets import load_paper, load_paper_images, paper_names
 from lvmcore.data.samples.samples import SampleDataset, load_sample, samples
 from lvmcore.data.table import DetectedFormat, Table
-from lvmcore.data.transforms import check_log1p, check_one_hot
+from lvmcore.data.transforms import check_likelihood, check_log1p, check_one_hot
 
 __all__ = [
     "ColumnDescription",

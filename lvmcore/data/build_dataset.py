@@ -14,7 +14,12 @@ from lvmcore.data.held_out_rows import hold_out_rows, keep_every_class, label_st
 from lvmcore.data.number_questions import question_notes
 from lvmcore.data.proposed_roles import propose_image_shape
 from lvmcore.data.row_numbers import RowNames, RowNumbers
-from lvmcore.data.transforms import check_log1p, check_one_hot, one_hot_features
+from lvmcore.data.transforms import (
+    check_likelihood,
+    check_log1p,
+    check_one_hot,
+    one_hot_features,
+)
 from lvmcore.errors import DataError
 
 if TYPE_CHECKING:
@@ -130,11 +135,8 @@ def _check_columns(table: "Table", choice: ColumnRoles) -> None:
         check_one_hot(table, name)
     for name in choice.log1p:
         check_log1p(table, name)
-    if choice.likelihoods:
-        from lvmcore.data.column_likelihoods import check_likelihood
-
-        for name, kind in choice.likelihoods.items():
-            check_likelihood(table, table.column(name), kind)
+    for name, kind in choice.likelihoods.items():
+        check_likelihood(table, name, kind)
 
 
 def _select_columns(

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from lvmcore.data.column_types import ColumnDescription, ColumnType
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.transforms import levels, one_hot_columns
-from lvmcore.errors import DataError
 from lvmcore.likelihoods.catalogue import (
     BY_COLUMN,
     GAUSSIAN,
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ProposedLikelihood",
     "check_dataset_likelihoods",
-    "check_likelihood",
     "likelihood_text",
     "proposed_likelihood",
 ]
@@ -62,30 +59,6 @@ def proposed_likelihood(table: "Table", column: ColumnDescription) -> ProposedLi
     if column.type is ColumnType.NUMERIC and LIKELIHOODS[name].cells == "counts":
         return ProposedLikelihood("gaussian", "its type is numeric", by_type=True)
     return ProposedLikelihood(name, reason)
-
-
-def check_likelihood(table: "Table", column: ColumnDescription, name: str) -> None:
-    """Check that the cells of a column of a table allow a likelihood.
-
-    Raises:
-        DataError: They do not; the message names the row, or what the column should be.
-    """
-    kind = LIKELIHOODS.get(name)  # type: ignore[call-overload] # any text
-    if kind is None:
-        raise DataError(
-            f"Column {column.name!r} cannot have the likelihood {name!r}. Expected one of "
-            f"{', '.join(LIKELIHOODS)}."
-        )
-    if kind.is_one_hot != (column.type is ColumnType.CATEGORY):
-        advice = "Make its type a category" if kind.is_one_hot else "Make its type numeric"
-        raise DataError(
-            f"Column {column.name!r} cannot have the likelihood {name}: its type is "
-            f"{column.type}. {advice}, or choose another likelihood."
-        )
-    values = table.frame[column.name]
-    if not kind.is_one_hot and pd.api.types.is_numeric_dtype(values.dtype):
-        cells = values.to_numpy(dtype=np.float64, na_value=np.nan)[:, None]
-        check_cells([ColumnTerm(name)], cells, [column.name])  # type: ignore[arg-type] # a key
 
 
 def check_dataset_likelihoods(dataset: Dataset, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Transforms of columns to features: log(1 + x), and one-hot encoding."""
+"""Columns as features: log(1 + x), one-hot encoding, and the checks of their cells."""
 
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from lvmcore.data.column_types import ColumnDescription, ColumnType
 from lvmcore.data.dataset import labels_as_text
 from lvmcore.errors import DataError
+from lvmcore.likelihoods.catalogue import LIKELIHOODS, ColumnTerm, check_cells
 
 if TYPE_CHECKING:
     from lvmcore.data.dataset import Dataset
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_LEVELS",
+    "check_likelihood",
     "check_log1p",
     "check_log1p_cells",
     "check_one_hot",
@@ -98,6 +100,36 @@ def check_one_hot(table: "Table", name: str) -> None:
             f"Expected at most {MAX_LEVELS}. Join the rare levels in the file, or leave the "
             "column out."
         )
+
+
+def check_likelihood(table: "Table", column_name: str, name: str) -> None:
+    """Check that the cells of a column of a table allow a likelihood.
+
+    Args:
+        table: The table.
+        column_name: Name of the column.
+        name: Name of the likelihood.
+
+    Raises:
+        DataError: They do not; the message names the row, or what the column should be.
+    """
+    column = table.column(column_name)
+    kind = LIKELIHOODS.get(name)  # type: ignore[call-overload] # any text
+    if kind is None:
+        raise DataError(
+            f"Column {column.name!r} cannot have the likelihood {name!r}. Expected one of "
+            f"{', '.join(LIKELIHOODS)}."
+        )
+    if kind.is_one_hot != (column.type is ColumnType.CATEGORY):
+        advice = "Make its type a category" if kind.is_one_hot else "Make its type numeric"
+        raise DataError(
+            f"Column {column.name!r} cannot have the likelihood {name}: its type is "
+            f"{column.type}. {advice}, or choose another likelihood."
+        )
+    values = table.frame[column.name]
+    if not kind.is_one_hot and pd.api.types.is_numeric_dtype(values.dtype):
+        cells = values.to_numpy(dtype=np.float64, na_value=np.nan)[:, None]
+        check_cells([ColumnTerm(name)], cells, [column.name])  # type: ignore[arg-type] # a key
 
 
 def levels(values: pd.Series) -> list[str]:

@@ -46,6 +46,8 @@ __all__ = [
     "START_VARIANCE",
     "GPLatentVariableModel",
     "PathDecoder",
+    "fit_likelihoods",
+    "restore_columns",
     "start_noise",
 ]
 
@@ -78,6 +80,9 @@ class GPLatentVariableModel(LatentVariableModel):
     """Base of the models whose data path is a set of Gaussian processes."""
 
     restarts_: RestartResult | None = fitted()
+
+    #: The likelihood of each column, as text; "gaussian" where all are Gaussian.
+    column_likelihood_: str = fitted(default=GAUSSIAN)
 
     _decoder: PathDecoder = fitted()
     #: A likelihood for each column of the table; None where all are Gaussian.
@@ -114,45 +119,11 @@ class GPLatentVariableModel(LatentVariableModel):
         if reset:
             text = getattr(self, "column_likelihood", GAUSSIAN)
             self._column_terms = column_terms(text, data, self._column_names())
+            terms = self._column_terms
+            self.column_likelihood_ = GAUSSIAN if terms is None else write_likelihoods(terms)
         if self._column_terms is not None:
             check_cells(self._column_terms, data, self._column_names())
         return data
-
-    @property
-    def column_likelihood_(self) -> str:
-        """The likelihood of each column of the fit, as text."""
-        check_is_fitted(self)
-        if self._column_terms is None:
-            return GAUSSIAN
-        return write_likelihoods(self._column_terms)
-
-    def _fit_columns(
-        self,
-        problem: FitProblem,
-        terms: tuple[ColumnTerm, ...],
-        *,
-        labels: LabelSettings | None = None,
-        n_hidden: int | None = None,
-        batch_size: int = BATCH_ROWS,
-    ) -> ColumnFit:
-        """Fit with a likelihood for each column, and store the map and the path to the columns.
-
-        Args:
-            problem: the problem to fit.
-            terms: the likelihoods, one a column of the table.
-            labels: settings of the label terms; None without labels.
-            n_hidden: hidden units of the encoder; None for a q(x) of its own for each row.
-            batch_size: rows in a batch.
-        """
-        varying = varying_terms(terms, self._standardiser)
-        fit = fit_columns(
-            self, problem, varying, labels=labels, n_hidden=n_hidden, batch_size=batch_size
-        )
-        self._decoder, self.embedding_ = fit.decoder, fit.embedding
-        self.relevance_ = {"data": to_numpy(fit.objective.path.relevance)}
-        self.inducing_inputs_ = {"data": to_numpy(fit.objective.path.Z)}
-        self._interval_scale = None
-        return fit
 
     def _sample_rows(self, latent: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Rows drawn at latent points [n, Q], data units, [n, D]; from the columns' likelihoods."""
@@ -248,14 +219,9 @@ class GPLatentVariableModel(LatentVariableModel):
         return arrays | found, facts
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        self._restore_columns(facts)
+        restore_columns(self, facts)
         self._restore_data(arrays, self._to_tensor(np.zeros(1)))
         self.restarts_ = restarts_from_state(arrays, facts)
-
-    def _restore_columns(self, facts: Mapping[str, Any]) -> None:
-        """Restore the likelihoods of the columns, which earlier versions did not have."""
-        text = facts.get("column_likelihood")
-        self._column_terms = None if text is None else read_likelihoods(text)
 
     def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> PathDecoder:
         """The data path from the arrays of a file, in the dtype and on the device of ``like``."""
@@ -269,6 +235,44 @@ class GPLatentVariableModel(LatentVariableModel):
         self._decoder = self._read_decoder(arrays, like)
         scale = arrays.get("intervals.scale")
         self._interval_scale = None if scale is None else torch.as_tensor(scale.copy()).to(like)
+
+
+def fit_likelihoods(
+    model: GPLatentVariableModel,
+    problem: FitProblem,
+    terms: tuple[ColumnTerm, ...],
+    *,
+    labels: LabelSettings | None = None,
+    n_hidden: int | None = None,
+    batch_size: int = BATCH_ROWS,
+) -> ColumnFit:
+    """Fit a model with a likelihood for each column; store the map and the path to the columns.
+
+    Args:
+        model: the model.
+        problem: the problem to fit.
+        terms: the likelihoods, one a column of the table.
+        labels: settings of the label terms; None without labels.
+        n_hidden: hidden units of the encoder; None for a q(x) of its own for each row.
+        batch_size: rows in a batch.
+    """
+    varying = varying_terms(terms, model._standardiser)
+    fit = fit_columns(
+        model, problem, varying, labels=labels, n_hidden=n_hidden, batch_size=batch_size
+    )
+    model._decoder, model.embedding_ = fit.decoder, fit.embedding
+    model.relevance_ = {"data": to_numpy(fit.objective.path.relevance)}
+    model.inducing_inputs_ = {"data": to_numpy(fit.objective.path.Z)}
+    model._interval_scale = None
+    return fit
+
+
+def restore_columns(model: GPLatentVariableModel, facts: Mapping[str, Any]) -> None:
+    """Restore the likelihoods of the columns, which earlier versions did not have."""
+    model.column_likelihood_ = str(facts.get("column_likelihood", GAUSSIAN))
+    model._column_terms = None
+    if "column_likelihood" in facts:
+        model._column_terms = read_likelihoods(model.column_likelihood_)
 
 
 def _path_functions(

@@ -95,8 +95,12 @@ def column_editor(table: Table, roles: RoleChoices) -> RoleChoices:
     if types.problem is not None:
         st.error(markdown(types.problem))
     edited = _table(table, roles, types.turn)
-    others = replace(roles, label=label, row_id=row_id, hold_out=hold_out, more_labels=more)
-    now, problem = _edited_roles(table, roles, edited, others)
+    now, problem = _edited_roles(
+        table,
+        roles,
+        edited,
+        replace(roles, label=label, row_id=row_id, hold_out=hold_out, more_labels=more),
+    )
     if problem is not None:
         session.role_choices[table.digest] = now
         session.type_choices[table.digest] = replace(types, problem=problem, turn=types.turn + 1)

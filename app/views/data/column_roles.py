@@ -259,7 +259,7 @@ def chosen_likelihoods(
         if title is None or column.name not in proposed:
             continue
         try:
-            check_likelihood(table, column, names[title])
+            check_likelihood(table, column.name, names[title])
         except LatentboardError as error:
             return replace(now, likelihoods=before.likelihoods), str(error)
         if names[title] != proposed[column.name].name:

@@ -15,6 +15,8 @@ __all__ = ["AUTO", "COMMON_PARAMETERS", "defaults", "parameter_form", "parameter
 
 #: Text of an empty field of an optional parameter: the model chooses from the data.
 AUTO = "auto"
+#: Entry of a menu of texts that opens a field for any other.
+_ANOTHER = "another, typed"
 #: Parameters of every model, drawn after its own.
 COMMON_PARAMETERS = ("device", "random_state")
 
@@ -133,18 +135,30 @@ def _choice(
 
 
 def _suggested_text(parameter: Parameter, value: str, key: str, label: str, text: str) -> str:
-    """A menu of short texts in which any other can be typed."""
-    options = list(dict.fromkeys([*parameter.suggestions, value]))
-    chosen: str | None = st.selectbox(
+    """A menu of short texts, whose last entry opens a field for any other."""
+    chosen: str = st.selectbox(
         label,
-        options,
-        index=options.index(value),
+        [*parameter.suggestions, _ANOTHER],
+        index=(
+            parameter.suggestions.index(value)
+            if value in parameter.suggestions
+            else len(parameter.suggestions)
+        ),
         key=key,
         help=text,
-        accept_new_options=True,
         persist_state="session",
     )
-    return value if chosen is None else chosen
+    if chosen != _ANOTHER:
+        return chosen
+    typed: str = st.text_input(
+        f"{label}, typed",
+        value="" if value in parameter.suggestions else value,
+        key=f"{key}:typed",
+        help=text,
+        placeholder=parameter.example,
+        persist_state="session",
+    )
+    return typed
 
 
 def _number_or_word(

@@ -13,6 +13,7 @@ from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.base.settings import ColumnLikelihood, LayoutOrAuto
 from lvmcore.base.table_size import TableSize
+from lvmcore.gp.model import fit_likelihoods
 from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
 from lvmcore.parameters import Advised
 from lvmcore.training.outcome import FitOutcome
@@ -67,4 +68,4 @@ class BayesianGPLVM(UnsupervisedGPLVM):
     def _fit(self, problem: FitProblem) -> FitOutcome:
         if self._column_terms is None:
             return super()._fit(problem)
-        return self._fit_columns(problem, self._column_terms).outcome
+        return fit_likelihoods(self, problem, self._column_terms).outcome

@@ -44,6 +44,7 @@ from lvmcore.gp.minibatch.amortised_fit import (
     restore_encoder,
 )
 from lvmcore.gp.minibatch.objective import LabelSettings
+from lvmcore.gp.model import fit_likelihoods, restore_columns
 from lvmcore.neural.networks import Encoder
 from lvmcore.parameters import Advanced, Advised, Doc, Range
 from lvmcore.training.outcome import FitOutcome
@@ -187,7 +188,8 @@ class FastLDGD(LabelledGPLVM):
         weight = settle_label_weight(self, problem)
         labels = LabelSettings(self.likelihood, weight, self.class_weight)
         if self._column_terms is not None:
-            columns = self._fit_columns(
+            columns = fit_likelihoods(
+                self,
                 problem,
                 self._column_terms,
                 labels=labels,
@@ -221,7 +223,7 @@ class FastLDGD(LabelledGPLVM):
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         like = self._to_tensor(np.zeros(1))
-        self._restore_columns(facts)
+        restore_columns(self, facts)
         self._restore_data(arrays, like.double())
         self._encoder = restore_encoder(
             arrays,

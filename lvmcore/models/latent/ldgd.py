@@ -35,7 +35,7 @@ from lvmcore.gp.inducing_points import inducing_count, spread_points
 from lvmcore.gp.labelled_model import LabelledGPLVM
 from lvmcore.gp.labelled_settings import settle_dimensions, settle_label_weight
 from lvmcore.gp.minibatch.objective import LabelSettings
-from lvmcore.gp.model import START_VARIANCE, start_noise
+from lvmcore.gp.model import START_VARIANCE, fit_likelihoods, start_noise
 from lvmcore.gp.objective import LDGDObjective
 from lvmcore.gp.paths import DataPath, LabelPath, LatentRows
 from lvmcore.gp.restarts import fit_from_starts
@@ -190,8 +190,8 @@ class LDGD(LabelledGPLVM):
             labels = LabelSettings(
                 settings["likelihood"], settings["label_weight"], self.class_weight
             )
-            fit = self._fit_columns(
-                settle_dimensions(self, problem), self._column_terms, labels=labels
+            fit = fit_likelihoods(
+                self, settle_dimensions(self, problem), self._column_terms, labels=labels
             )
             self._store_paths(fit.objective.path, fit.objective.label_paths)
             return fit.outcome

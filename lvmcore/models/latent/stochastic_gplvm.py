@@ -30,7 +30,7 @@ from lvmcore.gp.minibatch.amortised_fit import (
     fitted_subset,
     restore_encoder,
 )
-from lvmcore.gp.model import GPLatentVariableModel
+from lvmcore.gp.model import GPLatentVariableModel, fit_likelihoods, restore_columns
 from lvmcore.neural.networks import Encoder
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised
@@ -120,8 +120,12 @@ class StochasticGPLVM(GPLatentVariableModel):
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
         if self._column_terms is not None:
-            columns = self._fit_columns(
-                problem, self._column_terms, n_hidden=self.n_hidden, batch_size=self.batch_size
+            columns = fit_likelihoods(
+                self,
+                problem,
+                self._column_terms,
+                n_hidden=self.n_hidden,
+                batch_size=self.batch_size,
             )
             assert columns.encoder is not None
             self._encoder = columns.encoder
@@ -149,7 +153,7 @@ class StochasticGPLVM(GPLatentVariableModel):
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         like = self._to_tensor(np.zeros(1))
-        self._restore_columns(facts)
+        restore_columns(self, facts)
         self._restore_data(arrays, like.double())
         self._encoder = restore_encoder(
             arrays,

@@ -17,16 +17,20 @@ def field() -> None:
 def test_a_kernel_is_chosen_from_short_names_or_typed() -> None:
     page = AppTest.from_function(field).run()
     menu = page.selectbox(key="kernel")
-    assert menu.options == ["auto", "rbf", "matern52", "matern32"]
-    assert menu.proto.accept_new_options
+    assert menu.options == ["auto", "rbf", "matern52", "matern32", "another, typed"]
     assert page.markdown[0].value == "auto"
+    assert not page.text_input
     page = menu.set_value("matern32").run()
     assert page.markdown[0].value == "matern32"
+    page = page.selectbox(key="kernel").set_value("another, typed").run()
+    (typed,) = page.text_input
+    page = typed.set_value("rbf + linear").run()
+    assert page.markdown[0].value == "rbf + linear"
 
 
-def test_a_kernel_of_an_earlier_fit_is_in_the_menu() -> None:
+def test_a_kernel_of_an_earlier_fit_is_in_the_field() -> None:
     page = AppTest.from_function(field)
     page.session_state["initial"] = "linear + rbf(month)"
     page.run()
-    assert page.selectbox(key="kernel").options[-1] == "linear + rbf(month)"
+    assert page.text_input[0].value == "linear + rbf(month)"
     assert page.markdown[0].value == "linear + rbf(month)"
