@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -82,6 +83,10 @@ class ColumnLikelihood(nn.Module, ABC):
     def inputs(self, Y: Tensor) -> Tensor:
         """Cells on a scale for distances and networks, of about mean 0 and sd 1, [n, D]."""
         return Y
+
+    def is_gross(self, Y: Tensor) -> Tensor:
+        """Mask of the cells that say little about a row's position, [n, D]; by default none."""
+        return torch.zeros_like(Y, dtype=torch.bool)
 
 
 def observed_mean(Y: Tensor, observed: Tensor) -> Tensor:

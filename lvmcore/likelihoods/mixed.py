@@ -147,6 +147,14 @@ class MixedLikelihood(nn.Module):
                 found[..., block.features] = block.likelihood.inputs(cells)
         return found
 
+    def is_gross(self, Y: Tensor) -> Tensor:
+        """Mask of the cells that an initial map leaves out, [n, D]."""
+        found = torch.zeros_like(Y, dtype=torch.bool)
+        for block in self.blocks:
+            cells = self._cells(block, Y, observed=False)
+            found[..., block.features] = block.likelihood.is_gross(cells)
+        return found
+
     def expected_log(
         self, Y: Tensor, observed: Tensor | None, mean: Tensor, variance: Tensor
     ) -> Tensor:

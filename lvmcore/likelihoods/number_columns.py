@@ -140,6 +140,10 @@ class StudentColumns(ColumnLikelihood):
         """(y − median)/spread, clipped: a far cell counts as one four sds off."""
         return ((Y - self.centre) / self.spread).clamp(-REACH, REACH)
 
+    def is_gross(self, Y: Tensor) -> Tensor:
+        """Mask of the cells four sds off or more."""
+        return self.inputs(Y).abs() >= REACH
+
 
 class LogNormalColumns(ColumnLikelihood):
     """log y_d = μ_d + τ_d (f_d + N(0, σ_d²)), μ and τ the mean and sd of the logarithms.
