@@ -138,7 +138,11 @@ ClassWeight = Annotated[
 ]
 KernelOrAuto = Annotated[
     str | Literal["auto"],
-    Syntax("lvmcore.kernels.catalogue:check_kernel", "linear + rbf * periodic(month)"),
+    Syntax(
+        "lvmcore.kernels.catalogue:check_kernel",
+        "linear + rbf * periodic(month)",
+        ("auto", "rbf", "matern52", "matern32", "linear + rbf"),
+    ),
     Doc(
         "Kernel: auto, or a sum or product such as linear + rbf * periodic(month), each part of "
         "the named columns or of all.",

@@ -89,7 +89,18 @@ def series(tmp_path: Path, rng: np.random.Generator) -> Path:
     return path
 
 
-def test_a_kernel_is_typed_refused_with_its_mistake_and_fitted(
+def by_keyboard(dashboard: Dashboard, field: str, typed: str) -> None:
+    """Choose the first entry of a menu that has a text, by keyboard alone."""
+    menu = dashboard.page.get_by_role("combobox", name=field, exact=True)
+    menu.press("ArrowDown")
+    dashboard.page.keyboard.type(typed)
+    dashboard.page.get_by_role("option", name=typed).first.wait_for()
+    dashboard.page.keyboard.press("Enter")
+    dashboard.page.keyboard.press("Tab")
+    dashboard.settled()
+
+
+def test_a_kernel_is_typed_refused_with_its_mistake_built_and_fitted(
     dashboard: Dashboard, series: Path
 ) -> None:
     page = dashboard.page
@@ -101,7 +112,8 @@ def test_a_kernel_is_typed_refused_with_its_mistake_and_fitted(
     page.get_by_role("option", name="sold", exact=True).click()
     dashboard.says("Recommended here: 'sold' is a number")
     dashboard.settings()
-    field = page.get_by_role("textbox", name="Kernel")
+    by_keyboard(dashboard, "Kernel", "another")
+    field = page.get_by_role("textbox", name="Kernel, typed")
     for typed, refusal in {
         "linear + rbf * perodic(month)": "did you mean periodic?",
         "linear + rbf * periodic(mnth)": "did you mean 'month'?",
@@ -111,9 +123,17 @@ def test_a_kernel_is_typed_refused_with_its_mistake_and_fitted(
         dashboard.settled()
         dashboard.button("Fit").click()
         dashboard.says(refusal)
-    field.fill("linear + rbf * periodic(month)")
-    field.press("Enter")
-    dashboard.settled()
+    for name, typed in {
+        "Kernel": "built",
+        "Kernel of component 1": "linear",
+        "Kernel of component 2": "RBF",
+        "Kernel of component 3": "periodic",
+        "Sign of component 3": "×",
+        "Columns of component 3": "month",
+    }.items():
+        by_keyboard(dashboard, name, typed)
+    dashboard.says("linear + rbf * periodic(month)")
+    dashboard.figure("Functions drawn from the prior of linear + rbf * periodic(month)")
     run = dashboard.start()
     dashboard.says("done in")
     dashboard.follow("See the predictions")

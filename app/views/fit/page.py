@@ -17,6 +17,7 @@ from app.state.choices import TargetChoice
 from app.state.session import session
 from app.state.widgets import widget_key
 from app.views.fit import cost_estimate
+from app.views.fit.kernel_builder import KernelBuilder
 from app.views.fit.live_run import live_run_panel
 from app.views.fit.model_choice import choose_model, model_note, refused_models
 from app.views.fit.parameter_form import parameter_form
@@ -82,7 +83,7 @@ def _model_form(dataset: Dataset, shape: TableSummary, target: TargetChoice | No
             if shape.further and isinstance(card, MapCard) and card.needs_labels:
                 st.caption(markdown(_label_note(dataset, card)))
             estimate = st.container()
-        values = _settings(dataset, offer, card)
+        values = _settings(dataset, offer, card, target)
         too_large = cost_estimate.refusal(dataset, card.key, values, target)
         if session.start_error is not None:
             estimate.error(markdown(session.start_error))
@@ -100,8 +101,12 @@ def _model_form(dataset: Dataset, shape: TableSummary, target: TargetChoice | No
     refused_models(offer)
 
 
-def _settings(dataset: Dataset, offer: ModelOffer, card: ModelCard) -> dict[str, object]:
+def _settings(
+    dataset: Dataset, offer: ModelOffer, card: ModelCard, target: TargetChoice | None
+) -> dict[str, object]:
     """The settings of the chosen model, folded, with the advice for this table."""
+    learned = "" if target is None else target.target
+    columns = [name for name in dataset.transformed_names if name != learned]
     with st.expander(f"Settings of {card.title}", key=widget_key("fit", "settings", card.key)):
         advice = offer.advice(card)
         if advice:
@@ -114,6 +119,7 @@ def _settings(dataset: Dataset, offer: ModelOffer, card: ModelCard) -> dict[str,
             offer.suggest(card),
             key=partial(widget_key, "fit", card.key, dataset.digest),
             choices={"device": model_cards.devices()},
+            kernels=KernelBuilder(dataset, columns),
         )
         values = offer.with_advice(card, values)
         route = offer.route(card, values)

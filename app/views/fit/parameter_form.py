@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from app.formatting import markdown
+from app.state.widgets import widget_key
+from app.views.fit.kernel_builder import KernelBuilder
 from lvmcore.parameters import Parameter
 
 __all__ = ["AUTO", "COMMON_PARAMETERS", "defaults", "parameter_form", "parameter_widget"]
 
 #: Text of an empty field of an optional parameter: the model chooses from the data.
 AUTO = "auto"
-#: Entry of a menu of texts that opens a field for any other.
-_ANOTHER = "another, typed"
+#: Entries of a menu of texts: one opens a field for any other, one the components of a kernel.
+_ANOTHER, _BUILT = "another, typed", "built from components"
+#: Start of the syntax of kernel expressions, and the syntax of one that names no columns.
+_KERNELS = "lvmcore.kernels.catalogue:"
+_WITHOUT_COLUMNS = f"{_KERNELS}check_feature_kernel"
 #: Parameters of every model, drawn after its own.
 COMMON_PARAMETERS = ("device", "random_state")
 
@@ -35,6 +42,7 @@ def parameter_form(
     suggested: Mapping[str, Any],
     key: Callable[[str], str],
     choices: Mapping[str, Sequence[str]] | None = None,
+    kernels: KernelBuilder | None = None,
 ) -> dict[str, Any]:
     """Draw the fields of a model's parameters: basic ones, device and seed, advanced ones.
 
@@ -44,6 +52,7 @@ def parameter_form(
         key: gives the widget key of a parameter.
         choices: options of a choice by parameter, for example the devices of this machine; other
             choices have their declared options.
+        kernels: fields of kernels that are built from components; None offers none.
 
     Returns:
         The value of every parameter; None for one that the model chooses.
@@ -54,10 +63,10 @@ def parameter_form(
     advanced = [p for p in parameters if p.advanced and p.name not in COMMON_PARAMETERS]
     values: dict[str, Any] = {}
     options = choices or {}
-    _grid([*basic, *common], initial, key, options, values)
+    _grid([*basic, *common], initial, key, options, values, kernels)
     if advanced:
         st.markdown("**Advanced settings**")
-        _grid(advanced, initial, key, options, values)
+        _grid(advanced, initial, key, options, values, kernels)
     return {parameter.name: values[parameter.name] for parameter in parameters}
 
 
@@ -67,6 +76,7 @@ def _grid(
     key: Callable[[str], str],
     choices: Mapping[str, Sequence[str]],
     values: dict[str, Any],
+    kernels: KernelBuilder | None,
 ) -> None:
     for first in range(0, len(parameters), _COLUMNS):
         row = parameters[first : first + _COLUMNS]
@@ -77,11 +87,18 @@ def _grid(
                     initial[parameter.name],
                     key(parameter.name),
                     choices.get(parameter.name, parameter.choices),
+                    builds=kernels is not None,
                 )
+        for parameter in row:
+            if kernels is not None and values[parameter.name] == _BUILT:
+                own = partial(widget_key, key(parameter.name))
+                with_columns = parameter.syntax != _WITHOUT_COLUMNS
+                builder = kernels if with_columns else replace(kernels, columns=())
+                values[parameter.name] = builder.expression(initial[parameter.name], own)
 
 
 def parameter_widget(
-    parameter: Parameter, value: Any, key: str, choices: Sequence[str] = ()
+    parameter: Parameter, value: Any, key: str, choices: Sequence[str] = (), *, builds: bool = False
 ) -> Any:
     """Draw the field of one parameter.
 
@@ -90,6 +107,7 @@ def parameter_widget(
         value: initial value of the field.
         key: widget key.
         choices: options of a choice.
+        builds: whether a kernel may be built from components, which the caller draws.
 
     Returns:
         The value of the field; None for an empty field of an optional parameter.
@@ -101,7 +119,8 @@ def parameter_widget(
     if parameter.kind in ("bool", "choice"):
         return _choice(parameter, value, key, label, text, choices)
     if parameter.suggestions:
-        return _suggested_text(parameter, value, key, label, text)
+        more = (_BUILT,) if builds and (parameter.syntax or "").startswith(_KERNELS) else ()
+        return _suggested_text(parameter, value, key, label, text, more)
     if parameter.kind == "str":
         typed = st.text_input(
             label,
@@ -134,16 +153,15 @@ def _choice(
     )
 
 
-def _suggested_text(parameter: Parameter, value: str, key: str, label: str, text: str) -> str:
-    """A menu of short texts, whose last entry opens a field for any other."""
+def _suggested_text(
+    parameter: Parameter, value: str, key: str, label: str, text: str, more: Sequence[str]
+) -> str:
+    """A menu of short texts and further entries, whose last opens a field for any other."""
+    options = [*parameter.suggestions, *more, _ANOTHER]
     chosen: str = st.selectbox(
         label,
-        [*parameter.suggestions, _ANOTHER],
-        index=(
-            parameter.suggestions.index(value)
-            if value in parameter.suggestions
-            else len(parameter.suggestions)
-        ),
+        options,
+        index=options.index(value if value in parameter.suggestions else _ANOTHER),
         key=key,
         help=text,
         persist_state="session",
