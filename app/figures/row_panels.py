@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from app.analysis.map.reconstruction import INTERVAL_SD, Reconstruction
+from app.analysis.map.reconstruction import INTERVAL_SD, DecodedLevels, Reconstruction
 from app.figures.theme import (
     ACCENT,
     escape,
@@ -22,13 +22,15 @@ from app.figures.theme import (
 from app.formatting import number, shortened
 from lvmcore.numerics.array_types import FloatArray
 
-__all__ = ["image_figure", "reconstruction_figure", "relevance_figure"]
+__all__ = ["image_figure", "levels_figure", "reconstruction_figure", "relevance_figure"]
 
 
 #: Most columns with a line each; more columns are drawn as a profile.
 MOST_LINES = 40
-_LINE_PX = 26
+_LINE_PX, _LEVEL_PX = 26, 20
 _LEGEND_PX = 20
+#: Share of a level from which an observed cell has it.
+_SEEN = 0.5
 
 
 def relevance_figure(
@@ -89,12 +91,14 @@ def reconstruction_figure(
     many = len(names) > MOST_LINES
     centre, scale = reconstruction.centre, reconstruction.scale
     position = (reconstruction.mean - centre) / scale
-    half_width = INTERVAL_SD * reconstruction.sd / scale
+    above = (reconstruction.upper - reconstruction.mean) / scale
+    below = (reconstruction.mean - reconstruction.lower) / scale
     texts = _hover_texts(names, reconstruction, observed)
     order = np.arange(1, len(names) + 1)
     colours = page_colours(dark)
     figure = go.Figure()
-    interval = {"type": "data", "array": half_width, "width": 0, "thickness": 1.2 if many else 3}
+    interval = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
+    interval |= {"width": 0, "thickness": 1.2 if many else 3}
     coordinates = {"x": order, "y": position} if many else {"x": position, "y": order}
     figure.add_scatter(
         **coordinates,
@@ -103,7 +107,7 @@ def reconstruction_figure(
         **{"error_y" if many else "error_x": {**interval, "color": interval_colour(dark)}},
         hovertext=texts,
         hoverinfo="text",
-        name="reconstruction ± 2 sd",
+        name="reconstruction ± 2 sd" if reconstruction.symmetric else "reconstruction, 95 %",
     )
     if observed is not None:
         cells = np.array(observed, dtype=np.float64)
@@ -132,6 +136,70 @@ def reconstruction_figure(
         vertical |= {"tickvals": order, "ticktext": [escape(shortened(name, 22)) for name in names]}
         height = 96 + _LINE_PX * len(names)
         figure.update_layout(height=height, xaxis=deviation, yaxis=vertical)
+    return figure
+
+
+def levels_figure(
+    categories: Sequence[DecodedLevels], observed: FloatArray | None, *, dark: bool
+) -> go.Figure:
+    """The probabilities of the levels of categories as bars, with the observed level marked.
+
+    Args:
+        categories: the decoded categories.
+        observed: cells of the row in the units of the fit, NaN where missing, [D]; None without a
+            row.
+        dark: whether the page is dark.
+    """
+    titles: list[str] = []
+    shares: list[float] = []
+    seen: list[int] = []
+    for category in categories:
+        column = category.column
+        cells = None if observed is None else column.probabilities(observed[None])[0]
+        for k, (level, p) in enumerate(zip(column.levels, category.probability, strict=True)):
+            name = shortened(column.name, 20)
+            titles.append(f"{escape(name)}: {escape(shortened(level, 16))}")
+            shares.append(float(p))
+            if cells is not None and cells[k] > _SEEN:
+                seen.append(len(titles))
+    figure = go.Figure()
+    order = np.arange(1, len(titles) + 1)
+    figure.add_bar(
+        x=100 * np.array(shares),
+        y=order,
+        orientation="h",
+        marker={"color": interval_colour(dark)},
+        text=[f"{share:.0%}" for share in shares],
+        textposition="outside",
+        cliponaxis=False,
+        hovertext=[f"{t}, probability {p:.3f}" for t, p in zip(titles, shares, strict=True)],
+        hoverinfo="text",
+        name="probability of the level",
+    )
+    if seen:
+        figure.add_scatter(
+            x=np.zeros(len(seen)),
+            y=seen,
+            mode="markers",
+            marker={"symbol": "diamond", "size": 9, "color": page_colours(dark).text},
+            hoverinfo="skip",
+            name="observed",
+        )
+    figure.update_layout(
+        template=template(dark),
+        height=70 + _LEVEL_PX * len(titles),
+        bargap=0.25,
+        showlegend=True,
+        hovermode="closest",
+        xaxis={"visible": False, "range": [0, 120]},
+        yaxis={
+            "range": [len(titles) + 0.6, 0.4],
+            "showline": False,
+            "ticks": "",
+            "tickvals": order,
+            "ticktext": titles,
+        },
+    )
     return figure
 
 
@@ -198,11 +266,13 @@ def _hover_texts(
     r = reconstruction
     texts = []
     for d, name in enumerate(names):
-        text = f"<b>{escape(name)}</b><br>reconstruction {number(r.value[d])} "
+        text = f"<b>{escape(name)}</b><br>reconstruction {number(r.value[d])}"
         if r.log1p[d]:
-            text += f"(median), 2 sd interval {number(r.low[d])} to {number(r.high[d])}"
+            text += f" (median), 2 sd interval {number(r.low[d])} to {number(r.high[d])}"
+        elif not np.isclose(r.high[d] - r.value[d], INTERVAL_SD * r.sd[d]):
+            text += f", 95 % interval {number(r.low[d])} to {number(r.high[d])}"
         else:
-            text += f"± {number(INTERVAL_SD * r.sd[d], 2)}"
+            text += f" ± {number(INTERVAL_SD * r.sd[d], 2)}"
         if observed is not None:
             cell = "missing" if np.isnan(observed[d]) else number(observed[d])
             text += f"<br>observed {cell}"

@@ -14,9 +14,12 @@ from scipy.stats import norm
 
 from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.data.dataset import Dataset
+from lvmcore.likelihoods.catalogue import LIKELIHOODS, ColumnTerm
+from lvmcore.likelihoods.intervals import predictive_interval
 from lvmcore.metrics.metric import Metric
-from lvmcore.metrics.scores import coverage, nlpd
+from lvmcore.metrics.scores import nlpd
 from lvmcore.numerics.array_types import FloatArray
+from lvmcore.prediction.decoded_columns import column_terms
 from lvmcore.preprocessing.standardiser import Standardiser
 
 __all__ = [
@@ -36,6 +39,8 @@ SEED = 0
 LEVELS = (0.5, 0.9, 0.95)
 # Tolerance of a coverage: a constant, plus a number of standard errors of a share of n cells.
 _TOLERANCE, _STANDARD_ERRORS = 0.02, 2.0
+# Tolerance of an end that is a count, in sd.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,9 @@ class HiddenCells:
         at: mask of the hidden cells, in row-major order, [N, D].
         centre: mean of each cell's column over the fitted rows, [n].
         scale: standard deviation of each cell's column over the fitted rows, [n].
+        terms: likelihoods of the columns; None where all are Gaussian.
+        least: smallest value of each cell's column over the fitted rows, in the same units, [n].
+        most: likewise the largest, [n].
     """
 
     truth: FloatArray
@@ -57,6 +65,40 @@ class HiddenCells:
     at: NDArray[np.bool_]
     centre: FloatArray
     scale: FloatArray
+    least: FloatArray
+    most: FloatArray
+    terms: tuple[ColumnTerm, ...] | None = None
+
+    def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
+        """Ends of the central intervals of a level, [n] each.
+
+        Of a level of a category, which is 1 or 0 with its probability, they are 1 or 0.
+        """
+        reach = norm.ppf(0.5 * (1 + level)) * np.sqrt(self.variance)
+        if self.terms is None:
+            return self.mean - reach, self.mean + reach
+        mean, variance = np.full(self.at.shape, 0.5), np.full(self.at.shape, 0.1)
+        mean[self.at] = self.mean * self.scale + self.centre
+        variance[self.at] = self.variance * self.scale**2
+        ends = predictive_interval(self.terms, mean, variance, level)
+        lower, upper = ((end[self.at] - self.centre) / self.scale for end in ends)
+        tail, p = 0.5 * (1 - level), (self.mean - self.least) / (self.most - self.least)
+        is_level = ~self.has_interval
+        lower = np.where(is_level, np.where(p >= 1 - tail, self.most, self.least), lower)
+        upper = np.where(is_level, np.where(p <= tail, self.least, self.most), upper)
+        return lower, upper
+
+    @property
+    def has_interval(self) -> NDArray[np.bool_]:
+        """Whether each cell is a number or a count, not a level of a category, [n]."""
+        if self.terms is None:
+            return np.ones(len(self.mean), dtype=np.bool_)
+        numbers = [
+            LIKELIHOODS[term.name].cells not in ("one-hot", "binary")
+            for term in self.terms
+            for _ in range(term.n_features)
+        ]
+        return np.broadcast_to(np.array(numbers), self.at.shape)[self.at]
 
 
 def hide_cells(
@@ -105,6 +147,9 @@ def predict_hidden(
         at=cells,
         centre=np.broadcast_to(standard.mean, X.shape)[cells],
         scale=scale,
+        least=np.broadcast_to(np.nanmin(fitted.X, axis=0) - standard.mean, X.shape)[cells] / scale,
+        most=np.broadcast_to(np.nanmax(fitted.X, axis=0) - standard.mean, X.shape)[cells] / scale,
+        terms=column_terms(model),
     )
 
 
@@ -121,7 +166,7 @@ def hidden_frame(cells: HiddenCells, fitted: Dataset, X: FloatArray, level: floa
         ``row_id``, ``feature``, ``truth``, ``mean`` (a median for features transformed by
         log(1 + x)), and the ends of the interval, ``lower`` and ``upper``.
     """
-    reach = norm.ppf(0.5 * (1 + level)) * np.sqrt(cells.variance)
+    lower, upper = cells.interval(level)
 
     def in_units(values: FloatArray) -> FloatArray:
         learned = np.full(X.shape, np.nan)
@@ -135,8 +180,8 @@ def hidden_frame(cells: HiddenCells, fitted: Dataset, X: FloatArray, level: floa
             "feature": np.array(fitted.feature_names, dtype=object)[column],
             "truth": fitted.original_units(X)[cells.at],
             "mean": in_units(cells.mean),
-            "lower": in_units(cells.mean - reach),
-            "upper": in_units(cells.mean + reach),
+            "lower": in_units(lower),
+            "upper": in_units(upper),
         }
     )
 
@@ -170,7 +215,7 @@ def imputation_metrics(cells: HiddenCells, how: str) -> dict[str, Metric]:
     found = {
         key: Metric(
             _title(level),
-            coverage(cells.truth, cells.mean, cells.variance, level),
+            _coverage(cells, level),
             f"Share of hidden cells inside their {level:.0%} interval: {level:g} for calibrated "
             f"intervals. {how}",
         )
@@ -186,6 +231,16 @@ def imputation_metrics(cells: HiddenCells, how: str) -> dict[str, Metric]:
             f"deviations alone give about {_baseline_nlpd():.2f}. {how}",
         )
     }
+
+
+def _coverage(cells: HiddenCells, level: float) -> float | None:
+    """Share of the hidden numbers and counts inside their interval; None where there is none."""
+    chosen = cells.has_interval
+    if not chosen.any():
+        return None
+    lower, upper = cells.interval(level)
+    inside = (lower - _ROUNDING <= cells.truth) & (cells.truth <= upper + _ROUNDING)
+    return float(inside[chosen].mean())
 
 
 def _title(level: float) -> str:

@@ -23,6 +23,7 @@ __all__ = [
     "BY_COLUMN",
     "GAUSSIAN",
     "LIKELIHOODS",
+    "Cells",
     "ColumnTerm",
     "LikelihoodName",
     "LikelihoodType",

@@ -7,7 +7,7 @@ the model.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from app.analysis.map.reconstruction import INTERVAL_SD
 from app.formatting import distinct_titles
 from lvmcore.data import Dataset
 from lvmcore.numerics.array_types import FloatArray
+from lvmcore.prediction.decoded_columns import decoded_categories, decoded_interval
 
 if TYPE_CHECKING:
     from lvmcore.base.latent_variable_model import LatentVariableModel
@@ -48,7 +49,7 @@ class DecodedPath:
         at: arc length along the curve, or the coordinate of the swept dimension, [P].
         latent: latent points, [P, Q].
         value: decoded columns in data units; a median for columns fitted as log(1 + x), [P, D].
-        low: lower end of the ± 2 sd interval, noise included, in data units, [P, D].
+        low: lower end of the interval of ``Reconstruction``, in data units, [P, D].
         high: upper end of that interval, [P, D].
         change: range of each column along the curve, in its sd among the fitted rows and on the
             scale of the fit, [D].
@@ -115,14 +116,15 @@ def _decoded(
 ) -> DecodedPath:
     predicted = model.decode(latent)
     standard = model.standardiser_
-    mean, reach = predicted.mean, INTERVAL_SD * np.sqrt(predicted.variance)
+    mean = predicted.mean
+    lower, upper = decoded_interval(model, predicted, INTERVAL_SD)
     change = np.where(standard.constant, 0.0, np.ptp(mean, axis=0) / standard.scale)
     return DecodedPath(
         at=at,
         latent=latent,
         value=dataset.original_units(mean),
-        low=dataset.original_units(mean - reach),
-        high=dataset.original_units(mean + reach),
+        low=dataset.original_units(lower),
+        high=dataset.original_units(upper),
         change=change,
     )
 
@@ -177,7 +179,8 @@ def generated_table(
         digest: digest of the model's file.
 
     Returns:
-        The columns, then ``drawn_from``, ``seed`` and ``model``.
+        The columns, a category with a likelihood of its own as its levels, then ``drawn_from``,
+        ``seed`` and ``model``.
 
     Raises:
         ConfigError: no row of the fit has the class.
@@ -189,10 +192,29 @@ def generated_table(
         label = {name: wanted} if len(model.label_names_) > 1 else wanted
     rows = None if draw.rows is None else np.array(draw.rows)
     sample = model.sample(draw.n, label=label, rows=rows, random_state=draw.seed)
-    frame = pd.DataFrame(dataset.original_units(sample), columns=list(dataset.feature_names))
+    frame = _table_columns(model, dataset, sample)
     origin = {"drawn_from": draw.origin, "seed": draw.seed, "model": digest}
     own = list(frame.columns)
     wanted = [name if name not in own else f"{name} of the draw" for name in origin]
     names = distinct_titles([*own, *wanted])[len(own) :]
     named = dict(zip(names, origin.values(), strict=True))
     return pd.concat([frame, pd.DataFrame(named, index=frame.index)], axis="columns")
+
+
+def _table_columns(
+    model: LatentVariableModel, dataset: Dataset, sample: FloatArray
+) -> pd.DataFrame:
+    """Sampled rows as columns of the table."""
+    units = dataset.original_units(sample)
+    categories = {one.features[0]: one for one in decoded_categories(model, dataset)}
+    coded = {d for one in categories.values() for d in one.features}
+    columns: list[tuple[str, Any]] = []
+    for d, name in enumerate(dataset.feature_names):
+        if d in categories:
+            column = categories[d]
+            level = column.probabilities(sample).argmax(axis=1)
+            columns.append((column.name, np.array(column.levels, dtype=object)[level]))
+        elif d not in coded:
+            columns.append((name, units[:, d]))
+    names = distinct_titles([name for name, _ in columns])
+    return pd.DataFrame({name: cells for name, (_, cells) in zip(names, columns, strict=True)})

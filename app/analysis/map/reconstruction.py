@@ -10,6 +10,11 @@ from numpy.typing import NDArray
 
 from lvmcore.data import Dataset
 from lvmcore.numerics.array_types import FloatArray
+from lvmcore.prediction.decoded_columns import (
+    DecodedCategory,
+    decoded_categories,
+    decoded_interval,
+)
 from lvmcore.prediction.label_columns import label_columns
 
 if TYPE_CHECKING:
@@ -39,27 +44,51 @@ class MapPoint:
 
 
 @dataclass(frozen=True)
+class DecodedLevels:
+    """A decoded category.
+
+    Attributes:
+        column: the category.
+        probability: of its levels, [K].
+    """
+
+    column: DecodedCategory
+    probability: FloatArray
+
+
+_PER_COLUMN = (
+    "mean", "sd", "lower", "upper", "value", "low", "high", "log1p", "centre", "scale", "varies",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Reconstruction:
     """The reconstruction of a latent point.
 
-    The predictive mean and sd are on the scale of the fit, log(1 + x) for some columns; value, low
-    and high are in data units.
+    The predictive mean, sd and interval are on the scale of the fit, log(1 + x) for some columns;
+    value, low and high are in data units. An interval is ± 2 sd; of counts, shares and log-normal
+    cells with a likelihood of their own it is the central one of the same probability.
 
     Attributes:
         mean: predictive mean on the scale of the fit, [D].
         sd: predictive sd, noise included, on the scale of the fit, [D].
+        lower: lower end of the interval, [D].
+        upper: upper end, [D].
         value: the mean in data units; the median for columns fitted as log(1 + x), [D].
-        low: lower end of the ± 2 sd interval in data units, [D].
-        high: upper end in data units; the interval is asymmetric for log(1 + x) columns, [D].
+        low: lower end in data units, [D].
+        high: upper end in data units, [D].
         log1p: which columns were fitted as log(1 + x), [D].
         centre: mean of each column among the fitted rows, on the scale of the fit, [D].
         scale: sd of each column among the fitted rows, on that scale; 1 if constant, [D].
         varies: False for columns that are constant among the fitted rows, [D].
         probability: probability of each class, [C], for each label column of the model.
+        categories: the categories with a likelihood of their own, whose features are above too.
     """
 
     mean: FloatArray
     sd: FloatArray
+    lower: FloatArray
+    upper: FloatArray
     value: FloatArray
     low: FloatArray
     high: FloatArray
@@ -68,11 +97,28 @@ class Reconstruction:
     scale: FloatArray
     varies: NDArray[np.bool_]
     probability: tuple[FloatArray, ...]
+    categories: tuple[DecodedLevels, ...] = ()
+
+    @property
+    def numbers(self) -> NDArray[np.intp]:
+        """Positions of the features that are no levels of ``categories``."""
+        levels = [d for category in self.categories for d in category.column.features]
+        return np.setdiff1d(np.arange(len(self.mean)), levels)
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether all intervals are ± 2 sd in data units."""
+        reach = INTERVAL_SD * self.sd
+        return bool(
+            not self.log1p.any()
+            and np.allclose(self.upper - self.mean, reach)
+            and np.allclose(self.mean - self.lower, reach)
+        )
 
     def subset(self, columns: NDArray[np.intp]) -> Reconstruction:
-        """The reconstruction of some of the columns."""
-        per_column = ("mean", "sd", "value", "low", "high", "log1p", "centre", "scale", "varies")
-        return replace(self, **{name: getattr(self, name)[columns] for name in per_column})
+        """The reconstruction of some of the columns, without the categories."""
+        parts = {name: getattr(self, name)[columns] for name in _PER_COLUMN}
+        return replace(self, **parts, categories=())
 
     def most_deviating(self, observed: FloatArray | None, most: int) -> NDArray[np.intp]:
         """The columns that deviate most, in the order of the table.
@@ -112,15 +158,22 @@ def reconstruct(
     columns = label_columns(model)
     found = model.decode_labels([latent]) if columns else None
     mean, sd = predicted.mean[0], np.sqrt(predicted.variance[0])
+    lower, upper = (ends[0] for ends in decoded_interval(model, predicted, INTERVAL_SD))
     return Reconstruction(
         mean=mean,
         sd=sd,
+        lower=lower,
+        upper=upper,
         value=dataset.original_units(mean),
-        low=dataset.original_units(mean - INTERVAL_SD * sd),
-        high=dataset.original_units(mean + INTERVAL_SD * sd),
+        low=dataset.original_units(lower),
+        high=dataset.original_units(upper),
         log1p=dataset.log1p,
         centre=standard.mean,
         scale=standard.scale,
         varies=~standard.constant,
         probability=tuple(column.part(found).probability[0] for column in columns),
+        categories=tuple(
+            DecodedLevels(category, category.probabilities(predicted.mean)[0])
+            for category in decoded_categories(model, dataset)
+        ),
     )

@@ -26,6 +26,7 @@ from lvmcore.prediction.label_columns import LabelColumn, label_columns
 from lvmcore.projection import LatentProjection
 
 __all__ = [
+    "MOST_CATEGORIES",
     "class_probabilities",
     "log_scale_note",
     "point_panel",
@@ -39,6 +40,8 @@ MOST_OPEN = 20
 #: Most columns that are all drawn; of more columns, the number of those that deviate most.
 MOST_DRAWN, MOST_DEVIATING = 400, 30
 _MOST_CLASSES = 3
+#: Most categories whose levels are drawn.
+MOST_CATEGORIES = 20
 
 
 def point_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
@@ -66,19 +69,25 @@ def point_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
         label_columns(fitted_map.model), decoded.probability, strict=True
     ):
         st.caption(markdown(class_probabilities(column, probability)))
-    st.plotly_chart(
-        _figure(fitted_map, decoded, observed, dark=choices.dark),
-        theme=None,
-        key=map_widget_key(fitted_map, "reconstruction"),
-        config={"displayModeBar": False},
-        alt="Reconstruction and observed row",
-    )
-    if dataset.image_shape is None and len(dataset.feature_names) > MOST_DRAWN:
-        st.caption(_drawn_columns(len(dataset.feature_names), without_row=observed is None))
-    logs = bool(decoded.log1p.any())
-    if logs:
+    if len(decoded.numbers):
+        st.plotly_chart(
+            _figure(fitted_map, decoded, observed, dark=choices.dark),
+            theme=None,
+            key=map_widget_key(fitted_map, "reconstruction"),
+            config={"displayModeBar": False},
+            alt="Reconstruction and observed row",
+        )
+    if dataset.image_shape is None and len(decoded.numbers) > MOST_DRAWN:
+        st.caption(_drawn_columns(len(decoded.numbers), without_row=observed is None))
+    if decoded.categories:
+        cells = None if chosen.row is None else dataset.X[chosen.row]
+        _levels(fitted_map, decoded, cells, dark=choices.dark)
+    logs = not decoded.symmetric
+    if decoded.log1p.any():
         st.caption(log_scale_note(decoded, image=dataset.image_shape is not None))
-    few = len(dataset.feature_names) <= MOST_OPEN
+    if not len(decoded.numbers):
+        return
+    few = len(decoded.numbers) <= MOST_OPEN
     with st.container() if few else st.expander("Values"):
         st.dataframe(
             values_table(dataset, decoded, observed),
@@ -91,6 +100,7 @@ def point_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
                 ),
                 "± 2 sd": st.column_config.NumberColumn(format="%.2g", width=56),
                 "2 sd interval": st.column_config.TextColumn(width=92, alignment="right"),
+                "95 % interval": st.column_config.TextColumn(width=92, alignment="right"),
             },
             key=map_widget_key(fitted_map, "values"),
             alt="Values of the point",
@@ -226,7 +236,10 @@ def _figure(
 ) -> go.Figure:
     dataset = fitted_map.dataset
     if dataset.image_shape is None:
-        names = dataset.feature_names
+        numbers = decoded.numbers
+        names = tuple(dataset.feature_names[d] for d in numbers)
+        observed = None if observed is None else observed[numbers]
+        decoded = decoded.subset(numbers)
         if len(names) > MOST_DRAWN:
             columns = decoded.most_deviating(observed, MOST_DEVIATING)
             names = tuple(names[d] for d in columns)
@@ -237,17 +250,42 @@ def _figure(
     return row_panels.image_figure(dataset.image_shape, decoded, observed, limits, dark=dark)
 
 
+def _levels(
+    fitted_map: FittedMap,
+    decoded: Reconstruction,
+    cells: NDArray[np.float64] | None,
+    *,
+    dark: bool,
+) -> None:
+    """Bars of the probabilities of the levels of the categories."""
+    shown = decoded.categories[:MOST_CATEGORIES]
+    st.plotly_chart(
+        row_panels.levels_figure(shown, cells, dark=dark),
+        theme=None,
+        key=map_widget_key(fitted_map, "levels"),
+        config={"displayModeBar": False},
+        alt="Probabilities of the levels of the categories",
+    )
+    if len(shown) < len(decoded.categories):
+        st.caption(f"The first {len(shown)} of {count(len(decoded.categories), 'category')}.")
+
+
 def values_table(
     dataset: Dataset, decoded: Reconstruction, observed: NDArray[np.float64] | None
 ) -> pd.DataFrame:
-    """The reconstruction as a table, one line per column of the data."""
-    columns: dict[str, object] = {"column": list(dataset.feature_names)}
+    """The reconstruction as a table, one line per column of the data that is no category."""
+    numbers = decoded.numbers
+    columns: dict[str, object] = {"column": [dataset.feature_names[d] for d in numbers]}
     if observed is not None:
-        columns["observed"] = observed
+        columns["observed"] = observed[numbers]
+    symmetric, logs = decoded.symmetric, bool(decoded.log1p.any())
+    decoded = decoded.subset(numbers)
     columns["reconstruction"] = decoded.value
-    if decoded.log1p.any():  # asymmetric intervals
+    if not symmetric:
         ends = zip(decoded.low.tolist(), decoded.high.tolist(), strict=True)
-        columns["2 sd interval"] = [f"{number(low, 2)} to {number(high, 2)}" for low, high in ends]
+        columns["2 sd interval" if logs else "95 % interval"] = [
+            f"{number(low, 2)} to {number(high, 2)}" for low, high in ends
+        ]
     else:
         columns["± 2 sd"] = INTERVAL_SD * decoded.sd
     return pd.DataFrame(columns)

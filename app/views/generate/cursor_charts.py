@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.analysis.map.reconstruction import INTERVAL_SD, Reconstruction
+from app.analysis.map.reconstruction import DecodedLevels, Reconstruction
 from app.figures import palette
 from app.figures.theme import accent, heatmap_colours, interval_colour, page_colours
 from app.formatting import distinct_titles, shortened
 
-__all__ = ["MOST_LINES", "height", "images", "row_chart"]
+__all__ = ["MOST_LINES", "height", "images", "level_chart", "level_height", "row_chart"]
 
 Options = dict[str, Any]
 
 #: Most columns with a line each; more columns are drawn as a profile.
 MOST_LINES = 40
-_LINE_PX = 24
+_LINE_PX, _LEVEL_PX = 24, 20
 #: Approximate width of the images in pixels.
 _IMAGE_PX = 190
 
@@ -32,10 +32,15 @@ def height(columns: int) -> int:
     return 70 + _LINE_PX * columns if columns <= MOST_LINES else 300
 
 
+def level_height(categories: Sequence[DecodedLevels]) -> int:
+    """Height of the chart of the levels, in pixels."""
+    return 30 + _LEVEL_PX * sum(len(one.column.levels) for one in categories)
+
+
 def row_chart(
     names: Sequence[str], row: Reconstruction, limits: tuple[float, float], *, dark: bool
 ) -> Options:
-    """Decoded columns ± 2 sd, in sd from the mean of each column, on the scale of the fit.
+    """Decoded columns with intervals, in sd from the mean of each column, on the scale of the fit.
 
     Args:
         names: names of the columns, [D].
@@ -45,7 +50,6 @@ def row_chart(
     """
     many = len(names) > MOST_LINES
     mean = (row.mean - row.centre) / row.scale
-    half_width = INTERVAL_SD * row.sd / row.scale
     colours = page_colours(dark)
     muted = {"color": colours.muted, "fontFamily": "Inter, sans-serif"}
     value = {
@@ -77,7 +81,7 @@ def row_chart(
         }
     else:
         column["inverse"] = True
-    low, high = np.clip(mean - half_width, *limits), np.clip(mean + half_width, *limits)
+    low, high = (np.clip((end - row.centre) / row.scale, *limits) for end in (row.lower, row.upper))
     stack = {"stack": "interval", "stackStrategy": "all", "silent": True, "animation": False}
     if many:
         base = {**stack, "type": "line", "symbol": "none", "lineStyle": {"opacity": 0}}
@@ -113,6 +117,45 @@ def row_chart(
         "xAxis": column if many else value,
         "yAxis": value if many else column,
         "series": series,
+    }
+
+
+def level_chart(categories: Sequence[DecodedLevels], *, dark: bool) -> Options:
+    """Probabilities of the levels of categories as bars, in per cent.
+
+    Args:
+        categories: the decoded categories.
+        dark: whether the page is dark.
+    """
+    colours = page_colours(dark)
+    text = {"color": colours.text, "fontFamily": "Inter, sans-serif"}
+    titles = [
+        f"{shortened(one.column.name, 14)}: {shortened(level, 12)}"
+        for one in categories
+        for level in one.column.levels
+    ]
+    shares = np.concatenate([one.probability for one in categories])
+    return {
+        "animation": False,
+        "color": [interval_colour(dark)],
+        "grid": {"left": 8, "right": 44, "top": 8, "bottom": 8, "containLabel": True},
+        "xAxis": {"type": "value", "min": 0, "max": 100, "show": False},
+        "yAxis": {
+            "type": "category",
+            "data": distinct_titles(titles),
+            "inverse": True,
+            "axisTick": {"show": False},
+            "axisLine": {"show": False},
+            "axisLabel": text,
+        },
+        "series": [
+            {
+                "type": "bar",
+                "barWidth": 12,
+                "data": np.round(100 * shares, 1).tolist(),
+                "label": {"show": True, "position": "right", "formatter": "{c} %", **text},
+            }
+        ],
     }
 
 

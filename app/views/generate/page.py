@@ -19,6 +19,7 @@ from app.components.map import canvas, map_chart
 from app.components.map.canvas import CursorPosition
 from app.components.map.map_controls import colour_options
 from app.components.map.reconstruction_panel import (
+    MOST_CATEGORIES,
     class_probabilities,
     log_scale_note,
     values_table,
@@ -259,15 +260,7 @@ def _decoded_row(fitted_map: FittedMap, latent: tuple[float, ...]) -> None:
     for column, probability in zip(label_columns(fitted_map.model), found.probability, strict=True):
         st.caption(markdown(class_probabilities(column, probability)))
     if dataset.image_shape is None:
-        largest = min(max(generation.max_deviation(fitted_map.run), 2.5), 6.0) + 0.5
-        limits = -round(largest, 1), round(largest, 1)
-        st.echarts_chart(
-            cursor_charts.row_chart(dataset.feature_names, found, limits, dark=dark),
-            height=cursor_charts.height(len(dataset.feature_names)),
-            key=map_widget_key(fitted_map, "row"),
-            alt="The decoded row with intervals",
-        )
-        st.caption("Decoded columns, ± 2 predictive sd, in sd from the mean of each column.")
+        _row_charts(fitted_map, found, dark=dark)
     else:
         _images(fitted_map, found, dataset.image_shape, dark=dark)
     if found.log1p.any():
@@ -278,6 +271,31 @@ def _decoded_row(fitted_map: FittedMap, latent: tuple[float, ...]) -> None:
             hide_index=True,
             key=map_widget_key(fitted_map, "values"),
         )
+
+
+def _row_charts(fitted_map: FittedMap, found: Reconstruction, *, dark: bool) -> None:
+    """The decoded numbers with intervals, and the probabilities of the levels of categories."""
+    names = [fitted_map.dataset.feature_names[d] for d in found.numbers]
+    if names:
+        largest = min(max(generation.max_deviation(fitted_map.run), 2.5), 6.0) + 0.5
+        limits = -round(largest, 1), round(largest, 1)
+        st.echarts_chart(
+            cursor_charts.row_chart(names, found.subset(found.numbers), limits, dark=dark),
+            height=cursor_charts.height(len(names)),
+            key=map_widget_key(fitted_map, "row"),
+            alt="The decoded row with intervals",
+        )
+        interval = "± 2 predictive sd" if found.symmetric else "95 % intervals"
+        st.caption(f"Decoded columns, {interval}, in sd from the mean of each column.")
+    if found.categories:
+        shown = found.categories[:MOST_CATEGORIES]
+        st.echarts_chart(
+            cursor_charts.level_chart(shown, dark=dark),
+            height=cursor_charts.level_height(shown),
+            key=map_widget_key(fitted_map, "levels"),
+            alt="Probabilities of the levels of the categories",
+        )
+        st.caption("Probability of each level.")
 
 
 def _images(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -25,8 +25,11 @@ from lvmcore.data.table import Table
 from lvmcore.data.transforms import one_hot_columns
 from lvmcore.evaluation.hidden_cells import hide_cells
 from lvmcore.evaluation.imputation_baselines import baseline_predictions
+from lvmcore.likelihoods.catalogue import ColumnTerm
+from lvmcore.likelihoods.intervals import predictive_interval
 from lvmcore.models.latent.bayesian_gplvm import BayesianGPLVM
 from lvmcore.numerics.array_types import FloatArray
+from lvmcore.prediction.decoded_columns import column_terms
 from lvmcore.preprocessing.standardiser import Standardiser
 
 __all__ = ["rows"]
@@ -49,9 +52,9 @@ SHARE, FEW_LEVELS = 0.2, 6
 #: Rows and splits of the short protocol and of the full one.
 MOST_ROWS, SPLITS = (2000, 20_000), (2, 5)
 LEAST_PROBABILITY, BINS = 1e-3, 10
-_NORMAL_QUANTILE = 1.6448536269514722
 
 Method = Literal["by column", "gaussian", "neighbours", "forest", "means"]
+_METHODS: dict[str, Method] = {name: name for name in get_args(Method)}
 
 
 def rows(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
@@ -140,14 +143,14 @@ class _Cells:
         best: largest probability, [n].
         hit: whether the most probable level is the true one, [n].
         away: errors of the numbers, in sd, [m].
-        sd: predictive standard deviations, in sd, [m].
+        inside: whether the numbers are in their 90 % intervals, [m].
     """
 
     right: FloatArray
     best: FloatArray
     hit: NDArray[np.bool_]
     away: FloatArray
-    sd: FloatArray
+    inside: NDArray[np.bool_]
 
 
 def _split_cells(dataset: Dataset, split: int) -> dict[Method, _Cells]:
@@ -159,24 +162,29 @@ def _split_cells(dataset: Dataset, split: int) -> dict[Method, _Cells]:
     standard = Standardiser.fit(left, list(dataset.feature_names))
     frame = pd.DataFrame(left, columns=list(dataset.feature_names))
     found: dict[Method, tuple[FloatArray, FloatArray]] = {}
+    terms: dict[Method, tuple[ColumnTerm, ...] | None] = {}
     size = TableSize(n_rows=len(left), n_columns=left.shape[1], incomplete=True)
     for method in ("by column", "gaussian"):
         settings = BayesianGPLVM.suggest(size) | {"column_likelihood": method}
-        filled = BayesianGPLVM(**settings, random_state=split).fit(frame).impute(frame)
-        found["by column" if method == "by column" else "gaussian"] = filled.mean, filled.variance
+        model = BayesianGPLVM(**settings, random_state=split).fit(frame)
+        filled, key = model.impute(frame), _METHODS[method]
+        found[key], terms[key] = (filled.mean, filled.variance), column_terms(model)
     Y = np.where(standard.constant, 0.0, (left - standard.mean) / standard.scale)
     others = baseline_predictions(Y, hidden, targets, seconds=np.inf)
-    for key in ("neighbours", "forest", "means"):
-        one = others[key]
+    for name in ("neighbours", "forest", "means"):
+        one = others[name]
         mean = one.mean * standard.scale + standard.mean
-        spread = np.broadcast_to(one.variance * standard.scale**2, mean.shape)
-        method_key: Method = (
-            "neighbours" if key == "neighbours" else "forest" if key == "forest" else "means"
-        )
-        found[method_key] = mean, spread
+        found[_METHODS[name]] = mean, np.broadcast_to(one.variance * standard.scale**2, mean.shape)
     return {
-        method: _cells(dataset.X, hidden, targets, standard, *predicted)
-        for method, predicted in found.items()
+        method: _cells(
+            dataset.X,
+            hidden,
+            targets,
+            standard,
+            mean,
+            predictive_interval(terms.get(method), mean, variance, 0.9),
+        )
+        for method, (mean, variance) in found.items()
     }
 
 
@@ -186,17 +194,18 @@ def _cells(
     targets: list[NDArray[np.intp]],
     standard: Standardiser,
     mean: FloatArray,
-    variance: FloatArray,
+    interval: tuple[FloatArray, FloatArray],
 ) -> _Cells:
     """The hidden cells of all columns."""
-    right, best, hit, away, sd = [], [], [], [], []
+    right, best, hit, away, inside = [], [], [], [], []
+    lower, upper = interval
     for target in targets:
         rows = np.flatnonzero(hidden[:, target[0]])
         values = np.unique(X[~np.isnan(X[:, target[0]]), target[0]])
         if len(target) == 1 and len(values) > 2:
             d = int(target[0])
             away.append((mean[rows, d] - X[rows, d]) / standard.scale[d])
-            sd.append(np.sqrt(variance[rows, d]) / standard.scale[d])
+            inside.append((lower[rows, d] <= X[rows, d]) & (X[rows, d] <= upper[rows, d]))
             continue
         p, truth = mean[np.ix_(rows, target)], X[np.ix_(rows, target)]
         if len(target) == 1:  # of two values
@@ -214,14 +223,14 @@ def _cells(
         np.concatenate(best),
         np.concatenate(hit),
         np.concatenate(away or none),
-        np.concatenate(sd or none),
+        np.concatenate(inside or none).astype(np.bool_),
     )
 
 
 def _score(parts: list[_Cells]) -> _Scores:
-    right, best, hit, away, sd = (
+    right, best, hit, away, inside = (
         np.concatenate([getattr(part, name) for part in parts])
-        for name in ("right", "best", "hit", "away", "sd")
+        for name in ("right", "best", "hit", "away", "inside")
     )
     place = np.minimum((best * BINS).astype(int), BINS - 1)
     gaps = [
@@ -233,7 +242,7 @@ def _score(parts: list[_Cells]) -> _Scores:
         accuracy=float(hit.mean()),
         calibration=float(np.sum(gaps)),
         error=float(np.sqrt(np.square(away).mean())) if len(away) else np.nan,
-        coverage=float((np.abs(away) < _NORMAL_QUANTILE * sd).mean()) if len(away) else np.nan,
+        coverage=float(inside.mean()) if len(away) else np.nan,
     )
 
 

@@ -14,10 +14,11 @@ import pytest
 import app
 from app.analysis.map import subsampling
 from app.analysis.map.heatmaps import Heatmap
-from app.analysis.map.reconstruction import Reconstruction
+from app.analysis.map.reconstruction import DecodedLevels, Reconstruction
 from app.analysis.map.row_colours import MISSING, OTHER, CategoryStyle, NumericColours
 from app.figures import canvas_scene, latent_map, row_panels, row_traces, theme
 from app.figures.theme import category, heatmap_colours
+from lvmcore.prediction.decoded_columns import DecodedCategory
 
 N = 12
 NASTY = "<a href='http://x'>b & c</a>"
@@ -240,6 +241,8 @@ def decoded(d: int) -> Reconstruction:
     return Reconstruction(
         mean=mean,
         sd=sd,
+        lower=mean - 2 * sd,
+        upper=mean + 2 * sd,
         value=mean,
         low=mean - 2 * sd,
         high=mean + 2 * sd,
@@ -272,7 +275,16 @@ def with_logarithms(d: int) -> Reconstruction:
     value = np.where(log1p, 9.0, mean)
     low = np.where(log1p, 10 / np.e - 1, plain.low)
     high = np.where(log1p, 10 * np.e - 1, plain.high)
-    return replace(plain, mean=mean, value=value, low=low, high=high, log1p=log1p)
+    return replace(
+        plain,
+        mean=mean,
+        lower=mean - 2 * plain.sd,
+        upper=mean + 2 * plain.sd,
+        value=value,
+        low=low,
+        high=high,
+        log1p=log1p,
+    )
 
 
 def test_a_column_learned_as_log1p_is_placed_so_and_named_in_its_own_unit() -> None:
@@ -286,6 +298,33 @@ def test_a_column_learned_as_log1p_is_placed_so_and_named_in_its_own_unit() -> N
         "<b>a</b><br>reconstruction 9.000 (median), 2 sd interval 2.679 to 26.18<br>observed 99.00"
     )
     assert shown.hovertext[1] == "<b>b</b><br>reconstruction 11.00 ± 1.0<br>observed 12.00"
+
+
+def test_a_count_has_the_interval_of_its_likelihood() -> None:
+    r = replace(decoded(2), lower=np.array([9.0, 7.0]), low=np.array([9.0, 7.0]))
+    r = replace(r, upper=np.array([11.0, 16.0]), high=np.array([11.0, 16.0]))
+    shown, _ = row_panels.reconstruction_figure(
+        ("a", "b"), r, np.array([9.0, 12.0]), dark=False
+    ).data
+    np.testing.assert_allclose(shown.error_x.array, [0.5, 2.5])
+    np.testing.assert_allclose(shown.error_x.arrayminus, [0.5, 2.0])
+    assert shown.hovertext[1].startswith("<b>b</b><br>reconstruction 11.00, 95 % interval 7.000")
+
+
+def test_the_levels_of_categories_are_bars_with_the_observed_level_marked() -> None:
+    smoker = DecodedCategory("smoker", (0,), ("no", "yes"), (0.0, 1.0))
+    region = DecodedCategory(NASTY, (1, 2, 3), ("east", "north", "south"))
+    levels = [
+        DecodedLevels(smoker, np.array([0.9, 0.1])),
+        DecodedLevels(region, np.array([0.2, 0.3, 0.5])),
+    ]
+    observed = np.array([np.nan, 0.0, 1.0, 0.0])
+    bars, seen = row_panels.levels_figure(levels, observed, dark=False).data
+    np.testing.assert_allclose(bars.x, [90, 10, 20, 30, 50])
+    assert bars.text[0] == "90%"
+    np.testing.assert_array_equal(seen.y, [4])
+    assert len(row_panels.levels_figure(levels, None, dark=True).data) == 1
+    assert ESCAPED[:6] in row_panels.levels_figure(levels, None, dark=True).data[0].hovertext[2]
 
 
 def test_an_image_learned_as_log1p_shows_how_wide_the_intervals_are() -> None:

@@ -252,3 +252,33 @@ def test_colours_of_rows_drawn_by_hand() -> None:
     assert looks[found[1]][1] == "circle-open"
     assert palette.row_palette(None, 2, dark=True)[1].tolist() == [0, 0]
     assert palette.ramp_steps(["#000000", "#FFFFFF"], 3) == [[0, 0, 0], [128, 128, 128], [255] * 3]
+
+
+def test_sampled_rows_of_a_map_with_likelihoods_have_levels_and_whole_counts() -> None:
+    rng = np.random.default_rng(0)
+    place = rng.standard_normal(60)
+    frame = pd.DataFrame(
+        {
+            "visits": rng.poisson(np.exp(0.5 + place)),
+            "smoker": np.where(place > 0, "yes", "no"),
+            "region": np.array(["east", "north", "west"])[np.digitize(place, [-0.5, 0.5])],
+        }
+    )
+    dataset = Table.from_frame(frame, name="mixed").dataset(one_hot=["region"], label=None)
+    model = BayesianGPLVM(
+        n_components=1, n_inducing=6, max_iter=20, start="pca", column_likelihood="by column"
+    ).fit(pd.DataFrame(dataset.X, columns=list(dataset.feature_names)))
+    draw = GeneratedRows(50, 0, None, None, "the prior")
+    found = generated_table(model, dataset, draw, "digest")
+    assert list(found.columns) == ["visits", "smoker", "region", "drawn_from", "seed", "model"]
+    assert set(found["smoker"]) == {"yes", "no"}
+    assert set(found["region"]) <= {"east", "north", "west"}
+    np.testing.assert_array_equal(found["visits"], found["visits"].round())
+    row = reconstruct(model, dataset, (0.5,))
+    assert [one.column.name for one in row.categories] == ["smoker", "region"]
+    assert [dataset.feature_names[d] for d in row.numbers] == ["visits"]
+    levels = cursor_charts.level_chart(row.categories, dark=False)
+    assert levels["yAxis"]["data"][:2] == ["smoker: no", "smoker: yes"]
+    shares = levels["series"][0]["data"]
+    assert sum(shares[:2]) == pytest.approx(100, abs=0.2)
+    assert sum(shares[2:]) == pytest.approx(100, abs=0.3)
