@@ -9,6 +9,7 @@ import numpy as np
 
 from app.services import fitted_maps, server
 from app.services.caching import cached
+from lvmcore.data.transforms import one_hot_columns
 from lvmcore.export.tables import to_parquet_bytes
 from lvmcore.runs import Job
 from lvmcore.runs.atomic_files import read_json
@@ -39,7 +40,7 @@ class MissingCellCounts:
 
     Attributes:
         rows: number of rows.
-        columns: number of features.
+        columns: number of columns; the features of a category are one.
         missing: number of missing cells by column, of columns with any, in the table's order.
     """
 
@@ -61,9 +62,16 @@ def missing_cell_counts(digest: str) -> MissingCellCounts:
         DataError: the store has no dataset with this digest, or every cell of it is missing.
     """
     rows = fitted_maps.stored_dataset(digest).nonempty_rows()
-    found = np.isnan(rows.X).sum(axis=0).tolist()
-    pairs = zip(rows.feature_names, found, strict=True)
-    return MissingCellCounts(len(rows), len(found), {name: int(n) for name, n in pairs if n})
+    column_of = {
+        rows.feature_names[d]: column
+        for column, features in one_hot_columns(rows).items()
+        for d in features
+    }
+    found: dict[str, int] = {}
+    gaps = np.isnan(rows.X).sum(axis=0).tolist()
+    for name, n in zip(rows.feature_names, gaps, strict=True):
+        found.setdefault(column_of.get(name, name), int(n))
+    return MissingCellCounts(len(rows), len(found), {name: n for name, n in found.items() if n})
 
 
 def imputation_job(run: str) -> Job | None:

@@ -15,8 +15,10 @@ __all__ = [
     "N_COLUMNS",
     "N_COMPONENTS",
     "N_ROWS",
+    "few_steps",
     "fit",
     "fitted",
+    "fitted_to_array",
     "for_models",
     "make",
     "most_components",
@@ -80,6 +82,18 @@ def table_for(key: str, seed: int = 0) -> tuple[pd.DataFrame, list[str]]:
 def fitted(key: str) -> LatentVariableModel:
     """The model fitted to ``table_for(key)``; shared, so leave it as it is."""
     return fit(key, *table_for(key))
+
+
+@cache
+def fitted_to_array(key: str) -> LatentVariableModel:
+    """The model fitted to the cells of ``table_for(key)`` without names; leave it as it is."""
+    frame, labels = table_for(key)
+    return fit(key, frame.to_numpy(), labels)
+
+
+def few_steps(key: str) -> dict[str, int]:
+    """Settings of a fit that need not converge, such as one that is compared with its equal."""
+    return {"max_iter": 5} if "max_iter" in {p.name for p in MODELS[key].parameters()} else {}
 
 
 def most_components(model: type[LatentVariableModel]) -> float:

@@ -17,7 +17,17 @@ from lvmcore import ConfigError
 from lvmcore.models import MODELS
 from lvmcore.preprocessing.cell_types import check_positive
 from tests.contract.expected import EXPECTED_FAILURES
-from tests.contract.small import N_COMPONENTS, N_ROWS, fit, fitted, for_models, make, table_for
+from tests.contract.small import (
+    N_COMPONENTS,
+    N_ROWS,
+    few_steps,
+    fit,
+    fitted,
+    fitted_to_array,
+    for_models,
+    make,
+    table_for,
+)
 
 
 class Rounding:
@@ -86,7 +96,7 @@ def test_a_wrong_setting_is_named_before_anything_is_computed(key: str) -> None:
 def test_fit_transform_is_fit_then_transform(key: str) -> None:
     frame, labels = table_for(key)
     together = make(key).fit_transform(frame, labels)
-    apart = make(key).fit(frame, labels).transform(frame)
+    apart = fitted(key).transform(frame)
     np.testing.assert_array_equal(together, apart)
     assert together.shape == (N_ROWS, N_COMPONENTS)
 
@@ -124,10 +134,11 @@ def test_column_names_are_kept_and_minded(key: str) -> None:
         return
     with pytest.raises(ValueError, match="feature names"):
         model.transform(frame[list(reversed(frame.columns))])
-    bare = fit(key, frame.to_numpy(), labels)
+    bare = fitted_to_array(key)
     assert not hasattr(bare, "feature_names_in_")
     # Fitted again to a table without names, the old ones are forgotten.
-    again = fit(key, frame, labels).fit(frame.to_numpy(), labels)
+    again = fit(key, frame, labels, **few_steps(key))
+    again.set_params(**make(key).get_params()).fit(frame.to_numpy(), labels)
     assert not hasattr(again, "feature_names_in_")
     np.testing.assert_array_equal(again.embedding_.mean, bare.embedding_.mean)
 
@@ -136,7 +147,7 @@ def test_column_names_are_kept_and_minded(key: str) -> None:
 @for_models(lambda model: model.capabilities.new_rows)
 def test_output_can_be_a_frame_with_names(key: str) -> None:
     frame, labels = table_for(key)
-    model = fit(key, frame, labels).set_output(transform="pandas")
+    model = fit(key, frame, labels, **few_steps(key)).set_output(transform="pandas")
     latent = model.transform(frame)
     assert isinstance(latent, pd.DataFrame)
     prefix = type(model).__name__.lower()

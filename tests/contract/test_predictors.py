@@ -1,5 +1,6 @@
 """Every model of a target as a scikit-learn estimator, and what it says of bad input."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,12 @@ def table(key: str, n: int = N) -> tuple[pd.DataFrame, NDArray[Any]]:
     return frame, np.array(["low", "mid", "high"])[np.digitize(signal, [-0.7, 0.7])]
 
 
+@cache
+def fitted(key: str) -> Any:
+    """The model fitted to ``table(key)``; shared, so leave it as it is."""
+    return make(key).fit(*table(key))
+
+
 @pytest.mark.slow(quick=["svgp_regressor"])
 @for_all
 def test_check_estimator(key: str) -> None:
@@ -73,7 +80,7 @@ def test_a_wrong_setting_is_named(key: str) -> None:
 @for_all
 def test_a_saved_model_predicts_the_same(key: str, tmp_path: Path) -> None:
     frame, y = table(key)
-    model = make(key).fit(frame, y)
+    model = fitted(key)
     model.save(tmp_path / "model.safetensors")
     again: Any = load(tmp_path / "model.safetensors")
     assert type(again) is type(model)
@@ -93,8 +100,8 @@ def test_a_saved_model_predicts_the_same(key: str, tmp_path: Path) -> None:
 def test_a_row_s_prediction_does_not_depend_on_its_neighbours(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    frame, y = table(key)
-    model = make(key).fit(frame, y)
+    frame, _ = table(key)
+    model = fitted(key)
     predict = model.predict_proba if model.task == "class" else model.predict_quantiles
     together = predict(frame)
     order = np.random.default_rng(1).permutation(N)
@@ -109,7 +116,7 @@ def test_a_row_s_prediction_does_not_depend_on_its_neighbours(
 @for_all
 def test_the_same_seed_gives_the_same_model(key: str) -> None:
     frame, y = table(key)
-    one, two = (make(key).fit(frame, y) for _ in range(2))
+    one, two = fitted(key), make(key).fit(frame, y)
     np.testing.assert_array_equal(one.log_density(frame, y), two.log_density(frame, y))
     other = make(key, random_state=1).fit(frame, y)
     same = np.array_equal(one.log_density(frame, y), other.log_density(frame, y))
@@ -270,7 +277,7 @@ def test_a_fit_without_a_seed_goes_on_with_its_own_draws(key: str, tmp_path: Pat
 @for_all
 def test_the_density_asks_for_one_target_a_row(key: str) -> None:
     frame, y = table(key)
-    model = make(key).fit(frame, y)
+    model = fitted(key)
     for wrong in (y[:1], y[:5], np.tile(y[:, None], 2)):
         with pytest.raises(DataError, match="expected one entry a row"):
             model.log_density(frame, wrong)

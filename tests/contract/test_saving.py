@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from lvmcore import DataError, load
 from lvmcore.base.latent_variable_model import LatentVariableModel
-from tests.contract.small import N_ROWS, fit, fitted, for_models, make, table_for
+from tests.contract.small import N_ROWS, few_steps, fit, fitted, for_models, make, table_for
 
 
 def saved(model: LatentVariableModel, folder: Path) -> LatentVariableModel:
@@ -88,7 +88,7 @@ def test_a_loaded_model_can_be_fitted_and_saved_again(key: str, tmp_path: Path) 
 def test_without_column_names_and_with_notes(key: str, tmp_path: Path) -> None:
     frame, labels = table_for(key)
     X = np.column_stack([frame, np.ones(N_ROWS)])
-    model = fit(key, X, labels)
+    model = fit(key, X, labels, **few_steps(key))
     again = saved(model, tmp_path)
     assert not hasattr(again, "feature_names_in_")
     assert again.notes_ == model.notes_ != ()
@@ -102,6 +102,7 @@ def test_settings_given_as_numpy_numbers(key: str, tmp_path: Path) -> None:
     """As a grid over ``np.arange`` gives them."""
     frame, labels = table_for(key)
     settings: dict[str, Any] = {"n_components": np.int64(2), "random_state": np.int32(3)}
+    settings |= few_steps(key)
     names = {p.name for p in make(key).parameters()}
     if "learning_rate" in names:
         settings["learning_rate"] = np.float64(0.05)
@@ -113,7 +114,7 @@ def test_settings_given_as_numpy_numbers(key: str, tmp_path: Path) -> None:
 @for_models()
 def test_single_precision(key: str, tmp_path: Path) -> None:
     frame, labels = table_for(key)
-    model = fit(key, frame, labels, dtype="float32")
+    model = fit(key, frame, labels, dtype="float32", **few_steps(key))
     again = saved(model, tmp_path)
     if model.capabilities.new_rows:
         np.testing.assert_array_equal(again.transform(frame), model.transform(frame))

@@ -17,7 +17,11 @@ from app.analysis.map.reconstruction import INTERVAL_SD
 from app.formatting import distinct_titles
 from lvmcore.data import Dataset
 from lvmcore.numerics.array_types import FloatArray
-from lvmcore.prediction.decoded_columns import decoded_categories, decoded_interval
+from lvmcore.prediction.decoded_columns import (
+    column_terms,
+    decoded_categories,
+    decoded_interval,
+)
 
 if TYPE_CHECKING:
     from lvmcore.base.latent_variable_model import LatentVariableModel
@@ -53,6 +57,7 @@ class DecodedPath:
         high: upper end of that interval, [P, D].
         change: range of each column along the curve, in its sd among the fitted rows and on the
             scale of the fit, [D].
+        symmetric: whether the intervals are ± 2 sd.
     """
 
     at: FloatArray
@@ -61,6 +66,7 @@ class DecodedPath:
     low: FloatArray
     high: FloatArray
     change: FloatArray
+    symmetric: bool = True
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,7 @@ def _decoded(
         low=dataset.original_units(lower),
         high=dataset.original_units(upper),
         change=change,
+        symmetric=column_terms(model) is None,
     )
 
 

@@ -29,7 +29,7 @@ _LINE_PX, _IMAGE_PX = 170, 118
 def curves_figure(
     found: DecodedPath, columns: Sequence[int], names: Sequence[str], title: str, *, dark: bool
 ) -> go.Figure:
-    """Columns along a curve, each with its ± 2 sd band, in data units.
+    """Columns along a curve, each with the band of its interval, in data units.
 
     Args:
         found: the decoded curve.
@@ -48,6 +48,7 @@ def curves_figure(
         horizontal_spacing=0.07,
         vertical_spacing=min(0.14, 0.5 / lines),
     )
+    interval = "2 sd from" if found.symmetric else "95 % interval"
     for i, d in enumerate(columns):
         subplot = {"row": i // per_line + 1, "col": i % per_line + 1}
         figure.add_scatter(
@@ -57,7 +58,7 @@ def curves_figure(
             fillcolor=interval_colour(dark),
             line={"width": 0},
             hoverinfo="skip",
-            name="± 2 sd",
+            name="± 2 sd" if found.symmetric else "95 % interval",
             **subplot,
         )
         ends = zip(found.value[:, d], found.low[:, d], found.high[:, d], strict=True)
@@ -67,7 +68,7 @@ def curves_figure(
             mode="lines",
             line={"color": accent(dark), "width": 2},
             hovertext=[
-                f"{number(v)}, 2 sd from {number(a, 3)} to {number(b, 3)}" for v, a, b in ends
+                f"{number(v)}, {interval} {number(a, 3)} to {number(b, 3)}" for v, a, b in ends
             ],
             hoverinfo="text",
             name=escape(shortened(names[d], 60)),

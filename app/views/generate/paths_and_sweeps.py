@@ -245,7 +245,11 @@ def _curve_panel(fitted_map: FittedMap, found: DecodedPath, title: str, stem: st
     else:
         columns = _columns(fitted_map, found, stem)
         figure = curves_figure(found, columns, dataset.feature_names, title, dark=dark)
-        caption = "Bands: ± 2 predictive sd, noise included, in the unit of each column."
+        caption = (
+            "Bands: ± 2 predictive sd, noise included, in the unit of each column."
+            if found.symmetric
+            else "Bands: 95 % intervals, noise included; of a level of a category its probability."
+        )
     st.plotly_chart(
         figure,
         theme=None,
