@@ -23,6 +23,7 @@ from lvmcore.export.gpytorch.module_source import (
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.exact_method import FittedExactGP
 from lvmcore.gp.model import GPLatentVariableModel
+from lvmcore.gp.sparse.given_posterior import GivenSparseGP
 from lvmcore.kernels.gpytorch_source import GPyTorchKernel, composite_source, stationary_source
 from lvmcore.numerics.linalg import cholesky
 
@@ -77,6 +78,8 @@ def exported_model(
     function = getattr(model, "_function", None)
     if isinstance(function, FittedExactGP):
         found = _exact_model(function)
+    elif isinstance(function, GivenSparseGP):
+        found = _given_model(function)
     elif isinstance(function, FittedDeepGP) and _is_sparse(function):
         found = _sparse_model(function)
     else:
@@ -122,6 +125,17 @@ def _sparse_model(function: FittedDeepGP[Any]) -> tuple[str, dict[str, Tensor]]:
     weights = {
         **_inducing_weights(Z, q.mean.reshape(-1), covariance),
         **noise_weights(last.likelihood.noise),
+        **weights_of(kernel.module, "covar_module"),
+    }
+    return sparse_source(kernel, jitter), weights
+
+
+def _given_model(function: GivenSparseGP) -> tuple[str, dict[str, Tensor]]:
+    kernel, Z, L = composite_source(function.kernel), function.Z, function.factor
+    jitter = float((L @ L.mT - function.kernel.forward(Z, Z)).diagonal().mean())
+    weights = {
+        **_inducing_weights(Z, function.mean, function.root @ function.root.mT),
+        **noise_weights(Z.new_tensor(function.noise)),
         **weights_of(kernel.module, "covar_module"),
     }
     return sparse_source(kernel, jitter), weights
