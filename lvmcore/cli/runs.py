@@ -86,6 +86,8 @@ def show_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
     }
     if job.spec.target:
         lines["target"] = job.spec.target
+    if job.spec.origin:
+        lines["fitted by"] = job.spec.origin
     if job.spec.continues:
         lines["continues"] = job.spec.continues
     for name, text in lines.items():
@@ -251,6 +253,7 @@ def _run_json(job: Job) -> dict[str, Any]:
         "parameters": dict(job.spec.parameters),
         "target": job.spec.target or None,
         "continues": job.spec.continues or None,
+        "origin": job.spec.origin or None,
         "status": job.status,
         "stage": job.stage,
         "bound": job.elbo,

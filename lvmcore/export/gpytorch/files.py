@@ -61,7 +61,9 @@ def gpytorch_files(exported: GPyTorchModel) -> dict[str, bytes]:
     facts = exported.facts
     is_map = facts["task"] == "map"
     program = Path(__file__).with_name("map_program.py" if is_map else "target_program.py")
-    pinned = (f"{name}=={installed_version(name)}\n" for name in _PACKAGES)
+    # without the build, such as +cpu, which the package index does not have
+    versions = {name: (installed_version(name) or "").partition("+")[0] for name in _PACKAGES}
+    pinned = (f"{name}=={version}\n" for name, version in versions.items() if version)
     files = {
         "model.py": exported.source.encode(),
         "model.safetensors": save(dict(exported.weights)),
