@@ -58,7 +58,7 @@ def test_latent_shows_the_map_with_its_uncertainty(map_run: str, open_page: Open
     assert "gpytorch as ZIP" in labels(page, "download_button")
 
 
-@pytest.mark.slow(quick=["compare"])
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["compare", "generate", "new_rows", "runs"])
 def test_other_pages_of_a_map_open(name: Any, map_run: str, open_page: OpenPage) -> None:
     page = open_page(name, run=map_run)

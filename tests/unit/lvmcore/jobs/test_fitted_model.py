@@ -67,6 +67,7 @@ def test_it_is_not_taken_for_a_fit_with_the_same_settings(store: Store) -> None:
     assert JobSpec.from_json(spec.to_json()) == spec
 
 
+@pytest.mark.slow(quick=["False"])
 @pytest.mark.parametrize("held_out", [False, True])
 def test_a_regressor_is_a_run_with_its_predictions(store: Store, held_out: bool) -> None:
     X, y = rows()

@@ -40,6 +40,7 @@ def table(n: int = 40) -> pd.DataFrame:
     return pd.DataFrame({**{f"y{d}": Y[:, d] for d in range(5)}, "same": 7.0})
 
 
+@pytest.mark.slow(quick=["exact", "sum", "sparse sum"])
 @pytest.mark.parametrize(
     "model",
     [
@@ -66,6 +67,7 @@ def test_a_regressor_predicts_the_same(
     np.testing.assert_allclose(found[1], sd, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow(quick=["BayesianGPLVM0", "LDGD"])
 @pytest.mark.parametrize(
     "model",
     [
