@@ -90,10 +90,17 @@ def translated_kernel(
 # ---- reading -----------------------------------------------------------------------------------
 
 
-def _summands(kernel: Any, dims: tuple[int, ...]) -> tuple[_Summand, ...]:
-    """The kernel as a sum; ``dims`` are the positions of its inputs among all columns."""
+def _summands(kernel: Any, dims: tuple[int, ...], *, scaled: bool = False) -> tuple[_Summand, ...]:
+    """The kernel as a sum.
+
+    Args:
+        kernel: of gpytorch.
+        dims: positions of its inputs among all columns.
+        scaled: whether it is in a ``ScaleKernel``, which has its ``active_dims`` too and selects
+            them for it.
+    """
     kernels = gpytorch_kernels()
-    if kernel.active_dims is not None:
+    if kernel.active_dims is not None and not scaled:
         dims = tuple(dims[int(d)] for d in kernel.active_dims)
     if tuple(kernel.batch_shape):
         raise UnsupportedError(
@@ -102,7 +109,7 @@ def _summands(kernel: Any, dims: tuple[int, ...]) -> tuple[_Summand, ...]:
         )
     if type(kernel) is kernels.ScaleKernel:
         v = _number(kernel.outputscale)
-        return tuple(part.times(v) for part in _summands(kernel.base_kernel, dims))
+        return tuple(part.times(v) for part in _summands(kernel.base_kernel, dims, scaled=True))
     if type(kernel) is kernels.AdditiveKernel:
         return tuple(part for one in kernel.kernels for part in _summands(one, dims))
     if type(kernel) is kernels.ProductKernel:

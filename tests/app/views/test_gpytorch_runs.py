@@ -17,7 +17,7 @@ from app.services.gpytorch_export import gpytorch_archive
 from lvmcore.kernels.gpytorch_components import gpytorch_kernels
 from tests.app.conftest import OpenPage
 from tests.scenes import scenes
-from tests.unit.lvmcore.models.gpytorch.trained import approximate, gplvm, rows, table
+from tests.unit.lvmcore.models.gpytorch.trained import approximate, exact, gplvm, rows, table
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +73,20 @@ def test_predict_shows_the_target(target_run: str, open_page: OpenPage) -> None:
     assert "may have been fitted to with gpytorch" in texts(page)
     assert "was not fitted here" in texts(page)
     assert "gpytorch as ZIP" in labels(page, "download_button")
+
+
+@pytest.mark.slow
+def test_predict_shows_the_components_of_an_exact_process(open_page: OpenPage) -> None:
+    K = gpytorch_kernels()
+    theirs = exact(K.ScaleKernel(K.RBFKernel()) + K.ScaleKernel(K.LinearKernel(active_dims=(1,))))
+    model = lvmcore.from_gpytorch(theirs, columns=["a", "b"])
+    X, y = rows()
+    frame = pd.DataFrame(X.numpy(), columns=["a", "b"]).assign(dose=y.numpy())
+    run = lvmcore.add_fitted(model, frame, target="dose", store=server.store())
+    page = open_page("predict", run=run)
+    assert not page.exception
+    assert not page.error
+    assert "Components" in labels(page, "tab")
 
 
 def test_the_archive_of_a_run_has_the_module_and_the_script(map_run: str, target_run: str) -> None:

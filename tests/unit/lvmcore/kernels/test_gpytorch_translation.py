@@ -45,6 +45,11 @@ MADE: dict[str, Callable[[], Any]] = {
         * K().PeriodicKernel(active_dims=(1,))
         * K().ScaleKernel(K().ScaleKernel(K().LinearKernel()) + K().ScaleKernel(K().MaternKernel()))
     ),
+    "rbf(c) + periodic(b, a) * linear(c)": lambda: (
+        K().ScaleKernel(K().RBFKernel(active_dims=(2,)))
+        + K().ScaleKernel(K().ScaleKernel(K().PeriodicKernel(active_dims=(1, 0))))
+        * K().ScaleKernel(K().LinearKernel(active_dims=(2,)))
+    ),
     "rbf(c, a) + constant(b)": lambda: K().ScaleKernel(
         K().AdditiveKernel(
             K().RBFKernel(active_dims=(1, 0), ard_num_dims=2),
