@@ -19,8 +19,10 @@ from lvmcore.errors import (
 
 if TYPE_CHECKING:
     from lvmcore.base.table_size import TableSize
+    from lvmcore.jobs.fitted_model import add_fitted
     from lvmcore.metrics.stability import Stability, stability
     from lvmcore.models import MODELS, PREDICTORS, load
+    from lvmcore.models.gpytorch.conversion import from_gpytorch
     from lvmcore.models.latent.bayesian_gplvm import BayesianGPLVM
     from lvmcore.models.latent.deep_qep_lvm import DeepQEPLVM
     from lvmcore.models.latent.factor_analysis import FactorAnalysis
@@ -110,6 +112,8 @@ __all__ = [
     "SupervisedVAE",
     "TableSize",
     "UnsupportedError",
+    "add_fitted",
+    "from_gpytorch",
     "load",
     "stability",
 ]
@@ -119,6 +123,8 @@ _HOMES = {
     "MODELS": "lvmcore.models",
     "PREDICTORS": "lvmcore.models",
     "load": "lvmcore.models",
+    "add_fitted": "lvmcore.jobs.fitted_model",
+    "from_gpytorch": "lvmcore.models.gpytorch.conversion",
     "Stability": "lvmcore.metrics.stability",
     "stability": "lvmcore.metrics.stability",
     "FitStep": "lvmcore.results",

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import streamlit as st
 
+from app.services.gpytorch_export import gpytorch_archive
 from lvmcore.export.anndata import writes_h5ad
+from lvmcore.export.gpytorch.availability import is_exported
+from lvmcore.runs import Job
 
-__all__ = ["table_downloads"]
+__all__ = ["gpytorch_download", "table_downloads"]
 
 _H5AD = (
     "AnnData: latent means and sds in obsm, the features in X, labels and other columns in obs, "
     "and the provenance of the map in uns."
+)
+
+_GPYTORCH = (
+    "The model in classes of gpytorch, its weights, and a script that predicts from a CSV file."
 )
 
 
@@ -52,4 +60,23 @@ def table_downloads(
             on_click="ignore",
             help=description,
             key=key(extension),
+        )
+
+
+def gpytorch_download(job: Job, *, key: str) -> None:
+    """Draw the download button of the model as gpytorch, for a run that can be exported.
+
+    Args:
+        job: the run.
+        key: the widget key.
+    """
+    if job.has_model and is_exported(job.spec):
+        st.download_button(
+            "gpytorch as ZIP",
+            partial(gpytorch_archive, job.id),
+            file_name="gpytorch.zip",
+            mime="application/zip",
+            on_click="ignore",
+            help=_GPYTORCH,
+            key=key,
         )

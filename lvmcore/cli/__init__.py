@@ -1,4 +1,4 @@
-"""The command line: ``lvmcore fit | transform | impute | predict | runs | models | bench``."""
+"""The command line: ``lvmcore fit | transform | impute | predict | export | runs | models``."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_transform(commands)
     _add_impute(commands)
     _add_predict(commands)
+    _add_export(commands)
     _add_runs(commands)
     models = commands.add_parser("models", help="list the models, or the settings of one")
     models.add_argument("--model", metavar="KEY", help="show the settings of this model")
@@ -189,6 +190,22 @@ def _add_predict(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="the table of the fit, if MODEL is outside the dashboard's store: gives the encoding "
         "of words")  # fmt: skip
     _add_reading(parser)
+
+
+def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "export",
+        help="write a fitted model for another library",
+        description="Write a fitted model as plain gpytorch: its classes in Python, its weights, "
+        "and a script that predicts from a CSV file without this package. For GPRegressor, "
+        "SVGPRegressor, and for the maps of BayesianGPLVM, StochasticGPLVM, LDGD and FastLDGD.",
+    )
+    parser.set_defaults(command=("lvmcore.cli.export", "export"))
+    add = parser.add_argument
+    add("run", metavar="RUN",
+        help="the folder of a run, a model file, or the first digits of a run's id")  # fmt: skip
+    add("--gpytorch", action="store_true", help="as gpytorch")
+    add("--out", type=Path, required=True, metavar="PATH", help="a new folder, or a .zip file")
 
 
 def _add_runs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

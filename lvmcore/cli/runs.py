@@ -21,7 +21,7 @@ from lvmcore.runs.convergence import convergence_verdict
 from lvmcore.runs.job import Job
 from lvmcore.runs.store import Store
 
-__all__ = ["continue_run", "delete_run", "list_runs", "resume_run", "show_run"]
+__all__ = ["continue_run", "delete_run", "list_runs", "resume_run", "run_by_id", "show_run"]
 
 _ID_DIGITS = 8
 # Least width of the column of names, and the gap between columns, characters.
@@ -65,7 +65,7 @@ def show_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
         DataError: there is no such run.
     """
     store = Store()
-    job = _run_by_id(store, arguments.id)
+    job = run_by_id(store, arguments.id)
     comparison = _comparison(store, job)
     if arguments.json:
         stored = None if comparison is None else target_comparison_to_json(comparison)
@@ -86,6 +86,8 @@ def show_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
     }
     if job.spec.target:
         lines["target"] = job.spec.target
+    if job.spec.origin:
+        lines["fitted by"] = job.spec.origin
     if job.spec.continues:
         lines["continues"] = job.spec.continues
     for name, text in lines.items():
@@ -118,7 +120,7 @@ def delete_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
         store.delete(damaged[0].id)
         console.say(f"Deleted {damaged[0].id}, which was damaged.")
         return ExitCode.OK
-    job = _run_by_id(store, arguments.id)
+    job = run_by_id(store, arguments.id)
     store.delete(job.id)
     console.say(f"Deleted {job.id}, {job.name}.")
     return ExitCode.OK
@@ -139,7 +141,7 @@ def resume_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
         DataError: there is no such run.
     """
     store = Store()
-    job = _run_by_id(store, arguments.id)
+    job = run_by_id(store, arguments.id)
     store.resume(job.id)
     text = f"Queued {job.id}, {job.name}. It resumes as soon as the dashboard runs."
     console.say(text)
@@ -161,7 +163,7 @@ def continue_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
         DataError: there is no such run.
     """
     store = Store()
-    job = _run_by_id(store, arguments.id)
+    job = run_by_id(store, arguments.id)
     more = propose_continuation(store, job)
     steps = arguments.steps or (0 if more is None else more.total)
     name = store.continue_fit(job.id, steps)
@@ -210,7 +212,7 @@ def _matching(store: Store, name: str) -> list[Job]:
     return [job for job in store.list() if job.id.startswith(name.lower())]
 
 
-def _run_by_id(store: Store, name: str) -> Job:
+def run_by_id(store: Store, name: str) -> Job:
     """The run whose id begins with ``name``.
 
     Raises:
@@ -251,6 +253,7 @@ def _run_json(job: Job) -> dict[str, Any]:
         "parameters": dict(job.spec.parameters),
         "target": job.spec.target or None,
         "continues": job.spec.continues or None,
+        "origin": job.spec.origin or None,
         "status": job.status,
         "stage": job.stage,
         "bound": job.elbo,

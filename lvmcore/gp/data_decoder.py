@@ -36,8 +36,9 @@ class DataDecoder:
         kernel: RBF.
         Z: inducing inputs, [M, Q].
         basis: T, so that b = k(x, Z) T is whitened, [M, M]; or [K, M, M], one per column group.
+            Of columns with few inducing inputs each among the M it has as many columns, [K, M, m].
         weights: W, E f(x) = k(x, Z) W, [M, D].
-        shrinkage: s, Var f_d(x) = k(x, x) − Σ_m b_m² s_md, [M, D].
+        shrinkage: s, Var f_d(x) = k(x, x) − Σ_m b_m² s_md, [M, D] or [m, D].
         noise: σ_d², [D].
         groups: index of each column's basis among the K, [D]; None for a single basis.
     """
@@ -74,7 +75,7 @@ class DataDecoder:
     @cached_property
     def _spread(self) -> Tensor:
         """P with Σ_d Var f_d(x) = D k(x, x) − k(x, Z) P k(Z, x), [M, M]."""
-        spread = self.basis.new_zeros(self.basis.shape[-2:])
+        spread = self.basis.new_zeros(len(self.Z), len(self.Z))
         for basis, columns in self._bases():
             spread = spread + (basis * self.shrinkage[:, columns].sum(1)) @ basis.T
         return spread

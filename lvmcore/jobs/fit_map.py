@@ -49,7 +49,10 @@ class MapFit(JobKind):
         """Hold out further rows, in a subclass."""
 
     def work(self) -> None:
-        """Fit the model, from a checkpoint if there is one."""
+        """Fit the model, from a checkpoint if there is one; or take the one that is given."""
+        if isinstance(self.context.fitted, LatentVariableModel):
+            self.model = self.context.fitted
+            return
         X = pd.DataFrame(self.dataset.X, columns=list(self.dataset.transformed_names))
         y = None if self.model.capabilities.labels == "none" else self.dataset.y
         with fit_checkpoint(self.context.folder, bound=self.model.capabilities.bound) as checkpoint:

@@ -36,6 +36,7 @@ class JobContext:
         get_dataset: returns its dataset.
         monitor: the callback of its fit.
         store: store of the fitted run whose model it uses; None for a run that fits its own.
+        fitted: the fitted model that a run of a fit keeps; None for one that fits its own.
         began: start time by the monotonic clock, seconds.
     """
 
@@ -44,6 +45,7 @@ class JobContext:
     get_dataset: Callable[[], Dataset]
     monitor: FitMonitor
     store: Store | None = None
+    fitted: AnyModel | None = None
     began: float = dataclasses.field(default_factory=time.monotonic)
 
     def enter(self, stage: Stage, notes: tuple[str, ...] | None = None) -> None:

@@ -13,6 +13,7 @@ from lvmcore.data.dataset import Dataset
 from lvmcore.errors import CancelledError, LatentboardError
 from lvmcore.jobs.fitting import FitMonitor, Reason, StoppedError, describe_error
 from lvmcore.jobs.job_kind import JobContext, JobKind
+from lvmcore.models import AnyModel
 from lvmcore.results import FitStep
 from lvmcore.runs.job import JobSpec, now
 from lvmcore.runs.job_folder import JobFolder
@@ -46,6 +47,7 @@ def run_job(
     *,
     on_step: Callable[[FitStep], None] | None = None,
     store: Store | None = None,
+    fitted: AnyModel | None = None,
 ) -> JobState:
     """Execute the run described by ``spec.json`` in its folder, and write its results there.
 
@@ -58,6 +60,7 @@ def run_job(
         should_stop: called at every step; a reason stops the run, and the fit so far is kept.
         on_step: called with every step of a fit.
         store: store of the fitted run whose model the run uses; None for a fit.
+        fitted: a fitted model that is kept in place of a fit; None for a run that fits its own.
 
     Returns:
         The final state of the run, as in ``status.json``.
@@ -70,7 +73,7 @@ def run_job(
         kind = _kind_of(spec)
         state = dataclasses.replace(state, stage=kind.first_stage)
         folder.write_state(state)
-        job = kind(JobContext(folder, spec, get_dataset, monitor, store))
+        job = kind(JobContext(folder, spec, get_dataset, monitor, store, fitted))
         with closing(monitor):
             job.prepare()
             job.work()

@@ -14,7 +14,7 @@ from lvmcore.kernels.components import NATIVE_COMPONENTS, KernelComponent
 from lvmcore.kernels.expression import KernelExpression, KernelProduct, KernelSum, KernelTerm
 from lvmcore.kernels.gpytorch_components import GPYTORCH_COMPONENTS
 
-__all__ = ["CompositeKernel", "Hyperparameter", "Summand"]
+__all__ = ["CompositeKernel", "Hyperparameter", "Summand", "TermOfColumns"]
 
 _COMPONENTS = {**NATIVE_COMPONENTS, **GPYTORCH_COMPONENTS}
 
@@ -136,8 +136,8 @@ class CompositeKernel(_Node):
             if term.component.n_frequencies
         ]
 
-    def _terms(self) -> list[_TermOfColumns]:
-        return [part for part in self.modules() if isinstance(part, _TermOfColumns)]
+    def _terms(self) -> list[TermOfColumns]:
+        return [part for part in self.modules() if isinstance(part, TermOfColumns)]
 
 
 class Summand(_Node):
@@ -200,12 +200,22 @@ class Summand(_Node):
         """The kernels of k with their hyperparameters, in the order of the expression."""
         return tuple((part.term, part.hyperparameters()) for part in self._terms())
 
-    def _terms(self) -> list[_TermOfColumns]:
-        return [part for part in self.modules() if isinstance(part, _TermOfColumns)]
+    def _terms(self) -> list[TermOfColumns]:
+        return [part for part in self.modules() if isinstance(part, TermOfColumns)]
 
 
-class _TermOfColumns(_Node):
-    """A component of some of the columns of the rows."""
+class TermOfColumns(_Node):
+    """A component of some of the columns of the rows.
+
+    Args:
+        term: kernel and columns.
+        columns: as of ``CompositeKernel``.
+        scales: likewise, [H].
+
+    Attributes:
+        at: positions of its columns, in their order in the component.
+        component: of these columns.
+    """
 
     def __init__(
         self, term: KernelTerm, columns: Sequence[str], scales: Float[Tensor, "H"]
@@ -222,13 +232,16 @@ class _TermOfColumns(_Node):
     def forward(
         self, X: Float[Tensor, "*S n H"], X2: Float[Tensor, "*S2 N H"]
     ) -> Float[Tensor, "... n N"]:
+        """k(x, x') of rows X [..., n, H] and X2 [..., N, H], [..., n, N]."""
         return self.component.forward(X[..., self.at], X2[..., self.at])
 
     def diagonal(self, X: Float[Tensor, "*S n H"]) -> Float[Tensor, "*S n"]:
+        """k(x, x), [..., n]."""
         return self.component.diagonal(X[..., self.at])
 
     @property
     def relevance(self) -> Float[Tensor, "H"]:
+        """α of each column, [H], 0 for those that it does not act on."""
         own = self.component.relevance
         return own.new_zeros(self.n_columns).index_copy(0, self.at, own)
 
@@ -248,7 +261,7 @@ def _factor(
 ) -> _Node:
     """A factor of a product: a component, or a sum whose first summand has v = 1."""
     if isinstance(expression, KernelTerm):
-        return _TermOfColumns(expression, columns, scales)
+        return TermOfColumns(expression, columns, scales)
     inner = CompositeKernel(expression, columns, scales)
     inner.summands[0].log_variance.data.zero_()
     inner.summands[0].log_variance.requires_grad = False

@@ -16,7 +16,12 @@ from torch import Tensor
 
 from lvmcore.kernels.components import KernelComponent, common_batch, scaled_exponent
 
-__all__ = ["GPYTORCH_COMPONENTS", "GPyTorchComponent", "gpytorch_kernels"]
+__all__ = [
+    "GPYTORCH_COMPONENTS",
+    "GPyTorchComponent",
+    "SpectralMixtureComponent",
+    "gpytorch_kernels",
+]
 
 #: Initial frequency without a likely period, and initial s, in cycles of a standardised column: a
 #: wave of twenty sd, and one that agrees with itself over about three.
@@ -188,8 +193,13 @@ class SpectralMixtureComponent(GPyTorchComponent):
         self, X: Float[Tensor, "*S n H"], X2: Float[Tensor, "*S2 N H"]
     ) -> Float[Tensor, "... n N"]:
         """k(x, x') of rows X [..., n, H] and X2 [..., N, H], [..., n, N]."""
-        at_zero: Tensor = self.kernel.mixture_weights.sum() ** len(self.scales)
-        return super().forward(X, X2) / at_zero
+        return super().forward(X, X2) / self.at_zero
+
+    @property
+    def at_zero(self) -> Float[Tensor, ""]:
+        """gpytorch's kernel at distance 0, (Σ_i w_i)^H, []."""
+        found: Tensor = self.kernel.mixture_weights.sum() ** len(self.scales)
+        return found
 
     @property
     def relevance(self) -> Float[Tensor, "H"]:

@@ -298,6 +298,11 @@ def _held_out(
         held = hold_out_last(times, HELD_OUT, name=spec.time)
         return held, f"the last {held.mean():.0%} of the rows by {spec.time!r}"
     held = hold_out_rows(len(y), labels, HELD_OUT, seed)
+    if spec.origin:
+        return held, (
+            f"{_SHARE} of the rows, drawn with seed {seed}, which the model may have been fitted "
+            f"to with {spec.origin}: scores on new rows can be worse"
+        )
     if labels is None:
         return held, f"{_SHARE} of the rows, drawn with seed {seed}"
     return keep_every_class(held, [labels]), (

@@ -141,6 +141,7 @@ class JobSpec:
         time: column whose last rows are held out of a fit to a target; "" for none.
         codes: words encoded as 0 and 1, by binary column, for a run whose dataset is not stored
             with it.
+        origin: the library in which the model was fitted, such as "gpytorch"; "" for this one.
         versions: versions of the packages that determine the result.
         created: time of creation, ISO 8601 in UTC.
 
@@ -162,6 +163,7 @@ class JobSpec:
     groups: str = ""
     time: str = ""
     codes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    origin: str = ""
     versions: Mapping[str, str] = field(default_factory=_versions)
     created: str = field(default_factory=lambda: now().isoformat())
 
@@ -197,6 +199,7 @@ class JobSpec:
             "groups": self.groups,
             "time": self.time,
             "codes": {column: list(words) for column, words in self.codes.items()},
+            "origin": self.origin,
             "name": self.name,
             "dataset": self.dataset,
             "dataset_name": self.dataset_name,

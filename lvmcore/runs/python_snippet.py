@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lvmcore.errors import UnsupportedError
 from lvmcore.runs.job import Job
 
 __all__ = ["snippet"]
@@ -24,7 +25,13 @@ def snippet(job: Job, home: Path | None = None) -> str:
 
     Raises:
         ConfigError: the run's model or a setting of it is unknown here.
+        UnsupportedError: its model was fitted in another library.
     """
+    if job.spec.origin:
+        raise UnsupportedError(
+            f"The model of this run was fitted with {job.spec.origin}, so no program here repeats "
+            "the fit."
+        )
     from lvmcore.runs.model_of_job import make_model
 
     model = make_model(job.spec)

@@ -278,7 +278,7 @@ class Store:
             if job.status in order
             and (job.status != "done" or job.spec.kind != "fit" or job.has_model)
             and (job.spec.dataset, job.spec.model) == (spec.dataset, spec.model)
-            and job.spec.run == spec.run
+            and (job.spec.run, job.spec.origin) == (spec.run, spec.origin)
             and (job.spec.target, job.spec.groups, job.spec.time)
             == (spec.target, spec.groups, spec.time)
             and (spec.run or wanted.get("random_state", 0) is not None)

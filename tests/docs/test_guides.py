@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from lvmcore.kernels.gpytorch_components import gpytorch_kernels
+from lvmcore.runs import Store
 from tests.docs.examples import ROOT, console_commands, python_examples, run_commands, run_example
 
 GUIDE, COMMANDS = "docs/guides/python.md", "docs/guides/command-line.md"
 PYTHON = python_examples(GUIDE)
+GPYTORCH = "docs/guides/gpytorch.md"
 
 
 # Those that fit little: the others are left to the full run, and README.md's fit to the quick one.
@@ -31,6 +34,19 @@ def test_python_example_runs(
         assert (tmp_path / "iris.safetensors").is_file()
     if "report" in names:  # the callback stopped the fit
         assert len(names["stopped"].history_) == 60  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+def test_the_examples_of_gpytorch_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpytorch_kernels()  # whose import warns
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LATENTBOARD_HOME", str(tmp_path / "home"))
+    exported, imported = (run_example(example, GPYTORCH) for example in python_examples(GPYTORCH))
+    assert exported["model"]
+    assert (tmp_path / "progression" / "predict.py").is_file()
+    job = Store().get(str(imported["run"]))
+    assert job.name == "iris by gpytorch"
+    assert job.has_model
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from app import navigation
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.heatmaps import MapChoices
 from app.analysis.map.map_axes import View
-from app.components.download_buttons import table_downloads
+from app.components.download_buttons import gpytorch_download, table_downloads
 from app.components.empty_states import illustrated_empty_state
 from app.components.map.map_chart import map_chart
 from app.components.map.map_controls import map_controls
@@ -133,9 +133,9 @@ def _export(fitted_map: FittedMap, view: View) -> None:
             key=lambda ending: map_widget_key(fitted_map, f"embedding {ending}"),
             h5ad=partial(fitted_maps.embedding_h5ad, fitted_map.run, projection),
         )
-        report_download_button(
-            server.store().get(fitted_map.run), key=map_widget_key(fitted_map, "report")
-        )
+        job = server.store().get(fitted_map.run)
+        gpytorch_download(job, key=map_widget_key(fitted_map, "gpytorch"))
+        report_download_button(job, key=map_widget_key(fitted_map, "report"))
         if fitted_map.model.capabilities.new_rows:
             navigation.link("New rows", "new_rows", key="new-rows", primary=False)
         if fitted_map.model.capabilities.missing_cells and np.isnan(fitted_map.dataset.X).any():

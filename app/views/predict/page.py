@@ -10,7 +10,7 @@ import streamlit as st
 
 from app import navigation
 from app.analysis.tables.prediction_curves import has_components, series_column
-from app.components.download_buttons import table_downloads
+from app.components.download_buttons import gpytorch_download, table_downloads
 from app.components.page_opening import PageOpening, open_run
 from app.formatting import count, duration, markdown, number, shortened
 from app.services import prediction
@@ -187,6 +187,7 @@ def _export(fit: PredictionRun) -> None:
             about="Every row: whether it is held out, its true value, and its prediction.",
             key=lambda ending: fit.key("predictions", ending),
         )
+        gpytorch_download(fit.job, key=fit.key("gpytorch"))
         if fit.job.still_rising:
             navigation.link("More steps", "fit", key="more-steps", primary=False)
     with st.expander("Protocols"):

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app.analysis.map.map_axes import Axes, View, is_line
-from app.components.download_buttons import table_downloads
+from app.components.download_buttons import gpytorch_download, table_downloads
 from app.formatting import markdown
 from app.report.download import report_download_button
 from app.services import fitted_maps, prediction, progress, server
@@ -46,6 +46,7 @@ def export_menu(job: Job) -> None:
                     _BINARY,
                     "The fitted model; lvmcore.load reads it in Python.",
                 )
+            gpytorch_download(job, key=_key(job, "gpytorch.zip"))
             curves = partial(progress.curves_csv, [job.id])
             _download(job, "Curves as CSV", curves, "curves.csv", "text/csv", _CURVES)
         if job.has_model and job.spec.target:

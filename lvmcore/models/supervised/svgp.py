@@ -39,6 +39,7 @@ from lvmcore.errors import NumericalError
 from lvmcore.gp.exact_method import ExactGPMethod
 from lvmcore.gp.exact_regression import ExactGP, choose_kernel, direct_schedule, distinct_rows
 from lvmcore.gp.inducing_points import inducing_count
+from lvmcore.gp.sparse.given_posterior import GivenSparseGP
 from lvmcore.kernels.components import StationaryComponent
 from lvmcore.kernels.definition import KernelDefinition
 from lvmcore.kernels.expression import KernelExpression
@@ -92,6 +93,8 @@ class _RegressionMethod(InducedMethod):
         self, model: Predictor, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
     ) -> FittedFunction:
         """The function of a sparse or of an exact process, from its state."""
+        if "given" in facts:  # translated from another library
+            return GivenSparseGP.restore(model, arrays, facts)
         exact = "inducing" not in facts
         method: FitMethod = ExactGPMethod() if exact else InducedMethod(self.each_draw)
         return method.restore(model, arrays, facts)

@@ -116,3 +116,40 @@ def test_what_is_stored_comes_back(fitted: tuple[Small, DataDecoder]) -> None:
     for got, expected in zip(again.predict(p.mean), decoder.predict(p.mean), strict=True):
         assert torch.equal(got, expected)
     assert torch.equal(again.noise, decoder.noise)
+
+
+def test_columns_with_inducing_inputs_of_their_own_are_as_each_alone() -> None:
+    """The inputs of all in one list, and of each column a basis with as many columns as its own."""
+    p = small_problem(N=20, D=2, M=6)
+    each = [only(small_decoder(small_problem(N=20, D=2, M=6, seed=seed)), [0]) for seed in range(2)]
+    kernel, noise = each[0].kernel, torch.tensor([0.1, 0.3], dtype=torch.float64)
+    alone = [
+        DataDecoder(kernel, one.Z + 0.1 * k, one.basis, one.weights, one.shrinkage, noise[[k]])
+        for k, one in enumerate(each)
+    ]
+    weights, basis = torch.zeros(12, 2).double(), torch.zeros(2, 12, 6).double()
+    for k, one in enumerate(alone):
+        own = slice(6 * k, 6 * k + 6)
+        weights[own, k], basis[k, own] = one.weights[:, 0], one.basis
+    together = DataDecoder(
+        kernel,
+        torch.cat([one.Z for one in alone]),
+        basis,
+        weights,
+        torch.cat([one.shrinkage for one in alone], 1),
+        noise,
+        torch.arange(2),
+    )
+    X, Y = p.mean[:5], normal(5, 2, seed=3)
+    close = torch.testing.assert_close
+    for k, one in enumerate(alone):
+        for found, expected in zip(together.predict(X), one.predict(X), strict=True):
+            close(found[:, [k]], expected)
+        moments = together.moments(X, p.variance[:5]), one.moments(X, p.variance[:5])
+        for found, expected in zip(*moments, strict=True):
+            close(found[:, [k]], expected)
+    close(together.metric(X), sum((one.metric(X) for one in alone), torch.zeros(5, 2, 2).double()))
+    shares = torch.stack([one.prior_variance_share(X) for one in alone])
+    close(together.prior_variance_share(X), shares.mean(0))
+    logs = [one.expected_log_density(Y[:, [k]], X, p.variance[:5]) for k, one in enumerate(alone)]
+    close(together.expected_log_density(Y, X, p.variance[:5]), logs[0] + logs[1])

@@ -1,0 +1,92 @@
+"""Predict the target of the rows of a CSV file with the gpytorch model beside this script.
+
+    python predict.py ROWS.csv PREDICTIONS.csv
+
+ROWS.csv has the columns of the fit, by name, in their own units. PREDICTIONS.csv gets the mean of
+the target and its standard deviation, noise included, in the target's units.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import gpytorch
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file
+
+FOLDER = Path(__file__).resolve().parent
+BLOCK = 200  # rows at a time
+
+
+def cell_text(value: Any) -> str:
+    """A cell as the text of a level."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def cells_of(frame: pd.DataFrame, column: dict[str, Any]) -> NDArray[np.float64]:
+    """The cells of a feature before standardisation, [n]; NaN where missing."""
+    name = column["column"]
+    if name not in frame:
+        sys.exit(f"The file has no column {name!r}, which the model was fitted to: add it.")
+    values = frame[name]
+    if column["kind"] == "level":
+        known = [cell_text(value) == column["level"] for value in values]
+        cells = np.where(values.isna(), np.nan, np.array(known, dtype=np.float64))
+    elif column["words"]:
+        codes = {word: float(code) for code, word in enumerate(column["words"])}
+        cells = np.array([codes.get(cell_text(value), np.nan) for value in values])
+    else:
+        cells = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64)
+    if column["kind"] == "log1p":
+        cells = np.log1p(np.where(cells > -1, cells, np.nan))
+    wrong = np.flatnonzero(~np.isfinite(cells))
+    if len(wrong):
+        row = int(wrong[0])
+        sys.exit(f"Row {row + 1} has {values.iloc[row]!r} in the column {name!r}, which the model "
+                 "cannot use: correct the cell, or leave the row out.")  # fmt: skip
+    return cells
+
+
+def predict(frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and standard deviation of the target, [n] each.
+
+    Args:
+        frame: a table with the columns of the fit.
+    """
+    facts = json.loads((FOLDER / "model.json").read_text(encoding="utf-8"))
+    model = importlib.import_module("model").load(load_file(FOLDER / "model.safetensors"))
+    cells = [
+        (cells_of(frame, column) - column["mean"]) / column["scale"] for column in facts["columns"]
+    ]
+    X = torch.tensor(np.column_stack(cells), dtype=torch.float64)
+    # gpytorch adds its jitter to the variance of f too
+    jitter = getattr(getattr(model, "variational_strategy", None), "jitter_val", 0.0)
+    means, variances = [], []
+    with (
+        torch.no_grad(),
+        gpytorch.settings.fast_computations(False, False, False),
+        gpytorch.settings.max_cholesky_size(1 << 30),
+        gpytorch.settings.debug(False),  # which warns of rows that are those of the fit
+    ):
+        for rows in torch.split(X, BLOCK):
+            f = model(rows)
+            means.append(f.mean)
+            variances.append(f.variance - jitter + model.likelihood.noise)
+    mean = facts["target_mean"] + facts["target_scale"] * torch.cat(means).numpy()
+    return mean, facts["target_scale"] * torch.cat(variances).sqrt().numpy()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("Expected two files: python predict.py ROWS.csv PREDICTIONS.csv")
+    mean, sd = predict(pd.read_csv(sys.argv[1]))
+    pd.DataFrame({"mean": mean, "sd": sd}).to_csv(sys.argv[2], index=False)

@@ -1,0 +1,1 @@
+"""Sparse Gaussian processes with a given q(u)."""

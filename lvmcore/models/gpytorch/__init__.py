@@ -1,0 +1,1 @@
+"""Models of gpytorch as models of this package."""
