@@ -208,7 +208,14 @@ class Predictor(Estimator):
             )
         self._rows_of_fit = np.flatnonzero(~validation)
         problem = SupervisedFitProblem(
-            inputs, targets, generator, callback, checkpoint, tracked, validation_set
+            inputs,
+            targets,
+            generator,
+            callback,
+            target_of_fit,
+            checkpoint,
+            tracked,
+            validation_set,
         )
         return self._end(self._fit(problem), checkpoint)
 

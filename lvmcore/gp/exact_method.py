@@ -25,6 +25,7 @@ from lvmcore.gp.exact_regression import (
 )
 from lvmcore.gp.structure.kernel_sentence import kernel_sentence
 from lvmcore.gp.structure.search import KernelSearch
+from lvmcore.gp.structure.transform_choice import TransformChoice, candidate_transforms
 from lvmcore.kernels.catalogue import read_kernel
 from lvmcore.kernels.composite import CompositeKernel
 from lvmcore.kernels.definition import KernelDefinition
@@ -33,6 +34,7 @@ from lvmcore.kernels.stationary import StationaryName
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised
+from lvmcore.preprocessing.target_column import NumberTarget
 from lvmcore.training.held_out import HeldOutTracking
 from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
@@ -109,46 +111,76 @@ class ExactGPMethod:
         return {}
 
     def fit(self, model: Predictor, problem: SupervisedFitProblem) -> FitOutcome:
-        """Choose the kernel, fit it to the distinct rows, and condition on them."""
+        """Choose kernel and transform, fit them to the distinct rows, and condition on them."""
         settings = model.settings_
         rows = distinct_rows(problem.X, problem.Y)
-        X, Y = problem.X[rows], problem.Y[rows]
         if len(rows) < len(problem.X):
             model._note(
                 f"{len(problem.X) - len(rows):,} rows are copies of others, target included, and "
                 "count once: as copies they would make the noise 0."
             )
-        starts = _kernel_starts(settings["kernel"], model, X, Y)
-        start = choose_kernel(X, Y, starts, settings["max_iter"])
+        X, y = problem.X[rows], problem.target[rows.numpy()]
         searched = self.searches and settings["kernel"] == "auto"
-        if searched:
-            some = drawn_rows(len(X), CHOICE_ROWS)
-            start = KernelSearch(
-                X[some], Y[some], lambda text: _kernel(text, model).to(X), settings["max_iter"]
-            ).extend(start)
-        fit = MarginalLikelihood(start, X, Y)
+        start, target = self._start(model, X, problem.Y[rows], y, searched=searched)
+        Y = problem.Y[rows]
+        if target is not None:
+            model._target = target
+            Y = torch.as_tensor(target.transform(y)[:, None]).to(X)
+        jacobian = 0.0 if target is None else target.log_jacobian(y)
+        fit = MarginalLikelihood(start, X, Y, jacobian)
         function = FittedExactGP(fit.gp, X, Y)
         model._function = function
-        held_out = None
-        if problem.held_out is not None:
-            held = problem.held_out
-
-            def measure() -> float:
-                function.update()
-                return float(-model._log_density(held.X, held.y).mean())
-
-            held_out = HeldOutTracking(measure)
         outcome = train(
             fit,
             direct_schedule(settings["max_iter"], len(X)),
             problem.callback,
             checkpoint=problem.checkpoint,
-            held_out=held_out,
+            held_out=_tracking(model, function, problem),
         )
         function.update()
         if searched:
             model._note(kernel_sentence(fit.gp.kernel))
+        if target is not None:
+            model._note(f"The target is modelled on {target.transformed.scale_phrase}.")
         return outcome
+
+    def _start(
+        self,
+        model: Predictor,
+        X: Float[Tensor, "N H"],
+        Y: Float[Tensor, "N 1"],
+        y: FloatArray,
+        *,
+        searched: bool,
+    ) -> tuple[ExactGP, NumberTarget | None]:
+        """The kernel from which the fit starts, and the transform of the target; None without one.
+
+        The transform is chosen under the best stationary kernel before the search, and again under
+        the kernel that was found: waves that grow with the level ask for it as much as noise does.
+        """
+        settings = model.settings_
+        most = settings["max_iter"]
+        start = choose_kernel(X, Y, _kernel_starts(settings["kernel"], model, X, Y), most)
+        some = drawn_rows(len(X), CHOICE_ROWS)
+        few, few_y = X[some], y[some.numpy()]
+        names = candidate_transforms(settings.get("target_transform", "none"), y)
+        choice = TransformChoice(few, few_y, names, most)
+        found = None
+        if names != ("none",):
+            found = choice.best(start)
+            start = found.gp
+        if searched:
+            target = NumberTarget.fit(few_y) if found is None else found.target
+            few_Y = Y[some] if found is None else target.transform(few_y)[:, None]
+            start = KernelSearch(
+                few, torch.as_tensor(few_Y).to(X), lambda text: _kernel(text, model).to(X), most
+            ).extend(start)
+            if names != ("none",):
+                found = choice.best(start)
+                start = found.gp
+        if found is None or found.target.transformed.is_identity:
+            return start, None
+        return start, NumberTarget.fit(y, found.target.transformed)
 
     def restore(
         self, model: Predictor, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
@@ -165,6 +197,21 @@ class ExactGPMethod:
             }
         )
         return FittedExactGP(gp.to(X), X, Y)
+
+
+def _tracking(
+    model: Predictor, function: FittedExactGP, problem: SupervisedFitProblem
+) -> HeldOutTracking | None:
+    """Tracking of the density of held-out rows; None without any."""
+    if problem.held_out is None:
+        return None
+    held = problem.held_out
+
+    def measure() -> float:
+        function.update()
+        return float(-model._log_density(held.X, held.y).mean())
+
+    return HeldOutTracking(measure)
 
 
 def _kernel(expression: KernelExpression, model: Predictor) -> CompositeKernel:

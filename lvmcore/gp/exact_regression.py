@@ -116,19 +116,29 @@ class MarginalLikelihood(Objective[None]):
         gp: initial model; fitted in place.
         X: inputs, standardised, [N, H].
         Y: targets, standardised, [N, 1].
+        log_jacobian: of a transform of the target, a constant, nats.
     """
 
-    def __init__(self, gp: ExactGP, X: Float[Tensor, "N H"], Y: Float[Tensor, "N 1"]) -> None:
+    def __init__(
+        self,
+        gp: ExactGP,
+        X: Float[Tensor, "N H"],
+        Y: Float[Tensor, "N 1"],
+        log_jacobian: float = 0.0,
+    ) -> None:
         super().__init__([gp], [])
-        self.gp, self.X, self.Y = gp, X, Y
+        self.gp, self.X, self.Y, self.log_jacobian = gp, X, Y, log_jacobian
 
     def terms(self, draws: int = 1) -> dict[str, Tensor]:
-        """The fit of the data and −½ log|A|, nats."""
+        """The fit of the data, −½ log|A|, and the Jacobian of a transform, nats."""
         del draws
         fit, log_det = _LogDensityTerms.apply(  # type: ignore[no-untyped-call]
             self.gp.noisy_covariance(self.X), self.Y
         )
-        return {"data fit": fit, "complexity": log_det}
+        terms = {"data fit": fit, "complexity": log_det}
+        if self.log_jacobian:
+            terms["Jacobian"] = fit.new_tensor(self.log_jacobian)
+        return terms
 
     @property
     def n_rows(self) -> int:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.predictor import FitMethod
 from lvmcore.base.regressor_classifier import Regressor
 from lvmcore.base.settings import KernelOrAuto, MaxIter
+from lvmcore.errors import DataError
 from lvmcore.gp.exact_method import ExactGPMethod, FittedExactGP
 from lvmcore.gp.structure.decomposition import (
     ComponentSummary,
@@ -18,8 +21,19 @@ from lvmcore.gp.structure.decomposition import (
     component_summaries,
     decompose,
 )
+from lvmcore.parameters import Doc
+from lvmcore.preprocessing.target_transform import TargetTransform
 
 __all__ = ["GPRegressor"]
+
+TargetTransformSetting = Annotated[
+    Literal["auto", "none", "log", "yeo-johnson"],
+    Doc(
+        "Monotone transform of the target: auto takes that of the highest marginal likelihood; log "
+        "needs numbers above 0.",
+        "transform of the target",
+    ),
+]
 
 
 @estimator_dataclass
@@ -42,6 +56,12 @@ class GPRegressor(Regressor):
     such as ``"linear + periodic(month) * rbf(month)"``. Each summand has a variance. A period is in
     the unit of its column; one that is not given is fitted, from several likely ones.
 
+    ``target_transform`` models z = t(y) in place of y, t increasing: the logarithm or a Yeo-Johnson
+    transform, whose exponent is estimated (a warped Gaussian process, Snelson and others 2004).
+    "auto" takes the one of the highest log p(y | X), which has the Jacobian Σ_n log t'(y_n), where
+    it gains two nats, and half the logarithm of N for an exponent. Predictions are in the target's
+    own units: quantiles are those of z mapped back, and the mean is that of y.
+
     Rows with equal columns and target count once where equal columns always have equal targets, as
     the copies would put σ² to 0.
 
@@ -53,7 +73,8 @@ class GPRegressor(Regressor):
             the sum over the factors of a product, and the mean over the summands of a sum,
             weighted by their variances.
         n_parameters_: number of optimised parameters.
-        elbo_: log p(y | X), nats, the target standardised; no bound below it but itself.
+        elbo_: log p(y | X), nats, the target standardised, with the Jacobian of a transform; no
+            bound below it but itself.
     """
 
     key: ClassVar[str] = "gp_regressor"
@@ -67,11 +88,23 @@ class GPRegressor(Regressor):
     most_rows: ClassVar[int | None] = 5000
 
     method: ClassVar[FitMethod] = ExactGPMethod(searches=True)
+    earlier_settings: ClassVar[Mapping[str, Any]] = {"target_transform": "none"}
 
     _function: FittedExactGP = fitted()
 
     kernel: KernelOrAuto = "auto"
+    target_transform: TargetTransformSetting = "auto"
     max_iter: MaxIter = 200
+
+    def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
+        target = super()._read_target(y, n_rows)
+        if self.target_transform == "log" and not (target > 0).all():
+            row = int(np.argmax(target <= 0))
+            raise DataError(
+                f"target_transform='log' needs numbers above 0, and the target of row {row + 1} is "
+                f"{target[row]:g}: choose yeo-johnson or none."
+            )
+        return target
 
     @property
     def kernel_(self) -> str:
@@ -80,13 +113,21 @@ class GPRegressor(Regressor):
         return str(self._function.gp.kernel.expression)
 
     @property
+    def target_transform_(self) -> TargetTransform:
+        """The transform of the target: the one that was given, or chosen."""
+        check_is_fitted(self)
+        return self._target.transformed
+
+    @property
     def components_(self) -> tuple[ComponentSummary, ...]:
-        """The summands of the kernel, and the noise last."""
+        """The summands of the kernel, and the noise last, on the scale of ``target_transform_``."""
         check_is_fitted(self)
         return component_summaries(self._function.posterior, self._target.scale)
 
     def decompose(self, X: ArrayLike) -> Decomposition:
         """The posterior of each summand of the function at rows, in units of the target.
+
+        With ``target_transform_`` the summands add up on its scale, and are in its units.
 
         Args:
             X: rows in the data's units, [n, H].
