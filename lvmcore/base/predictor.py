@@ -268,6 +268,11 @@ class Predictor(Estimator):
         )
 
     @property
+    def optional_columns_(self) -> tuple[str, ...]:
+        """Columns of the fit whose cells may be missing in rows to predict."""
+        return ()
+
+    @property
     def n_hidden_layers_(self) -> int:
         """Number of hidden layers of the fitted model."""
         check_is_fitted(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import torch
@@ -39,7 +39,7 @@ from lvmcore.training.held_out import HeldOutTracking
 from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
 
-__all__ = ["ExactGPMethod", "FittedExactGP"]
+__all__ = ["ExactGPMethod", "ExactRows", "FittedExactGP"]
 
 #: Names of the parameters in files of earlier versions, whose kernels were stationary.
 _EARLIER_NAMES = {
@@ -48,18 +48,50 @@ _EARLIER_NAMES = {
 }
 
 
+@dataclass(frozen=True)
+class ExactRows:
+    """The rows of a fit.
+
+    Attributes:
+        X: standardised, [N, H].
+        Y: their targets, standardised, [N, 1].
+        known: known variances of their noise, of the standardised target, [N]; None for none.
+        scale: sd of the target, by which known sds are divided.
+    """
+
+    X: Tensor
+    Y: Tensor
+    known: Tensor | None = None
+    scale: float = 1.0
+
+
+def split_known(X: Float[Tensor, "n H1"], scale: float) -> tuple[Tensor, Tensor]:
+    """Rows [n, H], and the variances of their noise [n], from rows whose last column is its sd."""
+    return X[:, :-1], (X[:, -1] / scale).square()
+
+
 class FittedExactGP:
     """The posterior of an exact Gaussian process as the function of a predictor."""
 
     n_hidden_layers = 0
 
-    def __init__(self, gp: ExactGP, X: Tensor, Y: Tensor) -> None:
-        self.gp, self.X, self.Y = gp, X, Y
-        self.posterior = GPPosterior(gp, X, Y)
+    def __init__(self, gp: ExactGP, rows: ExactRows) -> None:
+        self.gp, self.rows = gp, rows
+        self.update()
 
     def update(self) -> None:
         """Condition on the rows under the current kernel."""
-        self.posterior = GPPosterior(self.gp, self.X, self.Y)
+        self.posterior = GPPosterior(self.gp, self.X, self.Y, self.rows.known)
+
+    @property
+    def X(self) -> Tensor:
+        """The rows, standardised, [N, H]."""
+        return self.rows.X
+
+    @property
+    def Y(self) -> Tensor:
+        """Their targets, standardised, [N, 1]."""
+        return self.rows.Y
 
     @property
     def relevance(self) -> dict[str, FloatArray]:
@@ -77,7 +109,11 @@ class FittedExactGP:
 
     def normals(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the target at standardised rows, noise included, [n, 1] each."""
-        return self.posterior.moments(X)
+        if self.rows.known is None:
+            return self.posterior.moments(X)
+        features, known = split_known(X, self.rows.scale)
+        mean, variance = self.posterior.moments(features)
+        return mean, variance + known[:, None]
 
     def weights(self) -> FloatArray | None:
         """None: there is one component."""
@@ -90,6 +126,8 @@ class FittedExactGP:
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Arrays and JSON-serialisable facts for a file."""
         arrays = {f"gp.{name}": to_numpy(one) for name, one in self.gp.state_dict().items()}
+        if self.rows.known is not None:
+            arrays["known_noise"] = to_numpy(self.rows.known)
         facts = {"kernel": str(self.gp.kernel.expression)}
         return {**arrays, "X": to_numpy(self.X), "Y": to_numpy(self.Y)}, facts
 
@@ -119,20 +157,19 @@ class ExactGPMethod:
                 f"{len(problem.X) - len(rows):,} rows are copies of others, target included, and "
                 "count once: as copies they would make the noise 0."
             )
-        X, y = problem.X[rows], problem.target[rows.numpy()]
+        data, y = _rows_of_fit(model, problem, rows), problem.target[rows.numpy()]
         searched = self.searches and settings["kernel"] == "auto"
-        start, target = self._start(model, X, problem.Y[rows], y, searched=searched)
-        Y = problem.Y[rows]
+        start, target = self._start(model, data, y, searched=searched)
         if target is not None:
             model._target = target
-            Y = torch.as_tensor(target.transform(y)[:, None]).to(X)
+            data = replace(data, Y=torch.as_tensor(target.transform(y)[:, None]).to(data.X))
         jacobian = 0.0 if target is None else target.log_jacobian(y)
-        fit = MarginalLikelihood(start, X, Y, jacobian)
-        function = FittedExactGP(fit.gp, X, Y)
+        fit = MarginalLikelihood(start, data.X, data.Y, jacobian, data.known)
+        function = FittedExactGP(fit.gp, data)
         model._function = function
         outcome = train(
             fit,
-            direct_schedule(settings["max_iter"], len(X)),
+            direct_schedule(settings["max_iter"], len(data.X)),
             problem.callback,
             checkpoint=problem.checkpoint,
             held_out=_tracking(model, function, problem),
@@ -145,25 +182,22 @@ class ExactGPMethod:
         return outcome
 
     def _start(
-        self,
-        model: Predictor,
-        X: Float[Tensor, "N H"],
-        Y: Float[Tensor, "N 1"],
-        y: FloatArray,
-        *,
-        searched: bool,
+        self, model: Predictor, data: ExactRows, y: FloatArray, *, searched: bool
     ) -> tuple[ExactGP, NumberTarget | None]:
         """The kernel from which the fit starts, and the transform of the target; None without one.
 
         The transform is chosen under the best stationary kernel before the search, and again under
         the kernel that was found: waves that grow with the level ask for it as much as noise does.
         """
-        settings = model.settings_
+        settings, X, Y = model.settings_, data.X, data.Y
         most = settings["max_iter"]
-        start = choose_kernel(X, Y, _kernel_starts(settings["kernel"], model, X, Y), most)
+        starts = _kernel_starts(settings["kernel"], model, X, Y)
+        start = choose_kernel(X, Y, starts, most, data.known)
         some = drawn_rows(len(X), CHOICE_ROWS)
         few, few_y = X[some], y[some.numpy()]
-        names = candidate_transforms(settings.get("target_transform", "none"), y)
+        known = None if data.known is None else data.known[some]
+        transform = settings.get("target_transform", "none") if known is None else "none"
+        names = candidate_transforms(transform, y)
         choice = TransformChoice(few, few_y, names, most)
         found = None
         if names != ("none",):
@@ -173,7 +207,11 @@ class ExactGPMethod:
             target = NumberTarget.fit(few_y) if found is None else found.target
             few_Y = Y[some] if found is None else target.transform(few_y)[:, None]
             start = KernelSearch(
-                few, torch.as_tensor(few_Y).to(X), lambda text: _kernel(text, model).to(X), most
+                few,
+                torch.as_tensor(few_Y).to(X),
+                lambda text: _kernel(text, model).to(X),
+                most,
+                known,
             ).extend(start)
             if names != ("none",):
                 found = choice.best(start)
@@ -196,7 +234,19 @@ class ExactGPMethod:
                 for name, before in names.items()
             }
         )
-        return FittedExactGP(gp.to(X), X, Y)
+        known = model._to_tensor(arrays["known_noise"]) if "known_noise" in arrays else None
+        scale = 1.0 if known is None else float(model._target.scale)
+        return FittedExactGP(gp.to(X), ExactRows(X, Y, known, scale))
+
+
+def _rows_of_fit(model: Predictor, problem: SupervisedFitProblem, rows: Tensor) -> ExactRows:
+    """Some rows of a fit, and the variances of their noise where a column holds its sd."""
+    X, Y = problem.X[rows], problem.Y[rows]
+    if not model.settings_.get("noise_sd"):
+        return ExactRows(X, Y)
+    scale = float(model._target.scale)
+    features, known = split_known(X, scale)
+    return ExactRows(features, Y, known, scale)
 
 
 def _tracking(

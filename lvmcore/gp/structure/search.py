@@ -82,6 +82,7 @@ class KernelSearch:
         Y: targets, standardised, [N, 1].
         make: the kernel of an expression, at its initial parameters.
         max_iter: steps of each fit at most.
+        known: known variances of the noise of the rows, [N]; None for none.
     """
 
     def __init__(
@@ -90,10 +91,12 @@ class KernelSearch:
         Y: Float[Tensor, "N 1"],
         make: Callable[[KernelExpression], CompositeKernel],
         max_iter: int,
+        known: Float[Tensor, "N"] | None = None,
     ) -> None:
-        self.X, self.Y = X, Y
+        self.X, self.Y, self.known = X, Y, known
         few = drawn_rows(len(X), SEARCH_ROWS)
         self.few_X, self.few_Y = X[few], Y[few]
+        self.few_known = None if known is None else known[few]
         self.make, self.max_iter = make, max_iter
         self.series = series_column(to_numpy(X))
 
@@ -114,7 +117,7 @@ class KernelSearch:
             return gp
         if len(self.few_X) < len(self.X):
             best = self._fitted(best.gp, polish=True, whole=True)
-            if best.score < self._score(gp, self.X, self.Y) + LEAST_GAIN:
+            if best.score < self._score(gp, self.X, self.Y, self.known) + LEAST_GAIN:
                 return gp
         return best.gp
 
@@ -162,7 +165,7 @@ class KernelSearch:
         assert self.series is not None
         x, rest, count = to_numpy(self.X[:, self.series]), self.Y, PERIODS
         if gp.kernel.columns_of_free_periods():
-            posterior = GPPosterior(gp, self.few_X, self.few_Y)
+            posterior = GPPosterior(gp, self.few_X, self.few_Y, self.few_known)
             x, count = to_numpy(self.few_X[:, self.series]), 1
             rest = self.few_Y - posterior.moments(self.few_X)[0]
         return [*likely_periods(x, to_numpy(rest[:, 0]), count)]
@@ -204,7 +207,8 @@ class KernelSearch:
 
     def _fitted(self, gp: ExactGP, *, polish: bool = False, whole: bool = False) -> _Found:
         """Fit a process in place, shortly or to convergence, to few rows or to all."""
-        X, Y = (self.X, self.Y) if whole else (self.few_X, self.few_Y)
+        few = (self.few_X, self.few_Y, self.few_known)
+        X, Y, known = (self.X, self.Y, self.known) if whole else few
         steps = min(self.max_iter, FIRST_STEPS)
         schedule = (
             direct_schedule(self.max_iter, len(X))
@@ -213,13 +217,14 @@ class KernelSearch:
                 steps, 0.1, len(X), finishes=True, direct=True, optimum_window=FIRST_WINDOW
             )
         )
-        train(MarginalLikelihood(gp, X, Y), schedule, None)
-        return _Found(self._score(gp, X, Y), gp)
+        train(MarginalLikelihood(gp, X, Y, known=known), schedule, None)
+        return _Found(self._score(gp, X, Y, known), gp)
 
     @torch.no_grad()
-    def _score(self, gp: ExactGP, X: Tensor, Y: Tensor) -> float:
+    def _score(self, gp: ExactGP, X: Tensor, Y: Tensor, known: Tensor | None = None) -> float:
         """log p(y | X) − ½ P log N − F log N, less for a trend."""
-        bound = float(torch.stack(list(MarginalLikelihood(gp, X, Y).terms().values())).sum())
+        terms = MarginalLikelihood(gp, X, Y, known=known).terms()
+        bound = float(torch.stack(list(terms.values())).sum())
         periods, log_n = len(gp.kernel.columns_of_free_periods()), math.log(len(X))
         score = bound - (0.5 * free_parameters(gp) + periods) * log_n
         if self._has_trend(gp):

@@ -6,14 +6,17 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.predictor import FitMethod
 from lvmcore.base.regressor_classifier import Regressor
 from lvmcore.base.settings import KernelOrAuto, MaxIter
-from lvmcore.errors import DataError
+from lvmcore.base.validation import check_cells, read_rows
+from lvmcore.errors import ConfigError, DataError
 from lvmcore.gp.exact_method import ExactGPMethod, FittedExactGP
 from lvmcore.gp.structure.decomposition import (
     ComponentSummary,
@@ -21,7 +24,16 @@ from lvmcore.gp.structure.decomposition import (
     component_summaries,
     decompose,
 )
-from lvmcore.parameters import Doc
+from lvmcore.kernels.catalogue import read_kernel
+from lvmcore.kernels.expression import kernel_terms
+from lvmcore.parameters import Advanced, Doc
+from lvmcore.preprocessing.noise_column import (
+    check_noise_sds,
+    noise_column_place,
+    with_noise_column,
+    without_noise_column,
+)
+from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.preprocessing.target_transform import TargetTransform
 
 __all__ = ["GPRegressor"]
@@ -33,6 +45,16 @@ TargetTransformSetting = Annotated[
         "needs numbers above 0.",
         "transform of the target",
     ),
+]
+
+NoiseColumn = Annotated[
+    str,
+    Doc(
+        "Column with the standard deviation of each row's error, in units of the target; it is "
+        "then no feature. Empty for none.",
+        "column of known noise",
+    ),
+    Advanced(),
 ]
 
 
@@ -61,6 +83,11 @@ class GPRegressor(Regressor):
     "auto" takes the one of the highest log p(y | X), which has the Jacobian Σ_n log t'(y_n), where
     it gains two nats, and half the logarithm of N for an exponent. Predictions are in the target's
     own units: quantiles are those of z mapped back, and the mean is that of y.
+
+    ``noise_sd`` names a column with the known standard deviation s_n of each row's error, in units
+    of the target: y_n = f(x_n) + N(0, s_n² + σ²), σ² fitted beside it. The column is no feature,
+    and the target has no transform. A new row has its own s_n in the prediction; where the column
+    is missing, or not in the table, that of f(x_n) + N(0, σ²).
 
     Rows with equal columns and target count once where equal columns always have equal targets, as
     the copies would put σ² to 0.
@@ -94,7 +121,73 @@ class GPRegressor(Regressor):
 
     kernel: KernelOrAuto = "auto"
     target_transform: TargetTransformSetting = "auto"
+    noise_sd: NoiseColumn = ""
     max_iter: MaxIter = 200
+
+    # ---- known noise ---------------------------------------------------------------------------
+
+    def _check_rows(self, X: ArrayLike, *, reset: bool) -> NDArray[Any]:
+        name = self.noise_sd if reset else self.settings_["noise_sd"]
+        if not name:
+            return super()._check_rows(X, reset=reset)
+        if not reset:
+            X = with_noise_column(X, name, self._column_names())
+        data = np.array(read_rows(self, X, reset=reset))
+        columns = self._column_names()
+        place = noise_column_place(name, columns)
+        sds = data[:, place].copy()
+        check_noise_sds(sds, name, missing_allowed=not reset)
+        data[:, place] = 0.0
+        check_cells(data, columns, type(self).__name__, missing_allowed=False)
+        data[:, place] = sds
+        if reset:
+            self._check_noise_settings()
+        return data
+
+    def _check_noise_settings(self) -> None:
+        """Check the other settings beside a column of known noise."""
+        if self.target_transform not in ("auto", "none"):
+            raise ConfigError(
+                f"target_transform={self.target_transform!r} cannot be used with noise_sd: known "
+                "errors are those of the target itself. Choose none."
+            )
+        if self.kernel != "auto":
+            named = {
+                name for term in kernel_terms(read_kernel(self.kernel)) for name in term.columns
+            }
+            if self.noise_sd in named:
+                raise ConfigError(
+                    f"The kernel {self.kernel!r} names the column {self.noise_sd!r}, which holds "
+                    "the noise and is no feature: leave it out of the kernel."
+                )
+
+    def _scaling(self, measured: Standardiser) -> Standardiser:
+        name = self.settings_["noise_sd"]
+        return without_noise_column(measured, name) if name else measured
+
+    @property
+    def optional_columns_(self) -> tuple[str, ...]:
+        """The column of known noise, if there is one."""
+        check_is_fitted(self)
+        name = self.settings_["noise_sd"]
+        return (name,) if name else ()
+
+    @property
+    def standardiser_(self) -> Standardiser:
+        """Means and sds of the columns of the fit; a column of known noise is set aside."""
+        check_is_fitted(self)
+        return self._standardiser
+
+    def _inputs(self, data: NDArray[Any]) -> Tensor:
+        """Standardised rows; with known noise, its sd as the last column, 0 where it is missing."""
+        rows = super()._inputs(data)
+        name = self.settings_["noise_sd"]
+        if not name:
+            return rows
+        sds = np.nan_to_num(data[:, noise_column_place(name, self._column_names())])
+        return torch.cat([rows, self._to_tensor(sds)[:, None]], 1)
+
+    # ---- the target ----------------------------------------------------------------------------
 
     def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
         target = super()._read_target(y, n_rows)
@@ -136,5 +229,5 @@ class GPRegressor(Regressor):
             DataError: the rows do not fit the model.
         """
         check_is_fitted(self)
-        rows = self._inputs(self._check_rows(X, reset=False))
+        rows = super()._inputs(self._check_rows(X, reset=False))
         return decompose(self._function.posterior, rows, self._target.mean, self._target.scale)
