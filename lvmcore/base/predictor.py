@@ -171,10 +171,11 @@ class Predictor(Estimator):
         data = self._check_rows(X, reset=True)
         target = self._read_target(y, len(data))
         if self.most_rows is not None and len(data) > self.most_rows:
+            sparse = "SVGPClassifier" if self.task == "class" else "SVGPRegressor"
             raise ConfigError(
                 f"{type(self).__name__} cannot be fitted to {len(data):,} rows: a step costs the "
                 f"cube of their number, and it takes at most {self.most_rows:,}. Choose fewer "
-                "rows, or a sparse model such as SVGPRegressor."
+                f"rows, or a sparse model such as {sparse}."
             )
         choose_settings(self, self._size(data, target))
         generator = fit_generator(self, data, target=target, checkpoint=checkpoint)

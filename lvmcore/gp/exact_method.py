@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
 import torch
 from jaxtyping import Float
@@ -39,13 +39,27 @@ from lvmcore.training.held_out import HeldOutTracking
 from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
 
-__all__ = ["ExactGPMethod", "ExactRows", "FittedExactGP"]
+__all__ = [
+    "ExactGPMethod",
+    "ExactRows",
+    "FittedExactGP",
+    "held_out_tracking",
+    "kernel_starts",
+    "varying_kernel",
+]
 
 #: Names of the parameters in files of earlier versions, whose kernels were stationary.
 _EARLIER_NAMES = {
     "kernel.parts.0.parts.0.component.log_lengthscales": "log_lengthscales",
     "kernel.parts.0.log_variance": "log_variance",
 }
+
+
+class _Conditioned(Protocol):
+    """A fitted function that conditions on rows."""
+
+    def update(self) -> None:
+        """Condition on the rows under the current parameters."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +186,7 @@ class ExactGPMethod:
             direct_schedule(settings["max_iter"], len(data.X)),
             problem.callback,
             checkpoint=problem.checkpoint,
-            held_out=_tracking(model, function, problem),
+            held_out=held_out_tracking(model, function, problem),
         )
         function.update()
         if searched:
@@ -191,7 +205,7 @@ class ExactGPMethod:
         """
         settings, X, Y = model.settings_, data.X, data.Y
         most = settings["max_iter"]
-        starts = _kernel_starts(settings["kernel"], model, X, Y)
+        starts = kernel_starts(settings["kernel"], model, X, Y)
         start = choose_kernel(X, Y, starts, most, data.known)
         some = drawn_rows(len(X), CHOICE_ROWS)
         few, few_y = X[some], y[some.numpy()]
@@ -209,7 +223,7 @@ class ExactGPMethod:
             start = KernelSearch(
                 few,
                 torch.as_tensor(few_Y).to(X),
-                lambda text: _kernel(text, model).to(X),
+                lambda text: varying_kernel(text, model).to(X),
                 most,
                 known,
             ).extend(start)
@@ -225,7 +239,7 @@ class ExactGPMethod:
     ) -> FittedExactGP:
         """The function from the arrays and facts of a file."""
         X, Y = (model._to_tensor(arrays[name]) for name in ("X", "Y"))
-        gp = ExactGP(_kernel(read_kernel(facts["kernel"]), model), X)
+        gp = ExactGP(varying_kernel(read_kernel(facts["kernel"]), model), X)
         names = {name: _EARLIER_NAMES.get(name, name) for name in gp.state_dict()}
         earlier = "gp.log_variance" in arrays
         gp.load_state_dict(
@@ -249,8 +263,8 @@ def _rows_of_fit(model: Predictor, problem: SupervisedFitProblem, rows: Tensor) 
     return ExactRows(features, Y, known, scale)
 
 
-def _tracking(
-    model: Predictor, function: FittedExactGP, problem: SupervisedFitProblem
+def held_out_tracking(
+    model: Predictor, function: _Conditioned, problem: SupervisedFitProblem
 ) -> HeldOutTracking | None:
     """Tracking of the density of held-out rows; None without any."""
     if problem.held_out is None:
@@ -264,13 +278,13 @@ def _tracking(
     return HeldOutTracking(measure)
 
 
-def _kernel(expression: KernelExpression, model: Predictor) -> CompositeKernel:
+def varying_kernel(expression: KernelExpression, model: Predictor) -> CompositeKernel:
     """The kernel of an expression over the columns of a model that vary, at its start."""
     like = torch.empty(0, dtype=torch.float64)
     return KernelDefinition.of_varying(expression, model._standardiser).made(like)
 
 
-def _kernel_starts(
+def kernel_starts(
     text: str, model: Predictor, X: Float[Tensor, "N H"], Y: Float[Tensor, "N 1"]
 ) -> list[CompositeKernel]:
     """The kernels from which a fit starts: the stationary ones, or several of an expression.
@@ -279,5 +293,5 @@ def _kernel_starts(
         ConfigError: the expression names a column that is not in the fit, or does not vary.
     """
     if text == "auto":
-        return [_kernel(KernelTerm(name), model).to(X) for name in get_args(StationaryName)]
+        return [varying_kernel(KernelTerm(name), model).to(X) for name in get_args(StationaryName)]
     return KernelDefinition.of_columns(read_kernel(text), model._standardiser).starts(X, Y[:, 0])

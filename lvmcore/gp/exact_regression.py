@@ -36,6 +36,7 @@ __all__ = [
     "direct_schedule",
     "distinct_rows",
     "drawn_rows",
+    "log_density_terms",
 ]
 
 #: Initial σ² of a standardised target.
@@ -106,9 +107,20 @@ class _LogDensityTerms(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, by_fit: Tensor, by_log_det: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, by_fit: Tensor, by_log_det: Tensor) -> tuple[Tensor, Tensor | None]:
         alpha, inverse = ctx.saved_tensors
-        return (0.5 * by_fit * alpha @ alpha.T).sub_(0.5 * by_log_det * inverse), None
+        by_A = (0.5 * by_fit * alpha @ alpha.T).sub_(0.5 * by_log_det * inverse)
+        return by_A, -by_fit * alpha if ctx.needs_input_grad[1] else None
+
+
+def log_density_terms(A: Float[Tensor, "N N"], y: Float[Tensor, "N 1"]) -> tuple[Tensor, Tensor]:
+    """−½ yᵀA⁻¹y − (N/2) log 2π and −½ log|A|, [] each, with the gradients by A and y.
+
+    Raises:
+        NumericalError: A could not be factorised.
+    """
+    fit, log_det = _LogDensityTerms.apply(A, y)  # type: ignore[no-untyped-call]
+    return fit, log_det
 
 
 class MarginalLikelihood(Objective[None]):
@@ -139,9 +151,7 @@ class MarginalLikelihood(Objective[None]):
     def terms(self, draws: int = 1) -> dict[str, Tensor]:
         """The fit of the data, −½ log|A|, and the Jacobian of a transform, nats."""
         del draws
-        fit, log_det = _LogDensityTerms.apply(  # type: ignore[no-untyped-call]
-            self.gp.noisy_covariance(self.X, self.known), self.Y
-        )
+        fit, log_det = log_density_terms(self.gp.noisy_covariance(self.X, self.known), self.Y)
         terms = {"data fit": fit, "complexity": log_det}
         if self.log_jacobian:
             terms["Jacobian"] = fit.new_tensor(self.log_jacobian)
