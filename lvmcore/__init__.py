@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     )
     from lvmcore.models.supervised.dspp import DSPPRegressor
     from lvmcore.models.supervised.dsvi import DSVIDeepGPClassifier, DSVIDeepGPRegressor
-    from lvmcore.models.supervised.gp import GPRegressor
+    from lvmcore.models.supervised.gp import GPClassifier, GPRegressor
     from lvmcore.models.supervised.qep import (
         DeepQEPClassifier,
         DeepQEPRegressor,
@@ -89,6 +89,7 @@ __all__ = [
     "FactorAnalysis",
     "FastLDGD",
     "FitStep",
+    "GPClassifier",
     "GPRegressor",
     "Isomap",
     "LabelPredictive",

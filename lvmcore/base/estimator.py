@@ -99,8 +99,8 @@ class Estimator(BaseEstimator, ABC):
         self.notes_ = ()
         self._measured = Standardiser.fit(data, self._column_names())
         self._standardiser = self._scaling(self._measured)
-        if self._standardiser.constant.any():
-            self._note(self._standardiser.describe_constant())
+        if self._measured.constant.any():
+            self._note(self._measured.describe_constant())
 
     def _end(self, outcome: FitOutcome, checkpoint: Checkpoint | None) -> Self:
         """Store the outcome of a fit."""

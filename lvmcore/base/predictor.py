@@ -171,10 +171,11 @@ class Predictor(Estimator):
         data = self._check_rows(X, reset=True)
         target = self._read_target(y, len(data))
         if self.most_rows is not None and len(data) > self.most_rows:
+            sparse = "SVGPClassifier" if self.task == "class" else "SVGPRegressor"
             raise ConfigError(
                 f"{type(self).__name__} cannot be fitted to {len(data):,} rows: a step costs the "
                 f"cube of their number, and it takes at most {self.most_rows:,}. Choose fewer "
-                "rows, or a sparse model such as SVGPRegressor."
+                f"rows, or a sparse model such as {sparse}."
             )
         choose_settings(self, self._size(data, target))
         generator = fit_generator(self, data, target=target, checkpoint=checkpoint)
@@ -208,7 +209,14 @@ class Predictor(Estimator):
             )
         self._rows_of_fit = np.flatnonzero(~validation)
         problem = SupervisedFitProblem(
-            inputs, targets, generator, callback, checkpoint, tracked, validation_set
+            inputs,
+            targets,
+            generator,
+            callback,
+            target_of_fit,
+            checkpoint,
+            tracked,
+            validation_set,
         )
         return self._end(self._fit(problem), checkpoint)
 
@@ -259,6 +267,11 @@ class Predictor(Estimator):
         return self._compute_in_blocks(
             X, lambda rows: self._function.hidden_units(rows, int(layer))
         )
+
+    @property
+    def optional_columns_(self) -> tuple[str, ...]:
+        """Columns of the fit whose cells may be missing in rows to predict."""
+        return ()
 
     @property
     def n_hidden_layers_(self) -> int:

@@ -29,6 +29,7 @@ from lvmcore.preprocessing.target_column import (
     numeric_target,
     target_vector,
 )
+from lvmcore.preprocessing.target_transform import TargetTransform
 
 __all__ = ["Classifier", "Regressor"]
 
@@ -72,7 +73,7 @@ class Regressor(RegressorMixin, Predictor):
         mean, sd = (
             np.concatenate(part, 1) for part in zip(*((p.mean, p.sd) for p in parts), strict=True)
         )
-        return PredictiveMixture(mean, sd, self._function.weights())
+        return PredictiveMixture(mean, sd, self._function.weights(), self._target.transformed)
 
     def _mixtures(self, X: ArrayLike) -> Iterator[PredictiveMixture]:
         """Predictive distributions, in blocks of rows."""
@@ -80,11 +81,14 @@ class Regressor(RegressorMixin, Predictor):
         yield from map(self._mixture, self._input_blocks(X))
 
     def _mixture(self, X: Tensor) -> PredictiveMixture:
-        """Predictive distributions at standardised rows, in the target's units."""
+        """Predictive distributions at standardised rows."""
         means, variances = (to_numpy(part).T for part in self._function.normals(X))
         mean, scale = self._target.mean, self._target.scale
         return PredictiveMixture(
-            mean + scale * means, scale * np.sqrt(variances), self._function.weights()
+            mean + scale * means,
+            scale * np.sqrt(variances),
+            self._function.weights(),
+            self._target.transformed,
         )
 
     def _compute_on_mixtures(
@@ -115,11 +119,16 @@ class Regressor(RegressorMixin, Predictor):
         return self._mixture(X).log_density(y)
 
     def _task_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        return {}, {"target": [self._target.mean, self._target.scale]}
+        transformed = self._target.transformed
+        facts = {} if transformed.is_identity else {"target_transform": transformed.facts()}
+        return {}, {"target": [self._target.mean, self._target.scale], **facts}
 
     def _set_task_state(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
         del arrays
-        self._target = NumberTarget(*map(float, meta["target"]))
+        mean, scale = map(float, meta["target"])
+        # Files of earlier versions, and those of a target without a transform, have none.
+        transformed = TargetTransform.from_facts(meta.get("target_transform"))
+        self._target = NumberTarget(mean, scale, transformed)
 
 
 @estimator_dataclass

@@ -43,6 +43,7 @@ class SupervisedFitProblem:
             that of the second alone, [N, 1].
         generator: the fit's only source of randomness (CPU generator).
         callback: called at every step; True stops the fit.
+        target: the numbers, or codes of classes, that Y holds, [N].
         checkpoint: checkpoint to continue from and to write; None for none.
         held_out: held-out rows whose density is tracked.
         validation: X and Y of all validation rows; after the last step a q in closed form
@@ -53,6 +54,7 @@ class SupervisedFitProblem:
     Y: Tensor
     generator: torch.Generator
     callback: Callback | None
+    target: NDArray[Any]
     checkpoint: Checkpoint | None = None
     held_out: HeldOutRows | None = None
     validation: tuple[Tensor, Tensor] | None = None

@@ -1,7 +1,8 @@
 """Predictions of a target by a linear model, histogram gradient boosting and a random forest.
 
 The methods are scikit-learn's, mostly at their defaults. A number gets a Gaussian whose variance is
-the mean square of the method's own errors on rows that it had not seen. Class probabilities are
+the mean square of the method's own errors on rows that it had not seen, and a 90 % interval by
+cross-conformal prediction (``lvmcore.evaluation.cross_conformal``). Class probabilities are
 mixed with the frequencies of the classes, by the share that minimises the log loss of such rows.
 """
 
@@ -17,6 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lvmcore.evaluation.cross_conformal import LeftOutPredictions, conformal_interval
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.prediction.target_predictions import class_columns, number_columns
 from lvmcore.preprocessing.target_column import PredictiveMixture
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FOLDS",
     "ITERATIONS",
+    "LEVEL",
     "MOST_COLUMNS",
     "TREES",
     "BaselineProblem",
@@ -49,6 +52,8 @@ _LINEAR_OPERATIONS, _LINEAR_STEPS = 3e9, (20, 200)
 #: Shares of the class frequencies that are tried.
 _SHARES = (1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0)
 _LEAST_SHARE_OF_VARIANCE = 1e-12
+#: Level of the intervals.
+LEVEL = 0.9
 
 
 @dataclass(frozen=True)
@@ -139,6 +144,7 @@ def baseline_predictions(
 def _linear(problem: BaselineProblem, clock: _Clock) -> pd.DataFrame:
     """Ridge regression, its penalty and errors by leaving one row out; or logistic regression."""
     from sklearn.linear_model import LogisticRegression, RidgeCV
+    from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     scaler = StandardScaler().fit(problem.X)
@@ -147,7 +153,13 @@ def _linear(problem: BaselineProblem, clock: _Clock) -> pd.DataFrame:
         scale = problem.y.std()
         ridge = RidgeCV(PENALTIES, store_cv_results=True).fit(X, problem.y / scale)
         error = float(ridge.cv_results_.mean(axis=0).min())  # of the penalty that is used
-        return _numbers(problem, scale * ridge.predict(X_new), scale**2 * error)
+
+        def ridge_fitted(X: FloatArray, y: NDArray[Any]) -> Any:
+            clock.check_stop()
+            return make_pipeline(StandardScaler(), RidgeCV(PENALTIES)).fit(X, y)
+
+        left_out = _left_out_by_folds(problem, ridge_fitted)
+        return _numbers(problem, scale * ridge.predict(X_new), scale**2 * error, left_out)
     classes = len(np.unique(problem.y))
     fewest, most = _LINEAR_STEPS
     steps = int(np.clip(_LINEAR_OPERATIONS / (4 * X.size * classes), fewest, most))
@@ -185,11 +197,9 @@ def _boosting(problem: BaselineProblem, clock: _Clock) -> pd.DataFrame:
     model = fitted(problem.X, problem.y)
     if not number:
         return _classes(problem, model, (problem.X, problem.X_new), fitted)
-    unseen = np.full(len(problem.y), np.nan)
-    for rows, fold in _folds(problem.X, problem.y, fitted):
-        unseen[rows] = fold.predict(problem.X[rows])
-    error = np.nanmean(np.square(problem.y - unseen))
-    return _numbers(problem, model.predict(problem.X_new), float(error))
+    left_out = _left_out_by_folds(problem, fitted)
+    error = float(np.nanmean(np.square(left_out.residuals)))
+    return _numbers(problem, model.predict(problem.X_new), error, left_out)
 
 
 def _forest(problem: BaselineProblem, clock: _Clock) -> pd.DataFrame:
@@ -213,8 +223,9 @@ def _forest(problem: BaselineProblem, clock: _Clock) -> pd.DataFrame:
         clock.check()
         model.set_params(n_estimators=trees).fit(problem.X, problem.y)
     if number:
-        error = np.nanmean(np.square(problem.y - model.oob_prediction_))
-        return _numbers(problem, model.predict(problem.X_new), float(error))
+        left_out = _left_out_by_trees(problem, model)
+        error = float(np.nanmean(np.square(left_out.residuals)))
+        return _numbers(problem, model.predict(problem.X_new), error, left_out)
     names = [str(name) for name in model.classes_]
     return _mixed(
         problem,
@@ -245,12 +256,38 @@ def _folds(X: FloatArray, y: NDArray[Any], fitted: Fit) -> Iterator[tuple[NDArra
         yield left, model
 
 
-def _numbers(problem: BaselineProblem, mean: FloatArray, variance: float) -> pd.DataFrame:
-    """Gaussian predictions with one variance."""
+def _left_out_by_folds(problem: BaselineProblem, fitted: Fit) -> LeftOutPredictions:
+    """Predictions and residuals of models that have not seen one fold each."""
+    residuals = np.full(len(problem.y), np.nan)
+    folds = np.full(len(problem.y), -1)
+    predictions: list[FloatArray] = []
+    for rows, model in _folds(problem.X, problem.y, fitted):
+        residuals[rows] = np.abs(problem.y[rows] - model.predict(problem.X[rows]))
+        folds[rows] = len(predictions)
+        predictions.append(model.predict(problem.X_new))
+    return LeftOutPredictions.of_folds(residuals, folds, np.array(predictions))
+
+
+def _left_out_by_trees(problem: BaselineProblem, forest: Any) -> LeftOutPredictions:
+    """Predictions and residuals by the trees that have not seen a row (Kim and others 2020)."""
+    unseen = np.ones((len(problem.y), len(forest.estimators_)), dtype=bool)
+    for tree, rows in enumerate(forest.estimators_samples_):
+        unseen[rows, tree] = False
+    predictions = np.array([tree.predict(problem.X_new) for tree in forest.estimators_])
+    residuals = np.abs(problem.y - forest.oob_prediction_)
+    return LeftOutPredictions(np.where(unseen.any(axis=1), residuals, np.nan), predictions, unseen)
+
+
+def _numbers(
+    problem: BaselineProblem, mean: FloatArray, variance: float, left_out: LeftOutPredictions
+) -> pd.DataFrame:
+    """Gaussian predictions with one variance, and cross-conformal intervals."""
     least = _LEAST_SHARE_OF_VARIANCE * float(problem.y.var())
     sd = np.full((1, len(mean)), np.sqrt(max(variance, least)))
     mixture = PredictiveMixture(np.asarray(mean, dtype=np.float64)[None], sd)
-    return pd.DataFrame(dict(number_columns(mixture, problem.y_new)))
+    found = pd.DataFrame(dict(number_columns(mixture, problem.y_new)))
+    found["q05"], found["q95"] = conformal_interval(left_out, LEVEL)
+    return found
 
 
 def _classes(

@@ -136,7 +136,11 @@ def _protocol(
     text += (
         "A baseline's prediction is a Gaussian of one variance: the mean square of its errors on "
         f"rows that it had not seen, each left out alone for the linear model, in {FOLDS} folds "
-        "for boosting, out of bag for the forest. Coverage is that of the central 90 % interval."
+        "for boosting, out of bag for the forest. Coverage and width are those of the 90 % "
+        "interval: of the model that of its distribution, of a baseline a cross-conformal one, by "
+        f"{FOLDS} folds (CV+), of the forest by its trees that have not seen a row (jackknife+). "
+        "For exchangeable rows a cross-conformal interval holds the target in about 90 % of them, "
+        "whatever the method."
         if number
         else "A baseline's probabilities are mixed with the frequencies of the classes by the "
         f"share that has the lowest log loss on rows that it had not seen, in {FOLDS} folds, or "

@@ -35,7 +35,7 @@ BASELINES = {
 }
 #: Scores of each task by the keys of ``target_metrics``, with their names.
 COLUMNS: Mapping[Task, Mapping[str, str]] = {
-    "number": {"rmse": "RMSE", "nlpp": "NLPP", "coverage_90": "coverage"},
+    "number": {"rmse": "RMSE", "nlpp": "NLPP", "coverage_90": "coverage", "width_90": "width"},
     "class": {
         "accuracy": "accuracy",
         "log_loss": "log loss",

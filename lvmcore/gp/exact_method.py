@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, get_args
 
 import torch
 from jaxtyping import Float
@@ -25,6 +25,7 @@ from lvmcore.gp.exact_regression import (
 )
 from lvmcore.gp.structure.kernel_sentence import kernel_sentence
 from lvmcore.gp.structure.search import KernelSearch
+from lvmcore.gp.structure.transform_choice import TransformChoice, candidate_transforms
 from lvmcore.kernels.catalogue import read_kernel
 from lvmcore.kernels.composite import CompositeKernel
 from lvmcore.kernels.definition import KernelDefinition
@@ -33,11 +34,19 @@ from lvmcore.kernels.stationary import StationaryName
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised
+from lvmcore.preprocessing.target_column import NumberTarget
 from lvmcore.training.held_out import HeldOutTracking
 from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
 
-__all__ = ["ExactGPMethod", "FittedExactGP"]
+__all__ = [
+    "ExactGPMethod",
+    "ExactRows",
+    "FittedExactGP",
+    "held_out_tracking",
+    "kernel_starts",
+    "varying_kernel",
+]
 
 #: Names of the parameters in files of earlier versions, whose kernels were stationary.
 _EARLIER_NAMES = {
@@ -46,18 +55,57 @@ _EARLIER_NAMES = {
 }
 
 
+class _Conditioned(Protocol):
+    """A fitted function that conditions on rows."""
+
+    def update(self) -> None:
+        """Condition on the rows under the current parameters."""
+
+
+@dataclass(frozen=True)
+class ExactRows:
+    """The rows of a fit.
+
+    Attributes:
+        X: standardised, [N, H].
+        Y: their targets, standardised, [N, 1].
+        known: known variances of their noise, of the standardised target, [N]; None for none.
+        scale: sd of the target, by which known sds are divided.
+    """
+
+    X: Tensor
+    Y: Tensor
+    known: Tensor | None = None
+    scale: float = 1.0
+
+
+def split_known(X: Float[Tensor, "n H1"], scale: float) -> tuple[Tensor, Tensor]:
+    """Rows [n, H], and the variances of their noise [n], from rows whose last column is its sd."""
+    return X[:, :-1], (X[:, -1] / scale).square()
+
+
 class FittedExactGP:
     """The posterior of an exact Gaussian process as the function of a predictor."""
 
     n_hidden_layers = 0
 
-    def __init__(self, gp: ExactGP, X: Tensor, Y: Tensor) -> None:
-        self.gp, self.X, self.Y = gp, X, Y
-        self.posterior = GPPosterior(gp, X, Y)
+    def __init__(self, gp: ExactGP, rows: ExactRows) -> None:
+        self.gp, self.rows = gp, rows
+        self.update()
 
     def update(self) -> None:
         """Condition on the rows under the current kernel."""
-        self.posterior = GPPosterior(self.gp, self.X, self.Y)
+        self.posterior = GPPosterior(self.gp, self.X, self.Y, self.rows.known)
+
+    @property
+    def X(self) -> Tensor:
+        """The rows, standardised, [N, H]."""
+        return self.rows.X
+
+    @property
+    def Y(self) -> Tensor:
+        """Their targets, standardised, [N, 1]."""
+        return self.rows.Y
 
     @property
     def relevance(self) -> dict[str, FloatArray]:
@@ -75,7 +123,11 @@ class FittedExactGP:
 
     def normals(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the target at standardised rows, noise included, [n, 1] each."""
-        return self.posterior.moments(X)
+        if self.rows.known is None:
+            return self.posterior.moments(X)
+        features, known = split_known(X, self.rows.scale)
+        mean, variance = self.posterior.moments(features)
+        return mean, variance + known[:, None]
 
     def weights(self) -> FloatArray | None:
         """None: there is one component."""
@@ -88,6 +140,8 @@ class FittedExactGP:
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Arrays and JSON-serialisable facts for a file."""
         arrays = {f"gp.{name}": to_numpy(one) for name, one in self.gp.state_dict().items()}
+        if self.rows.known is not None:
+            arrays["known_noise"] = to_numpy(self.rows.known)
         facts = {"kernel": str(self.gp.kernel.expression)}
         return {**arrays, "X": to_numpy(self.X), "Y": to_numpy(self.Y)}, facts
 
@@ -109,53 +163,83 @@ class ExactGPMethod:
         return {}
 
     def fit(self, model: Predictor, problem: SupervisedFitProblem) -> FitOutcome:
-        """Choose the kernel, fit it to the distinct rows, and condition on them."""
+        """Choose kernel and transform, fit them to the distinct rows, and condition on them."""
         settings = model.settings_
         rows = distinct_rows(problem.X, problem.Y)
-        X, Y = problem.X[rows], problem.Y[rows]
         if len(rows) < len(problem.X):
             model._note(
                 f"{len(problem.X) - len(rows):,} rows are copies of others, target included, and "
                 "count once: as copies they would make the noise 0."
             )
-        starts = _kernel_starts(settings["kernel"], model, X, Y)
-        start = choose_kernel(X, Y, starts, settings["max_iter"])
+        data, y = _rows_of_fit(model, problem, rows), problem.target[rows.numpy()]
         searched = self.searches and settings["kernel"] == "auto"
-        if searched:
-            some = drawn_rows(len(X), CHOICE_ROWS)
-            start = KernelSearch(
-                X[some], Y[some], lambda text: _kernel(text, model).to(X), settings["max_iter"]
-            ).extend(start)
-        fit = MarginalLikelihood(start, X, Y)
-        function = FittedExactGP(fit.gp, X, Y)
+        start, target = self._start(model, data, y, searched=searched)
+        if target is not None:
+            model._target = target
+            data = replace(data, Y=torch.as_tensor(target.transform(y)[:, None]).to(data.X))
+        jacobian = 0.0 if target is None else target.log_jacobian(y)
+        fit = MarginalLikelihood(start, data.X, data.Y, jacobian, data.known)
+        function = FittedExactGP(fit.gp, data)
         model._function = function
-        held_out = None
-        if problem.held_out is not None:
-            held = problem.held_out
-
-            def measure() -> float:
-                function.update()
-                return float(-model._log_density(held.X, held.y).mean())
-
-            held_out = HeldOutTracking(measure)
         outcome = train(
             fit,
-            direct_schedule(settings["max_iter"], len(X)),
+            direct_schedule(settings["max_iter"], len(data.X)),
             problem.callback,
             checkpoint=problem.checkpoint,
-            held_out=held_out,
+            held_out=held_out_tracking(model, function, problem),
         )
         function.update()
         if searched:
             model._note(kernel_sentence(fit.gp.kernel))
+        if target is not None:
+            model._note(f"The target is modelled on {target.transformed.scale_phrase}.")
         return outcome
+
+    def _start(
+        self, model: Predictor, data: ExactRows, y: FloatArray, *, searched: bool
+    ) -> tuple[ExactGP, NumberTarget | None]:
+        """The kernel from which the fit starts, and the transform of the target; None without one.
+
+        The transform is chosen under the best stationary kernel before the search, and again under
+        the kernel that was found: waves that grow with the level ask for it as much as noise does.
+        """
+        settings, X, Y = model.settings_, data.X, data.Y
+        most = settings["max_iter"]
+        starts = kernel_starts(settings["kernel"], model, X, Y)
+        start = choose_kernel(X, Y, starts, most, data.known)
+        some = drawn_rows(len(X), CHOICE_ROWS)
+        few, few_y = X[some], y[some.numpy()]
+        known = None if data.known is None else data.known[some]
+        transform = settings.get("target_transform", "none") if known is None else "none"
+        names = candidate_transforms(transform, y)
+        choice = TransformChoice(few, few_y, names, most)
+        found = None
+        if names != ("none",):
+            found = choice.best(start)
+            start = found.gp
+        if searched:
+            target = NumberTarget.fit(few_y) if found is None else found.target
+            few_Y = Y[some] if found is None else target.transform(few_y)[:, None]
+            start = KernelSearch(
+                few,
+                torch.as_tensor(few_Y).to(X),
+                lambda text: varying_kernel(text, model).to(X),
+                most,
+                known,
+            ).extend(start)
+            if names != ("none",):
+                found = choice.best(start)
+                start = found.gp
+        if found is None or found.target.transformed.is_identity:
+            return start, None
+        return start, NumberTarget.fit(y, found.target.transformed)
 
     def restore(
         self, model: Predictor, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
     ) -> FittedExactGP:
         """The function from the arrays and facts of a file."""
         X, Y = (model._to_tensor(arrays[name]) for name in ("X", "Y"))
-        gp = ExactGP(_kernel(read_kernel(facts["kernel"]), model), X)
+        gp = ExactGP(varying_kernel(read_kernel(facts["kernel"]), model), X)
         names = {name: _EARLIER_NAMES.get(name, name) for name in gp.state_dict()}
         earlier = "gp.log_variance" in arrays
         gp.load_state_dict(
@@ -164,16 +248,43 @@ class ExactGPMethod:
                 for name, before in names.items()
             }
         )
-        return FittedExactGP(gp.to(X), X, Y)
+        known = model._to_tensor(arrays["known_noise"]) if "known_noise" in arrays else None
+        scale = 1.0 if known is None else float(model._target.scale)
+        return FittedExactGP(gp.to(X), ExactRows(X, Y, known, scale))
 
 
-def _kernel(expression: KernelExpression, model: Predictor) -> CompositeKernel:
+def _rows_of_fit(model: Predictor, problem: SupervisedFitProblem, rows: Tensor) -> ExactRows:
+    """Some rows of a fit, and the variances of their noise where a column holds its sd."""
+    X, Y = problem.X[rows], problem.Y[rows]
+    if not model.settings_.get("noise_sd"):
+        return ExactRows(X, Y)
+    scale = float(model._target.scale)
+    features, known = split_known(X, scale)
+    return ExactRows(features, Y, known, scale)
+
+
+def held_out_tracking(
+    model: Predictor, function: _Conditioned, problem: SupervisedFitProblem
+) -> HeldOutTracking | None:
+    """Tracking of the density of held-out rows; None without any."""
+    if problem.held_out is None:
+        return None
+    held = problem.held_out
+
+    def measure() -> float:
+        function.update()
+        return float(-model._log_density(held.X, held.y).mean())
+
+    return HeldOutTracking(measure)
+
+
+def varying_kernel(expression: KernelExpression, model: Predictor) -> CompositeKernel:
     """The kernel of an expression over the columns of a model that vary, at its start."""
     like = torch.empty(0, dtype=torch.float64)
     return KernelDefinition.of_varying(expression, model._standardiser).made(like)
 
 
-def _kernel_starts(
+def kernel_starts(
     text: str, model: Predictor, X: Float[Tensor, "N H"], Y: Float[Tensor, "N 1"]
 ) -> list[CompositeKernel]:
     """The kernels from which a fit starts: the stationary ones, or several of an expression.
@@ -182,5 +293,5 @@ def _kernel_starts(
         ConfigError: the expression names a column that is not in the fit, or does not vary.
     """
     if text == "auto":
-        return [_kernel(KernelTerm(name), model).to(X) for name in get_args(StationaryName)]
+        return [varying_kernel(KernelTerm(name), model).to(X) for name in get_args(StationaryName)]
     return KernelDefinition.of_columns(read_kernel(text), model._standardiser).starts(X, Y[:, 0])

@@ -36,6 +36,7 @@ __all__ = [
     "direct_schedule",
     "distinct_rows",
     "drawn_rows",
+    "log_density_terms",
 ]
 
 #: Initial σ² of a standardised target.
@@ -79,9 +80,14 @@ class ExactGP(nn.Module):
         """k(x, x') of f between rows, [n, N]."""
         return self.kernel.forward(X, X2)
 
-    def noisy_covariance(self, X: Float[Tensor, "N H"]) -> Float[Tensor, "N N"]:
-        """K + σ²I of the rows of the fit, [N, N]."""
-        return self.covariance(X, X) + self.noise * torch.eye(len(X)).to(X)
+    def noisy_covariance(
+        self, X: Float[Tensor, "N H"], known: Float[Tensor, "N"] | None = None
+    ) -> Float[Tensor, "N N"]:
+        """K + σ²I, and diag of the known variances of the rows' noise, [N, N]."""
+        noise = self.noise * torch.ones(len(X)).to(X)
+        if known is not None:
+            noise = noise + known
+        return self.covariance(X, X) + torch.diag(noise)
 
 
 class _LogDensityTerms(torch.autograd.Function):
@@ -101,9 +107,20 @@ class _LogDensityTerms(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, by_fit: Tensor, by_log_det: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, by_fit: Tensor, by_log_det: Tensor) -> tuple[Tensor, Tensor | None]:
         alpha, inverse = ctx.saved_tensors
-        return (0.5 * by_fit * alpha @ alpha.T).sub_(0.5 * by_log_det * inverse), None
+        by_A = (0.5 * by_fit * alpha @ alpha.T).sub_(0.5 * by_log_det * inverse)
+        return by_A, -by_fit * alpha if ctx.needs_input_grad[1] else None
+
+
+def log_density_terms(A: Float[Tensor, "N N"], y: Float[Tensor, "N 1"]) -> tuple[Tensor, Tensor]:
+    """−½ yᵀA⁻¹y − (N/2) log 2π and −½ log|A|, [] each, with the gradients by A and y.
+
+    Raises:
+        NumericalError: A could not be factorised.
+    """
+    fit, log_det = _LogDensityTerms.apply(A, y)  # type: ignore[no-untyped-call]
+    return fit, log_det
 
 
 class MarginalLikelihood(Objective[None]):
@@ -116,19 +133,29 @@ class MarginalLikelihood(Objective[None]):
         gp: initial model; fitted in place.
         X: inputs, standardised, [N, H].
         Y: targets, standardised, [N, 1].
+        log_jacobian: of a transform of the target, a constant, nats.
+        known: known variances of the noise of the rows, beside σ², [N]; None for none.
     """
 
-    def __init__(self, gp: ExactGP, X: Float[Tensor, "N H"], Y: Float[Tensor, "N 1"]) -> None:
+    def __init__(
+        self,
+        gp: ExactGP,
+        X: Float[Tensor, "N H"],
+        Y: Float[Tensor, "N 1"],
+        log_jacobian: float = 0.0,
+        known: Float[Tensor, "N"] | None = None,
+    ) -> None:
         super().__init__([gp], [])
-        self.gp, self.X, self.Y = gp, X, Y
+        self.gp, self.X, self.Y, self.log_jacobian, self.known = gp, X, Y, log_jacobian, known
 
     def terms(self, draws: int = 1) -> dict[str, Tensor]:
-        """The fit of the data and −½ log|A|, nats."""
+        """The fit of the data, −½ log|A|, and the Jacobian of a transform, nats."""
         del draws
-        fit, log_det = _LogDensityTerms.apply(  # type: ignore[no-untyped-call]
-            self.gp.noisy_covariance(self.X), self.Y
-        )
-        return {"data fit": fit, "complexity": log_det}
+        fit, log_det = log_density_terms(self.gp.noisy_covariance(self.X, self.known), self.Y)
+        terms = {"data fit": fit, "complexity": log_det}
+        if self.log_jacobian:
+            terms["Jacobian"] = fit.new_tensor(self.log_jacobian)
+        return terms
 
     @property
     def n_rows(self) -> int:
@@ -152,20 +179,27 @@ class GPPosterior:
         gp: fitted.
         X: the rows, standardised, [N, H].
         Y: their targets, [N, 1].
+        known: known variances of the noise of the rows, beside σ², [N]; None for none.
 
     Raises:
         NumericalError: A could not be factorised.
     """
 
     @torch.no_grad()
-    def __init__(self, gp: ExactGP, X: Float[Tensor, "N H"], Y: Float[Tensor, "N 1"]) -> None:
+    def __init__(
+        self,
+        gp: ExactGP,
+        X: Float[Tensor, "N H"],
+        Y: Float[Tensor, "N 1"],
+        known: Float[Tensor, "N"] | None = None,
+    ) -> None:
         self.gp, self.X, self.Y = gp, X, Y
-        self.factor = cholesky(gp.noisy_covariance(X), _NAME, exact=True)[0].to(X)
+        self.factor = cholesky(gp.noisy_covariance(X, known), _NAME, exact=True)[0].to(X)
         self.alpha = torch.cholesky_solve(Y, self.factor)
 
     @torch.no_grad()
     def moments(self, X: Float[Tensor, "n H"]) -> tuple[Tensor, Tensor]:
-        """Mean and variance of y at rows, noise included, [n, 1] each."""
+        """Mean and variance of y at rows, σ² included, [n, 1] each."""
         k = self.gp.covariance(X, self.X)
         half = torch.linalg.solve_triangular(self.factor, k.T, upper=False)
         left = (self.gp.kernel.diagonal(X) - half.square().sum(0)).clamp_min(0.0)
@@ -235,6 +269,7 @@ def choose_kernel(
     Y: Float[Tensor, "N 1"],
     starts: Sequence[CompositeKernel],
     max_iter: int,
+    known: Float[Tensor, "N"] | None = None,
 ) -> ExactGP:
     """The Gaussian process of the highest marginal likelihood, of 1000 rows at most.
 
@@ -243,12 +278,16 @@ def choose_kernel(
         Y: targets, standardised, [N, 1].
         starts: kernels at their initial parameters, each of which is fitted.
         max_iter: steps of each fit at most.
+        known: known variances of the noise of the rows, beside σ², [N]; None for none.
     """
-    X, Y = choice_rows(X, Y)
+    some = drawn_rows(len(X), CHOICE_ROWS)
+    X, Y, known = X[some], Y[some], None if known is None else known[some]
     best: tuple[float, ExactGP] | None = None
     for kernel in starts:
         gp = ExactGP(kernel, X)
-        found = train(MarginalLikelihood(gp, X, Y), direct_schedule(max_iter, len(X)), None)
+        found = train(
+            MarginalLikelihood(gp, X, Y, known=known), direct_schedule(max_iter, len(X)), None
+        )
         if best is None or found.objective > best[0]:
             best = found.objective, gp
     assert best is not None

@@ -66,7 +66,8 @@ def prediction_table(
         CancelledError: ``tell`` asked to stop.
         DataError: the rows do not fit the model, or each has a missing cell.
     """
-    whole = np.flatnonzero(~X.isna().to_numpy().any(axis=1))
+    needed = X.drop(columns=[name for name in model.optional_columns_ if name in X])
+    whole = np.flatnonzero(~needed.isna().to_numpy().any(axis=1))
     parts = []
     for begin in range(0, len(whole), BLOCK_ROWS):
         rows = whole[begin : begin + BLOCK_ROWS]

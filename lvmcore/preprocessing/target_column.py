@@ -5,6 +5,7 @@ Notation: lvmcore/README.md.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from lvmcore.errors import DataError
 from lvmcore.numerics.array_types import FloatArray
+from lvmcore.preprocessing.target_transform import IDENTITY, TargetTransform
 
 __all__ = ["NumberTarget", "PredictiveMixture", "class_signs", "numeric_target", "target_vector"]
 
@@ -91,75 +93,96 @@ def _is_number(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class NumberTarget:
-    """Mean and scale of a numeric target.
+    """Mean and scale of a numeric target, or of a monotone transform of it.
 
     Attributes:
-        mean: over the rows of the fit.
+        mean: over the rows of the fit, of the transformed target.
         scale: their sd.
+        transformed: the transform.
     """
 
     mean: float
     scale: float
+    transformed: TargetTransform = IDENTITY
 
     @classmethod
-    def fit(cls, y: FloatArray) -> Self:
-        """Compute mean and scale of y [N].
+    def fit(cls, y: FloatArray, transformed: TargetTransform = IDENTITY) -> Self:
+        """Compute mean and scale of y [N], or of its transform.
 
         Raises:
             DataError: it has one value only, or is too large.
         """
+        z = transformed.forward(y)
         with np.errstate(over="ignore", invalid="ignore"):
-            mean, scale = float(y.mean()), float(y.std())
+            mean, scale = float(z.mean()), float(z.std())
         if not np.isfinite([mean, scale]).all():
             raise DataError("The target is too large to be standardised: rescale it.")
-        if not scale > 1e-14 * max(1e-300, float(np.abs(y).max())):
+        if not scale > 1e-14 * max(1e-300, float(np.abs(z).max())):
             raise DataError(
                 f"The target has one value only, {y[0]:g}: there is nothing to predict. Choose "
                 "another target column."
             )
-        return cls(mean, scale)
+        return cls(mean, scale, transformed)
 
     def transform(self, y: FloatArray) -> FloatArray:
         """The standardised target."""
-        return (y - self.mean) / self.scale
+        return (self.transformed.forward(y) - self.mean) / self.scale
+
+    def log_jacobian(self, y: FloatArray) -> float:
+        """Σ log of the derivative of ``transform``, times the sd of y, over its rows [N], nats.
+
+        Added to a log density of the standardised transformed target, it makes that the log
+        density of the standardised target; 0 without a transform.
+        """
+        if self.transformed.is_identity:
+            return 0.0
+        slopes = float(self.transformed.log_derivative(y).sum())
+        return slopes - len(y) * math.log(self.scale / float(y.std()))
 
 
 @dataclass(frozen=True)
 class PredictiveMixture:
-    """Predictive distributions as mixtures of Gaussians.
+    """Predictive distributions as mixtures of Gaussians of the target, or of a transform of it.
 
     Attributes:
-        mean: of each component, [S, n].
+        mean: of each component, on the scale of the transform, [S, n].
         sd: of each component with the noise, [S, n].
         weights: ω of the components, with sum 1, [S]; None if all are equal.
+        transformed: the transform; that of none where the components are those of the target.
     """
 
     mean: FloatArray
     sd: FloatArray
     weights: FloatArray | None = None
+    transformed: TargetTransform = IDENTITY
 
     def average(self, each: FloatArray) -> FloatArray:
         """Σ_s ω_s each_s, [...], of values of each component, [S, ...]."""
         return np.asarray(np.average(each, 0, self.weights))
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and sd of each row, [n] each."""
-        mean = self.average(self.mean)
-        variance = self.average(np.square(self.sd) + np.square(self.mean - mean))
+        """Mean and sd of each row, [n] each, in units of the target."""
+        means, variances = self.transformed.normal_moments(self.mean, self.sd)
+        mean = self.average(means)
+        variance = self.average(variances + np.square(means - mean))
         return mean, np.sqrt(variance)
 
     def log_density(self, y: FloatArray) -> FloatArray:
-        """log Σ_s ω_s N(y | mean_s, sd_s²), [n]."""
-        logs = np.asarray(norm.logpdf(y, self.mean, self.sd))
+        """log Σ_s ω_s N(t(y) | mean_s, sd_s²) t'(y), [n]."""
+        z, slope = self.transformed.forward(y), self.transformed.log_derivative(y)
+        possible = np.isfinite(z)
+        z = np.where(possible, z, 0.0)
+        logs = np.asarray(norm.logpdf(z, self.mean, self.sd))
         weights = np.full(len(logs), 1 / len(logs)) if self.weights is None else self.weights
-        return np.asarray(logsumexp(logs, 0, b=weights[:, None]))
+        found = np.asarray(logsumexp(logs, 0, b=weights[:, None])) + slope
+        return np.where(possible, found, -np.inf)
 
     def cumulative(self, y: FloatArray) -> FloatArray:
-        """P(target ≤ y) = Σ_s ω_s Φ((y − mean_s)/sd_s), [n]."""
-        return self.average(ndtr((y - self.mean) / self.sd))
+        """P(target ≤ y) = Σ_s ω_s Φ((t(y) − mean_s)/sd_s), [n]."""
+        return self.average(ndtr((self.transformed.forward(y) - self.mean) / self.sd))
 
     def quantiles(self, levels: FloatArray) -> FloatArray:
-        """Quantiles of each row at each level, [n, levels], by bisection."""
+        """Quantiles of each row at each level, [n, levels], by bisection on the scale of t."""
         ends = ndtri(levels)[:, None, None] * self.sd + self.mean
         low, high = ends.min(1), ends.max(1)  # [levels, n]: the range of the components' quantiles
         for _ in range(BISECTION_STEPS):
@@ -167,7 +190,7 @@ class PredictiveMixture:
             each = ndtr((middle[None] - self.mean[:, None]) / self.sd[:, None])
             below = self.average(each) < levels[:, None]
             low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return np.asarray(0.5 * (low + high).T)
+        return self.transformed.inverse(np.asarray(0.5 * (low + high).T))
 
 
 def class_signs(codes: NDArray[np.int64], n_classes: int, like: Tensor) -> Tensor:

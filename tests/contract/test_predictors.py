@@ -24,7 +24,7 @@ SMALL = {"n_inducing": 8, "max_iter": 5, "n_samples": 2, "n_sites": 3, "n_hidden
 #: Samplers and the like, which do not measure other rows while they run.
 NOT_FOLLOWED = frozenset({"sghmc_regressor"})
 #: Without inducing points, and so without random numbers.
-EXACT = frozenset({"gp_regressor"})
+EXACT = frozenset({"gp_regressor", "gp_classifier"})
 for_all = pytest.mark.parametrize("key", PREDICTORS)
 for_numbers = pytest.mark.parametrize(
     "key", [key for key, model in PREDICTORS.items() if model.task == "number"]

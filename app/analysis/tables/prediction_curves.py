@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lvmcore.base.predictor import Predictor
     from lvmcore.gp.structure.decomposition import ComponentSummary
     from lvmcore.prediction.target_rows import SupervisedRows
+    from lvmcore.preprocessing.target_transform import TargetTransform
 
 __all__ = [
     "LEVEL",
@@ -27,6 +28,7 @@ __all__ = [
     "has_components",
     "series_column",
     "series_curve",
+    "target_transform",
 ]
 
 
@@ -90,6 +92,14 @@ def has_components(model: Predictor) -> bool:
     return isinstance(model, GPRegressor) and len(model.components_) > 2  # the noise is one
 
 
+def target_transform(model: Predictor) -> TargetTransform:
+    """The transform of the target of a model that ``has_components``."""
+    from lvmcore.models.supervised.gp import GPRegressor
+
+    assert isinstance(model, GPRegressor)
+    return model.target_transform_
+
+
 def series_curve(model: Predictor, rows: SupervisedRows) -> PredictionCurve:
     """The prediction along the only column, noise included, and a fifth of its range beyond.
 
@@ -113,7 +123,8 @@ def series_curve(model: Predictor, rows: SupervisedRows) -> PredictionCurve:
 def component_curves(model: Predictor, rows: SupervisedRows) -> tuple[ComponentCurve, ...]:
     """Each summand of the kernel along its column, and the noise last.
 
-    Those of the only column of a table go on beyond its last row.
+    Those of the only column of a table go on beyond its last row. Of a logarithm of the target the
+    curves are the factors exp f_i, of another transform they are on its scale.
 
     Args:
         model: a model that ``has_components``.
@@ -133,8 +144,10 @@ def component_curves(model: Predictor, rows: SupervisedRows) -> tuple[ComponentC
             grid = pd.DataFrame(middle, columns=X.columns).assign(**{column: x})
             parts = model.decompose(grid)
             mean, half = parts.mean[:, i], ndtri(_ENDS[1]) * np.sqrt(parts.variance[:, i])
-            last = float(X[column].max())
-            curve = PredictionCurve(column, x, mean, mean - half, mean + half, last)
+            low, high = mean - half, mean + half
+            if model.target_transform_.name == "log":
+                mean, low, high = np.exp(mean), np.exp(low), np.exp(high)
+            curve = PredictionCurve(column, x, mean, low, high, float(X[column].max()))
         found.append(ComponentCurve(summary, curve))
     return tuple(found)
 

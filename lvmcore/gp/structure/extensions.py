@@ -16,12 +16,20 @@ from lvmcore.kernels.expression import (
 )
 from lvmcore.numerics.array_types import FloatArray
 
-__all__ = ["Extension", "factors_of", "series_column", "series_extensions", "table_extensions"]
+__all__ = [
+    "Extension",
+    "factors_of",
+    "series_column",
+    "series_extensions",
+    "summands_of",
+    "table_extensions",
+    "trend_extension",
+]
 
 #: Names of the kernels of a distance between rows: one in a product is enough.
 STATIONARY = ("rbf", "matern52", "matern32", "matern12", "rational_quadratic")
 #: Kernels for which one of a distance is exchanged.
-EXCHANGED = ("rbf", "matern32", "rational_quadratic")
+EXCHANGED = ("rbf", "matern32", "matern12", "rational_quadratic")
 # Most deviation of a distance between neighbours from a multiple of the usual one, as a share of
 # it, and least share of the places that have a row. Months have 28 to 31 days.
 UNEVEN, FILLED = 0.12, 0.5
@@ -88,6 +96,11 @@ def table_extensions(expression: KernelExpression, column: str) -> Iterator[Exte
     if not linear:
         yield _with_summand(expression, KernelTerm("linear"))
         yield _with_summand(expression, KernelTerm("linear", (column,)))
+
+
+def trend_extension(expression: KernelExpression, column: str) -> Extension:
+    """A further summand that is linear in a column."""
+    return _with_summand(expression, KernelTerm("linear", (column,)))
 
 
 def series_extensions(expression: KernelExpression, column: str) -> Iterator[Extension]:

@@ -3,7 +3,9 @@
 The score is log p(y | X) − ½ P log N − F log N of N rows, P free parameters and F periods among
 them: the Bayesian information criterion (Schwarz 1978), in which a period counts three times, as
 its posterior has the width N^−3/2 (Djurić 1996). The steps are those of Duvenaud and others 2013,
-in the order in which a series has them; only periods that the periodogram shows are tried.
+in the order in which a series has them; only periods that the periodogram shows are tried. The
+variance of a linear trend of a series costs one nat (Akaike 1974) instead of ½ log N: without it
+a forecast returns to the mean of the rows, and few rows show a slow trend clearly.
 """
 
 from __future__ import annotations
@@ -31,11 +33,13 @@ from lvmcore.gp.structure.extensions import (
     factors_of,
     series_column,
     series_extensions,
+    summands_of,
     table_extensions,
+    trend_extension,
 )
 from lvmcore.kernels.components import LinearComponent, StationaryComponent
 from lvmcore.kernels.composite import CompositeKernel, Summand
-from lvmcore.kernels.expression import KernelExpression
+from lvmcore.kernels.expression import KernelExpression, KernelTerm
 from lvmcore.kernels.gpytorch_components import RationalQuadraticComponent
 from lvmcore.kernels.periodogram import likely_periods
 from lvmcore.numerics.conversion import to_numpy
@@ -46,6 +50,10 @@ __all__ = ["KernelSearch", "free_parameters"]
 
 #: Rows of the search at most, its steps, and the least gain of a step, nats.
 SEARCH_ROWS, MOST_STEPS, LEAST_GAIN = 300, 4, 1.0
+#: What the variance of a trend of a series costs, nats.
+TREND_COST = 1.0
+#: Steps of the search after a trend was added.
+STEPS_AFTER_TREND = 2
 # Steps of a first fit of an extension at most, and those of its window.
 FIRST_STEPS, FIRST_WINDOW = 40, 4
 # Likely periods of the first step, and initial variance of a further summand.
@@ -74,6 +82,7 @@ class KernelSearch:
         Y: targets, standardised, [N, 1].
         make: the kernel of an expression, at its initial parameters.
         max_iter: steps of each fit at most.
+        known: known variances of the noise of the rows, [N]; None for none.
     """
 
     def __init__(
@@ -82,10 +91,12 @@ class KernelSearch:
         Y: Float[Tensor, "N 1"],
         make: Callable[[KernelExpression], CompositeKernel],
         max_iter: int,
+        known: Float[Tensor, "N"] | None = None,
     ) -> None:
-        self.X, self.Y = X, Y
+        self.X, self.Y, self.known = X, Y, known
         few = drawn_rows(len(X), SEARCH_ROWS)
         self.few_X, self.few_Y = X[few], Y[few]
+        self.few_known = None if known is None else known[few]
         self.make, self.max_iter = make, max_iter
         self.series = series_column(to_numpy(X))
 
@@ -98,19 +109,39 @@ class KernelSearch:
         Args:
             gp: with a stationary kernel, fitted to all rows; the result if nothing gains.
         """
-        best = self._fitted(self._copy(gp), polish=True)
-        for _ in range(MOST_STEPS):
-            found = max(self._tried(best.gp), key=lambda one: one.score, default=best)
-            if found.score < best.score + LEAST_GAIN:
-                break
-            best = self._fitted(found.gp, polish=True)
+        best = self._climbed(self._fitted(self._copy(gp), polish=True), MOST_STEPS)
+        trend = self._with_trend(best)
+        if trend is not None:
+            best = self._climbed(trend, STEPS_AFTER_TREND)
         if best.gp.kernel.expression == gp.kernel.expression:
             return gp
         if len(self.few_X) < len(self.X):
             best = self._fitted(best.gp, polish=True, whole=True)
-            if best.score < self._score(gp, self.X, self.Y) + LEAST_GAIN:
+            if best.score < self._score(gp, self.X, self.Y, self.known) + LEAST_GAIN:
                 return gp
         return best.gp
+
+    def _climbed(self, best: _Found, steps: int) -> _Found:
+        """The process that so many steps at most lead to, each of which gains a nat."""
+        for _ in range(steps):
+            found = max(self._tried(best.gp), key=lambda one: one.score, default=best)
+            if found.score < best.score + LEAST_GAIN:
+                break
+            best = self._fitted(found.gp, polish=True)
+        return best
+
+    def _with_trend(self, best: _Found) -> _Found | None:
+        """The process with a trend beside its summands, if a series has the higher score with it.
+
+        A trend need not gain a nat beyond its cost: a forecast without one is the greater risk.
+        """
+        if self.series is None or self._has_trend(best.gp):
+            return None
+        found = None
+        with suppress(NumericalError):
+            trend = trend_extension(best.gp.kernel.expression, best.gp.kernel.columns[self.series])
+            found = self._fitted(self._extended(best.gp, trend), polish=True)
+        return found if found is not None and found.score > best.score else None
 
     def _tried(self, gp: ExactGP) -> Iterator[_Found]:
         """The extensions of a process, each fitted from its starts."""
@@ -134,7 +165,7 @@ class KernelSearch:
         assert self.series is not None
         x, rest, count = to_numpy(self.X[:, self.series]), self.Y, PERIODS
         if gp.kernel.columns_of_free_periods():
-            posterior = GPPosterior(gp, self.few_X, self.few_Y)
+            posterior = GPPosterior(gp, self.few_X, self.few_Y, self.few_known)
             x, count = to_numpy(self.few_X[:, self.series]), 1
             rest = self.few_Y - posterior.moments(self.few_X)[0]
         return [*likely_periods(x, to_numpy(rest[:, 0]), count)]
@@ -176,7 +207,8 @@ class KernelSearch:
 
     def _fitted(self, gp: ExactGP, *, polish: bool = False, whole: bool = False) -> _Found:
         """Fit a process in place, shortly or to convergence, to few rows or to all."""
-        X, Y = (self.X, self.Y) if whole else (self.few_X, self.few_Y)
+        few = (self.few_X, self.few_Y, self.few_known)
+        X, Y, known = (self.X, self.Y, self.known) if whole else few
         steps = min(self.max_iter, FIRST_STEPS)
         schedule = (
             direct_schedule(self.max_iter, len(X))
@@ -185,17 +217,26 @@ class KernelSearch:
                 steps, 0.1, len(X), finishes=True, direct=True, optimum_window=FIRST_WINDOW
             )
         )
-        train(MarginalLikelihood(gp, X, Y), schedule, None)
-        return _Found(self._score(gp, X, Y), gp)
+        train(MarginalLikelihood(gp, X, Y, known=known), schedule, None)
+        return _Found(self._score(gp, X, Y, known), gp)
 
-    @staticmethod
     @torch.no_grad()
-    def _score(gp: ExactGP, X: Tensor, Y: Tensor) -> float:
-        """log p(y | X) − ½ P log N − F log N."""
-        bound = float(torch.stack(list(MarginalLikelihood(gp, X, Y).terms().values())).sum())
-        periods = len(gp.kernel.columns_of_free_periods())
-        score = bound - (0.5 * free_parameters(gp) + periods) * math.log(len(X))
+    def _score(self, gp: ExactGP, X: Tensor, Y: Tensor, known: Tensor | None = None) -> float:
+        """log p(y | X) − ½ P log N − F log N, less for a trend."""
+        terms = MarginalLikelihood(gp, X, Y, known=known).terms()
+        bound = float(torch.stack(list(terms.values())).sum())
+        periods, log_n = len(gp.kernel.columns_of_free_periods()), math.log(len(X))
+        score = bound - (0.5 * free_parameters(gp) + periods) * log_n
+        if self._has_trend(gp):
+            score += max(0.0, 0.5 * log_n - TREND_COST)
         return score if np.isfinite(score) else -math.inf
+
+    def _has_trend(self, gp: ExactGP) -> bool:
+        """Whether a summand is linear in the column along which the rows are a series."""
+        if self.series is None:
+            return False
+        trend = KernelTerm("linear", (gp.kernel.columns[self.series],))
+        return trend in summands_of(gp.kernel.expression)
 
 
 def _copy_summand(fitted: Summand, summand: Summand) -> None:

@@ -13,6 +13,7 @@ from app.analysis.tables.prediction_curves import (
     has_components,
     series_column,
     series_curve,
+    target_transform,
 )
 from lvmcore import GPRegressor, SVGPClassifier
 from lvmcore.data import Dataset
@@ -67,6 +68,22 @@ def test_each_summand_has_its_posterior_and_the_noise_none(
     np.testing.assert_allclose(total, model.predict(pd.DataFrame({"t": line.curve.x})), rtol=1e-8)
     half = norm.ppf(0.95) * np.sqrt(model.decompose(pd.DataFrame({"t": wave.curve.x})).variance)
     np.testing.assert_allclose(wave.curve.upper - wave.curve.mean, half[:, 1], rtol=1e-6)
+
+
+def test_summands_of_a_logarithm_are_factors() -> None:
+    t = np.arange(40.0)
+    y = np.exp(2 + 0.05 * t + 0.2 * np.random.default_rng(0).normal(size=40))
+    rows = rows_of(pd.DataFrame({"t": t}), y)
+    model = GPRegressor(kernel="linear + rbf", target_transform="log", max_iter=20).fit(rows.X, y)
+    assert target_transform(model).name == "log"
+    line, smooth, _ = component_curves(model, rows)
+    assert line.curve is not None
+    assert smooth.curve is not None
+    median = model.predict_quantiles(pd.DataFrame({"t": line.curve.x}), [0.5])[:, 0]
+    product = np.exp(model.decompose(rows.X).offset) * line.curve.mean * smooth.curve.mean
+    np.testing.assert_allclose(product, median, rtol=1e-6)
+    assert (line.curve.lower > 0).all()
+    assert (line.curve.lower < line.curve.upper).all()
 
 
 def test_summands_of_several_columns_have_no_curve() -> None:

@@ -204,6 +204,26 @@ def test_a_series_has_a_forecast_and_its_kernel_components(
     )
 
 
+@pytest.mark.parametrize(
+    ("transform", "words"),
+    [("log", "in units of the target they multiply"), ("yeo-johnson", "Yeo-Johnson scale")],
+)
+def test_the_scale_of_a_transformed_target_is_named(
+    open_page: OpenPage, shared_home: Path, transform: str, words: str
+) -> None:
+    t = np.arange(40.0) / 7
+    y = np.exp(2 + 0.35 * t + 0.2 * np.random.default_rng(0).normal(size=40))
+    table = Table.from_frame(pd.DataFrame({"day": t, "sold": y}), name="growth")
+    dataset = tables.dataset_of(table, tables.proposed_roles(table))
+    settings = {"kernel": "linear + rbf", "max_iter": 10, "target_transform": transform}
+    run = fitted_run(dataset, "gp_regressor", settings, TargetChoice("sold"))
+    page = open_page("predict", run=run)
+    assert not page.exception
+    assert words in texts(page)
+    titles = {c["layout"]["yaxis"]["title"]["text"] for c in charts(page) if "yaxis" in c["layout"]}
+    assert ("factor of sold" if transform == "log" else "sold, transformed") in titles
+
+
 def test_baselines_stand_beside_the_model(open_page: OpenPage, single: str) -> None:
     page = open_page("predict", run=single)
     found = prediction.comparison(single)

@@ -316,7 +316,7 @@ def made(**values: tuple[float | None, float | None, str]) -> TargetComparison:
     methods = tuple(
         MethodScores(
             key,
-            {"rmse": rmse, "nlpp": nlpp, "coverage_90": 0.9},
+            {"rmse": rmse, "nlpp": nlpp, "coverage_90": 0.9, "width_90": 2.5},
             better=both if how == "better" else (),
             worse=both if how == "worse" else (),
         )

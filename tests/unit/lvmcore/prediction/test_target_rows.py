@@ -133,7 +133,9 @@ def test_a_number_is_predicted_and_measured_on_a_fifth_of_the_rows(
     assert job.metrics["coverage_90"].value == pytest.approx(inside.mean())
     assert job.metrics["coverage_90"].value == coverage_at(held, np.array([0.9]))[0]
     others = {"elbo", "r2"}
-    assert set(job.metrics) == others | {"rmse", "mae", "nlpp", "coverage_90"}
+    width = (held["q95"] - held["q05"]).mean()
+    assert job.metrics["width_90"].value == pytest.approx(width)
+    assert set(job.metrics) == others | {"rmse", "mae", "nlpp", "coverage_90", "width_90"}
     assert all("24 rows" in job.metrics[key].protocol for key in ("rmse", "r2"))
     r2 = job.metrics["r2"].value
     assert r2 is not None

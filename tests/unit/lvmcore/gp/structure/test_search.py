@@ -124,7 +124,26 @@ def test_the_score_is_that_of_its_definition() -> None:
     A = gp.noisy_covariance(X).detach().numpy()
     exact = multivariate_normal(np.zeros(12), A).logpdf(Y[:, 0].numpy())
     # a variance, a lengthscale, a period and its shape, and the noise; the period counts thrice
-    assert KernelSearch._score(gp, X, Y) == pytest.approx(exact - 3.5 * math.log(12))
+    steps = KernelSearch(X, Y, lambda text: kernel(str(text)), 20)
+    assert steps._score(gp, X, Y) == pytest.approx(exact - 3.5 * math.log(12))
+    trend = ExactGP(kernel("rbf(t) + linear(t)"), X)
+    exact = multivariate_normal(np.zeros(12), trend.noisy_covariance(X).detach().numpy()).logpdf(
+        Y[:, 0].numpy()
+    )
+    # a variance, a lengthscale and the noise, and a nat for the trend
+    assert steps._score(trend, X, Y) == pytest.approx(exact - 1.5 * math.log(12) - 1)
+
+
+def test_a_slow_trend_of_a_series_is_kept_and_noise_has_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("MOST_STEPS", "STEPS_AFTER_TREND"):
+        monkeypatch.setattr(search, name, 0)
+    t = np.arange(30.0)[:, None]
+    noise = np.random.default_rng(0).normal(size=30)
+    settings: dict[str, Any] = {"target_transform": "none", "max_iter": 20}
+    assert "linear" not in GPRegressor(**settings).fit(t, noise).kernel_
+    assert "linear" in GPRegressor(**settings).fit(t, noise + 0.5 * t[:, 0]).kernel_
 
 
 def test_an_extension_starts_at_the_function_that_it_extends() -> None:
