@@ -77,6 +77,11 @@ def exported_model(
         return _map_model(model, model._decoder)
     function = getattr(model, "_function", None)
     if isinstance(function, FittedExactGP):
+        if function.rows.known is not None:
+            raise UnsupportedError(
+                f"{model.title} with a column of known noise cannot be exported to gpytorch. Use "
+                "its model file in Python with lvmcore.load, or lvmcore predict."
+            )
         found = _exact_model(function)
     elif isinstance(function, GivenSparseGP):
         found = _given_model(function)
@@ -237,6 +242,7 @@ def _target_facts(
         "target": target or "target",
         "target_mean": moment.mean,
         "target_scale": moment.scale,
+        "target_transform": moment.transformed.facts(),
         "jitter": 0.0,
         "columns": [
             {

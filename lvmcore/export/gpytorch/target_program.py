@@ -82,7 +82,33 @@ def predict(frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float6
             means.append(f.mean)
             variances.append(f.variance - jitter + model.likelihood.noise)
     mean = facts["target_mean"] + facts["target_scale"] * torch.cat(means).numpy()
-    return mean, facts["target_scale"] * torch.cat(variances).sqrt().numpy()
+    sd = facts["target_scale"] * torch.cat(variances).sqrt().numpy()
+    return moments(facts["target_transform"], mean, sd)
+
+
+def moments(
+    transform: dict[str, Any], mean: NDArray[np.float64], sd: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and sd of the target, of which a transform is normal with this mean and sd, [n] each."""
+    if transform["name"] == "none":
+        return mean, sd
+    if transform["name"] == "log":
+        first = np.exp(mean + 0.5 * sd**2)
+        return first, first * np.sqrt(np.expm1(sd**2))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(96)
+    values = inverse_yeo_johnson(mean[:, None] + sd[:, None] * nodes, transform["exponent"])
+    values = np.clip(transform["unit"] * values, -1e150, 1e150)
+    first = values @ weights / weights.sum()
+    return first, np.sqrt(np.square(values - first[:, None]) @ weights / weights.sum())
+
+
+def inverse_yeo_johnson(z: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
+    """The argument of which z is the Yeo-Johnson transform, [...]."""
+    ends = []
+    for size, power in ((z.clip(0), exponent), ((-z).clip(0), 2 - exponent)):
+        logs = size if abs(power) < 1e-12 else np.log1p(power * size) / power
+        ends.append(np.expm1(np.minimum(logs, 700.0)))
+    return np.where(z >= 0, ends[0], -ends[1])
 
 
 if __name__ == "__main__":

@@ -102,9 +102,9 @@ def begin(model: Estimator, table: ModelTable, standardiser: Standardiser) -> No
         DataError: the rows cannot be those of such a model.
     """
     model._check_rows(table.frame, reset=True)
+    model.settings_ = model.get_params(deep=False)
     model._measured = standardiser
     model._standardiser = model._scaling(standardiser)
-    model.settings_ = model.get_params(deep=False)
 
 
 def finish(model: Estimator, note: str, objective: float = math.nan) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lvmcore.base.predictor import FittedFunction
 from lvmcore.errors import DataError, NumericalError, UnsupportedError
-from lvmcore.gp.exact_method import FittedExactGP
+from lvmcore.gp.exact_method import ExactRows, FittedExactGP
 from lvmcore.gp.exact_regression import ExactGP, MarginalLikelihood
 from lvmcore.gp.paths import NOISE_FLOOR
 from lvmcore.gp.sparse.given_posterior import GivenSparseGP
@@ -81,9 +81,9 @@ def regressor(
 
 
 def _estimator(function: FittedFunction, *, exact: bool) -> Regressor:
-    cls = GPRegressor if exact else SVGPRegressor
+    made = GPRegressor(target_transform="none") if exact else SVGPRegressor()
     kernel = getattr(getattr(function, "gp", function), "kernel", None)
-    return cls() if kernel is None else cls(kernel=str(kernel.expression))
+    return made if kernel is None else made.set_params(kernel=str(kernel.expression))
 
 
 def _note(model: Any, reason: str) -> str:
@@ -102,7 +102,7 @@ def _exact(
     X = torch.as_tensor(table.cells)
     gp = ExactGP(kernel, X)
     gp.log_noise.data.fill_(np.log(noise - NOISE_FLOOR))
-    function = FittedExactGP(gp, X, (y - mean)[:, None])
+    function = FittedExactGP(gp, ExactRows(X, (y - mean)[:, None]))
     with torch.no_grad():
         terms = MarginalLikelihood(gp, X, function.Y).terms()
     return function, mean, float(sum(terms.values()))

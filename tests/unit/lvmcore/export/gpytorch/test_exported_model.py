@@ -48,12 +48,23 @@ def table(n: int = 40) -> pd.DataFrame:
         lvmcore.GPRegressor(
             kernel="linear * linear('b c') + rbf(a) * (constant + periodic(a))", max_iter=3
         ),
+        lvmcore.GPRegressor(kernel="rbf", max_iter=5, target_transform="log"),
+        lvmcore.GPRegressor(kernel="rbf", max_iter=5, target_transform="yeo-johnson"),
         lvmcore.SVGPRegressor(n_inducing=10, kernel="rbf", max_iter=5),
         lvmcore.SVGPRegressor(n_inducing=50, kernel="rbf", max_iter=5),
         lvmcore.SVGPRegressor(n_inducing=10, kernel="linear + matern32(a) * rbf", max_iter=3),
         lvmcore.SVGPRegressor(n_inducing=10, kernel="rbf", batch_size=20, max_iter=5),
     ],
-    ids=["exact", "sum", "sparse", "as many inputs as rows", "sparse sum", "mini-batches"],
+    ids=[
+        "exact",
+        "sum",
+        "log",
+        "yeo-johnson",
+        "sparse",
+        "as many inputs as rows",
+        "sparse sum",
+        "mini-batches",
+    ],
 )
 def test_a_regressor_predicts_the_same(
     model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -183,6 +194,14 @@ def test_other_models_say_what_to_use_instead(model: Any) -> None:
     y = target(learned)
     model.fit(learned, np.where(y > 50, "u", "v") if model.task == "class" else y)
     with pytest.raises(UnsupportedError, match=r"cannot be exported to gpytorch.*lvmcore\.load"):
+        exported_model(model)
+
+
+def test_known_noise_is_not_exported() -> None:
+    learned = rows(30, 0).assign(error=0.2)
+    model = lvmcore.GPRegressor(kernel="rbf", max_iter=2, noise_sd="error")
+    model.fit(learned, target(learned))
+    with pytest.raises(UnsupportedError, match="a column of known noise cannot be exported"):
         exported_model(model)
 
 
