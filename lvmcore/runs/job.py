@@ -38,8 +38,8 @@ Stage = Literal[
 FINISHED: frozenset[Status] = frozenset({"done", "cancelled", "failed", "interrupted"})
 
 #: Layout of ``spec.json``: 2 since defaults of maps are advised for the table, 3 since those of
-#: models of a target are.
-LAYOUT = 3
+#: models of a target are, 4 since the exact process transforms its target.
+LAYOUT = 4
 _EARLIER_MAP = {
     "n_components": "ard",
     "n_inducing": 25,
@@ -82,6 +82,7 @@ _EARLIER_DEFAULTS: Mapping[int, Mapping[str, Mapping[str, Any]]] = {
         "deep_qep_regressor": _FIFTY,
         "deep_qep_classifier": _FIFTY,
     },
+    4: {"gp_regressor": {"target_transform": "none"}},
 }
 
 _VERSIONED = (

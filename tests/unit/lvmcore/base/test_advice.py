@@ -151,7 +151,7 @@ def test_a_run_of_an_earlier_version_keeps_its_label_weight(key: str) -> None:
         )
 
 
-@pytest.mark.parametrize("key", sorted(set(PREDICTORS) - {"gp_regressor"}))
+@pytest.mark.parametrize("key", sorted(set(PREDICTORS) - {"gp_classifier", "gp_regressor"}))
 def test_a_run_of_an_earlier_version_keeps_its_settings_for_a_target(key: str) -> None:
     stored = JobSpec("digest", "data", key, {"max_iter": 7}, target="y").to_json()
     assert dict(JobSpec.from_json(stored).parameters) == {"max_iter": 7}
@@ -162,6 +162,13 @@ def test_a_run_of_an_earlier_version_keeps_its_settings_for_a_target(key: str) -
             assert (model["kernel"], model["batch_size"]) == ("rbf", 2000)
     with pytest.raises(DataError, match="layout"):
         JobSpec.from_json({**stored, "layout": "new"})
+
+
+def test_a_run_of_an_exact_process_keeps_its_target_as_it_was() -> None:
+    stored = JobSpec("digest", "data", "gp_regressor", {"max_iter": 7}, target="y").to_json()
+    assert make_model(JobSpec.from_json(stored)).get_params()["target_transform"] == "auto"
+    model = make_model(JobSpec.from_json({**stored, "layout": 3})).get_params()
+    assert (model["max_iter"], model["target_transform"]) == (7, "none")
 
 
 def test_only_some_models_know_the_word() -> None:
