@@ -31,7 +31,8 @@ class BayesianGPLVM(UnsupervisedGPLVM):
     data need; the advised map of a complete table has two, and one noise variance. A missing cell
     only drops out of the bound; with missing cells, no column's noise falls below half of the
     columns' average. Such a fit is then continued for some steps without a tenth of the cells of
-    some rows, and the intervals of imputed cells are widened to cover these.
+    some rows, and the intervals of imputed cells are widened to cover these. With another
+    ``kernel`` expectations are means over fixed draws (``lvmcore.kernels.expression_kernel``).
 
     Attributes:
         relevance_: ``data`` holds α, [Q].
