@@ -28,6 +28,7 @@ __all__ = [
     "LabelWeightOrAuto",
     "LayoutOrAuto",
     "LearningRate",
+    "MapKernel",
     "MaxIter",
     "Noise",
     "NoiseOrAuto",
@@ -148,6 +149,20 @@ KernelOrAuto = Annotated[
         "the named columns or of all.",
         "kernel",
     ),
+]
+MapKernel = Annotated[
+    str,
+    Syntax(
+        "lvmcore.kernels.catalogue:check_map_kernel",
+        "rbf + linear",
+        ("rbf", "matern52", "matern32", "linear", "rbf + linear", "rational_quadratic"),
+    ),
+    Doc(
+        "Kernel over the map: rbf is quickest; matern32 for sharp bends, or a sum or product such "
+        "as rbf + periodic(z1) of dimensions.",
+        "kernel",
+    ),
+    Advanced(),
 ]
 ColumnLikelihood = Annotated[
     str,

@@ -1,4 +1,4 @@
-"""Fitted data path: predictions of the columns at latent points and under q(x)."""
+"""Fitted paths: predictions of the columns or of functions at latent points and under q(x)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lvmcore.kernels.expression_kernel import (
+    ExpressionKernel,
+    MapKernel,
+    kernel_arrays,
+    kernel_from_arrays,
+)
+from lvmcore.kernels.expression_psi_sums import expression_psi_pairs
 from lvmcore.kernels.psi_statistics import (
+    expected_diagonal,
     pair_weights,
     psi1,
     psi2_contraction,
     psi2_products,
     psi2_row_contraction,
 )
-from lvmcore.kernels.stationary import RBF
 from lvmcore.numerics.gaussians import LOG_2PI
 
-__all__ = ["DataDecoder", "ObservedRows"]
+__all__ = ["DataDecoder", "FunctionDecoder", "ObservedRows"]
 
 # Columns in a block of second moments; bounds memory, does not change results.
 COLUMNS_AT_A_TIME = 64
@@ -33,7 +40,7 @@ class DataDecoder:
     """Predictions of the columns at latent points, f(x) | data.
 
     Attributes:
-        kernel: RBF.
+        kernel: RBF or of an expression.
         Z: inducing inputs, [M, Q].
         basis: T, so that b = k(x, Z) T is whitened, [M, M]; or [K, M, M], one per column group.
             Of columns with few inducing inputs each among the M it has as many columns, [K, M, m].
@@ -43,7 +50,7 @@ class DataDecoder:
         groups: index of each column's basis among the K, [D]; None for a single basis.
     """
 
-    kernel: RBF
+    kernel: MapKernel
     Z: Tensor
     basis: Tensor
     weights: Tensor
@@ -84,19 +91,30 @@ class DataDecoder:
         """G(x) = Σ_d E[∂f_d ∂f_dᵀ] at points X [N, Q], [N, Q, Q].
 
         With J = ∂k(x, Z)/∂x [Q, M], the mean slopes J W and the covariance of the slopes of f_d,
-        diag(v/ℓ²) − J T diag(s_d) Tᵀ Jᵀ: G = J (W Wᵀ − P) Jᵀ + D diag(v/ℓ²).
+        diag(v/ℓ²) − J T diag(s_d) Tᵀ Jᵀ: G = J (W Wᵀ − P) Jᵀ + D diag(v/ℓ²). Of a kernel of an
+        expression ∂²k(x, x')/∂x ∂x' at x' = x takes the place of diag(v/ℓ²); where its functions
+        have no derivatives, G is that of the mean.
         """
-        square, D = self.kernel.lengthscales.square(), self.weights.shape[1]
-        away = (X[:, None, :] - self.Z) / square
-        J = -self.kernel(X, self.Z)[:, None, :] * away.transpose(1, 2)
+        kernel, D = self.kernel, self.weights.shape[1]
         moment = self.weights @ self.weights.T - self._spread
-        return (J @ moment) @ J.transpose(1, 2) + torch.diag(D * self.kernel.variance / square)
+        if isinstance(kernel, ExpressionKernel):
+            J, moment = kernel.slopes(X, self.Z), moment.double()
+            if not kernel.is_smooth:  # the mean alone has slopes
+                moment = moment + self._spread.double()
+            return (J @ moment @ J.mT + D * kernel.slope_covariance(X)).to(X)
+        square = kernel.lengthscales.square()
+        away = (X[:, None, :] - self.Z) / square
+        J = -kernel(X, self.Z)[:, None, :] * away.transpose(1, 2)
+        return (J @ moment) @ J.transpose(1, 2) + torch.diag(D * kernel.variance / square)
 
     def prior_variance_share(self, X: Tensor) -> Tensor:
-        """Mean of Var f_d(x)/v over columns, the ratio of posterior to prior variance, [N]."""
+        """Mean of Var f_d(x)/k(x, x) over columns: ratio of posterior to prior variance, [N]."""
         K = self.kernel(X, self.Z)
         known = ((K @ self._spread) * K).sum(1) / self.weights.shape[1]
-        return (1 - known / self.kernel.variance).clamp(0, 1)
+        prior = self.kernel.variance
+        if isinstance(self.kernel, ExpressionKernel):
+            prior = self.kernel.diagonal(X).clamp_min(1e-12)
+        return (1 - known / prior).clamp(0, 1)
 
     @cached_property
     def _second_moment(self) -> Tensor:
@@ -127,19 +145,21 @@ class DataDecoder:
         """
         first = psi1(self.kernel, mean, variance, self.Z) @ self.weights
         second = psi2_products(self.kernel, mean, variance, self.Z, self._second_moments)
-        spread = (self.kernel.variance + second - first.square()).clamp_min(0)
+        own = expected_diagonal(self.kernel, mean, variance)[..., None]
+        spread = (own + second - first.square()).clamp_min(0)
         noise = self.noise.expand_as(first)
         return first, spread + noise, noise
 
     @property
     def complete_row_size(self) -> int:
-        """See ``RowDecoder``: small enough for any block of rows."""
-        return 1
+        """See ``RowDecoder``; of an RBF kernel small enough for any block of rows."""
+        kernel = self.kernel
+        return len(kernel.draws) * len(self.Z) if isinstance(kernel, ExpressionKernel) else 1
 
     @property
     def incomplete_row_size(self) -> int:
         """See ``RowDecoder``."""
-        return len(self.Z) ** 2
+        return max(len(self.Z), self.complete_row_size // len(self.Z)) * len(self.Z)
 
     def reconstruct(self, X: Tensor) -> Tensor:
         """Means of the columns at points X [N, Q], [N, D]."""
@@ -164,21 +184,22 @@ class DataDecoder:
         observed = ~torch.isnan(Y)
         precision = observed / self.noise
         known = torch.where(observed, Y, 0.0)
-        constant = (
-            (observed * (LOG_2PI + self.noise.log())).sum(1)
-            + (known.square() * precision).sum(1)
-            + self.kernel.variance * precision.sum(1)
-        )
+        constant = (observed * (LOG_2PI + self.noise.log())).sum(1) + (
+            known.square() * precision
+        ).sum(1)
         return ObservedRows(
             self.kernel,
             self.Z,
             constant,
+            precision.sum(1),
             (known * precision) @ self.weights.T,
             precision @ self._second_moments,
         )
 
     def expected_log_density(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """E log N(y_n | f(x_n), diag σ²) for x_n ~ N(mean, diag variance), in closed form, [N]."""
+        if isinstance(self.kernel, ExpressionKernel):
+            return self._expected_log_density(self.kernel, Y, mean, variance)
         prediction = psi1(self.kernel, mean, variance, self.Z) @ self.weights
         square = (
             (Y * (Y - 2 * prediction) / self.noise).sum(1)
@@ -186,6 +207,18 @@ class DataDecoder:
             + psi2_contraction(self.kernel, mean, variance, self.Z, self._second_moment)
         )
         return -0.5 * ((LOG_2PI + self.noise.log()).sum() + square)
+
+    def _expected_log_density(
+        self, kernel: ExpressionKernel, Y: Tensor, mean: Tensor, variance: Tensor
+    ) -> Tensor:
+        """``expected_log_density`` over the draws of the kernel, [N]."""
+        K, own = kernel.rows(mean, variance, self.Z)
+        precision = 1 / self.noise.double()
+        fitted = (K.mean(1) * ((Y * precision) @ self.weights.double().T)).sum(1)
+        square = (Y.double().square() * precision).sum(1) - 2 * fitted + own * precision.sum()
+        second = ((K @ self._second_moment.double()) * K).sum(-1).mean(1)
+        constant = (LOG_2PI - precision.log()).sum()
+        return (-0.5 * (constant + square + second)).to(mean)
 
     def log_density(self, Y: Tensor, X: Tensor) -> Tensor:
         """Σ_d log N(y_nd | E f_d(x_n), Var f_d(x_n) + σ_d²) at points X [S, N, Q], [S, N].
@@ -202,8 +235,7 @@ class DataDecoder:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays for ``from_arrays``."""
         return {
-            "data.variance": _numpy(self.kernel.variance),
-            "data.lengthscales": _numpy(self.kernel.lengthscales),
+            **kernel_arrays(self.kernel, "data."),
             "data.Z": _numpy(self.Z),
             "data.basis": _numpy(self.basis),
             "data.weights": _numpy(self.weights),
@@ -216,7 +248,7 @@ class DataDecoder:
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> Self:
         """Rebuild from ``arrays()``, on the device and in the dtype of ``like``."""
         get = _getter(arrays, "data.", like)
-        kernel = RBF(get("variance").reshape(()), get("lengthscales"))  # in a file it is [1]
+        kernel = kernel_from_arrays(arrays, "data.", like)
         groups = None
         if "data.groups" in arrays:
             groups = torch.as_tensor(arrays["data.groups"].copy()).to(like.device)
@@ -248,24 +280,79 @@ class ObservedRows:
     """Likelihood of rows with missing cells as a function of their positions.
 
     Attributes:
-        kernel: RBF.
+        kernel: RBF or of an expression.
         Z: inducing inputs, [M, Q].
-        constant: Σ_d log 2πσ_d² + (y_d² + v)/σ_d² over a row's observed cells, [B].
+        constant: Σ_d log 2πσ_d² + y_d²/σ_d² over a row's observed cells, [B].
+        precision: Σ_d 1/σ_d² over them, [B].
         first: Σ_d y_d w_d/σ_d², [B, M].
         second: Σ_d S_d/σ_d² with S_d as in ``DataDecoder``, [B, M(M+1)/2].
     """
 
-    kernel: RBF
+    kernel: MapKernel
     Z: Tensor
     constant: Tensor
+    precision: Tensor
     first: Tensor
     second: Tensor
 
     def expected_log_density(self, rows: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """E log N(observed cells | f(x), σ²) of ``rows`` for x ~ N(mean, diag variance), [n]."""
         place = (self.kernel, mean, variance, self.Z)
+        if isinstance(self.kernel, ExpressionKernel):
+            own, first, second = expression_psi_pairs(self.kernel, mean, variance, self.Z)
+            square = self.constant[rows] + own * self.precision[rows]
+            square = square + (second * self.second[rows]).sum(1)
+            return ((first * self.first[rows]).sum(1) - 0.5 * square).to(mean)
         fit = (psi1(*place) * self.first[rows]).sum(1)
-        return fit - 0.5 * (self.constant[rows] + psi2_row_contraction(*place, self.second[rows]))
+        prior = self.kernel.variance * self.precision[rows]
+        constant = self.constant[rows] + prior
+        return fit - 0.5 * (constant + psi2_row_contraction(*place, self.second[rows]))
+
+
+@dataclass(frozen=True)
+class FunctionDecoder:
+    """Predictions of functions with a q(V) each at latent points.
+
+    Attributes:
+        kernel: RBF or of an expression.
+        Z: inducing inputs, [M, Q].
+        weights: E f_c(x) = k(x, Z) weights_c, [M, C].
+        reduction: Var f_c(x) = k(x, x) − k(x, Z) reduction_c k(Z, x), [C, M, M].
+    """
+
+    kernel: MapKernel
+    Z: Tensor
+    weights: Tensor
+    reduction: Tensor
+
+    def __post_init__(self) -> None:
+        """Make the arrays contiguous, as in a file: the memory layout affects rounding."""
+        for name in ("Z", "weights", "reduction"):
+            object.__setattr__(self, name, getattr(self, name).contiguous())
+
+    def predict(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of f_c(x), each [N, C]."""
+        K = self.kernel(X, self.Z)
+        spread = ((K @ self.reduction) * K).sum(-1).T
+        return K @ self.weights, (self.kernel.diagonal(X)[:, None] - spread).clamp_min(1e-12)
+
+    def arrays(self, prefix: str = "labels.") -> dict[str, NDArray[Any]]:
+        """The arrays for ``from_arrays``, under names that begin with ``prefix``."""
+        return {
+            **kernel_arrays(self.kernel, prefix),
+            f"{prefix}Z": _numpy(self.Z),
+            f"{prefix}weights": _numpy(self.weights),
+            f"{prefix}reduction": _numpy(self.reduction),
+        }
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], like: Tensor, prefix: str = "labels."
+    ) -> Self:
+        """Rebuild from ``arrays(prefix)``, on the device and in the dtype of ``like``."""
+        get = _getter(arrays, prefix, like)
+        kernel = kernel_from_arrays(arrays, prefix, like)
+        return cls(kernel, get("Z"), get("weights"), get("reduction"))
 
 
 def _numpy(tensor: Tensor) -> NDArray[Any]:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore.errors import ConfigError
+from lvmcore.gp.data_decoder import FunctionDecoder
 from lvmcore.gp.minibatch.label_path import StochasticLabelPath
-from lvmcore.gp.paths import FunctionDecoder, LabelPath
+from lvmcore.gp.paths import LabelPath
 from lvmcore.likelihoods.classification import Link, label_probability, label_probability_variance
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.numerics.quasi_random import sobol_draws

@@ -14,7 +14,7 @@ from torch import Tensor
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import FitProblem, LatentVariableModel
 from lvmcore.base.marginal_likelihood import log_marginal
-from lvmcore.errors import NumericalError
+from lvmcore.errors import ConfigError, NumericalError
 from lvmcore.gp.columns.decoder import ColumnDecoder
 from lvmcore.gp.columns.fit import BATCH_ROWS, ColumnFit, fit_columns, varying_terms
 from lvmcore.gp.data_decoder import DataDecoder
@@ -22,6 +22,8 @@ from lvmcore.gp.imputation_intervals import ImputationDecoder, fill_rows
 from lvmcore.gp.latent_inference import infer_rows
 from lvmcore.gp.minibatch.objective import LabelSettings
 from lvmcore.gp.restarts import RestartResult, restart_state, restarts_from_state
+from lvmcore.kernels.expression import KernelExpression
+from lvmcore.kernels.expression_kernel import map_kernel
 from lvmcore.likelihoods.catalogue import (
     GAUSSIAN,
     ColumnTerm,
@@ -46,6 +48,7 @@ __all__ = [
     "START_VARIANCE",
     "GPLatentVariableModel",
     "PathDecoder",
+    "chosen_kernel",
     "fit_likelihoods",
     "restore_columns",
     "start_noise",
@@ -265,6 +268,24 @@ def fit_likelihoods(
     model.inducing_inputs_ = {"data": to_numpy(fit.objective.path.Z)}
     model._interval_scale = None
     return fit
+
+
+def chosen_kernel(model: GPLatentVariableModel, problem: FitProblem) -> KernelExpression | None:
+    """The expression of the setting ``kernel`` of a fit; None for the RBF kernel.
+
+    Raises:
+        ConfigError: it names a dimension that the map has not, or the columns have likelihoods of
+            their own.
+    """
+    text: str = model.settings_.get("kernel", "rbf")  # not every model has the setting
+    expression = map_kernel(text, problem.n_components)
+    if expression is not None and model._column_terms is not None:
+        raise ConfigError(
+            f"kernel={text!r} needs Gaussian columns, but column_likelihood gives the columns "
+            "likelihoods of their own, whose functions have an RBF and a linear kernel. Set "
+            "kernel='rbf' or column_likelihood='gaussian'."
+        )
+    return expression
 
 
 def restore_columns(model: GPLatentVariableModel, facts: Mapping[str, Any]) -> None:

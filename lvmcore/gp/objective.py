@@ -177,7 +177,7 @@ class SparseGPLVMObjective(Objective[LatentSample]):
         M inducing inputs, in lengthscales where these are short, concerns N/M rows.
         """
         rows, path, N = self.rows, self.path, self.n_rows
-        reach = path.log_lengthscales.exp().clamp_max(1) * (2 * len(path.points) / N) ** 0.5
+        reach = path.kernel.lengthscales.clamp_max(1) * (2 * len(path.points) / N) ** 0.5
         noise = (2 * len(path.log_noise) / self.data.count) ** 0.5
         scales = {
             rows.mean: rows.variance.sqrt(),

@@ -8,19 +8,23 @@ without what only training needs.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from collections.abc import Sequence
+from typing import ClassVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lvmcore.gp.bounds import OptimalInducing, collapsed_bound
 from lvmcore.gp.collapsed_rbf_bound import collapsed_rbf_bound
-from lvmcore.gp.data_decoder import DataDecoder
+from lvmcore.gp.data_decoder import DataDecoder, FunctionDecoder
 from lvmcore.gp.masked_bound import masked_bound, masked_optimum
+from lvmcore.kernels.expression import KernelExpression
+from lvmcore.kernels.expression_kernel import (
+    LARGEST_VARIANCE,
+    ExpressionKernel,
+    MapKernel,
+    map_kernel_module,
+)
 from lvmcore.kernels.grid_psi_sums import grid_inputs, grid_psi_sums
 from lvmcore.kernels.psi_statistics import PsiSums, masked_psi_sums, psi_sums
 from lvmcore.kernels.stationary import RBF
@@ -34,8 +38,8 @@ from lvmcore.preprocessing.observed_cells import ObservedCells
 from lvmcore.results import Posterior
 
 __all__ = [
+    "LARGEST_VARIANCE",
     "DataPath",
-    "FunctionDecoder",
     "GridDataPath",
     "KernelPath",
     "LabelPath",
@@ -44,7 +48,6 @@ __all__ = [
     "named_paths",
 ]
 
-LARGEST_VARIANCE = 100.0
 # Smallest noise variance, and that of a column as a share of the kernel's variance: the density
 # stays finite for a column without residuals, and rounding errors stay small beside the noise.
 NOISE_FLOOR = 1e-6
@@ -85,14 +88,20 @@ class KernelPath(nn.Module):
     approximates linear functions ever better as variance and lengthscales grow together; the bound
     gains little, while Kuu becomes so ill-conditioned that rounding errors change the bound by
     thousands of nats.
+
+    Args:
+        points: initial inducing inputs, [M, Q].
+        expression: of the kernel over the latent dimensions; None for the RBF kernel.
     """
 
-    def __init__(self, points: Tensor) -> None:
+    def __init__(self, points: Tensor, expression: KernelExpression | None = None) -> None:
         super().__init__()
         Q = points.shape[1]
         self.points = nn.Parameter(points.clone())
-        self.log_lengthscales = nn.Parameter(points.new_full((Q,), 0.5 * math.log(Q)))
-        self.log_variance = nn.Parameter(points.new_zeros(()))
+        self.composite = None if expression is None else map_kernel_module(expression, points)
+        if expression is None:
+            self.log_lengthscales = nn.Parameter(points.new_full((Q,), 0.5 * math.log(Q)))
+            self.log_variance = nn.Parameter(points.new_zeros(()))
 
     @property
     def Z(self) -> Tensor:
@@ -100,8 +109,13 @@ class KernelPath(nn.Module):
         return self.points
 
     @property
-    def kernel(self) -> RBF:
+    def kernel(self) -> MapKernel:
         """The kernel at the current parameters."""
+        return self.rbf if self.composite is None else ExpressionKernel.of(self.composite)
+
+    @property
+    def rbf(self) -> RBF:
+        """The RBF kernel of a path without an expression."""
         limit = math.log(LARGEST_VARIANCE)
         log_variance = limit - nn.functional.softplus(limit - self.log_variance)
         return RBF(log_variance.exp(), self.log_lengthscales.exp())
@@ -116,12 +130,20 @@ class DataPath(KernelPath):
         pooled: keep each column's noise above half of the average. Where many cells are missing,
             a column whose observed cells are nearly constant would be interpolated, which
             distorts the map for a few rows without information on the missing cells.
+        expression: of the kernel; None for the RBF kernel.
     """
 
     is_grid: ClassVar[bool] = False  # whether the inducing inputs are on a grid
 
-    def __init__(self, Z: Tensor, noise: Tensor, *, pooled: bool = False) -> None:
-        super().__init__(Z)
+    def __init__(
+        self,
+        Z: Tensor,
+        noise: Tensor,
+        *,
+        pooled: bool = False,
+        expression: KernelExpression | None = None,
+    ) -> None:
+        super().__init__(Z, expression)
         self.pooled = pooled and len(noise) > 1
         self.log_noise = nn.Parameter((0.5 * noise if self.pooled else noise).log())
 
@@ -141,7 +163,12 @@ class DataPath(KernelPath):
 
     def bound(self, rows: LatentRows, Y: Tensor, squares: Tensor) -> Tensor:
         """The collapsed bound without KL_X, []; squares is ‖y_d‖², [D]."""
-        inputs = (self.kernel, rows.mean, rows.variance, self.points, Y, self.noise, squares)
+        kernel = self.kernel
+        if isinstance(kernel, ExpressionKernel):
+            sums = psi_sums(kernel, rows.mean, rows.variance, self.Z, Y)
+            noise = self.noise.expand(Y.shape[1])
+            return collapsed_bound(sums, kernel(self.Z, self.Z), noise, squares, len(Y))[0]
+        inputs = (kernel, rows.mean, rows.variance, self.points, Y, self.noise, squares)
         return collapsed_rbf_bound(*inputs, grid=self.is_grid)
 
     @torch.no_grad()
@@ -169,10 +196,9 @@ class DataPath(KernelPath):
 
     def decoder(self, q: OptimalInducing, noise: Tensor | None = None) -> DataDecoder:
         """The fitted path at the optimal q(V), with its own noise or that of new cells, [D]."""
-        kernel = self.kernel
         noise = self.noise if noise is None else noise
         return DataDecoder(
-            kernel=RBF(kernel.variance.detach(), kernel.lengthscales.detach()),
+            kernel=self.kernel.detached(),
             Z=self.Z.detach().clone(),
             basis=q.basis.to(self.Z),
             weights=q.weights.to(self.Z),
@@ -199,7 +225,7 @@ class GridDataPath(DataPath):
 
     def psi_sums(self, mean: Tensor, variance: Tensor, Y: Tensor) -> PsiSums:
         """Psi statistics of rows Y [N, D] whose inputs are N(mean, diag variance), [N, 2] each."""
-        return grid_psi_sums(self.kernel, mean, variance, self.points, Y)
+        return grid_psi_sums(self.rbf, mean, variance, self.points, Y)
 
 
 class WhitenedPath(KernelPath):
@@ -208,8 +234,10 @@ class WhitenedPath(KernelPath):
     q(V_c) = N(q_mu_c, q_sqrt_c q_sqrt_cᵀ), whitened.
     """
 
-    def __init__(self, Z: Tensor, n_functions: int) -> None:
-        super().__init__(Z)
+    def __init__(
+        self, Z: Tensor, n_functions: int, expression: KernelExpression | None = None
+    ) -> None:
+        super().__init__(Z, expression)
         M = len(Z)
         self.q_mu = nn.Parameter(Z.new_zeros(n_functions, M))
         self.q_sqrt = nn.Parameter(torch.eye(M).to(Z).repeat(n_functions, 1, 1))
@@ -241,8 +269,14 @@ class LabelPath(WhitenedPath):
     The link is probit, Φ(±f_c) for each class against the rest, or softmax(f).
     """
 
-    def __init__(self, Z: Tensor, n_classes: int, link: Link = "probit") -> None:
-        super().__init__(Z, n_classes)
+    def __init__(
+        self,
+        Z: Tensor,
+        n_classes: int,
+        link: Link = "probit",
+        expression: KernelExpression | None = None,
+    ) -> None:
+        super().__init__(Z, n_classes, expression)
         self.link = link
 
     def expected_log_likelihood(
@@ -263,7 +297,7 @@ class LabelPath(WhitenedPath):
 
     def decoder(self) -> FunctionDecoder:
         """The fitted path."""
-        kernel = RBF(self.kernel.variance.detach(), self.kernel.lengthscales.detach())
+        kernel = self.kernel.detached()
         Z = self.Z.detach().clone()
         L, _ = cholesky(kernel(Z, Z), "The kernel matrix of the label inducing inputs")
         factor = self.factor.detach().double()
@@ -272,61 +306,6 @@ class LabelPath(WhitenedPath):
         reduction = solve_upper(L, half.mT)
         weights = solve_upper(L, self.q_mu.detach().double().T)
         return FunctionDecoder(kernel, Z, weights.to(Z), reduction.to(Z))
-
-
-@dataclass(frozen=True)
-class FunctionDecoder:
-    """Predictions of functions with a q(V) each at latent points.
-
-    Attributes:
-        kernel: RBF.
-        Z: inducing inputs, [M, Q].
-        weights: E f_c(x) = k(x, Z) weights_c, [M, C].
-        reduction: Var f_c(x) = k(x, x) − k(x, Z) reduction_c k(Z, x), [C, M, M].
-    """
-
-    kernel: RBF
-    Z: Tensor
-    weights: Tensor
-    reduction: Tensor
-
-    def __post_init__(self) -> None:
-        """Make the arrays contiguous, as in a file: the memory layout affects rounding."""
-        for name in ("Z", "weights", "reduction"):
-            object.__setattr__(self, name, getattr(self, name).contiguous())
-
-    def predict(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance of f_c(x), each [N, C]."""
-        K = self.kernel(X, self.Z)
-        spread = ((K @ self.reduction) * K).sum(-1).T
-        return K @ self.weights, (self.kernel.diagonal(X)[:, None] - spread).clamp_min(1e-12)
-
-    def arrays(self, prefix: str = "labels.") -> dict[str, NDArray[Any]]:
-        """The arrays for ``from_arrays``, under names that begin with ``prefix``."""
-        return {
-            f"{prefix}variance": _numpy(self.kernel.variance),
-            f"{prefix}lengthscales": _numpy(self.kernel.lengthscales),
-            f"{prefix}Z": _numpy(self.Z),
-            f"{prefix}weights": _numpy(self.weights),
-            f"{prefix}reduction": _numpy(self.reduction),
-        }
-
-    @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, NDArray[Any]], like: Tensor, prefix: str = "labels."
-    ) -> Self:
-        """Rebuild from ``arrays(prefix)``, on the device and in the dtype of ``like``."""
-        get = _getter(arrays, prefix, like)
-        kernel = RBF(get("variance").reshape(()), get("lengthscales"))  # in a file it is [1]
-        return cls(kernel, get("Z"), get("weights"), get("reduction"))
-
-
-def _numpy(tensor: Tensor) -> NDArray[Any]:
-    return np.asarray(tensor.detach().cpu().numpy(), dtype=np.float64)
-
-
-def _getter(arrays: Mapping[str, NDArray[Any]], prefix: str, like: Tensor) -> Any:
-    return lambda name: torch.as_tensor(arrays[prefix + name].copy()).to(like)
 
 
 class FullRows(LatentRows):

@@ -33,7 +33,7 @@ from lvmcore.base.table_size import TableSize
 from lvmcore.errors import ConfigError, NumericalError
 from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.inducing_points import grid_nodes, grid_side, inducing_count, spread_points
-from lvmcore.gp.model import START_VARIANCE, GPLatentVariableModel, start_noise
+from lvmcore.gp.model import START_VARIANCE, GPLatentVariableModel, chosen_kernel, start_noise
 from lvmcore.gp.objective import SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, GridDataPath, LatentRows
 from lvmcore.gp.restarts import fit_from_starts
@@ -114,6 +114,7 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
         return Schedule(self.max_iter, self.learning_rate, cells, finishes=True)
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
+        chosen_kernel(self, problem)  # a setting that cannot be used is reported at once
         if self.has_layouts:
             _choose_layout(self, problem)
         return fit_from_starts(self, problem, partial(_initial_map, self, problem))
@@ -166,12 +167,15 @@ def _choose_layout(model: UnsupervisedGPLVM, problem: FitProblem) -> None:
         ConfigError: a grid was asked for where there can be none.
     """
     complete, settings = problem.observed is None, model.settings_
-    possible = complete and problem.n_components == GRID_DIMENSIONS
+    rbf = chosen_kernel(model, problem) is None
+    possible = complete and rbf and problem.n_components == GRID_DIMENSIONS
     if not possible and model.get_params(deep=False)["inducing_layout"] == "grid":
         why = f"has {problem.n_components}" if complete else "is of a table with missing cells"
+        if not rbf:
+            why = f"has kernel={settings['kernel']!r}"
         raise ConfigError(
-            "inducing_layout='grid' needs a map of two dimensions of complete rows; this map "
-            f"{why}. Choose 'free' or None."
+            "inducing_layout='grid' needs a map of two dimensions of complete rows with the RBF "
+            f"kernel; this map {why}. Choose 'free' or None."
         )
     layout: InducingLayout = settings["inducing_layout"] if possible else "free"
     M = model.n_inducing or map_inducing(layout, len(problem.table), incomplete=not complete)
@@ -187,7 +191,10 @@ def _data_path(
         return GridDataPath(grid_nodes(X, n_inducing), noise)
     M = inducing_count(n_inducing, len(X), model._note)
     return DataPath(
-        spread_points(X, M, problem.generator), noise, pooled=problem.observed is not None
+        spread_points(X, M, problem.generator),
+        noise,
+        pooled=problem.observed is not None,
+        expression=chosen_kernel(model, problem),
     )
 
 

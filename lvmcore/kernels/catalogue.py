@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,6 +22,7 @@ __all__ = [
     "check_feature_kernel",
     "check_kernel",
     "check_kernel_columns",
+    "check_map_kernel",
     "read_kernel",
 ]
 
@@ -74,6 +76,7 @@ class KernelType:
         return self.most_columns == 1
 
 
+_DIMENSION = re.compile(r"z[1-9]\d*", re.ASCII)
 _PERIOD = KernelOption("the period, in the units of the column", 1e-12, 1e12)
 
 #: By the name in an expression, in the order of menus.
@@ -159,6 +162,27 @@ def check_feature_kernel(text: str, columns: Sequence[str] | None = None) -> Non
                 f"The kernel {text!r} has {term}, of a column, but it acts on the features of the "
                 "network, which have no names: leave the columns out, as in linear + rbf."
             )
+
+
+def check_map_kernel(text: str, columns: Sequence[str] | None = None) -> None:
+    """Check the text of an expression over the dimensions z1, z2, … of a map.
+
+    Args:
+        text: the text.
+        columns: names of the columns of the table, which are not used.
+
+    Raises:
+        ConfigError: as of ``read_kernel``, or it names something else than dimensions.
+    """
+    del columns
+    for term in kernel_terms(read_kernel(text)):
+        for name in term.columns:
+            if not _DIMENSION.fullmatch(name):
+                raise ConfigError(
+                    f"The kernel {text!r} names {name!r}, but it acts on the dimensions of the "
+                    f"map, which are z1, z2 and so on: write {term.name}(z1), or leave the name "
+                    "out for all dimensions."
+                )
 
 
 def check_kernel_columns(expression: KernelExpression, columns: Sequence[str]) -> None:

@@ -114,6 +114,10 @@ class CompositeKernel(_Node):
         (found,) = self._terms()
         return found.component
 
+    def components(self) -> list[tuple[KernelTerm, KernelComponent]]:
+        """The kernels of the expression and their components, in the order of the text."""
+        return [(term.term, term.component) for term in self._terms()]
+
     def columns_of_free_periods(self) -> list[int]:
         """Position of the column of each component with a period that is fitted."""
         return [int(term.at[0]) for term in self._terms() if term.component.has_free_period]

@@ -1,4 +1,7 @@
-"""Psi statistics: expectations of the kernel under q(X), in closed form.
+"""Psi statistics: expectations of the kernel under q(X).
+
+Those of the RBF and the linear kernel are in closed form, those of a kernel of an expression means
+over fixed draws (``lvmcore.kernels.expression_psi_sums``).
 
 For the RBF kernel every entry of psi1 and psi2 is the exponential of a bilinear form
 (``lvmcore.kernels.psi_exponents``): one matrix product, one exponential. psi2 is symmetric, so
@@ -18,6 +21,12 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from lvmcore.kernels.expression_kernel import ExpressionKernel, MapKernel
+from lvmcore.kernels.expression_psi_sums import (
+    expression_masked_sums,
+    expression_psi_pairs,
+    expression_sums,
+)
 from lvmcore.kernels.psi_exponents import (
     full_from_pairs,
     pairs,
@@ -26,12 +35,13 @@ from lvmcore.kernels.psi_exponents import (
     row_features,
 )
 from lvmcore.kernels.rbf_psi_sums import RBFPsiSums
-from lvmcore.kernels.stationary import RBF, Kernel, Linear
+from lvmcore.kernels.stationary import RBF, Linear
 from lvmcore.preprocessing.observed_cells import ObservedCells
 
 __all__ = [
     "MaskedPsiSums",
     "PsiSums",
+    "expected_diagonal",
     "masked_psi_sums",
     "pair_weights",
     "psi0",
@@ -99,7 +109,7 @@ class MaskedPsiSums:
 
 
 def psi_sums(
-    kernel: Kernel,
+    kernel: MapKernel | Linear,
     mean: Float[Tensor, "N Q"],
     variance: Float[Tensor, "N Q"],
     Z: Float[Tensor, "M Q"],
@@ -110,13 +120,15 @@ def psi_sums(
     """Sums of the psi statistics over rows; they do not depend on the chunks.
 
     Args:
-        kernel: RBF or Linear.
+        kernel: RBF, of an expression, or linear.
         mean: means of q(X), [N, Q].
         variance: variances of q(X), [N, Q].
         Z: inducing inputs, [M, Q].
         Y: data, [N, D].
-        chunk_cells: cells in a chunk; None for the fastest on this device.
+        chunk_cells: cells in a chunk of the RBF kernel; None for the fastest on this device.
     """
+    if isinstance(kernel, ExpressionKernel):
+        return PsiSums(*expression_sums(kernel, mean, variance, Z, Y))
     total = psi0(kernel, mean, variance)
     if isinstance(kernel, Linear):
         projected = Z * kernel.variances
@@ -128,7 +140,7 @@ def psi_sums(
 
 
 def masked_psi_sums(
-    kernel: RBF,
+    kernel: MapKernel,
     mean: Float[Tensor, "N Q"],
     variance: Float[Tensor, "N Q"],
     Z: Float[Tensor, "M Q"],
@@ -143,26 +155,32 @@ def masked_psi_sums(
     exponentials gives all sums of psi2.
 
     Args:
-        kernel: RBF.
+        kernel: RBF, or of an expression.
         mean: means of q(X), [N, Q].
         variance: variances of q(X), [N, Q].
         Z: inducing inputs, [M, Q].
         Y: data, 0 where missing, [N, D].
         cells: the observed cells.
-        chunk_cells: cells in a chunk; None for the fastest on this device.
+        chunk_cells: cells in a chunk of the RBF kernel; None for the fastest on this device.
     """
+    if isinstance(kernel, ExpressionKernel):
+        rows = (mean, variance, Z, Y, cells.mask, cells.sets)
+        return MaskedPsiSums(*expression_masked_sums(kernel, *rows), cells.groups)
     psi1Y, psi2 = _psi_sums(kernel, mean, variance, Z, Y, cells.sets, chunk_cells)
     psi0_ = cells.counts * kernel.variance.double()
     return MaskedPsiSums(psi0_, psi1Y, psi2, cells.groups)
 
 
 def sampled_psi_sums(
-    kernel: Kernel, X: Float[Tensor, "N Q"], Z: Float[Tensor, "M Q"], Y: Float[Tensor, "N D"]
+    kernel: MapKernel | Linear,
+    X: Float[Tensor, "N Q"],
+    Z: Float[Tensor, "M Q"],
+    Y: Float[Tensor, "N D"],
 ) -> PsiSums:
     """Unbiased estimates of the sums from one draw of q(X), with M columns instead of pairs.
 
     Args:
-        kernel: RBF or Linear.
+        kernel: the kernel.
         X: a draw from q(X), [N, Q].
         Z: inducing inputs, [M, Q].
         Y: data, [N, D].
@@ -172,16 +190,27 @@ def sampled_psi_sums(
 
 
 def psi0(
-    kernel: Kernel, mean: Float[Tensor, "N Q"], variance: Float[Tensor, "N Q"]
+    kernel: MapKernel | Linear, mean: Float[Tensor, "N Q"], variance: Float[Tensor, "N Q"]
 ) -> Float[Tensor, ""]:
     """Σ_n E k(x_n, x_n), []."""
     if isinstance(kernel, RBF):
         return len(mean) * kernel.variance
+    if isinstance(kernel, ExpressionKernel):
+        return kernel.diagonal(kernel.positions(mean, variance)).mean(1).sum()
     return ((mean.square() + variance) @ kernel.variances).sum()
 
 
+def expected_diagonal(
+    kernel: MapKernel, mean: Float[Tensor, "N Q"], variance: Float[Tensor, "N Q"]
+) -> Float[Tensor, "*N"]:
+    """E k(x_n, x_n) of each row, [N]; [] where it is the same for all."""
+    if isinstance(kernel, RBF):
+        return kernel.variance
+    return kernel.diagonal(kernel.positions(mean, variance)).mean(1).to(mean)
+
+
 def psi1(
-    kernel: Kernel,
+    kernel: MapKernel | Linear,
     mean: Float[Tensor, "N Q"],
     variance: Float[Tensor, "N Q"],
     Z: Float[Tensor, "M Q"],
@@ -189,6 +218,8 @@ def psi1(
     """E k(x_n, Z) of each row, [N, M]."""
     if isinstance(kernel, Linear):
         return (mean * kernel.variances) @ Z.T
+    if isinstance(kernel, ExpressionKernel):
+        return kernel.rows(mean, variance, Z)[0].mean(1).to(mean)
     centre = Z.detach().mean(0)
     left, _ = row_features(
         1, mean - centre, variance, kernel.lengthscales.square(), kernel.variance
@@ -197,19 +228,22 @@ def psi1(
 
 
 def psi2_contraction(
-    kernel: RBF,
+    kernel: MapKernel,
     mean: Float[Tensor, "N Q"],
     variance: Float[Tensor, "N Q"],
     Z: Float[Tensor, "M Q"],
     weights: Float[Tensor, "M M"],
 ) -> Float[Tensor, "N"]:
     """tr[weights · E k(Z, x_n) k(x_n, Z)] of each row, [N], for symmetric weights [M, M]."""
+    if isinstance(kernel, ExpressionKernel):
+        K, _ = kernel.rows(mean, variance, Z)
+        return ((K @ weights.to(K)) * K).sum(-1).mean(1).to(mean)
     left, right, distance = _psi2_features(kernel, mean, variance, Z)
     return (left @ right).exp() @ (pair_weights(weights) * (-0.25 * distance).exp())
 
 
 def psi2_row_contraction(
-    kernel: RBF,
+    kernel: MapKernel,
     mean: Float[Tensor, "N Q"],
     variance: Float[Tensor, "N Q"],
     Z: Float[Tensor, "M Q"],
@@ -220,7 +254,7 @@ def psi2_row_contraction(
 
 
 def psi2_products(
-    kernel: RBF,
+    kernel: MapKernel,
     mean: Float[Tensor, "N Q"],
     variance: Float[Tensor, "N Q"],
     Z: Float[Tensor, "M Q"],
@@ -238,9 +272,14 @@ def pair_weights(weights: Float[Tensor, "*D M M"]) -> Float[Tensor, "*D M*(M+1)/
 
 
 def _psi2_pairs(
-    kernel: RBF, mean: Float[Tensor, "N Q"], variance: Float[Tensor, "N Q"], Z: Float[Tensor, "M Q"]
+    kernel: MapKernel,
+    mean: Float[Tensor, "N Q"],
+    variance: Float[Tensor, "N Q"],
+    Z: Float[Tensor, "M Q"],
 ) -> Float[Tensor, "N P"]:
     """psi2 of each row at its pairs m ≤ m', [N, M(M+1)/2]."""
+    if isinstance(kernel, ExpressionKernel):
+        return expression_psi_pairs(kernel, mean, variance, Z)[2].to(mean)
     left, right, distance = _psi2_features(kernel, mean, variance, Z)
     return torch.addmm(-0.25 * distance, left, right).exp()
 

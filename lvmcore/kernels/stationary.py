@@ -52,6 +52,10 @@ class RBF:
         """α_q = 1 / ℓ_q², [Q]."""
         return self.lengthscales**-2
 
+    def detached(self) -> RBF:
+        """A copy without gradients."""
+        return RBF(self.variance.detach(), self.lengthscales.detach())
+
 
 @dataclass(frozen=True)
 class Linear:

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from scipy.stats import norm, qmc
 from torch import Tensor
 
-__all__ = ["antithetic_draws", "sobol_draws"]
+__all__ = ["antithetic_draws", "matched_draws", "sobol_draws"]
 
 
 def sobol_draws(n: int, Q: int, like: Tensor) -> Float[Tensor, "{n} {Q}"]:
@@ -23,6 +23,17 @@ def antithetic_draws(n: int, Q: int, like: Tensor) -> Float[Tensor, "2*({n}//2) 
     """
     half = sobol_draws(n // 2, Q, like)
     half = half / half.square().mean(0).sqrt().clamp_min(1e-6)
+    return torch.cat([half, -half])
+
+
+def matched_draws(n: int, Q: int, like: Tensor) -> Float[Tensor, "{n} {Q}"]:
+    """n/2 quasi-random draws with mean ε εᵀ = I, and their negatives, [n, Q]; n/2 ≥ Q is even.
+
+    Averages over them are exact for all polynomials up to third order.
+    """
+    half = sobol_draws(n // 2, Q, like)
+    factor = torch.linalg.cholesky(half.mT @ half / len(half))
+    half = torch.linalg.solve_triangular(factor, half.mT, upper=False).mT
     return torch.cat([half, -half])
 
 

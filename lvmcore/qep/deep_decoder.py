@@ -20,7 +20,6 @@ from torch import Tensor
 from lvmcore.gp.bounds import kernel_eigensystem
 from lvmcore.gp.data_decoder import CompleteRows, DataDecoder, ObservedRows
 from lvmcore.gp.paths import WhitenedPath
-from lvmcore.kernels.stationary import RBF
 from lvmcore.numerics.gaussians import LOG_2PI
 from lvmcore.numerics.linalg import cholesky, solve_lower, solve_upper
 from lvmcore.numerics.quasi_random import antithetic_draws
@@ -66,7 +65,7 @@ class DeepDataPath(WhitenedPath):
     @torch.no_grad()
     def decoder(self) -> DataDecoder:
         """The layer as a decoder, each unit in the basis that diagonalises its covariance."""
-        kernel = RBF(self.kernel.variance.detach(), self.kernel.lengthscales.detach())
+        kernel = self.rbf.detached()
         Z, factor = self.Z.detach().clone(), self.factor.double()
         L, _ = cholesky(kernel(Z, Z), _KUU)
         values, vectors = kernel_eigensystem(factor @ factor.mT)

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from lvmcore.gp.columns.decoder import ColumnDecoder
 from lvmcore.gp.minibatch.function_path import StochasticFunctionPath
-from lvmcore.kernels.stationary import RBF
 from lvmcore.likelihoods.mixed import MixedLikelihood
 from lvmcore.numerics.linalg import cholesky, solve_upper
 
@@ -65,7 +64,7 @@ class ColumnPath(StochasticFunctionPath):
         """
         draws = len(X)
         a = self.project(X.reshape(-1, X.shape[-1]))
-        mean, variance = self.functions(a)
+        mean, variance = self.functions(a, self.rbf.variance)
         mask = None if observed is None else observed.repeat(draws, 1)
         cells = self.likelihood.expected_log(Y.repeat(draws, 1), mask, mean, variance)
         total = scale / draws * cells.sum()
@@ -75,13 +74,13 @@ class ColumnPath(StochasticFunctionPath):
     @property
     def relevance(self) -> Tensor:
         """α of the smooth and the linear functions, v/ℓ_q² + s_q², [Q]."""
-        return self.kernel.relevance * self.kernel.variance + self.slopes.square()
+        return self.rbf.relevance * self.rbf.variance + self.slopes.square()
 
     @torch.no_grad()
     def column_decoder(self) -> ColumnDecoder:
         """The fitted path."""
         mean, R = self.moments()
-        kernel = RBF(self.kernel.variance.detach(), self.kernel.lengthscales.detach())
+        kernel = self.rbf.detached()
         Z = self.Z.detach().clone()
         L, _ = cholesky(kernel(Z, Z), "The kernel matrix of the inducing inputs")
         covariances = R.mT @ R

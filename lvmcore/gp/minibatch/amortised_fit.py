@@ -24,6 +24,7 @@ from lvmcore.gp.minibatch.objective import (
     WholeTable,
 )
 from lvmcore.gp.model import start_noise
+from lvmcore.kernels.expression import KernelExpression
 from lvmcore.neural.networks import Encoder, network_arrays, restore_network
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.numerics.threads import torch_threads
@@ -92,6 +93,7 @@ def fit_minibatches(
     model: AmortisedModel,
     problem: FitProblem,
     labels: LabelSettings | None = None,
+    expression: KernelExpression | None = None,
 ) -> AmortisedFit:
     """Fit encoder, Gaussian processes and q(V) to mini-batches.
 
@@ -99,10 +101,11 @@ def fit_minibatches(
         model: settings of the fit; those that may be None are read from ``settings_``.
         problem: the problem to fit.
         labels: settings of the label terms; None without labels.
+        expression: of the kernels; None for the RBF kernel.
     """
     M = inducing_count(model.settings_["n_inducing"], len(problem.table), model._note)
     noise = start_noise(problem, model.settings_["noise"])
-    fit = MinibatchObjective(model, problem, noise, M, labels)
+    fit = MinibatchObjective(model, problem, noise, M, labels, expression)
     labelled = sum(term.codes.numel() * term.n_classes for term in fit.labels)
     weight = 0.0 if labels is None else labels.label_weight
     schedule = Schedule.for_batches(

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from lvmcore.gp.bounds import OptimalInducing, kernel_eigensystem
 from lvmcore.gp.paths import NOISE_FLOOR, DataPath
+from lvmcore.kernels.expression import KernelExpression
 from lvmcore.kernels.psi_statistics import PsiSums, psi_sums, sampled_psi_sums
 from lvmcore.numerics.gaussians import LOG_2PI
 from lvmcore.numerics.linalg import cholesky, solve_lower, solve_upper
@@ -114,6 +115,7 @@ class BatchedDataPath(DataPath, ABC):
         table: all rows, standardised.
         n_groups: K, the number of different sets of rows in which columns are observed.
         pooled: whether a column's noise never falls below half of the columns' average.
+        expression: of the kernel; None for the RBF kernel.
     """
 
     G: Tensor
@@ -122,9 +124,16 @@ class BatchedDataPath(DataPath, ABC):
     counts: Tensor
 
     def __init__(
-        self, Z: Tensor, noise: Tensor, table: TableRows, *, n_groups: int = 1, pooled: bool = False
+        self,
+        Z: Tensor,
+        noise: Tensor,
+        table: TableRows,
+        *,
+        n_groups: int = 1,
+        pooled: bool = False,
+        expression: KernelExpression | None = None,
     ) -> None:
-        super().__init__(Z, noise, pooled=pooled)
+        super().__init__(Z, noise, pooled=pooled, expression=expression)
         self.n_rows = len(table)
         M = len(Z)
         self.register_buffer("G", Z.new_zeros(n_groups, M, M))

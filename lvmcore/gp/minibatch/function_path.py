@@ -17,8 +17,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lvmcore.gp.paths import FunctionDecoder, KernelPath
-from lvmcore.kernels.stationary import RBF
+from lvmcore.gp.data_decoder import FunctionDecoder
+from lvmcore.gp.paths import KernelPath
+from lvmcore.kernels.expression import KernelExpression
+from lvmcore.kernels.expression_kernel import ExpressionKernel
 from lvmcore.numerics.linalg import cholesky, solve_lower, solve_upper
 from lvmcore.numerics.quadratic_forms import shared_quadratic_forms
 
@@ -51,13 +53,20 @@ class StochasticFunctionPath(KernelPath):
         Z: initial inducing inputs, [M, Q] (float64).
         n_functions: C.
         n_features: length of a; by default M.
+        expression: of the kernel; None for the RBF kernel.
     """
 
     precision: Tensor
     shift: Tensor
 
-    def __init__(self, Z: Tensor, n_functions: int, n_features: int | None = None) -> None:
-        super().__init__(Z)
+    def __init__(
+        self,
+        Z: Tensor,
+        n_functions: int,
+        n_features: int | None = None,
+        expression: KernelExpression | None = None,
+    ) -> None:
+        super().__init__(Z, expression)
         M = len(Z) if n_features is None else n_features
         self.register_buffer("precision", torch.eye(M).to(Z).repeat(n_functions, 1, 1))
         self.register_buffer("shift", Z.new_zeros(n_functions, M))
@@ -88,18 +97,28 @@ class StochasticFunctionPath(KernelPath):
         L, _ = cholesky(kernel(self.Z, self.Z), "The kernel matrix of the inducing inputs")
         return solve_lower(L, kernel(self.Z, X))
 
-    def functions(self, a: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance of f_c at points with a = L⁻¹ k(Z, x) [M, n], each [n, C]."""
+    def prior_variance(self, X: Tensor) -> Tensor:
+        """k(x, x) of points X [n, Q], [n]; [] where it is the same for all."""
+        kernel = self.kernel
+        return kernel.diagonal(X) if isinstance(kernel, ExpressionKernel) else kernel.variance
+
+    def functions(self, a: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of f_c at points, each [n, C].
+
+        Args:
+            a: L⁻¹ k(Z, x) of the points, [M, n].
+            prior: as of ``prior_variance``.
+        """
         mean, R = self.moments()
         # aᵀ Λ_c⁻¹ a
         spread = shared_quadratic_forms(a, R.mT @ R).T
         # k(x, x) − aᵀa, a of the inducing inputs
-        left = (self.kernel.variance - a[: len(self.Z)].square().sum(0)).clamp_min(0)
+        left = (prior - a[: len(self.Z)].square().sum(0)).clamp_min(0)
         return a.T @ mean.T, (left[:, None] + spread).clamp_min(1e-12)
 
     def latent_function(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of f_c(x) at points X [n, Q], each [n, C]."""
-        return self.functions(self.project(X))
+        return self.functions(self.project(X), self.prior_variance(X))
 
     def keep(self, total: Tensor, mean: Tensor, variance: Tensor, a: Tensor) -> None:
         """Keep an expected log likelihood for the next natural-gradient step.
@@ -146,7 +165,7 @@ class StochasticFunctionPath(KernelPath):
     def decoder(self) -> FunctionDecoder:
         """The fitted path."""
         with torch.no_grad():
-            kernel = RBF(self.kernel.variance.detach(), self.kernel.lengthscales.detach())
+            kernel = self.kernel.detached()
             Z = self.Z.detach().clone()
             L, _ = cholesky(kernel(Z, Z), "The kernel matrix of the inducing inputs")
             mean, R = self.moments()

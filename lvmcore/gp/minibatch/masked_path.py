@@ -18,8 +18,10 @@ from torch import Tensor
 from lvmcore.gp.bounds import OptimalInducing
 from lvmcore.gp.masked_bound import column_blocks, masked_bound, masked_optimum, whitened
 from lvmcore.gp.minibatch.data_path import BatchedDataPath
+from lvmcore.kernels.expression import KernelExpression
 from lvmcore.kernels.psi_exponents import full_from_pairs, pairs
 from lvmcore.kernels.psi_statistics import MaskedPsiSums, masked_psi_sums
+from lvmcore.kernels.stationary import RBF
 from lvmcore.numerics.gaussians import LOG_2PI
 from lvmcore.numerics.linalg import cholesky_batch, solve_lower
 from lvmcore.preprocessing.observed_cells import ObservedCells
@@ -104,14 +106,23 @@ class MaskedStochasticDataPath(BatchedDataPath):
         noise: initial noise variances, [D] or [1]; those by column stay above half of the
             columns' average.
         table: all rows, standardised.
+        expression: of the kernel; None for the RBF kernel.
     """
 
     groups: Tensor
     first: Tensor
 
-    def __init__(self, Z: Tensor, noise: Tensor, table: TableRows) -> None:
+    def __init__(
+        self,
+        Z: Tensor,
+        noise: Tensor,
+        table: TableRows,
+        *,
+        expression: KernelExpression | None = None,
+    ) -> None:
         groups, first = column_groups(table)
-        super().__init__(Z, noise, table, n_groups=len(first), pooled=True)
+        n_groups = len(first)
+        super().__init__(Z, noise, table, n_groups=n_groups, pooled=True, expression=expression)
         self.register_buffer("groups", groups.to(Z.device), persistent=False)
         self.register_buffer("first", first.to(Z.device), persistent=False)
 
@@ -128,9 +139,13 @@ class MaskedStochasticDataPath(BatchedDataPath):
 
     def drawn_sums(self, X: Tensor, Y: Tensor, observed: Tensor | None) -> DrawnRows:
         """See ``BatchedDataPath.drawn_sums``; psi2 is computed in ``batch_bound``."""
-        kernel, counts = self.kernel, self._cells(Y, observed).counts
+        kernel, cells = self.kernel, self._cells(Y, observed)
         K = kernel(X, self.Z).double()
-        return DrawnRows(K, K.T @ Y.double(), counts * kernel.variance.double())
+        if isinstance(kernel, RBF):
+            psi0 = cells.counts * kernel.variance.double()
+        else:
+            psi0 = cells.mask.double().T @ kernel.diagonal(X).double()
+        return DrawnRows(K, K.T @ Y.double(), psi0)
 
     def whiten(self, sums: MaskedPsiSums) -> tuple[Tensor, Tensor]:
         """See ``BatchedDataPath.whiten``."""

@@ -30,6 +30,7 @@ from lvmcore.gp.minibatch.data_path import BatchedDataPath, StochasticDataPath
 from lvmcore.gp.minibatch.label_path import StochasticLabelPath
 from lvmcore.gp.minibatch.masked_path import MaskedStochasticDataPath
 from lvmcore.gp.paths import named_paths
+from lvmcore.kernels.expression import KernelExpression
 from lvmcore.kernels.psi_statistics import MaskedPsiSums, masked_psi_sums, psi1
 from lvmcore.likelihoods.classification import Link
 from lvmcore.neural.latent_batch import LatentBatch, LatentKLTerm, draw_positions
@@ -178,6 +179,7 @@ def label_terms(
     *,
     n_inducing: int,
     batch_size: int,
+    expression: KernelExpression | None = None,
 ) -> list[NaturalGradientLabelTerm]:
     """A label term for each label column of a problem.
 
@@ -187,6 +189,7 @@ def label_terms(
         X: initial map, [N, Q] (float64).
         n_inducing: M of each.
         batch_size: B.
+        expression: of the kernels; None for the RBF kernel.
     """
     if settings is None:
         return []
@@ -195,7 +198,8 @@ def label_terms(
     names = label_column_names("label fit", problem.labels)
     for name, column in zip(names, problem.labels, strict=True):
         Z = spread_points(X, n_inducing, problem.generator)
-        path = StochasticLabelPath(Z, len(column.classes), settings.likelihood).to(X.device)
+        path = StochasticLabelPath(Z, len(column.classes), settings.likelihood, expression)
+        path = path.to(X.device)
         weights = settings.label_weight * row_weights(column.codes, settings.class_weight)
         found.append(NaturalGradientLabelTerm(name, path, column, weights, step))
     return found
@@ -210,6 +214,7 @@ class MinibatchObjective(Objective[TableBatch]):
         noise: initial noise variances, [D] or [1].
         n_inducing: M of every path.
         label_settings: settings of the label terms; None without labels.
+        expression: of the kernel of every path; None for the RBF kernel.
     """
 
     def __init__(
@@ -219,6 +224,7 @@ class MinibatchObjective(Objective[TableBatch]):
         noise: Tensor,
         n_inducing: int,
         label_settings: LabelSettings | None = None,
+        expression: KernelExpression | None = None,
     ) -> None:
         table, generator = problem.table, problem.generator
         self.table, self.generator, self.columns = table, generator, problem.labels
@@ -236,11 +242,16 @@ class MinibatchObjective(Objective[TableBatch]):
         # Kernels, inducing inputs and sums are float64 whatever the network's precision.
         data_path = StochasticDataPath if table.complete else MaskedStochasticDataPath
         self.path: BatchedDataPath = data_path(
-            spread_points(X, n_inducing, generator), noise.double(), table
+            spread_points(X, n_inducing, generator), noise.double(), table, expression=expression
         )
         self.batches = Batches(len(table), settings.batch_size, generator)
         self.labels = label_terms(
-            label_settings, problem, X, n_inducing=n_inducing, batch_size=self.batches.size
+            label_settings,
+            problem,
+            X,
+            n_inducing=n_inducing,
+            batch_size=self.batches.size,
+            expression=expression,
         )
         self.label_paths = [term.path for term in self.labels]
         exact = self.batches.whole or n_inducing <= MOST_PSI_INDUCING

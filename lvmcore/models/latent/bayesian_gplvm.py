@@ -11,9 +11,9 @@ from lvmcore.base.advice import (
 )
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
-from lvmcore.base.settings import ColumnLikelihood, LayoutOrAuto
+from lvmcore.base.settings import ColumnLikelihood, LayoutOrAuto, MapKernel
 from lvmcore.base.table_size import TableSize
-from lvmcore.gp.model import fit_likelihoods
+from lvmcore.gp.model import chosen_kernel, fit_likelihoods
 from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
 from lvmcore.parameters import Advised
 from lvmcore.training.outcome import FitOutcome
@@ -31,7 +31,8 @@ class BayesianGPLVM(UnsupervisedGPLVM):
     data need; the advised map of a complete table has two, and one noise variance. A missing cell
     only drops out of the bound; with missing cells, no column's noise falls below half of the
     columns' average. Such a fit is then continued for some steps without a tenth of the cells of
-    some rows, and the intervals of imputed cells are widened to cover these.
+    some rows, and the intervals of imputed cells are widened to cover these. With another
+    ``kernel`` expectations are means over fixed draws (``lvmcore.kernels.expression_kernel``).
 
     Attributes:
         relevance_: ``data`` holds α, [Q].
@@ -55,6 +56,7 @@ class BayesianGPLVM(UnsupervisedGPLVM):
 
     inducing_layout: LayoutOrAuto = None
     column_likelihood: ColumnLikelihood = "gaussian"
+    kernel: MapKernel = "rbf"
 
     @classmethod
     def advise(cls, size: TableSize) -> dict[str, Advised]:
@@ -68,4 +70,5 @@ class BayesianGPLVM(UnsupervisedGPLVM):
     def _fit(self, problem: FitProblem) -> FitOutcome:
         if self._column_terms is None:
             return super()._fit(problem)
+        chosen_kernel(self, problem)
         return fit_likelihoods(self, problem, self._column_terms).outcome

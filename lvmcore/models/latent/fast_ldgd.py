@@ -30,6 +30,7 @@ from lvmcore.base.settings import (
     LabelLikelihood,
     LabelWeightOrAuto,
     LearningRate,
+    MapKernel,
     MaxIter,
     NoiseOrAuto,
 )
@@ -44,7 +45,7 @@ from lvmcore.gp.minibatch.amortised_fit import (
     restore_encoder,
 )
 from lvmcore.gp.minibatch.objective import LabelSettings
-from lvmcore.gp.model import fit_likelihoods, restore_columns
+from lvmcore.gp.model import chosen_kernel, fit_likelihoods, restore_columns
 from lvmcore.neural.networks import Encoder
 from lvmcore.parameters import Advanced, Advised, Doc, Range
 from lvmcore.training.outcome import FitOutcome
@@ -142,6 +143,7 @@ class FastLDGD(LabelledGPLVM):
     noise: NoiseOrAuto = None
     learning_rate: LearningRate = 0.02
     column_likelihood: ColumnLikelihood = "gaussian"
+    kernel: MapKernel = "rbf"
 
     @classmethod
     def advise(cls, size: TableSize) -> dict[str, Advised]:
@@ -185,6 +187,7 @@ class FastLDGD(LabelledGPLVM):
         return float(max(1, min(size.n_columns // max(1, size.n_classes), most)))
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
+        expression = chosen_kernel(self, problem)
         weight = settle_label_weight(self, problem)
         labels = LabelSettings(self.likelihood, weight, self.class_weight)
         if self._column_terms is not None:
@@ -200,7 +203,7 @@ class FastLDGD(LabelledGPLVM):
             self._encoder = columns.encoder
             self._store_paths(columns.objective.path, columns.objective.label_paths)
             return columns.outcome
-        fit = fit_minibatches(self, problem, labels)
+        fit = fit_minibatches(self, problem, labels, expression)
         self._encoder, self._decoder = fit.objective.encoder, fit.decoder
         self.embedding_ = fit.embedding
         self._store_paths(fit.objective.path, fit.objective.label_paths)

@@ -24,6 +24,7 @@ from lvmcore.base.settings import (
     LabelLikelihoodOrAuto,
     LabelWeightOrAuto,
     LearningRate,
+    MapKernel,
     MaxIter,
     NoiseOrAuto,
     Restarts,
@@ -35,7 +36,7 @@ from lvmcore.gp.inducing_points import inducing_count, spread_points
 from lvmcore.gp.labelled_model import LabelledGPLVM
 from lvmcore.gp.labelled_settings import settle_dimensions, settle_label_weight
 from lvmcore.gp.minibatch.objective import LabelSettings
-from lvmcore.gp.model import START_VARIANCE, fit_likelihoods, start_noise
+from lvmcore.gp.model import START_VARIANCE, chosen_kernel, fit_likelihoods, start_noise
 from lvmcore.gp.objective import LDGDObjective
 from lvmcore.gp.paths import DataPath, LabelPath, LatentRows
 from lvmcore.gp.restarts import fit_from_starts
@@ -143,6 +144,7 @@ class LDGD(LabelledGPLVM):
     start: Start = "pca"
     n_restarts: Restarts = 1
     column_likelihood: ColumnLikelihood = "gaussian"
+    kernel: MapKernel = "rbf"
 
     @classmethod
     def advise(cls, size: TableSize) -> dict[str, Advised]:
@@ -184,22 +186,23 @@ class LDGD(LabelledGPLVM):
     # ---- fitting -------------------------------------------------------------------------------
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
+        problem = settle_dimensions(self, problem)
+        chosen_kernel(self, problem)  # a setting that cannot be used is reported at once
         settle_label_weight(self, problem)
         if self._column_terms is not None:
             settings = self.settings_
             labels = LabelSettings(
                 settings["likelihood"], settings["label_weight"], self.class_weight
             )
-            fit = fit_likelihoods(
-                self, settle_dimensions(self, problem), self._column_terms, labels=labels
-            )
+            fit = fit_likelihoods(self, problem, self._column_terms, labels=labels)
             self._store_paths(fit.objective.path, fit.objective.label_paths)
             return fit.outcome
-        return fit_from_starts(self, settle_dimensions(self, problem))
+        return fit_from_starts(self, problem)
 
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
         """Fit from the initial map X, [N, Q]."""
         M = inducing_count(self.settings_["n_inducing"], len(X), self._note)
+        expression = chosen_kernel(self, problem)
         label_weight: float = self.settings_["label_weight"]
         weights = [
             label_weight * row_weights(column.codes, self.class_weight) for column in problem.labels
@@ -210,12 +213,14 @@ class LDGD(LabelledGPLVM):
                 spread_points(X, M, problem.generator),
                 start_noise(problem, self.settings_["noise"]),
                 pooled=problem.observed is not None,
+                expression=expression,
             ),
             label_paths=[
                 LabelPath(
                     spread_points(X, M, problem.generator),
                     len(column.classes),
                     self.settings_["likelihood"],
+                    expression,
                 )
                 for column in problem.labels
             ],

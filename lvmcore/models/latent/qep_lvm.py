@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
-from lvmcore.base.settings import LayoutOrAuto
+from lvmcore.base.settings import LayoutOrAuto, MapKernel
 from lvmcore.gp.objective import GPLVMObjective, SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, LatentRows
 from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
@@ -67,6 +67,7 @@ class QEPLVM(UnsupervisedGPLVM):
 
     q: Exponent = 1.5
     inducing_layout: LayoutOrAuto = None
+    kernel: MapKernel = "rbf"
 
     def _objective(
         self, rows: LatentRows, path: DataPath, problem: FitProblem

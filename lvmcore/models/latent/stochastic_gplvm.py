@@ -19,6 +19,7 @@ from lvmcore.base.settings import (
     Hidden,
     InducingOrAuto,
     LearningRate,
+    MapKernel,
     MaxIter,
     NoiseOrAuto,
 )
@@ -30,7 +31,12 @@ from lvmcore.gp.minibatch.amortised_fit import (
     fitted_subset,
     restore_encoder,
 )
-from lvmcore.gp.model import GPLatentVariableModel, fit_likelihoods, restore_columns
+from lvmcore.gp.model import (
+    GPLatentVariableModel,
+    chosen_kernel,
+    fit_likelihoods,
+    restore_columns,
+)
 from lvmcore.neural.networks import Encoder
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised
@@ -99,6 +105,7 @@ class StochasticGPLVM(GPLatentVariableModel):
     noise: NoiseOrAuto = None
     learning_rate: LearningRate = 0.02
     column_likelihood: ColumnLikelihood = "gaussian"
+    kernel: MapKernel = "rbf"
 
     @classmethod
     def advise(cls, size: TableSize) -> dict[str, Advised]:
@@ -119,6 +126,7 @@ class StochasticGPLVM(GPLatentVariableModel):
         return found
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
+        expression = chosen_kernel(self, problem)
         if self._column_terms is not None:
             columns = fit_likelihoods(
                 self,
@@ -130,7 +138,7 @@ class StochasticGPLVM(GPLatentVariableModel):
             assert columns.encoder is not None
             self._encoder = columns.encoder
             return columns.outcome
-        fit = fit_minibatches(self, problem)
+        fit = fit_minibatches(self, problem, expression=expression)
         self._encoder, self._decoder = fit.objective.encoder, fit.decoder
         self.embedding_ = fit.embedding
         self.relevance_ = {"data": to_numpy(fit.objective.path.kernel.relevance)}

@@ -8,8 +8,8 @@ from scipy.stats import norm
 from torch import Tensor
 
 from lvmcore.gp.bounds import collapsed_bound
-from lvmcore.gp.data_decoder import DataDecoder
-from lvmcore.gp.paths import DataPath, FunctionDecoder, GridDataPath, LabelPath, LatentRows
+from lvmcore.gp.data_decoder import DataDecoder, FunctionDecoder
+from lvmcore.gp.paths import DataPath, GridDataPath, LabelPath, LatentRows
 from lvmcore.kernels.grid_psi_sums import grid_inputs
 from lvmcore.kernels.psi_statistics import psi1, psi_sums
 from tests.unit.lvmcore.small_problems import Small, small_decoder, small_problem
