@@ -20,13 +20,13 @@ DRAWS, POINTS = 4, 121
 
 
 @cached(max_entries=128, depends_on_store=False)
-def kernel_draws(dataset: Dataset, text: str, column: str | None) -> tuple[FloatArray, FloatArray]:
+def kernel_draws(dataset: Dataset | None, text: str, column: str) -> tuple[FloatArray, FloatArray]:
     """Draws along a column from 2 sd below its mean to 2 sd above it (loads torch).
 
     Args:
-        dataset: the dataset of the fit.
+        dataset: the dataset of the fit; None for inputs of mean 0 and sd 1.
         text: the kernel expression.
-        column: name of the feature; None for a standardised one.
+        column: name of the input.
 
     Returns:
         Values of the column, [G], and the draws, in standard deviations of the target, [n, G].
@@ -35,10 +35,10 @@ def kernel_draws(dataset: Dataset, text: str, column: str | None) -> tuple[Float
         ConfigError: the text is no kernel expression, or the column has no two values.
     """
     mean, sd = 0.0, 1.0
-    if column is not None:
+    if dataset is not None:
         values = dataset.X[:, dataset.transformed_names.index(column)]
         mean, sd = float(np.nanmean(values)), float(np.nanstd(values))
         if not sd > 0:
             raise ConfigError(f"The column {column!r} has one value in all rows: leave it out.")
     x = mean + sd * np.linspace(-2, 2, POINTS)
-    return x, prior_draws(text, column or "x", x, DRAWS)
+    return x, prior_draws(text, column, x, DRAWS)

@@ -106,18 +106,18 @@ class ExpressionKernel:
         return self._log_variances[1].exp()
 
     @property
-    def _factor(self) -> Float64[Tensor, ""]:
-        """c."""
+    def factor(self) -> Float64[Tensor, ""]:
+        """c, []."""
         total, bounded = self._log_variances
         return (bounded - total).exp()
 
     def __call__(self, X: Float[Tensor, "N Q"], X2: Float[Tensor, "N2 Q"]) -> Float[Tensor, "N N2"]:
         """Covariances between rows of X [N, Q] and X2 [N2, Q], [N, N2]."""
-        return (self._factor * self.composite.forward(X.double(), X2.double())).to(X)
+        return (self.factor * self.composite.forward(X.double(), X2.double())).to(X)
 
     def diagonal(self, X: Float[Tensor, "*N Q"]) -> Float[Tensor, "*N"]:
         """k(x, x) of each row of X [..., Q], [...]."""
-        return (self._factor * self.composite.diagonal(X.double())).to(X)
+        return (self.factor * self.composite.diagonal(X.double())).to(X)
 
     @property
     def relevance(self) -> Float64[Tensor, "Q"]:
@@ -180,7 +180,7 @@ class ExpressionKernel:
         steps = _steps(Q, X)
         # Points of one row in a batch: all of its own, ahead and behind.
         around = X.double()[:, None] + torch.cat([steps, -steps])
-        K = self._factor * self.composite.forward(around, around)
+        K = self.factor * self.composite.forward(around, around)
         same = K[:, :Q, :Q] + K[:, Q:, Q:]
         across = K[:, :Q, Q:] + K[:, Q:, :Q]
         return (same - across) / (4 * STEP**2)

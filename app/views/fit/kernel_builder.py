@@ -20,7 +20,10 @@ __all__ = ["KernelBuilder"]
 
 #: Most components of a form; a typed kernel may have more.
 MOST_COMPONENTS = 6
+MOST_DIMENSIONS = 10
 _START = "rbf"
+_OF_DIMENSIONS = "lvmcore.kernels.catalogue:check_map_kernel"
+_OF_FEATURES = "lvmcore.kernels.catalogue:check_feature_kernel"
 _SIGNS = {"+": "+", "*": "×"}
 _WIDTHS = [0.7, 2, 2.6, 1.8, 2]
 _HEIGHT, _TOTAL_HEIGHT = 56, 190
@@ -35,12 +38,27 @@ class KernelBuilder:
     """Fields from which a kernel expression is built.
 
     Attributes:
-        dataset: of the fit.
-        columns: names of the columns that a component may act on; none where they have no names.
+        dataset: of the columns; None for inputs of mean 0 and sd 1.
+        columns: names of the columns or dimensions that a component may act on; none where they
+            have no names.
+        inputs: what they are called.
     """
 
-    dataset: Dataset
+    dataset: Dataset | None
     columns: Sequence[str]
+    inputs: str = "columns"
+
+    def of_syntax(self, syntax: str | None, n_dimensions: int | None) -> KernelBuilder:
+        """The fields for a kernel of columns, of the dimensions of a map or of features.
+
+        Args:
+            syntax: as of ``Parameter``.
+            n_dimensions: of the map; None where the fit chooses it.
+        """
+        if syntax == _OF_DIMENSIONS:
+            n = min(n_dimensions or MOST_DIMENSIONS, MOST_DIMENSIONS)
+            return KernelBuilder(None, [f"z{q + 1}" for q in range(n)], "dimensions")
+        return KernelBuilder(None, (), "features") if syntax == _OF_FEATURES else self
 
     def expression(self, initial: str, key: Callable[[str], str]) -> str:
         """Draw the components with their pictures, and return the text of the expression.
@@ -131,7 +149,7 @@ class KernelBuilder:
     ) -> tuple[str, ...]:
         """The columns that a component acts on; none for all."""
         if not self.columns:
-            st.caption("all features")
+            st.caption(f"all {self.inputs}")
             return ()
         must = kernel.most_columns is not None and len(self.columns) > kernel.most_columns
         initial = list(term.columns) if term is not None else list(self.columns[:1]) * must
@@ -141,7 +159,7 @@ class KernelBuilder:
             default=initial,
             format_func=lambda name: shortened(name, 40),
             max_selections=kernel.most_columns,
-            placeholder="choose a column" if must else "all columns",
+            placeholder=f"choose {self.inputs}" if must else f"all {self.inputs}",
             key=f"{key} columns",
             label_visibility="collapsed",
             persist_state="session",
@@ -152,7 +170,7 @@ class KernelBuilder:
         self, text: str, columns: Sequence[str], key: str, summary: str, total: bool = False
     ) -> None:
         """Draws of a kernel along its first column."""
-        along = columns[0] if columns else self.columns[0] if self.columns else None
+        along = columns[0] if columns else self.columns[0] if self.columns else "feature"
         try:
             x, draws = kernel_draws(self.dataset, text, along)
         except ConfigError as error:
@@ -161,7 +179,7 @@ class KernelBuilder:
         figure = prior_draws_figure(
             x,
             draws,
-            (along or "a feature of the network, sd") if total else None,
+            (along if self.dataset is not None else f"{along}, sd") if total else None,
             dark=session.is_dark,
             height=_TOTAL_HEIGHT if total else _HEIGHT,
         )

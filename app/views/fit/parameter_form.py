@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,9 +20,8 @@ __all__ = ["AUTO", "COMMON_PARAMETERS", "defaults", "parameter_form", "parameter
 AUTO = "auto"
 #: Entries of a menu of texts: one opens a field for any other, one the components of a kernel.
 _ANOTHER, _BUILT = "another, typed", "built from components"
-#: Start of the syntax of kernel expressions, and the syntax of one that names no columns.
+#: Start of the syntax of kernel expressions.
 _KERNELS = "lvmcore.kernels.catalogue:"
-_WITHOUT_COLUMNS = f"{_KERNELS}check_feature_kernel"
 #: Parameters of every model, drawn after its own.
 COMMON_PARAMETERS = ("device", "random_state")
 
@@ -92,8 +90,9 @@ def _grid(
         for parameter in row:
             if kernels is not None and values[parameter.name] == _BUILT:
                 own = partial(widget_key, key(parameter.name))
-                with_columns = parameter.syntax != _WITHOUT_COLUMNS
-                builder = kernels if with_columns else replace(kernels, columns=())
+                Q = values.get("n_components", initial.get("n_components"))
+                n_dimensions = Q if isinstance(Q, int) else None
+                builder = kernels.of_syntax(parameter.syntax, n_dimensions)
                 values[parameter.name] = builder.expression(initial[parameter.name], own)
 
 

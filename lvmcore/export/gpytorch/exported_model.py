@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.exact_method import FittedExactGP
 from lvmcore.gp.model import GPLatentVariableModel
 from lvmcore.gp.sparse.given_posterior import GivenSparseGP
+from lvmcore.kernels.expression_kernel import ExpressionKernel, MapKernel
 from lvmcore.kernels.gpytorch_source import GPyTorchKernel, composite_source, stationary_source
 from lvmcore.numerics.linalg import cholesky
 
@@ -148,10 +150,10 @@ def _given_model(function: GivenSparseGP) -> tuple[str, dict[str, Tensor]]:
 
 def _map_model(model: GPLatentVariableModel, decoder: DataDecoder) -> GPyTorchModel:
     """The path from the latent space to the columns, with the latent positions of the rows."""
-    v, lengthscales = decoder.kernel.variance.double(), decoder.kernel.lengthscales.double()
-    kernel: GPyTorchKernel = stationary_source("rbf", v, lengthscales)
+    kernel = _map_kernel(decoder.kernel)
     Z, D = decoder.Z.double(), decoder.weights.shape[1]
-    L, relative = cholesky(decoder.kernel(Z, Z), "The kernel matrix of the inducing inputs")
+    K = decoder.kernel(Z, Z)
+    L, _ = cholesky(K, "The kernel matrix of the inducing inputs")
     basis = decoder.basis.double()
     half = L.mT @ (basis if decoder.groups is None else basis[decoder.groups])
     removed = (half * decoder.shrinkage.double().T[:, None, :]) @ half.mT  # I − S_d
@@ -164,7 +166,7 @@ def _map_model(model: GPLatentVariableModel, decoder: DataDecoder) -> GPyTorchMo
         "rows.mean": torch.as_tensor(embedding.mean).double().clone(),
         "rows.variance": torch.as_tensor(embedding.variance).double().clone(),
     }
-    jitter = relative * float(v)
+    jitter = float((L @ L.mT - K).diagonal().mean())
     measured = model._standardiser
     facts = {
         "task": "map",
@@ -183,6 +185,16 @@ def _map_model(model: GPLatentVariableModel, decoder: DataDecoder) -> GPyTorchMo
         ],
     }
     return GPyTorchModel(sparse_source(kernel, jitter, D), weights, facts)
+
+
+def _map_kernel(kernel: MapKernel) -> GPyTorchKernel:
+    """The kernel of a map."""
+    if not isinstance(kernel, ExpressionKernel):
+        return stationary_source("rbf", kernel.variance.double(), kernel.lengthscales.double())
+    composite = copy.deepcopy(kernel.composite)
+    for summand in composite.summands:
+        summand.log_variance.data += kernel.factor.log()
+    return composite_source(composite)
 
 
 def _inducing_weights(Z: Tensor, mean: Tensor, covariance: Tensor) -> dict[str, Tensor]:

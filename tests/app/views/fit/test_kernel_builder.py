@@ -15,10 +15,11 @@ def form() -> None:
     dataset = Dataset.from_arrays(X, feature_names=["month", "a b"])
     builder = KernelBuilder(dataset, st.session_state.get("columns", dataset.feature_names))
     model = st.session_state.get("model", "gp_regressor")
-    from lvmcore.models import PREDICTORS
+    from lvmcore.models import MODELS, PREDICTORS
 
+    declared = (PREDICTORS[model] if model in PREDICTORS else MODELS[model]).parameters()
     suggested = {"kernel": st.session_state.get("initial", "rbf")}
-    values = parameter_form(PREDICTORS[model].parameters(), suggested, str, kernels=builder)
+    values = parameter_form(declared, suggested, str, kernels=builder)
     st.code(values["kernel"])
 
 
@@ -66,3 +67,15 @@ def test_features_of_a_network_have_no_columns() -> None:
     assert not page.multiselect
     page = page.selectbox(key="kernel:kernel 1").set_value("linear").run()
     assert page.code[0].value == "rbf + linear"
+
+
+def test_a_kernel_of_a_map_acts_on_its_dimensions() -> None:
+    page = opened(model="bayesian_gplvm")
+    page = page.number_input(key="n_components").set_value(3).run()
+    page = page.selectbox(key="kernel:kernel 0").set_value("matern52").run()
+    columns = page.multiselect(key="kernel:matern52 0 columns")
+    assert columns.options == ["z1", "z2", "z3"]
+    page = columns.set_value(["z2"]).run()
+    assert page.code[0].value == "matern52(z2)"
+    assert not page.error
+    assert not page.exception

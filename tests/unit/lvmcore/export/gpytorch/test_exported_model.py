@@ -78,12 +78,15 @@ def test_a_regressor_predicts_the_same(
     np.testing.assert_allclose(found[1], sd, rtol=0, atol=1e-6)
 
 
-@pytest.mark.slow(quick=["BayesianGPLVM0", "LDGD"])
+@pytest.mark.slow(quick=["BayesianGPLVM0", "BayesianGPLVM2", "LDGD"])
 @pytest.mark.parametrize(
     "model",
     [
         lvmcore.BayesianGPLVM(max_iter=10, n_components=2, start="pca"),
         lvmcore.BayesianGPLVM(max_iter=10, inducing_layout="grid", n_inducing=36, start="pca"),
+        lvmcore.BayesianGPLVM(
+            max_iter=10, n_components=2, start="pca", kernel="linear + rational_quadratic(z1)"
+        ),
         lvmcore.StochasticGPLVM(max_iter=10),
         lvmcore.LDGD(max_iter=10),
         lvmcore.FastLDGD(max_iter=10),
