@@ -30,6 +30,7 @@ from lvmcore.kernels.catalogue import read_kernel
 from lvmcore.kernels.composite import CompositeKernel
 from lvmcore.kernels.definition import KernelDefinition
 from lvmcore.kernels.expression import KernelExpression, KernelTerm
+from lvmcore.kernels.hyperpriors import read_priors
 from lvmcore.kernels.stationary import StationaryName
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
@@ -178,7 +179,8 @@ class ExactGPMethod:
             model._target = target
             data = replace(data, Y=torch.as_tensor(target.transform(y)[:, None]).to(data.X))
         jacobian = 0.0 if target is None else target.log_jacobian(y)
-        fit = MarginalLikelihood(start, data.X, data.Y, jacobian, data.known)
+        priors = read_priors(settings.get("priors", ""))
+        fit = MarginalLikelihood(start, data.X, data.Y, jacobian, data.known, priors)
         function = FittedExactGP(fit.gp, data)
         model._function = function
         outcome = train(
@@ -206,7 +208,8 @@ class ExactGPMethod:
         settings, X, Y = model.settings_, data.X, data.Y
         most = settings["max_iter"]
         starts = kernel_starts(settings["kernel"], model, X, Y)
-        start = choose_kernel(X, Y, starts, most, data.known)
+        priors = read_priors(settings.get("priors", ""))
+        start = choose_kernel(X, Y, starts, most, data.known, priors)
         some = drawn_rows(len(X), CHOICE_ROWS)
         few, few_y = X[some], y[some.numpy()]
         known = None if data.known is None else data.known[some]

@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 from lvmcore.gp.paths import NOISE_FLOOR
 from lvmcore.kernels.composite import CompositeKernel
 from lvmcore.kernels.expression import KernelTerm
+from lvmcore.kernels.hyperpriors import HyperPrior, log_prior
 from lvmcore.kernels.stationary import StationaryName
 from lvmcore.numerics.gaussians import LOG_2PI
 from lvmcore.numerics.linalg import cholesky
@@ -135,6 +136,7 @@ class MarginalLikelihood(Objective[None]):
         Y: targets, standardised, [N, 1].
         log_jacobian: of a transform of the target, a constant, nats.
         known: known variances of the noise of the rows, beside σ², [N]; None for none.
+        priors: of the parameters, whose log density is added.
     """
 
     def __init__(
@@ -144,17 +146,21 @@ class MarginalLikelihood(Objective[None]):
         Y: Float[Tensor, "N 1"],
         log_jacobian: float = 0.0,
         known: Float[Tensor, "N"] | None = None,
+        priors: Sequence[HyperPrior] = (),
     ) -> None:
         super().__init__([gp], [])
         self.gp, self.X, self.Y, self.log_jacobian, self.known = gp, X, Y, log_jacobian, known
+        self.priors = priors
 
     def terms(self, draws: int = 1) -> dict[str, Tensor]:
-        """The fit of the data, −½ log|A|, and the Jacobian of a transform, nats."""
+        """The fit of the data, −½ log|A|, the Jacobian of a transform and the log prior, nats."""
         del draws
         fit, log_det = log_density_terms(self.gp.noisy_covariance(self.X, self.known), self.Y)
         terms = {"data fit": fit, "complexity": log_det}
         if self.log_jacobian:
             terms["Jacobian"] = fit.new_tensor(self.log_jacobian)
+        if self.priors:
+            terms["log prior"] = log_prior(self.priors, self.gp.kernel, self.gp.noise)
         return terms
 
     @property
@@ -270,6 +276,7 @@ def choose_kernel(
     starts: Sequence[CompositeKernel],
     max_iter: int,
     known: Float[Tensor, "N"] | None = None,
+    priors: Sequence[HyperPrior] = (),
 ) -> ExactGP:
     """The Gaussian process of the highest marginal likelihood, of 1000 rows at most.
 
@@ -279,15 +286,15 @@ def choose_kernel(
         starts: kernels at their initial parameters, each of which is fitted.
         max_iter: steps of each fit at most.
         known: known variances of the noise of the rows, beside σ², [N]; None for none.
+        priors: of the parameters, whose log density is added.
     """
     some = drawn_rows(len(X), CHOICE_ROWS)
     X, Y, known = X[some], Y[some], None if known is None else known[some]
     best: tuple[float, ExactGP] | None = None
     for kernel in starts:
         gp = ExactGP(kernel, X)
-        found = train(
-            MarginalLikelihood(gp, X, Y, known=known), direct_schedule(max_iter, len(X)), None
-        )
+        fit = MarginalLikelihood(gp, X, Y, known=known, priors=priors)
+        found = train(fit, direct_schedule(max_iter, len(X)), None)
         if best is None or found.objective > best[0]:
             best = found.objective, gp
     assert best is not None

@@ -140,6 +140,15 @@ class CompositeKernel(_Node):
             if term.component.n_frequencies
         ]
 
+    def parameters_of_columns(self, name: str) -> list[tuple[str, Tensor, Tensor]]:
+        """The parameters of a name: column, value in its units, and its unit's scale, [] each."""
+        found = []
+        for term in self._terms():
+            values = term.component.hyperparameters().get(name)
+            if values is not None and values.ndim:
+                found += list(zip(term.names, values, term.component.scales, strict=True))
+        return found
+
     def _terms(self) -> list[TermOfColumns]:
         return [part for part in self.modules() if isinstance(part, TermOfColumns)]
 

@@ -27,7 +27,7 @@ from lvmcore.gp.structure.decomposition import (
 )
 from lvmcore.kernels.catalogue import read_kernel
 from lvmcore.kernels.expression import kernel_terms
-from lvmcore.parameters import Advanced, Doc, Range
+from lvmcore.parameters import Advanced, Doc, Range, Syntax
 from lvmcore.preprocessing.noise_column import (
     check_noise_sds,
     noise_column_place,
@@ -54,6 +54,18 @@ NoiseColumn = Annotated[
         "Column with the standard deviation of each row's error, in units of the target; it is "
         "then no feature. Empty for none.",
         "column of known noise",
+    ),
+    Advanced(),
+]
+
+
+Priors = Annotated[
+    str,
+    Syntax("lvmcore.kernels.hyperpriors:check_priors", "lengthscale: log_normal(0, 1)"),
+    Doc(
+        "Priors of lengthscale, period, sd and noise, such as period(month): normal(12, 1), noise: "
+        "half_cauchy(0.1). Empty for none.",
+        "priors of the kernel",
     ),
     Advanced(),
 ]
@@ -90,6 +102,11 @@ class GPRegressor(Regressor):
     and the target has no transform. A new row has its own s_n in the prediction; where the column
     is missing, or not in the table, that of f(x_n) + N(0, σ²).
 
+    ``priors`` gives lengthscales, periods, the sds of summands and the noise priors, whose log
+    density is added to log p(y | X): the parameters are those of the highest posterior density
+    (``lvmcore.kernels.hyperpriors``). The search of structures compares marginal likelihoods
+    without them.
+
     Rows with equal columns and target count once where equal columns always have equal targets, as
     the copies would put σ² to 0.
 
@@ -101,8 +118,8 @@ class GPRegressor(Regressor):
             the sum over the factors of a product, and the mean over the summands of a sum,
             weighted by their variances.
         n_parameters_: number of optimised parameters.
-        elbo_: log p(y | X), nats, the target standardised, with the Jacobian of a transform; no
-            bound below it but itself.
+        elbo_: log p(y | X), nats, the target standardised, with the Jacobian of a transform and
+            the log density of priors; no bound below it but itself.
     """
 
     key: ClassVar[str] = "gp_regressor"
@@ -123,6 +140,7 @@ class GPRegressor(Regressor):
     kernel: KernelOrAuto = "auto"
     target_transform: TargetTransformSetting = "auto"
     noise_sd: NoiseColumn = ""
+    priors: Priors = ""
     max_iter: MaxIter = 200
 
     # ---- known noise ---------------------------------------------------------------------------
