@@ -73,6 +73,12 @@ def _qep(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     return chain.from_iterable(part.rows(options) for part in parts)
 
 
+def _s_curve(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.random_features import s_curve
+
+    return s_curve.rows(options)
+
+
 def _short_tables(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     from lvmcore.bench.deep import short_tables
 
@@ -116,6 +122,7 @@ BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], BenchmarkRow]]]] = 
     "mnist": _mnist,
     "psi": _psi,
     "qep": _qep,
+    "s-curve": _s_curve,
     "short-tables": _short_tables,
     "sod-dgp": _sod_dgp,
     "srflvm": _srflvm,

@@ -10,6 +10,7 @@ from lvmcore.data.column_types import ColumnDescription, ColumnType
 from lvmcore.data.dataset import labels_as_text
 from lvmcore.errors import DataError
 from lvmcore.likelihoods.catalogue import LIKELIHOODS, ColumnTerm, check_cells
+from lvmcore.likelihoods.level_order import ordered_levels
 
 if TYPE_CHECKING:
     from lvmcore.data.dataset import Dataset
@@ -133,10 +134,12 @@ def check_likelihood(table: "Table", column_name: str, name: str) -> None:
 
 
 def levels(values: pd.Series) -> list[str]:
-    """Distinct cells of a column as text: in numeric order for numbers, else sorted by name."""
+    """Distinct cells of a column as text, in the order of numbers or of ``ordered_levels``."""
     known = pd.unique(values.dropna())
-    ordered = sorted(known) if values.dtype.kind in "iuf" else sorted(known, key=str)
-    return [str(text) for text in labels_as_text(pd.Series(ordered, dtype=object)).tolist()]
+    numeric = values.dtype.kind in "iuf"
+    listed = pd.Series(sorted(known) if numeric else list(known), dtype=object)
+    texts = [str(text) for text in labels_as_text(listed).tolist()]
+    return texts if numeric else ordered_levels(texts)
 
 
 def one_hot_features(

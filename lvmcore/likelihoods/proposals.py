@@ -17,6 +17,7 @@ from lvmcore.likelihoods.catalogue import (
     check_likelihoods,
     read_likelihoods,
 )
+from lvmcore.likelihoods.level_order import by_known_scale
 from lvmcore.numerics.array_types import FloatArray
 
 __all__ = ["column_terms", "propose_category", "propose_likelihood", "propose_likelihoods"]
@@ -93,7 +94,8 @@ def propose_category(levels: Sequence[str]) -> tuple[LikelihoodName, str]:
     """A likelihood for a category, and the reason.
 
     Levels are ordered if they are ranges such as 30-39, each begins with a number, and these
-    increase. Plain numbers may be codes without an order.
+    increase; or if they are of a known scale such as low, medium and high. Plain numbers may be
+    codes without an order.
 
     Args:
         levels: texts of the levels, in the order of their features.
@@ -104,6 +106,8 @@ def propose_category(levels: Sequence[str]) -> tuple[LikelihoodName, str]:
         numbers = [float(found[1]) for found in begins if found is not None]
         if all(one < other for one, other in pairwise(numbers)):
             return "ordinal", f"its {len(levels)} levels are ranges in order"
+    if by_known_scale(levels):
+        return "ordinal", f"its levels have an order, from {levels[0]} to {levels[-1]}"
     return "categorical", f"its {len(levels)} levels have no known order"
 
 
