@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
@@ -240,6 +240,16 @@ def random_seed(random_state: int | None) -> int:
     return int(random_state)
 
 
+#: Settings that earlier versions did not have, with the values at which a fit is as theirs.
+_ADDED: Mapping[str, Any] = {
+    "inducing_layout": "free",
+    "column_likelihood": "gaussian",
+    "target_transform": "none",
+    "noise_sd": "",
+    "priors": "",
+}
+
+
 def fit_fingerprint(
     model: CapableEstimator,
     data: NDArray[Any],
@@ -251,10 +261,11 @@ def fit_fingerprint(
     settings.pop("max_iter", None)
     if settings.get("n_components") == "ard":
         settings["n_components"] = None  # as in the checkpoints of earlier versions
-    if settings.get("inducing_layout") == "free":
-        del settings["inducing_layout"]  # likewise
-    if settings.get("column_likelihood") == "gaussian":
-        del settings["column_likelihood"]  # likewise
+    if getattr(model, "task", "") == "map" and settings.get("kernel") == "rbf":
+        del settings["kernel"]  # likewise; models of a target have always had one
+    for name, earlier in _ADDED.items():
+        if settings.get(name) == earlier:
+            del settings[name]  # likewise
     facts = [model.key, package_version(), CHECKPOINT_LAYOUT, settings, data.shape]
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_json_setting).encode())
     for rows in row_blocks(data):

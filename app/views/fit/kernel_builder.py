@@ -114,6 +114,7 @@ class KernelBuilder:
                 index=None if term is None else kernels.index(term.name),
                 format_func=lambda one: KERNEL_TYPES[one].title,
                 placeholder="add a component",
+                help="The kernel of the component; the picture has functions that it describes.",
                 key=key(f"kernel {place}"),
                 label_visibility="collapsed",
                 persist_state="session",
@@ -130,6 +131,8 @@ class KernelBuilder:
                     index=list(_SIGNS).index(sign),
                     format_func=_SIGNS.__getitem__,
                     key=key(f"sign {place}"),
+                    help="Whether the component is added to those before it, or multiplies the "
+                    "last of them.",
                     label_visibility="collapsed",
                     persist_state="session",
                 )
@@ -161,6 +164,7 @@ class KernelBuilder:
             max_selections=kernel.most_columns,
             placeholder=f"choose {self.inputs}" if must else f"all {self.inputs}",
             key=f"{key} columns",
+            help="The columns or dimensions that the component acts on; empty for all.",
             label_visibility="collapsed",
             persist_state="session",
         )

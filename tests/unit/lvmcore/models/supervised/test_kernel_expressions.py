@@ -35,7 +35,7 @@ def months(n: int = 90, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray[Any, An
 
 
 def given(key: str, kernel: str, **more: Any) -> dict[str, Any]:
-    small = {} if key == "gp_regressor" else {"n_inducing": 8}
+    small = {} if key in ("gp_classifier", "gp_regressor") else {"n_inducing": 8}
     return {"kernel": kernel, "max_iter": 12, "random_state": 0, **small, **more}
 
 
