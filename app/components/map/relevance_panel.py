@@ -66,8 +66,8 @@ def _chosen_share(
         default=_CARRIED,
         required=True,
         key=map_widget_key(fitted_map, "relevance measure"),
-        help="The share of the variance that a dimension carries, or the inverse squared "
-        "lengthscales, which under-rate straight dimensions.",
+        help="The share of the variance that a dimension carries, or the kernel's weights, such as "
+        "inverse squared lengthscales.",
         label_visibility="collapsed",
     )
     return weights if measure == _WEIGHTS else carried

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 
 from app.analysis.map.residuals import residuals
@@ -55,14 +56,16 @@ def with_gross_cells(
     return X, places
 
 
-@pytest.mark.parametrize("model", [BayesianGPLVM, PCA])
+@pytest.mark.parametrize(
+    "model", [BayesianGPLVM(max_iter=40, n_inducing=20), PCA()], ids=["BayesianGPLVM", "PCA"]
+)
 def test_gross_cells_are_among_the_five_worst_rows(
-    data_dir: Path, model: type[BayesianGPLVM | PCA]
+    data_dir: Path, model: BayesianGPLVM | PCA
 ) -> None:
     listed, named = [], []
     for seed, frame in enumerate(real_tables(data_dir)):
         X, places = with_gross_cells(frame, seed)
-        found = residuals(model().fit(X), Dataset.from_arrays(X))
+        found = residuals(clone(model).fit(X), Dataset.from_arrays(X))
         worst = found.rows[found.worst(5)].tolist()
         listed += [row in worst for row, _ in places]
         named += [int(found.column[row]) == column for row, column in places]
