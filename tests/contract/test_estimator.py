@@ -52,7 +52,7 @@ globals().update({model.__name__: model for model in ROUNDING.values()})  # pick
 @for_models()
 def test_check_estimator(key: str) -> None:
     names = {p.name for p in MODELS[key].parameters()}
-    short = {"max_iter": 5, "n_inducing": 8}
+    short = {"max_iter": 5, "n_inducing": 8, "start": "pca"}
     model = ROUNDING.get(key, MODELS[key])(**{name: short[name] for name in names & set(short)})
     check_estimator(model, expected_failed_checks=EXPECTED_FAILURES.get(key), on_skip=None)
 

@@ -39,9 +39,6 @@ PERIOD = 4.5 * np.pi
 MODELS: dict[str, Callable[[int], LatentVariableModel]] = {
     "SRFLVM": lambda seed: SRFLVM(n_components=2, random_state=seed),
     "Bayesian GPLVM, RBF": lambda seed: BayesianGPLVM(n_components=2, random_state=seed),
-    "Bayesian GPLVM, rbf + periodic": lambda seed: BayesianGPLVM(
-        n_components=2, kernel="rbf + periodic", random_state=seed
-    ),
 }
 
 
