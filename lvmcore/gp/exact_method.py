@@ -30,7 +30,7 @@ from lvmcore.kernels.catalogue import read_kernel
 from lvmcore.kernels.composite import CompositeKernel
 from lvmcore.kernels.definition import KernelDefinition
 from lvmcore.kernels.expression import KernelExpression, KernelTerm
-from lvmcore.kernels.hyperpriors import read_priors
+from lvmcore.kernels.hyperpriors import check_priors, read_priors
 from lvmcore.kernels.stationary import StationaryName
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
@@ -166,6 +166,7 @@ class ExactGPMethod:
     def fit(self, model: Predictor, problem: SupervisedFitProblem) -> FitOutcome:
         """Choose kernel and transform, fit them to the distinct rows, and condition on them."""
         settings = model.settings_
+        check_priors(settings.get("priors", ""), model._standardiser.varying_names)
         rows = distinct_rows(problem.X, problem.Y)
         if len(rows) < len(problem.X):
             model._note(

@@ -86,3 +86,11 @@ def test_a_narrow_prior_keeps_a_lengthscale_and_a_wide_one_changes_little() -> N
     assert lengthscale == pytest.approx(4.0, abs=0.02)
     assert "log prior" in narrow.history_[-1].terms
     assert narrow.elbo_ < plain.elbo_ + 10
+
+
+def test_a_prior_of_an_unknown_column_is_refused_before_the_fit() -> None:
+    frame = pd.DataFrame({"month": np.arange(12.0), "same": 1.0})
+    for name in ("mnth", "same"):
+        model = GPRegressor(kernel="rbf", priors=f"lengthscale({name}): gamma(2, 1)")
+        with pytest.raises(ConfigError, match="none of the columns of the fit"):
+            model.fit(frame, np.arange(12.0))
