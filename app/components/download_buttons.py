@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.services.gpytorch_export import gpytorch_archive
 from lvmcore.export.anndata import writes_h5ad
-from lvmcore.export.gpytorch.availability import is_exported
+from lvmcore.export.gpytorch.exportable_models import is_exported
 from lvmcore.runs import Job
 
 __all__ = ["gpytorch_download", "table_downloads"]

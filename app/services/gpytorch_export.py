@@ -15,7 +15,7 @@ def gpytorch_archive(run: str) -> bytes:
         DataError: the run has no model.
         UnsupportedError: gpytorch has no such model.
     """
-    from lvmcore.export.gpytorch.files import gpytorch_zip
+    from lvmcore.export.gpytorch.archive import gpytorch_zip
     from lvmcore.export.gpytorch.run_export import exported_run
 
     spec = server.store().get(run).spec

@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from lvmcore import persistence
 from lvmcore.base.capabilities import Capabilities
 from lvmcore.base.table_size import TableSize
 from lvmcore.base.validation import (
@@ -30,6 +29,7 @@ from lvmcore.base.validation import (
 from lvmcore.errors import DataError
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.parameters import Advised, Parameter, is_array, parameters_of
+from lvmcore.persistence import history_arrays, history_from_arrays, with_prefix, write
 from lvmcore.preprocessing.class_labels import ClassLabels, sorted_by_label_column
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.relevance import relevance_shares
@@ -139,7 +139,7 @@ class Estimator(BaseEstimator, ABC):
         arrays = {
             **arrays,
             **self._measured.arrays(),
-            **persistence.history_arrays(self.history_),
+            **history_arrays(self.history_),
             **{f"relevance.{path}": value for path, value in self.relevance_.items()},
             **{f"setting.{name}": value for name, value in given.items()},
             **task_arrays,
@@ -161,7 +161,7 @@ class Estimator(BaseEstimator, ABC):
             "feature_names_in": [str(name) for name in self.feature_names_in_] if named else None,
             **task_meta,
         }
-        persistence.write(path, arrays, meta)
+        write(path, arrays, meta)
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Self:
         """Restore the fitted state that ``save`` wrote.
@@ -176,7 +176,7 @@ class Estimator(BaseEstimator, ABC):
         rise = meta.get("rise")  # not in earlier files
         self.rise_ = None if rise is None else (float(rise[0]), float(rise[1]))
         self.notes_ = tuple(meta["notes"])
-        self.history_ = persistence.history_from_arrays(arrays)
+        self.history_ = history_from_arrays(arrays)
         self.n_iter_ = len(self.history_)
         self.n_features_in_ = int(meta["n_features_in"])
         if self.n_features_in_ != arrays["standardiser.mean"].size:
@@ -222,7 +222,7 @@ class Estimator(BaseEstimator, ABC):
 
         Arrays of labels are sorted in the order of the label columns, as a file has its own order.
         """
-        return sorted_by_label_column(persistence.with_prefix(arrays, prefix), self._labels)
+        return sorted_by_label_column(with_prefix(arrays, prefix), self._labels)
 
     def _to_tensor(self, array: NDArray[Any]) -> Tensor:
         """An array in the precision and on the device of the settings."""

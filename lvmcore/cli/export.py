@@ -32,7 +32,7 @@ def export(arguments: argparse.Namespace, console: CommandConsole) -> int:
         DataError: there is no such run, or it has no fitted model.
         UnsupportedError: gpytorch has no such model.
     """
-    from lvmcore.export.gpytorch.files import write_gpytorch
+    from lvmcore.export.gpytorch.archive import write_gpytorch
     from lvmcore.export.gpytorch.run_export import exported_run
 
     if not arguments.gpytorch:

@@ -20,7 +20,6 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lvmcore import persistence
 from lvmcore.deep.objective import DeepGPObjective
 from lvmcore.deep.sampled_deep_gp import SampledDeepGP
 from lvmcore.errors import NumericalError
@@ -28,6 +27,7 @@ from lvmcore.mcmc.chains import MAX_R_HAT
 from lvmcore.mcmc.diagnostics import ChainDiagnostics, chain_diagnostics
 from lvmcore.mcmc.sghmc_sampler import SGHMCSampler
 from lvmcore.numerics.conversion import to_numpy
+from lvmcore.persistence import history_arrays, history_from_arrays
 from lvmcore.results import Callback, FitStep
 from lvmcore.training.adam import Adam
 from lvmcore.training.checkpoint import Checkpoint, restore_tensors, tensor_arrays
@@ -254,7 +254,7 @@ class DeepChain:
 
     def _state(self, done: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         tensors = self._tensors()
-        arrays = persistence.history_arrays(self.history)
+        arrays = history_arrays(self.history)
         arrays |= tensor_arrays(tensors, tensors, self.adam)
         if self._traces:
             arrays["traces"] = np.stack(self._traces)
@@ -273,6 +273,6 @@ class DeepChain:
         self._traces = list(arrays["traces"]) if "traces" in arrays else []
         kept = torch.as_tensor(arrays["kept"].copy()).to(self.X) if "kept" in arrays else ()
         self._kept = list(kept)
-        self.history = list(persistence.history_from_arrays(arrays))
+        self.history = list(history_from_arrays(arrays))
         self._began = time.perf_counter() - facts["seconds"]
         return int(facts["iteration"])

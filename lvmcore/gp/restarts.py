@@ -12,10 +12,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from lvmcore import persistence
 from lvmcore.base.initial_map import perturbed, start_map
 from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.errors import NumericalError
+from lvmcore.persistence import history_arrays, history_from_arrays, with_prefix
 from lvmcore.results import Callback, FitStep, Posterior
 from lvmcore.training.checkpoint import State
 from lvmcore.training.outcome import FitOutcome
@@ -122,7 +122,7 @@ def restarts_from_state(
     arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
 ) -> RestartResult | None:
     """Results of the starts from the output of ``restart_state``."""
-    parts = persistence.with_prefix(arrays, "restarts.")
+    parts = with_prefix(arrays, "restarts.")
     return RestartResult(**parts, kept=facts["kept_start"]) if parts else None
 
 
@@ -157,7 +157,7 @@ class _BestFit:
 
     def restore(self, model: RestartedModel) -> None:
         """Restore this fit in the model."""
-        model._set_state(persistence.with_prefix(self.arrays, "own."), self.facts)
+        model._set_state(with_prefix(self.arrays, "own."), self.facts)
         model.embedding_ = Posterior(self.arrays["mean"], self.arrays["variance"])
         model.relevance_ = model._by_path(self.arrays, "relevance.")
         model.inducing_inputs_ = model._by_path(self.arrays, "inducing.")
@@ -289,8 +289,7 @@ class _RestartedFit:
             outcome = self.kept.outcome
             arrays |= {f"kept.{name}": array for name, array in self.kept.arrays.items()}
             arrays |= {
-                f"kept.{name}": column
-                for name, column in persistence.history_arrays(outcome.history).items()
+                f"kept.{name}": column for name, column in history_arrays(outcome.history).items()
             }
             facts["kept"] = {
                 "start": self.kept.start,
@@ -311,10 +310,10 @@ class _RestartedFit:
         self.steps, self.seconds = int(facts["steps"]), float(facts["seconds"])
         self.model.notes_ = tuple(facts["notes"])
         if "kept" in facts:
-            kept, own = facts["kept"], persistence.with_prefix(arrays, "kept.")
+            kept, own = facts["kept"], with_prefix(arrays, "kept.")
             history = tuple(
                 replace(step, terms={name: step.terms[name] for name in kept["terms"]})
-                for step in persistence.history_from_arrays(own)
+                for step in history_from_arrays(own)
             )
             rise = kept.get("rise")  # not in earlier checkpoints
             outcome = FitOutcome(

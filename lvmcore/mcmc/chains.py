@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lvmcore import persistence
 from lvmcore.mcmc.diagnostics import ChainDiagnostics, chain_diagnostics
 from lvmcore.mcmc.rflvm_chain import RFLVMChain
 from lvmcore.numerics.array_types import FloatArray
+from lvmcore.persistence import history_arrays, history_from_arrays, with_prefix
 from lvmcore.results import Callback, FitStep, Snapshot
 from lvmcore.training.checkpoint import Checkpoint
 from lvmcore.training.outcome import FitOutcome
@@ -171,7 +171,7 @@ class ParallelChains:
     # ---- checkpoints ---------------------------------------------------------------------------
 
     def _state(self, done: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays = persistence.history_arrays(self.history)
+        arrays = history_arrays(self.history)
         for c, (chain, draws) in enumerate(zip(self.chains, self.draws, strict=True)):
             arrays |= {f"chain.{c}.{name}": value for name, value in chain.arrays().items()}
             if draws["X"]:
@@ -192,11 +192,11 @@ class ParallelChains:
             return 0
         arrays, facts = found
         for c, (chain, draws) in enumerate(zip(self.chains, self.draws, strict=True)):
-            chain.restore(persistence.with_prefix(arrays, f"chain.{c}."), facts["chains"][c])
-            for name, kept in persistence.with_prefix(arrays, f"draws.{c}.").items():
+            chain.restore(with_prefix(arrays, f"chain.{c}."), facts["chains"][c])
+            for name, kept in with_prefix(arrays, f"draws.{c}.").items():
                 draws[name] = list(kept)
         self._traces = list(arrays["traces"]) if "traces" in arrays else []
-        self.history = list(persistence.history_from_arrays(arrays))
+        self.history = list(history_from_arrays(arrays))
         self._began = time.perf_counter() - facts["seconds"]
         return int(facts["iteration"])
 

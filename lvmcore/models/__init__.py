@@ -130,14 +130,14 @@ def load(path: str | os.PathLike[str], purpose: Purpose | None = None) -> AnyMod
         DataError: the file is missing, incomplete, not a model file, or of an unknown model; or the
             model has the other purpose.
     """
-    from lvmcore import persistence
     from lvmcore.base.restored_model import check_restored
     from lvmcore.parameters import check_settings
+    from lvmcore.persistence import read, with_prefix
 
-    arrays, meta = persistence.read(path)
+    arrays, meta = read(path)
     cls = _saved_class(path, meta.get("model"), purpose)
     try:
-        given = persistence.with_prefix(arrays, "setting.")
+        given = with_prefix(arrays, "setting.")
         settings: dict[str, Any] = check_settings(
             cls, {**cls.earlier_settings, **meta["parameters"], **given}
         )

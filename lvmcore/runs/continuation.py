@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lvmcore import persistence
 from lvmcore.errors import DataError
-from lvmcore.persistence import CHECKPOINT_FORMAT, branch_path
+from lvmcore.persistence import CHECKPOINT_FORMAT, branch_path, read_metadata
 
 if TYPE_CHECKING:
     from lvmcore.results import FitStep
@@ -80,7 +79,7 @@ def propose_continuation(store: Store, job: Job) -> Continuation | None:
         return None
     best = max(last, key=lambda start: last[start])
     try:
-        facts = persistence.read_metadata(
+        facts = read_metadata(
             branch_path(store.job_folder(job.id).path, best), format=CHECKPOINT_FORMAT
         )
         flat = float(facts["flat"]) / float(facts["window"])

@@ -15,9 +15,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lvmcore import persistence
 from lvmcore.errors import DataError
-from lvmcore.persistence import CHECKPOINT_FORMAT
+from lvmcore.persistence import (
+    CHECKPOINT_FORMAT,
+    branch_path,
+    read,
+    read_metadata,
+    with_prefix,
+    write,
+)
 from lvmcore.training.adam import Adam
 
 __all__ = ["Checkpoint", "restore_tensors", "tensor_arrays"]
@@ -97,7 +103,7 @@ class Checkpoint:
         if not self.path.is_file():
             return
         try:
-            arrays, facts = persistence.read(self.path, format=CHECKPOINT_FORMAT)
+            arrays, facts = read(self.path, format=CHECKPOINT_FORMAT)
         except DataError:
             self.notes.append(_NOT_READ)
             return
@@ -115,22 +121,20 @@ class Checkpoint:
         if path is None or not path.is_file():
             return
         with suppress(DataError):
-            facts = persistence.read_metadata(path, format=CHECKPOINT_FORMAT)
+            facts = read_metadata(path, format=CHECKPOINT_FORMAT)
             if facts.get("fingerprint") == self._course:
                 generator.manual_seed(int(facts["seed"]))
 
     @property
     def _branch_path(self) -> Path | None:
-        return (
-            None if self._branches is None else persistence.branch_path(self._branches, self._start)
-        )
+        return None if self._branches is None else branch_path(self._branches, self._start)
 
     def beside(self) -> State | None:
         """``beside`` of the last ``follow`` before the checkpoint was saved, or None."""
         if self._found is None or "beside" not in self._found[1]:
             return None
         arrays, facts = self._found
-        return persistence.with_prefix(arrays, "beside."), facts["beside"]
+        return with_prefix(arrays, "beside."), facts["beside"]
 
     def follow(
         self,
@@ -188,7 +192,7 @@ class Checkpoint:
         if path is None or self._generator is None or not path.is_file():
             return None
         try:
-            arrays, facts = persistence.read(path, format=CHECKPOINT_FORMAT)
+            arrays, facts = read(path, format=CHECKPOINT_FORMAT)
         except DataError:
             arrays, facts = {}, {}
         own = facts.get("fingerprint") == self._course and facts["iteration"] <= last
@@ -215,7 +219,7 @@ class Checkpoint:
         state = {**arrays, "generator": generator.get_state().numpy()}
         own = {"fingerprint": self._course, "seed": generator.initial_seed()}
         with suppress(OSError):
-            persistence.write(path, state, {**facts, **own}, format=CHECKPOINT_FORMAT)
+            write(path, state, {**facts, **own}, format=CHECKPOINT_FORMAT)
 
     def due(self) -> bool:
         """Whether the next checkpoint is due."""
@@ -245,7 +249,7 @@ class Checkpoint:
             state |= {f"beside.{name}": array for name, array in self._beside[0].items()}
             facts["beside"] = dict(self._beside[1])
         try:
-            persistence.write(self.path, state, facts, format=CHECKPOINT_FORMAT)
+            write(self.path, state, facts, format=CHECKPOINT_FORMAT)
         except OSError as error:
             note = _NOT_WRITTEN.format(why=error.strerror or type(error).__name__)
             if note not in self.notes:
@@ -284,7 +288,7 @@ def restore_tensors(
         for i, (parameter, copy) in enumerate(zip(parameters, sound, strict=True)):
             parameter.copy_(_tensor(arrays[f"parameter.{i}"], parameter.shape))
             copy.copy_(_tensor(arrays[f"sound.{i}"], copy.shape))
-            moments = persistence.with_prefix(arrays, f"adam.{i}.")
+            moments = with_prefix(arrays, f"adam.{i}.")
             if moments:  # empty before the first step and after a recovery
                 adam.state[parameter] = {
                     name: _tensor(value, ()).to(parameter.device)

@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lvmcore import persistence
 from lvmcore.errors import NumericalError
+from lvmcore.persistence import history_arrays, history_from_arrays
 from lvmcore.results import Callback, FitStep
 from lvmcore.training.adam import Adam
 from lvmcore.training.checkpoint import Checkpoint, restore_tensors, tensor_arrays
@@ -347,7 +347,7 @@ class _Optimisation:
 
     def _state(self, done: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """The state after so many steps."""
-        arrays = persistence.history_arrays(self.history)
+        arrays = history_arrays(self.history)
         arrays |= tensor_arrays(self.tensors, self.copies, self.adam)
         if self.finish is not None:
             arrays |= self.finish.arrays()
@@ -385,7 +385,7 @@ class _Optimisation:
                 total=self.schedule.max_iter,
                 terms={name: step.terms[name] for name in facts["terms"]},
             )
-            for step in persistence.history_from_arrays(arrays)
+            for step in history_from_arrays(arrays)
         ]
         for key, name in _CHECKPOINT_KEYS.items():
             setattr(self, name, facts[key])

@@ -14,7 +14,6 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from lvmcore import persistence
 from lvmcore.base.advice import LONG_TABLE, advised_likelihood, advised_steps
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.initial_map import start_map
@@ -36,6 +35,7 @@ from lvmcore.gp.paths import FullRows, LatentRows
 from lvmcore.gp.restarts import derived_seeds, fit_from_starts
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised, is_array
+from lvmcore.persistence import with_prefix
 from lvmcore.preprocessing.cell_types import check_binary, check_counts
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.random_features.construction import (
@@ -384,7 +384,7 @@ class SRFLVM(GPLatentVariableModel):
         super()._set_state(arrays, facts)
         if self._interval_scale is not None:
             self._interval_scale = self._cast(self._interval_scale)
-        self.spectral_ = SpectralDensity(**persistence.with_prefix(arrays, "spectral."))
+        self.spectral_ = SpectralDensity(**with_prefix(arrays, "spectral."))
 
     def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> FeatureDecoder:
         if self.likelihood == "gaussian":

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lvmcore import persistence
 from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.models import MODELS
 from lvmcore.persistence import branch_path, checkpoint_progress
@@ -155,7 +154,7 @@ def test_a_state_that_is_too_large_or_cannot_be_written_is_not_kept(
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(persistence, "write", full)
+    monkeypatch.setattr("lvmcore.training.checkpoint.write", full)
     assert len(fitted(tmp_path, "bayesian_gplvm", max_iter=20).history_) == 20
     assert not branch_path(tmp_path, 1).exists()
 

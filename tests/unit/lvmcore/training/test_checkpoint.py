@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from lvmcore import persistence
 from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.errors import NumericalError
 from lvmcore.models import MODELS
@@ -255,7 +254,7 @@ def test_a_checkpoint_that_cannot_be_written_stops_nothing_and_is_said(
         raise OSError(28, "No space left on device")
 
     path = tmp_path / "checkpoint.safetensors"
-    monkeypatch.setattr(persistence, "write", full)
+    monkeypatch.setattr("lvmcore.training.checkpoint.write", full)
     fit = model("bayesian_gplvm", max_iter=10)
     fit._fit_from(X, checkpoint=Checkpoint(path, seconds=0.0))
     (note,) = fit.notes_

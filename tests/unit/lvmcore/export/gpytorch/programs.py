@@ -14,8 +14,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from lvmcore.export.gpytorch.archive import write_gpytorch
 from lvmcore.export.gpytorch.exported_model import GPyTorchModel
-from lvmcore.export.gpytorch.files import write_gpytorch
 from lvmcore.kernels.gpytorch_components import gpytorch_kernels
 
 __all__ = ["program_of", "run_programs"]

@@ -12,8 +12,8 @@ import pytest
 import lvmcore
 from lvmcore.data import Dataset, load_sample
 from lvmcore.errors import ConfigError, UnsupportedError
+from lvmcore.export.gpytorch.archive import write_gpytorch
 from lvmcore.export.gpytorch.exported_model import exported_model
-from lvmcore.export.gpytorch.files import write_gpytorch
 from lvmcore.export.gpytorch.run_export import exported_run
 from lvmcore.runs import JobSpec
 from tests.unit.lvmcore.export.gpytorch.programs import program_of, run_programs
