@@ -34,10 +34,12 @@ from lvmcore.data import (
     read_table_sandboxed,
     samples,
 )
+from lvmcore.data.transforms import MAX_LEVELS, levels
 from lvmcore.recommend.latent_models import TableSummary, summarise
 
 __all__ = [
     "FEATURE_TYPES",
+    "category_levels",
     "column_profile",
     "dataset_of",
     "histograms",
@@ -140,6 +142,16 @@ def proposed_likelihoods(table: Table) -> dict[str, ProposedLikelihood]:
         column.name: proposed_likelihood(table, column)
         for column in table.columns
         if column.type in FEATURE_TYPES or column.type is ColumnType.CATEGORY
+    }
+
+
+@cached(max_entries=8, depends_on_store=False)
+def category_levels(table: Table) -> dict[str, tuple[str, ...]]:
+    """The levels of each category that can be one-hot features, in the proposed order, by name."""
+    return {
+        column.name: tuple(levels(table.frame[column.name]))
+        for column in table.columns
+        if column.type is ColumnType.CATEGORY and 2 <= column.distinct <= MAX_LEVELS
     }
 
 

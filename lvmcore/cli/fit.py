@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,8 +33,10 @@ from lvmcore.runs.job import JobSpec
 from lvmcore.runs.job_folder import JobFolder, JobState
 from lvmcore.runs.store import Store
 
-__all__ = ["fit", "read_source"]
+__all__ = ["fit", "read_likelihood_options", "read_source"]
 
+#: COLUMN=ordinal(low < high): the levels may have an equals sign.
+_ORDINAL = re.compile(r"(.*?)(=)\s*(ordinal\s*\(.*\)\s*)", re.IGNORECASE | re.DOTALL)
 _BAD_INPUT_ERRORS = ("DataError", "ConfigError", "UnsupportedError")
 
 
@@ -165,7 +168,7 @@ def _dataset(arguments: argparse.Namespace, table: Table, console: CommandConsol
         row_id=row_id,
         log1p=_names(arguments.log1p, table) or (),
         one_hot=_one_hot(arguments, table, {*labels, row_id}),
-        likelihoods=_likelihoods(arguments.likelihood or ()),
+        likelihoods=read_likelihood_options(arguments.likelihood or ()),
         hold_out=arguments.hold_out,
         hold_out_seed=arguments.hold_out_seed,
     )
@@ -199,20 +202,23 @@ def _one_hot(arguments: argparse.Namespace, table: Table, others: set[str | None
     ]
 
 
-def _likelihoods(given: Sequence[str]) -> dict[str, str]:
+def read_likelihood_options(given: Sequence[str]) -> dict[str, str]:
     """Likelihoods by column, from COLUMN=NAME.
 
     Raises:
         ConfigError: one has no equals sign.
     """
-    pairs = [item.rpartition("=") for item in given]
-    for item, (column, equals, _) in zip(given, pairs, strict=True):
+    found = {}
+    for item in given:
+        ordinal = _ORDINAL.fullmatch(item)
+        column, equals, text = ordinal.groups() if ordinal else item.rpartition("=")
         if not equals or not column:
             raise ConfigError(
                 f"--likelihood {item!r} has no likelihood. Expected COLUMN=NAME, for example "
                 "visits=poisson."
             )
-    return {column.strip(): name.strip().replace("-", "_") for column, _, name in pairs}
+        found[column.strip()] = text.strip()
+    return found
 
 
 def _names(given: Sequence[str] | None, table: Table) -> list[str] | None:

@@ -63,7 +63,7 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="categories to learn from, as one 0/1 feature a level")  # fmt: skip
     add("--likelihood", action="append", metavar="COLUMN=NAME",
         help="likelihood of a column in place of the proposed one, with --set "
-        "'column_likelihood=by column'")  # fmt: skip
+        "'column_likelihood=by column'; with an order 'size=ordinal(low < high)'")  # fmt: skip
     add("--label", action="append", metavar="COLUMN",
         help="column of classes (default: detected); repeat it for several, which LDGD and Fast "
         "LDGD learn from jointly")  # fmt: skip

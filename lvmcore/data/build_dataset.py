@@ -21,6 +21,7 @@ from lvmcore.data.transforms import (
     one_hot_features,
 )
 from lvmcore.errors import DataError
+from lvmcore.likelihoods.catalogue import column_likelihood, read_column_likelihood
 
 if TYPE_CHECKING:
     from lvmcore.data.table import Table
@@ -57,6 +58,10 @@ class ColumnRoles:
     likelihoods: Mapping[str, str] = field(default_factory=dict)
     hold_out: float = 0.0
     hold_out_seed: int = 0
+
+    def level_order(self, column: str) -> tuple[str, ...]:
+        """The order of the levels of a column that was set, from the lowest; () without one."""
+        return read_column_likelihood(self.likelihoods.get(column, ""))[1]
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -107,7 +112,11 @@ def build_dataset(table: "Table", choice: ColumnRoles, *, name: str | None) -> D
         log1p=log1p,
         held_out=held_out,
         column_decimals={asked.column: asked.taken for asked in table.questions},
-        likelihoods={name: kind for name, kind in choice.likelihoods.items() if name in used},
+        likelihoods={
+            name: column_likelihood(kind)
+            for name, kind in choice.likelihoods.items()
+            if name in used
+        },
         texts=None if table.texts is None else table.texts.take(keep),
     )
 
@@ -189,7 +198,9 @@ def _feature_matrix(
     as_log1p, as_levels = set(choice.log1p), set(choice.one_hot)
     for column in chosen:
         if column.name in as_levels:
-            levels, values, note = one_hot_features(column, table.frame[column.name])
+            levels, values, note = one_hot_features(
+                column, table.frame[column.name], choice.level_order(column.name)
+            )
             notes.append(note)
         else:
             levels, values = [column.name], numeric_values(table, column, notes)[:, None]

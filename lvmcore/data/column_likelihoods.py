@@ -17,6 +17,7 @@ from lvmcore.likelihoods.catalogue import (
     LikelihoodName,
     check_cells,
     check_likelihoods,
+    read_column_likelihood,
     read_likelihoods,
     write_likelihoods,
 )
@@ -99,12 +100,13 @@ def _terms(dataset: Dataset, chosen: Mapping[str, str]) -> list[ColumnTerm]:
         if d in categories:
             name, K = categories[d], sizes[categories[d]]
             texts = [feature[len(name) + 3 :] for feature in dataset.feature_names[d : d + K]]
-            kind = _chosen(chosen, name) or propose_category(texts)[0]
-            terms.append(ColumnTerm(kind, K) if K > 1 else ColumnTerm("gaussian"))
+            own, order = _chosen(chosen, name)
+            kind = own or propose_category(texts)[0]
+            terms.append(ColumnTerm(kind, K, order) if K > 1 else ColumnTerm("gaussian"))
             d += K
             continue
         feature = dataset.feature_names[d]
-        own = _chosen(chosen, feature)
+        own, _ = _chosen(chosen, feature)
         if own is None:
             own = "gaussian" if dataset.log1p[d] else propose_likelihood(dataset.X[:, d])[0]
         terms.append(ColumnTerm(own))
@@ -112,5 +114,9 @@ def _terms(dataset: Dataset, chosen: Mapping[str, str]) -> list[ColumnTerm]:
     return terms
 
 
-def _chosen(chosen: Mapping[str, str], column: str) -> LikelihoodName | None:
-    return next((known for known in LIKELIHOODS if known == chosen.get(column)), None)
+def _chosen(
+    chosen: Mapping[str, str], column: str
+) -> tuple[LikelihoodName | None, tuple[str, ...]]:
+    """The likelihood chosen for a column, None without one, and the order of its levels."""
+    name, order = read_column_likelihood(chosen.get(column, ""))
+    return next((known for known in LIKELIHOODS if known == name), None), order

@@ -197,6 +197,7 @@ class Table:
                 level, named "column = level"; at most 50 levels.
             likelihoods: Likelihoods of columns by name, in place of the proposed ones, for models
                 with a likelihood for each column; see `lvmcore.likelihoods.catalogue`.
+                "ordinal(low < mid < high)" sets the order of the levels, and of their features.
             hold_out: Share of the rows, 0 to 0.5, held out of the fit to score it; stratified by
                 the label, or by the combination of labels.
             hold_out_seed: Random seed of the held-out rows.

@@ -1,5 +1,6 @@
 """Columns as features: log(1 + x), one-hot encoding, and the checks of their cells."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,9 +9,15 @@ from numpy.typing import NDArray
 
 from lvmcore.data.column_types import ColumnDescription, ColumnType
 from lvmcore.data.dataset import labels_as_text
-from lvmcore.errors import DataError
-from lvmcore.likelihoods.catalogue import LIKELIHOODS, ColumnTerm, check_cells
+from lvmcore.errors import ConfigError, DataError
+from lvmcore.likelihoods.catalogue import (
+    LIKELIHOODS,
+    ColumnTerm,
+    check_cells,
+    read_column_likelihood,
+)
 from lvmcore.likelihoods.level_order import ordered_levels
+from lvmcore.likelihoods.order_text import check_order, write_order
 
 if TYPE_CHECKING:
     from lvmcore.data.dataset import Dataset
@@ -103,22 +110,28 @@ def check_one_hot(table: "Table", name: str) -> None:
         )
 
 
-def check_likelihood(table: "Table", column_name: str, name: str) -> None:
+def check_likelihood(table: "Table", column_name: str, text: str) -> None:
     """Check that the cells of a column of a table allow a likelihood.
 
     Args:
         table: The table.
         column_name: Name of the column.
-        name: Name of the likelihood.
+        text: Name of the likelihood; "ordinal(low < mid < high)" with the order of the levels.
 
     Raises:
-        DataError: They do not; the message names the row, or what the column should be.
+        DataError: They do not; the message names the row, the level, or what the column should be.
     """
     column = table.column(column_name)
+    try:
+        name, order = read_column_likelihood(text)
+    except ConfigError as error:
+        raise DataError(
+            f"Column {column.name!r} cannot have the likelihood {text!r}. {error}"
+        ) from error
     kind = LIKELIHOODS.get(name)  # type: ignore[call-overload] # any text
     if kind is None:
         raise DataError(
-            f"Column {column.name!r} cannot have the likelihood {name!r}. Expected one of "
+            f"Column {column.name!r} cannot have the likelihood {text!r}. Expected one of "
             f"{', '.join(LIKELIHOODS)}."
         )
     if kind.is_one_hot != (column.type is ColumnType.CATEGORY):
@@ -128,6 +141,11 @@ def check_likelihood(table: "Table", column_name: str, name: str) -> None:
             f"{column.type}. {advice}, or choose another likelihood."
         )
     values = table.frame[column.name]
+    if order:
+        try:
+            check_order(column.name, order, levels(values))
+        except ConfigError as error:
+            raise DataError(str(error)) from error
     if not kind.is_one_hot and pd.api.types.is_numeric_dtype(values.dtype):
         cells = values.to_numpy(dtype=np.float64, na_value=np.nan)[:, None]
         check_cells([ColumnTerm(name)], cells, [column.name])  # type: ignore[arg-type] # a key
@@ -143,24 +161,27 @@ def levels(values: pd.Series) -> list[str]:
 
 
 def one_hot_features(
-    column: ColumnDescription, values: pd.Series
+    column: ColumnDescription, values: pd.Series, order: Sequence[str] = ()
 ) -> tuple[list[str], NDArray[np.float64], str]:
     """One-hot encoding: one 0/1 feature a level.
 
     Args:
         column: The column.
         values: Its cells [N].
+        order: Its levels in the order of the features; by default that of `levels`.
 
     Returns:
         Names "column = level"; features [N, levels], all NaN in a row whose cell is missing;
         and a note.
     """
     texts = labels_as_text(values)
-    known = levels(values)
+    known = [*order] or levels(values)
     features = np.column_stack([np.where(texts == level, 1.0, 0.0) for level in known])
     features[values.isna().to_numpy()] = np.nan
     what = "1 feature, its only level" if len(known) == 1 else f"{len(known)} features, one a level"
     note = f"Column {column.name!r} is one-hot encoded as {what}: 1 where a row has it, else 0."
+    if order:
+        note += f" They are in the order that was set, {write_order(order)}."
     return [f"{column.name} = {level}" for level in known], features, note
 
 

@@ -2,7 +2,8 @@
 
 A text such as ``"gaussian*2, categorical(3), poisson"`` gives the columns of a table their
 likelihoods in order. ``categorical(3)`` and ``ordinal(3)`` take three one-hot features, the others
-one feature each; ``*2`` repeats.
+one feature each; ``*2`` repeats. ``ordinal(low < mid < high)`` names the levels of the features,
+from the lowest.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lvmcore.errors import ConfigError, DataError
+from lvmcore.likelihoods.order_text import check_order, read_order, split_entries, write_order
 
 __all__ = [
     "BY_COLUMN",
@@ -29,6 +31,8 @@ __all__ = [
     "LikelihoodType",
     "check_cells",
     "check_likelihoods",
+    "column_likelihood",
+    "read_column_likelihood",
     "read_likelihoods",
     "write_likelihoods",
 ]
@@ -50,7 +54,10 @@ Cells = Literal["numbers", "positive", "shares", "binary", "counts", "one-hot"]
 GAUSSIAN, BY_COLUMN = "gaussian", "by column"
 # Features that a text may give a likelihood.
 MOST_FEATURES = 100_000
-_PATTERN = re.compile(r"([a-z_ -]+?)\s*(?:\(\s*(\d{1,6})\s*\))?\s*(?:\*\s*(\d{1,6}))?")
+_PATTERN = re.compile(
+    r"([a-z_ -]+?)\s*(?:\((.*)\))?\s*(?:\*\s*(\d{1,6}))?", re.IGNORECASE | re.DOTALL
+)
+_NUMBER_OF_LEVELS = re.compile(r"\s*(\d{1,6})\s*")
 
 
 @dataclass(frozen=True)
@@ -99,13 +106,18 @@ class ColumnTerm:
     Attributes:
         name: of the likelihood.
         n_features: features of the column: the levels of a category, else 1.
+        levels: of an ordinal column whose order was set, from the lowest, in the order of its
+            features; else ().
     """
 
     name: LikelihoodName
     n_features: int = 1
+    levels: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """The text form."""
+        if self.levels:
+            return f"{self.name}({write_order(self.levels)})"
         one_hot = LIKELIHOODS[self.name].is_one_hot
         return f"{self.name}({self.n_features})" if one_hot else self.name
 
@@ -117,7 +129,7 @@ def read_likelihoods(text: str) -> tuple[ColumnTerm, ...]:
         ConfigError: the text has an entry that is no likelihood; the message names it.
     """
     terms: list[ColumnTerm] = []
-    for number, entry in enumerate(text.split(","), 1):
+    for number, entry in enumerate(split_entries(text), 1):
         term, repeats = _read_entry(entry.strip(), number)
         if len(terms) + repeats > MOST_FEATURES:
             raise ConfigError(f"The likelihoods are of more than {MOST_FEATURES:,} columns.")
@@ -127,8 +139,8 @@ def read_likelihoods(text: str) -> tuple[ColumnTerm, ...]:
 
 def _read_entry(entry: str, number: int) -> tuple[ColumnTerm, int]:
     """A likelihood, and how often it is repeated."""
-    found = _PATTERN.fullmatch(entry.lower())
-    word = re.sub(r"[ -]+", "_", found[1].strip()) if found else entry
+    found = _PATTERN.fullmatch(entry)
+    word = _word(found[1]) if found else entry
     name = next((known for known in get_args(LikelihoodName) if known == word), None)
     if found is None or name is None:
         near = difflib.get_close_matches(word, get_args(LikelihoodName), 1)
@@ -139,15 +151,45 @@ def _read_entry(entry: str, number: int) -> tuple[ColumnTerm, int]:
         )
     levels, repeats = found[2], int(found[3] or 1)
     if LIKELIHOODS[name].is_one_hot:
-        if levels is None or int(levels) < 2:
+        if name == "ordinal" and levels is not None and "<" in levels:
+            order = read_order(levels)
+            return ColumnTerm(name, len(order), order), max(1, repeats)
+        given = _NUMBER_OF_LEVELS.fullmatch(levels or "")
+        if given is None or int(given[1]) < 2:
             raise ConfigError(
                 f"Likelihood {number}, {entry!r}, needs its number of levels, at least 2: "
                 f"{name}(3)."
             )
-        return ColumnTerm(name, int(levels)), max(1, repeats)
+        return ColumnTerm(name, int(given[1])), max(1, repeats)
     if levels is not None:
         raise ConfigError(f"Likelihood {number}, {entry!r}: {name} takes no number of levels.")
     return ColumnTerm(name), max(1, repeats)
+
+
+def _word(text: str) -> str:
+    return re.sub(r"[ -]+", "_", text.strip().lower())
+
+
+def read_column_likelihood(text: str) -> tuple[str, tuple[str, ...]]:
+    """The name and the order of levels of the likelihood of one column, such as "poisson".
+
+    The order is () without one; "ordinal(low < mid < high)" has one. The name may be unknown.
+
+    Raises:
+        ConfigError: the order cannot be read.
+    """
+    found = re.fullmatch(r"\s*ordinal\s*\((.*)\)\s*", text, re.IGNORECASE | re.DOTALL)
+    return (_word(text), ()) if found is None else ("ordinal", read_order(found[1]))
+
+
+def column_likelihood(text: str) -> str:
+    """The likelihood of one column in its plain form, "ordinal(low < mid)" or "negative_binomial".
+
+    Raises:
+        ConfigError: an order of levels cannot be read.
+    """
+    name, order = read_column_likelihood(text)
+    return f"{name}({write_order(order)})" if order else name
 
 
 def write_likelihoods(terms: Iterable[ColumnTerm]) -> str:
@@ -164,17 +206,57 @@ def check_likelihoods(text: str, columns: Sequence[str] | None = None) -> None:
         columns: names of the features; None where they are not known.
 
     Raises:
-        ConfigError: an entry is no likelihood, or there are too many or too few.
+        ConfigError: an entry is no likelihood, there are too many or too few, or an order of levels
+            is not that of the features.
     """
     if text in (GAUSSIAN, BY_COLUMN):
         return
     terms = read_likelihoods(text)
+    if columns is not None:
+        _check_orders(terms, columns)
     wanted = sum(term.n_features for term in terms)
     if columns is not None and wanted != len(columns):
         raise ConfigError(
             f"The likelihoods {text!r} are of {wanted:,} features, but the table has "
             f"{len(columns):,}. Give one for each column, or 'by column' to have them proposed."
         )
+
+
+def _check_orders(terms: Sequence[ColumnTerm], names: Sequence[str]) -> None:
+    """Check that the orders of levels are those of the features "column = level"."""
+    begin = 0
+    for term in terms:
+        if term.levels and begin < len(names):
+            column = _column_of(names[begin], term.levels)
+            levels = _first_levels(column, names[begin:])
+            if not levels:
+                raise ConfigError(
+                    f"Feature {names[begin]!r} cannot have the likelihood {term}: it is no level "
+                    "of a column. Expected features named 'column = level'."
+                )
+            check_order(column, term.levels, levels)
+            if tuple(levels) != term.levels:
+                raise ConfigError(
+                    f"The likelihood {term} of column {column!r} has another order than its "
+                    f"features: {write_order(levels)}. Set the order where the features are made "
+                    f"(Data page, --likelihood, Table.dataset), or put the features in it."
+                )
+        begin += term.n_features
+
+
+def _first_levels(column: str, features: Sequence[str]) -> list[str]:
+    """The levels of the first features, as far as they are of a column."""
+    start = f"{column} = "
+    own = takewhile(lambda feature: feature.startswith(start), features)
+    return [feature[len(start) :] for feature in own]
+
+
+def _column_of(feature: str, levels: Sequence[str]) -> str:
+    """The column of a feature "column = level"; both may have an equals sign."""
+    parts = feature.split(" = ")
+    splits = [(" = ".join(parts[:n]), " = ".join(parts[n:])) for n in range(1, len(parts))]
+    known = [column for column, level in splits if level in levels]
+    return known[0] if known else parts[0]
 
 
 def check_cells(terms: Sequence[ColumnTerm], X: NDArray[np.float64], names: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lvmcore.errors import UnsupportedError
+from lvmcore.likelihoods.catalogue import BY_COLUMN
 from lvmcore.runs.job import Job
 
 __all__ = ["snippet"]
@@ -43,7 +44,11 @@ def snippet(job: Job, home: Path | None = None) -> str:
         for name, value in model.get_params(deep=False).items()
         if name == "random_state" or value != defaults[name]
     }
-    given = "".join(f"    {name}={value!r},\n" for name, value in settings.items())
+    texts = {name: repr(value) for name, value in settings.items()}
+    proposed = settings.get("column_likelihood") == BY_COLUMN
+    if proposed:  # those chosen for the columns are kept with the dataset
+        texts["column_likelihood"] = "likelihood_text(rows)"
+    given = "".join(f"    {name}={text},\n" for name, text in texts.items())
     where = "" if home is None else repr(str(home))
     versions = ", ".join(f"{name} {version}" for name, version in job.spec.versions.items())
     return "\n".join(
@@ -51,6 +56,7 @@ def snippet(job: Job, home: Path | None = None) -> str:
             *(f"# {line}" for line in _comments(job, versions)),
             *([] if job.spec.target else ["import pandas as pd", ""]),
             f"from {package} import {cls.__name__}",
+            *(["from lvmcore.data.column_likelihoods import likelihood_text"] if proposed else []),
             f"from lvmcore.runs import {'JobSpec, Store' if job.spec.target else 'Store'}",
             _row_selection_import(job),
             "",

@@ -13,6 +13,7 @@ from app.state.choices import RoleChoices
 from app.state.session import session
 from app.state.widgets import widget_key, widget_value
 from app.views.data import column_roles
+from app.views.data.level_order import level_order_editor
 from lvmcore.data import ColumnType, Table
 
 __all__ = ["column_editor", "column_table", "table_preview"]
@@ -119,8 +120,15 @@ def column_editor(table: Table, roles: RoleChoices) -> RoleChoices:
         session.type_choices[table.digest] = replace(types, problem=None)
         st.rerun()
     session.type_choices[table.digest] = types
-    _count_transform_button(table, now)
+    _buttons(table, now)
     return now
+
+
+def _buttons(table: Table, roles: RoleChoices) -> None:
+    """Draw what is below the table of columns."""
+    with st.container(horizontal=True):
+        _count_transform_button(table, roles)
+        level_order_editor(table, roles)
 
 
 def _edited_roles(

@@ -19,7 +19,7 @@ from lvmcore.data import (
     exclusion_reason,
 )
 from lvmcore.errors import LatentboardError
-from lvmcore.likelihoods.catalogue import LIKELIHOODS
+from lvmcore.likelihoods.catalogue import LIKELIHOODS, read_column_likelihood
 
 __all__ = [
     "LIKELIHOOD_TITLES",
@@ -35,6 +35,7 @@ __all__ = [
     "likelihood_reason",
     "likelihoods",
     "may_be_feature",
+    "ordinal_columns",
     "retyped_columns",
     "transforms",
     "with_counts",
@@ -221,8 +222,15 @@ def likelihoods(table: Table, roles: RoleChoices) -> list[str | None]:
         elif name in roles.log1p:
             found.append(LIKELIHOOD_TITLES["gaussian"])
         else:
-            found.append(LIKELIHOOD_TITLES[chosen.get(name, proposed[name].name)])
+            own = read_column_likelihood(chosen.get(name, proposed[name].name))[0]
+            found.append(LIKELIHOOD_TITLES[own])
     return found
+
+
+def ordinal_columns(table: Table, roles: RoleChoices) -> list[str]:
+    """Names of the columns with the ordinal likelihood."""
+    titles = zip(table.columns, likelihoods(table, roles), strict=True)
+    return [column.name for column, title in titles if title == LIKELIHOOD_TITLES["ordinal"]]
 
 
 def likelihood_reason(table: Table, name: str) -> str:

@@ -77,7 +77,7 @@ def varying_terms(
         gone = int(standardiser.constant[begin : begin + term.n_features].sum())
         begin += term.n_features
         if gone < term.n_features:
-            found.append(replace(term, n_features=term.n_features - gone))
+            found.append(replace(term, n_features=term.n_features - gone, levels=()))
     return tuple(found)
 
 
