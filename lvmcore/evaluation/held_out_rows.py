@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from lvmcore.evaluation.class_separation import separation_of_placed_rows
 from lvmcore.evaluation.hidden_cells import SEED as HIDDEN_SEED
 from lvmcore.evaluation.hidden_cells import hide_cells, imputation_metrics, predict_hidden
 from lvmcore.evaluation.map_dimensions import scored_dimensions
+from lvmcore.likelihoods.catalogue import LIKELIHOODS
 from lvmcore.metrics.metric import Metric
 from lvmcore.metrics.scores import expected_calibration_error
 from lvmcore.numerics.array_types import FloatArray
+from lvmcore.prediction.decoded_columns import column_terms
 from lvmcore.prediction.label_columns import label_columns
 from lvmcore.preprocessing.standardiser import Standardiser
 
@@ -151,12 +154,23 @@ def _cells(
     model: LatentVariableModel, fitted: Dataset, X: FloatArray, on: str
 ) -> dict[str, Metric]:
     """Calibration of predictive intervals of hidden cells, predicted from the observed ones."""
-    hidden = hide_cells(X, HIDDEN)
+    hidden = hide_cells(X, HIDDEN, groups=_categories(model))
     how = (
         f"A fifth of the cells of each row on average ({int(hidden.sum()):,}, seed {HIDDEN_SEED}) "
         f"are hidden and predicted from its other cells, labels unused. On {on}."
     )
     return imputation_metrics(predict_hidden(model, fitted, X, hidden), how)
+
+
+def _categories(model: LatentVariableModel) -> list[range]:
+    """The features of each category with a likelihood of its own, which are known together."""
+    terms = column_terms(model) or ()
+    ends = accumulate(term.n_features for term in terms)
+    return [
+        range(end - term.n_features, end)
+        for term, end in zip(terms, ends, strict=True)
+        if LIKELIHOODS[term.name].is_one_hot
+    ]
 
 
 def _classes(

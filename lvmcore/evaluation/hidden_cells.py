@@ -14,6 +14,11 @@ from scipy.stats import norm
 
 from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.data.dataset import Dataset
+from lvmcore.evaluation.cell_density import (
+    LEAST_PROBABILITY,
+    cell_log_density,
+    number_log_density,
+)
 from lvmcore.likelihoods.catalogue import LIKELIHOODS, ColumnTerm
 from lvmcore.likelihoods.intervals import predictive_interval
 from lvmcore.metrics.metric import Metric
@@ -57,6 +62,8 @@ class HiddenCells:
         terms: likelihoods of the columns; None where all are Gaussian.
         least: smallest value of each cell's column over the fitted rows, in the same units, [n].
         most: likewise the largest, [n].
+        numbers: log densities of numbers and counts under the likelihoods of their columns, in the
+            units of the fit, NaN for levels, [n]; None to have them from mean and variance.
     """
 
     truth: FloatArray
@@ -68,6 +75,29 @@ class HiddenCells:
     least: FloatArray
     most: FloatArray
     terms: tuple[ColumnTerm, ...] | None = None
+    numbers: FloatArray | None = None
+
+    def log_density(self, terms: tuple[ColumnTerm, ...]) -> FloatArray:
+        """Log density of each cell in the units of the fit, of a level or count its probability.
+
+        Args:
+            terms: likelihoods of the columns.
+
+        Returns:
+            One a cell, a category being one: [n].
+        """
+        low, span = np.where(
+            self.has_interval,
+            [-self.centre / self.scale, 1 / self.scale],
+            [self.least, self.most - self.least],
+        )
+        X, mean, variance = np.zeros((3, *self.at.shape))
+        X[self.at], mean[self.at] = (self.truth - low) / span, (self.mean - low) / span
+        variance[self.at] = self.variance / span**2
+        numbers = None if self.numbers is None else np.full(self.at.shape, np.nan)
+        if numbers is not None:
+            numbers[self.at] = self.numbers
+        return cell_log_density(terms, X, mean, variance, self.at, numbers)
 
     def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Ends of the central intervals of a level, [n] each.
@@ -140,6 +170,7 @@ def predict_hidden(
     standard = Standardiser.fit(fitted.X, list(fitted.feature_names))
     cells = hidden & ~standard.constant
     scale = np.broadcast_to(standard.scale, X.shape)[cells]
+    density = number_log_density(model, X, cells)
     return HiddenCells(
         truth=(X - standard.mean)[cells] / scale,
         mean=(filled.mean - standard.mean)[cells] / scale,
@@ -150,6 +181,7 @@ def predict_hidden(
         least=np.broadcast_to(np.nanmin(fitted.X, axis=0) - standard.mean, X.shape)[cells] / scale,
         most=np.broadcast_to(np.nanmax(fitted.X, axis=0) - standard.mean, X.shape)[cells] / scale,
         terms=column_terms(model),
+        numbers=None if density is None else density[cells],
     )
 
 
@@ -221,16 +253,11 @@ def imputation_metrics(cells: HiddenCells, how: str) -> dict[str, Metric]:
         )
         for key, level in labels.items()
     }
-    density = nlpd(cells.truth, cells.mean, cells.variance)
-    return found | {
-        "cells_nlpd": Metric(
-            "hidden-cell NLPD",
-            density,
-            "Minus the log predictive density of a hidden cell, mean over cells, nats, in standard "
-            "deviations of the fitted rows; lower is better, and the columns' means and standard "
-            f"deviations alone give about {_baseline_nlpd():.2f}. {how}",
-        )
-    }
+    if cells.terms is None:
+        what, density = _GAUSSIAN_DENSITY, nlpd(cells.truth, cells.mean, cells.variance)
+    else:
+        what, density = _COLUMN_DENSITY, -float(cells.log_density(cells.terms).mean())
+    return found | {"cells_nlpd": Metric("hidden-cell NLPD", density, f"{what} {how}")}
 
 
 def _coverage(cells: HiddenCells, level: float) -> float | None:
@@ -247,6 +274,16 @@ def _title(level: float) -> str:
     return f"coverage of {level:.0%} intervals".replace("%", " %")
 
 
-def _baseline_nlpd() -> float:
-    """The NLPD of a standard normal prediction for cells of mean 0 and variance 1."""
-    return 0.5 * (math.log(2 * math.pi) + 1)
+#: The NLPD of a standard normal prediction for cells of mean 0 and variance 1.
+_BASELINE = 0.5 * (math.log(2 * math.pi) + 1)
+_GAUSSIAN_DENSITY = (
+    "Minus the log predictive density of a hidden cell, mean over cells, nats, in standard "
+    "deviations of the fitted rows; lower is better, and the columns' means and standard "
+    f"deviations alone give about {_BASELINE:.2f}."
+)
+_COLUMN_DENSITY = (
+    "Minus the log probability of a hidden level (at least "
+    f"{LEAST_PROBABILITY:g}) or count, or the log density of a hidden number in its column's unit, "
+    "under the likelihood of the column, mean over cells, nats, a category being one cell; lower "
+    "is better, and only runs with likelihoods by column of the same table compare."
+)

@@ -5,13 +5,14 @@ prediction less the truth, in sd of the left cells, and its log density the mean
 log N(truth; mean, variance) on that scale. For a category, or a column of 0 and 1, the error is the
 share of the hidden cells whose most probable level is not the true one, and the log density the
 mean log probability of the true level; a probability is a predicted mean of 0 and 1, cut to at
-least 0.01 and divided by the sum over the levels.
+least 0.01 and divided by the sum over the levels. For a model with likelihoods by column the log
+densities of numbers and counts are in the units of the fit, and its own those of the likelihoods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,10 @@ __all__ = ["compare_imputation"]
 MOST_ROWS, SEED = 2000, 0
 _LEAST_PROBABILITY = 0.01
 _NOT_WORSE = 1e-9
+_BY_COLUMN = (
+    " Log densities of numbers are in the units of their columns; those of the model are of the "
+    "likelihood of each column, of a count its log probability."
+)
 
 
 @dataclass(frozen=True)
@@ -108,13 +113,15 @@ def compare_imputation(
             )
             for key, (mean, variance) in methods.items()
         }
+        if cells.numbers is not None and not levels:
+            density = _matrix(cells.at, cells.numbers)[np.ix_(rows, varies)][at][:, 0]
+            of_target = _in_units(of_target, density, float(scale[target[0]]))
         compared.append(_compared(name, "levels" if levels else "numbers", of_target))
         scores.append(of_target)
-    return ImputationComparison(
-        _totals(compared, scores),
-        tuple(compared),
-        _protocol(len(rows), len(fitted), compared),
-    )
+    protocol = _protocol(len(rows), len(fitted), compared)
+    if cells.numbers is not None and any(one.kind == "numbers" for one in compared):
+        protocol += _BY_COLUMN
+    return ImputationComparison(_totals(compared, scores), tuple(compared), protocol)
 
 
 def _targets(dataset: Dataset) -> dict[str, tuple[int, ...]]:
@@ -181,6 +188,19 @@ def _scores(
     wrong = (np.where(np.isnan(share), 0.0, share).argmax(axis=1) != level).astype(np.float64)
     density = np.log(probability[np.arange(len(level)), level])
     return _Scores(np.where(none, np.nan, wrong), np.where(none, np.nan, density))
+
+
+def _in_units(scores: Mapping[str, _Scores], own: FloatArray, scale: float) -> dict[str, _Scores]:
+    """Scores with log densities in the units of a column.
+
+    Args:
+        scores: of each method, on the standardised scale.
+        own: those of the model under the likelihood of the column; NaN where it has none, [n].
+        scale: sd of the column.
+    """
+    found = {key: replace(one, density=one.density - np.log(scale)) for key, one in scores.items()}
+    density = np.where(np.isnan(own), found[MODEL].density, own)
+    return found | {MODEL: replace(found[MODEL], density=density)}
 
 
 def _compared(name: str, kind: Kind, scores: Mapping[str, _Scores]) -> ColumnComparison:

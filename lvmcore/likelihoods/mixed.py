@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from lvmcore.likelihoods.catalogue import (
     LIKELIHOODS,
+    Cells,
     ColumnTerm,
     LikelihoodName,
     read_likelihoods,
@@ -65,6 +66,7 @@ class _Block:
         firsts: positions of the first feature of each column, [columns].
         functions: their functions among all functions.
         standardised: whether the likelihood is of standardised cells.
+        kind: of its cells.
     """
 
     likelihood: ColumnLikelihood
@@ -72,6 +74,7 @@ class _Block:
     firsts: Tensor
     functions: slice
     standardised: bool
+    kind: Cells
 
 
 class MixedLikelihood(nn.Module):
@@ -106,7 +109,8 @@ class MixedLikelihood(nn.Module):
             begin += likelihood.n_functions
             self.parts.append(likelihood)
             firsts = at[:1] if one_hot else at
-            self.blocks.append(_Block(likelihood, at, firsts, functions, name in _STANDARDISED))
+            kind, standardised = LIKELIHOODS[name].cells, name in _STANDARDISED
+            self.blocks.append(_Block(likelihood, at, firsts, functions, standardised, kind))
         self.n_functions = begin
 
     @property
@@ -179,6 +183,25 @@ class MixedLikelihood(nn.Module):
     ) -> Tensor:
         """Σ_d log E p(y_nd | f_nd) over the observed cells, [n]; arguments as ``expected_log``."""
         return self._total("log_predictive", Y, observed, mean, variance)
+
+    def number_log_predictive(self, Y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """log E p(y_nd | f_nd) of numbers and counts in the data's units, [n, D]; NaN for levels.
+
+        Args:
+            Y: standardised rows, any value where a cell is missing, [n, D].
+            mean: of the functions, [n, F].
+            variance: [n, F].
+        """
+        found = torch.full_like(Y, torch.nan)
+        for block in self.blocks:
+            if block.kind in ("one-hot", "binary"):
+                continue
+            values = self._values(block, mean, variance)
+            own = block.likelihood.log_predictive(self._cells(block, Y), *values)
+            if block.standardised:
+                own = own - self.scale[block.features].log()
+            found[..., block.features] = own
+        return found
 
     def _total(
         self, what: str, Y: Tensor, observed: Tensor | None, mean: Tensor, variance: Tensor

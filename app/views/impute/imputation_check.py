@@ -75,20 +75,22 @@ def imputation_check(
     except LatentboardError as problem:
         st.error(markdown(problem))
         return
-    if covered is None or error is None:
+    if error is None:
         st.info(
             "There was no observed cell to hide, so the error of the imputed cells is not known."
         )
         return
     by_means = value["impute_rmse_means"]
     text = f"**90 % intervals contain {_share(covered)} of {count(len(cells), 'hidden cell')}**"
+    if covered is None:
+        text = f"**{count(len(cells), 'hidden cell')}**, all levels, which have no intervals"
     if comparison is None:
         text += (
             f"; typical error **{number(error, 3)}** against **{number(by_means, 3)}** for column "
             "means, in sd of each column"
         )
     st.markdown(f"{text}.")
-    found = interval_width(covered, 0.9, len(cells))
+    found = "fair" if covered is None else interval_width(covered, 0.9, len(cells))
     if found != "fair":
         st.warning(_WIDTHS[found])
     if comparison is None and by_means is not None and error > _HARDLY_BETTER * by_means:
@@ -148,10 +150,13 @@ def _metrics_table(job: Job) -> None:
         alt="The check in numbers",
     )
     protocol = job.metrics["impute_rmse"].protocol
-    st.caption(
-        f"{markdown(protocol)} NLPD is the negative log predictive density of a hidden cell, "
-        "averaged over cells, on that scale."
-    )
+    st.caption(f"{markdown(protocol)} NLPD: {_density_text(job)}")
+
+
+def _density_text(job: Job) -> str:
+    """Which density the check has: the first sentence of its protocol."""
+    first, end, _ = job.metrics["cells_nlpd"].protocol.partition(". ")
+    return markdown(first[:1].lower() + first[1:] + end.strip())
 
 
 def _predictions(job: Job, cells: pd.DataFrame, gaps: imputation.MissingCellCounts) -> None:

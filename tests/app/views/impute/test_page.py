@@ -15,7 +15,7 @@ import pytest
 from app.formatting import markdown, number
 from app.services import fitted_maps, imputation, runs, server
 from app.views.impute import imputation_check
-from lvmcore.data import Dataset
+from lvmcore.data import Dataset, Table
 from lvmcore.evaluation.imputation_scores import (
     BASELINES,
     ColumnComparison,
@@ -174,6 +174,41 @@ def test_the_check_comes_first_in_plain_words(open_page: OpenPage, done: str) ->
     np.testing.assert_allclose(
         np.sort(np.concatenate([numbers(trace["y"]) for trace in dots])), np.sort(ours["mean"])
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("levels", [False, True])
+def test_the_density_by_column_is_named(
+    open_page: OpenPage, rng: np.random.Generator, *, levels: bool
+) -> None:
+    z = rng.standard_normal(60)
+    frame = pd.DataFrame(
+        {
+            "visits": rng.poisson(np.exp(1 + 0.5 * z)),
+            "size": np.array(["low", "mid", "high"], dtype=object)[np.digitize(z, [-0.5, 0.5])],
+            "dose": np.array(["a", "b", "c"], dtype=object)[np.digitize(z, [-0.3, 0.8])],
+        }
+    )
+    frame.loc[::7, "dose"] = None
+    columns = ["size", "dose"] if levels else [*frame]
+    dataset = Table.from_frame(frame, name="doses").dataset(
+        features=columns,
+        one_hot=["size", "dose"],
+        likelihoods={"size": "ordinal(low < mid < high)"},
+    )
+    settings = {"n_components": 1, "n_inducing": 5, "max_iter": 5}
+    store = server.store()
+    run = ran(store, dataset, "bayesian_gplvm", column_likelihood="by column", **settings)
+    with owned(run) as folder:
+        state = run_job(folder, lambda: dataset, lambda: None, store=store)
+        assert state.status == "done"
+    page = open_page("impute", run=run)
+    assert not page.exception
+    assert not page.error
+    said = texts(page).replace("\\", "")
+    assert "NLPD: minus the log probability of a hidden level (at least 0.001) or count" in said
+    assert ("all levels, which have no intervals" in said) == levels
+    assert ("those of the model are of the likelihood of each column" in said) == (not levels)
 
 
 def test_filled_cells_are_named_and_rows_and_columns_chosen(

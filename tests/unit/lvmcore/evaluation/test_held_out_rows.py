@@ -12,8 +12,10 @@ from scipy.stats import norm
 
 from lvmcore import load
 from lvmcore.data import Dataset, Table, matching_dataset
+from lvmcore.data.column_likelihoods import likelihood_text
 from lvmcore.errors import DataError
 from lvmcore.evaluation import held_out_rows
+from lvmcore.evaluation.cell_density import number_log_density
 from lvmcore.evaluation.hidden_cells import hide_cells
 from lvmcore.jobs import run_job
 from lvmcore.jobs.fitting import training_rows
@@ -198,6 +200,44 @@ def test_hidden_cells_are_predicted_from_the_others_of_their_rows(table: Table) 
         assert f"({hidden.sum()}, seed 0)" in found[key].protocol
     density = -norm.logpdf(truth, mean, np.sqrt(variance)).mean()
     assert found["cells_nlpd"].value == pytest.approx(density, rel=1e-6)
+
+
+def test_the_levels_of_a_category_are_hidden_together(rng: np.random.Generator) -> None:
+    z = rng.standard_normal(60)
+    frame = pd.DataFrame(
+        {
+            "a": z + 0.1 * rng.standard_normal(60),
+            "visits": rng.poisson(np.exp(z)),
+            "region": np.array(["south", "east", "north"])[np.digitize(z, [-0.5, 0.5])],
+        }
+    )
+    dataset = Table.from_frame(frame, name="regions").dataset(
+        features=["a", "visits", "region"], one_hot=["region"], hold_out=0.3
+    )
+    model, kept, held = _fitted(
+        dataset,
+        "bayesian_gplvm",
+        n_components=1,
+        n_inducing=5,
+        max_iter=5,
+        column_likelihood=likelihood_text(dataset),
+    )
+    found = held_out_rows.held_out_metrics(model, kept, held)
+    cells = found["cells_nlpd"]
+    assert cells.value is not None
+    assert "under the likelihood of the column" in cells.protocol
+    # By hand, from what the model fills in where the levels are hidden together.
+    hidden = hide_cells(held.X, 0.2, groups=[range(2, 5)])
+    filled = model.impute(
+        pd.DataFrame(np.where(hidden, np.nan, held.X), columns=list(held.transformed_names))
+    )
+    rows = np.flatnonzero(hidden[:, 2])
+    p = np.clip(filled.mean[rows, 2:], 1e-3, None)
+    levels = np.log((p * held.X[rows, 2:]).sum(1) / p.sum(1))
+    numbers = number_log_density(model, held.X, hidden)
+    assert numbers is not None
+    expected = np.concatenate([levels, numbers[:, :2][hidden[:, :2]]]).mean()
+    assert cells.value == pytest.approx(-expected)
 
 
 def test_every_row_keeps_a_cell_when_cells_are_hidden(rng: np.random.Generator) -> None:

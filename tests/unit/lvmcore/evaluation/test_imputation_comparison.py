@@ -115,6 +115,24 @@ def test_the_model_is_not_to_be_used_where_a_baseline_is_better(
     assert [one.better for one in straight.columns] == [()] * 4
 
 
+def test_densities_by_column_are_in_units_and_errors_are_not(curved: NDArray[np.float64]) -> None:
+    dataset = Dataset.from_arrays(3 * curved, feature_names=list("abcde"))
+    cells, fitted, plain = compared(dataset)
+    own = np.where(np.nonzero(cells.at)[1] == 4, np.nan, -1.5)  # column e has none of its own
+    found = compare_imputation(dataclasses.replace(cells, numbers=own), fitted, seconds=-1.0)
+    for one, before in zip(found.columns, plain.columns, strict=True):
+        assert one.errors["model"] == before.errors["model"]
+        scale = np.nanstd(fitted.X[:, "abcde".index(one.column)])
+        for key in ("means", "neighbours", "model"):
+            given = before.log_densities[key]
+            assert given is not None
+            is_own = key == "model" and one.column != "e"
+            expected = -1.5 if is_own else given - np.log(scale)
+            assert one.log_densities[key] == pytest.approx(expected)
+    assert "in the units of their columns" in found.protocol
+    assert "in the units of their columns" not in plain.protocol
+
+
 def test_levels_of_a_category_are_hidden_and_scored_together() -> None:
     rng = np.random.default_rng(0)
     kind = rng.integers(0, 3, 300)

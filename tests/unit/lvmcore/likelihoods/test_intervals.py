@@ -6,7 +6,7 @@ import torch
 from scipy.stats import lognorm, norm
 
 from lvmcore.likelihoods.catalogue import read_likelihoods
-from lvmcore.likelihoods.intervals import predictive_interval
+from lvmcore.likelihoods.intervals import predictive_interval, predictive_log_density
 from lvmcore.likelihoods.mixed import MixedLikelihood
 
 
@@ -26,12 +26,39 @@ def test_positive_numbers_have_the_quantiles_of_a_log_normal_distribution() -> N
     np.testing.assert_allclose(np.ravel(ends), law.ppf([0.1, 0.9]))
 
 
+@pytest.mark.parametrize(
+    ("name", "mean", "variance"),
+    [
+        ("gaussian", 1.3, 0.4),
+        ("log_normal", 2.0, 1.5),
+        ("beta", 0.3, 0.02),
+        ("poisson", 2.5, 2.5),
+        ("poisson", 2.5, 1.0),
+        ("negative_binomial", 2.5, 6.0),
+    ],
+)
+def test_densities_have_the_mean_and_variance(name: str, mean: float, variance: float) -> None:
+    terms = read_likelihoods(name)
+    if name.endswith(("poisson", "binomial")):
+        y, step = np.arange(400.0), 1.0
+    else:
+        ends = {"gaussian": (-6, 8), "log_normal": (1e-9, 200), "beta": (1e-9, 1 - 1e-9)}[name]
+        y, step = np.linspace(*ends, 400_001, retstep=True)
+    given = [np.full((len(y), 1), part) for part in (mean, variance)]
+    density = step * np.exp(predictive_log_density(terms, y[:, None], *given)[:, 0])
+    assert density.sum() == pytest.approx(1, abs=1e-4)
+    assert density @ y == pytest.approx(mean, rel=1e-3)
+    expected = mean if name == "poisson" else variance  # counts vary no less than Poisson counts
+    assert density @ (y - mean) ** 2 == pytest.approx(expected, rel=1e-3)
+
+
 def test_levels_and_binary_cells_have_no_interval() -> None:
     mean = np.array([[0.2, 0.5, 0.3, 0.7]])
     terms = read_likelihoods("categorical(3), bernoulli")
     lower, upper = predictive_interval(terms, mean, np.full_like(mean, 0.2), 0.9)
     np.testing.assert_array_equal(lower, mean)
     np.testing.assert_array_equal(upper, mean)
+    assert np.isnan(predictive_log_density(terms, mean, mean, np.full_like(mean, 0.2))).all()
 
 
 @pytest.mark.parametrize("name", ["log_normal", "beta", "poisson", "negative_binomial"])
