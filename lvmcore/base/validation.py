@@ -259,6 +259,7 @@ def fit_fingerprint(
     """Digest of everything that determines a fit, except its number of steps."""
     settings = dict(getattr(model, "settings_", model.get_params(deep=False)))
     settings.pop("max_iter", None)
+    settings.pop("parameter_uncertainty", None)  # counts after the optimisation only
     if settings.get("n_components") == "ard":
         settings["n_components"] = None  # as in the checkpoints of earlier versions
     if getattr(model, "task", "") == "map" and settings.get("kernel") == "rbf":

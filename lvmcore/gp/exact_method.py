@@ -13,6 +13,12 @@ from torch import Tensor
 
 from lvmcore.base.predictor import Predictor, SupervisedFitProblem
 from lvmcore.base.table_size import TableSize
+from lvmcore.gp.exact.hyperparameter_posterior import (
+    HyperparameterDraws,
+    IntegratedPosterior,
+    hyperparameter_draws,
+    is_affordable,
+)
 from lvmcore.gp.exact_regression import (
     CHOICE_ROWS,
     ExactGP,
@@ -86,17 +92,30 @@ def split_known(X: Float[Tensor, "n H1"], scale: float) -> tuple[Tensor, Tensor]
 
 
 class FittedExactGP:
-    """The posterior of an exact Gaussian process as the function of a predictor."""
+    """The posterior of an exact Gaussian process as the function of a predictor.
+
+    Args:
+        gp: at its current parameters.
+        rows: of the fit.
+        draws: points of the posterior of the parameters; None to predict by the parameters alone.
+    """
 
     n_hidden_layers = 0
 
-    def __init__(self, gp: ExactGP, rows: ExactRows) -> None:
-        self.gp, self.rows = gp, rows
+    def __init__(
+        self, gp: ExactGP, rows: ExactRows, draws: HyperparameterDraws | None = None
+    ) -> None:
+        self.gp, self.rows, self.draws = gp, rows, draws
         self.update()
 
     def update(self) -> None:
         """Condition on the rows under the current kernel."""
         self.posterior = GPPosterior(self.gp, self.X, self.Y, self.rows.known)
+        self.integrated = (
+            None
+            if self.draws is None
+            else IntegratedPosterior(self.posterior, self.draws, self.rows.known)
+        )
 
     @property
     def X(self) -> Tensor:
@@ -124,10 +143,11 @@ class FittedExactGP:
 
     def normals(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the target at standardised rows, noise included, [n, 1] each."""
+        posterior = self.integrated or self.posterior
         if self.rows.known is None:
-            return self.posterior.moments(X)
+            return posterior.moments(X)
         features, known = split_known(X, self.rows.scale)
-        mean, variance = self.posterior.moments(features)
+        mean, variance = posterior.moments(features)
         return mean, variance + known[:, None]
 
     def weights(self) -> FloatArray | None:
@@ -143,6 +163,9 @@ class FittedExactGP:
         arrays = {f"gp.{name}": to_numpy(one) for name, one in self.gp.state_dict().items()}
         if self.rows.known is not None:
             arrays["known_noise"] = to_numpy(self.rows.known)
+        if self.draws is not None:
+            arrays["draws.points"] = to_numpy(self.draws.points)
+            arrays["draws.weights"] = to_numpy(self.draws.weights)
         facts = {"kernel": str(self.gp.kernel.expression)}
         return {**arrays, "X": to_numpy(self.X), "Y": to_numpy(self.Y)}, facts
 
@@ -191,6 +214,8 @@ class ExactGPMethod:
             checkpoint=problem.checkpoint,
             held_out=held_out_tracking(model, function, problem),
         )
+        if settings.get("parameter_uncertainty") and is_affordable(fit.gp, len(data.X)):
+            function.draws = hyperparameter_draws(fit)
         function.update()
         if searched:
             model._note(kernel_sentence(fit.gp.kernel))
@@ -254,7 +279,13 @@ class ExactGPMethod:
         )
         known = model._to_tensor(arrays["known_noise"]) if "known_noise" in arrays else None
         scale = 1.0 if known is None else float(model._target.scale)
-        return FittedExactGP(gp.to(X), ExactRows(X, Y, known, scale))
+        draws = None
+        if "draws.points" in arrays:
+            points, weights = (
+                model._to_tensor(arrays[f"draws.{n}"]) for n in ("points", "weights")
+            )
+            draws = HyperparameterDraws(points, weights)
+        return FittedExactGP(gp.to(X), ExactRows(X, Y, known, scale), draws)
 
 
 def _rows_of_fit(model: Predictor, problem: SupervisedFitProblem, rows: Tensor) -> ExactRows:

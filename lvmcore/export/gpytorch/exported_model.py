@@ -23,6 +23,7 @@ from lvmcore.export.gpytorch.module_source import (
 )
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.exact_method import FittedExactGP
+from lvmcore.gp.exact_regression import ExactGP
 from lvmcore.gp.model import GPLatentVariableModel
 from lvmcore.gp.sparse.given_posterior import GivenSparseGP
 from lvmcore.kernels.expression_kernel import ExpressionKernel, MapKernel
@@ -112,10 +113,22 @@ def _exact_model(function: FittedExactGP) -> tuple[str, dict[str, Tensor]]:
     rows = {"rows.X": function.X, "rows.y": function.Y[:, 0]}
     weights = {
         **{name: _stored(part) for name, part in rows.items()},
-        **noise_weights(function.gp.noise),
-        **weights_of(kernel.module, "covar_module"),
+        **_parameter_weights(function.gp),
     }
+    if function.integrated is not None:
+        others = function.integrated.others
+        for k, (_, other) in enumerate(others):
+            weights |= {f"draws.{k}.{name}": w for name, w in _parameter_weights(other.gp).items()}
+        weights["draws.weights"] = torch.tensor([w for w, _ in others], dtype=torch.float64)
     return exact_source(kernel), weights
+
+
+def _parameter_weights(gp: ExactGP) -> dict[str, Tensor]:
+    """The parameters of the kernel and the noise."""
+    return {
+        **noise_weights(gp.noise),
+        **weights_of(composite_source(gp.kernel).module, "covar_module"),
+    }
 
 
 def _sparse_model(function: FittedDeepGP[Any]) -> tuple[str, dict[str, Tensor]]:

@@ -49,10 +49,25 @@ _LOAD_EXACT = '''def load(weights):
     Args:
         weights: the tensors of model.safetensors, by name.
     """
-    weights = dict(weights)
+    weights = {name: w for name, w in weights.items() if not name.startswith("draws.")}
     model = Model(weights.pop("rows.X"), weights.pop("rows.y")).double()
     model.load_state_dict(weights)
     return model.eval()
+
+
+def load_draws(weights):
+    """Weights and models of other likely parameters, two along each direction of their posterior.
+
+    Args:
+        weights: the tensors of model.safetensors, by name.
+    """
+    rows = {name: w for name, w in weights.items() if name.startswith("rows.")}
+    found = []
+    for k, weight in enumerate(weights.get("draws.weights", ())):
+        start = f"draws.{k}."
+        own = {name[len(start):]: w for name, w in weights.items() if name.startswith(start)}
+        found.append((float(weight), load(rows | own)))
+    return found
 '''
 _SPARSE = '''class Model(gpytorch.models.ApproximateGP):
     """{title}

@@ -63,13 +63,13 @@ def predict(frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float6
         frame: a table with the columns of the fit.
     """
     facts = json.loads((FOLDER / "model.json").read_text(encoding="utf-8"))
-    model = importlib.import_module("model").load(load_file(FOLDER / "model.safetensors"))
+    module, weights = importlib.import_module("model"), load_file(FOLDER / "model.safetensors")
+    model = module.load(weights)
+    draws = module.load_draws(weights) if hasattr(module, "load_draws") else []
     cells = [
         (cells_of(frame, column) - column["mean"]) / column["scale"] for column in facts["columns"]
     ]
     X = torch.tensor(np.column_stack(cells), dtype=torch.float64)
-    # gpytorch adds its jitter to the variance of f too
-    jitter = getattr(getattr(model, "variational_strategy", None), "jitter_val", 0.0)
     means, variances = [], []
     with (
         torch.no_grad(),
@@ -78,12 +78,42 @@ def predict(frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float6
         gpytorch.settings.debug(False),  # which warns of rows that are those of the fit
     ):
         for rows in torch.split(X, BLOCK):
-            f = model(rows)
-            means.append(f.mean)
-            variances.append(f.variance - jitter + model.likelihood.noise)
+            mean, variance = normal(model, rows)
+            means.append(mean)
+            variances.append(integrated(draws, rows, mean, variance))
     mean = facts["target_mean"] + facts["target_scale"] * torch.cat(means).numpy()
     sd = facts["target_scale"] * torch.cat(variances).sqrt().numpy()
     return moments(facts["target_transform"], mean, sd)
+
+
+def normal(model: Any, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and variance of the standardised target, [n] each."""
+    # gpytorch adds its jitter to the variance of f too
+    jitter = getattr(getattr(model, "variational_strategy", None), "jitter_val", 0.0)
+    f = model(rows)
+    return f.mean, f.variance - jitter + model.likelihood.noise
+
+
+def integrated(
+    draws: list[tuple[float, Any]], rows: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor
+) -> torch.Tensor:
+    """The variance with the uncertainty of the parameters, [n].
+
+    Args:
+        draws: weights and models of other parameters, two along each direction.
+        rows: standardised, [n, H].
+        mean: at the parameters of the fit, [n].
+        variance: likewise.
+    """
+    ratio, spread = torch.ones_like(variance), torch.zeros_like(variance)
+    for pair in zip(draws[::2], draws[1::2], strict=True):
+        change = torch.zeros_like(variance)
+        for weight, model in pair:
+            m, v = normal(model, rows)
+            change += weight * (v / variance - 1)
+            spread += weight * (m - mean) ** 2
+        ratio *= 1 + change
+    return ratio * variance + spread
 
 
 def moments(

@@ -109,6 +109,11 @@ class KernelSearch:
         Args:
             gp: with a stationary kernel, fitted to all rows; the result if nothing gains.
         """
+        with suppress(NumericalError):
+            return self._extended_while_gaining(gp)
+        return gp  # whose neighbours have a covariance that is singular up to rounding
+
+    def _extended_while_gaining(self, gp: ExactGP) -> ExactGP:
         best = self._climbed(self._fitted(self._copy(gp), polish=True), MOST_STEPS)
         trend = self._with_trend(best)
         if trend is not None:

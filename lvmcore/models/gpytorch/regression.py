@@ -81,7 +81,11 @@ def regressor(
 
 
 def _estimator(function: FittedFunction, *, exact: bool) -> Regressor:
-    made = GPRegressor(target_transform="none") if exact else SVGPRegressor()
+    made = (
+        GPRegressor(target_transform="none", parameter_uncertainty=False)
+        if exact
+        else SVGPRegressor()
+    )
     kernel = getattr(getattr(function, "gp", function), "kernel", None)
     return made if kernel is None else made.set_params(kernel=str(kernel.expression))
 

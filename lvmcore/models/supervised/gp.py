@@ -71,6 +71,17 @@ Priors = Annotated[
 ]
 
 
+ParameterUncertainty = Annotated[
+    bool,
+    Doc(
+        "Include the uncertainty of the kernel's parameters in sds and intervals, in tables of up "
+        "to about 1000 rows.",
+        "uncertainty of the parameters",
+    ),
+    Advanced(),
+]
+
+
 @estimator_dataclass
 class GPRegressor(Regressor):
     """Gaussian process regression on all rows (Rasmussen and Williams 2006).
@@ -107,6 +118,12 @@ class GPRegressor(Regressor):
     (``lvmcore.kernels.hyperpriors``). The search of structures compares marginal likelihoods
     without them.
 
+    ``parameter_uncertainty`` adds the uncertainty of the parameters to the variances: along each
+    eigenvector of the Hessian of log p(y | X) the posterior of the parameters is integrated by
+    three points (``lvmcore.gp.exact.hyperparameter_posterior``). Means stay those at the optimum.
+    With P parameters a prediction holds 2P factors of N² numbers; where these are more than 4e7 the
+    parameters count as known.
+
     Rows with equal columns and target count once where equal columns always have equal targets, as
     the copies would put σ² to 0.
 
@@ -133,7 +150,10 @@ class GPRegressor(Regressor):
     most_rows: ClassVar[int | None] = 5000
 
     method: ClassVar[FitMethod] = ExactGPMethod(searches=True)
-    earlier_settings: ClassVar[Mapping[str, Any]] = {"target_transform": "none"}
+    earlier_settings: ClassVar[Mapping[str, Any]] = {
+        "target_transform": "none",
+        "parameter_uncertainty": False,
+    }
 
     _function: FittedExactGP = fitted()
 
@@ -141,6 +161,7 @@ class GPRegressor(Regressor):
     target_transform: TargetTransformSetting = "auto"
     noise_sd: NoiseColumn = ""
     priors: Priors = ""
+    parameter_uncertainty: ParameterUncertainty = True
     max_iter: MaxIter = 200
 
     # ---- known noise ---------------------------------------------------------------------------

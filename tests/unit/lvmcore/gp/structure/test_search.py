@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
-from lvmcore import GPRegressor, SVGPRegressor, load
+from lvmcore import GPRegressor, NumericalError, SVGPRegressor, load
 from lvmcore.gp.exact_regression import ExactGP
 from lvmcore.gp.structure import search
 from lvmcore.gp.structure.kernel_sentence import kernel_sentence
@@ -182,3 +182,17 @@ def test_an_extension_starts_at_the_function_that_it_extends() -> None:
             )
             seen.add("reduction")
     assert seen == {"summand", "exchange", "reduction"}
+
+
+def test_a_covariance_without_a_factor_ends_the_search_at_the_stationary_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, Y = torch.rand(12, 1).double(), torch.rand(12, 1).double()
+    gp = ExactGP.stationary(1, "rbf", X)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise NumericalError("no factor")
+
+    monkeypatch.setattr(KernelSearch, "_fitted", fail)
+    found = KernelSearch(X, Y, lambda _: CompositeKernel(read_kernel("rbf"), ["0"], X[0]), 5)
+    assert found.extend(gp) is gp

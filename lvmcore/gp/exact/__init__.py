@@ -1,0 +1,1 @@
+"""Exact Gaussian process regression: what prediction takes beside the optimum of the fit."""
