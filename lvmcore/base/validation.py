@@ -262,7 +262,8 @@ def fit_fingerprint(
     settings.pop("parameter_uncertainty", None)  # counts after the optimisation only
     if settings.get("n_components") == "ard":
         settings["n_components"] = None  # as in the checkpoints of earlier versions
-    if getattr(model, "task", "") == "map" and settings.get("kernel") == "rbf":
+    is_map = getattr(model, "task", "") == "map"
+    if is_map and settings.get("kernel", "") == getattr(type(model), "kernel", None):
         del settings["kernel"]  # likewise; models of a target have always had one
     for name, earlier in _ADDED.items():
         if settings.get(name) == earlier:

@@ -23,6 +23,7 @@ __all__ = [
     "check_kernel",
     "check_kernel_columns",
     "check_map_kernel",
+    "check_spectral_kernel",
     "read_kernel",
 ]
 
@@ -63,12 +64,14 @@ class KernelType:
         summary: the functions that it describes.
         options: its options by name.
         most_columns: columns that it acts on at most; None for any number.
+        closed_spectrum: whether frequencies can be drawn from its spectrum.
     """
 
     title: str
     summary: str
     options: Mapping[str, KernelOption] = field(default_factory=dict)
     most_columns: int | None = None
+    closed_spectrum: bool = True
 
     @property
     def one_column(self) -> bool:
@@ -85,7 +88,9 @@ KERNEL_TYPES: Mapping[str, KernelType] = {
     "matern52": KernelType("Matérn-5/2", "twice differentiable functions"),
     "matern32": KernelType("Matérn-3/2", "once differentiable functions, with sharp bends"),
     "matern12": KernelType("Matérn-1/2", "rough functions, which are continuous alone"),
-    "linear": KernelType("linear", "straight lines and planes through the columns' means"),
+    "linear": KernelType(
+        "linear", "straight lines and planes through the columns' means", closed_spectrum=False
+    ),
     "constant": KernelType("constant", "an offset"),
     "periodic": KernelType("periodic", "functions that repeat", {"period": _PERIOD}),
     "cosine": KernelType("cosine", "a sine wave", {"period": _PERIOD}, most_columns=1),
@@ -102,11 +107,13 @@ KERNEL_TYPES: Mapping[str, KernelType] = {
         "polynomial",
         "polynomials",
         {"degree": KernelOption("the degree", 2, 6, whole=True)},
+        closed_spectrum=False,
     ),
     "piecewise_polynomial": KernelType(
         "piecewise polynomial",
         "smooth functions whose distant values are independent",
         {"smoothness": KernelOption("how often they are differentiable", 0, 3, whole=True)},
+        closed_spectrum=False,
     ),
 }
 
@@ -183,6 +190,29 @@ def check_map_kernel(text: str, columns: Sequence[str] | None = None) -> None:
                     f"map, which are z1, z2 and so on: write {term.name}(z1), or leave the name "
                     "out for all dimensions."
                 )
+
+
+def check_spectral_kernel(text: str, columns: Sequence[str] | None = None) -> None:
+    """Check the text of an expression over a map's dimensions whose spectrum is closed.
+
+    Args:
+        text: the text.
+        columns: names of the columns of the table, which are not used.
+
+    Raises:
+        ConfigError: as of ``check_map_kernel``, or a kernel has no spectrum to draw from.
+    """
+    check_map_kernel(text, columns)
+    for term in kernel_terms(read_kernel(text)):
+        if not KERNEL_TYPES[term.name].closed_spectrum:
+            possible = ", ".join(
+                name for name, kernel in KERNEL_TYPES.items() if kernel.closed_spectrum
+            )
+            raise ConfigError(
+                f"The kernel {text!r} has {term.name}, whose spectrum has no closed form that "
+                f"random features could be drawn from. Possible are {possible}, their sums and "
+                "products, and learned."
+            )
 
 
 def check_kernel_columns(expression: KernelExpression, columns: Sequence[str]) -> None:

@@ -35,6 +35,7 @@ __all__ = [
     "LARGEST_VARIANCE",
     "ExpressionKernel",
     "MapKernel",
+    "dimensions_kernel",
     "fixed_draws",
     "kernel_arrays",
     "kernel_from_arrays",
@@ -199,12 +200,20 @@ def map_kernel(text: str, Q: int) -> KernelExpression | None:
     """The expression of the setting ``kernel`` over Q dimensions; None for the RBF kernel of all.
 
     Raises:
+        ConfigError: as of ``dimensions_kernel``.
+    """
+    expression = dimensions_kernel(text, Q)
+    return None if expression == KernelTerm("rbf") else expression
+
+
+def dimensions_kernel(text: str, Q: int) -> KernelExpression:
+    """The expression of a text over the dimensions z1, … of a map of Q dimensions.
+
+    Raises:
         ConfigError: it is no expression, or acts on other dimensions than the map has.
     """
     check_map_kernel(text)
     expression = read_kernel(text)
-    if expression == KernelTerm("rbf"):
-        return None
     have = "one dimension, z1" if Q == 1 else f"{Q} dimensions, z1 to z{Q}"
     for term in kernel_terms(expression):
         most = KERNEL_TYPES[term.name].most_columns

@@ -14,6 +14,9 @@ from lvmcore.base.advice import WIDE_TABLE
 from lvmcore.base.fit_problem import FitProblem
 from lvmcore.errors import ConfigError
 from lvmcore.gp.paths import LatentRows
+from lvmcore.kernels.catalogue import check_spectral_kernel
+from lvmcore.kernels.expression import KernelExpression
+from lvmcore.kernels.expression_kernel import dimensions_kernel
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.preprocessing.table_rows import InMemoryRows
 from lvmcore.random_features.count_decoder import CountKind
@@ -24,6 +27,7 @@ from lvmcore.random_features.count_terms import (
     PoissonTerm,
 )
 from lvmcore.random_features.gaussian_term import ColumnTerm, GaussianTerm
+from lvmcore.random_features.kernel_spectrum import KernelSpectrum
 from lvmcore.random_features.minibatch_objective import MinibatchRandomFeatureObjective
 from lvmcore.random_features.mixture_spectrum import MixtureSpectrum
 from lvmcore.random_features.objective import RandomFeatureObjective
@@ -37,6 +41,7 @@ __all__ = [
     "have_one_scale",
     "initial_objective",
     "initial_spectrum",
+    "spectral_kernel",
     "standardised_counts",
 ]
 
@@ -64,25 +69,47 @@ def standardised_counts(problem: FitProblem, *, binary: bool) -> FitProblem:
     return replace(problem, table=InMemoryRows(Y / sd * known, observed))
 
 
+def spectral_kernel(text: str, Q: int) -> KernelExpression | None:
+    """The expression of the setting ``kernel`` over Q dimensions; None for a learned spectrum.
+
+    Raises:
+        ConfigError: it is no expression, acts on other dimensions than the map has, or its
+            spectrum is not closed.
+    """
+    if text == "learned":
+        return None
+    check_spectral_kernel(text)
+    return dimensions_kernel(text, Q)
+
+
 def initial_spectrum(
     problem: FitProblem,
     form: Literal["free", "mixture", "moment"],
     *,
+    kernel: KernelExpression | None = None,
     n_features: int,
     n_mixture: int,
     frozen: bool,
 ) -> Spectrum:
     """The spectrum of half as many points as features.
 
+    A spectrum that is learned has ``form``, ``n_mixture`` and ``frozen``.
+
     Args:
         problem: what is fitted.
         form: each point with a Gaussian of its own (free), drawn from a mixture, or from one
             Gaussian with the mixture's moments.
+        kernel: the kernel whose spectrum it is; None for a learned one.
         n_features: R.
         n_mixture: components of the mixture at most.
         frozen: whether the draws from the mixture stay.
+
+    Raises:
+        ConfigError: the kernel has more summands than there are points.
     """
     L, like = n_features // 2, problem.table.like
+    if kernel is not None:
+        return KernelSpectrum(kernel, L, problem.n_components, like, problem.generator)
     K = min(n_mixture, L)
     if form == "free":
         return SampledSpectrum(L, problem.n_components, K, like, problem.generator)

@@ -16,11 +16,12 @@ class RandomFourierFeatures:
 
     φ(x)ᵀφ(x') = (2s²/R) Σ_l cos(w_lᵀ(x − x')) estimates the kernel s² k(x − x') whose spectral
     density the points w_l are drawn from (Rahimi and Recht 2007), with an error of R^−½. An offset
-    adds a constant feature, whose weight is the level of a column.
+    adds a constant feature, whose weight is the level of a column. With a scale of its own for each
+    point, s_l, the estimate is (2/R) Σ_l s_l² cos(w_lᵀ(x − x')).
 
     Attributes:
         points: w, the spectral points, [R/2, Q].
-        scale: s, [].
+        scale: s, [], or s_l, [R/2].
         offset: the last feature; 0 for none.
     """
 
@@ -54,7 +55,8 @@ class RandomFourierFeatures:
     @property
     def variance(self) -> Tensor:
         """φ(x)ᵀφ(x), constant in x: the prior variance of a function, []."""
-        return self.scale.square() + self.offset**2
+        square = self.scale.square()
+        return (square if square.dim() == 0 else square.mean()) + self.offset**2
 
     def to(self, like: Tensor) -> RandomFourierFeatures:
         """In the dtype and on the device of a tensor, without gradients."""

@@ -19,7 +19,7 @@ def feature_sums(features: RandomFourierFeatures, X: Tensor, Y: Tensor) -> tuple
 
     The backward pass computes the features again: with A = XWᵀ, Φ = [Φ_s, Φ_c] and
     dΦ = Φ(dG + dGᵀ) + Y dPᵀ the gradients are dA = dΦ_s ∘ Φ_c − dΦ_c ∘ Φ_s, dX = dA W, dW = dAᵀX
-    and ds = Σ dΦ ∘ Φ / s.
+    and ds = Σ dΦ ∘ Φ / s, over the two features of a point where each has a scale of its own.
 
     Args:
         features: φ, without an offset.
@@ -68,7 +68,8 @@ class _FeatureSums(torch.autograd.Function):
         features = RandomFourierFeatures(points, scale)
         d_G, d_P = (part.to(X) for part in cotangents)
         twice = d_G + d_G.T
-        d_X, d_points, d_scale = torch.empty_like(X), torch.zeros_like(points), scale.new_zeros(())
+        d_X, d_points = torch.empty_like(X), torch.zeros_like(points)
+        d_scale = torch.zeros_like(scale)
         for rows in _blocks(X):
             Phi = features(X[rows])
             d_Phi = torch.addmm(Phi @ twice, Y[rows], d_P.T)
@@ -76,7 +77,8 @@ class _FeatureSums(torch.autograd.Function):
             d_angle = d_sine * cosine - d_cosine * sine
             torch.matmul(d_angle, points, out=d_X[rows])
             d_points += d_angle.T @ X[rows]
-            d_scale += (d_Phi * Phi).sum()
+            by_scale = d_Phi * Phi
+            d_scale += by_scale.sum() if scale.dim() == 0 else by_scale.sum(0).view(2, -1).sum(0)
         return d_points, d_scale / scale, d_X, None
 
 

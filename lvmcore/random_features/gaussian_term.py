@@ -40,11 +40,13 @@ class FeatureSample:
         points: spectral points w, [L, Q].
         X: latent positions, [N, Q].
         step: whether an optimisation step is made, in which the term's state is updated.
+        amplitudes: of the points, relative to equal ones, [L]; None for equal ones.
     """
 
     points: Tensor
     X: Tensor
     step: bool
+    amplitudes: Tensor | None = None
 
 
 class ColumnTerm(nn.Module, Term[FeatureSample]):
@@ -63,9 +65,12 @@ class ColumnTerm(nn.Module, Term[FeatureSample]):
         self.offset = offset
         self.log_scale = nn.Parameter(self.Y.new_zeros(()))
 
-    def features(self, points: Tensor) -> RandomFourierFeatures:
-        """φ at the current scale."""
-        return RandomFourierFeatures(points, self.log_scale.exp(), self.offset)
+    def features(self, points: Tensor, amplitudes: Tensor | None = None) -> RandomFourierFeatures:
+        """φ at the current scale, of points with equal amplitudes or others, [L]."""
+        scale = self.log_scale.exp()
+        if amplitudes is not None:
+            scale = scale * amplitudes
+        return RandomFourierFeatures(points, scale, self.offset)
 
     @property
     def count(self) -> int:
@@ -88,7 +93,8 @@ class ColumnTerm(nn.Module, Term[FeatureSample]):
 
     def value(self, sample: FeatureSample) -> Tensor:
         """The bound at a sample of W and X, []."""
-        return self.bound(self.features(sample.points)(sample.X), step=sample.step)
+        features = self.features(sample.points, sample.amplitudes)
+        return self.bound(features(sample.X), step=sample.step)
 
     @abstractmethod
     def warm_start_from(self, fitted: FeatureDecoder, X: Tensor) -> None:
@@ -161,7 +167,7 @@ class GaussianTerm(ColumnTerm):
         """The bound at a sample of W and X, []; for a complete table by blocks of rows."""
         if self.observed is not None:
             return super().value(sample)
-        features = self.features(sample.points)
+        features = self.features(sample.points, sample.amplitudes)
         return self._complete_bound(*feature_sums(features, sample.X, self.row_factor))
 
     def bound(self, Phi: Tensor, *, step: bool) -> Tensor:

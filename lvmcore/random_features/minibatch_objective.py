@@ -73,7 +73,7 @@ class MinibatchRandomFeatureObjective(RandomFeatureObjective):
         self.spectrum.update()
         batch = self.batches.next()
         halves = torch.tensor_split(batch, 2)
-        features = self.columns.features(self.spectrum.draw())
+        features = self.features(self.spectrum.draw())
         with torch.no_grad():
             found = [self._weights(self._half_sums(rows, features)) for rows in halves]
             for rows, q in zip(halves, reversed(found), strict=True):
@@ -117,7 +117,7 @@ class MinibatchRandomFeatureObjective(RandomFeatureObjective):
     @torch.no_grad()
     def _evaluate(self, points: Tensor) -> dict[str, Tensor]:
         """The terms of all rows, q(h) at its optimum for one sample of their positions."""
-        bound = self.columns.summed_bound(*self._sums(self.columns.features(points), 1))
+        bound = self.columns.summed_bound(*self._sums(self.features(points), 1))
         return {
             "data fit": bound,
             "KL of the map": -self.rows.kl(),
@@ -127,7 +127,7 @@ class MinibatchRandomFeatureObjective(RandomFeatureObjective):
     @torch.no_grad()
     def decoder(self) -> FeatureDecoder:
         """The columns at the fit's own spectral points, q(h) at its optimum under q(X)."""
-        features = self.columns.features(self.spectrum.points())
+        features = self.features(self.spectrum.points())
         return self.columns.summed_decoder(features, *self._sums(features, 2))
 
     def _sums(self, features: RandomFourierFeatures, draws: int) -> tuple[Tensor, Tensor]:

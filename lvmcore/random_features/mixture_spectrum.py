@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lvmcore.numerics.linalg import cholesky_batch
-from lvmcore.random_features.spectrum import MIN_VARIANCE, Spectrum
+from lvmcore.random_features.spectrum import MIN_VARIANCE, LearnedSpectrum
 
 __all__ = ["MixtureSpectrum"]
 
@@ -17,7 +17,7 @@ __all__ = ["MixtureSpectrum"]
 TEMPERATURE = 0.5
 
 
-class MixtureSpectrum(Spectrum):
+class MixtureSpectrum(LearnedSpectrum):
     """q(w | z) = p(w | z): spectral points are draws from the mixture itself.
 
     ``kind="mixture"`` draws a component for each point, by straight-through Gumbel–softmax, and
@@ -89,7 +89,7 @@ class MixtureSpectrum(Spectrum):
 
     @property
     def components(self) -> tuple[Tensor, Tensor, Tensor]:
-        """See ``Spectrum.components``."""
+        """See ``LearnedSpectrum.components``."""
         return self.centres, self.covariances, self.shares
 
     def tensors(self) -> Iterable[Tensor]:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from lvmcore.base.fit_problem import FitProblem
 from lvmcore.gp.paths import LatentRows
 from lvmcore.random_features.decoder import FeatureDecoder
+from lvmcore.random_features.fourier import RandomFourierFeatures
 from lvmcore.random_features.gaussian_term import ColumnTerm, FeatureSample, GaussianTerm
 from lvmcore.random_features.spectrum import Spectrum
 from lvmcore.training.objective import KLTerm, Objective
@@ -98,7 +99,11 @@ class RandomFeatureObjective(Objective[FeatureSample]):
 
     def _sample(self, points: Tensor, *, step: bool) -> FeatureSample:
         X = self.rows.draw(1, self.all, self.generator)[0]
-        return FeatureSample(points, X, step)
+        return FeatureSample(points, X, step, self.spectrum.amplitudes())
+
+    def features(self, points: Tensor) -> RandomFourierFeatures:
+        """φ of spectral points [L, Q], at the current scale and amplitudes."""
+        return self.columns.features(points, self.spectrum.amplitudes())
 
     @property
     def n_rows(self) -> int:
@@ -110,20 +115,14 @@ class RandomFeatureObjective(Objective[FeatureSample]):
         return self.rows.mean[torch.as_tensor(rows)]
 
     def relevance(self, mean: Tensor) -> dict[str, Tensor]:
-        """α of the spectrum, see ``spectral_relevance``."""
+        """α of the spectrum, see ``Spectrum.relevance``."""
         del mean
-        return {"data": self.spectral_relevance}
-
-    @property
-    def spectral_relevance(self) -> Tensor:
-        """α_q = mean of w_lq², which is 1/ℓ_q² of an RBF kernel, [Q]."""
-        with torch.no_grad():
-            return self.spectrum.points().square().mean(0)
+        return {"data": self.spectrum.relevance()}
 
     @torch.no_grad()
     def decoder(self) -> FeatureDecoder:
         """The columns at the fit's own spectral points, q(h) at its optimum under q(X)."""
-        features = self.columns.features(self.spectrum.points())
+        features = self.features(self.spectrum.points())
         samples = max(1, MOST_FEATURE_VALUES // (len(self.all) * features.width))
         X = self.rows.draw(min(self.columns.final_draws, samples), self.all, self.generator)
         return self.columns.decoder(features, X)

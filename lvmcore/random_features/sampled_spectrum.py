@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lvmcore.numerics.linalg import cholesky_batch
-from lvmcore.random_features.spectrum import MIN_VARIANCE, SpectralDensity, Spectrum
+from lvmcore.random_features.spectrum import MIN_VARIANCE, LearnedSpectrum, SpectralDensity
 
 __all__ = ["SampledSpectrum"]
 
@@ -17,7 +17,7 @@ __all__ = ["SampledSpectrum"]
 INITIAL_SD = 0.1
 
 
-class SampledSpectrum(Spectrum):
+class SampledSpectrum(LearnedSpectrum):
     """q(w_l) = N(m_l, diag s_l²), one Gaussian for every spectral point.
 
     Its divergence is Σ_lk q(z_l = k) KL(q(w_l) ‖ N(μ_k, Σ_k)) plus those of z, v and α, so the
@@ -139,7 +139,7 @@ class SampledSpectrum(Spectrum):
 
     @property
     def components(self) -> tuple[Tensor, Tensor, Tensor]:
-        """See ``Spectrum.components``."""
+        """See ``LearnedSpectrum.components``."""
         return self.centres, self.covariances, self.shares
 
     def tensors(self) -> Iterable[Tensor]:

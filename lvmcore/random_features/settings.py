@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from lvmcore.parameters import Advanced, Doc, Range
+from lvmcore.parameters import Advanced, Doc, Range, Syntax
 from lvmcore.random_features.construction import BATCH, MOST_AT_ONCE
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "MixtureSize",
     "RowCovariance",
     "SpectralForm",
+    "SpectralKernel",
     "SpectralNoise",
     "TableLikelihood",
     "Trials",
@@ -31,6 +32,20 @@ FeatureCount = Annotated[
     int,
     Range(4, 2000),
     Doc("Sines and cosines that make up a column: more follow finer detail.", "features"),
+]
+SpectralKernel = Annotated[
+    str | Literal["learned"],
+    Syntax(
+        "lvmcore.kernels.catalogue:check_spectral_kernel",
+        "matern32(z1) + rbf(z2)",
+        ("learned", "rbf", "matern52", "matern32", "rational_quadratic"),
+    ),
+    Doc(
+        "Kernel over the map: learned as a mixture of spectra, or given, a sum or product such as "
+        "matern32(z1) + rbf(z2).",
+        "kernel",
+    ),
+    Advanced(),
 ]
 MixtureSize = Annotated[
     int,

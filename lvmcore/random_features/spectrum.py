@@ -1,4 +1,4 @@
-"""Learned spectra: spectral points under a Dirichlet-process mixture of Gaussians.
+"""Spectra of random features, and those learned as a Dirichlet-process mixture of Gaussians.
 
 z_l = k with the stick-breaking weights of v_k ~ Beta(1, α), α ~ Gamma(α0, β0), truncated at K
 components, and w_l | z_l = k ~ N(μ_k, Σ_k). q is a product of q(z_l), q(v_k) = Beta and
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from lvmcore.random_features.stick_breaking import StickBreaking
 
-__all__ = ["MIN_VARIANCE", "SpectralDensity", "Spectrum"]
+__all__ = ["MIN_VARIANCE", "LearnedSpectrum", "SpectralDensity", "Spectrum"]
 
 # Sd of wᵀx at the start, where x ~ N(0, I).
 INITIAL_REACH = math.sqrt(2)
@@ -37,6 +37,8 @@ class SpectralDensity:
         means: μ of the components, [K, Q].
         covariances: Σ of the components, [K, Q, Q].
         shares: responsibilities of the components for each point, [R/2, K].
+        amplitudes: of the points, relative to equal ones, [R/2]; None for equal ones, which a
+            learned spectrum has. That of a given kernel has no components, K = 0.
     """
 
     points: NDArray[np.float64]
@@ -44,10 +46,69 @@ class SpectralDensity:
     means: NDArray[np.float64]
     covariances: NDArray[np.float64]
     shares: NDArray[np.float64]
+    amplitudes: NDArray[np.float64] | None = None
+
+    def correlation(self, distances: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The kernel along each dimension, 1 at distance 0: k(δ e_q)/k(0), [Q, n].
+
+        It is Σ_l a_l² cos(w_lq δ)/Σ_l a_l².
+
+        Args:
+            distances: δ, [n].
+        """
+        waves = np.cos(self.points.T[:, None, :] * np.ravel(distances)[:, None])
+        if self.amplitudes is None:
+            return np.asarray(waves.mean(axis=2))
+        return np.asarray(waves @ np.square(self.amplitudes) / np.square(self.amplitudes).sum())
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Its arrays by name, for a file."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 class Spectrum(nn.Module, ABC):
-    """The variational posterior of spectral points, and its divergence.
+    """The distribution of spectral points, or its variational posterior, and its divergence."""
+
+    @abstractmethod
+    def draw(self) -> Tensor:
+        """Spectral points for a step, differentiable, [L, Q]."""
+
+    @abstractmethod
+    def fresh(self) -> Tensor:
+        """New draws of spectral points, which no step has used, [L, Q]."""
+
+    @abstractmethod
+    def points(self) -> Tensor:
+        """The spectral points of the fitted model, [L, Q]."""
+
+    def amplitudes(self) -> Tensor | None:
+        """Amplitudes of the points, relative to equal ones, [L]; None for equal ones."""
+        return None
+
+    @abstractmethod
+    def kl(self) -> Tensor:
+        """KL of q of the spectrum, z, v and α from the prior, []."""
+
+    @abstractmethod
+    def update(self) -> None:
+        """Update the factors of q with a closed-form optimum."""
+
+    @torch.no_grad()
+    def relevance(self) -> Tensor:
+        """α_q = mean of w_lq², which is 1/ℓ_q² of an RBF kernel, [Q]."""
+        return self.points().square().mean(0)
+
+    @abstractmethod
+    def density(self) -> SpectralDensity:
+        """The spectral density."""
+
+    @abstractmethod
+    def tensors(self) -> Iterable[Tensor]:
+        """The tensors that ``update`` changes in place, and fixed draws."""
+
+
+class LearnedSpectrum(Spectrum):
+    """The variational posterior of spectral points under the mixture.
 
     Args:
         n_points: L.
@@ -76,26 +137,6 @@ class Spectrum(nn.Module, ABC):
         """Draws from N(0, 1)."""
         return torch.randn(shape, generator=self.generator, dtype=torch.float64).to(self.like)
 
-    @abstractmethod
-    def draw(self) -> Tensor:
-        """Spectral points for a step, differentiable, [L, Q]."""
-
-    @abstractmethod
-    def fresh(self) -> Tensor:
-        """New draws of spectral points, which no step has used, [L, Q]."""
-
-    @abstractmethod
-    def points(self) -> Tensor:
-        """The spectral points of the fitted model, [L, Q]."""
-
-    @abstractmethod
-    def kl(self) -> Tensor:
-        """KL of q of the spectrum, z, v and α from the prior, []."""
-
-    @abstractmethod
-    def update(self) -> None:
-        """Update the factors of q with a closed-form optimum."""
-
     @property
     @abstractmethod
     def components(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -106,10 +147,6 @@ class Spectrum(nn.Module, ABC):
         """The learned spectral density."""
         parts = (self.points(), self.sticks.weights(), *self.components)
         return SpectralDensity(*(part.detach().double().cpu().numpy() for part in parts))
-
-    @abstractmethod
-    def tensors(self) -> Iterable[Tensor]:
-        """The tensors that ``update`` changes in place, and fixed draws."""
 
     def _kl_of_shares(self, shares: Tensor) -> Tensor:
         """Σ_l KL(q(z_l) ‖ p(z | v)), expected under q(v), []."""

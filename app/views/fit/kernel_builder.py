@@ -14,15 +14,24 @@ from app.state.session import session
 from lvmcore.data import Dataset
 from lvmcore.errors import ConfigError
 from lvmcore.kernels.catalogue import KERNEL_TYPES, KernelType, check_kernel, read_kernel
-from lvmcore.kernels.expression import KernelExpression, KernelProduct, KernelSum, KernelTerm
+from lvmcore.kernels.expression import (
+    KernelExpression,
+    KernelProduct,
+    KernelSum,
+    KernelTerm,
+    kernel_terms,
+)
 
 __all__ = ["KernelBuilder"]
 
 #: Most components of a form; a typed kernel may have more.
 MOST_COMPONENTS = 6
 MOST_DIMENSIONS = 10
+#: Dimensions of a map by random features where the fit chooses them.
+USUAL_DIMENSIONS = 2
 _START = "rbf"
 _OF_DIMENSIONS = "lvmcore.kernels.catalogue:check_map_kernel"
+_OF_SPECTRA = "lvmcore.kernels.catalogue:check_spectral_kernel"
 _OF_FEATURES = "lvmcore.kernels.catalogue:check_feature_kernel"
 _SIGNS = {"+": "+", "*": "×"}
 _WIDTHS = [0.7, 2, 2.6, 1.8, 2]
@@ -42,11 +51,13 @@ class KernelBuilder:
         columns: names of the columns or dimensions that a component may act on; none where they
             have no names.
         inputs: what they are called.
+        kernels: names of the kernels that are offered.
     """
 
     dataset: Dataset | None
     columns: Sequence[str]
     inputs: str = "columns"
+    kernels: tuple[str, ...] = tuple(KERNEL_TYPES)
 
     def of_syntax(self, syntax: str | None, n_dimensions: int | None) -> KernelBuilder:
         """The fields for a kernel of columns, of the dimensions of a map or of features.
@@ -55,9 +66,14 @@ class KernelBuilder:
             syntax: as of ``Parameter``.
             n_dimensions: of the map; None where the fit chooses it.
         """
-        if syntax == _OF_DIMENSIONS:
-            n = min(n_dimensions or MOST_DIMENSIONS, MOST_DIMENSIONS)
-            return KernelBuilder(None, [f"z{q + 1}" for q in range(n)], "dimensions")
+        if syntax in (_OF_DIMENSIONS, _OF_SPECTRA):
+            spectra = syntax == _OF_SPECTRA
+            usual = USUAL_DIMENSIONS if spectra else MOST_DIMENSIONS
+            names = [f"z{q + 1}" for q in range(min(n_dimensions or usual, MOST_DIMENSIONS))]
+            offered = tuple(
+                name for name, one in KERNEL_TYPES.items() if one.closed_spectrum or not spectra
+            )
+            return KernelBuilder(None, names, "dimensions", offered)
         return KernelBuilder(None, (), "features") if syntax == _OF_FEATURES else self
 
     def expression(self, initial: str, key: Callable[[str], str]) -> str:
@@ -91,6 +107,8 @@ class KernelBuilder:
             check_kernel(text, self.columns if self.columns else None)
         except ConfigError:
             return [("+", KernelTerm(_START))]
+        if any(term.name not in self.kernels for term in kernel_terms(expression)):
+            return [("+", KernelTerm(_START))]
         found = []
         for summand in expression.parts if isinstance(expression, KernelSum) else (expression,):
             factors = summand.parts if isinstance(summand, KernelProduct) else (summand,)
@@ -106,7 +124,7 @@ class KernelBuilder:
         """A line of fields; None where no kernel is chosen."""
         at = st.columns(_WIDTHS, vertical_alignment="center")
         number = f"component {place + 1}"
-        kernels = list(KERNEL_TYPES)
+        kernels = list(self.kernels)
         with at[1]:
             name = st.selectbox(
                 f"Kernel of {number}",

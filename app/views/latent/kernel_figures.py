@@ -20,6 +20,9 @@ _HEIGHT = 300
 #: Smallest weight of a drawn component.
 LEAST_WEIGHT = 0.01
 _SD = 2.0
+_SIZE = 5
+#: Share of the frequencies inside of the picture of a given kernel's spectrum.
+_DRAWN = 0.95
 
 
 def kernel_figure(
@@ -107,7 +110,7 @@ def spectrum_figure(density: SpectralDensity, axes: tuple[int, int], *, dark: bo
         x=density.points[:, pair[0]],
         y=density.points[:, pair[1]],
         mode="markers",
-        marker={"color": page_colours(dark).muted, "size": 5},
+        marker={"color": page_colours(dark).muted, "size": _sizes(density)},
         showlegend=False,
         hovertemplate="frequency %{x:.2f}, %{y:.2f}<extra></extra>",
     )
@@ -121,7 +124,19 @@ def spectrum_figure(density: SpectralDensity, axes: tuple[int, int], *, dark: bo
             "scaleanchor": "x",
         },
     )
+    if density.amplitudes is not None:  # the spectrum may have a heavy tail
+        reach = 1.1 * float(np.quantile(np.abs(density.points[:, pair]).max(axis=1), _DRAWN))
+        reach = max(reach, 1e-6)
+        figure.update_layout(xaxis={"range": [-reach, reach]}, yaxis={"range": [-reach, reach]})
     return figure
+
+
+def _sizes(density: SpectralDensity) -> float | list[float]:
+    """Diameters of the points, whose areas are their shares of the variance."""
+    if density.amplitudes is None:
+        return _SIZE
+    found: list[float] = (_SIZE * density.amplitudes).clip(1, 4 * _SIZE).tolist()
+    return found
 
 
 def _translucent(colour: str, share: float) -> str:

@@ -14,7 +14,6 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from lvmcore.base.advice import LONG_TABLE, advised_likelihood, advised_steps
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.initial_map import start_map
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
@@ -33,23 +32,31 @@ from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.model import GPLatentVariableModel
 from lvmcore.gp.paths import FullRows, LatentRows
 from lvmcore.gp.restarts import derived_seeds, fit_from_starts
+from lvmcore.kernels.composite import CompositeKernel
+from lvmcore.kernels.expression_kernel import (
+    ExpressionKernel,
+    kernel_arrays,
+    kernel_from_arrays,
+)
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised, is_array
 from lvmcore.persistence import with_prefix
 from lvmcore.preprocessing.cell_types import check_binary, check_counts
 from lvmcore.preprocessing.standardiser import Standardiser
+from lvmcore.random_features.advice import advised_settings
 from lvmcore.random_features.construction import (
-    BATCH,
     MOST_AT_ONCE,
     column_term,
     have_one_scale,
     initial_objective,
     initial_spectrum,
+    spectral_kernel,
     standardised_counts,
 )
 from lvmcore.random_features.count_decoder import CountFeatureDecoder
 from lvmcore.random_features.decoder import FeatureDecoder
 from lvmcore.random_features.gaussian_decoder import GaussianFeatureDecoder
+from lvmcore.random_features.kernel_spectrum import KernelSpectrum
 from lvmcore.random_features.mixture_spectrum import MixtureSpectrum
 from lvmcore.random_features.objective import RandomFeatureObjective
 from lvmcore.random_features.sampled_spectrum import SampledSpectrum
@@ -60,6 +67,7 @@ from lvmcore.random_features.settings import (
     MixtureSize,
     RowCovariance,
     SpectralForm,
+    SpectralKernel,
     SpectralNoise,
     TableLikelihood,
     Trials,
@@ -73,16 +81,10 @@ from lvmcore.training.snapshots import thinned
 __all__ = ["SRFLVM"]
 
 FINAL_DRAWS = 16
-# Number of counts above which single precision is recommended.
-MANY_COUNTS = 200_000
-# Recommended steps for counts: from 500 to this number, bounds rise by 0.02 nats a cell or more.
-STEPS_OF_COUNTS = 1000
 # Initial variance of q(X): with a larger one the map unfolds less.
 START_VARIANCE = 0.01
 # Fall below the maximum, in nats a cell, at which a bound from some of the columns has collapsed.
 COLLAPSE_THRESHOLD = 10.0
-# Recommended passes over the rows, and maximum of the recommended steps.
-PASSES, MOST_STEPS = 20, 3000
 
 
 @estimator_dataclass
@@ -101,9 +103,14 @@ class SRFLVM(GPLatentVariableModel):
     a bound, at the cost of a complete table. In a large table of counts a step uses a scaled subset
     of the columns; the final bound uses all.
 
+    With a kernel in place of ``"learned"`` the w_l are a quasi-random sample of its spectrum, fixed
+    but for the hyperparameters, and the model is that of the kernel φ(x)ᵀφ(x').
+
     Attributes:
         relevance_: ``data`` holds the mean of w_lq², which is 1/ℓ_q² of an RBF kernel, [Q].
-        spectral_: the learned spectral density.
+        spectral_: the spectral density.
+        kernel_: the given kernel at its learned hyperparameters, of the functions; None where it
+            is learned.
         noise_variance_: σ_d² of the columns that vary, in the fit's units, [D] (Gaussian).
         dispersion_: r of the columns that vary, [D] (negative binomial).
         interval_scale_: factor of the standard deviation of imputed cells, [D].
@@ -122,6 +129,7 @@ class SRFLVM(GPLatentVariableModel):
     )
 
     spectral_: SpectralDensity = fitted()
+    kernel_: CompositeKernel | None = fitted(default=None)
 
     _decoder: FeatureDecoder = fitted()
     # The previous fit of an ensemble, during the fit of the next.
@@ -130,6 +138,7 @@ class SRFLVM(GPLatentVariableModel):
     n_components: Components = None
     likelihood: TableLikelihood = "gaussian"
     n_features: FeatureCount = 100
+    kernel: SpectralKernel = "learned"
     max_iter: MaxIter = 500
     n_mixture: MixtureSize = 10
     spectral: SpectralForm = "free"
@@ -145,29 +154,8 @@ class SRFLVM(GPLatentVariableModel):
 
     @classmethod
     def advise(cls, size: TableSize) -> dict[str, Advised]:
-        """The likelihood for the type of the cells; for counts fewer features and more steps.
-
-        A table of counts has a precision for each cell, so a step costs N × D × R², against
-        N × R (R + D) for numbers.
-        """
-        n_rows, n_columns, cells = size.n_rows, size.n_columns, size.cells
-        found = advised_likelihood(cells)
-        if found:
-            reason = f"each of {n_rows * n_columns:,} cells has its own weight, which takes time"
-            found["n_features"] = Advised(50, f"{reason} quadratic in the features")
-        if cells == "counts":
-            why = "after 500 steps the bound of a table of counts often still rises"
-            found["max_iter"] = Advised(STEPS_OF_COUNTS, why)
-        if found and n_rows * n_columns > MANY_COUNTS:
-            found["dtype"] = Advised("float32", f"{reason}, half of it in single precision")
-        elif found and n_rows > LONG_TABLE:
-            found["max_iter"] = advised_steps(n_rows)
-        elif PASSES * n_rows > 500 * BATCH:
-            steps = min(MOST_STEPS, PASSES * n_rows // BATCH)
-            batch = f"a step uses {BATCH:,} of {n_rows:,} rows, if they are complete"
-            why = f"{batch}, and these are {PASSES} passes over the rows"
-            found["max_iter"] = Advised(steps, why)
-        return found
+        """See ``advised_settings``."""
+        return advised_settings(size)
 
     # ---- checks --------------------------------------------------------------------------------
 
@@ -210,15 +198,18 @@ class SRFLVM(GPLatentVariableModel):
             The fits, this one first.
 
         Raises:
-            ConfigError: ``spectral`` is not "free", or ``n_fits`` is less than 1.
+            ConfigError: the kernel is given, ``spectral`` is not "free", or ``n_fits`` is less
+                than 1.
             DataError: the number of rows or columns differs from this fit.
         """
         check_is_fitted(self)
-        if self.spectral != "free":
-            raise ConfigError(
-                f"spectral={self.spectral!r} cannot be used: further fits draw a free spectrum "
-                "anew. Fit with spectral='free'."
-            )
+        for name, needed in (("kernel", "learned"), ("spectral", "free")):
+            given = getattr(self, name)
+            if given != needed:
+                raise ConfigError(
+                    f"{name}={given!r} cannot be used: further fits draw a free spectrum anew. Fit "
+                    f"with {name}={needed!r}."
+                )
         if n_fits < 1:
             raise ConfigError(f"n_fits={n_fits!r} cannot be used: expected 1 or more.")
         rows, fitted = len(self._check_rows(X, reset=False)), len(self.embedding_.mean)
@@ -235,6 +226,7 @@ class SRFLVM(GPLatentVariableModel):
         return fits
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
+        spectral_kernel(self.kernel, problem.n_components)
         if self._previous_fit is None:
             binary = self.likelihood == "bernoulli"
             gaussian = self.likelihood == "gaussian"
@@ -253,6 +245,7 @@ class SRFLVM(GPLatentVariableModel):
         spectrum = initial_spectrum(
             problem,
             self.spectral,
+            kernel=spectral_kernel(self.kernel, problem.n_components),
             n_features=self.n_features,
             n_mixture=self.n_mixture,
             frozen=self.spectral_noise != "fresh",
@@ -285,9 +278,11 @@ class SRFLVM(GPLatentVariableModel):
         outcome = self._train(fit, problem)
         self._decoder = fit.decoder()
         self.embedding_ = rows.posterior()
-        self.relevance_ = {"data": to_numpy(fit.spectral_relevance)}
+        self.relevance_ = {"data": to_numpy(spectrum.relevance())}
         self.inducing_inputs_ = {}
-        self.spectral_ = spectrum.density()
+        self.spectral_, self.kernel_ = spectrum.density(), None
+        if isinstance(spectrum, KernelSpectrum):
+            self.kernel_ = spectrum.kernel(columns.log_scale.detach().exp().square())
         if self.likelihood == "gaussian":
             steps = len(outcome.history)
             self._calibrate(
@@ -327,9 +322,9 @@ class SRFLVM(GPLatentVariableModel):
         return to_numpy(self._decoder.family.size)
 
     def latent_kernel(self, distances: ArrayLike) -> NDArray[np.float64]:
-        """The learned kernel along each latent dimension, 1 at distance 0.
+        """The kernel along each latent dimension, 1 at distance 0.
 
-        k(δ e_q)/k(0) = (2/R) Σ_l cos(w_lq δ).
+        k(δ e_q)/k(0) = (2/R) Σ_l a_l² cos(w_lq δ), the amplitudes a_l 1 if it is learned.
 
         Args:
             distances: δ, [n].
@@ -338,8 +333,7 @@ class SRFLVM(GPLatentVariableModel):
             [Q, n].
         """
         check_is_fitted(self)
-        angle = self.spectral_.points.T[:, None, :] * np.ravel(distances)[:, None]
-        return np.asarray(np.cos(angle).mean(axis=2))
+        return self.spectral_.correlation(np.asarray(distances, dtype=float))
 
     # ---- inference and decoding ----------------------------------------------------------------
 
@@ -376,8 +370,9 @@ class SRFLVM(GPLatentVariableModel):
 
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays, facts = super()._get_state()
-        parts = ("points", "weights", "means", "covariances", "shares")
-        density = {f"spectral.{name}": getattr(self.spectral_, name) for name in parts}
+        density = {f"spectral.{name}": part for name, part in self.spectral_.arrays().items()}
+        if self.kernel_ is not None:
+            arrays |= kernel_arrays(ExpressionKernel.of(self.kernel_), "kernel.")
         return {**arrays, **density}, facts
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
@@ -385,6 +380,10 @@ class SRFLVM(GPLatentVariableModel):
         if self._interval_scale is not None:
             self._interval_scale = self._cast(self._interval_scale)
         self.spectral_ = SpectralDensity(**with_prefix(arrays, "spectral."))
+        self.kernel_ = None
+        if "kernel.expression" in arrays:
+            found = kernel_from_arrays(arrays, "kernel.", self._to_tensor(np.zeros(1)))
+            self.kernel_ = found.composite if isinstance(found, ExpressionKernel) else None
 
     def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> FeatureDecoder:
         if self.likelihood == "gaussian":

@@ -79,3 +79,17 @@ def test_a_kernel_of_a_map_acts_on_its_dimensions() -> None:
     assert page.code[0].value == "matern52(z2)"
     assert not page.error
     assert not page.exception
+
+
+def test_a_kernel_of_random_features_has_a_closed_spectrum() -> None:
+    page = opened(model="srflvm", initial="learned")
+    offered = page.selectbox(key="kernel:kernel 0").options
+    assert "Matérn-3/2" in offered
+    assert not {"linear", "polynomial", "piecewise polynomial"} & set(offered)
+    page = page.selectbox(key="kernel:kernel 0").set_value("matern32").run()
+    columns = page.multiselect(key="kernel:matern32 0 columns")
+    assert columns.options == ["z1", "z2"]
+    page = columns.set_value(["z1"]).run()
+    assert page.code[0].value == "matern32(z1)"
+    assert not page.error
+    assert not page.exception

@@ -71,3 +71,17 @@ def test_a_model_without_a_learned_kernel_has_no_such_section(
     page = open_page("latent", run=fitted)
     assert not page.exception
     assert "The learned kernel" not in [box.label for box in page.expander]
+
+
+def test_a_given_kernel_has_hyperparameters(open_page: OpenPage, shared_home: object) -> None:
+    del shared_home
+    given = ran(kernel="matern12(z1) + cosine(z2)")
+    page = open_page("latent", run=given)
+    page.session_state[f"latent:{given}:kernel"] = True
+    page.run()
+    assert not page.exception
+    assert "The kernel and its spectrum" in [box.label for box in page.expander]
+    assert "`matern12(z1)`: " in texts(page)
+    assert "% of the variance, lengthscale along z1 " in texts(page)
+    assert "the area of a point" in texts(page)
+    assert any("frequency along dimension" in spec for spec in charts(page))
