@@ -28,7 +28,7 @@ MAX_DRAWS = 32
 #: Pairs of rows whose distance on the map is monitored; it is invariant to rotations of the map.
 N_PAIRS = 4
 SNAPSHOT_SECONDS = 0.25
-#: Stored parts of a draw, besides a².
+#: Stored parts of a draw, besides a² and the hyperparameters of a given kernel.
 _STORED = ("X", "W", "H", "spread")
 
 
@@ -41,7 +41,8 @@ class ParallelChains:
         snapshot: of the map, from one chain's state.
 
     Attributes:
-        draws: stored draws of each chain: X, W, H, spread and scale by name, [n, ...].
+        draws: stored draws of each chain: X, W, H, spread, scale and, of a given kernel,
+            hyperparameters by name, [n, ...].
         history: one step for each sweep, with the mean log likelihood of the chains.
         diagnoses: of quantities that are invariant to rotations of the map, by name.
     """
@@ -56,7 +57,7 @@ class ParallelChains:
         self.warm_up = max_iter // 2
         stored = max(1, MAX_DRAWS // len(chains))
         self._thin = -(-(max_iter - self.warm_up) // stored)
-        self.draws: list[dict[str, list[NDArray[Any]]]] = [_empty_draws() for _ in chains]
+        self.draws: list[dict[str, list[NDArray[Any]]]] = [_empty_draws(chain) for chain in chains]
         self.history: list[FitStep] = []
         self.diagnoses: dict[str, ChainDiagnostics] = {}
         self._traces: list[FloatArray] = []
@@ -102,9 +103,13 @@ class ParallelChains:
 
     def _store_draw(self) -> None:
         for chain, draws in zip(self.chains, self.draws, strict=True):
-            for name in _STORED:
-                draws[name].append(getattr(chain, name).copy())
+            parts = {"X": chain.X, "W": chain.W, "H": chain.decoder_weights, "spread": chain.spread}
+            for name, part in parts.items():
+                draws[name].append(part.copy())
             draws["scale"].append(np.array([chain.scale]))
+            if "hyperparameters" in draws:
+                values = chain.mixture.hyperparameters().values()
+                draws["hyperparameters"].append(np.array(list(values)))
 
     def _report(self, done: int, callback: Callback | None) -> bool:
         log_likelihood = float(np.mean([chain.log_likelihood() for chain in self.chains]))
@@ -139,8 +144,7 @@ class ParallelChains:
             "log likelihood",
             *spread[self.chains[0].likelihood],
             "variance of the weights",
-            "concentration",
-            "components used",
+            *self.chains[0].mixture.quantities(),
             *pairs,
         ]
 
@@ -152,14 +156,7 @@ class ParallelChains:
             found.append(float(np.log(chain.spread).mean()))
         first, second = self._pairs().T
         distances = np.linalg.norm(chain.X[first] - chain.X[second], axis=1)
-        mixture = chain.mixture
-        return [
-            *found,
-            chain.scale,
-            mixture.concentration,
-            float(mixture.used),
-            *distances.tolist(),
-        ]
+        return [*found, chain.scale, *chain.mixture.quantities().values(), *distances.tolist()]
 
     def _diagnose(self) -> None:
         if not self._traces:
@@ -201,5 +198,6 @@ class ParallelChains:
         return int(facts["iteration"])
 
 
-def _empty_draws() -> dict[str, list[NDArray[Any]]]:
-    return {name: [] for name in (*_STORED, "scale")}
+def _empty_draws(chain: RFLVMChain) -> dict[str, list[NDArray[Any]]]:
+    more = ("hyperparameters",) if chain.mixture.hyperparameters() else ()
+    return {name: [] for name in (*_STORED, "scale", *more)}

@@ -8,7 +8,9 @@ conjugate, so no auxiliary variable is needed for it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,7 @@ __all__ = ["FrequencyMixture", "draw_mixture"]
 CONCENTRATION_PRIOR = (1.0, 1.0)
 #: Strength of the prior mean of a component, as a number of frequencies.
 MEAN_STRENGTH = 1.0
+_ARRAYS = ("codes", "sticks", "means", "roots")
 _MAX_STICK = 1 - 2.0**-53
 
 
@@ -44,6 +47,11 @@ class FrequencyMixture:
     means: FloatArray
     roots: FloatArray
 
+    #: All frequencies have the same amplitude.
+    amplitudes: ClassVar[FloatArray | None] = None
+    #: Its axes are arbitrary.
+    names_dimensions: ClassVar[bool] = False
+
     @property
     def used(self) -> int:
         """Number of components with a frequency."""
@@ -57,6 +65,32 @@ class FrequencyMixture:
     def colour(self, U: FloatArray) -> FloatArray:
         """Frequencies of standard normal coordinates U [L, Q]: the inverse of ``whiten``."""
         return self.means[self.codes] + (self.roots[self.codes] @ U[:, :, None])[:, :, 0]
+
+    def pulled_back(self, slope_W: FloatArray) -> FloatArray:
+        """The gradient by the coordinates of ``whiten`` from that by the frequencies, [L, Q]."""
+        return np.asarray((slope_W[:, None, :] @ self.roots[self.codes])[:, 0])
+
+    def hyperparameters(self) -> dict[str, float]:
+        """A mixture has none that are stored with the draws."""
+        return {}
+
+    def quantities(self) -> dict[str, float]:
+        """Quantities for diagnoses, by name."""
+        return {"concentration": self.concentration, "components used": float(self.used)}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays of the state, for ``restore``."""
+        return {name: getattr(self, name) for name in _ARRAYS}
+
+    def facts(self) -> dict[str, Any]:
+        """The rest of the state, for JSON."""
+        return {"concentration": self.concentration}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """Restore the state of ``arrays`` and ``facts``."""
+        for name in _ARRAYS:
+            setattr(self, name, arrays[name].copy())
+        self.concentration = facts["concentration"]
 
     def sweep(self, W: FloatArray, rng: np.random.Generator) -> None:
         """Draw codes, sticks, concentration, means and covariances in turn, given W [L, Q]."""

@@ -225,14 +225,23 @@ class KeptDraws:
 TENSORS = ("anchors", "W", "H", "offset", "spread", "scale")
 
 
-def align_draws(positions: Sequence[FloatArray], reference: FloatArray) -> list[FloatArray]:
+def align_draws(
+    positions: Sequence[FloatArray], reference: FloatArray, *, reflections: bool = False
+) -> list[FloatArray]:
     """Rotations, with reflections, that align each draw [N, Q] with a reference [N, Q].
 
     Draws are not centred or scaled: the prior N(0, I) determines location and scale.
 
+    Args:
+        positions: the draws.
+        reference: the positions to align with.
+        reflections: whether axes are reflected alone, not turned.
+
     Returns:
         R [Q, Q] of each draw, for multiplication from the right.
     """
+    if reflections:
+        return [np.diag(np.where((X * reference).sum(0) < 0, -1.0, 1.0)) for X in positions]
     rotations = []
     for X in positions:
         left, _, right = np.linalg.svd(X.T @ reference)

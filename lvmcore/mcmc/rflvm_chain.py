@@ -20,6 +20,7 @@ from lvmcore.mcmc.feature_weights import (
     slice_draw,
 )
 from lvmcore.mcmc.frequency_mixture import FrequencyMixture, draw_mixture
+from lvmcore.mcmc.kernel_frequencies import KernelFrequencies
 from lvmcore.mcmc.position_moves import HamiltonianMove, scale_move, shift_move
 from lvmcore.numerics.array_types import FloatArray
 
@@ -47,7 +48,8 @@ class RFLVMChain:
     """The state of a chain, and its sweep.
 
     x_n ~ N(0, I), ψ = Φ(X, W) H (plus an offset per column for a logistic likelihood), weights
-    H ~ N(0, a²), a² inverse gamma; W follows a ``FrequencyMixture``.
+    H ~ N(0, a²), a² inverse gamma; W follows a ``FrequencyMixture``, or is a function of the
+    hyperparameters of a given kernel, ``KernelFrequencies``.
 
     Attributes:
         likelihood: of the cells.
@@ -57,7 +59,7 @@ class RFLVMChain:
         H: weights, [R, D], with a last row of offsets for a logistic likelihood.
         scale: a², the variance of the weights.
         spread: σ² [1] of a Gaussian, r [D] of a negative binomial, nothing [0] of a Bernoulli.
-        mixture: of the frequencies.
+        mixture: the prior of the frequencies.
         rng: the chain's source of randomness.
         hamiltonian_move: the moves of X and W.
     """
@@ -69,7 +71,7 @@ class RFLVMChain:
     H: FloatArray
     scale: float
     spread: FloatArray
-    mixture: FrequencyMixture
+    mixture: FrequencyMixture | KernelFrequencies
     rng: np.random.Generator
     hamiltonian_move: HamiltonianMove = field(
         default_factory=lambda: HamiltonianMove(float(np.log(INITIAL_STEP)))
@@ -92,7 +94,8 @@ class RFLVMChain:
         evidence = self._evidence()
         self._move(evidence, rate)
         self.X = shift_move(self.X, self.rng)
-        self.X, self.W = scale_move(self.X, self.W, self.mixture, self.rng)
+        if isinstance(self.mixture, FrequencyMixture):
+            self.X, self.W = scale_move(self.X, self.W, self.mixture, self.rng)
         self._draw_weights(evidence)
         self.mixture.sweep(self.W, self.rng)
 
@@ -105,6 +108,16 @@ class RFLVMChain:
         """Φ, with a last column of ones for offsets."""
         return self._features(self.X, self.W)
 
+    @property
+    def decoder_weights(self) -> FloatArray:
+        """H for features of equal amplitude, [R, D]."""
+        amplitudes = self.mixture.amplitudes
+        if amplitudes is None:
+            return self.H
+        found = self.H.copy()
+        found[: 2 * len(amplitudes)] *= np.tile(amplitudes, 2)[:, None]
+        return found
+
     def log_likelihood(self) -> float:
         """log p(Y | everything), nats."""
         psi = self.features() @ self.H
@@ -112,6 +125,8 @@ class RFLVMChain:
 
     def _features(self, X: FloatArray, W: FloatArray) -> FloatArray:
         Phi = features(X, W)
+        if self.mixture.amplitudes is not None:
+            Phi = Phi * np.tile(self.mixture.amplitudes, 2)
         return np.column_stack([Phi, np.ones(len(Phi))]) if self.logistic else Phi
 
     def _evidence(self) -> WeightEvidence:
@@ -127,14 +142,19 @@ class RFLVMChain:
 
     def _move(self, evidence: WeightEvidence, rate: float) -> None:
         """A joint move of X and W, with W in coordinates of a standard normal prior."""
-        N, roots = len(self.X), self.mixture.roots[self.mixture.codes]
+        N, mixture = len(self.X), self.mixture
 
         def target(position: FloatArray) -> tuple[float, FloatArray]:
-            X, W = position[:N], self.mixture.colour(position[N:])
+            X, W = position[:N], mixture.colour(position[N:])
             Phi = self._features(X, W)
+            if not np.isfinite(Phi).all():
+                return -np.inf, np.zeros_like(position)
             value, slope = evidence(Phi)
             slope_X, slope_W = feature_gradient(Phi, slope, X, W)
-            slope_U = (slope_W[:, None, :] @ roots)[:, 0]
+            if isinstance(mixture, FrequencyMixture):
+                slope_U = mixture.pulled_back(slope_W)
+            else:
+                slope_U = mixture.pulled_back(slope_W, _amplitude_gradient(Phi, slope, mixture))
             prior = -0.5 * float(np.square(position).sum())
             return value + prior, np.concatenate([slope_X, slope_U]) - position
 
@@ -187,17 +207,14 @@ class RFLVMChain:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays of the state, for ``restore``."""
-        mixture = self.mixture
-        return {
-            **{name: getattr(self, name) for name in ("X", "W", "H", "spread")},
-            **{name: getattr(mixture, name) for name in ("codes", "sticks", "means", "roots")},
-        }
+        own = {name: getattr(self, name) for name in ("X", "W", "H", "spread")}
+        return {**own, **self.mixture.arrays()}
 
     def facts(self) -> dict[str, Any]:
         """The rest of the state, for JSON."""
         return {
             "scale": self.scale,
-            "concentration": self.mixture.concentration,
+            **self.mixture.facts(),
             "log_step": self.hamiltonian_move.log_step,
             "generator": self.rng.bit_generator.state,
         }
@@ -206,9 +223,8 @@ class RFLVMChain:
         """Restore the state of ``arrays`` and ``facts``."""
         for name in ("X", "W", "H", "spread"):
             setattr(self, name, arrays[name].copy())
-        for name in ("codes", "sticks", "means", "roots"):
-            setattr(self.mixture, name, arrays[name].copy())
-        self.scale, self.mixture.concentration = facts["scale"], facts["concentration"]
+        self.mixture.restore(arrays, facts)
+        self.scale = facts["scale"]
         self.hamiltonian_move.log_step = facts["log_step"]
         self.rng.bit_generator.state = facts["generator"]
 
@@ -220,6 +236,7 @@ def initial_chain(
     n_frequencies: int,
     n_mixture: int,
     rng: np.random.Generator,
+    kernel: KernelFrequencies | None = None,
 ) -> RFLVMChain:
     """An initial chain.
 
@@ -230,12 +247,17 @@ def initial_chain(
         n_frequencies: L, half the number of features.
         n_mixture: K, the truncation of the mixture of the frequencies.
         rng: the chain's own source of randomness.
+        kernel: frequencies of a given kernel; None for those of a mixture.
     """
     Q, D = X.shape[1], Y.shape[1]
     X = X + INITIAL_SPREAD * rng.standard_normal(X.shape)
-    mixture = draw_mixture(n_mixture, n_frequencies, Q, rng)
-    W = rng.standard_normal((n_frequencies, Q))
-    H = np.zeros((2 * n_frequencies + (likelihood != "gaussian"), D))
+    mixture: FrequencyMixture | KernelFrequencies
+    if kernel is None:
+        mixture = draw_mixture(n_mixture, n_frequencies, Q, rng)
+        W = rng.standard_normal((n_frequencies, Q))
+    else:
+        mixture, W = kernel, kernel.colour(kernel.whiten(np.empty(0)))
+    H = np.zeros((2 * len(W) + (likelihood != "gaussian"), D))
     spread = {"gaussian": np.ones(1), "bernoulli": np.ones(0), "negative_binomial": np.ones(D)}
     if likelihood != "gaussian":
         middle = Y.mean(axis=0)
@@ -244,3 +266,12 @@ def initial_chain(
     chain.mixture.sweep(W, rng)
     chain.initialise_weights()
     return chain
+
+
+def _amplitude_gradient(
+    Phi: FloatArray, slope: FloatArray, kernel: KernelFrequencies
+) -> FloatArray:
+    """The gradient by the amplitudes, [L], from the gradient ``slope`` [N, R] by the features."""
+    a = kernel.amplitudes
+    both = (slope * Phi)[:, : 2 * len(a)].sum(axis=0)
+    return np.asarray((both[: len(a)] + both[len(a) :]) / a)

@@ -24,6 +24,7 @@ from lvmcore.mcmc.chains import MAX_R_HAT, ParallelChains
 from lvmcore.mcmc.diagnostics import ChainDiagnostics
 from lvmcore.mcmc.feature_weights import Likelihood, draw_rows
 from lvmcore.mcmc.kept_draws import TENSORS, KeptDraws, align_draws
+from lvmcore.mcmc.kernel_frequencies import KernelFrequencies
 from lvmcore.mcmc.rflvm_chain import RFLVMChain, initial_chain
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
@@ -31,6 +32,8 @@ from lvmcore.parameters import Advanced, Advised, Doc, Range
 from lvmcore.preprocessing.cell_types import check_binary, check_counts
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.preprocessing.table_rows import InMemoryRows
+from lvmcore.random_features.construction import spectral_kernel
+from lvmcore.random_features.settings import SpectralKernel
 from lvmcore.results import Posterior, Snapshot
 from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.snapshots import snapshot_of, thinned
@@ -68,10 +71,17 @@ class RFLVM(LatentVariableModel):
     the log likelihood of the draws. The chains run on the CPU in float64, whatever the settings
     device and dtype.
 
+    With a kernel in place of ``"learned"`` the w_l are a fixed quasi-random sample of its spectrum,
+    functions of its hyperparameters, which are sampled in place of W. Where it names dimensions,
+    draws are reflected along them, not turned.
+
     Attributes:
         relevance_: ``data`` holds the mean squared slope of the columns along each latent
             dimension, in their sd, [Q].
         diagnostics_: R̂ and effective sample size of rotation-invariant quantities, by name.
+        hyperparameters_: draws of the hyperparameters of a given kernel by name, [S]; nothing where
+            it is learned. Of a kernel that names no dimensions they are along axes of each draw
+            before its rotation.
     """
 
     key: ClassVar[str] = "rflvm"
@@ -87,6 +97,7 @@ class RFLVM(LatentVariableModel):
     )
 
     diagnostics_: dict[str, ChainDiagnostics] = fitted()
+    hyperparameters_: dict[str, FloatArray] = fitted()
     _draws: KeptDraws = fitted()
 
     n_components: Annotated[
@@ -113,6 +124,7 @@ class RFLVM(LatentVariableModel):
         Range(1, 16),
         Doc("Chains side by side: where they disagree, the map is not to be trusted."),
     ] = 2
+    kernel: SpectralKernel = "learned"
     n_mixture: Annotated[
         int,
         Range(1, 100),
@@ -171,9 +183,25 @@ class RFLVM(LatentVariableModel):
         seed = int(torch.randint(2**62, (1,), generator=generator))
         frequencies = -(-self.n_features // 2)
         likelihood: Likelihood = self.likelihood
+        expression = spectral_kernel(self.kernel, X.shape[1])
+
+        def kernel() -> KernelFrequencies | None:
+            """Frequencies with the same base samples in each chain."""
+            if expression is None:
+                return None
+            return KernelFrequencies(
+                expression, frequencies, X.shape[1], np.random.default_rng(seed)
+            )
+
         return [
             initial_chain(
-                likelihood, to_numpy(Y), X, frequencies, self.n_mixture, np.random.default_rng(own)
+                likelihood,
+                to_numpy(Y),
+                X,
+                frequencies,
+                self.n_mixture,
+                np.random.default_rng(own),
+                kernel(),
             )
             for own in np.random.SeedSequence(seed).spawn(self.n_chains)
         ]
@@ -185,8 +213,11 @@ class RFLVM(LatentVariableModel):
         places = positions.mean(axis=0)
         scale = self._scales()
         some = places[:: max(1, len(places) // SLOPE_ROWS)]
-        slopes, axes = np.linalg.eigh(to_numpy(draws.metric(_tensor(some), scale).mean(0)))
+        metric = to_numpy(draws.metric(_tensor(some), scale).mean(0))
+        slopes, axes = np.linalg.eigh(metric)
         axes = axes[:, ::-1].copy()
+        if run.chains[0].mixture.names_dimensions:
+            slopes, axes = np.diagonal(metric)[::-1], np.eye(len(metric))
         turned = places @ axes
         axes *= np.sign(turned[np.abs(turned).argmax(axis=0), np.arange(axes.shape[1])])
         self._draws = self._on_device(draws.rotated(_tensor(axes)))
@@ -198,6 +229,11 @@ class RFLVM(LatentVariableModel):
         self.relevance_ = {"data": np.maximum(slopes[::-1], 1e-12).copy()}
         self.inducing_inputs_ = {}
         self.diagnostics_ = run.diagnoses
+        names = run.chains[0].mixture.hyperparameters()
+        self.hyperparameters_ = {
+            name: np.array([one["hyperparameters"][i] for one in kept])
+            for i, name in enumerate(names)
+        }
         self._note_diagnoses(run)
 
     def _aligned_draws(
@@ -207,10 +243,11 @@ class RFLVM(LatentVariableModel):
         positions = [one["X"] for one in kept]
         first = positions[: len(run.draws[0]["X"])]
         reference = first[-1]
+        reflections = run.chains[0].mixture.names_dimensions
         for _ in range(2):
-            pairs = zip(first, align_draws(first, reference), strict=True)
+            pairs = zip(first, align_draws(first, reference, reflections=reflections), strict=True)
             reference = np.mean([X @ R for X, R in pairs], axis=0)
-        rotations = np.stack(align_draws(positions, reference))
+        rotations = np.stack(align_draws(positions, reference, reflections=reflections))
         aligned = np.stack(positions) @ rotations
         H = np.stack([one["H"] for one in kept])
         R = 2 * len(kept[0]["W"])
@@ -296,11 +333,18 @@ class RFLVM(LatentVariableModel):
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays = {f"draws.{name}": to_numpy(getattr(self._draws, name)) for name in TENSORS}
         values = np.array(list(self.diagnostics_.values())).reshape(-1, 2)
-        return {**arrays, "diagnostics": values}, {"quantities": list(self.diagnostics_)}
+        facts: dict[str, Any] = {"quantities": list(self.diagnostics_)}
+        if self.hyperparameters_:
+            arrays["hyperparameters"] = np.stack(list(self.hyperparameters_.values()))
+            facts["hyperparameters"] = list(self.hyperparameters_)
+        return {**arrays, "diagnostics": values}, facts
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         parts = {name: _tensor(arrays[f"draws.{name}"].copy()) for name in TENSORS}
         self._draws = self._on_device(KeptDraws(likelihood=self.likelihood, **parts))
+        names = facts.get("hyperparameters", [])
+        draws = arrays["hyperparameters"] if names else np.empty((0, 0))
+        self.hyperparameters_ = dict(zip(names, draws, strict=True))
         found = zip(facts["quantities"], arrays["diagnostics"], strict=True)
         self.diagnostics_ = {name: ChainDiagnostics(*map(float, values)) for name, values in found}
 
@@ -312,15 +356,17 @@ class _AlignedSnapshots:
         self._start, self._scale = start, scale
 
     def __call__(self, chain: RFLVMChain) -> Snapshot:
-        (rotation,) = align_draws([chain.X], self._start)
+        named = chain.mixture.names_dimensions
+        (rotation,) = align_draws([chain.X], self._start, reflections=named)
         R = 2 * len(chain.W)
-        offset = chain.H[R:] if chain.logistic else np.zeros((1, chain.H.shape[1]))
+        H = chain.decoder_weights
+        offset = H[R:] if chain.logistic else np.zeros((1, H.shape[1]))
         X = chain.X @ rotation
         draws = KeptDraws(
             likelihood=chain.likelihood,
             anchors=_tensor(X[None]),
             W=_tensor((chain.W @ rotation)[None]),
-            H=_tensor(chain.H[None, :R]),
+            H=_tensor(H[None, :R]),
             offset=_tensor(offset),
             spread=_tensor(chain.spread[None]),
             scale=_tensor(np.array([chain.scale])),

@@ -188,3 +188,11 @@ def test_prior_variance_share_is_none_where_draws_agree_and_full_where_they_are_
         "gaussian", many.anchors, many.W, many.H / 2, many.offset, many.spread, 1 + 0 * many.scale
     )
     assert float(prior.prior_variance_share(X).mean()) == pytest.approx(1, abs=0.1)
+
+
+def test_reflections_turn_no_axis() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 3))
+    turned = X @ np.diag([-1.0, 1.0, -1.0]) + 0.1 * rng.standard_normal((30, 3))
+    (found,) = align_draws([turned], X, reflections=True)
+    np.testing.assert_array_equal(found, np.diag([-1.0, 1.0, -1.0]))

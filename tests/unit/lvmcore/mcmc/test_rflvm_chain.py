@@ -6,22 +6,27 @@ as it is, both give the same joint distribution, whatever the data.
 """
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.special import expit
 from scipy.stats import nbinom, norm
 
+from lvmcore.kernels.catalogue import read_kernel
 from lvmcore.mcmc import position_moves, rflvm_chain
 from lvmcore.mcmc.diagnostics import effective_sample_size
 from lvmcore.mcmc.feature_weights import Likelihood, draw_rows
-from lvmcore.mcmc.frequency_mixture import draw_mixture
+from lvmcore.mcmc.frequency_mixture import FrequencyMixture, draw_mixture
+from lvmcore.mcmc.kernel_frequencies import KernelFrequencies
 from lvmcore.mcmc.position_moves import HamiltonianMove
 from lvmcore.mcmc.rflvm_chain import RFLVMChain, initial_chain
 
 N, D, Q, L, K = 4, 2, 1, 2, 2
 LIKELIHOODS: list[Likelihood] = ["gaussian", "bernoulli", "negative_binomial"]
 SWEEPS, FRESH = 4000, 3000
+#: A kernel of frequencies and of weights that move.
+KERNEL = "matern32(z1) + rbf(z1)"
 
 
 @pytest.fixture(autouse=True)
@@ -34,9 +39,16 @@ def narrow_priors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(position_moves, "LEAPFROG_STEPS", 5)
 
 
-def from_prior(likelihood: Likelihood, rng: np.random.Generator) -> RFLVMChain:
-    """Parameters from the prior and data given them."""
-    mixture = draw_mixture(K, L, Q, rng)
+def kernel_frequencies() -> KernelFrequencies:
+    """Two frequencies with amplitudes that differ."""
+    return KernelFrequencies(read_kernel(KERNEL), L, Q, np.random.default_rng(0))
+
+
+def from_prior(
+    likelihood: Likelihood, rng: np.random.Generator, kernel: KernelFrequencies | None = None
+) -> RFLVMChain:
+    """Parameters from the prior and data given them; the state of a kernel is overwritten."""
+    mixture = draw_mixture(K, L, Q, rng) if kernel is None else kernel
     shape, rate = rflvm_chain.SCALE_PRIOR
     scale = rate / rng.gamma(shape)
     H = np.sqrt(scale) * rng.standard_normal((2 * L, D))
@@ -49,7 +61,9 @@ def from_prior(likelihood: Likelihood, rng: np.random.Generator) -> RFLVMChain:
         "bernoulli": np.ones(0),
         "negative_binomial": rng.gamma(shape, 1 / rate, size=D),
     }[likelihood]
-    W = mixture.colour(rng.standard_normal((L, Q)))
+    U = np.zeros((L, Q))
+    U = U if kernel is None else kernel.whiten(U)
+    W = mixture.colour(rng.standard_normal(U.shape))
     X = rng.standard_normal((N, Q))
     leap = HamiltonianMove(np.log(0.35))
     chain = RFLVMChain(likelihood, np.zeros((N, D)), X, W, H, scale, spread, mixture, rng, leap)
@@ -64,6 +78,8 @@ def draw_data(chain: RFLVMChain) -> None:
 
 def summary(chain: RFLVMChain) -> list[float]:
     """Functions of parameters and data with finite moments."""
+    mixture = chain.mixture
+    used = isinstance(mixture, FrequencyMixture)
     near = np.exp(-np.square(chain.X[:, 0] - chain.X[0, 0])).mean()
     psi = chain.features() @ chain.H
     return [
@@ -73,8 +89,8 @@ def summary(chain: RFLVMChain) -> list[float]:
         float(np.log(chain.scale)),
         float(np.square(chain.H).mean()),
         float(np.log(chain.spread).mean()) if chain.spread.size else 0.0,
-        float(np.exp(-chain.mixture.concentration)),
-        float(chain.mixture.used),
+        float(np.exp(-mixture.concentration)) if used else float(mixture.amplitudes[0]),
+        float(mixture.used) if used else float(np.square(mixture.whiten(chain.W)).mean()),
         float(np.tanh(chain.Y).mean()),
         float(np.tanh(chain.Y[0] * chain.Y[1]).mean()),
         float((np.tanh(chain.Y) * np.tanh(psi)).mean()),
@@ -82,18 +98,21 @@ def summary(chain: RFLVMChain) -> list[float]:
     ]
 
 
-def z_scores(likelihood: Likelihood) -> np.ndarray:
+def z_scores(
+    likelihood: Likelihood, kernel: KernelFrequencies | None = None, share: float = 1.0
+) -> np.ndarray:
     rng = np.random.default_rng(11)
-    fresh = np.array([summary(from_prior(likelihood, rng)) for _ in range(FRESH)])
-    chain, swept = from_prior(likelihood, rng), []
-    for _ in range(SWEEPS):
+    n_fresh, n_sweeps = int(share * FRESH), int(share * SWEEPS)
+    fresh = np.array([summary(from_prior(likelihood, rng, kernel)) for _ in range(n_fresh)])
+    chain, swept = from_prior(likelihood, rng, kernel), []
+    for _ in range(n_sweeps):
         chain.sweep()
         draw_data(chain)
         swept.append(summary(chain))
     moving = np.array(swept)
     told = np.flatnonzero(fresh.std(axis=0) > 0)
     worth = np.array([effective_sample_size(moving[:, i].reshape(2, -1)) for i in told])
-    error = np.sqrt(fresh[:, told].var(axis=0) / FRESH + moving[:, told].var(axis=0) / worth)
+    error = np.sqrt(fresh[:, told].var(axis=0) / n_fresh + moving[:, told].var(axis=0) / worth)
     return (moving[:, told].mean(axis=0) - fresh[:, told].mean(axis=0)) / error
 
 
@@ -101,6 +120,37 @@ def z_scores(likelihood: Likelihood) -> np.ndarray:
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_two_routes_to_parameters_and_data_agree(likelihood: Likelihood) -> None:
     assert np.abs(z_scores(likelihood)).max() < 4
+
+
+@pytest.mark.slow
+def test_two_routes_agree_for_hyperparameters_of_a_kernel() -> None:
+    assert np.abs(z_scores("gaussian", kernel_frequencies(), share=0.4)).max() < 4
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_slopes_of_a_move_with_a_kernel_are_differences(
+    likelihood: Likelihood, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = []
+
+    def compare(
+        self: HamiltonianMove, start: Any, target: Any, rng: np.random.Generator, rate: float
+    ) -> Any:
+        slope = target(start)[1]
+        for place in np.ndindex(start.shape):
+            step = np.zeros_like(start)
+            step[place] = 1e-5
+            difference = (target(start + step)[0] - target(start - step)[0]) / 2e-5
+            errors.append(abs(difference - slope[place]) / (1 + abs(difference)))
+        return start
+
+    chain = from_prior(likelihood, np.random.default_rng(6), kernel_frequencies())
+    monkeypatch.setattr(HamiltonianMove, "move", compare)
+    before = chain.W.copy()
+    chain.sweep()
+    np.testing.assert_array_equal(chain.W, before)  # the state is that of the position returned
+    assert len(errors) == N + 4  # a lengthscale and a variance of each summand
+    assert max(errors) < 1e-6
 
 
 @pytest.mark.slow
@@ -116,10 +166,14 @@ def test_a_sampler_with_a_fault_would_be_found(monkeypatch: pytest.MonkeyPatch) 
     assert np.abs(z_scores("bernoulli")).max() > 6
 
 
+@pytest.mark.parametrize("kernel", [False, True])
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-def test_small_moves_keep_the_energy(likelihood: Likelihood) -> None:
+def test_small_moves_keep_the_energy(likelihood: Likelihood, kernel: bool) -> None:
     """As they do where the slope is that of the density: the error is of the step's square."""
-    chain, accepted = from_prior(likelihood, np.random.default_rng(6)), []
+    chain, accepted = (
+        from_prior(likelihood, np.random.default_rng(6), kernel_frequencies() if kernel else None),
+        [],
+    )
     for _ in range(40):
         chain.hamiltonian_move.log_step = np.log(0.005)
         chain.sweep()
@@ -176,15 +230,20 @@ def test_a_dispersion_has_the_conditional_of_a_grid() -> None:
         assert abs(values.mean() - expected) < 4 * error
 
 
+@pytest.mark.parametrize("kernel", [False, True])
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-def test_a_chain_put_back_goes_the_same_way(likelihood: Likelihood) -> None:
-    chain = from_prior(likelihood, np.random.default_rng(3))
+def test_a_chain_put_back_goes_the_same_way(likelihood: Likelihood, kernel: bool) -> None:
+    chain = from_prior(
+        likelihood, np.random.default_rng(3), kernel_frequencies() if kernel else None
+    )
     chain.sweep(0.3)
     arrays = {name: value.copy() for name, value in chain.arrays().items()}
     facts = json.loads(json.dumps(chain.facts()))
     for _ in range(3):
         chain.sweep(0.3)
-    other = from_prior(likelihood, np.random.default_rng(4))
+    other = from_prior(
+        likelihood, np.random.default_rng(4), kernel_frequencies() if kernel else None
+    )
     other.Y = chain.Y
     other.restore(arrays, facts)
     for _ in range(3):

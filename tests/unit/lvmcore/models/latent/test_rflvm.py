@@ -276,3 +276,70 @@ def test_as_many_features_as_asked_for_or_one_more() -> None:
     X = TABLES["gaussian"]
     assert model(n_features=7, max_iter=2).fit(X)._draws.H.shape[1] == 8
     assert model(n_features=8, max_iter=2).fit(X)._draws.H.shape[1] == 8
+
+
+@pytest.mark.slow(quick=["gaussian"])
+@for_likelihoods
+def test_a_given_kernel_is_sampled_saved_and_goes_on(likelihood: str, tmp_path: Path) -> None:
+    data = TABLES[likelihood]
+    settings = {"kernel": "matern32(z1) + periodic(z2)", "n_components": 2, "max_iter": 8}
+    whole = model(likelihood, **settings).fit(data)
+    draws = whole.hyperparameters_
+    assert {len(values) for values in draws.values()} == {len(whole._draws.W)}
+    shares = draws["share of matern32(z1)"] + draws["share of periodic(z2)"]
+    np.testing.assert_allclose(shares, 1)
+    assert draws["period of periodic(z2)"].std() > 0
+    assert "period of periodic(z2)" in whole.diagnostics_
+    # Axes are reflected, not turned: a frequency is along one dimension
+    assert ((whole._draws.W != 0).sum(2) <= 1).all()
+    path = tmp_path / "checkpoint.safetensors"
+    model(likelihood, **settings)._fit_from(
+        data, None, callback=stop_after(6), checkpoint=Checkpoint(path)
+    )
+    again = model(likelihood, **settings)._fit_from(data, None, checkpoint=Checkpoint(path))
+    same(again, whole)
+    np.testing.assert_equal(again.hyperparameters_, draws)
+    whole.save(tmp_path / "model.safetensors")
+    loaded: Any = load(tmp_path / "model.safetensors")
+    np.testing.assert_equal(loaded.hyperparameters_, draws)
+    np.testing.assert_array_equal(loaded.score_samples(data[:3]), whole.score_samples(data[:3]))
+
+
+def test_draws_of_a_given_kernel_decode_as_their_chain_did() -> None:
+    chains: list[Any] = []
+    usual = ParallelChains.run
+
+    def run(self: ParallelChains, *parts: Any) -> Any:
+        chains.extend(self.chains)
+        return usual(self, *parts)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ParallelChains, "run", run)
+        fitted = model(kernel="matern12 + cosine(z1)", n_components=2, n_chains=1).fit(
+            TABLES["gaussian"]
+        )
+    (chain,) = chains
+    psi = chain.features() @ chain.H
+    last = list(fitted._draws)[-1]
+    anchors = last.anchors  # all rows: they are few
+    np.testing.assert_allclose(last.psi(anchors)[0], psi, atol=1e-9)
+    assert fitted.hyperparameters_["lengthscale of matern12 z1"].shape == (len(fitted._draws.W),)
+
+
+def test_a_learned_kernel_has_no_hyperparameters() -> None:
+    fitted = model(max_iter=4).fit(TABLES["gaussian"])
+    assert fitted.hyperparameters_ == {}
+    assert "hyperparameters" not in fitted._get_state()[0]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        ("linear", "has linear, whose spectrum"),
+        ("rbf(z3)", "names z3, but the map has 2 dimensions"),
+        (" + ".join(["rbf(z1)", "matern12", "matern32", "matern52"] * 2), "8 summands"),
+    ],
+)
+def test_kernels_that_cannot_be_used_are_refused(kernel: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        model(kernel=kernel, n_components=2).fit(TABLES["gaussian"])
