@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, get_args
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
@@ -13,9 +15,13 @@ from torch import Tensor
 
 from lvmcore.base.predictor import Predictor, SupervisedFitProblem
 from lvmcore.base.table_size import TableSize
+from lvmcore.gp.conjugate_gradients.conditioning import Conditioning, Progress, unsolved_note
+from lvmcore.gp.conjugate_gradients.optimised_gp import OptimisedGP
+from lvmcore.gp.conjugate_gradients.posterior import BlockPosterior, Solution
 from lvmcore.gp.exact_regression import (
     CHOICE_ROWS,
     ExactGP,
+    ExactRows,
     GPPosterior,
     MarginalLikelihood,
     choose_kernel,
@@ -30,25 +36,28 @@ from lvmcore.kernels.catalogue import read_kernel
 from lvmcore.kernels.composite import CompositeKernel
 from lvmcore.kernels.definition import KernelDefinition
 from lvmcore.kernels.expression import KernelExpression, KernelTerm
-from lvmcore.kernels.hyperpriors import check_priors, read_priors
+from lvmcore.kernels.hyperpriors import check_priors, log_prior, read_priors
 from lvmcore.kernels.stationary import StationaryName
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised
 from lvmcore.preprocessing.target_column import NumberTarget
+from lvmcore.training.checkpoint import Checkpoint
 from lvmcore.training.held_out import HeldOutTracking
 from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
 
 __all__ = [
+    "CHOLESKY_ROWS",
     "ExactGPMethod",
-    "ExactRows",
     "FittedExactGP",
     "held_out_tracking",
     "kernel_starts",
     "varying_kernel",
 ]
 
+#: Rows up to which all are factorised at once; of more, rows by which the parameters are fitted.
+CHOLESKY_ROWS, SUBSET_ROWS = 5000, 3000
 #: Names of the parameters in files of earlier versions, whose kernels were stationary.
 _EARLIER_NAMES = {
     "kernel.parts.0.parts.0.component.log_lengthscales": "log_lengthscales",
@@ -63,36 +72,36 @@ class _Conditioned(Protocol):
         """Condition on the rows under the current parameters."""
 
 
-@dataclass(frozen=True)
-class ExactRows:
-    """The rows of a fit.
-
-    Attributes:
-        X: standardised, [N, H].
-        Y: their targets, standardised, [N, 1].
-        known: known variances of their noise, of the standardised target, [N]; None for none.
-        scale: sd of the target, by which known sds are divided.
-    """
-
-    X: Tensor
-    Y: Tensor
-    known: Tensor | None = None
-    scale: float = 1.0
-
-
 def split_known(X: Float[Tensor, "n H1"], scale: float) -> tuple[Tensor, Tensor]:
     """Rows [n, H], and the variances of their noise [n], from rows whose last column is its sd."""
     return X[:, :-1], (X[:, -1] / scale).square()
 
 
 class FittedExactGP:
-    """The posterior of an exact Gaussian process as the function of a predictor."""
+    """The posterior of an exact Gaussian process as the function of a predictor.
+
+    Args:
+        gp: fitted.
+        rows: on which it is conditioned.
+        posterior: of many rows; None to condition by a Cholesky factor.
+        seconds_left: time of the computations that a stop of the fit left out.
+    """
 
     n_hidden_layers = 0
 
-    def __init__(self, gp: ExactGP, rows: ExactRows) -> None:
-        self.gp, self.rows = gp, rows
-        self.update()
+    def __init__(
+        self,
+        gp: ExactGP,
+        rows: ExactRows,
+        posterior: BlockPosterior | None = None,
+        seconds_left: float = 0.0,
+    ) -> None:
+        self.gp, self.rows, self.seconds_left = gp, rows, seconds_left
+        self.posterior: GPPosterior | BlockPosterior
+        if posterior is None:
+            self.update()
+        else:
+            self.posterior = posterior
 
     def update(self) -> None:
         """Condition on the rows under the current kernel."""
@@ -143,6 +152,8 @@ class FittedExactGP:
         arrays = {f"gp.{name}": to_numpy(one) for name, one in self.gp.state_dict().items()}
         if self.rows.known is not None:
             arrays["known_noise"] = to_numpy(self.rows.known)
+        if isinstance(self.posterior, BlockPosterior):
+            arrays |= self.posterior.solution.arrays()
         facts = {"kernel": str(self.gp.kernel.expression)}
         return {**arrays, "X": to_numpy(self.X), "Y": to_numpy(self.Y)}, facts
 
@@ -150,6 +161,9 @@ class FittedExactGP:
 @dataclass(frozen=True)
 class ExactGPMethod:
     """Fit by the marginal likelihood, with the quasi-Newton method from the first step.
+
+    Above 5000 rows the parameters are those of 3000 rows that are drawn at random, and the process
+    is conditioned on all rows by conjugate gradients (``lvmcore.gp.conjugate_gradients``).
 
     Attributes:
         searches: whether the kernel "auto" is searched from the best stationary one; else it is
@@ -174,11 +188,38 @@ class ExactGPMethod:
                 "count once: as copies they would make the noise 0."
             )
         data, y = _rows_of_fit(model, problem, rows), problem.target[rows.numpy()]
+        many = len(data.X) > CHOLESKY_ROWS
+        trained = _restored(model, problem.checkpoint, y) if many else None
+        trained = trained or self._train(model, problem, data, y)
+        if trained.target is not None:
+            model._target = trained.target
+            data = _with_target(data, trained.target, y)
+        outcome = trained.outcome
+        if many:
+            outcome = _condition(model, problem, trained, data, y)
+        else:
+            assert isinstance(model._function, FittedExactGP)
+            model._function.update()
+        if self.searches and settings["kernel"] == "auto":
+            model._note(kernel_sentence(trained.gp.kernel))
+        if trained.target is not None:
+            scale = trained.target.transformed.scale_phrase
+            model._note(f"The target is modelled on {scale}.")
+        return outcome
+
+    def _train(
+        self, model: Predictor, problem: SupervisedFitProblem, data: ExactRows, y: FloatArray
+    ) -> OptimisedGP:
+        """Choose kernel and transform, and fit them to the rows, or to some of many."""
+        settings = model.settings_
         searched = self.searches and settings["kernel"] == "auto"
         start, target = self._start(model, data, y, searched=searched)
         if target is not None:
             model._target = target
-            data = replace(data, Y=torch.as_tensor(target.transform(y)[:, None]).to(data.X))
+            data = _with_target(data, target, y)
+        if len(data.X) > CHOLESKY_ROWS:
+            some = drawn_rows(len(data.X), SUBSET_ROWS)
+            data, y = data.take(some), y[some.numpy()]
         jacobian = 0.0 if target is None else target.log_jacobian(y)
         priors = read_priors(settings.get("priors", ""))
         fit = MarginalLikelihood(start, data.X, data.Y, jacobian, data.known, priors)
@@ -191,12 +232,7 @@ class ExactGPMethod:
             checkpoint=problem.checkpoint,
             held_out=held_out_tracking(model, function, problem),
         )
-        function.update()
-        if searched:
-            model._note(kernel_sentence(fit.gp.kernel))
-        if target is not None:
-            model._note(f"The target is modelled on {target.transformed.scale_phrase}.")
-        return outcome
+        return OptimisedGP(fit.gp, target, outcome)
 
     def _start(
         self, model: Predictor, data: ExactRows, y: FloatArray, *, searched: bool
@@ -254,7 +290,9 @@ class ExactGPMethod:
         )
         known = model._to_tensor(arrays["known_noise"]) if "known_noise" in arrays else None
         scale = 1.0 if known is None else float(model._target.scale)
-        return FittedExactGP(gp.to(X), ExactRows(X, Y, known, scale))
+        solution, gp = Solution.from_arrays(arrays, X), gp.to(X)
+        posterior = None if solution is None else BlockPosterior(gp, X, Y, solution, known)
+        return FittedExactGP(gp, ExactRows(X, Y, known, scale), posterior)
 
 
 def _rows_of_fit(model: Predictor, problem: SupervisedFitProblem, rows: Tensor) -> ExactRows:
@@ -265,6 +303,65 @@ def _rows_of_fit(model: Predictor, problem: SupervisedFitProblem, rows: Tensor) 
     scale = float(model._target.scale)
     features, known = split_known(X, scale)
     return ExactRows(features, Y, known, scale)
+
+
+def _with_target(data: ExactRows, target: NumberTarget, y: FloatArray) -> ExactRows:
+    """The rows with another transform of their targets y, [N]."""
+    return replace(data, Y=torch.as_tensor(target.transform(y)[:, None]).to(data.X))
+
+
+def _restored(model: Predictor, checkpoint: Checkpoint | None, y: FloatArray) -> OptimisedGP | None:
+    """The process of a checkpoint that was written after the optimisation; None without one."""
+    found = None if checkpoint is None else checkpoint.beside()
+    like = model._to_tensor(np.zeros(1))
+    return (
+        None
+        if found is None
+        else OptimisedGP.restored(
+            *found, lambda text: ExactGP(varying_kernel(read_kernel(text), model), like).to(like), y
+        )
+    )
+
+
+def _condition(
+    model: Predictor,
+    problem: SupervisedFitProblem,
+    trained: OptimisedGP,
+    data: ExactRows,
+    y: FloatArray,
+) -> FitOutcome:
+    """Condition on many rows, and estimate their marginal likelihood."""
+    outcome, checkpoint = trained.outcome, problem.checkpoint
+    last = outcome.history[-1] if outcome.history else None
+    conditioning = Conditioning(trained.gp, data, problem.generator.initial_seed())
+    if outcome.stopped:
+        conditioning.measure()
+    else:
+        if checkpoint is not None:
+            steps, seconds = (0, 0.0) if last is None else (last.iteration, last.seconds)
+            checkpoint.follow(
+                problem.generator, start=1, steps=steps, seconds=seconds, beside=trained.state()
+            )
+        conditioning.solve(Progress(last, problem.callback, checkpoint))
+    if outcome.stopped or conditioning.stopped:
+        some = data.take(drawn_rows(len(data.X), SUBSET_ROWS))
+        model._note(
+            f"The fit was stopped before all rows were solved for: predictions are those of "
+            f"{len(some.X):,} of the {len(data.X):,} rows."
+        )
+        model._function = FittedExactGP(trained.gp, some, None, conditioning.seconds_left)
+        return replace(outcome, stopped=True)
+    note = unsolved_note(conditioning.error)
+    if note is not None:
+        model._note(note)
+    bound = math.fsum(conditioning.terms().values())
+    if trained.target is not None:
+        bound += trained.target.log_jacobian(y)
+    priors = read_priors(model.settings_.get("priors", ""))
+    if priors:
+        bound += float(log_prior(priors, trained.gp.kernel, trained.gp.noise).detach())
+    model._function = FittedExactGP(trained.gp, data, conditioning.posterior())
+    return replace(outcome, objective=bound)
 
 
 def held_out_tracking(
