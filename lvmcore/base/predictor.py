@@ -173,9 +173,9 @@ class Predictor(Estimator):
         if self.most_rows is not None and len(data) > self.most_rows:
             sparse = "SVGPClassifier" if self.task == "class" else "SVGPRegressor"
             raise ConfigError(
-                f"{type(self).__name__} cannot be fitted to {len(data):,} rows: a step costs the "
-                f"cube of their number, and it takes at most {self.most_rows:,}. Choose fewer "
-                f"rows, or a sparse model such as {sparse}."
+                f"{type(self).__name__} cannot be fitted to {len(data):,} rows: its time grows at "
+                f"least with the square of their number, and it takes at most {self.most_rows:,}. "
+                f"Choose fewer rows, or a sparse model such as {sparse}."
             )
         choose_settings(self, self._size(data, target))
         generator = fit_generator(self, data, target=target, checkpoint=checkpoint)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, get_args
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
@@ -13,16 +15,19 @@ from torch import Tensor
 
 from lvmcore.base.predictor import Predictor, SupervisedFitProblem
 from lvmcore.base.table_size import TableSize
+from lvmcore.gp.conjugate_gradients.conditioning import Conditioning, Progress, unsolved_note
+from lvmcore.gp.conjugate_gradients.optimised_gp import OptimisedGP
+from lvmcore.gp.conjugate_gradients.posterior import BlockPosterior, Solution
+from lvmcore.gp.exact.fitted_gp import FittedExactGP, split_known
 from lvmcore.gp.exact.hyperparameter_posterior import (
     HyperparameterDraws,
-    IntegratedPosterior,
     hyperparameter_draws,
     is_affordable,
 )
 from lvmcore.gp.exact_regression import (
     CHOICE_ROWS,
     ExactGP,
-    GPPosterior,
+    ExactRows,
     MarginalLikelihood,
     choose_kernel,
     direct_schedule,
@@ -36,25 +41,26 @@ from lvmcore.kernels.catalogue import read_kernel
 from lvmcore.kernels.composite import CompositeKernel
 from lvmcore.kernels.definition import KernelDefinition
 from lvmcore.kernels.expression import KernelExpression, KernelTerm
-from lvmcore.kernels.hyperpriors import check_priors, read_priors
+from lvmcore.kernels.hyperpriors import check_priors, log_prior, read_priors
 from lvmcore.kernels.stationary import StationaryName
 from lvmcore.numerics.array_types import FloatArray
-from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised
 from lvmcore.preprocessing.target_column import NumberTarget
+from lvmcore.training.checkpoint import Checkpoint
 from lvmcore.training.held_out import HeldOutTracking
 from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
 
 __all__ = [
+    "CHOLESKY_ROWS",
     "ExactGPMethod",
-    "ExactRows",
-    "FittedExactGP",
     "held_out_tracking",
     "kernel_starts",
     "varying_kernel",
 ]
 
+#: Rows up to which all are factorised at once; of more, rows by which the parameters are fitted.
+CHOLESKY_ROWS, SUBSET_ROWS = 5000, 3000
 #: Names of the parameters in files of earlier versions, whose kernels were stationary.
 _EARLIER_NAMES = {
     "kernel.parts.0.parts.0.component.log_lengthscales": "log_lengthscales",
@@ -70,109 +76,11 @@ class _Conditioned(Protocol):
 
 
 @dataclass(frozen=True)
-class ExactRows:
-    """The rows of a fit.
-
-    Attributes:
-        X: standardised, [N, H].
-        Y: their targets, standardised, [N, 1].
-        known: known variances of their noise, of the standardised target, [N]; None for none.
-        scale: sd of the target, by which known sds are divided.
-    """
-
-    X: Tensor
-    Y: Tensor
-    known: Tensor | None = None
-    scale: float = 1.0
-
-
-def split_known(X: Float[Tensor, "n H1"], scale: float) -> tuple[Tensor, Tensor]:
-    """Rows [n, H], and the variances of their noise [n], from rows whose last column is its sd."""
-    return X[:, :-1], (X[:, -1] / scale).square()
-
-
-class FittedExactGP:
-    """The posterior of an exact Gaussian process as the function of a predictor.
-
-    Args:
-        gp: at its current parameters.
-        rows: of the fit.
-        draws: points of the posterior of the parameters; None to predict by the parameters alone.
-    """
-
-    n_hidden_layers = 0
-
-    def __init__(
-        self, gp: ExactGP, rows: ExactRows, draws: HyperparameterDraws | None = None
-    ) -> None:
-        self.gp, self.rows, self.draws = gp, rows, draws
-        self.update()
-
-    def update(self) -> None:
-        """Condition on the rows under the current kernel."""
-        self.posterior = GPPosterior(self.gp, self.X, self.Y, self.rows.known)
-        self.integrated = (
-            None
-            if self.draws is None
-            else IntegratedPosterior(self.posterior, self.draws, self.rows.known)
-        )
-
-    @property
-    def X(self) -> Tensor:
-        """The rows, standardised, [N, H]."""
-        return self.rows.X
-
-    @property
-    def Y(self) -> Tensor:
-        """Their targets, standardised, [N, 1]."""
-        return self.rows.Y
-
-    @property
-    def relevance(self) -> dict[str, FloatArray]:
-        """α of the columns, by layer."""
-        return {"layer1": to_numpy(self.gp.relevance)}
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of optimised parameters."""
-        return sum(parameter.numel() for parameter in self.gp.parameters())
-
-    def hidden_units(self, X: Tensor, layer: int) -> Tensor:
-        """There is no hidden layer."""
-        raise NotImplementedError  # there are no hidden layers
-
-    def normals(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance of the target at standardised rows, noise included, [n, 1] each."""
-        posterior = self.integrated or self.posterior
-        if self.rows.known is None:
-            return posterior.moments(X)
-        features, known = split_known(X, self.rows.scale)
-        mean, variance = posterior.moments(features)
-        return mean, variance + known[:, None]
-
-    def weights(self) -> FloatArray | None:
-        """None: there is one component."""
-        return None
-
-    def probability(self, X: Tensor) -> Tensor:
-        """Only of classes."""
-        raise NotImplementedError  # only of classes
-
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Arrays and JSON-serialisable facts for a file."""
-        arrays = {f"gp.{name}": to_numpy(one) for name, one in self.gp.state_dict().items()}
-        if self.rows.known is not None:
-            arrays["known_noise"] = to_numpy(self.rows.known)
-        if self.draws is not None:
-            arrays["draws.points"] = to_numpy(self.draws.points)
-            arrays["draws.weights"] = to_numpy(self.draws.weights)
-        facts = {"kernel": str(self.gp.kernel.expression)}
-        return {**arrays, "X": to_numpy(self.X), "Y": to_numpy(self.Y)}, facts
-
-
-@dataclass(frozen=True)
 class ExactGPMethod:
     """Fit by the marginal likelihood, with the quasi-Newton method from the first step.
+
+    Above 5000 rows the parameters are those of 3000 rows that are drawn at random, and the process
+    is conditioned on all rows by conjugate gradients (``lvmcore.gp.conjugate_gradients``).
 
     Attributes:
         searches: whether the kernel "auto" is searched from the best stationary one; else it is
@@ -197,11 +105,39 @@ class ExactGPMethod:
                 "count once: as copies they would make the noise 0."
             )
         data, y = _rows_of_fit(model, problem, rows), problem.target[rows.numpy()]
+        many = len(data.X) > CHOLESKY_ROWS
+        trained = _restored(model, problem.checkpoint, y) if many else None
+        trained = trained or self._train(model, problem, data, y)
+        if trained.target is not None:
+            model._target = trained.target
+            data = _with_target(data, trained.target, y)
+        outcome = trained.outcome
+        if many:
+            outcome = _condition(model, problem, trained, data, y)
+        else:
+            assert isinstance(model._function, FittedExactGP)
+            model._function.update()
+        if self.searches and settings["kernel"] == "auto":
+            model._note(kernel_sentence(trained.gp.kernel))
+        if trained.target is not None:
+            scale = trained.target.transformed.scale_phrase
+            model._note(f"The target is modelled on {scale}.")
+        return outcome
+
+    def _train(
+        self, model: Predictor, problem: SupervisedFitProblem, data: ExactRows, y: FloatArray
+    ) -> OptimisedGP:
+        """Choose kernel and transform, and fit them to the rows, or to some of many."""
+        settings = model.settings_
         searched = self.searches and settings["kernel"] == "auto"
         start, target = self._start(model, data, y, searched=searched)
         if target is not None:
             model._target = target
-            data = replace(data, Y=torch.as_tensor(target.transform(y)[:, None]).to(data.X))
+            data = _with_target(data, target, y)
+        many = len(data.X) > CHOLESKY_ROWS
+        if many:
+            some = drawn_rows(len(data.X), SUBSET_ROWS)
+            data, y = data.take(some), y[some.numpy()]
         jacobian = 0.0 if target is None else target.log_jacobian(y)
         priors = read_priors(settings.get("priors", ""))
         fit = MarginalLikelihood(start, data.X, data.Y, jacobian, data.known, priors)
@@ -214,14 +150,10 @@ class ExactGPMethod:
             checkpoint=problem.checkpoint,
             held_out=held_out_tracking(model, function, problem),
         )
-        if settings.get("parameter_uncertainty") and is_affordable(fit.gp, len(data.X)):
+        uncertain = settings.get("parameter_uncertainty") and not many
+        if uncertain and is_affordable(fit.gp, len(data.X)):
             function.draws = hyperparameter_draws(fit)
-        function.update()
-        if searched:
-            model._note(kernel_sentence(fit.gp.kernel))
-        if target is not None:
-            model._note(f"The target is modelled on {target.transformed.scale_phrase}.")
-        return outcome
+        return OptimisedGP(fit.gp, target, outcome)
 
     def _start(
         self, model: Predictor, data: ExactRows, y: FloatArray, *, searched: bool
@@ -279,13 +211,15 @@ class ExactGPMethod:
         )
         known = model._to_tensor(arrays["known_noise"]) if "known_noise" in arrays else None
         scale = 1.0 if known is None else float(model._target.scale)
+        solution, gp = Solution.from_arrays(arrays, X), gp.to(X)
+        posterior = None if solution is None else BlockPosterior(gp, X, Y, solution, known)
         draws = None
         if "draws.points" in arrays:
             points, weights = (
                 model._to_tensor(arrays[f"draws.{n}"]) for n in ("points", "weights")
             )
             draws = HyperparameterDraws(points, weights)
-        return FittedExactGP(gp.to(X), ExactRows(X, Y, known, scale), draws)
+        return FittedExactGP(gp, ExactRows(X, Y, known, scale), posterior, draws=draws)
 
 
 def _rows_of_fit(model: Predictor, problem: SupervisedFitProblem, rows: Tensor) -> ExactRows:
@@ -296,6 +230,65 @@ def _rows_of_fit(model: Predictor, problem: SupervisedFitProblem, rows: Tensor) 
     scale = float(model._target.scale)
     features, known = split_known(X, scale)
     return ExactRows(features, Y, known, scale)
+
+
+def _with_target(data: ExactRows, target: NumberTarget, y: FloatArray) -> ExactRows:
+    """The rows with another transform of their targets y, [N]."""
+    return replace(data, Y=torch.as_tensor(target.transform(y)[:, None]).to(data.X))
+
+
+def _restored(model: Predictor, checkpoint: Checkpoint | None, y: FloatArray) -> OptimisedGP | None:
+    """The process of a checkpoint that was written after the optimisation; None without one."""
+    found = None if checkpoint is None else checkpoint.beside()
+    like = model._to_tensor(np.zeros(1))
+    return (
+        None
+        if found is None
+        else OptimisedGP.restored(
+            *found, lambda text: ExactGP(varying_kernel(read_kernel(text), model), like).to(like), y
+        )
+    )
+
+
+def _condition(
+    model: Predictor,
+    problem: SupervisedFitProblem,
+    trained: OptimisedGP,
+    data: ExactRows,
+    y: FloatArray,
+) -> FitOutcome:
+    """Condition on many rows, and estimate their marginal likelihood."""
+    outcome, checkpoint = trained.outcome, problem.checkpoint
+    last = outcome.history[-1] if outcome.history else None
+    conditioning = Conditioning(trained.gp, data, problem.generator.initial_seed())
+    if outcome.stopped:
+        conditioning.measure()
+    else:
+        if checkpoint is not None:
+            steps, seconds = (0, 0.0) if last is None else (last.iteration, last.seconds)
+            checkpoint.follow(
+                problem.generator, start=1, steps=steps, seconds=seconds, beside=trained.state()
+            )
+        conditioning.solve(Progress(last, problem.callback, checkpoint))
+    if outcome.stopped or conditioning.stopped:
+        some = data.take(drawn_rows(len(data.X), SUBSET_ROWS))
+        model._note(
+            f"The fit was stopped before all rows were solved for: predictions are those of "
+            f"{len(some.X):,} of the {len(data.X):,} rows."
+        )
+        model._function = FittedExactGP(trained.gp, some, None, conditioning.seconds_left)
+        return replace(outcome, stopped=True)
+    note = unsolved_note(conditioning.error)
+    if note is not None:
+        model._note(note)
+    bound = math.fsum(conditioning.terms().values())
+    if trained.target is not None:
+        bound += trained.target.log_jacobian(y)
+    priors = read_priors(model.settings_.get("priors", ""))
+    if priors:
+        bound += float(log_prior(priors, trained.gp.kernel, trained.gp.noise).detach())
+    model._function = FittedExactGP(trained.gp, data, conditioning.posterior())
+    return replace(outcome, objective=bound)
 
 
 def held_out_tracking(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -29,6 +30,7 @@ from lvmcore.training.schedule import Schedule
 __all__ = [
     "CHOICE_ROWS",
     "ExactGP",
+    "ExactRows",
     "GPPosterior",
     "MarginalLikelihood",
     "StationaryName",
@@ -89,6 +91,28 @@ class ExactGP(nn.Module):
         if known is not None:
             noise = noise + known
         return self.covariance(X, X) + torch.diag(noise)
+
+
+@dataclass(frozen=True)
+class ExactRows:
+    """The rows of a fit.
+
+    Attributes:
+        X: standardised, [N, H].
+        Y: their targets, standardised, [N, 1].
+        known: known variances of their noise, of the standardised target, [N]; None for none.
+        scale: sd of the target, by which known sds are divided.
+    """
+
+    X: Tensor
+    Y: Tensor
+    known: Tensor | None = None
+    scale: float = 1.0
+
+    def take(self, rows: Tensor) -> ExactRows:
+        """Some of the rows, by position."""
+        known = None if self.known is None else self.known[rows]
+        return replace(self, X=self.X[rows], Y=self.Y[rows], known=known)
 
 
 class _LogDensityTerms(torch.autograd.Function):
@@ -210,6 +234,13 @@ class GPPosterior:
         half = torch.linalg.solve_triangular(self.factor, k.T, upper=False)
         left = (self.gp.kernel.diagonal(X) - half.square().sum(0)).clamp_min(0.0)
         return k @ self.alpha, (left + self.gp.noise)[:, None]
+
+    @torch.no_grad()
+    def summand_means(self) -> Float[Tensor, "I N"]:
+        """Mean of each summand of f at the rows of the fit, [I, N]."""
+        return torch.stack(
+            [(s.forward(self.X, self.X) @ self.alpha)[:, 0] for s in self.gp.kernel.summands]
+        )
 
     @torch.no_grad()
     def summand_moments(self, X: Float[Tensor, "n H"]) -> tuple[Tensor, Tensor]:

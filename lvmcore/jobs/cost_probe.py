@@ -64,7 +64,9 @@ def probe(spec: JobSpec, dataset: Dataset) -> dict[str, Any]:
     step = course / max(1, len(marks) - 1)
     if steps:  # the later ones may take longer
         step *= (steps[-1].iteration + steps[-1].steps_left) / steps[-1].total
-    return {"step": step, "rest": max(0.0, whole - course), "memory": _peak_memory()}
+    # computations after the last step that the early stop left out
+    left = float(getattr(getattr(model, "_function", None), "seconds_left", 0.0))
+    return {"step": step, "rest": max(0.0, whole - course) + left, "memory": _peak_memory()}
 
 
 def _rows(model: AnyModel, spec: JobSpec, dataset: Dataset) -> tuple[pd.DataFrame, Any]:

@@ -21,8 +21,9 @@ from lvmcore.export.gpytorch.module_source import (
     sparse_source,
     weights_of,
 )
+from lvmcore.gp.conjugate_gradients.posterior import BlockPosterior
 from lvmcore.gp.data_decoder import DataDecoder
-from lvmcore.gp.exact_method import FittedExactGP
+from lvmcore.gp.exact.fitted_gp import FittedExactGP
 from lvmcore.gp.exact_regression import ExactGP
 from lvmcore.gp.model import GPLatentVariableModel
 from lvmcore.gp.sparse.given_posterior import GivenSparseGP
@@ -84,6 +85,12 @@ def exported_model(
             raise UnsupportedError(
                 f"{model.title} with a column of known noise cannot be exported to gpytorch. Use "
                 "its model file in Python with lvmcore.load, or lvmcore predict."
+            )
+        if isinstance(function.posterior, BlockPosterior):
+            raise UnsupportedError(
+                f"{model.title} on {len(function.X):,} rows cannot be exported to gpytorch, which "
+                "would factorise their covariance matrix. Use its model file in Python with "
+                "lvmcore.load, or lvmcore predict."
             )
         found = _exact_model(function)
     elif isinstance(function, GivenSparseGP):

@@ -1,1 +1,1 @@
-"""Exact Gaussian process regression: what prediction takes beside the optimum of the fit."""
+"""Exact Gaussian process regression: the fitted function, with the uncertainty of parameters."""

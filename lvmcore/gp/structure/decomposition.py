@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lvmcore.gp.conjugate_gradients.posterior import BlockPosterior
 from lvmcore.gp.exact_regression import GPPosterior
 from lvmcore.gp.structure.kernel_sentence import summand_phrases
 from lvmcore.kernels.composite import Hyperparameter
@@ -65,7 +66,7 @@ class Decomposition:
 
 
 def decompose(
-    posterior: GPPosterior, X: Tensor, target_mean: float, target_scale: float
+    posterior: GPPosterior | BlockPosterior, X: Tensor, target_mean: float, target_scale: float
 ) -> Decomposition:
     """The summands at rows.
 
@@ -87,7 +88,7 @@ def decompose(
 
 @torch.no_grad()
 def component_summaries(
-    posterior: GPPosterior, target_scale: float
+    posterior: GPPosterior | BlockPosterior, target_scale: float
 ) -> tuple[ComponentSummary, ...]:
     """The summands in the order of the expression, and the noise.
 
@@ -97,10 +98,7 @@ def component_summaries(
     """
     gp, y = posterior.gp, posterior.Y[:, 0]
     centred = y - y.mean()
-    means = torch.stack(
-        [(s.forward(posterior.X, posterior.X) @ posterior.alpha)[:, 0] for s in gp.kernel.summands]
-    )
-    shares = (means @ centred / centred.square().sum()).tolist()
+    shares = (posterior.summand_means() @ centred / centred.square().sum()).tolist()
     found = []
     phrases = summand_phrases(gp.kernel)
     for summand, phrase, share in zip(gp.kernel.summands, phrases, shares, strict=True):

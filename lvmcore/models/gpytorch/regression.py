@@ -10,8 +10,9 @@ from torch import Tensor
 
 from lvmcore.base.predictor import FittedFunction
 from lvmcore.errors import DataError, NumericalError, UnsupportedError
-from lvmcore.gp.exact_method import ExactRows, FittedExactGP
-from lvmcore.gp.exact_regression import ExactGP, MarginalLikelihood
+from lvmcore.gp.exact.fitted_gp import FittedExactGP
+from lvmcore.gp.exact_method import CHOLESKY_ROWS
+from lvmcore.gp.exact_regression import ExactGP, ExactRows, MarginalLikelihood
 from lvmcore.gp.paths import NOISE_FLOOR
 from lvmcore.gp.sparse.given_posterior import GivenSparseGP
 from lvmcore.kernels.gpytorch_translation import translated_kernel
@@ -99,9 +100,10 @@ def _exact(
     model: Any, likelihood: Any, table: ModelTable, y: Tensor
 ) -> tuple[FittedExactGP, float, float]:
     """The process, its constant mean, and log p(y | X)."""
-    most = GPRegressor.most_rows
-    if most is not None and len(y) > most:
-        raise UnsupportedError(f"It has {len(y):,} rows, and an exact process at most {most:,}.")
+    if len(y) > CHOLESKY_ROWS:
+        raise UnsupportedError(
+            f"It has {len(y):,} rows, and can be translated with at most {CHOLESKY_ROWS:,}."
+        )
     kernel, mean, noise = _parts(model, likelihood, table)
     X = torch.as_tensor(table.cells)
     gp = ExactGP(kernel, X)

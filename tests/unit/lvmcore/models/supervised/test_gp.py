@@ -200,15 +200,15 @@ def test_copies_count_once_and_replicates_as_often_as_they_are() -> None:
 
 
 def test_a_table_with_too_many_rows_is_refused_and_another_model_proposed() -> None:
-    X = np.random.default_rng(0).normal(size=(5001, 1))
-    with pytest.raises(ConfigError, match=r"5,001 rows.*SVGPRegressor"):
+    X = np.random.default_rng(0).normal(size=(30_001, 1))
+    with pytest.raises(ConfigError, match=r"30,001 rows.*SVGPRegressor"):
         GPRegressor().fit(X, X[:, 0])
     short = TargetSummary("y", "number", numeric=True, distinct=900, rows=2000, columns=3)
-    long = replace(short, rows=5001)
+    long = replace(short, rows=30_001)
     assert propose_for_target(PREDICTORS, short).key == "gp_regressor"
     assert propose_for_target(PREDICTORS, long).key == "svgp_regressor"
     assert target_obstacle(GPRegressor, short) is None
-    assert "5,000 rows" in str(target_obstacle(GPRegressor, long))
+    assert "30,000 rows" in str(target_obstacle(GPRegressor, long))
 
 
 def test_inducing_points_are_advised_by_the_rows() -> None:

@@ -1,0 +1,1 @@
+"""Exact Gaussian process regression on many rows, by conjugate gradients in blocks of rows."""
