@@ -108,20 +108,22 @@ def _levels(table: Table, roles: RoleChoices, name: str, order: Sequence[str]) -
             order,
             format_func=lambda one: markdown(titles[one]),
             key=key,
+            help="The level that the buttons below move.",
         )
     proposed = tables.category_levels(table)[name]
     steps = {
-        "Move up": moved(order, level, -1),
-        "Move down": moved(order, level, 1),
-        "Reverse": [*reversed(order)],
-        "Proposed order": list(proposed),
+        "Move up": (moved(order, level, -1), "Exchange the level with the one above it."),
+        "Move down": (moved(order, level, 1), "Exchange the level with the one below it."),
+        "Reverse": ([*reversed(order)], "Put the highest level first."),
+        "Proposed order": (list(proposed), "Take the order that was proposed for the column."),
     }
     # None is ever disabled: a button that is, loses the focus of the keyboard.
     with st.container(horizontal=True, gap="xsmall"):
-        for title, wanted in steps.items():
+        for title, (wanted, text) in steps.items():
             st.button(
                 title,
                 key=widget_key("data", title, table.digest, name),
+                help=text,
                 on_click=_set_order,
                 args=(table, roles, name, wanted, level),
             )
