@@ -34,20 +34,20 @@ def number_log_density(
         for a model without likelihoods by column.
     """
     from lvmcore.gp.columns.cell_density import hidden_log_density
-    from lvmcore.gp.columns.decoder import ColumnDecoder
+    from lvmcore.gp.columns.likelihood_decoder import LikelihoodDecoder
     from lvmcore.gp.model import GPLatentVariableModel
     from lvmcore.numerics.conversion import to_numpy
 
     if not isinstance(model, GPLatentVariableModel):
         return None
     decoder = model._decoder
-    if not isinstance(decoder, ColumnDecoder):
+    if not isinstance(decoder, LikelihoodDecoder):
         return None
     standard, found = model._standardiser, np.full(X.shape, np.nan)
     varies = ~standard.constant
-    mean, variance = (part.to(decoder.Z) for part in model._fitted_rows())
+    mean, variance = (part.to(decoder.weights) for part in model._fitted_rows())
     for rows in row_blocks(np.flatnonzero(hidden.any(axis=1))):
-        Y = model._to_tensor(standard.transform(X[rows])).to(decoder.Z)
+        Y = model._to_tensor(standard.transform(X[rows])).to(decoder.weights)
         mask = model._to_tensor(hidden[np.ix_(rows, varies)]) > 0
         density = to_numpy(hidden_log_density(decoder, Y, mask, mean, variance))
         found[np.ix_(rows, varies)] = density

@@ -16,7 +16,14 @@ from lvmcore.base.latent_variable_model import FitProblem, LatentVariableModel
 from lvmcore.base.marginal_likelihood import log_marginal
 from lvmcore.errors import ConfigError, NumericalError
 from lvmcore.gp.columns.decoder import ColumnDecoder
-from lvmcore.gp.columns.fit import BATCH_ROWS, ColumnFit, fit_columns, varying_terms
+from lvmcore.gp.columns.fit import (
+    BATCH_ROWS,
+    ColumnFit,
+    PathMaker,
+    fit_columns,
+    varying_terms,
+)
+from lvmcore.gp.columns.likelihood_decoder import LikelihoodDecoder
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.imputation_intervals import ImputationDecoder, fill_rows
 from lvmcore.gp.latent_inference import infer_rows
@@ -130,7 +137,7 @@ class GPLatentVariableModel(LatentVariableModel):
 
     def _sample_rows(self, latent: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Rows drawn at latent points [n, Q], data units, [n, D]; from the columns' likelihoods."""
-        if not isinstance(self._decoder, ColumnDecoder):
+        if not isinstance(self._decoder, LikelihoodDecoder):
             return super()._sample_rows(latent, rng)
         measured = self._standardiser
         rows = np.tile(measured.mean, (len(latent), 1))
@@ -248,6 +255,8 @@ def fit_likelihoods(
     labels: LabelSettings | None = None,
     n_hidden: int | None = None,
     batch_size: int = BATCH_ROWS,
+    path: PathMaker | None = None,
+    X: Tensor | None = None,
 ) -> ColumnFit:
     """Fit a model with a likelihood for each column; store the map and the path to the columns.
 
@@ -258,14 +267,23 @@ def fit_likelihoods(
         labels: settings of the label terms; None without labels.
         n_hidden: hidden units of the encoder; None for a q(x) of its own for each row.
         batch_size: rows in a batch.
+        path: makes the path to the columns; by default with inducing inputs.
+        X: initial map, [N, Q]; by default that of the model's settings.
     """
-    varying = varying_terms(terms, model._standardiser)
     fit = fit_columns(
-        model, problem, varying, labels=labels, n_hidden=n_hidden, batch_size=batch_size
+        model,
+        problem,
+        varying_terms(terms, model._standardiser),
+        labels=labels,
+        n_hidden=n_hidden,
+        batch_size=batch_size,
+        path=path,
+        X=X,
     )
     model._decoder, model.embedding_ = fit.decoder, fit.embedding
     model.relevance_ = {"data": to_numpy(fit.objective.path.relevance)}
-    model.inducing_inputs_ = {"data": to_numpy(fit.objective.path.Z)}
+    inducing = fit.objective.path.inducing_inputs
+    model.inducing_inputs_ = {name: to_numpy(Z) for name, Z in inducing.items()}
     model._interval_scale = None
     return fit
 

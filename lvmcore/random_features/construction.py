@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore.base.advice import WIDE_TABLE
@@ -15,8 +16,15 @@ from lvmcore.base.fit_problem import FitProblem
 from lvmcore.errors import ConfigError
 from lvmcore.gp.paths import LatentRows
 from lvmcore.kernels.catalogue import check_spectral_kernel
+from lvmcore.kernels.composite import CompositeKernel
 from lvmcore.kernels.expression import KernelExpression
-from lvmcore.kernels.expression_kernel import dimensions_kernel
+from lvmcore.kernels.expression_kernel import (
+    ExpressionKernel,
+    dimensions_kernel,
+    kernel_arrays,
+    kernel_from_arrays,
+)
+from lvmcore.persistence import with_prefix
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.preprocessing.table_rows import InMemoryRows
 from lvmcore.random_features.count_decoder import CountKind
@@ -32,16 +40,20 @@ from lvmcore.random_features.minibatch_objective import MinibatchRandomFeatureOb
 from lvmcore.random_features.mixture_spectrum import MixtureSpectrum
 from lvmcore.random_features.objective import RandomFeatureObjective
 from lvmcore.random_features.sampled_spectrum import SampledSpectrum
-from lvmcore.random_features.spectrum import Spectrum
+from lvmcore.random_features.spectrum import SpectralDensity, Spectrum
 
 __all__ = [
     "BATCH",
     "MOST_AT_ONCE",
+    "check_further_fits",
     "column_term",
+    "fitted_spectrum",
     "have_one_scale",
     "initial_objective",
     "initial_spectrum",
     "spectral_kernel",
+    "spectrum_arrays",
+    "spectrum_from_arrays",
     "standardised_counts",
 ]
 
@@ -90,6 +102,7 @@ def initial_spectrum(
     n_features: int,
     n_mixture: int,
     frozen: bool,
+    like: Tensor | None = None,
 ) -> Spectrum:
     """The spectrum of half as many points as features.
 
@@ -103,17 +116,68 @@ def initial_spectrum(
         n_features: R.
         n_mixture: components of the mixture at most.
         frozen: whether the draws from the mixture stay.
+        like: dtype and device; by default those of the table.
 
     Raises:
         ConfigError: the kernel has more summands than there are points.
     """
-    L, like = n_features // 2, problem.table.like
+    L, like = n_features // 2, problem.table.like if like is None else like
     if kernel is not None:
         return KernelSpectrum(kernel, L, problem.n_components, like, problem.generator)
     K = min(n_mixture, L)
     if form == "free":
         return SampledSpectrum(L, problem.n_components, K, like, problem.generator)
     return MixtureSpectrum(form, frozen, L, problem.n_components, K, like, problem.generator)
+
+
+def fitted_spectrum(
+    spectrum: Spectrum, variance: Tensor
+) -> tuple[SpectralDensity, CompositeKernel | None]:
+    """The density of a spectrum, and the given kernel, None for a learned spectrum.
+
+    Args:
+        spectrum: at its final parameters.
+        variance: of the kernel, [].
+    """
+    kernel = spectrum.kernel(variance) if isinstance(spectrum, KernelSpectrum) else None
+    return spectrum.density(), kernel
+
+
+def spectrum_arrays(
+    density: SpectralDensity, kernel: CompositeKernel | None
+) -> dict[str, NDArray[Any]]:
+    """A spectral density and a given kernel as arrays, for ``spectrum_from_arrays``."""
+    own = {} if kernel is None else kernel_arrays(ExpressionKernel.of(kernel), "kernel.")
+    return own | {f"spectral.{name}": part for name, part in density.arrays().items()}
+
+
+def spectrum_from_arrays(
+    arrays: Mapping[str, NDArray[Any]], like: Tensor
+) -> tuple[SpectralDensity, CompositeKernel | None]:
+    """The spectral density and the given kernel of a file, in the dtype of ``like``."""
+    kernel = None
+    if "kernel.expression" in arrays:
+        found = kernel_from_arrays(arrays, "kernel.", like)
+        kernel = found.composite if isinstance(found, ExpressionKernel) else None
+    return SpectralDensity(**with_prefix(arrays, "spectral.")), kernel
+
+
+def check_further_fits(settings: Mapping[str, Any], n_fits: int) -> None:
+    """Refuse an ensemble of fits that cannot draw their spectra anew.
+
+    Raises:
+        ConfigError: naming the setting, or the number of fits.
+    """
+    needed = {"kernel": "learned", "spectral": "free", "column_likelihood": "gaussian"}
+    for name, wanted in needed.items():
+        given = settings[name]
+        if given != wanted:
+            raise ConfigError(
+                f"{name}={given!r} cannot be used: further fits draw a free spectrum of Gaussian "
+                f"columns or counts anew. Fit with {name}={wanted!r}."
+            )
+    if n_fits < 1:
+        raise ConfigError(f"n_fits={n_fits!r} cannot be used: expected 1 or more.")
 
 
 def column_term(

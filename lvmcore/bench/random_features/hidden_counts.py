@@ -25,6 +25,7 @@ from lvmcore.models.latent.srflvm import SRFLVM
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.quasi_random import antithetic_draws
 from lvmcore.random_features.decoder import LATENT_DRAWS
+from lvmcore.random_features.gaussian_decoder import GaussianFeatureDecoder
 
 __all__ = [
     "SCORED",
@@ -153,6 +154,7 @@ class CountScorer:
 def _gaussian_scorer(model: SRFLVM) -> CountScorer:
     """Scorer of Gaussian columns fitted to log(1 + count)."""
     standard, decoder = model._standardiser, model._decoder
+    assert isinstance(decoder, GaussianFeatureDecoder)
     centre, scale = torch.as_tensor(standard.mean), torch.as_tensor(standard.scale)
 
     def log_cells(Y: Tensor, X: Tensor) -> Tensor:

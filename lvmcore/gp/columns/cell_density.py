@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from lvmcore.gp.columns.decoder import MOMENT_DRAWS, ColumnDecoder
+from lvmcore.gp.columns.likelihood_decoder import MOMENT_DRAWS, LikelihoodDecoder
 from lvmcore.gp.latent_inference import infer_modes
 from lvmcore.numerics.quasi_random import antithetic_draws
 
@@ -16,7 +16,7 @@ __all__ = ["hidden_log_density"]
 
 @torch.no_grad()
 def hidden_log_density(
-    decoder: ColumnDecoder, Y: Tensor, hidden: Tensor, mean: Tensor, variance: Tensor
+    decoder: LikelihoodDecoder, Y: Tensor, hidden: Tensor, mean: Tensor, variance: Tensor
 ) -> Tensor:
     """log p(y_nd | the cells of row n that are not hidden), [B, D]; NaN for levels of a category.
 

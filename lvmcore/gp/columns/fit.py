@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -11,7 +12,8 @@ from torch import Tensor
 from lvmcore.base.advice import LONG_TABLE
 from lvmcore.base.fit_problem import FitProblem
 from lvmcore.base.initial_map import start_map
-from lvmcore.gp.columns.decoder import ColumnDecoder
+from lvmcore.gp.columns.likelihood_decoder import LikelihoodDecoder
+from lvmcore.gp.columns.likelihood_path import LikelihoodPath
 from lvmcore.gp.columns.objective import ColumnObjective, EncodedRows, FreeRows
 from lvmcore.gp.columns.path import ColumnPath
 from lvmcore.gp.inducing_points import inducing_count, spread_points
@@ -28,7 +30,10 @@ from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.schedule import Schedule
 
-__all__ = ["ColumnFit", "fit_columns", "varying_terms"]
+__all__ = ["ColumnFit", "PathMaker", "fit_columns", "initial_column_map", "varying_terms"]
+
+#: Makes the path to the columns, from an initial map [N, Q] (float64) and their likelihoods.
+PathMaker = Callable[[Tensor, MixedLikelihood], LikelihoodPath]
 
 # Initial variance of q(x), rows in a batch where the model has no such setting, and samples of each
 # row's position in the final bound.
@@ -63,7 +68,7 @@ class ColumnFit:
 
     objective: ColumnObjective
     outcome: FitOutcome
-    decoder: ColumnDecoder
+    decoder: LikelihoodDecoder
     embedding: Posterior
     encoder: Encoder | None
 
@@ -89,8 +94,10 @@ def fit_columns(
     labels: LabelSettings | None = None,
     n_hidden: int | None = None,
     batch_size: int = BATCH_ROWS,
+    path: PathMaker | None = None,
+    X: Tensor | None = None,
 ) -> ColumnFit:
-    """Fit q(X), Gaussian processes and likelihoods to batches of rows.
+    """Fit q(X), the functions of the columns and their likelihoods to batches of rows.
 
     Args:
         model: settings of the fit.
@@ -99,19 +106,13 @@ def fit_columns(
         labels: settings of the label terms; None without labels.
         n_hidden: hidden units of the encoder that places the rows; None for parameters of each row.
         batch_size: rows in a batch.
+        path: makes the path to the columns; by default with inducing inputs.
+        X: initial map, [N, Q]; by default that of the model's settings.
     """
-    table, measured = problem.table, model._standardiser
-    keep = ~measured.constant
-    mean, scale = (
-        torch.as_tensor(part[keep], dtype=torch.float64).to(table.like.device)
-        for part in (measured.mean, measured.scale)
-    )
-    likelihood = MixedLikelihood(terms, mean, scale)
-    Y, observed = table.take(slice(None))
-    likelihood.start(Y.double(), observed)
-    settings = _Settings(labels, n_hidden, batch_size)
-    placed = replace(problem, table=_input_rows(likelihood, Y, observed))
-    X = _initial_map(model, placed)
+    likelihood, placed = _initial_likelihood(model, problem, terms)
+    settings = _Settings(labels, n_hidden, batch_size, path)
+    if X is None:
+        X = _initial_map(model, placed)
     with torch_threads(1):
         fit, encoder = _objective(model, problem, placed, likelihood, X, settings)
         outcome = train(
@@ -121,9 +122,33 @@ def fit_columns(
             draws=FINAL_DRAWS,
             checkpoint=problem.checkpoint,
         )
+        fit.fix_features()
     mean, variance = fit.all_rows()
     embedding = Posterior(to_numpy(mean), to_numpy(variance))
     return ColumnFit(fit, outcome, fit.path.column_decoder(), embedding, encoder)
+
+
+def initial_column_map(
+    model: ColumnModel, problem: FitProblem, terms: tuple[ColumnTerm, ...]
+) -> Tensor:
+    """The initial map of a fit with likelihoods of the columns that vary, [N, Q]."""
+    return _initial_map(model, _initial_likelihood(model, problem, terms)[1])
+
+
+def _initial_likelihood(
+    model: ColumnModel, problem: FitProblem, terms: tuple[ColumnTerm, ...]
+) -> tuple[MixedLikelihood, FitProblem]:
+    """The likelihoods at their initial parameters, and the problem with the inputs of its rows."""
+    table, measured = problem.table, model._standardiser
+    keep = ~measured.constant
+    mean, scale = (
+        torch.as_tensor(part[keep], dtype=torch.float64).to(table.like.device)
+        for part in (measured.mean, measured.scale)
+    )
+    likelihood = MixedLikelihood(terms, mean, scale)
+    Y, observed = table.take(slice(None))
+    likelihood.start(Y.double(), observed)
+    return likelihood, replace(problem, table=_input_rows(likelihood, Y, observed))
 
 
 def _input_rows(likelihood: MixedLikelihood, Y: Tensor, observed: Tensor | None) -> InMemoryRows:
@@ -137,11 +162,12 @@ def _input_rows(likelihood: MixedLikelihood, Y: Tensor, observed: Tensor | None)
 
 @dataclass(frozen=True)
 class _Settings:
-    """Settings of a fit: of its label terms, its encoder and its batches."""
+    """Settings of a fit: of its label terms, its encoder, its batches and its path."""
 
     labels: LabelSettings | None
     n_hidden: int | None
     batch_size: int
+    path: PathMaker | None
 
 
 def _objective(
@@ -163,8 +189,12 @@ def _objective(
         settings: of the fit.
     """
     table = problem.table
-    M = inducing_count(model.settings_["n_inducing"], len(table), model._note)
-    path = ColumnPath(spread_points(X.double(), M, problem.generator), likelihood)
+    if settings.path is None:
+        M = inducing_count(model.settings_["n_inducing"], len(table), model._note)
+        Z = spread_points(X.double(), M, problem.generator)
+        path: LikelihoodPath = ColumnPath(Z, likelihood)
+    else:
+        path = settings.path(X.double(), likelihood)
     rows: FreeRows | EncodedRows = FreeRows(X, START_VARIANCE)
     encoder = None
     if settings.n_hidden is not None:

@@ -5,13 +5,15 @@ Each step estimates the bound
 Σ_n [Σ_d E log p(y_nd | f_nd) + w E log p(label_n | f) − KL(q(x_n) ‖ N(0, I))] − KL(q(V) ‖ p),
 
 d over the observed cells of row n, without bias from a batch of rows and one sample of each q(x_n)
-(Lalchand, Ravuri and Lawrence 2022). q(V) follows by natural gradients, everything else by Adam.
+(Lalchand, Ravuri and Lawrence 2022), less the divergences of what else a path has. q(V) follows by
+natural gradients, everything else by Adam.
 
 Notation: lvmcore/README.md.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -21,19 +23,21 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lvmcore.base.fit_problem import FitProblem
-from lvmcore.gp.columns.path import ColumnPath
+from lvmcore.gp.columns.likelihood_path import LikelihoodPath
 from lvmcore.gp.minibatch.objective import LabelSettings, TableBatch, label_terms
-from lvmcore.gp.paths import LatentRows, named_paths
+from lvmcore.gp.paths import LatentRows
 from lvmcore.neural.latent_batch import LatentKLTerm, draw_positions
 from lvmcore.neural.networks import Encoder
 from lvmcore.numerics.row_blocks import BLOCK_ROWS
+from lvmcore.preprocessing.class_labels import label_column_names
 from lvmcore.training.batches import LONGEST_LABEL_STEP, Batches, step_length
 from lvmcore.training.objective import KLTerm, Objective, Term
 
 __all__ = ["ColumnObjective", "EncodedRows", "FreeRows"]
 
-# Natural-gradient steps of q(V) before the first step of Adam.
-FIRST_STEPS = 5
+# Natural-gradient steps of q(V) before the first step of Adam, and steps over their length once the
+# features are fixed: a share e^-3 of the last q(V) is left.
+FIRST_STEPS, FIXED_STEPS = 5, 3.0
 
 
 class PlacedTable(Protocol):
@@ -60,7 +64,7 @@ class EncodedRows(nn.Module):
         path: the path to the columns, whose likelihoods scale the inputs.
     """
 
-    def __init__(self, encoder: Encoder, path: ColumnPath) -> None:
+    def __init__(self, encoder: Encoder, path: LikelihoodPath) -> None:
         super().__init__()
         self.encoder = encoder
         self._inputs = path.likelihood.inputs
@@ -85,7 +89,7 @@ class ColumnTermOfBound(Term[TableBatch]):
 
     name = "data fit"
 
-    def __init__(self, path: ColumnPath, step: float) -> None:
+    def __init__(self, path: LikelihoodPath, step: float) -> None:
         self.path, self.step = path, step
 
     def value(self, sample: TableBatch) -> Tensor:
@@ -112,7 +116,7 @@ class ColumnObjective(Objective[TableBatch]):
     def __init__(
         self,
         rows: FreeRows | EncodedRows,
-        path: ColumnPath,
+        path: LikelihoodPath,
         problem: FitProblem,
         *,
         batch_size: int,
@@ -121,7 +125,7 @@ class ColumnObjective(Objective[TableBatch]):
     ) -> None:
         self.table, self.generator, self.columns = problem.table, problem.generator, problem.labels
         self.rows, self.path = rows, path
-        M = len(path.Z)
+        M = path.n_basis
         self.batches = Batches(len(self.table), batch_size, self.generator)
         self.labels = label_terms(
             label_settings, problem, X, n_inducing=M, batch_size=self.batches.size
@@ -129,18 +133,27 @@ class ColumnObjective(Objective[TableBatch]):
         self.label_paths = [term.path for term in self.labels]
         step = step_length(self.batches.size, M, most=LONGEST_LABEL_STEP)
         self.data = ColumnTermOfBound(path, step)
-        self.kl_terms = [KLTerm("KL of the column functions", [path])]
+        self.kl_terms = path.divergences()
         if self.labels:
             self.kl_terms.append(KLTerm("KL of the label functions", self.label_paths))
         super().__init__(
             [rows, path, *self.label_paths],
             [self.data, *self.labels, LatentKLTerm(), *self.kl_terms],
         )
-        for _ in range(FIRST_STEPS):
+        self._follow(FIRST_STEPS)
+
+    def _follow(self, steps: int) -> None:
+        """Natural-gradient steps of q(V) of the columns alone."""
+        for _ in range(steps):
             batch = self._batch(self.batches.next())
             with torch.enable_grad():
                 self.data.value(batch)
             self.data.update()
+
+    def fix_features(self) -> None:
+        """Fix the features of the columns at those of the fitted model, where they are sampled."""
+        if self.path.fix_features():
+            self._follow(math.ceil(FIXED_STEPS / self.data.step))
 
     def _batch(self, rows: Tensor | slice, draws: int = 1) -> TableBatch:
         """Some rows with their cells and samples of their positions."""
@@ -152,14 +165,16 @@ class ColumnObjective(Objective[TableBatch]):
         return TableBatch(some, mean, variance, X, len(self.table) / len(Y), Y, observed)
 
     def state(self) -> Iterable[Tensor]:
-        """q(V), and the order of the batches."""
+        """q(V), the order of the batches, and further tensors of the path."""
         return [
             *(tensor for module in self.modules for tensor in module.buffers()),
             *self.batches.buffers(),
+            *self.path.tensors(),
         ]
 
     def batch_terms(self) -> dict[str, Tensor]:
         """The terms estimated from the next batch; q(V) is then updated."""
+        self.path.begin_step()
         terms = self.values(self._batch(self.batches.next()))
         for term in self.summands:
             term.update()
@@ -204,7 +219,8 @@ class ColumnObjective(Objective[TableBatch]):
     def relevance(self, mean: Tensor) -> dict[str, Tensor]:
         """α of each path, [Q]."""
         del mean
-        paths = named_paths(self.path, self.label_paths, self.columns)
-        return {name: path.kernel.relevance for name, path in paths.items()} | {
-            "data": self.path.relevance
+        names = label_column_names("labels", self.columns)
+        labels = zip(names, self.label_paths, strict=True)
+        return {"data": self.path.relevance} | {
+            name: path.kernel.relevance for name, path in labels
         }

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from lvmcore.gp.columns.decoder import ColumnDecoder
+from lvmcore.gp.columns.likelihood_path import LikelihoodPath
 from lvmcore.gp.minibatch.function_path import StochasticFunctionPath
 from lvmcore.likelihoods.mixed import MixedLikelihood
 from lvmcore.numerics.linalg import cholesky, solve_upper
@@ -27,7 +28,7 @@ __all__ = ["ColumnPath"]
 START_SLOPE = 0.5
 
 
-class ColumnPath(StochasticFunctionPath):
+class ColumnPath(StochasticFunctionPath, LikelihoodPath):
     """F Gaussian processes with a shared kernel, and the likelihoods of the columns.
 
     Args:
@@ -51,25 +52,19 @@ class ColumnPath(StochasticFunctionPath):
         """a of points X [n, Q], [M + Q, n]."""
         return torch.cat([super().project(X), (X * self.slopes).T])
 
-    def expected_log_likelihood(
-        self, X: Tensor, Y: Tensor, observed: Tensor | None, scale: float
-    ) -> Tensor:
-        """scale · Σ_nd E log p(y_nd | f_d(x_n)) over the observed cells, mean over the samples, [].
+    def values(self, a: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of g_f at points of features a [M + Q, n], each [n, F]."""
+        return self.functions(a, self.rbf.variance)
 
-        Args:
-            X: samples of the rows' positions, [S, n, Q].
-            Y: standardised rows, 0 where a cell is missing, [n, D].
-            observed: True where a cell is observed, [n, D]; None where every one is.
-            scale: N/n.
-        """
-        draws = len(X)
-        a = self.project(X.reshape(-1, X.shape[-1]))
-        mean, variance = self.functions(a, self.rbf.variance)
-        mask = None if observed is None else observed.repeat(draws, 1)
-        cells = self.likelihood.expected_log(Y.repeat(draws, 1), mask, mean, variance)
-        total = scale / draws * cells.sum()
-        self.keep(total, mean, variance, a)
-        return total
+    @property
+    def n_basis(self) -> int:
+        """M."""
+        return len(self.Z)
+
+    @property
+    def inducing_inputs(self) -> dict[str, Tensor]:
+        """Z."""
+        return {"data": self.Z}
 
     @property
     def relevance(self) -> Tensor:
@@ -79,21 +74,17 @@ class ColumnPath(StochasticFunctionPath):
     @torch.no_grad()
     def column_decoder(self) -> ColumnDecoder:
         """The fitted path."""
-        mean, R = self.moments()
+        q = self.fitted_weights(self.Z)
         kernel = self.rbf.detached()
         Z = self.Z.detach().clone()
         L, _ = cholesky(kernel(Z, Z), "The kernel matrix of the inducing inputs")
-        covariances = R.mT @ R
-        _, vectors = torch.linalg.eigh(covariances.mean(0))
-        diagonal = ((vectors.mT @ covariances) * vectors.mT).sum(-1).T
-        text, arrays = self.likelihood.text, self.likelihood.arrays()
         return ColumnDecoder(
             kernel,
             Z=Z,
             whitening=solve_upper(L, torch.eye(len(Z)).to(L)).to(Z),
             slopes=self.slopes.detach().clone(),
-            weights=mean.T.clone(),
-            basis=vectors.to(Z),
-            spread=diagonal.to(Z),
-            likelihood=MixedLikelihood.from_arrays(text, arrays, Z),
+            weights=q.mean,
+            basis=q.basis,
+            spread=q.spread,
+            likelihood=q.likelihood,
         )

@@ -35,6 +35,7 @@ from lvmcore.base.settings import (
     NoiseOrAuto,
 )
 from lvmcore.base.table_size import TableSize
+from lvmcore.gp.columns.path import ColumnPath
 from lvmcore.gp.labelled_model import LabelledGPLVM
 from lvmcore.gp.labelled_settings import settle_label_weight
 from lvmcore.gp.minibatch.amortised_fit import (
@@ -201,7 +202,9 @@ class FastLDGD(LabelledGPLVM):
             )
             assert columns.encoder is not None
             self._encoder = columns.encoder
-            self._store_paths(columns.objective.path, columns.objective.label_paths)
+            path = columns.objective.path
+            assert isinstance(path, ColumnPath)
+            self._store_paths(path, columns.objective.label_paths)
             return columns.outcome
         fit = fit_minibatches(self, problem, labels, expression)
         self._encoder, self._decoder = fit.objective.encoder, fit.decoder

@@ -31,6 +31,7 @@ from lvmcore.base.settings import (
     Start,
 )
 from lvmcore.base.table_size import TableSize
+from lvmcore.gp.columns.path import ColumnPath
 from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.inducing_points import inducing_count, spread_points
 from lvmcore.gp.labelled_model import LabelledGPLVM
@@ -195,7 +196,9 @@ class LDGD(LabelledGPLVM):
                 settings["likelihood"], settings["label_weight"], self.class_weight
             )
             fit = fit_likelihoods(self, problem, self._column_terms, labels=labels)
-            self._store_paths(fit.objective.path, fit.objective.label_paths)
+            path = fit.objective.path
+            assert isinstance(path, ColumnPath)
+            self._store_paths(path, fit.objective.label_paths)
             return fit.outcome
         return fit_from_starts(self, problem)
 

@@ -18,6 +18,7 @@ from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.initial_map import start_map
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.base.settings import (
+    ColumnLikelihood,
     Components,
     LearningRate,
     MaxIter,
@@ -27,36 +28,41 @@ from lvmcore.base.settings import (
 )
 from lvmcore.base.table_size import TableSize
 from lvmcore.base.validation import random_seed
-from lvmcore.errors import ConfigError, DataError
+from lvmcore.errors import DataError
 from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.model import GPLatentVariableModel
 from lvmcore.gp.paths import FullRows, LatentRows
 from lvmcore.gp.restarts import derived_seeds, fit_from_starts
 from lvmcore.kernels.composite import CompositeKernel
-from lvmcore.kernels.expression_kernel import (
-    ExpressionKernel,
-    kernel_arrays,
-    kernel_from_arrays,
-)
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised, is_array
-from lvmcore.persistence import with_prefix
 from lvmcore.preprocessing.cell_types import check_binary, check_counts
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.random_features.advice import advised_settings
+from lvmcore.random_features.columns.decoder import FeatureColumnDecoder
+from lvmcore.random_features.columns.fit import (
+    check_column_settings,
+    check_table_likelihood,
+    feature_column_map,
+    fit_feature_columns,
+    read_column_decoder,
+)
 from lvmcore.random_features.construction import (
     MOST_AT_ONCE,
+    check_further_fits,
     column_term,
+    fitted_spectrum,
     have_one_scale,
     initial_objective,
     initial_spectrum,
     spectral_kernel,
+    spectrum_arrays,
+    spectrum_from_arrays,
     standardised_counts,
 )
 from lvmcore.random_features.count_decoder import CountFeatureDecoder
 from lvmcore.random_features.decoder import FeatureDecoder
 from lvmcore.random_features.gaussian_decoder import GaussianFeatureDecoder
-from lvmcore.random_features.kernel_spectrum import KernelSpectrum
 from lvmcore.random_features.mixture_spectrum import MixtureSpectrum
 from lvmcore.random_features.objective import RandomFeatureObjective
 from lvmcore.random_features.sampled_spectrum import SampledSpectrum
@@ -104,7 +110,8 @@ class SRFLVM(GPLatentVariableModel):
     of the columns; the final bound uses all.
 
     With a kernel in place of ``"learned"`` the w_l are a quasi-random sample of its spectrum, fixed
-    but for the hyperparameters, and the model is that of the kernel φ(x)ᵀφ(x').
+    but for the hyperparameters, and the model is that of the kernel φ(x)ᵀφ(x'). Columns with
+    likelihoods of their own have q(h) apart from q(W) (``lvmcore.random_features.columns.path``).
 
     Attributes:
         relevance_: ``data`` holds the mean of w_lq², which is 1/ℓ_q² of an RBF kernel, [Q].
@@ -131,12 +138,13 @@ class SRFLVM(GPLatentVariableModel):
     spectral_: SpectralDensity = fitted()
     kernel_: CompositeKernel | None = fitted(default=None)
 
-    _decoder: FeatureDecoder = fitted()
+    _decoder: FeatureDecoder | FeatureColumnDecoder = fitted()
     # The previous fit of an ensemble, during the fit of the next.
     _previous_fit: SRFLVM | None = fitted(default=None)
 
     n_components: Components = None
     likelihood: TableLikelihood = "gaussian"
+    column_likelihood: ColumnLikelihood = "gaussian"
     n_features: FeatureCount = 100
     kernel: SpectralKernel = "learned"
     max_iter: MaxIter = 500
@@ -163,9 +171,10 @@ class SRFLVM(GPLatentVariableModel):
         if self.likelihood != "gaussian":
             return measured.unscaled()
         one = have_one_scale(measured) if self.scaling == "auto" else self.scaling == "shared"
-        return measured.shared() if one else measured
+        return measured.shared() if one and self._column_terms is None else measured
 
     def _check_values(self, data: NDArray[Any]) -> None:
+        check_table_likelihood(self.likelihood, self.column_likelihood)
         if self.likelihood == "gaussian":
             return
         check = check_binary if self.likelihood == "bernoulli" else check_counts
@@ -174,9 +183,8 @@ class SRFLVM(GPLatentVariableModel):
     def _decide_components(self, shape: tuple[int, ...]) -> int:
         """Two dimensions, unless ``n_components`` or ``start`` is set."""
         given = is_array(self.start) and np.ndim(self.start) == 2
-        if self.n_components is None and not given:
-            return min(2, super()._decide_components(shape))
-        return super()._decide_components(shape)
+        found = super()._decide_components(shape)
+        return min(2, found) if self.n_components is None and not given else found
 
     # ---- fitting -------------------------------------------------------------------------------
 
@@ -198,23 +206,15 @@ class SRFLVM(GPLatentVariableModel):
             The fits, this one first.
 
         Raises:
-            ConfigError: the kernel is given, ``spectral`` is not "free", or ``n_fits`` is less
-                than 1.
+            ConfigError: the kernel is given, ``spectral`` is not "free", the columns have
+                likelihoods of their own, or ``n_fits`` is less than 1.
             DataError: the number of rows or columns differs from this fit.
         """
         check_is_fitted(self)
-        for name, needed in (("kernel", "learned"), ("spectral", "free")):
-            given = getattr(self, name)
-            if given != needed:
-                raise ConfigError(
-                    f"{name}={given!r} cannot be used: further fits draw a free spectrum anew. Fit "
-                    f"with {name}={needed!r}."
-                )
-        if n_fits < 1:
-            raise ConfigError(f"n_fits={n_fits!r} cannot be used: expected 1 or more.")
-        rows, fitted = len(self._check_rows(X, reset=False)), len(self.embedding_.mean)
-        if rows != fitted:
-            raise DataError(f"X has {rows:,} rows: expected the {fitted:,} of this fit.")
+        check_further_fits(self.get_params(deep=False), n_fits)
+        rows, own = len(self._check_rows(X, reset=False)), len(self.embedding_.mean)
+        if rows != own:
+            raise DataError(f"X has {rows:,} rows: expected the {own:,} of this fit.")
         fits: list[SRFLVM] = [self]
         for seed in derived_seeds(random_seed(self.random_state), n_fits)[1:]:
             further = clone(self).set_params(random_state=seed, max_iter=max_iter, n_restarts=1)
@@ -227,6 +227,9 @@ class SRFLVM(GPLatentVariableModel):
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
         spectral_kernel(self.kernel, problem.n_components)
+        if self._column_terms is not None:
+            check_column_settings(self.settings_)
+            return fit_from_starts(self, problem, feature_column_map(self, problem))
         if self._previous_fit is None:
             binary = self.likelihood == "bernoulli"
             gaussian = self.likelihood == "gaussian"
@@ -240,6 +243,10 @@ class SRFLVM(GPLatentVariableModel):
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
         """Fit from the initial map X, [N, Q]."""
         self._interval_scale = None
+        if self._column_terms is not None:
+            outcome, spectrum = fit_feature_columns(self, problem, X)
+            self.spectral_, self.kernel_ = fitted_spectrum(spectrum, torch.ones(()))
+            return outcome
         rows = (FullRows if self.covariance == "full" else LatentRows)(X, START_VARIANCE)
         shared = self.noise == "shared"
         spectrum = initial_spectrum(
@@ -280,9 +287,8 @@ class SRFLVM(GPLatentVariableModel):
         self.embedding_ = rows.posterior()
         self.relevance_ = {"data": to_numpy(spectrum.relevance())}
         self.inducing_inputs_ = {}
-        self.spectral_, self.kernel_ = spectrum.density(), None
-        if isinstance(spectrum, KernelSpectrum):
-            self.kernel_ = spectrum.kernel(columns.log_scale.detach().exp().square())
+        variance = columns.log_scale.detach().exp().square()
+        self.spectral_, self.kernel_ = fitted_spectrum(spectrum, variance)
         if self.likelihood == "gaussian":
             steps = len(outcome.history)
             self._calibrate(
@@ -299,6 +305,7 @@ class SRFLVM(GPLatentVariableModel):
         if self._previous_fit is not None:
             assert isinstance(fit.spectrum, SampledSpectrum)
             fit.spectrum.resample_spectrum(self._previous_fit.spectral_)
+            assert isinstance(self._previous_fit._decoder, FeatureDecoder)
             fit.columns.warm_start_from(self._previous_fit._decoder, fit.rows.mean.detach())
             fit.rows.log_variance.data.copy_(self._previous_fit._fitted_rows()[1].log())
             schedule = replace(schedule, hold=0)
@@ -343,11 +350,9 @@ class SRFLVM(GPLatentVariableModel):
 
     def _fitted_rows(self) -> tuple[Tensor, Tensor]:
         """The rows of the fit, or a subset of many, at which the inference of new rows starts."""
-        mean, variance = super()._fitted_rows()
-        if len(mean) > MOST_AT_ONCE:
-            some = thinned(len(mean))
-            mean, variance = mean[some], variance[some]
-        return self._cast(mean), self._cast(variance)
+        mean, variance = (self._cast(part) for part in super()._fitted_rows())
+        some = thinned(len(mean)) if len(mean) > MOST_AT_ONCE else slice(None)
+        return mean[some], variance[some]
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
         self._decoder.check_rows(Y, self._standardiser.varying_names)
@@ -358,10 +363,14 @@ class SRFLVM(GPLatentVariableModel):
         return super()._impute(Y)
 
     def _metric(self, X: Tensor) -> Tensor:
+        if isinstance(self._decoder, FeatureColumnDecoder):
+            return super()._metric(self._cast(X))
         units = (self._measured.scale / self._standardiser.scale)[~self._measured.constant]
         return self._decoder.metric(self._cast(X), self._cast(self._to_tensor(units)))
 
     def _sample_rows(self, latent: NDArray[np.float64], rng: np.random.Generator) -> Any:
+        if isinstance(self._decoder, FeatureColumnDecoder):
+            return super()._sample_rows(latent, rng)
         with torch.no_grad():
             drawn = self._decoder.sample(self._cast(self._to_tensor(latent)), rng)
         return self._standardiser.inverse_transform(drawn)
@@ -370,22 +379,21 @@ class SRFLVM(GPLatentVariableModel):
 
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays, facts = super()._get_state()
-        density = {f"spectral.{name}": part for name, part in self.spectral_.arrays().items()}
-        if self.kernel_ is not None:
-            arrays |= kernel_arrays(ExpressionKernel.of(self.kernel_), "kernel.")
-        return {**arrays, **density}, facts
+        return {**arrays, **spectrum_arrays(self.spectral_, self.kernel_)}, facts
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         super()._set_state(arrays, facts)
+        self._standardiser = self._scaling(self._measured)
         if self._interval_scale is not None:
             self._interval_scale = self._cast(self._interval_scale)
-        self.spectral_ = SpectralDensity(**with_prefix(arrays, "spectral."))
-        self.kernel_ = None
-        if "kernel.expression" in arrays:
-            found = kernel_from_arrays(arrays, "kernel.", self._to_tensor(np.zeros(1)))
-            self.kernel_ = found.composite if isinstance(found, ExpressionKernel) else None
+        like = self._to_tensor(np.zeros(1))
+        self.spectral_, self.kernel_ = spectrum_from_arrays(arrays, like)
 
-    def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> FeatureDecoder:
+    def _read_decoder(
+        self, arrays: Mapping[str, NDArray[Any]], like: Tensor
+    ) -> FeatureDecoder | FeatureColumnDecoder:
+        if self._column_terms is not None:
+            return read_column_decoder(self, arrays, self._cast(like))
         if self.likelihood == "gaussian":
             return GaussianFeatureDecoder.from_arrays(arrays, self._cast(like))
         return CountFeatureDecoder.from_arrays(arrays, self._cast(like), self.likelihood)

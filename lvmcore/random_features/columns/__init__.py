@@ -1,0 +1,1 @@
+"""Random features with a likelihood for each column."""
