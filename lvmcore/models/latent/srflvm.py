@@ -41,8 +41,6 @@ from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.random_features.advice import advised_settings
 from lvmcore.random_features.columns.decoder import FeatureColumnDecoder
 from lvmcore.random_features.columns.fit import (
-    check_column_settings,
-    check_table_likelihood,
     feature_column_map,
     fit_feature_columns,
     read_column_decoder,
@@ -168,17 +166,16 @@ class SRFLVM(GPLatentVariableModel):
     # ---- checks --------------------------------------------------------------------------------
 
     def _scaling(self, measured: Standardiser) -> Standardiser:
-        if self.likelihood != "gaussian":
+        if _table_likelihood(self) != "gaussian":
             return measured.unscaled()
         one = have_one_scale(measured) if self.scaling == "auto" else self.scaling == "shared"
         return measured.shared() if one and self._column_terms is None else measured
 
     def _check_values(self, data: NDArray[Any]) -> None:
-        check_table_likelihood(self.likelihood, self.column_likelihood)
-        if self.likelihood == "gaussian":
-            return
-        check = check_binary if self.likelihood == "bernoulli" else check_counts
-        check(data, self._column_names(), f"Likelihood {self.likelihood}")
+        kind = _table_likelihood(self)
+        if kind != "gaussian":
+            check = check_binary if kind == "bernoulli" else check_counts
+            check(data, self._column_names(), f"Likelihood {kind}")
 
     def _decide_components(self, shape: tuple[int, ...]) -> int:
         """Two dimensions, unless ``n_components`` or ``start`` is set."""
@@ -228,11 +225,10 @@ class SRFLVM(GPLatentVariableModel):
     def _fit(self, problem: FitProblem) -> FitOutcome:
         spectral_kernel(self.kernel, problem.n_components)
         if self._column_terms is not None:
-            check_column_settings(self.settings_)
             return fit_from_starts(self, problem, feature_column_map(self, problem))
         if self._previous_fit is None:
-            binary = self.likelihood == "bernoulli"
-            gaussian = self.likelihood == "gaussian"
+            binary = _table_likelihood(self) == "bernoulli"
+            gaussian = _table_likelihood(self) == "gaussian"
             start_problem = problem if gaussian else standardised_counts(problem, binary=binary)
             return fit_from_starts(
                 self, problem, partial(start_map, start_problem, self.start, self._note)
@@ -259,7 +255,7 @@ class SRFLVM(GPLatentVariableModel):
         )
         columns = column_term(
             problem,
-            self.likelihood,
+            _table_likelihood(self),
             n_features=self.n_features,
             shared_noise=shared,
             n_trials=self.n_trials,
@@ -289,7 +285,7 @@ class SRFLVM(GPLatentVariableModel):
         self.inducing_inputs_ = {}
         variance = columns.log_scale.detach().exp().square()
         self.spectral_, self.kernel_ = fitted_spectrum(spectrum, variance)
-        if self.likelihood == "gaussian":
+        if _table_likelihood(self) == "gaussian":
             steps = len(outcome.history)
             self._calibrate(
                 problem, outcome, lambda g: scale_by_steps(problem, g, steps, continue_fit)
@@ -322,7 +318,7 @@ class SRFLVM(GPLatentVariableModel):
     @property
     def dispersion_(self) -> NDArray[np.float64]:
         """r of the columns that vary, variance = mean + mean²/r, [D]."""
-        if self.likelihood != "negative_binomial" or not isinstance(
+        if _table_likelihood(self) != "negative_binomial" or not isinstance(
             self._decoder, CountFeatureDecoder
         ):
             raise AttributeError("Only the negative binomial has a dispersion.")
@@ -394,6 +390,11 @@ class SRFLVM(GPLatentVariableModel):
     ) -> FeatureDecoder | FeatureColumnDecoder:
         if self._column_terms is not None:
             return read_column_decoder(self, arrays, self._cast(like))
-        if self.likelihood == "gaussian":
+        if _table_likelihood(self) == "gaussian":
             return GaussianFeatureDecoder.from_arrays(arrays, self._cast(like))
-        return CountFeatureDecoder.from_arrays(arrays, self._cast(like), self.likelihood)
+        return CountFeatureDecoder.from_arrays(arrays, self._cast(like), _table_likelihood(self))
+
+
+def _table_likelihood(model: SRFLVM) -> TableLikelihood:
+    """The likelihood of the whole table; Gaussian where each column has its own."""
+    return "gaussian" if model.column_likelihood != "gaussian" else model.likelihood

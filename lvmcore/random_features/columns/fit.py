@@ -23,53 +23,23 @@ from lvmcore.random_features.spectrum import Spectrum
 from lvmcore.training.outcome import FitOutcome
 
 __all__ = [
-    "check_column_settings",
-    "check_table_likelihood",
     "feature_column_map",
     "fit_feature_columns",
     "read_column_decoder",
 ]
 
 
-def check_table_likelihood(likelihood: str, column_likelihood: str) -> None:
-    """Refuse likelihoods by column beside a likelihood of the whole table.
-
-    Raises:
-        ConfigError: both are given.
-    """
-    if GAUSSIAN not in (likelihood, column_likelihood):
-        raise ConfigError(
-            f"likelihood={likelihood!r} and column_likelihood={column_likelihood!r} cannot both be "
-            "used: the one is of the whole table, the other of each column. Set "
-            "likelihood='gaussian' or column_likelihood='gaussian'."
-        )
-
-
-def check_column_settings(settings: Mapping[str, Any]) -> None:
-    """Refuse settings that columns with likelihoods of their own cannot have.
-
-    Raises:
-        ConfigError: naming the setting.
-    """
-    wanted = {
-        "covariance": ("diagonal", "q(x) of a row is then diagonal"),
-        "spectral": ("free", "only a free spectrum has a posterior that the weights can follow"),
-        "scaling": ("auto", "numbers are then in units of their own column's spread"),
-    }
-    if settings["kernel"] != "learned":
-        del wanted["spectral"]
-    for name, (needed, why) in wanted.items():
-        given = settings[name]
-        if given != needed and (name, given) != ("scaling", "column"):
-            raise ConfigError(
-                f"{name}={given!r} cannot be used where the columns have likelihoods of their own: "
-                f"{why}. Set {name}={needed!r} or column_likelihood='gaussian'."
-            )
-
-
 def feature_column_map(model: GPLatentVariableModel, problem: FitProblem) -> Callable[[], Tensor]:
-    """Gives the initial map of the first start, [N, Q]."""
+    """Gives the initial map of the first start, [N, Q].
+
+    Raises:
+        ConfigError: a setting cannot be used with likelihoods by column.
+    """
     assert model._column_terms is not None
+    _check_settings(model.settings_)
+    unused = _unused_settings(model.settings_)
+    if unused is not None:
+        model._note(unused)
     varying = varying_terms(model._column_terms, model._standardiser)
     return partial(initial_column_map, model, problem, varying)
 
@@ -116,3 +86,35 @@ def read_column_decoder(
     assert model._column_terms is not None
     varying = varying_terms(model._column_terms, model._standardiser)
     return FeatureColumnDecoder.from_arrays(write_likelihoods(varying), arrays, like)
+
+
+def _unused_settings(settings: Mapping[str, Any]) -> str | None:
+    """A sentence on the settings of a whole table that are set and not used; None without any."""
+    unused = {"likelihood": GAUSSIAN, "n_trials": None, "spectral_noise": "auto"}
+    given = [f"{name}={settings[name]!r}" for name, by in unused.items() if settings[name] != by]
+    if not given:
+        return None
+    verb = "is" if len(given) == 1 else "are"
+    return f"{', '.join(given)} {verb} not used: the columns have likelihoods of their own."
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    """Refuse settings that columns with likelihoods of their own cannot have.
+
+    Raises:
+        ConfigError: naming the setting.
+    """
+    wanted = {
+        "covariance": ("diagonal", "q(x) of a row is then diagonal"),
+        "spectral": ("free", "only a free spectrum has a posterior that the weights can follow"),
+        "scaling": ("auto", "numbers are then in units of their own column's spread"),
+    }
+    if settings["kernel"] != "learned":
+        del wanted["spectral"]
+    for name, (needed, why) in wanted.items():
+        given = settings[name]
+        if given != needed and (name, given) != ("scaling", "column"):
+            raise ConfigError(
+                f"{name}={given!r} cannot be used where the columns have likelihoods of their own: "
+                f"{why}. Set {name}={needed!r} or column_likelihood='gaussian'."
+            )

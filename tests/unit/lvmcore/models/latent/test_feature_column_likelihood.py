@@ -129,7 +129,6 @@ def test_gaussian_columns_and_earlier_checkpoints_are_as_before() -> None:
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"likelihood": "poisson"}, "cannot both be used"),
         ({"covariance": "full"}, "Set covariance='diagonal'"),
         ({"spectral": "mixture"}, "Set spectral='free'"),
         ({"scaling": "shared"}, "Set scaling='auto'"),
@@ -138,6 +137,20 @@ def test_gaussian_columns_and_earlier_checkpoints_are_as_before() -> None:
 def test_settings_that_do_not_go_together_are_refused(settings: dict[str, Any], match: str) -> None:
     with pytest.raises(ConfigError, match=match):
         SRFLVM(**SETTINGS | settings, max_iter=5).fit(_table())
+
+
+def test_a_likelihood_of_the_table_gives_way_with_a_note() -> None:
+    frame = pd.DataFrame(np.random.default_rng(0).poisson(3.0, (30, 4)), columns=list("abcd"))
+    given = {"likelihood": "negative_binomial", "n_trials": 9}  # what is advised for counts
+    models = [
+        SRFLVM(n_features=10, max_iter=5, column_likelihood="by column", **more).fit(frame)
+        for more in ({}, given)
+    ]
+    np.testing.assert_array_equal(models[0].embedding_.mean, models[1].embedding_.mean)
+    assert not any("not used" in note for note in models[0].notes_)
+    assert any(
+        "likelihood='negative_binomial', n_trials=9 are" in text for text in models[1].notes_
+    )
 
 
 def test_an_ensemble_is_refused() -> None:
