@@ -390,9 +390,9 @@ class SRFLVM(GPLatentVariableModel):
     ) -> FeatureDecoder | FeatureColumnDecoder:
         if self._column_terms is not None:
             return read_column_decoder(self, arrays, self._cast(like))
-        if _table_likelihood(self) == "gaussian":
+        if (kind := _table_likelihood(self)) == "gaussian":
             return GaussianFeatureDecoder.from_arrays(arrays, self._cast(like))
-        return CountFeatureDecoder.from_arrays(arrays, self._cast(like), _table_likelihood(self))
+        return CountFeatureDecoder.from_arrays(arrays, self._cast(like), kind)
 
 
 def _table_likelihood(model: SRFLVM) -> TableLikelihood:
