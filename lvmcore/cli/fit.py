@@ -156,14 +156,15 @@ def _dataset(arguments: argparse.Namespace, table: Table, console: CommandConsol
         if label is not None:
             labels = [label]
             console.say(f"Label: {label}, detected (override with --label or --no-label).")
+    features = _names(arguments.features, table)
     if row_id is None and not arguments.no_row_id:
         row_id = propose_row_id(table)
-        if row_id in (*labels, arguments.target):
+        if row_id in (*labels, *(features or ()), arguments.target):
             row_id = None
         elif row_id is not None:
             console.say(f"Row id: {row_id}, detected (override with --row-id or --no-row-id).")
     dataset = table.dataset(
-        features=_names(arguments.features, table),
+        features=features,
         label=labels,
         row_id=row_id,
         log1p=_names(arguments.log1p, table) or (),

@@ -152,6 +152,17 @@ def test_no_label_and_no_row_id_mean_none(csv: Path, home: Path) -> None:
     assert data.row_ids[0] == "1"
 
 
+def test_a_feature_that_is_asked_for_is_not_taken_as_the_row_id(
+    tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pd.DataFrame({"month": range(30), "level": np.arange(30.0) ** 2}).to_csv(
+        tmp_path / "rows.csv", index=False
+    )
+    asked = ["--model", "pca", "--features", "month,level"]
+    assert cli.main(["fit", str(tmp_path / "rows.csv"), *asked]) == 0
+    assert "30 rows, 2 columns." in capsys.readouterr().out
+
+
 def test_the_file_is_read_as_told(tmp_path: Path, home: Path) -> None:
     path = tmp_path / "odd.txt"
     rows = ["1|10|x", "2|20|y", "-200|30|x", "4|40|z", "5|51|y", "7|60|y"]
