@@ -28,6 +28,8 @@ __all__ = ["image_figure", "levels_figure", "reconstruction_figure", "relevance_
 #: Most columns with a line each; more columns are drawn as a profile.
 MOST_LINES = 40
 _LINE_PX, _LEVEL_PX = 26, 20
+# Least height of lines, with a legend of two rows and the axis.
+_LEAST_PX = 160
 _LEGEND_PX = 20
 #: Share of a level from which an observed cell has it.
 _SEEN = 0.5
@@ -134,7 +136,7 @@ def reconstruction_figure(
     else:
         vertical = {"range": [len(names) + 0.6, 0.4], "showline": False, "ticks": ""}
         vertical |= {"tickvals": order, "ticktext": [escape(shortened(name, 22)) for name in names]}
-        height = 96 + _LINE_PX * len(names)
+        height = max(_LEAST_PX, 96 + _LINE_PX * len(names))
         figure.update_layout(height=height, xaxis=deviation, yaxis=vertical)
     return figure
 

@@ -26,6 +26,7 @@ from lvmcore.errors import ConfigError
 from lvmcore.evaluation.target_scores import read_comparison
 from lvmcore.jobs.fitting import training_rows
 from lvmcore.jobs.run_job import run_job
+from lvmcore.likelihoods.catalogue import BY_COLUMN
 from lvmcore.models import AnyModel, load
 from lvmcore.prediction.map_table import embedding_frame
 from lvmcore.runs.convergence import convergence_clause
@@ -188,9 +189,10 @@ def _dataset(arguments: argparse.Namespace, table: Table, console: CommandConsol
 
 
 def _one_hot(arguments: argparse.Namespace, table: Table, others: set[str | None]) -> Sequence[str]:
-    """Category columns to encode: those given; for a target without any, all."""
+    """Category columns to encode: those given; for a target or likelihoods by column, else all."""
     given = _names(arguments.one_hot, table)
-    if given is not None or not arguments.target or arguments.features:
+    every = arguments.target or f"column_likelihood={BY_COLUMN}" in arguments.settings
+    if given is not None or not every or arguments.features:
         return given or ()
     others |= {arguments.target, arguments.groups, arguments.time}
     return [

@@ -60,7 +60,8 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     add("--log1p", action="append", metavar="A,B,…", help="features to learn as log(1 + x)")
     add("--one-hot", action="append", metavar="A,B,…",
-        help="categories to learn from, as one 0/1 feature a level")  # fmt: skip
+        help="categories to learn from, as one 0/1 feature a level (default: all for a target "
+        "and with 'column_likelihood=by column', else none)")  # fmt: skip
     add("--likelihood", action="append", metavar="COLUMN=NAME",
         help="likelihood of a column in place of the proposed one, with --set "
         "'column_likelihood=by column'; with an order 'size=ordinal(low < high)'")  # fmt: skip

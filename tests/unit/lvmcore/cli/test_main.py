@@ -163,6 +163,17 @@ def test_a_feature_that_is_asked_for_is_not_taken_as_the_row_id(
     assert "30 rows, 2 columns." in capsys.readouterr().out
 
 
+def test_a_fit_by_column_takes_the_categories_too(
+    tmp_path: Path, home: Path, rng: np.random.Generator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pd.DataFrame({"size": rng.standard_normal(30), "colour": ["red", "green", "blue"] * 10})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    by_column = ["--set", "column_likelihood=by column", "--set", "max_iter=5", "--no-label"]
+    asked = ["--model", "bayesian_gplvm", *by_column]
+    assert cli.main(["fit", str(tmp_path / "rows.csv"), *asked]) == 0
+    assert "30 rows, 4 columns." in capsys.readouterr().out
+
+
 def test_the_file_is_read_as_told(tmp_path: Path, home: Path) -> None:
     path = tmp_path / "odd.txt"
     rows = ["1|10|x", "2|20|y", "-200|30|x", "4|40|z", "5|51|y", "7|60|y"]
