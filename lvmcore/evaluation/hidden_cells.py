@@ -196,7 +196,8 @@ def hidden_frame(cells: HiddenCells, fitted: Dataset, X: FloatArray, level: floa
 
     Returns:
         ``row_id``, ``feature``, ``truth``, ``mean`` (a median for features transformed by
-        log(1 + x)), and the ends of the interval, ``lower`` and ``upper``.
+        log(1 + x)), the ends of the interval, ``lower`` and ``upper``, and ``has_interval``, which
+        is false for the levels of a category.
     """
     lower, upper = cells.interval(level)
 
@@ -214,6 +215,7 @@ def hidden_frame(cells: HiddenCells, fitted: Dataset, X: FloatArray, level: floa
             "mean": in_units(cells.mean),
             "lower": in_units(lower),
             "upper": in_units(upper),
+            "has_interval": cells.has_interval,
         }
     )
 

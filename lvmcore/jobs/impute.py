@@ -274,7 +274,10 @@ def _check_metrics(cells: HiddenCells, hidden: int) -> dict[str, Metric]:
         "the other cells of their rows, labels unused."
     )
     unit = "in standard deviations of the cells that were left"
-    error = f"Root mean square over the hidden cells of what was filled in less the truth, {unit}."
+    error = (
+        "Root mean square over the hidden numbers and counts of what was filled in less the "
+        f"truth, {unit}."
+    )
     means = "The same for the mean and the sd of the cells that were left in each column"
     plain = np.zeros_like(cells.mean)
     by_means = dataclasses.replace(cells, mean=plain, variance=plain + 1)
@@ -296,6 +299,8 @@ def _check_metrics(cells: HiddenCells, hidden: int) -> dict[str, Metric]:
 
 
 def _rmse(cells: HiddenCells) -> float | None:
-    if not len(cells.truth):
+    """Root mean square of the errors of numbers and counts; None where there is none."""
+    chosen = cells.has_interval
+    if not chosen.any():
         return None
-    return float(np.sqrt(np.square(cells.mean - cells.truth).mean()))
+    return float(np.sqrt(np.square(cells.mean - cells.truth)[chosen].mean()))

@@ -58,8 +58,6 @@ def imputation_check(
         gaps: the missing cells of its table.
         compare_again: draws the button that imputes again, for a run without the comparison.
     """
-    from lvmcore.evaluation.hidden_cells import interval_width
-
     st.header("Check on hidden cells")
     try:
         comparison = imputation.comparison(job.id)
@@ -68,36 +66,22 @@ def imputation_check(
         comparison = None
     if comparison is not None:
         comparison_headline(comparison)
-    value = {key: metric.value for key, metric in job.metrics.items()}
-    covered, error = value.get("cells_coverage_90"), value.get("impute_rmse")
     try:
         cells = imputation.hidden_cells(job.id)
     except LatentboardError as problem:
         st.error(markdown(problem))
         return
-    if error is None:
+    if not len(cells):
         st.info(
             "There was no observed cell to hide, so the error of the imputed cells is not known."
         )
         return
-    by_means = value["impute_rmse_means"]
-    text = f"**90 % intervals contain {_share(covered)} of {count(len(cells), 'hidden cell')}**"
-    if covered is None:
-        text = f"**{count(len(cells), 'hidden cell')}**, all levels, which have no intervals"
-    if comparison is None:
-        text += (
-            f"; typical error **{number(error, 3)}** against **{number(by_means, 3)}** for column "
-            "means, in sd of each column"
-        )
-    st.markdown(f"{text}.")
-    found = "fair" if covered is None else interval_width(covered, 0.9, len(cells))
-    if found != "fair":
-        st.warning(_WIDTHS[found])
-    if comparison is None and by_means is not None and error > _HARDLY_BETTER * by_means:
-        st.warning(
-            "Column means have about the same error: the columns are hardly related, or the model "
-            "is too small."
-        )
+    drawn = cells[cells["has_interval"]] if "has_interval" in cells else cells  # earlier runs
+    if len(drawn):
+        noun = "hidden cell" if len(drawn) == len(cells) else "hidden number or count"
+        _intervals(job, noun, len(drawn), with_error=comparison is None)
+    else:
+        st.markdown("The hidden cells are all levels of categories, which have no intervals.")
     if comparison is not None:
         comparison_table(job, comparison)
     else:
@@ -106,11 +90,46 @@ def imputation_check(
             "check, so it is compared with column means only. Impute again to compare it with them."
         )
         compare_again()
-    numbers, picture = st.columns([2, 3], gap="large")
-    with numbers:
+    figures, picture = st.columns([2, 3], gap="large")
+    with figures:
         _metrics_table(job)
-    with picture:
-        _predictions(job, cells, gaps)
+    if len(drawn):
+        with picture:
+            _predictions(job, drawn, gaps)
+
+
+def _intervals(job: Job, noun: str, cells: int, *, with_error: bool) -> None:
+    """How many hidden cells their intervals contain, with warnings.
+
+    Args:
+        job: the finished imputation.
+        noun: what the cells are, singular.
+        cells: their number, at least 1.
+        with_error: whether to give the error too.
+    """
+    from lvmcore.evaluation.hidden_cells import interval_width
+
+    value = {key: metric.value for key, metric in job.metrics.items()}
+    covered, error = value.get("cells_coverage_90"), value.get("impute_rmse")
+    by_means = value.get("impute_rmse_means")
+    plural = "hidden numbers and counts" if noun.startswith("hidden number") else None
+    text = f"**90 % intervals contain {_share(covered)} of {count(cells, noun, plural)}**"
+    if with_error:
+        text += (
+            f"; typical error **{number(error, 3)}** against **{number(by_means, 3)}** for column "
+            "means, in sd of each column"
+        )
+    st.markdown(f"{text}.")
+    found = "fair" if covered is None else interval_width(covered, 0.9, cells)
+    if found != "fair":
+        st.warning(_WIDTHS[found])
+    if error is None or by_means is None or not with_error:
+        return
+    if error > _HARDLY_BETTER * by_means:
+        st.warning(
+            "Column means have about the same error: the columns are hardly related, or the model "
+            "is too small."
+        )
 
 
 def _share(value: float | None) -> str:

@@ -357,6 +357,36 @@ def test_a_poor_check_is_said_plainly(
     assert "Impute again" in labels(page)
 
 
+@pytest.mark.parametrize("numbers", [0, 20])
+def test_intervals_are_those_of_numbers_and_counts(
+    open_page: OpenPage, holed: Dataset, fit: str, numbers: int
+) -> None:
+    is_number = np.arange(200) < numbers
+    cells = pd.DataFrame({"row_id": ["1"] * 200, "feature": np.where(is_number, "c3", "c1")})
+    cells = cells.assign(truth=1.0, mean=1.0, lower=0.0, upper=2.0, has_interval=is_number)
+    covered = 1.0 if numbers else None  # 20 of 20 cells is no evidence of wide intervals
+    with owned(fit) as folder:
+        keep_table(folder, fit, holed)
+        write_atomically(folder.files.check, to_parquet_bytes(cells))
+        metrics = {
+            key + suffix: asdict(Metric(key, covered, "How."))
+            for key in imputation_check.FIGURES
+            for suffix in ("", "_means")
+        }
+        write_json(folder.files.metrics, metrics)
+        folder.write_state(folder.state().ending("done"))
+    page = open_page("impute", run=fit)
+    assert not page.exception
+    assert not any("too wide" in warning.value for warning in page.warning)
+    if numbers:
+        assert "contain 100 % of 20 hidden numbers and counts" in texts(page)
+        assert [list(box.options) for box in page.selectbox if box.label == "Column"] == [
+            ["c3 (20 hidden)"]
+        ]
+    else:
+        assert "all levels of categories" in texts(page)
+
+
 def test_columns_that_a_baseline_predicts_better_are_named(
     open_page: OpenPage, holed: Dataset, fit: str
 ) -> None:
