@@ -11,6 +11,7 @@ from scipy.stats import nbinom, poisson
 from lvmcore.data import Dataset
 from lvmcore.evaluation.cell_density import number_log_density
 from lvmcore.evaluation.hidden_cells import hidden_frame, imputation_metrics, predict_hidden
+from lvmcore.jobs.impute import _check_metrics
 from lvmcore.models.latent.bayesian_gplvm import BayesianGPLVM
 from lvmcore.results import Predictive
 
@@ -52,6 +53,9 @@ def test_counts_have_whole_ends_and_levels_are_one_or_both() -> None:
     # Of the counts 0, 3, 5 and 40 the intervals hold two or three; the levels do not count.
     inside = (visits["lower"] <= visits["truth"]) & (visits["truth"] <= visits["upper"])
     assert imputation_metrics(cells, "")["cells_coverage_90"].value == pytest.approx(inside.mean())
+    assert (found["has_interval"] == (found["feature"] == "visits")).all()
+    error = np.sqrt(np.square((mean - X)[:, 0]).mean()) / X[:, 0].std()
+    assert _check_metrics(cells, 16)["impute_rmse"].value == pytest.approx(error)
 
 
 def test_the_density_of_each_cell_is_of_its_column() -> None:
