@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,9 @@ __all__ = [
 
 #: Most points of a curve.
 MAX_POINTS = 1000
+
+# Least span of the vertical axis, as a share of the largest value.
+_LEAST_SPAN = 1e-5
 
 #: Lines of several runs: number of colours, and the dash of each further round of colours.
 ROUND, DASHES = 8, ("solid", "dashed", "dotted")
@@ -203,6 +207,20 @@ def _line(
     }
 
 
+def _vertical_range(lines: list[Options]) -> Options:
+    """Ends of the vertical axis where the values hardly differ; none where they do.
+
+    The labels of an axis of less than 1e-5 of the values have more digits than there is room for.
+    """
+    values = [y for line in lines for _, y in line["data"] if y is not None]
+    most = max(map(abs, values), default=0.0)
+    least = 10.0 ** math.ceil(math.log10(_LEAST_SPAN * most)) if most else 0.0
+    if not least or max(values) - min(values) >= least:
+        return {}
+    low = math.floor(min(values) / least)
+    return {"min": low * least, "max": max(low + 1, math.ceil(max(values) / least)) * least}
+
+
 def _curves(lines: list[Options]) -> Options:
     return {
         "animation": False,
@@ -210,6 +228,6 @@ def _curves(lines: list[Options]) -> Options:
         "legend": {"show": False},
         "tooltip": {"trigger": "axis", "valueFormatter": "%.2f"},
         "xAxis": {**value_axis("step", grid=False), "min": "dataMin", "max": "dataMax"},
-        "yAxis": {**value_axis("", vertical=True), "scale": True},
+        "yAxis": {**value_axis("", vertical=True), "scale": True, **_vertical_range(lines)},
         "series": lines,
     }
