@@ -21,7 +21,7 @@ PYTHON := $(VENV)/bin/python
 PIP    := $(PYTHON) -m pip --disable-pip-version-check -qq
 TORCH  := $(shell sed -n '/^torch==/p' constraints.txt)
 
-# Test processes side by side. The browser tests always run one after the other.
+# Test processes side by side, those of the browser tests too, each with its browser and servers.
 WORKERS ?= 2
 
 # The interpreters tried, best known first; PYTHON3=/path/to/python chooses another.
@@ -69,23 +69,25 @@ $(VENV)/.docs: $(VENV)/.dev
 app: $(VENV)/.app
 	@$(PYTHON) -m app
 
-# Both halves always run; a target fails where one of them does.
+# $(call run_tests,SELECTION): the browser tests after all others. Both halves always run; the target
+# fails where one of them does.
+define run_tests
+@$(PYTHON) -m tests.e2e.browser
+@status=0; \
+$(PYTHON) -m pytest --ignore=tests/e2e $(1) -n $(WORKERS) --dist worksteal || status=1; \
+$(PYTHON) -m pytest tests/e2e $(1) -n $(WORKERS) --dist loadfile || status=1; \
+exit $$status
+endef
+
 test: $(VENV)/.dev
-	@$(PYTHON) -m tests.e2e.browser
-	@status=0; \
-	$(PYTHON) -m pytest -m "not slow and not e2e" -n $(WORKERS) || status=1; \
-	$(PYTHON) -m pytest -m "e2e and not slow" || status=1; \
-	exit $$status
+	$(call run_tests,-m "not slow")
 
 # What make test leaves out.
 test-rest: $(VENV)/.dev
-	@$(PYTHON) -m tests.e2e.browser
-	@status=0; \
-	$(PYTHON) -m pytest -m "slow and not e2e" -n $(WORKERS) || status=1; \
-	$(PYTHON) -m pytest -m "slow and e2e" || status=1; \
-	exit $$status
+	$(call run_tests,-m slow)
 
-test-all: test test-rest
+test-all: $(VENV)/.dev
+	$(call run_tests)
 
 lint: $(VENV)/.dev
 	@$(PYTHON) -m ruff check .

@@ -36,6 +36,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         quick = () if mark is None else mark.kwargs.get("quick", ())
         if quick and item.callspec.id in quick:  # type: ignore[attr-defined]
             item.own_markers[:] = [own for own in item.own_markers if own.name != "slow"]
+    # The tests that take minutes go first: at the end, the other test processes would wait for one.
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/kill/"))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
@@ -299,6 +300,7 @@ def _json_setting(value: Any) -> Any:
     return np.asarray(value).tolist() if is_array(value) else str(value)
 
 
+@cache
 def package_version() -> str:
     """The installed version of latentboard, or "0" from a source tree that is not installed."""
     try:

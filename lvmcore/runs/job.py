@@ -6,6 +6,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
@@ -111,8 +112,9 @@ def _versions() -> dict[str, str]:
     return found
 
 
+@cache
 def installed_version(name: str) -> str | None:
-    """The version of a package; None if it is not installed."""
+    """The version of a package; None if it is not installed. Its metadata are read once."""
     try:
         return version(name)
     except PackageNotFoundError:

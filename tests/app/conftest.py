@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -10,7 +11,8 @@ from urllib.parse import parse_qs
 
 import pytest
 import streamlit as st
-from streamlit.testing.v1 import AppTest
+from streamlit.components.v2 import manifest_scanner
+from streamlit.testing.v1 import AppTest, local_script_runner
 
 from app import navigation
 from app.services import runs, server, tables
@@ -26,6 +28,33 @@ PATIENCE_SECONDS = 120.0
 
 OpenPage = Callable[..., AppTest]
 Wait = Callable[[str], Job]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_scan_for_components() -> Iterator[None]:
+    """Look for packages with components once in a process, as a server does.
+
+    AppTest does so for each of its sessions, and reads the metadata of every installed package.
+    """
+    scan = functools.cache(manifest_scanner.scan_component_manifests)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_scanner, "scan_component_manifests", lambda: list(scan()))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quiet_wait_for_a_page() -> Iterator[None]:
+    """Sleep while a page runs; AppTest asks whether it has ended a thousand times a second."""
+    ended = local_script_runner.require_widgets_deltas
+
+    def wait(runner: local_script_runner.LocalScriptRunner, timeout: float = 3) -> None:
+        assert runner._script_thread is not None
+        runner._script_thread.join(timeout)
+        ended(runner, timeout)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local_script_runner, "require_widgets_deltas", wait)
+        yield
 
 
 @pytest.fixture(scope="session")

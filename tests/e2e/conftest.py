@@ -14,19 +14,15 @@ from tests.needs import unavailable
 # Streamlit asks for its health and host configuration below the page's own path first when a page
 # other than the first is opened by its address, and falls back when they are not there.
 HARMLESS = ("_stcore/health", "_stcore/host-config")
-PAGE_SECONDS = 30.0
+PAGE_SECONDS = 60.0
 expect.set_options(timeout=1000 * PAGE_SECONDS)  # a busy machine is no error of a page
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of this folder, and keep them in one worker: they share the machine.
-
-    All but the walk are slow.
-    """
+    """Mark every test of this folder. All but the walk are slow."""
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.nodeid.startswith("tests/e2e/"):
             item.add_marker(pytest.mark.e2e)
-            item.add_marker(pytest.mark.xdist_group("browser"))
             if item.get_closest_marker("walk") is None:
                 item.add_marker(pytest.mark.slow)
 
