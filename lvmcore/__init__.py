@@ -34,10 +34,15 @@ if TYPE_CHECKING:
     from lvmcore.models.latent.nbvae import NBVAE
     from lvmcore.models.latent.nmf import NMF
     from lvmcore.models.latent.pca import PCA, ProbabilisticPCA
+    from lvmcore.models.latent.point_estimates.discriminative_gplvm import DiscriminativeGPLVM
+    from lvmcore.models.latent.point_estimates.gplvm import GPLVM
+    from lvmcore.models.latent.point_estimates.sgplvm import SGPLVM
+    from lvmcore.models.latent.point_estimates.sllgplvm import SLLGPLVM
     from lvmcore.models.latent.qep_lvm import QEPLVM
     from lvmcore.models.latent.rflvm import RFLVM
     from lvmcore.models.latent.srflvm import SRFLVM
     from lvmcore.models.latent.stochastic_gplvm import StochasticGPLVM
+    from lvmcore.models.latent.supervised_ppca import SupervisedPPCA
     from lvmcore.models.latent.vae import VAE, SupervisedVAE
     from lvmcore.models.supervised.deep_kernel import (
         DeepKernelGPClassifier,
@@ -60,6 +65,7 @@ if TYPE_CHECKING:
     from lvmcore.results import FitStep, LabelPredictive, Posterior, Predictive, Snapshot
 
 __all__ = [
+    "GPLVM",
     "LDGD",
     "MODELS",
     "NBVAE",
@@ -68,6 +74,8 @@ __all__ = [
     "PREDICTORS",
     "QEPLVM",
     "RFLVM",
+    "SGPLVM",
+    "SLLGPLVM",
     "SRFLVM",
     "TSNE",
     "UMAP",
@@ -86,6 +94,7 @@ __all__ = [
     "DeepQEPClassifier",
     "DeepQEPLVM",
     "DeepQEPRegressor",
+    "DiscriminativeGPLVM",
     "FactorAnalysis",
     "FastLDGD",
     "FitStep",
@@ -110,6 +119,7 @@ __all__ = [
     "SoDDeepGPRegressor",
     "Stability",
     "StochasticGPLVM",
+    "SupervisedPPCA",
     "SupervisedVAE",
     "TableSize",
     "UnsupportedError",

@@ -10,13 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from lvmcore.numerics.linalg import cholesky_batch
 
-__all__ = ["LinearGaussian", "LinearPosterior", "fit_linear_gaussian"]
+__all__ = [
+    "NOISE_FLOOR",
+    "ExpectedSums",
+    "LinearGaussian",
+    "LinearPosterior",
+    "expected_sums",
+    "fit_linear_gaussian",
+]
 
 LOG_2PI = math.log(2 * math.pi)
 # Smallest noise variance on standardised data: a table of exact rank Q keeps a density.
@@ -127,7 +135,7 @@ def fit_linear_gaussian(
     model = _initial_model(Y, observed, n_components)
     cells, before = int(observed.sum()), -math.inf
     for iteration in range(max_iter):
-        sums = _expectations(model, Y, observed)
+        sums = expected_sums(model, Y, observed)
         log_likelihood = float(sums.log_likelihood)
         stopped = callback is not None and callback(iteration, log_likelihood)
         if log_likelihood - before < tolerance * cells:
@@ -149,7 +157,7 @@ def _initial_model(Y: Tensor, observed: Tensor, Q: int) -> LinearGaussian:
 
 
 @dataclass(frozen=True)
-class _ExpectedSums:
+class ExpectedSums:
     """Expected sufficient statistics of a step, summed over rows, x̃ = (x, 1).
 
     Attributes:
@@ -166,8 +174,33 @@ class _ExpectedSums:
     total: Tensor
     log_likelihood: Tensor
 
+    def absorbed(self, both: Tensor) -> tuple[Tensor, Tensor]:
+        """W and μ for a standard normal latent space.
 
-def _expectations(model: LinearGaussian, Y: Tensor, observed: Tensor) -> _ExpectedSums:
+        Args:
+            both: (W, μ) for the latent space of the expectations, [D, Q+1].
+        """
+        weights, offset = both[:, :-1], both[:, -1]
+        moments = self.total / self.total[-1, -1]
+        centre = moments[-1, :-1]
+        covariance = moments[:-1, :-1] - centre[:, None] * centre
+        spread = cholesky_batch(covariance[None], "The covariance of the map")[0]
+        return weights @ spread, offset + weights @ centre
+
+
+class _Inferring(Protocol):
+    """A linear model: its weights, [D, Q], and the posterior of rows."""
+
+    @property
+    def weights(self) -> Tensor:
+        """W, [D, Q]."""
+
+    def infer(self, Y: Tensor, observed: Tensor) -> LinearPosterior:
+        """Posterior of rows from their observed cells."""
+
+
+def expected_sums(model: _Inferring, Y: Tensor, observed: Tensor) -> ExpectedSums:
+    """The expectations of a step, over all rows Y [N, D] with a mask of observed cells."""
     D, P = Y.shape[1], model.weights.shape[1] + 1
     second, first = Y.new_zeros(D, P * P), Y.new_zeros(D, P)
     total, log_likelihood = Y.new_zeros(P * P), Y.new_zeros(())
@@ -182,20 +215,14 @@ def _expectations(model: LinearGaussian, Y: Tensor, observed: Tensor) -> _Expect
         total += flat.sum(0)
         log_likelihood += rows.log_density.sum()
     shape = (P, P)
-    return _ExpectedSums(
+    return ExpectedSums(
         second.reshape(D, *shape), first, Y.square().sum(), total.reshape(shape), log_likelihood
     )
 
 
-def _maximise(sums: _ExpectedSums, cells: int) -> LinearGaussian:
+def _maximise(sums: ExpectedSums, cells: int) -> LinearGaussian:
     """W, μ and σ² at the maximum, for a standard normal latent space."""
     factor = cholesky_batch(sums.second, "The matrix of a column's expected positions")
     both = torch.cholesky_solve(sums.first[:, :, None], factor)[:, :, 0]  # (w_d, μ_d)
     noise = ((sums.squares - (both * sums.first).sum()) / cells).clamp_min(NOISE_FLOOR)
-    weights, offset = both[:, :-1], both[:, -1]
-    # Mean and covariance of the latent positions, absorbed into W and μ
-    moments = sums.total / sums.total[-1, -1]
-    centre = moments[-1, :-1]
-    covariance = moments[:-1, :-1] - centre[:, None] * centre
-    spread = cholesky_batch(covariance[None], "The covariance of the map")[0]
-    return LinearGaussian(weights @ spread, offset + weights @ centre, noise)
+    return LinearGaussian(*sums.absorbed(both), noise)

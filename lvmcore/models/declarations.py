@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -167,11 +167,18 @@ def _dump(value: Any) -> str:
 
 
 def _modules() -> Iterable[str]:
-    """The names of the modules of models."""
+    """The names of the modules of models, those of packages within the two included."""
     root = Path(__file__).parent
     for package in _PACKAGES:
-        for module in pkgutil.iter_modules([str(root / package)]):
-            yield f"{__package__}.{package}.{module.name}"
+        yield from _modules_within(root / package, f"{__package__}.{package}")
+
+
+def _modules_within(folder: Path, name: str) -> Iterator[str]:
+    for module in pkgutil.iter_modules([str(folder)]):
+        if module.ispkg:
+            yield from _modules_within(folder / module.name, f"{name}.{module.name}")
+        else:
+            yield f"{name}.{module.name}"
 
 
 def _to_json(declaration: ModelDeclaration) -> dict[str, Any]:

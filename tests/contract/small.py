@@ -22,6 +22,7 @@ __all__ = [
     "for_models",
     "make",
     "most_components",
+    "sparse",
     "table",
     "table_for",
 ]
@@ -89,6 +90,12 @@ def fitted_to_array(key: str) -> LatentVariableModel:
     """The model fitted to the cells of ``table_for(key)`` without names; leave it as it is."""
     frame, labels = table_for(key)
     return fit(key, frame.to_numpy(), labels)
+
+
+def sparse(key: str) -> dict[str, str]:
+    """Settings with which a model has inducing inputs, where that is a choice."""
+    chosen = "approximation" in {p.name for p in MODELS[key].parameters()}
+    return {"approximation": "vfe"} if chosen else {}
 
 
 def few_steps(key: str) -> dict[str, int]:

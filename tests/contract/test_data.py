@@ -22,6 +22,7 @@ from tests.contract.small import (
     for_models,
     make,
     most_components,
+    sparse,
     table_for,
 )
 
@@ -203,7 +204,7 @@ def test_dimensions_beyond_the_columns_that_vary_are_dropped_with_a_note(key: st
 @for_models(lambda model: "n_inducing" in {p.name for p in model.parameters()})
 def test_no_more_inducing_inputs_than_rows(key: str) -> None:
     frame, labels = table_for(key)
-    model = fit(key, frame, labels, n_inducing=100)
+    model = fit(key, frame, labels, n_inducing=100, **sparse(key))
     assert any("n_inducing reduced from 100 to 30" in note for note in model.notes_)
     for Z in model.inducing_inputs_.values():
         assert Z.shape == (N_ROWS, N_COMPONENTS)

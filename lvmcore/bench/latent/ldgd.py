@@ -1,4 +1,4 @@
-"""LDGD: the papers' Tables 1 and 2, and the seconds of a fit and of an inference.
+"""LDGD: the papers' Tables 1 to 3, and the seconds of a fit and of an inference.
 
 Every score is on test rows of stratified 5-fold cross-validation.
 """
@@ -17,6 +17,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from lvmcore.bench.harness.machine import matrix_product_seconds
 from lvmcore.bench.harness.report import BenchmarkRow, Options
+from lvmcore.bench.latent import supervised_maps
 from lvmcore.data.samples.paper_datasets import load_paper
 from lvmcore.data.samples.samples import load_sample
 from lvmcore.metrics.scores import classification_scores
@@ -57,6 +58,7 @@ def rows(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     if options.full:
         for name in ("wine", "breast_cancer", "digits"):
             yield partial(_accuracy, name, None, 50, 1, None, "")
+    yield from supervised_maps.rows(options)
 
 
 def _settings(name: str, Q: int | None, M: int, repeats: int) -> dict[str, object]:

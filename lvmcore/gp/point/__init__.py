@@ -1,0 +1,1 @@
+"""Gaussian process latent variable models whose positions are point estimates."""

@@ -1,0 +1,114 @@
+"""The discriminative Gaussian process latent variable model."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from lvmcore.base.estimator_dataclass import estimator_dataclass
+from lvmcore.base.initial_map import start_map
+from lvmcore.base.latent_variable_model import Capabilities, FitProblem
+from lvmcore.base.settings import Components, InducingOrAuto, MapKernel
+from lvmcore.base.table_size import TableSize
+from lvmcore.gp.point.labelled_model import LabelledPointGPLVM
+from lvmcore.gp.point.model import (
+    ApproximationOrAuto,
+    advised_approximation,
+    data_path,
+    function_path,
+)
+from lvmcore.gp.point.objective import (
+    ClassScatterTerm,
+    PathTerm,
+    PointObjective,
+    PositionPrior,
+    direct_schedule,
+)
+from lvmcore.gp.point.paths import PointPath, label_group
+from lvmcore.gp.point.positions import FreePositions
+from lvmcore.kernels.expression_kernel import map_kernel
+from lvmcore.parameters import Advised, Doc, Range
+from lvmcore.training.loop import train
+from lvmcore.training.outcome import FitOutcome
+
+__all__ = ["DiscriminativeGPLVM"]
+
+# Steps of the path to the labels, at the fitted map.
+LABEL_STEPS = 50
+
+
+@estimator_dataclass
+class DiscriminativeGPLVM(LabelledPointGPLVM):
+    """The GPLVM with a prior of its map that draws classes together and apart from one another.
+
+    Positions X and the parameters of kernel and noise maximise
+
+    L = log p(Y | X) + log p(X) − λ/tr(S_w⁻¹ S_b)
+
+    (Urtasun and Darrell 2007), S_w and S_b the scatter of X within and between classes, 0.001 of
+    the mean diagonal of S_w added to it. X has mean 0 and sd 1 in each dimension, as in ``GPLVM``,
+    which λ = 0 is; the ratio of scatters does not depend on such scales. λ, 1/σ_d² of the paper, is
+    ``class_strength`` nats a cell of the table, so that its effect does not depend on the size.
+
+    A row without a label is left out of the scatter, a missing cell out of log p(Y | X). New rows
+    are placed by their columns alone. Their classes are those of Gaussian processes from the map to
+    one-hot labels, which are fitted after it, as the paper's classifier is, and are no part of L.
+
+    Attributes:
+        classes_: the classes, sorted, [C].
+        relevance_: ``data`` and ``labels`` hold α = 1/ℓ² of each path, [Q].
+        inducing_inputs_: under the same names Z, [M, Q]; empty for approximation "exact".
+        noise_variance_: σ² of the columns that vary, standardised units, [D].
+    """
+
+    key: ClassVar[str] = "discriminative_gplvm"
+    title: ClassVar[str] = "Discriminative GPLVM"
+    summary: ClassVar[str] = (
+        "A curved map of points whose classes are drawn apart by a prior: for few labelled rows."
+    )
+    paper: ClassVar[str] = "Urtasun and Darrell 2007"
+    order: ClassVar[int] = 8
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        labels="required", missing_labels=True, missing_cells=True, bound=True
+    )
+
+    n_components: Components = 2
+    class_strength: Annotated[
+        float,
+        Range(0.0, 1000.0),
+        Doc("Strength of the prior that draws classes apart, nats a cell; 0 is the GPLVM."),
+    ] = 0.1
+    approximation: ApproximationOrAuto = None
+    n_inducing: InducingOrAuto = None
+    kernel: MapKernel = "rbf"
+
+    @classmethod
+    def advise(cls, size: TableSize) -> dict[str, Advised]:
+        """Exact for short tables, else by inducing inputs."""
+        return advised_approximation(size)
+
+    def _fit(self, problem: FitProblem) -> FitOutcome:
+        expression = map_kernel(self.kernel, problem.n_components)
+        labels = problem.labels[0]
+        X = start_map(problem, self.start, self._note)
+        path = data_path(self, problem, X, expression)
+        targets = [label_group(labels.codes, len(labels.classes), X)]
+        label_path = function_path(self, problem, X, targets, expression)
+        terms = [
+            PathTerm("data fit", path),
+            PositionPrior(),
+            ClassScatterTerm(labels.codes, self.class_strength * path.count, X),
+        ]
+        paths = {"data": path, "labels": label_path}
+        fit = PointObjective(FreePositions(X), paths, terms)
+        outcome = self._train(problem, fit)
+        self._fit_labels(fit, label_path)
+        self._store_scores(label_path, labels)
+        self._store_paths(fit)
+        return outcome
+
+    def _fit_labels(self, fit: PointObjective, path: PointPath) -> None:
+        """Fit the path to the labels at the fitted map."""
+        X = fit.draw_sample(1).detach()
+        terms = [PathTerm("label fit", path)]
+        alone = PointObjective(fit.positions, {"labels": path}, terms, fixed=X)
+        train(alone, direct_schedule(min(self.max_iter, LABEL_STEPS), path.count), None)

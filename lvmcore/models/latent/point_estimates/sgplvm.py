@@ -1,0 +1,90 @@
+"""The supervised Gaussian process latent variable model."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from lvmcore.base.estimator_dataclass import estimator_dataclass
+from lvmcore.base.initial_map import start_map
+from lvmcore.base.latent_variable_model import Capabilities, FitProblem
+from lvmcore.base.settings import Components, InducingOrAuto, MapKernel
+from lvmcore.base.table_size import TableSize
+from lvmcore.gp.point.labelled_model import LabelledPointGPLVM
+from lvmcore.gp.point.model import (
+    ApproximationOrAuto,
+    advised_approximation,
+    data_path,
+    function_path,
+)
+from lvmcore.gp.point.objective import PathTerm, PointObjective, PositionPrior
+from lvmcore.gp.point.paths import label_group
+from lvmcore.gp.point.positions import FreePositions
+from lvmcore.kernels.expression_kernel import map_kernel
+from lvmcore.parameters import Advised
+from lvmcore.training.outcome import FitOutcome
+
+__all__ = ["SGPLVM"]
+
+
+@estimator_dataclass
+class SGPLVM(LabelledPointGPLVM):
+    """Gaussian processes from one map of points to the columns and to the class labels.
+
+    With T the one-hot labels less the class shares, positions X and the parameters of both kernels
+    and noises maximise
+
+    L = log p(Y | X) + log p(T | X) + log p(X)
+
+    (Gao, Wang, Tao and Li 2010), each density that of a Gaussian process with its own kernel and
+    noise, X with mean 0 and sd 1 in each dimension, as in ``GPLVM``. A row without a label drops
+    out of log p(T | X), a missing cell out of log p(Y | X).
+
+    A new row is placed by the optimum of log p(y* | x*) + log p(x*), by its columns alone. Its
+    class is that of the largest mean of the path to the labels; ``predict_proba`` is the
+    probability that its score with noise is the largest (``lvmcore.gp.point.class_scores``).
+
+    Attributes:
+        classes_: the classes, sorted, [C].
+        relevance_: ``data`` and ``labels`` hold α = 1/ℓ² of each path, [Q].
+        inducing_inputs_: under the same names Z, [M, Q]; empty for approximation "exact".
+        noise_variance_: σ² of the columns that vary, standardised units, [D].
+    """
+
+    key: ClassVar[str] = "sgplvm"
+    title: ClassVar[str] = "Supervised GPLVM (SGPLVM)"
+    summary: ClassVar[str] = (
+        "A curved map of points shaped by columns and a class label: the baseline for LDGD."
+    )
+    paper: ClassVar[str] = "Gao et al. 2010"
+    order: ClassVar[int] = 6
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        labels="required", missing_labels=True, missing_cells=True, bound=True
+    )
+
+    n_components: Components = None
+    approximation: ApproximationOrAuto = None
+    n_inducing: InducingOrAuto = None
+    kernel: MapKernel = "rbf"
+
+    @classmethod
+    def advise(cls, size: TableSize) -> dict[str, Advised]:
+        """Exact for short tables, else by inducing inputs."""
+        return advised_approximation(size)
+
+    def _fit(self, problem: FitProblem) -> FitOutcome:
+        expression = map_kernel(self.kernel, problem.n_components)
+        labels = problem.labels[0]
+        X = start_map(problem, self.start, self._note)
+        targets = [label_group(labels.codes, len(labels.classes), X)]
+        paths = {
+            "data": data_path(self, problem, X, expression),
+            "labels": function_path(self, problem, X, targets, expression),
+        }
+        terms = [
+            PathTerm("data fit", paths["data"]),
+            PathTerm("label fit", paths["labels"]),
+            PositionPrior(),
+        ]
+        outcome = self._train(problem, PointObjective(FreePositions(X), paths, terms))
+        self._store_scores(paths["labels"], labels)
+        return outcome
