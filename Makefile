@@ -74,20 +74,19 @@ app: $(VENV)/.app
 define run_tests
 @$(PYTHON) -m tests.e2e.browser
 @status=0; \
-$(PYTHON) -m pytest --ignore=tests/e2e $(1) -n $(WORKERS) --dist worksteal || status=1; \
-$(PYTHON) -m pytest tests/e2e $(1) -n $(WORKERS) --dist loadfile || status=1; \
+$(PYTHON) -m pytest --ignore=tests/e2e -m $(1) -n $(WORKERS) --dist worksteal || status=1; \
+$(PYTHON) -m pytest tests/e2e -m $(1) -n $(WORKERS) --dist loadfile || status=1; \
 exit $$status
 endef
 
 test: $(VENV)/.dev
-	$(call run_tests,-m "not slow")
+	$(call run_tests,"not slow")
 
 # What make test leaves out.
 test-rest: $(VENV)/.dev
-	$(call run_tests,-m slow)
+	$(call run_tests,slow)
 
-test-all: $(VENV)/.dev
-	$(call run_tests)
+test-all: test test-rest
 
 lint: $(VENV)/.dev
 	@$(PYTHON) -m ruff check .
