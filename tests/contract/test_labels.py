@@ -23,6 +23,11 @@ with_prior = for_models(
 semi_supervised = for_models(lambda model: model.capabilities.missing_labels)
 
 
+def steps(key: str, most: int) -> dict[str, int]:
+    """A number of steps, for a model that has the setting."""
+    return {"max_iter": most} if hasattr(make(key), "max_iter") else {}
+
+
 @label_aware
 def test_predictions(key: str) -> None:
     frame, labels = table(seed=1)  # rows that the fit has not seen
@@ -137,7 +142,7 @@ def test_rows_without_a_label_are_given_sensible_ones(key: str) -> None:
     y: list[str | None] = [
         label if n < 9 else None for n, label in enumerate(labels)
     ]  # three of each class
-    model = fit(key, frame, y, max_iter=60)
+    model = fit(key, frame, y, **steps(key, 60))
     assert model.classes_.tolist() == ["class 0", "class 1", "class 2"]
     probability = model.predict_proba(frame)
     np.testing.assert_allclose(probability.sum(axis=1), 1)
@@ -150,7 +155,7 @@ def test_rows_without_a_label_are_given_sensible_ones(key: str) -> None:
 @generative
 def test_samples_of_a_class_look_like_it(key: str) -> None:
     frame, labels = table()
-    model = fit(key, frame, labels, max_iter=80)
+    model = fit(key, frame, labels, **steps(key, 80))
     sd = frame.std(ddof=0).to_numpy()
     for name in model.classes_:
         rows = frame[np.array(labels) == name]

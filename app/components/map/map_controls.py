@@ -80,12 +80,16 @@ def map_controls(fitted_map: FittedMap) -> MapChoices:
         help="A quantity of the model at every point of the map.",
     )
     ellipses = False
-    if fitted_map.model.capabilities.uncertainty and not is_line(axes):
+    if not is_line(axes):
+        known = fitted_map.model.capabilities.uncertainty
         ellipses = ellipse.toggle(
             "Ellipses",
-            len(fitted_map.mean) <= MOST_DEFAULT_ELLIPSES,
+            known and len(fitted_map.mean) <= MOST_DEFAULT_ELLIPSES,
             key=map_widget_key(fitted_map, "ellipses"),
-            help=f"Posterior of each row, {canvas_scene.ELLIPSE_SD:g} sd.",
+            help=f"Posterior of each row, {canvas_scene.ELLIPSE_SD:g} sd."
+            if known
+            else f"{fitted_map.model.title} gives each row a point without a posterior variance.",
+            disabled=not known,
         )
     with more:
         size, shape, inducing, details = appearance_controls(fitted_map, inducing=not is_line(axes))
