@@ -268,15 +268,15 @@ def _hover_texts(
     r = reconstruction
     texts = []
     for d, name in enumerate(names):
-        text = f"<b>{escape(name)}</b><br>reconstruction {number(r.value[d])}"
+        text = f"<b>{escape(name)}</b><br>reconstruction {r.cell_text(d, r.value[d])}"
         if r.log1p[d]:
             text += f" (median), 2 sd interval {number(r.low[d])} to {number(r.high[d])}"
         elif not np.isclose(r.high[d] - r.value[d], INTERVAL_SD * r.sd[d]):
-            text += f", 95 % interval {number(r.low[d])} to {number(r.high[d])}"
+            text += f", 95 % interval {r.cell_text(d, r.low[d])} to {r.cell_text(d, r.high[d])}"
         else:
-            text += f" ± {number(INTERVAL_SD * r.sd[d], 2)}"
+            text += f" ± {r.width_text(d, INTERVAL_SD * r.sd[d])}"
         if observed is not None:
-            cell = "missing" if np.isnan(observed[d]) else number(observed[d])
+            cell = "missing" if np.isnan(observed[d]) else r.cell_text(d, observed[d])
             text += f"<br>observed {cell}"
         texts.append(text)
     return texts

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from app.services import fitted_maps, server
 from app.services.caching import cached
-from lvmcore.data import Dataset
+from lvmcore.data import Dataset, DateScale
+from lvmcore.errors import DataError
 from lvmcore.export.tables import to_csv_bytes, to_parquet_bytes
 from lvmcore.prediction import target_rows
 from lvmcore.prediction.target_rows import SupervisedRows, split_for_target
@@ -27,6 +28,7 @@ __all__ = [
     "comparison",
     "component_curves",
     "count_predicted",
+    "dates_as_features",
     "hidden_units",
     "prediction_slice",
     "predictions",
@@ -36,6 +38,7 @@ __all__ = [
     "series_curve",
     "start_prediction",
     "target_columns",
+    "target_features",
     "target_summary",
     "training_rows",
     "unused_categories",
@@ -55,6 +58,20 @@ def unused_categories(dataset: Dataset) -> tuple[str, ...]:
     return target_rows.unlearned_categories(dataset)
 
 
+@cached(max_entries=16, depends_on_store=False)
+def dates_as_features(dataset: Dataset, target: str, groups: str) -> dict[str, DateScale]:
+    """The columns of dates that a fit to a target learns from, for lack of other features."""
+    return target_rows.dates_as_features(dataset, target, groups)
+
+
+def target_features(dataset: Dataset, target: str, groups: str = "") -> Dataset:
+    """The dataset with the features of a fit to a target; as it is where none is left."""
+    try:
+        return target_rows.target_features(dataset, target, groups)
+    except DataError:  # the fit says it
+        return dataset
+
+
 @cached(max_entries=64, depends_on_store=False)
 def target_summary(dataset: Dataset, name: str) -> TargetSummary | None:
     """Summary of a column as a target; None where the dataset has no such column."""
@@ -72,12 +89,14 @@ def predictor(run: str) -> Predictor:
 
 
 def whole_dataset(run: str) -> Dataset:
-    """The dataset of a run, with the rows that the fit left out.
+    """The dataset of a run with the features of the fit, and the rows that it left out.
 
     Raises:
         DataError: the run or its dataset does not exist.
     """
-    return fitted_maps.stored_dataset(server.store().get(run).spec.dataset)
+    spec = server.store().get(run).spec
+    whole = fitted_maps.stored_dataset(spec.dataset)
+    return target_rows.target_features(whole, spec.target, spec.groups)
 
 
 @cached(max_entries=8)

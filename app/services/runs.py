@@ -18,6 +18,7 @@ from lvmcore.data.column_likelihoods import check_dataset_likelihoods
 from lvmcore.errors import LatentboardError
 from lvmcore.jobs.cost_estimate import CostEstimate
 from lvmcore.likelihoods.catalogue import GAUSSIAN
+from lvmcore.prediction.target_rows import target_features
 from lvmcore.runs import Job, JobSpec
 from lvmcore.runs.continuation import Continuation, propose_continuation
 
@@ -62,7 +63,8 @@ def start_fit(
     from lvmcore.runs.model_of_job import check_spec
 
     spec = fit_spec(dataset, key, parameters, target=target)
-    check_spec(spec, [name for name in dataset.transformed_names if name != spec.target])
+    of_fit = dataset if target is None else target_features(dataset, spec.target, spec.groups)
+    check_spec(spec, of_fit.transformed_names)
     check_dataset_likelihoods(dataset, str(parameters.get("column_likelihood", GAUSSIAN)))
     server.store().datasets.put(dataset)
     _, cost = server.estimator().known(spec)

@@ -273,6 +273,15 @@ class Predictor(Estimator):
         """Columns of the fit whose cells may be missing in rows to predict."""
         return ()
 
+    def notes_in_units(self, units: Mapping[str, str]) -> tuple[str, ...]:
+        """The notes of the fit, with units where they give numbers in those of a column.
+
+        Args:
+            units: units in the plural, by column, such as months.
+        """
+        del units
+        return self.notes_
+
     @property
     def n_hidden_layers_(self) -> int:
         """Number of hidden layers of the fitted model."""

@@ -15,6 +15,7 @@ from lvmcore.cli.fit import read_source
 from lvmcore.cli.output_files import check_outputs, table_writer, write_output, write_placements
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.dataset_storage import load_dataset
+from lvmcore.data.date_scales import DateScale, date_scales_of_texts, is_dates
 from lvmcore.data.new_tables.column_matching import match_columns
 from lvmcore.data.new_tables.matching_dataset import matching_dataset
 from lvmcore.data.readers.sandbox import read_table_sandboxed
@@ -34,6 +35,7 @@ from lvmcore.prediction.new_table import (
 )
 from lvmcore.prediction.placement import most_probable, place_rows
 from lvmcore.prediction.target_predictions import has_prediction
+from lvmcore.prediction.target_rows import target_features
 from lvmcore.runs.job_folder import JobFolder
 
 __all__ = ["impute", "predict", "transform"]
@@ -57,7 +59,7 @@ def transform(arguments: argparse.Namespace, console: CommandConsole) -> int:
     fitted = _fitted_rows(arguments, model)
     table = read_source(arguments, fitted)
     roles = _roles(arguments, model, table, fitted, console)
-    rows = read_new_table(model, table, fitted, roles, _codes(arguments))
+    rows = read_new_table(model, table, fitted, roles, _codes(arguments), _date_scales(arguments))
     placement = place_rows(model, rows.dataset, fitted)
     placed = most_probable(placement.frame, arguments.abstain)
     write_placements(arguments.out, placed, model, rows.dataset)
@@ -88,7 +90,9 @@ def impute(arguments: argparse.Namespace, console: CommandConsole) -> int:
     refuse_complete_models(model)
     table = read_source(arguments, _stored_rows(arguments, model))
     roles = _with_row_id(arguments, propose_new_table_roles(model, table, None), console)
-    rows = read_new_table(model, table, None, roles, _codes(arguments)).dataset
+    rows = read_new_table(
+        model, table, None, roles, _codes(arguments), _date_scales(arguments)
+    ).dataset
     features = imputed_features(rows, completed_table(model, rows))
     matched = match_columns(table, feature_names_of(model, table)).columns
     filled = fill_table(rows, features, columns=matched)
@@ -125,7 +129,12 @@ def predict(arguments: argparse.Namespace, console: CommandConsole) -> int:
     table = read_source(arguments, fitted)
     roles = _with_row_id(arguments, propose_new_table_roles(model, table, fitted), console)
     rows = read_new_table(
-        model, table, fitted, NewTableRoles(roles.row_id), _codes(arguments)
+        model,
+        table,
+        fitted,
+        NewTableRoles(roles.row_id),
+        _codes(arguments),
+        _date_scales(arguments),
     ).dataset
     found = predict_rows(model, rows, target)
     write_output(arguments.out, write(found.frame))
@@ -180,8 +189,16 @@ def _fitted_rows(arguments: argparse.Namespace, model: AnyModel) -> Dataset | No
     """The rows of the fit: from ``--fitted``, else from the store of the run; else None."""
     if arguments.fitted is not None:
         table = read_table_sandboxed(arguments.fitted)
+        own = {
+            str(name): DateScale.of(cells)
+            for name, cells in table.frame.items()
+            if is_dates(cells) and cells.notna().any()
+        }
         whole = matching_dataset(
-            table, feature_names_of(model, table), missing_cells=model.capabilities.missing_cells
+            table,
+            feature_names_of(model, table),
+            date_scales={**own, **_date_scales(arguments)},
+            missing_cells=model.capabilities.missing_cells,
         )
         return whole if model.capabilities.missing_cells else whole.complete_rows()
     return _stored_rows(arguments, model)
@@ -196,13 +213,21 @@ def _stored_rows(arguments: argparse.Namespace, model: AnyModel) -> Dataset | No
     if not stored.is_dir():
         return None
     whole = load_dataset(stored)
-    return whole if isinstance(model, Predictor) else training_rows(whole, type(model))[0]
+    if isinstance(model, Predictor):
+        return target_features(whole, folder.spec().target, folder.spec().groups)
+    return training_rows(whole, type(model))[0]
 
 
 def _codes(arguments: argparse.Namespace) -> Mapping[str, tuple[str, str]]:
     """The words encoded as 0 and 1 in the run's dataset; empty for a model file."""
     folder = JobFolder(arguments.model)
     return folder.spec().codes if folder.exists() else {}
+
+
+def _date_scales(arguments: argparse.Namespace) -> Mapping[str, DateScale]:
+    """Unit and origin of the dates of the run's dataset; empty for a model file."""
+    folder = JobFolder(arguments.model)
+    return date_scales_of_texts(folder.spec().date_scales) if folder.exists() else {}
 
 
 def _model_path(path: Path) -> Path:

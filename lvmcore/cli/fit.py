@@ -12,8 +12,10 @@ from lvmcore.base.predictor import Predictor
 from lvmcore.cli.choose_model import chosen_model
 from lvmcore.cli.console import CommandConsole, ExitCode, short_number
 from lvmcore.cli.output_files import check_outputs, write_placements
+from lvmcore.data.build_dataset import exclusion_reason
 from lvmcore.data.column_types import ColumnType
 from lvmcore.data.dataset import Dataset
+from lvmcore.data.date_scales import date_scale_texts, is_dates
 from lvmcore.data.new_tables.matching_dataset import binary_codes
 from lvmcore.data.number_questions import known_answers
 from lvmcore.data.proposed_roles import propose_label, propose_row_id
@@ -29,6 +31,7 @@ from lvmcore.jobs.run_job import run_job
 from lvmcore.likelihoods.catalogue import BY_COLUMN
 from lvmcore.models import AnyModel, load
 from lvmcore.prediction.map_table import embedding_frame
+from lvmcore.prediction.target_rows import date_scales_of_fit
 from lvmcore.runs.convergence import convergence_clause
 from lvmcore.runs.job import JobSpec
 from lvmcore.runs.job_folder import JobFolder, JobState
@@ -164,12 +167,15 @@ def _dataset(arguments: argparse.Namespace, table: Table, console: CommandConsol
             row_id = None
         elif row_id is not None:
             console.say(f"Row id: {row_id}, detected (override with --row-id or --no-row-id).")
+    one_hot = _one_hot(arguments, table, {*labels, row_id})
+    if features is None and arguments.target:
+        features = _features_of_target(arguments, table, row_id, one_hot)
     dataset = table.dataset(
         features=features,
         label=labels,
         row_id=row_id,
         log1p=_names(arguments.log1p, table) or (),
-        one_hot=_one_hot(arguments, table, {*labels, row_id}),
+        one_hot=one_hot,
         likelihoods=read_likelihood_options(arguments.likelihood or ()),
         hold_out=arguments.hold_out,
         hold_out_seed=arguments.hold_out_seed,
@@ -186,6 +192,29 @@ def _dataset(arguments: argparse.Namespace, table: Table, console: CommandConsol
         if not arguments.target or not note.startswith(target):
             console.say(f"  {note}")
     return dataset
+
+
+def _features_of_target(
+    arguments: argparse.Namespace, table: Table, row_id: str | None, one_hot: Sequence[str]
+) -> list[str] | None:
+    """The features of a target; None for the default ones, and with dates where there are none."""
+    others = {*(arguments.label or ()), row_id}
+    usual = [
+        column.name
+        for column in table.columns
+        if column.name not in others
+        and (exclusion_reason(column) is None or column.name in one_hot)
+    ]
+    if {*usual} - {arguments.target, arguments.groups}:
+        return None
+    dates = [
+        column.name
+        for column in table.columns
+        if column.type is ColumnType.DATE
+        and is_dates(table.frame[column.name])
+        and column.name not in {*others, arguments.target, arguments.groups}
+    ]
+    return [*usual, *dates] if dates else None
 
 
 def _one_hot(arguments: argparse.Namespace, table: Table, others: set[str | None]) -> Sequence[str]:
@@ -253,6 +282,9 @@ def _open_run(
         groups=arguments.groups,
         time=arguments.time,
         codes=binary_codes(dataset),
+        date_scales=date_scale_texts(
+            date_scales_of_fit(dataset, arguments.target, arguments.groups)
+        ),
     )
     if arguments.out is not None:
         path = arguments.out.expanduser().absolute()

@@ -4,6 +4,7 @@ from lvmcore.data.build_dataset import exclusion_reason
 from lvmcore.data.column_likelihoods import ProposedLikelihood, proposed_likelihood
 from lvmcore.data.column_types import ColumnDescription, ColumnType
 from lvmcore.data.dataset import Dataset
+from lvmcore.data.date_scales import DateScale
 from lvmcore.data.long_tables.memory_mapped import MappedTable, memory_mapped
 from lvmcore.data.new_tables.column_matching import ColumnMatching, match_columns
 from lvmcore.data.new_tables.matching_dataset import binary_codes, matching_dataset
@@ -22,6 +23,7 @@ __all__ = [
     "ColumnMatching",
     "ColumnType",
     "Dataset",
+    "DateScale",
     "DetectedFormat",
     "MappedTable",
     "NumberQuestion",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lvmcore.data.column_types import ColumnDescription, ColumnType
 from lvmcore.data.dataset import Dataset, labels_as_text
+from lvmcore.data.date_scales import DateScale, is_dates
 from lvmcore.data.held_out_rows import hold_out_rows, keep_every_class, label_strata
 from lvmcore.data.number_questions import question_notes
 from lvmcore.data.proposed_roles import propose_image_shape
@@ -38,7 +39,7 @@ __all__ = [
 
 _EXCLUSION_REASONS = {
     ColumnType.CATEGORY: "it is a category; it can be one-hot features, the label or a colour",
-    ColumnType.DATE: "it is a date",
+    ColumnType.DATE: "it is a date; it can be a feature",
     ColumnType.IDENTIFIER: "it identifies rows",
     ColumnType.TEXT: "it is text",
 }
@@ -74,6 +75,8 @@ class ColumnRoles:
 def exclusion_reason(column: ColumnDescription) -> str | None:
     """Why a column is not a feature by default; None for a feature."""
     annotation = "it is an annotation of the row, not a measurement"
+    if column.type is ColumnType.DATE and "kept as text" in column.reason:
+        return "its dates or times are kept as text"
     return _EXCLUSION_REASONS.get(column.type, annotation if column.is_annotation else None)
 
 
@@ -84,7 +87,8 @@ def build_dataset(table: "Table", choice: ColumnRoles, *, name: str | None) -> D
     chosen = _select_columns(table, choice, notes)
     used = {*(column.name for column in chosen), *choice.labels}
     notes += question_notes([asked for asked in table.questions if asked.column in used])
-    names, matrix, log1p = _feature_matrix(table, chosen, choice, notes)
+    scales = _date_scales(table, chosen, notes)
+    names, matrix, log1p = _feature_matrix(table, chosen, choice, scales, notes)
     keep = valid_rows(table, matrix, names, notes)
     frame = table.frame.iloc[keep].reset_index(drop=True)
     columns = {name: labels_as_text(frame[name]) for name in choice.labels}
@@ -117,6 +121,7 @@ def build_dataset(table: "Table", choice: ColumnRoles, *, name: str | None) -> D
             for name, kind in choice.likelihoods.items()
             if name in used
         },
+        date_scales=scales,
         texts=None if table.texts is None else table.texts.take(keep),
     )
 
@@ -183,13 +188,30 @@ def _select_columns(
     if not chosen:
         raise DataError(
             f"{table.name!r} has no feature column to fit a model to. Expected at least one column "
-            "of numbers. Check the column types, the delimiter and the decimal mark."
+            "of numbers or dates. Check the column types, the delimiter and the decimal mark."
         )
     return chosen
 
 
+def _date_scales(
+    table: "Table", chosen: Sequence[ColumnDescription], notes: list[str]
+) -> dict[str, DateScale]:
+    """Unit and origin of each feature that is a column of dates; a note on each."""
+    scales = {
+        column.name: DateScale.of(table.frame[column.name])
+        for column in chosen
+        if column.type is ColumnType.DATE and is_dates(table.frame[column.name])
+    }
+    notes += [scale.note(name) for name, scale in scales.items()]
+    return scales
+
+
 def _feature_matrix(
-    table: "Table", chosen: Sequence[ColumnDescription], choice: ColumnRoles, notes: list[str]
+    table: "Table",
+    chosen: Sequence[ColumnDescription],
+    choice: ColumnRoles,
+    scales: Mapping[str, DateScale],
+    notes: list[str],
 ) -> tuple[tuple[str, ...], NDArray[np.float64], NDArray[np.bool_]]:
     """Names [D], values [N, D] before any transform, and the mask of log(1 + x) columns [D]."""
     names: list[str] = []
@@ -202,6 +224,9 @@ def _feature_matrix(
                 column, table.frame[column.name], choice.level_order(column.name)
             )
             notes.append(note)
+        elif column.name in scales:
+            dates = scales[column.name].numbers(table.frame[column.name])
+            levels, values = [column.name], dates[:, None]
         else:
             levels, values = [column.name], numeric_values(table, column, notes)[:, None]
         names += levels
@@ -251,7 +276,10 @@ def _not_numeric_error(column: ColumnDescription, values: pd.Series) -> DataErro
             "A category is not a number. Use it as one-hot features, as the label or as a colour"
         )
     elif column.type is ColumnType.DATE:
-        advice = "Dates cannot be used as numbers here. Leave the column out"
+        advice = (
+            "Its dates are kept as text, as day and month are ambiguous or the day is missing. "
+            "Write them like 2020-01-31, or leave the column out"
+        )
     else:
         advice = "Leave the column out, or correct these cells in the file"
     return DataError(

@@ -54,6 +54,8 @@ def proposed_likelihood(table: "Table", column: ColumnDescription) -> ProposedLi
     values = table.frame[column.name]
     if column.type is ColumnType.CATEGORY:
         return ProposedLikelihood(*propose_category(levels(values)))
+    if column.type is ColumnType.DATE:
+        return ProposedLikelihood("gaussian", "it is a date")
     if column.type is ColumnType.BINARY:
         return ProposedLikelihood("bernoulli", "it has two values")
     name, reason = propose_likelihood(values.to_numpy(dtype=np.float64, na_value=np.nan))
@@ -108,7 +110,8 @@ def _terms(dataset: Dataset, chosen: Mapping[str, str]) -> list[ColumnTerm]:
         feature = dataset.feature_names[d]
         own, _ = _chosen(chosen, feature)
         if own is None:
-            own = "gaussian" if dataset.log1p[d] else propose_likelihood(dataset.X[:, d])[0]
+            plain = dataset.log1p[d] or feature in dataset.date_scales
+            own = "gaussian" if plain else propose_likelihood(dataset.X[:, d])[0]
         terms.append(ColumnTerm(own))
         d += 1
     return terms

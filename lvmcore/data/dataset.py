@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lvmcore.data.cell_texts import CellTexts
 from lvmcore.data.column_names import check_unique
+from lvmcore.data.date_scales import DateScale, date_scale_texts
 from lvmcore.data.row_numbers import RowNames, RowNumbers, json_chunks
 from lvmcore.errors import DataError
 
@@ -51,10 +52,12 @@ class Dataset:
             whose numbers allow two readings; further tables are read alike.
         likelihoods: Likelihoods that were chosen for columns of the table, by name; the others are
             those proposed.
+        date_scales: Unit and origin of each feature that is a column of dates, by its name.
         texts: Texts of the cells of the frame, where it was read from a text file; part of no
             digest.
         digest: sha256 over X, the labels, all names, the frame, the image shape, each mask that
-            is not all False, and the further labels and chosen likelihoods where there are any.
+            is not all False, and the further labels, chosen likelihoods and scales of dates where
+            there are any.
     """
 
     X: NDArray[np.float64]
@@ -72,6 +75,7 @@ class Dataset:
     held_out: NDArray[np.bool_] = field(default_factory=_empty_mask)
     column_decimals: Mapping[str, str] = field(default_factory=dict)
     likelihoods: Mapping[str, str] = field(default_factory=dict)
+    date_scales: Mapping[str, DateScale] = field(default_factory=dict)
     texts: CellTexts | None = None
     digest: str = field(init=False)
 
@@ -338,6 +342,9 @@ class Dataset:
         if self.likelihoods:
             chosen = sorted(self.likelihoods.items())
             digest.update(json.dumps(["likelihoods", chosen]).encode())
+        if self.date_scales:
+            scales = sorted(date_scale_texts(self.date_scales).items())
+            digest.update(json.dumps(["dates", scales]).encode())
         return digest.hexdigest()
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from lvmcore.data.cell_texts import CellTexts
 from lvmcore.data.dataset import Dataset
+from lvmcore.data.date_scales import date_scale_texts, date_scales_of_texts
 from lvmcore.data.row_numbers import RowNames, RowNumbers
 from lvmcore.errors import DataError
 
@@ -65,6 +66,7 @@ def save_dataset(dataset: Dataset, folder: Path) -> Path:
         "log1p": np.flatnonzero(dataset.log1p).tolist(),
         "column_decimals": dict(dataset.column_decimals),
         "likelihoods": dict(dataset.likelihoods),
+        "date_scales": date_scale_texts(dataset.date_scales),
         "digest": dataset.digest,
     }
     if dataset.texts is not None:
@@ -185,6 +187,7 @@ def _assemble(meta: dict[str, Any], table: Any, texts: CellTexts | None) -> Data
         held_out=held_out,
         column_decimals=dict(meta.get("column_decimals", {})),  # as for log1p
         likelihoods=dict(meta.get("likelihoods", {})),  # likewise
+        date_scales=date_scales_of_texts(meta.get("date_scales", {})),  # likewise
         texts=texts,
     )
 

@@ -188,7 +188,9 @@ class Table:
 
         Args:
             features: Names of the columns to use; by default all numeric, count and binary
-                columns other than the label and the row id, and those of ``one_hot``.
+                columns other than the label and the row id, and those of ``one_hot``. A column of
+                dates is the number of years, months, days or hours since its first date
+                (`DateScale`).
             label: Name of the column of classes, names of several, or None.
             row_id: Name of the column that identifies rows; by default they are numbered from 1.
             name: Name of the dataset; by default the table's.
@@ -204,7 +206,7 @@ class Table:
 
         Returns:
             The dataset. Missing cells are NaN; rows with an infinite value are left out, with a
-            note, and so are columns that are not numeric.
+            note, and so are columns that are neither numeric nor dates that were chosen.
 
         Raises:
             DataError: A column does not exist, or cannot be used as requested.

@@ -134,6 +134,11 @@ def check_likelihood(table: "Table", column_name: str, text: str) -> None:
             f"Column {column.name!r} cannot have the likelihood {text!r}. Expected one of "
             f"{', '.join(LIKELIHOODS)}."
         )
+    if column.type is ColumnType.DATE and name != "gaussian":
+        raise DataError(
+            f"Column {column.name!r} cannot have the likelihood {name}: it is a date. Expected "
+            "gaussian."
+        )
     if kind.is_one_hot != (column.type is ColumnType.CATEGORY):
         advice = "Make its type a category" if kind.is_one_hot else "Make its type numeric"
         raise DataError(

@@ -104,6 +104,9 @@ def places_to_h5ad(
     if sds:
         obsm[f"X_{model.key}_sd"] = frame[sds].to_numpy(dtype=np.float64)
     var = pd.DataFrame({"log1p": rows.log1p})
+    if rows.date_scales:
+        scales = [rows.date_scales.get(name) for name in rows.feature_names]
+        var["dates"] = ["" if s is None else f"{s.plural} since {s.origin}" for s in scales]
     sink = io.BytesIO()
     with h5py.File(sink, "w", libver=_FORMAT) as file:
         _set_encoding(file, "anndata", "0.1.0")

@@ -3,7 +3,8 @@
 Observed cells are the texts of the file, where it was a text file, else their values; so are
 columns that are no feature of the model. A filled number has as many decimals as the observed cells
 of its column, with their decimal mark; one of a column of whole numbers is rounded and kept within
-the range of the observed cells. A filled category is the level with the largest predicted mean.
+the range of the observed cells. A filled category is the level with the largest predicted mean. A
+filled date is the nearest year, month, day or minute, in ISO 8601.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from numpy.typing import NDArray
 from lvmcore.data.build_dataset import binary_levels
 from lvmcore.data.cell_texts import CellTexts, written_cells
 from lvmcore.data.dataset import Dataset
+from lvmcore.data.date_scales import DateScale
+from lvmcore.data.new_tables.date_cells import date_cells
 from lvmcore.data.transforms import one_hot_columns
 from lvmcore.errors import DataError
 from lvmcore.export.tables import safe_text
@@ -31,6 +34,7 @@ __all__ = ["FilledTable", "ImputedFeature", "fill_table"]
 
 _LEAST_PROBABILITY = 0.01
 _MOST_DECIMALS = 17
+_FULL_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 #: A number with what stands before and after it in all cells of its column, such as a unit.
 _NUMBER = re.compile(
     r"([^\d+\-−.,]*)([+\-−]?[.,]?\d(?:[\d.,' \u00a0\u202f]*\d)?[.,]?(?:[eE][+-]?\d+)?)(.*)",
@@ -138,7 +142,8 @@ def fill_table(
             )
     for name, feature in features.items():
         if name not in levels:
-            found.fill_feature((columns or {}).get(name, name), feature)
+            scale = dataset.date_scales.get(name)
+            found.fill_feature((columns or {}).get(name, name), feature, scale)
     return found.table()
 
 
@@ -172,9 +177,14 @@ class _Filling:
         share = np.clip(share, _LEAST_PROBABILITY, None)
         self._fill_words(name, levels, share, features[0].imputed)
 
-    def fill_feature(self, name: str, feature: ImputedFeature) -> None:
-        """Fill a column of numbers, or of two words."""
+    def fill_feature(
+        self, name: str, feature: ImputedFeature, dates: DateScale | None = None
+    ) -> None:
+        """Fill a column of numbers, of dates, or of two words."""
         if not feature.imputed.any():
+            return
+        if dates is not None:
+            self._fill_dates(name, feature, dates)
             return
         if name not in self._frame:
             self._frame[name] = pd.Series(np.nan, index=self._frame.index)
@@ -208,6 +218,22 @@ class _Filling:
         for row, k in zip(rows.tolist(), level.tolist(), strict=True):
             self._texts[name][row] = words[k]
         self._describe(name, "probability", rows, probability.max(axis=1))
+
+    def _fill_dates(self, name: str, feature: ImputedFeature, scale: DateScale) -> None:
+        filled = np.flatnonzero(feature.imputed)
+        rows, values = self._rows[filled], feature.values[filled]
+        column = self._frame[name] if name in self._frame else pd.Series(pd.NaT, self._frame.index)
+        known = self._texts.setdefault(name, [""] * len(self._frame))
+        whole_days = any(_FULL_DATE.match(text) for text in known)
+        dates, written = scale.rounded_dates(values), scale.texts(values)
+        if whole_days and scale.unit in ("year", "month"):  # as its other cells are
+            written = ["" if np.isnat(date) else str(date.astype("M8[D]")) for date in dates]
+        cells = scale.dates(scale.numbers(date_cells(name, column, scale)))
+        cells[rows] = dates
+        self._frame[name] = cells
+        for row, text in zip(rows.tolist(), written, strict=True):
+            known[row] = text
+        self._describe(name, "sd", rows, feature.sd[filled])
 
     def _fill_numbers(self, name: str, feature: ImputedFeature) -> None:
         filled = np.flatnonzero(feature.imputed)

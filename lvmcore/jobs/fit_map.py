@@ -67,7 +67,8 @@ class MapFit(JobKind):
 
     def outcome(self) -> Outcome:
         """The bound, its convergence, and the notes of the fit."""
-        return fit_outcome(self.model, self.notes, self.context.monitor)
+        notes = (*self.notes, *self.model.notes_)
+        return fit_outcome(self.model, notes, self.context.monitor)
 
     def measure(self) -> dict[str, Metric]:
         """The metrics of the map, including the agreement of its starts."""

@@ -94,7 +94,8 @@ class TargetFit(JobKind):
 
     def outcome(self) -> Outcome:
         """The bound, its convergence, and the notes of the fit."""
-        return fit_outcome(self.model, self.notes, self.context.monitor)
+        own = self.model.notes_in_units(self.rows.date_units)
+        return fit_outcome(self.model, (*self.notes, *own), self.context.monitor)
 
     def measure(self) -> dict[str, Metric]:
         """The metrics of the held-out rows, and the bound; then the baselines."""

@@ -9,12 +9,13 @@ import pandas as pd
 
 from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.data.dataset import Dataset
+from lvmcore.data.date_scales import date_scale_texts
 from lvmcore.data.new_tables.matching_dataset import binary_codes
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.jobs.fitting import training_rows
 from lvmcore.jobs.run_job import run_job
 from lvmcore.models import AnyModel
-from lvmcore.prediction.target_rows import split_for_target
+from lvmcore.prediction.target_rows import date_scales_of_fit, split_for_target
 from lvmcore.runs.job import JobSpec
 from lvmcore.runs.store import Store
 
@@ -67,6 +68,7 @@ def add_fitted(
         name=name,
         target=target,
         codes=binary_codes(dataset),
+        date_scales=date_scale_texts(date_scales_of_fit(dataset, target)),
         origin=origin,
     )
     _check_rows(model, dataset, spec)

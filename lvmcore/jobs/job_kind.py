@@ -113,11 +113,11 @@ def fit_outcome(model: AnyModel, notes: tuple[str, ...], monitor: FitMonitor) ->
 
     Args:
         model: the fitted model.
-        notes: notes of the run, which precede those of the model.
+        notes: notes of the run and of the model.
         monitor: callback of the fit; a fit that it stopped has not converged.
     """
     return Outcome(
-        notes=(*notes, *model.notes_),
+        notes=notes,
         elbo=as_plain_json(float(model.elbo_)),
         converged=bool(model.converged_) and monitor.stopped is None,
         rise=model.rise_,

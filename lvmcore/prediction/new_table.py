@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lvmcore.base.predictor import Predictor
 from lvmcore.data.dataset import Dataset
+from lvmcore.data.date_scales import DateScale
 from lvmcore.data.new_tables.column_matching import ColumnMatching, match_columns, quote_names
 from lvmcore.data.new_tables.matching_dataset import matching_dataset
 from lvmcore.data.new_tables.unit_checks import TypicalRange, UnitWarning, unit_warnings
@@ -61,7 +62,7 @@ class MatchedTable:
         unknown_labels: labels in it that are not classes of the model.
         incomplete: number of rows that the model cannot use, as they have missing cells.
         medians: of each numeric column of the model in this table and in the fit, in the table's
-            own units; NaN where unknown.
+            own units; NaN where unknown. Without dates.
         notes: notes of the dataset other than those on the matching.
     """
 
@@ -138,6 +139,7 @@ def read_new_table(
     fitted: Dataset | None,
     roles: NewTableRoles,
     codes: Mapping[str, tuple[str, str]] | None = None,
+    date_scales: Mapping[str, DateScale] | None = None,
 ) -> MatchedTable:
     """Compute the features of a model from a new table, and check them.
 
@@ -147,6 +149,7 @@ def read_new_table(
         fitted: the rows of the fit; None if they are not available.
         roles: columns that are no features.
         codes: see `matching_dataset`.
+        date_scales: see `matching_dataset`.
 
     Raises:
         DataError: a column is missing, or has values that cannot be used; or the model has other
@@ -165,11 +168,16 @@ def read_new_table(
         label=_labels(model, table, roles),
         origin=fitted,
         codes=codes,
+        date_scales=date_scales,
         missing_cells=takes_missing,
     )
     reference = None if fitted is None else _model_features(fitted, names)
     called = [matching.columns.get(source.column, source.column) for source in matching.sources]
-    typical = _typical_range(model, matching) if reference is None else TypicalRange.of(reference)
+    typical = (
+        _typical_range(model, matching, dataset.date_scales)
+        if reference is None
+        else TypicalRange.of(reference)
+    )
     absent = np.isnan(dataset.X).any(axis=1)
     matching_notes = {*matching.notes(), matching.missing_note()}
     suspicions = unit_warnings(dataset.original_units(dataset.X), called, typical)
@@ -236,10 +244,14 @@ def _labels(model: AnyModel, table: Table, roles: NewTableRoles) -> str | dict[s
     return {name: column for name, column in found.items() if column in roles.labels}
 
 
-def _typical_range(model: AnyModel, matching: ColumnMatching) -> TypicalRange:
+def _typical_range(
+    model: AnyModel, matching: ColumnMatching, dates: Mapping[str, DateScale]
+) -> TypicalRange:
     """Typical ranges of the fitted columns from the model's own means and sds, for the medians."""
     known = model.standardiser_
-    plain = np.array([source.kind == "plain" for source in matching.sources])
+    plain = np.array(
+        [source.kind == "plain" and source.column not in dates for source in matching.sources]
+    )
     return TypicalRange(np.where(plain & ~known.constant, known.mean, np.nan), known.scale)
 
 
@@ -253,7 +265,7 @@ def _medians(
     return {
         source.column: (_median(here[:, d]), _median(there[:, d]))
         for d, source in enumerate(matching.sources)
-        if source.kind != "level"
+        if source.kind != "level" and source.column not in dataset.date_scales
     }
 
 

@@ -1,7 +1,8 @@
 """The rows of a fit to a target column: features, target values, and held-out rows.
 
 All are taken from the dataset of the run: the features are its features without those derived from
-the target or from the grouping column; the target is a column of its frame.
+the target or from the grouping column, or where none is left its columns of dates; the target is a
+column of its frame.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lvmcore.data.dataset import Dataset, labels_as_text
+from lvmcore.data.date_scales import DateScale, is_dates
 from lvmcore.data.held_out_rows import (
     hold_out_groups,
     hold_out_last,
@@ -31,9 +33,12 @@ if TYPE_CHECKING:
 __all__ = [
     "HELD_OUT",
     "SupervisedRows",
+    "date_scales_of_fit",
+    "dates_as_features",
     "observed_target",
     "split_for_target",
     "target_columns",
+    "target_features",
     "task_of",
     "unlearned_categories",
 ]
@@ -62,6 +67,11 @@ class SupervisedRows:
     y: NDArray[Any]
     held_out: NDArray[np.bool_]
     how: str
+
+    @property
+    def date_units(self) -> dict[str, str]:
+        """Units in the plural of the features that are dates, by name."""
+        return {name: scale.plural for name, scale in self.dataset.date_scales.items()}
 
     @property
     def X(self) -> pd.DataFrame:
@@ -134,7 +144,7 @@ def split_for_target(dataset: Dataset, task: Task, spec: JobSpec) -> SupervisedR
     """
     name = spec.target
     y = observed_target(dataset, task, name)
-    kept = _features(dataset, spec)
+    kept = target_features(dataset, spec.target, spec.groups)
     absent = pd.isna(y)
     if absent.all():
         raise DataError(f"The target {name!r} is missing in every row: choose another column.")
@@ -201,15 +211,36 @@ def observed_target(dataset: Dataset, task: Task, name: str) -> NDArray[Any]:
     return found
 
 
-def _features(dataset: Dataset, spec: JobSpec) -> Dataset:
-    """The dataset without the features derived from the target or from the groups."""
-    columns = [str(column) for column in dataset.frame.columns]
-    sources = feature_sources(dataset.transformed_names, columns, columns)
-    excluded = {spec.target, spec.groups} - {""}
-    kept = np.array([source.column not in excluded for source in sources])
+def target_features(dataset: Dataset, target: str, groups: str = "") -> Dataset:
+    """The dataset of a run with the features of its fit to a target.
+
+    Those derived from the target or from the groups are left out. Where none is left, the columns
+    of dates are the features.
+
+    Args:
+        dataset: of the run.
+        target: the target.
+        groups: the column of the groups; "" for none.
+
+    Raises:
+        DataError: no feature is left.
+    """
+    kept = _kept_features(dataset, {target, groups})
     if not kept.any():
-        raise DataError(
-            f"No column is left to learn the target {spec.target!r} from: choose further features."
+        dates = dates_as_features(dataset, target, groups)
+        if not dates:
+            raise DataError(
+                f"No column is left to learn the target {target!r} from: choose further features."
+            )
+        cells = [scale.numbers(dataset.frame[name]) for name, scale in dates.items()]
+        return replace(
+            dataset,
+            X=np.column_stack(cells),
+            feature_names=tuple(dates),
+            log1p=np.zeros(len(dates), dtype=bool),
+            date_scales=dates,
+            image_shape=None,
+            notes=(*dataset.notes, *(scale.note(name) for name, scale in dates.items())),
         )
     if kept.all():
         return dataset
@@ -220,6 +251,48 @@ def _features(dataset: Dataset, spec: JobSpec) -> Dataset:
         log1p=dataset.log1p[kept],
         image_shape=None,
     )
+
+
+def dates_as_features(dataset: Dataset, target: str, groups: str = "") -> dict[str, DateScale]:
+    """The columns of dates that are the features of a fit to a target, for lack of others.
+
+    Args:
+        dataset: of the fit.
+        target: the target.
+        groups: the column of the groups; "" for none.
+
+    Returns:
+        The unit and origin of each; empty where another feature is left, or there are no dates.
+    """
+    excluded = {target, groups}
+    if _kept_features(dataset, excluded).any():
+        return {}
+    return {
+        str(name): DateScale.of(column)
+        for name, column in dataset.frame.items()
+        if name not in excluded and is_dates(column) and column.notna().any()
+    }
+
+
+def date_scales_of_fit(
+    dataset: Dataset, target: str = "", groups: str = ""
+) -> dict[str, DateScale]:
+    """Units and origins of all columns of dates that are features of a fit, by name.
+
+    Args:
+        dataset: of the fit.
+        target: the target; "" for a map.
+        groups: the column of the groups; "" for none.
+    """
+    own = dict(dataset.date_scales)
+    return own | dates_as_features(dataset, target, groups) if target else own
+
+
+def _kept_features(dataset: Dataset, excluded: set[str]) -> NDArray[np.bool_]:
+    """Which features are not derived from some columns, [D]."""
+    columns = [str(column) for column in dataset.frame.columns]
+    sources = feature_sources(dataset.transformed_names, columns, columns)
+    return np.array([source.column not in excluded for source in sources])
 
 
 def _check_target(y: NDArray[Any], task: Task, name: str, where: str = "") -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from lvmcore.base.table_size import TableSize
 from lvmcore.data.dataset import Dataset
-from lvmcore.prediction.target_rows import HELD_OUT, task_of
+from lvmcore.prediction.target_rows import HELD_OUT, dates_as_features, task_of
 from lvmcore.recommend.latent_models import Proposal
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def summarise_target(dataset: Dataset, name: str) -> TargetSummary | None:
     whole = ~np.isnan(dataset.X).any(axis=1) & column.notna().to_numpy()
     numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
     columns = dataset.X.shape[1] - (name in dataset.feature_names)
+    columns = columns or len(dates_as_features(dataset, name))
     rows = int((whole & ~dataset.held_out).sum())
     if rows == whole.sum():  # a fit to a target then holds out rows of its own
         rows -= round(HELD_OUT * rows)

@@ -144,6 +144,7 @@ class JobSpec:
         time: column whose last rows are held out of a fit to a target; "" for none.
         codes: words encoded as 0 and 1, by binary column, for a run whose dataset is not stored
             with it.
+        date_scales: unit and origin of the features that are dates, by column, likewise.
         origin: the library in which the model was fitted, such as "gpytorch"; "" for this one.
         versions: versions of the packages that determine the result.
         created: time of creation, ISO 8601 in UTC.
@@ -166,6 +167,7 @@ class JobSpec:
     groups: str = ""
     time: str = ""
     codes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    date_scales: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     origin: str = ""
     versions: Mapping[str, str] = field(default_factory=_versions)
     created: str = field(default_factory=lambda: now().isoformat())
@@ -184,8 +186,9 @@ class JobSpec:
         if (self.groups or self.time) and not self.target:
             raise ConfigError("Groups and time decide which rows a fit to a target leaves out.")
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
-        codes = {column: (words[0], words[1]) for column, words in self.codes.items()}
-        object.__setattr__(self, "codes", MappingProxyType(codes))
+        for pairs in ("codes", "date_scales"):
+            given = {column: (two[0], two[1]) for column, two in getattr(self, pairs).items()}
+            object.__setattr__(self, pairs, MappingProxyType(given))
         object.__setattr__(self, "versions", MappingProxyType(dict(self.versions)))
         if not self.name:
             what = f"{self.target} of {self.dataset_name}" if self.target else self.dataset_name
@@ -202,6 +205,7 @@ class JobSpec:
             "groups": self.groups,
             "time": self.time,
             "codes": {column: list(words) for column, words in self.codes.items()},
+            "date_scales": {column: list(pair) for column, pair in self.date_scales.items()},
             "origin": self.origin,
             "name": self.name,
             "dataset": self.dataset,

@@ -6,6 +6,7 @@ the model.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -158,8 +159,15 @@ def path_table(found: DecodedPath, dataset: Dataset, title: str) -> pd.DataFrame
     columns = dict(zip(added, [found.at, *found.latent.T], strict=False))
     for d, name in enumerate(own):
         low, high = added[len(where) + 2 * d :][:2]
-        columns |= {name: found.value[:, d], low: found.low[:, d], high: found.high[:, d]}
+        cells = (found.value[:, d], found.low[:, d], found.high[:, d])
+        columns |= dict(zip((name, low, high), _cells(dataset, name, cells), strict=True))
     return pd.DataFrame(columns)
+
+
+def _cells(dataset: Dataset, name: str, values: Sequence[FloatArray]) -> list[Any]:
+    """Values of a feature as cells of a table: dates in ISO 8601, or numbers."""
+    scale = dataset.date_scales.get(name)
+    return list(values) if scale is None else [scale.texts(part) for part in values]
 
 
 def central_position(mean: FloatArray, rows: NDArray[np.bool_]) -> int:
@@ -222,6 +230,6 @@ def _table_columns(
             level = column.probabilities(sample).argmax(axis=1)
             columns.append((column.name, np.array(column.levels, dtype=object)[level]))
         elif d not in coded:
-            columns.append((name, units[:, d]))
+            columns.append((name, _cells(dataset, name, (units[:, d],))[0]))
     names = distinct_titles([name for name, _ in columns])
     return pd.DataFrame({name: cells for name, (_, cells) in zip(names, columns, strict=True)})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from app.formatting import number
 from lvmcore.data import Dataset
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.prediction.decoded_columns import (
@@ -58,6 +59,7 @@ class DecodedLevels:
 
 _PER_COLUMN = (
     "mean", "sd", "lower", "upper", "value", "low", "high", "log1p", "centre", "scale", "varies",
+    "dates",
 )  # fmt: skip
 
 
@@ -81,6 +83,7 @@ class Reconstruction:
         centre: mean of each column among the fitted rows, on the scale of the fit, [D].
         scale: sd of each column among the fitted rows, on that scale; 1 if constant, [D].
         varies: False for columns that are constant among the fitted rows, [D].
+        dates: unit and origin of each column of dates, None of numbers, [D].
         probability: probability of each class, [C], for each label column of the model.
         categories: the categories with a likelihood of their own, whose features are above too.
     """
@@ -96,6 +99,7 @@ class Reconstruction:
     centre: FloatArray
     scale: FloatArray
     varies: NDArray[np.bool_]
+    dates: NDArray[np.object_]
     probability: tuple[FloatArray, ...]
     categories: tuple[DecodedLevels, ...] = ()
 
@@ -104,6 +108,23 @@ class Reconstruction:
         """Positions of the features that are no levels of ``categories``."""
         levels = [d for category in self.categories for d in category.column.features]
         return np.setdiff1d(np.arange(len(self.mean)), levels)
+
+    def cell_text(self, d: int, value: float, digits: int | None = None) -> str:
+        """A value of a column in data units as text: a date in ISO 8601, or a number.
+
+        Args:
+            d: position of the column.
+            value: the value.
+            digits: digits of a number; None for the usual ones.
+        """
+        if self.dates[d] is not None:
+            return str(self.dates[d].texts(np.array([value]))[0])
+        return number(value) if digits is None else number(value, digits)
+
+    def width_text(self, d: int, width: float) -> str:
+        """A difference of two values of a column as text, with the unit of dates."""
+        unit = "" if self.dates[d] is None else f" {self.dates[d].plural}"
+        return number(width, 2) + unit
 
     @property
     def symmetric(self) -> bool:
@@ -171,6 +192,7 @@ def reconstruct(
         centre=standard.mean,
         scale=standard.scale,
         varies=~standard.constant,
+        dates=np.array([dataset.date_scales.get(n) for n in dataset.feature_names], dtype=object),
         probability=tuple(column.part(found).probability[0] for column in columns),
         categories=tuple(
             DecodedLevels(category, category.probabilities(predicted.mean)[0])

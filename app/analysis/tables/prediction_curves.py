@@ -16,6 +16,7 @@ from lvmcore.numerics.array_types import FloatArray
 
 if TYPE_CHECKING:
     from lvmcore.base.predictor import Predictor
+    from lvmcore.data import DateScale
     from lvmcore.gp.structure.decomposition import ComponentSummary
     from lvmcore.prediction.target_rows import SupervisedRows
     from lvmcore.preprocessing.target_transform import TargetTransform
@@ -50,6 +51,7 @@ class PredictionCurve:
         lower: lower ends of the band, [n].
         upper: upper ends, [n].
         last: the last value in the rows; the part after it is beyond the data.
+        dates: unit and origin of x where the column is one of dates; None of numbers.
     """
 
     column: str
@@ -58,6 +60,7 @@ class PredictionCurve:
     lower: FloatArray
     upper: FloatArray
     last: float
+    dates: DateScale | None = None
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,8 @@ def series_curve(model: Predictor, rows: SupervisedRows) -> PredictionCurve:
     grid = pd.DataFrame({column: x})
     lower, upper = model.predict_quantiles(grid, _ENDS).T
     mean = np.asarray(model.predict(grid))
-    return PredictionCurve(column, x, mean, lower, upper, float(X[column].max()))
+    dates = rows.dataset.date_scales.get(column)
+    return PredictionCurve(column, x, mean, lower, upper, float(X[column].max()), dates)
 
 
 def component_curves(model: Predictor, rows: SupervisedRows) -> tuple[ComponentCurve, ...]:
@@ -135,7 +139,7 @@ def component_curves(model: Predictor, rows: SupervisedRows) -> tuple[ComponentC
     assert isinstance(model, GPRegressor)
     X, beyond = rows.X, _BEYOND if series_column(model, rows) else 0.0
     found = []
-    for i, summary in enumerate(model.components_):
+    for i, summary in enumerate(model.components(rows.date_units)):
         curve = None
         if len(summary.columns) == 1:
             (column,) = summary.columns
@@ -147,7 +151,8 @@ def component_curves(model: Predictor, rows: SupervisedRows) -> tuple[ComponentC
             low, high = mean - half, mean + half
             if model.target_transform_.name == "log":
                 mean, low, high = np.exp(mean), np.exp(low), np.exp(high)
-            curve = PredictionCurve(column, x, mean, low, high, float(X[column].max()))
+            last, dates = float(X[column].max()), rows.dataset.date_scales.get(column)
+            curve = PredictionCurve(column, x, mean, low, high, last, dates)
         found.append(ComponentCurve(summary, curve))
     return tuple(found)
 

@@ -17,7 +17,7 @@ from app.analysis.map.reconstruction import INTERVAL_SD, MapPoint, Reconstructio
 from app.components.map.measured_colours import describe_disagreement
 from app.components.map.row_focus import focus_row
 from app.figures import latent_map, row_panels
-from app.formatting import count, distinct_titles, markdown, number, shortened
+from app.formatting import count, distinct_titles, markdown, shortened
 from app.services import fitted_maps, generation
 from app.state.session import session
 from app.state.widgets import map_widget_key, set_widget_value, widget_value
@@ -276,16 +276,31 @@ def values_table(
     """The reconstruction as a table, one line per column of the data that is no category."""
     numbers = decoded.numbers
     columns: dict[str, object] = {"column": [dataset.feature_names[d] for d in numbers]}
-    if observed is not None:
-        columns["observed"] = observed[numbers]
     symmetric, logs = decoded.symmetric, bool(decoded.log1p.any())
     decoded = decoded.subset(numbers)
-    columns["reconstruction"] = decoded.value
+    texts = any(scale is not None for scale in decoded.dates)
+    for name, cells in (
+        ("observed", None if observed is None else observed[numbers]),
+        ("reconstruction", decoded.value),
+    ):
+        if cells is not None:
+            columns[name] = (
+                [
+                    "" if np.isnan(cell) else decoded.cell_text(d, cell)
+                    for d, cell in enumerate(cells)
+                ]
+                if texts
+                else cells
+            )
     if not symmetric:
         ends = zip(decoded.low.tolist(), decoded.high.tolist(), strict=True)
         columns["2 sd interval" if logs else "95 % interval"] = [
-            f"{number(low, 2)} to {number(high, 2)}" for low, high in ends
+            f"{decoded.cell_text(d, low, 2)} to {decoded.cell_text(d, high, 2)}"
+            for d, (low, high) in enumerate(ends)
         ]
+    elif texts:
+        half = (INTERVAL_SD * decoded.sd).tolist()
+        columns["± 2 sd"] = [decoded.width_text(d, width) for d, width in enumerate(half)]
     else:
         columns["± 2 sd"] = INTERVAL_SD * decoded.sd
     return pd.DataFrame(columns)

@@ -158,7 +158,7 @@ def _table(table: Table, roles: RoleChoices, turn: int) -> pd.DataFrame:
         disabled=[name for name in frame.columns if name not in _EDITED],
         column_config={
             _FEATURE: st.column_config.CheckboxColumn(
-                width=96, help="The columns to learn from: numbers, and one-hot categories."
+                width=96, help="The columns to learn from: numbers, dates, and one-hot categories."
             ),
             "Column": st.column_config.TextColumn(width="medium"),
             _TYPE: st.column_config.SelectboxColumn(

@@ -50,16 +50,18 @@ LIKELIHOOD_TITLES: dict[str, str] = {name: kind.title for name, kind in LIKELIHO
 
 _UNUSED = {
     ColumnType.CATEGORY: "category, not ticked",
-    ColumnType.DATE: "date",
+    ColumnType.DATE: "date, not ticked",
     ColumnType.IDENTIFIER: "identifier",
     ColumnType.TEXT: "text",
 }
 
 
 def may_be_feature(table: Table, column: ColumnDescription) -> bool:
-    """Whether a column can be a feature without a transform: numbers, or two values."""
-    numbers = pd.api.types.is_numeric_dtype(table.frame[column.name].dtype)
-    return bool(numbers) or column.type is ColumnType.BINARY
+    """Whether a column can be a feature without a transform: numbers, dates, or two values."""
+    cells = table.frame[column.name].dtype
+    numbers = pd.api.types.is_numeric_dtype(cells)
+    dates = column.type is ColumnType.DATE and pd.api.types.is_datetime64_any_dtype(cells)
+    return bool(numbers or dates) or column.type is ColumnType.BINARY
 
 
 def transforms(table: Table, roles: RoleChoices) -> list[str]:

@@ -12,7 +12,7 @@ from app.analysis.tables.model_cards import MapCard, ModelCard
 from app.components import current_dataset
 from app.components.empty_states import missing_run_warning
 from app.formatting import count, grouped, listed, markdown, shortened
-from app.services import model_cards, runs, tables
+from app.services import model_cards, prediction, runs, tables
 from app.state.choices import TargetChoice
 from app.state.session import session
 from app.state.widgets import widget_key
@@ -105,8 +105,9 @@ def _settings(
     dataset: Dataset, offer: ModelOffer, card: ModelCard, target: TargetChoice | None
 ) -> dict[str, object]:
     """The settings of the chosen model, folded, with the advice for this table."""
-    learned = "" if target is None else target.target
-    columns = [name for name in dataset.transformed_names if name != learned]
+    if target is not None:
+        dataset = prediction.target_features(dataset, target.target, target.groups)
+    columns = list(dataset.transformed_names)
     with st.expander(f"Settings of {card.title}", key=widget_key("fit", "settings", card.key)):
         advice = offer.advice(card)
         if advice:

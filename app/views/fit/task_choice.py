@@ -67,6 +67,8 @@ def choose_task(dataset: Dataset, job: Job | None) -> TargetChoice | None:
         before = now if now is not None and now.target == target else TargetChoice(target)
         aim = _choose_held_out(dataset, before, key, middle, right)
         _unused_categories_note(dataset, {target, aim.groups})
+        for name, scale in prediction.dates_as_features(dataset, target, aim.groups).items():
+            st.caption(f"No other feature is left. {markdown(scale.note(name))}")
     if aim != now:
         session.target[dataset.digest, run] = aim
     return aim

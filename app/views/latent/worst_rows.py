@@ -13,6 +13,7 @@ from app.components.map.row_focus import row_table
 from app.formatting import count, markdown, number, shortened
 from app.services import row_analysis
 from app.state.widgets import map_widget_key
+from lvmcore.data import Dataset
 
 __all__ = ["worst_rows_panel"]
 
@@ -51,8 +52,8 @@ def _residual_table(fitted_map: FittedMap) -> None:
         {
             "row": [shortened(name, 24) for name in dataset.row_ids[rows]],
             "column": [names[d] for d in found.column[worst]],
-            "observed": [number(value) for value in _observed(fitted_map, found, worst)],
-            "expected": [number(float(value)) for value in found.expected[worst]],
+            "observed": _texts(dataset, found, worst, _observed(fitted_map, found, worst)),
+            "expected": _texts(dataset, found, worst, found.expected[worst].tolist()),
             _ROBUST_SD: found.deviation[worst],
         }
     )
@@ -78,6 +79,18 @@ def _residual_table(fitted_map: FittedMap) -> None:
         numbers={_ROBUST_SD: "%+.1f"},
         height=320,
     )
+
+
+def _texts(
+    dataset: Dataset, found: Residuals, places: NDArray[np.intp], values: list[float]
+) -> list[str]:
+    """The values of the largest residuals as texts, dates in ISO 8601."""
+    names = [dataset.feature_names[d] for d in found.column[places]]
+    scales = [dataset.date_scales.get(name) for name in names]
+    return [
+        number(value) if scale is None else scale.texts(np.array([value]))[0]
+        for scale, value in zip(scales, values, strict=True)
+    ]
 
 
 def _headline(fitted_map: FittedMap, found: Residuals, place: int) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.analysis.tables.prediction_curves import PredictionCurve
+from app.figures.date_axis import date_format
 from app.figures.theme import accent, escape, page_colours, template
 from app.formatting import shortened
 from lvmcore.numerics.array_types import FloatArray
@@ -44,7 +47,7 @@ def curve_figure(
         _add_part(figure, curve, slice(max(0, split - 1), None), dark, BEYOND, dashed=True)
         _mark_end(figure, curve, dark)
     if points is not None:
-        _add_points(figure, points, dark)
+        _add_points(figure, curve, points, dark)
     figure.update_layout(
         template=template(dark),
         height=height,
@@ -52,7 +55,10 @@ def curve_figure(
         showlegend=points is not None,
         legend={"x": 0, "xanchor": "left"},
         margin={"t": 34 if points is not None else 18},
-        xaxis={"title": {"text": escape(shortened(curve.column))}},
+        xaxis={
+            "title": {"text": escape(shortened(curve.column))},
+            "type": "linear" if curve.dates is None else "date",
+        },
         yaxis={"title": {"text": escape(shortened(target, 40))}},
     )
     return figure
@@ -62,7 +68,7 @@ def _add_part(
     figure: go.Figure, curve: PredictionCurve, part: slice, dark: bool, name: str, *, dashed: bool
 ) -> None:
     """A part of the curve and its band."""
-    x, colour = curve.x[part], accent(dark)
+    x, colour = _axis(curve, curve.x[part]), accent(dark)
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     opacity = _BEYOND_BAND if dashed else _BAND
     figure.add_scatter(
@@ -82,8 +88,8 @@ def _add_part(
         mode="lines",
         line={"color": colour, "width": 2, "dash": "dash" if dashed else "solid"},
         customdata=np.column_stack([curve.lower[part], curve.upper[part]]),
-        hovertemplate="%{x:.4g}: %{y:.4g} (%{customdata[0]:.4g} to %{customdata[1]:.4g})"
-        "<extra></extra>",
+        hovertemplate=f"{_hover(curve)}: %{{y:.4g}} (%{{customdata[0]:.4g}} to "
+        "%{customdata[1]:.4g})<extra></extra>",
         name=name,
         showlegend=not dashed,
     )
@@ -92,9 +98,10 @@ def _add_part(
 def _mark_end(figure: go.Figure, curve: PredictionCurve, dark: bool) -> None:
     """A line at the last row, and the label of what is after it."""
     muted = page_colours(dark).muted
-    figure.add_vline(x=curve.last, line={"color": muted, "width": 1, "dash": "dot"})
+    last = _axis(curve, np.array([curve.last]))[0]
+    figure.add_vline(x=last, line={"color": muted, "width": 1, "dash": "dot"})
     figure.add_annotation(
-        x=curve.last,
+        x=last,
         y=1,
         yref="paper",
         text=BEYOND,
@@ -105,11 +112,24 @@ def _mark_end(figure: go.Figure, curve: PredictionCurve, dark: bool) -> None:
     )
 
 
+def _axis(curve: PredictionCurve, x: FloatArray) -> NDArray[Any]:
+    """Values of the column on the horizontal axis: dates as texts in ISO 8601, or numbers."""
+    return x if curve.dates is None else np.datetime_as_string(curve.dates.dates(x), unit="s")
+
+
+def _hover(curve: PredictionCurve) -> str:
+    """The value of the column in a hover text."""
+    return "%{x:.4g}" if curve.dates is None else f"%{{x|{date_format(curve.dates)}}}"
+
+
 def _add_points(
-    figure: go.Figure, points: tuple[FloatArray, FloatArray, NDArray[np.bool_]], dark: bool
+    figure: go.Figure,
+    curve: PredictionCurve,
+    points: tuple[FloatArray, FloatArray, NDArray[np.bool_]],
+    dark: bool,
 ) -> None:
     """The rows of the fit, and the held-out ones as rings."""
-    x, y, held_out = points
+    x, y, held_out = _axis(curve, points[0]), *points[1:]
     colours = page_colours(dark)
     for chosen, name, symbol in (
         (~held_out, "rows of the fit", "circle"),
@@ -121,6 +141,6 @@ def _add_points(
                 y=y[chosen],
                 mode="markers",
                 marker={"color": colours.text, "size": 4, "symbol": symbol, "opacity": 0.75},
-                hovertemplate="%{x:.4g}: %{y:.4g}<extra></extra>",
+                hovertemplate=f"{_hover(curve)}: %{{y:.4g}}<extra></extra>",
                 name=name,
             )

@@ -8,6 +8,7 @@ import streamlit as st
 from app.analysis.map import subsampling
 from app.analysis.tables.prediction_slices import MEAN, SD, PredictionSlice, sliceable_columns
 from app.figures import latent_map, row_traces, theme
+from app.figures.date_axis import date_ticks
 from app.formatting import count, distinct_titles, shortened
 from app.services import prediction
 from app.state.session import session
@@ -147,6 +148,11 @@ def prediction_slice_panel(fit: PredictionRun) -> None:
     figure.update_layout(height=_SLICE_HEIGHT, margin={"t": 12})
     figure.update_xaxes(title_text=theme.escape(shortened(across)))
     figure.update_yaxes(title_text=theme.escape(shortened(upright)))
+    dates = fit.rows.dataset.date_scales
+    if across in dates:
+        figure.update_xaxes(**date_ticks(dates[across], grid.x[0], grid.x[-1]))
+    if upright in dates:
+        figure.update_yaxes(**date_ticks(dates[upright], grid.y[0], grid.y[-1]))
     st.plotly_chart(
         figure,
         theme=None,

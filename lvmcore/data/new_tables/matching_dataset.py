@@ -8,13 +8,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lvmcore.data.build_dataset import numeric_values, row_ids, valid_rows
+from lvmcore.data.cell_texts import written_cells
 from lvmcore.data.dataset import Dataset, labels_as_text
+from lvmcore.data.date_scales import DateScale, is_dates
 from lvmcore.data.new_tables.column_matching import (
     ColumnMatching,
     FeatureSource,
     match_columns,
     quote_names,
 )
+from lvmcore.data.new_tables.date_cells import date_cells
 from lvmcore.data.transforms import check_log1p_cells
 from lvmcore.errors import DataError
 
@@ -35,6 +38,7 @@ def matching_dataset(
     label: str | Mapping[str, str] | None = None,
     origin: Dataset | None = None,
     codes: Mapping[str, BinaryCode] | None = None,
+    date_scales: Mapping[str, DateScale] | None = None,
     missing_cells: bool = False,
 ) -> Dataset:
     """Make the features of a model from a new table.
@@ -51,8 +55,9 @@ def matching_dataset(
         label: Name of the label column, or of several by the names that they get in the dataset;
             by default there are no labels.
         origin: The dataset that the model was fitted to, if available: binary text columns are
-            coded as in it.
+            coded as in it, and dates counted in its units since its origins.
         codes: The codes of its binary text columns (`binary_codes`), if it is not available.
+        date_scales: The units and origins of its dates, likewise.
         missing_cells: Whether an absent column counts as missing in every row.
 
     Returns:
@@ -72,9 +77,20 @@ def matching_dataset(
     notes = list(matching.notes())
     if matching.missing:
         notes.append(matching.missing_note())
-    known = dict(codes or {}) if origin is None else _origin_codes(matching, names, origin)
+    known: dict[str, BinaryCode | DateScale | None] = {
+        **(dict(codes or {}) if origin is None else _origin_codes(matching, names, origin))
+    }
+    scales = {**(date_scales or {}), **({} if origin is None else origin.date_scales)}
+    scales = {
+        source.column: scales[source.column]
+        for source in matching.sources
+        if source.kind == "plain" and source.column in scales
+    }
+    found = matching.columns
+    notes += [scale.note(found[name]) for name, scale in scales.items() if name in found]
+    ways = known | scales
     matrix = np.column_stack(
-        [_feature_cells(table, source, matching, known, notes) for source in matching.sources]
+        [_feature_cells(table, source, matching, ways, notes) for source in matching.sources]
     )
     log1p = np.array([source.kind == "log1p" for source in matching.sources])
     _note_unknown_levels(table, matching, notes)
@@ -99,6 +115,7 @@ def matching_dataset(
         notes=tuple(notes),
         log1p=log1p,
         column_decimals={asked.column: asked.taken for asked in table.questions},
+        date_scales=scales,
         texts=None if table.texts is None else table.texts.take(keep),
     )
 
@@ -123,7 +140,9 @@ def binary_codes(dataset: Dataset) -> dict[str, BinaryCode]:
     """The values coded 0 and 1 of a dataset's binary text features, by column."""
     words = {}
     for d, name in enumerate(dataset.transformed_names):
-        if name in dataset.frame and not _is_numeric(dataset.frame[name]):
+        if name in dataset.date_scales or name not in dataset.frame:
+            continue
+        if not _is_numeric(dataset.frame[name]):
             words[name] = _binary_code(dataset, d, name)
     return words
 
@@ -148,6 +167,8 @@ def _origin_codes(
     for name, source in zip(names, matching.sources, strict=True):
         if source.column not in origin.frame or source.kind == "level" or name not in place:
             continue
+        if source.column in origin.date_scales:
+            continue
         numeric = _is_numeric(origin.frame[source.column])
         found[source.column] = None if numeric else _binary_code(origin, place[name], source.column)
     return found
@@ -157,10 +178,18 @@ def _feature_cells(
     table: "Table",
     source: FeatureSource,
     matching: ColumnMatching,
-    codes: Mapping[str, BinaryCode | None],
+    ways: Mapping[str, BinaryCode | DateScale | None],
     notes: list[str],
 ) -> NDArray[np.float64]:
-    """Cells of a feature before the log(1 + x) transform, [N]."""
+    """Cells of a feature before the log(1 + x) transform, [N].
+
+    Args:
+        table: The new table.
+        source: Column and transform of the feature.
+        matching: The columns of the table.
+        ways: How a column was coded in the fit, where that is known; None of a numeric one.
+        notes: To which those on the column are added.
+    """
     if source.column in matching.missing:
         return np.full(len(table.frame), np.nan)
     name = matching.columns[source.column]
@@ -168,18 +197,37 @@ def _feature_cells(
     if column.missing == len(values):
         return np.full(len(values), np.nan)
     if source.kind == "level":
-        cells = np.where(labels_as_text(values) == source.level, 1.0, 0.0)
+        cells = np.where(_level_words(table, name) == source.level, 1.0, 0.0)
         cells[values.isna().to_numpy()] = np.nan
         return cells
-    if source.column in codes:
-        code = codes[source.column]
-        if code is not None:
-            return _apply_code(name, values, code, notes)
+    if source.column in ways:
+        way = ways[source.column]
+        if isinstance(way, DateScale):
+            return way.numbers(date_cells(name, values, way))
+        if way is not None:
+            return _apply_code(name, values, way, notes)
         _check_numeric(name, values)
+    elif is_dates(values):
+        raise DataError(
+            f"Column {name!r} holds dates, and the model was fitted to numbers there; if these "
+            "count from a date, its file does not say which. Give the folder of the run, or the "
+            "table of the fit too."
+        )
     cells = numeric_values(table, column, notes)
     if source.kind == "log1p":
         check_log1p_cells(table, name, cells)
     return cells
+
+
+def _level_words(table: "Table", name: str) -> NDArray[np.object_]:
+    """The cells of a category as text [N]; of one that is read as dates now, those of the file."""
+    values = table.frame[name]
+    if not is_dates(values):
+        return labels_as_text(values)
+    kept = None if table.texts is None else table.texts.columns.get(name)
+    words = np.array(written_cells(values) if kept is None else kept.to_pylist(), dtype=object)
+    words[values.isna().to_numpy()] = None
+    return words
 
 
 def _apply_code(
@@ -220,8 +268,8 @@ def _note_unknown_levels(table: "Table", matching: ColumnMatching, notes: list[s
         if source.kind == "level" and source.column in matching.columns:
             known.setdefault(matching.columns[source.column], set()).add(source.level)
     for name, levels in known.items():
-        cells = labels_as_text(pd.Series(table.frame[name].dropna().unique(), dtype=object))
-        new = sorted(set(map(str, cells)) - levels)
+        words = {str(word) for word in _level_words(table, name) if word is not None}
+        new = sorted(words - levels)
         if new:
             notes.append(
                 f"Column {name!r} has levels that the model does not know: {quote_names(new)}. "

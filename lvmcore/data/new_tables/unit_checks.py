@@ -59,7 +59,7 @@ class TypicalRange:
 
     Attributes:
         centre: Median of each column, in the table's units; NaN where units are meaningless or
-            cannot be detected (0/1 features, constant columns), [D].
+            cannot be detected (0/1 features, dates, constant columns), [D].
         spread: Standard deviation estimated from the quartiles; positive, [D].
     """
 
@@ -73,7 +73,7 @@ class TypicalRange:
         centre, spread = np.full((2, cells.shape[1]), np.nan)
         for d in range(cells.shape[1]):
             values = cells[~np.isnan(cells[:, d]), d]
-            if np.isin(values, (0.0, 1.0)).all():
+            if dataset.feature_names[d] in dataset.date_scales or np.isin(values, (0.0, 1.0)).all():
                 continue
             middle, width = _median_and_sd(values)
             if width > 0:

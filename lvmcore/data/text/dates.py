@@ -13,6 +13,8 @@ _YEAR_FIRST = re.compile(
     r"\d{4}([-/.])\d{1,2}\1\d{1,2}([ T]+\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?)?"
     r"(Z|[+-]\d{2}:?\d{2})?"
 )
+#: A year and a month: 1920-01, 1920/01, and 1920M01 or 1920-M01 of statistical offices.
+_YEAR_MONTH = re.compile(r"([12]\d{3})(-|/|-?M)(\d{2})")
 _ZONED = re.compile(r":\d{2}(\.\d+)?(Z|[+-]\d{2}:?\d{2})$")
 _YEAR_LAST = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4}|\d{2})(\s+\d{1,2}:\d{2}(?::\d{2})?)?")
 _TIME = re.compile(r"\d{1,2}([:.])\d{2}(\1\d{2}([.,]\d+)?)?(\s*[AaPp][Mm])?")
@@ -26,6 +28,18 @@ _MONTH_NAME_FORMATS = (
     "%d %B %Y",
     "%B %d, %Y",
     "%B %d %Y",
+)
+_MONTH_YEAR_FORMATS = (
+    "%b %Y",
+    "%b-%Y",
+    "%b/%Y",
+    "%b, %Y",
+    "%Y %b",
+    "%Y-%b",
+    "%B %Y",
+    "%B-%Y",
+    "%B, %Y",
+    "%Y %B",
 )
 _SAMPLE = 20
 #: Strings that are parsed at a time.
@@ -61,6 +75,8 @@ def read_dates(cells: pd.Series) -> ParsedDates | None:
     peek = known.iloc[:_SAMPLE].tolist()
     if all(_YEAR_FIRST.fullmatch(cell) for cell in peek):
         return _parse_year_first(cells, known)
+    if all(_YEAR_MONTH.fullmatch(cell) for cell in peek):
+        return _parse_year_months(cells, known)
     if all(_is_time(cell) for cell in peek):
         # "18.00.00" matches a date too, but no date has the day or month zero.
         whole = all(_is_time(cell) for cell in pd.unique(known))
@@ -145,6 +161,25 @@ def _parse_year_last(cells: pd.Series, known: pd.Series) -> ParsedDates | None:
     return ParsedDates(values, f"its cells are dates, {words}")
 
 
+def _parse_year_months(cells: pd.Series, known: pd.Series) -> ParsedDates | None:
+    start = _YEAR_MONTH.match(known.iloc[0])
+    if start is None or _are_seasons(known):
+        return None
+    values = _parse_all(cells, known, f"%Y{start[2]}%m")
+    return None if values is None else ParsedDates(values, "its cells are dates, year and month")
+
+
+def _are_seasons(known: pd.Series) -> bool:
+    """Whether all of several cells are a year and the next one, such as 2001-02 and 2002-03."""
+    texts = pd.Series(known.unique())
+    if len(texts) < 2:
+        return False
+    parts = texts.str.extract(_YEAR_MONTH)
+    if parts[0].isna().any():
+        return False
+    return bool(((parts[0].astype(int) + 1) % 100 == parts[2].astype(int)).all())
+
+
 def _parse_month_names(cells: pd.Series, known: pd.Series) -> ParsedDates | None:
     for form in _MONTH_NAME_FORMATS:
         if _parse_all(known.iloc[:1], known.iloc[:1], form) is None:
@@ -152,4 +187,10 @@ def _parse_month_names(cells: pd.Series, known: pd.Series) -> ParsedDates | None
         values = _parse_all(cells, known, form)
         if values is not None:
             return ParsedDates(values, "its cells are dates with the month as a word")
+    for form in _MONTH_YEAR_FORMATS:
+        if _parse_all(known.iloc[:1], known.iloc[:1], form) is None:
+            continue
+        values = _parse_all(cells, known, form)
+        if values is not None:
+            return ParsedDates(values, "its cells are dates, month as a word and year")
     return None

@@ -61,6 +61,7 @@ def exported_model(
     target: str = "",
     columns: Collection[str] = (),
     codes: Mapping[str, tuple[str, str]] | None = None,
+    date_scales: Mapping[str, tuple[str, str]] | None = None,
 ) -> GPyTorchModel:
     """A fitted model as gpytorch, with the same mean and variance at every point.
 
@@ -73,6 +74,7 @@ def exported_model(
         target: name of the target.
         columns: names of the columns of the table of the fit, if known.
         codes: words that were encoded as 0 and 1, by column.
+        date_scales: unit and origin of the columns of dates, by column.
 
     Raises:
         UnsupportedError: gpytorch has no such model; the message says what to use instead.
@@ -103,7 +105,11 @@ def exported_model(
             "and BayesianGPLVM, StochasticGPLVM, LDGD and FastLDGD with Gaussian columns, can. Use "
             "its model file in Python with lvmcore.load, or lvmcore predict and transform."
         )
-    return GPyTorchModel(*found, _target_facts(model, target, columns, codes or {}))
+    facts = _target_facts(model, target, columns, codes or {})
+    for column in facts["columns"]:
+        plain = column["kind"] == "plain"
+        column["dates"] = list((date_scales or {}).get(column["column"], ())) if plain else []
+    return GPyTorchModel(*found, facts)
 
 
 def _is_sparse(function: FittedDeepGP[Any]) -> bool:

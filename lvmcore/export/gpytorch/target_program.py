@@ -2,7 +2,8 @@
 
     python predict.py ROWS.csv PREDICTIONS.csv
 
-ROWS.csv has the columns of the fit, by name, in their own units. PREDICTIONS.csv gets the mean of
+ROWS.csv has the columns of the fit, by name, in their own units; dates in ISO 8601, such as 1920-01
+or 1920-01-31. PREDICTIONS.csv gets the mean of
 the target and its standard deviation, noise included, in the target's units.
 """
 
@@ -41,6 +42,8 @@ def cells_of(frame: pd.DataFrame, column: dict[str, Any]) -> NDArray[np.float64]
     if column["kind"] == "level":
         known = [cell_text(value) == column["level"] for value in values]
         cells = np.where(values.isna(), np.nan, np.array(known, dtype=np.float64))
+    elif column["dates"]:
+        cells = date_numbers(values, *column["dates"])
     elif column["words"]:
         codes = {word: float(code) for code, word in enumerate(column["words"])}
         cells = np.array([codes.get(cell_text(value), np.nan) for value in values])
@@ -54,6 +57,28 @@ def cells_of(frame: pd.DataFrame, column: dict[str, Any]) -> NDArray[np.float64]
         sys.exit(f"Row {row + 1} has {values.iloc[row]!r} in the column {name!r}, which the model "
                  "cannot use: correct the cell, or leave the row out.")  # fmt: skip
     return cells
+
+
+def date_numbers(values: pd.Series[Any], unit: str, origin: str) -> NDArray[np.float64]:
+    """Dates in ISO 8601 as units since the origin, [n]; NaN for other cells.
+
+    Args:
+        values: the cells, [n].
+        unit: "year", "month", "day" or "hour"; a date within a year or month is its share.
+        origin: the date of 0.
+    """
+    texts = values.astype("str").where(values.notna())
+    parsed = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
+    dates = parsed.dt.tz_localize(None).to_numpy().astype("M8[us]")
+    if unit in ("day", "hour"):
+        away = dates - np.array(origin, dtype="M8[us]")
+        return np.asarray(away / np.timedelta64(24 if unit == "day" else 1, "h"))
+    kind = "M8[Y]" if unit == "year" else "M8[M]"
+    units = dates.astype(kind)
+    begin, end = units.astype("M8[us]"), (units + 1).astype("M8[us]")
+    whole = np.where(np.isnat(dates), np.nan, units.astype(np.int64))
+    first = np.array(origin, dtype=kind).astype(np.int64)
+    return np.asarray(whole - first + (dates - begin) / (end - begin))
 
 
 def predict(frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

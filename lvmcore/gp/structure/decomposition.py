@@ -6,6 +6,7 @@ of the fit each f_i is Gaussian (Rasmussen and Williams 2006, section 2.2, of a 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -88,19 +89,22 @@ def decompose(
 
 @torch.no_grad()
 def component_summaries(
-    posterior: GPPosterior | BlockPosterior, target_scale: float
+    posterior: GPPosterior | BlockPosterior,
+    target_scale: float,
+    units: Mapping[str, str] | None = None,
 ) -> tuple[ComponentSummary, ...]:
     """The summands in the order of the expression, and the noise.
 
     Args:
         posterior: of the fit.
         target_scale: sd of the target in the fit.
+        units: units of columns in the plural, by name, for the phrases; None where none is known.
     """
     gp, y = posterior.gp, posterior.Y[:, 0]
     centred = y - y.mean()
     shares = (posterior.summand_means() @ centred / centred.square().sum()).tolist()
     found = []
-    phrases = summand_phrases(gp.kernel)
+    phrases = summand_phrases(gp.kernel, units)
     for summand, phrase, share in zip(gp.kernel.summands, phrases, shares, strict=True):
         sd = float(summand.variance.sqrt()) * target_scale
         parts = tuple(

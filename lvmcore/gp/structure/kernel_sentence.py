@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from lvmcore.gp.structure.extensions import factors_of
 from lvmcore.kernels.composite import CompositeKernel, Summand
@@ -32,25 +33,53 @@ _WAVES = {"periodic": "a period", "cosine": "a sine wave of period"}
 _ORDER = [*_WAVES, "spectral_mixture", *_SMOOTH, "polynomial", "linear", "constant"]
 
 
-def kernel_sentence(kernel: CompositeKernel) -> str:
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a kernel.
+
+    Attributes:
+        names: their names, H of them.
+        units: units in the plural, by name, where they are known.
+    """
+
+    names: Sequence[str]
+    units: Mapping[str, str]
+
+    def of(self, term: KernelTerm) -> tuple[str, ...]:
+        """Names of the columns that a kernel acts on."""
+        return term.columns or tuple(self.names)
+
+    def amount(self, value: float, term: KernelTerm) -> str:
+        """A period or lengthscale of a kernel of one column, with its unit."""
+        unit = self.units.get(self.of(term)[0], "")
+        return f"{_number(value)} {unit}".rstrip()
+
+
+def kernel_sentence(kernel: CompositeKernel, units: Mapping[str, str] | None = None) -> str:
     """The kernel that was found, in a sentence that begins with these words.
 
     Args:
         kernel: fitted.
+        units: units of columns in the plural, by name; None where none is known.
     """
-    return f"The kernel that was found: {', plus '.join(summand_phrases(kernel))}, plus noise."
+    phrases = ", plus ".join(summand_phrases(kernel, units))
+    return f"The kernel that was found: {phrases}, plus noise."
 
 
-def summand_phrases(kernel: CompositeKernel) -> tuple[str, ...]:
-    """A phrase for each summand, such as "a period of 12.0 in month".
+def summand_phrases(
+    kernel: CompositeKernel, units: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """A phrase for each summand, such as "a period of 12.0 months in date".
 
     Args:
         kernel: fitted.
+        units: units of columns in the plural, by name; None where none is known.
     """
-    return tuple(_phrase(summand, kernel.columns) for summand in kernel.summands)
+    columns = _Columns(kernel.columns, units or {})
+    return tuple(_phrase(summand, columns) for summand in kernel.summands)
 
 
-def _phrase(summand: Summand, columns: Sequence[str]) -> str:
+def _phrase(summand: Summand, columns: _Columns) -> str:
     """A summand in words."""
     own = {
         term: {one.name: one.value for one in values} if _is_single(term, columns) else {}
@@ -68,12 +97,12 @@ def _phrase(summand: Summand, columns: Sequence[str]) -> str:
     return base + (link + changes if changes else "")
 
 
-def _is_single(term: KernelTerm, columns: Sequence[str]) -> bool:
+def _is_single(term: KernelTerm, columns: _Columns) -> bool:
     """Whether a kernel acts on one column, so that its parameters can be named."""
-    return len(term.columns or columns) == 1
+    return len(columns.of(term)) == 1
 
 
-def _base(term: KernelTerm, own: Mapping[str, float], columns: Sequence[str]) -> str:
+def _base(term: KernelTerm, own: Mapping[str, float], columns: _Columns) -> str:
     """A kernel in words."""
     where, name = _columns_text(term, columns), term.name
     if name == "constant":
@@ -84,19 +113,21 @@ def _base(term: KernelTerm, own: Mapping[str, float], columns: Sequence[str]) ->
         return f"a polynomial of degree {dict(term.options).get('degree', 2):g} in {where}"
     if name == "spectral_mixture":
         frequencies = f"a mixture of {dict(term.options).get('n', 4):g} frequencies in {where}"
-        strongest = f", the strongest of period {_number(own['period'])}" if own else ""
+        strongest = (
+            f", the strongest of period {columns.amount(own['period'], term)}" if own else ""
+        )
         return frequencies + strongest
     if name in _WAVES:
         if not own:
             return f"periods in {where}"
         link = "of " if name == "periodic" else ""
-        return f"{_WAVES[name]} {link}{_number(own['period'])} in {where}"
-    far = f" that changes over {_number(own['lengthscale'])}" if own else ""
+        return f"{_WAVES[name]} {link}{columns.amount(own['period'], term)} in {where}"
+    far = f" that changes over {columns.amount(own['lengthscale'], term)}" if own else ""
     return f"{_SMOOTH[name]} of {where}{far}"
 
 
 def _change(
-    term: KernelTerm, own: Mapping[str, float], columns: Sequence[str], period: float | None
+    term: KernelTerm, own: Mapping[str, float], columns: _Columns, period: float | None
 ) -> str:
     """What a further factor does to the first one, after "whose"."""
     where = _columns_text(term, columns)
@@ -108,19 +139,19 @@ def _change(
         return f"size follows a polynomial in {where}"
     if term.name in _WAVES:
         return (
-            f"shape repeats after {_number(own['period'])} in {where}"
+            f"shape repeats after {columns.amount(own['period'], term)} in {where}"
             if own
             else (f"shape repeats in {where}")
         )
     if not own or "lengthscale" not in own:
         return f"shape changes with {where}"
     slow = period is not None and own["lengthscale"] > SLOW_PERIODS * period
-    pace, far = "slowly, " if slow else "", _number(own["lengthscale"])
+    pace, far = "slowly, " if slow else "", columns.amount(own["lengthscale"], term)
     return f"shape changes {pace}over {far} in {where}"
 
 
 def _bracket(
-    part: KernelExpression, own: Mapping[KernelTerm, Mapping[str, float]], columns: Sequence[str]
+    part: KernelExpression, own: Mapping[KernelTerm, Mapping[str, float]], columns: _Columns
 ) -> str:
     """A factor of a product with brackets."""
     if isinstance(part, KernelTerm):
@@ -133,9 +164,9 @@ def _bracket(
     return f"({' plus '.join(inner)})"
 
 
-def _columns_text(term: KernelTerm, columns: Sequence[str]) -> str:
+def _columns_text(term: KernelTerm, columns: _Columns) -> str:
     """The columns of a kernel."""
-    given = term.columns or tuple(columns)
+    given = columns.of(term)
     names = [f"column {name}" if name.isdigit() else name for name in given]
     if len(names) > MOST_NAMED:
         return f"all {len(names)} columns" if not term.columns else f"{len(names)} columns"

@@ -26,6 +26,7 @@ from lvmcore.gp.structure.decomposition import (
     component_summaries,
     decompose,
 )
+from lvmcore.gp.structure.kernel_sentence import kernel_sentence
 from lvmcore.kernels.catalogue import read_kernel
 from lvmcore.kernels.expression import kernel_terms
 from lvmcore.parameters import Advanced, Doc, Range, Syntax
@@ -263,8 +264,23 @@ class GPRegressor(Regressor):
     @property
     def components_(self) -> tuple[ComponentSummary, ...]:
         """The summands of the kernel, and the noise last, on the scale of ``target_transform_``."""
+        return self.components()
+
+    def components(self, units: Mapping[str, str] | None = None) -> tuple[ComponentSummary, ...]:
+        """The summands as ``components_`` has them, with units of columns in their phrases.
+
+        Args:
+            units: units in the plural, by column, such as months; None where none is known.
+        """
         check_is_fitted(self)
-        return component_summaries(self._function.posterior, self._target.scale)
+        return component_summaries(self._function.posterior, self._target.scale, units)
+
+    def notes_in_units(self, units: Mapping[str, str]) -> tuple[str, ...]:
+        """The notes of the fit, with units of columns in the sentence on the kernel."""
+        check_is_fitted(self)
+        kernel = self._function.gp.kernel
+        plain, said = kernel_sentence(kernel), kernel_sentence(kernel, units)
+        return tuple(said if note == plain else note for note in self.notes_)
 
     def decompose(self, X: ArrayLike) -> Decomposition:
         """The posterior of each summand of the function at rows, in units of the target.

@@ -18,6 +18,7 @@ from app.analysis.map.reconstruction import DecodedLevels, Reconstruction
 from app.analysis.map.row_colours import MISSING, OTHER, CategoryStyle, NumericColours
 from app.figures import canvas_scene, latent_map, row_panels, row_traces, theme
 from app.figures.theme import category, heatmap_colours
+from lvmcore.data import DateScale
 from lvmcore.prediction.decoded_columns import DecodedCategory
 
 N = 12
@@ -250,8 +251,16 @@ def decoded(d: int) -> Reconstruction:
         centre=np.full(d, 8.0),
         scale=np.full(d, 2.0),
         varies=np.ones(d, dtype=bool),
+        dates=np.full(d, None),
         probability=None,
     )
+
+
+def test_decoded_dates_are_dates_in_the_hover_texts() -> None:
+    dated = replace(decoded(2), dates=np.array([DateScale("month", "1920-01"), None]))
+    figure = row_panels.reconstruction_figure(("when", "b"), dated, None, dark=False)
+    assert figure.data[0].hovertext[0] == "<b>when</b><br>reconstruction 1920-11 ± 1.0 months"
+    assert figure.data[0].hovertext[1] == "<b>b</b><br>reconstruction 11.00 ± 1.0"
 
 
 def test_columns_are_placed_in_their_own_sds_and_named_in_their_own_units() -> None:

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import navigation
 from app.services import tables
-from lvmcore.data import Dataset
+from lvmcore.data import Dataset, DateScale
 from tests.app.conftest import OpenPage
 from tests.app.shell.test_shell import texts
 from tests.app.views.data.test_page import foot, upload
@@ -70,7 +70,7 @@ def test_transforms_and_rows_held_out_reach_the_fit(open_page: OpenPage, clinic:
     assert dataset.log1p.tolist() == [True, False, False, False, False]
     assert dataset.held_out.sum() == 18
     assert dataset.feature_names[2:] == ("tissue = liver", "tissue = lung", "tissue = skin")
-    assert "seen \\(date\\)" in texts(page.caption)
+    assert "seen \\(date, not ticked\\)" in texts(page.caption)
 
 
 def test_what_was_chosen_is_there_after_another_page(open_page: OpenPage, clinic: bytes) -> None:
@@ -132,12 +132,23 @@ def test_all_counts_are_transformed_by_one_button(open_page: OpenPage) -> None:
     assert listed(page, "Transform") == ["none"] + ["log(1 + x)"] * 3 + ["none"]
 
 
-def test_a_date_is_no_feature_and_the_page_says_why(open_page: OpenPage, clinic: bytes) -> None:
+def test_a_date_is_a_feature_where_it_is_ticked(open_page: OpenPage, clinic: bytes) -> None:
     page = upload(open_page("data"), "clinic.csv", clinic)
     edit(page, 3, Feature=True)
+    assert not page.error
+    dataset = used(page)
+    assert dataset.date_scales == {"seen": DateScale("day", "2024-01-01")}
+    at = dataset.feature_names.index("seen")
+    np.testing.assert_array_equal(dataset.X[:, at], np.arange(90))
+
+
+def test_ambiguous_dates_are_no_feature_and_the_page_says_why(open_page: OpenPage) -> None:
+    lines = [f"{1 + i % 12:02d}/{1 + i % 11:02d}/2020,{i},{i * i}" for i in range(30)]
+    page = upload(open_page("data"), "t.csv", "\n".join(["seen,a,b", *lines]).encode())
+    edit(page, 0, Feature=True)
     said = texts(page.error).replace("\\", "")
-    assert "'seen' cannot be a feature: it is a date" in said
-    assert listed(page, "Feature")[3] is False
+    assert "'seen' cannot be a feature: its dates or times are kept as text" in said
+    assert listed(page, "Feature")[0] is False
 
 
 def test_the_profile_and_the_missing_cells_are_shown(open_page: OpenPage, clinic: bytes) -> None:

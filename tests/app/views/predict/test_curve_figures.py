@@ -5,6 +5,7 @@ import pytest
 
 from app.analysis.tables.prediction_curves import PredictionCurve
 from app.views.predict.curve_figures import BEYOND, curve_figure
+from lvmcore.data import DateScale
 
 NASTY = "<b>=x</b>"
 
@@ -48,3 +49,19 @@ def test_rows_of_the_fit_and_held_out_ones_look_different() -> None:
         one.name for one in curve_figure(curve(9.0), "y", dark=False, height=200, points=only).data
     ]
     assert "rows of the fit" not in names
+
+
+def test_a_column_of_dates_has_an_axis_of_dates() -> None:
+    x = np.arange(12.0)
+    dated = PredictionCurve("when", x, x + 1, x, x + 2, 9.0, DateScale("month", "1920-11"))
+    points = (np.array([0.0, 1.5]), np.array([1.0, 2.0]), np.array([False, False]))
+    found = curve_figure(dated, "y", dark=False, height=200, points=points)
+    assert found.layout.xaxis.type == "date"
+    assert list(found.data[1].x[:3]) == [
+        "1920-11-01T00:00:00",
+        "1920-12-01T00:00:00",
+        "1921-01-01T00:00:00",
+    ]
+    assert found.data[1].hovertemplate.startswith("%{x|%Y-%m}: ")
+    assert found.layout.annotations[0].x == "1921-08-01T00:00:00"
+    assert list(found.data[-1].x) == ["1920-11-01T00:00:00", "1920-12-16T12:00:00"]

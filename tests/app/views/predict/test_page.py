@@ -91,6 +91,18 @@ def series(shared_home: Path) -> str:
     return fitted_run(dataset, "gp_regressor", kernel, TargetChoice("sold"))
 
 
+@pytest.fixture(scope="module")
+def months(shared_home: Path) -> str:
+    """A trend and a yearly wave over months, which the dataset has as a column of dates alone."""
+    t = np.arange(60)
+    sold = 20 + 0.5 * t + 6 * np.sin(2 * np.pi * t / 12) + np.random.default_rng(0).normal(size=60)
+    when = pd.date_range("1960-01-01", periods=60, freq="MS")
+    table = Table.from_frame(pd.DataFrame({"Month": when, "Sold": sold}), name="sales")
+    dataset = tables.dataset_of(table, tables.proposed_roles(table))
+    kernel = {"kernel": "linear(Month) + periodic(Month, period=12)", "max_iter": 30}
+    return fitted_run(dataset, "gp_regressor", kernel, TargetChoice("Sold", time="Month"))
+
+
 # ---- without predictions ---------------------------------------------------------------------
 
 
@@ -202,6 +214,26 @@ def test_a_series_has_a_forecast_and_its_kernel_components(
     np.testing.assert_allclose(
         numbers(drawn[1]["data"][1]["y"]), line.curve.mean[line.curve.x <= line.curve.last]
     )
+
+
+def test_a_series_of_months_is_forecast_in_dates(open_page: OpenPage, months: str) -> None:
+    page = open_page("predict", run=months)
+    assert not page.exception
+    forecast = chart(page, "held-out rows")
+    assert forecast["layout"]["xaxis"]["type"] == "date"
+    (ahead,) = [trace for trace in forecast["data"] if trace["name"] == "beyond the data"]
+    assert ahead["x"][0] == "1964-12-01T00:00:00"
+    assert ahead["x"][-1].startswith("1965-11")
+    shown = texts(page)
+    assert "A period of 12.0 months in Month" in shown
+    assert "Column 'Month' is the number of months since 1960-01." in shown
+    page = upload(page, months, pd.DataFrame({"month": ["1965-01", "1965-01-16T12:00", "1970-01"]}))
+    assert not page.exception
+    assert not page.error
+    assert "3 rows, 1 of 1 column found" in texts(page)
+    assert "other units" not in texts(page)
+    page = upload(page, months, pd.DataFrame({"Month": ["1965-01", "soon"]}))
+    assert "'Month' cannot be a feature: row 2 has 'soon', which is no date" in texts(page)
 
 
 @pytest.mark.parametrize(

@@ -185,3 +185,60 @@ def test_the_models_of_a_target_are_listed(capsys: pytest.CaptureFixture[str]) -
     assert all(key in listed for key in PREDICTORS)
     assert cli.main(["models", "--model", "sod_regressor"]) == 0
     assert "n_inducing" in capsys.readouterr().out
+
+
+@pytest.fixture
+def months(tmp_path: Path, rng: np.random.Generator) -> Path:
+    """Sales by month: a trend and a yearly wave."""
+    t = np.arange(48)
+    sold = 20 + 0.5 * t + 6 * np.sin(2 * np.pi * t / 12) + 0.3 * rng.standard_normal(48)
+    path = tmp_path / "sales.csv"
+    when = pd.date_range("1960-01-01", periods=48, freq="MS").strftime("%Y-%m")
+    pd.DataFrame({"Month": when, "Sold": sold}).to_csv(path, index=False)
+    return path
+
+
+def test_a_series_of_months_is_learned_and_forecast(
+    months: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, other, written = tmp_path / "run", tmp_path / "later.csv", tmp_path / "forecast.csv"
+    kernel = ["--set", "kernel=linear + periodic(Month, period=12)", "--set", "max_iter=40"]
+    asked = ["fit", str(months), "--target", "Sold", "--model", "gp_regressor", *kernel]
+    assert cli.main([*asked, "--time", "Month", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert said.count("Column 'Month' is the number of months since 1960-01.") == 1
+    assert "'Month' left out" not in said
+    assert "the last 21% of the rows by 'Month'" in said
+    assert JobFolder(out).spec().date_scales == {"Month": ("month", "1960-01")}
+
+    other.write_text("Month\n1964-01\n1964-01-16T12:00\n1964-02\n1964-07\n", encoding="utf-8")
+    assert cli.main(["predict", str(out), str(other), "--out", str(written)]) == 0
+    assert "is the number of months since 1960-01" in capsys.readouterr().out
+    found = pd.read_csv(written)["mean"].to_numpy()
+    at = np.array([48, 48.5, 49, 54])
+    np.testing.assert_allclose(found, 20 + 0.5 * at + 6 * np.sin(2 * np.pi * at / 12), atol=1.5)
+
+    other.write_text("Month\n1964-01\nsoon\n", encoding="utf-8")
+    assert cli.main(["predict", str(out), str(other), "--out", str(written)]) == 2
+    said = capsys.readouterr().err
+    assert "Column 'Month' cannot be a feature: row 2 has 'soon', which is no date" in said
+
+    model = out / "model.safetensors"  # alone it does not say from when it counts
+    other.write_text("Month\n1964-01\n1964-02\n", encoding="utf-8")
+    assert cli.main(["predict", str(model), str(other), "--out", str(written)]) == 2
+    assert "its file does not say which" in capsys.readouterr().err
+    beside = ["--fitted", str(months), "--out", str(written)]
+    assert cli.main(["predict", str(model), str(other), *beside]) == 0
+    np.testing.assert_allclose(pd.read_csv(written)["mean"], found[[0, 2]])
+
+
+def test_classes_over_time_have_the_date_as_their_feature(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "phases.csv"
+    when = pd.date_range("2001-01-01", periods=40, freq="YS").strftime("%Y-%m-%d")
+    phase = np.repeat(["early", "late"], 20)
+    pd.DataFrame({"when": when, "phase": phase}).to_csv(path, index=False)
+    asked = ["fit", str(path), "--target", "phase", "--model", "svgp_classifier", *QUICK]
+    assert cli.main([*asked, "--out", str(tmp_path / "run")]) == 0
+    assert "Column 'when' is the number of years since 2001." in capsys.readouterr().out

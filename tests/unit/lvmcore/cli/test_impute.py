@@ -132,3 +132,20 @@ def test_observed_cells_are_those_of_the_file_byte_for_byte(tmp_path: Path) -> N
         }
         for name, form in forms.items():
             assert all(re.fullmatch(form, cell) for cell in filled[name]), (name, filled[name])
+
+
+def test_missing_dates_are_filled_with_dates(tmp_path: Path, rng: np.random.Generator) -> None:
+    t = np.arange(60)
+    months = pd.date_range("1920-01-01", periods=60, freq="MS").strftime("%Y-%m").to_numpy(object)
+    frame = pd.DataFrame({"when": months, "a": 2.0 * t, "b": 300.0 - t})
+    frame[["a", "b"]] += 0.01 * rng.standard_normal((60, 2))
+    frame.loc[[7, 31], "when"] = None
+    source, out = tmp_path / "months.csv", tmp_path / "full.csv"
+    frame.to_csv(source, index=False)
+    fit = ["fit", str(source), "--model", "ppca", "--features", "when,a,b"]
+    assert cli.main([*fit, "--set", "n_components=1", "--out", str(tmp_path / "run")]) == 0
+    paths = [str(tmp_path / "run"), str(source), "--out", str(out)]
+    assert cli.main(["impute", *paths]) == 0
+    found = pd.read_csv(out, dtype=str)["when"]
+    assert found[[7, 31]].tolist() == ["1920-08", "1922-08"]
+    assert found.drop([7, 31]).tolist() == frame["when"].drop([7, 31]).tolist()

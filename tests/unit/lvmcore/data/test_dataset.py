@@ -48,7 +48,7 @@ def test_default_features(table: Table) -> None:
     assert dataset.notes == (
         "Column 'tissue' left out: it is a category; it can be one-hot features, the label "
         "or a colour.",
-        "Column 'taken' left out: it is a date.",
+        "Column 'taken' left out: it is a date; it can be a feature.",
         "Column 'alive' is coded 0 = 'no', 1 = 'yes'.",
         "1 row has no label; it is kept.",
     )
@@ -75,7 +75,6 @@ def test_chosen_features_keep_their_order(table: Table) -> None:
             {"features": ["tissue"]},
             r"'tissue' cannot be a feature: row 1 has 'liver'.*as the label",
         ),
-        ({"features": ["taken"]}, "Dates cannot be used as numbers"),
         ({"features": ["sample_id"]}, "row 1 has 's1', which is not a number"),
         ({"features": ["mass"], "label": "mass"}, "both a feature and the label"),
         ({"row_id": "tissue"}, "'liver' occurs in row 1 and in row 3"),

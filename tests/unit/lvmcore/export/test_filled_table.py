@@ -166,3 +166,25 @@ def test_texts_of_a_large_table_are_not_kept(monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_no_text_is_run_as_a_formula(text: str, number: bool, written: str) -> None:
     assert safe_text(text, number=number) == written
+
+
+@pytest.mark.parametrize(
+    ("cells", "filled"),
+    [
+        (["1920-01", "", "1920-03", "1920-05"], "1920-02"),
+        (["Jan 1920", "", "Mar 1920", "May 1920"], "1920-02"),
+        (["1920-01-01", "", "1920-03-01", "1920-05-01"], "1920-02-01"),  # as the other cells
+        (["31.01.1920", "", "02.02.1920", "05.02.1920"], "1920-02-01"),
+        (["1920-01-01T05:30", "", "1920-01-01T08:00", "1920-01-02T00:00"], "1920-01-01T06:42"),
+    ],
+)
+def test_a_filled_date_is_in_iso_form(cells: list[str], filled: str) -> None:
+    source = "when,y\n" + "".join(f"{cell},{i}\n" for i, cell in enumerate(cells))
+    dataset = read_table(source.encode()).dataset(features=["when", "y"])
+    found = fill_table(dataset, {"when": with_gap(1.2, sd=0.25)})
+    lines = found.csv(details=True).decode().splitlines()
+    assert lines[0] == "when,y,when sd,when imputed"
+    assert lines[2] == f"{filled},1,0.25,True"
+    assert [line.split(",")[0] for line in lines[1:]] == [cells[0], filled, *cells[2:]]
+    assert found.frame["when"].notna().all()
+    assert found.typed()["when"].dtype.kind == "M"

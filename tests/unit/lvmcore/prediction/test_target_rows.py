@@ -26,8 +26,10 @@ from lvmcore.models import PREDICTORS
 from lvmcore.prediction.new_table import NewTableRoles, read_new_table
 from lvmcore.prediction.target_rows import (
     HELD_OUT,
+    date_scales_of_fit,
     split_for_target,
     target_columns,
+    target_features,
     unlearned_categories,
 )
 from lvmcore.recommend.target_models import (
@@ -325,9 +327,43 @@ def test_what_cannot_be_learned_is_refused_by_name(
 
 
 def test_without_a_column_to_learn_from_it_says_so(run: Run, frame: pd.DataFrame) -> None:
-    state, _, _ = run(Table.from_frame(frame).dataset(features=["price"]))
+    alone = frame.drop(columns="sold")  # a date would be learned from
+    state, _, _ = run(Table.from_frame(alone).dataset(features=["price"]))
     assert state.message is not None
     assert "No column is left to learn" in state.message
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_a_date_is_the_feature_where_no_other_is_left(chosen: bool) -> None:
+    months = pd.date_range("1960-01-01", periods=40, freq="MS")
+    frame = pd.DataFrame({"month": months, "sold": np.arange(40.0)})
+    table = Table.from_frame(frame)
+    dataset = table.dataset(features=["month", "sold"] if chosen else ["sold"])
+    spec = JobSpec(dataset.digest, "series", "gp_regressor", target="sold", time="month")
+    rows = split_for_target(dataset, "number", spec)
+    assert list(rows.X) == ["month"]
+    np.testing.assert_array_equal(rows.X["month"], np.arange(40))
+    np.testing.assert_array_equal(rows.held_out, np.arange(40) >= 32)
+    assert rows.date_units == {"month": "months"}
+    summary = summarise_target(dataset, "sold")
+    assert summary is not None
+    assert summary.columns == 1
+    note = "Column 'month' is the number of months since 1960-01."
+    assert rows.dataset.notes.count(note) == 1
+    assert date_scales_of_fit(dataset, "sold") == rows.dataset.date_scales
+    late = matching_dataset(
+        Table.from_frame(pd.DataFrame({"month": pd.to_datetime(["1961-01-16T12"])})),
+        ["month"],
+        origin=target_features(dataset, "sold"),
+    )
+    assert late.X.tolist() == [[12.5]]
+
+
+def test_a_date_is_no_feature_beside_another_one(frame: pd.DataFrame) -> None:
+    dataset = Table.from_frame(frame).dataset()
+    spec = JobSpec(dataset.digest, "houses", "gp_regressor", target="price", time="sold")
+    assert "sold" not in split_for_target(dataset, "number", spec).X
+    assert date_scales_of_fit(dataset, "price") == {}
 
 
 def test_a_task_and_its_model_have_to_fit(frame: pd.DataFrame) -> None:

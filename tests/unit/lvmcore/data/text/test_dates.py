@@ -72,3 +72,42 @@ def test_cells_between_spaces_are_the_same_in_blocks(monkeypatch: pytest.MonkeyP
     parts = read_table(f"a b c\n{lines}".encode())
     pd.testing.assert_frame_equal(parts.frame, whole.frame)
     assert whole.frame["c"].tolist() == [i * i for i in range(100)]
+
+
+# ---- a year and a month ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["%Y-%m", "%Y/%m", "%YM%m", "%b %Y", "%B %Y", "%Y %b", "%b-%Y"])
+def test_years_and_months_are_dates(form: str) -> None:
+    months = pd.date_range("1640-01-01", periods=30, freq="MS", unit="us")
+    texts = months.strftime(form)
+    table = read_table(("when,y\n" + "".join(f"{t},{i}\n" for i, t in enumerate(texts))).encode())
+    assert table.column("when").type == ColumnType.DATE
+    assert "dates" in table.column("when").reason
+    assert "year" in table.column("when").reason
+    assert table.frame["when"].tolist() == months.tolist()
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["2020-01", "2020-13", "2020-02"],
+        ["40-49", "50-59", "60-69"],
+        ["2001-02", "2002-03", "2011-12"],  # seasons
+        ["4711-08", "4711-09", "4712-01"],
+        ["1920-01", "1920-02-01", "1920-03"],
+        ["1920-01", "spring 1920", "1920-03"],
+        ["1920-1", "1920-2", "1920-3"],
+        ["Jan-20", "Feb-20", "Mar-20"],
+    ],
+)
+def test_what_only_looks_like_years_and_months_stays_text(cells: list[str]) -> None:
+    lines = "".join(f"{cell},{i}\n" for i, cell in enumerate(cells * 3))
+    table = read_table(("a,y\n" + lines).encode())
+    assert table.column("a").type != ColumnType.DATE
+
+
+def test_missing_months_are_missing() -> None:
+    table = read_table(b"when,y\n1920-01,1\nNA,2\n1920-03,3\n,4\n1920-05,5\n")
+    assert table.column("when").type == ColumnType.DATE
+    assert table.frame["when"].isna().tolist() == [False, True, False, True, False]

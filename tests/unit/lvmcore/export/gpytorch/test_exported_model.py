@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 
 import lvmcore
-from lvmcore.data import Dataset, load_sample
+from lvmcore.data import Dataset, Table, load_sample, matching_dataset
 from lvmcore.errors import ConfigError, UnsupportedError
 from lvmcore.export.gpytorch.archive import write_gpytorch
 from lvmcore.export.gpytorch.exported_model import exported_model
 from lvmcore.export.gpytorch.run_export import exported_run
+from lvmcore.prediction.target_rows import target_features
 from lvmcore.runs import JobSpec
 from tests.unit.lvmcore.export.gpytorch.programs import program_of, run_programs
 
@@ -216,3 +217,33 @@ def test_a_folder_with_files_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(ConfigError, match="is not empty"):
         write_gpytorch(exported, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("freq", "cells"),
+    [
+        ("YS", ["1960", "1999-07-02T12:00", "2004-12-31"]),
+        ("MS", ["1960-01", "1960-02-15", "1955-12"]),
+        ("D", ["1960-01-31", "1960-03-01T06:00", "1959-12-31"]),
+        ("7h", ["1960-01-01T07:30", "1960-03-01", "1960-01-02 03:00:00+01:00"]),
+    ],
+)
+def test_dates_count_from_the_origin_of_the_fit(
+    freq: str, cells: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dates = pd.date_range("1960-01-01", periods=20, freq=freq)
+    made = Table.from_frame(pd.DataFrame({"when": dates, "y": np.sin(np.arange(20.0))}))
+    data = made.dataset()
+    model = lvmcore.GPRegressor(kernel="rbf", max_iter=2)
+    model.fit(pd.DataFrame({"when": np.arange(20.0)}), np.sin(np.arange(20)))
+    spec = JobSpec(data.digest, "series", "gp_regressor", target="y")
+    program = program_of(exported_run(model, spec, data), tmp_path / "out", monkeypatch)
+    new = Table.from_frame(
+        pd.DataFrame({"when": pd.to_datetime(cells, format="ISO8601", utc=True)})
+    )
+    rows = matching_dataset(new, ["when"], origin=target_features(data, "y"))
+    expected = model.predict(pd.DataFrame(rows.X, columns=["when"]))
+    found, _ = program.predict(pd.DataFrame({"when": cells}))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    with pytest.raises(SystemExit, match="Row 2 has 'soon' in the column 'when'"):
+        program.predict(pd.DataFrame({"when": ["1960-01-01", "soon"]}))

@@ -58,6 +58,27 @@ def test_kernels_of_one_column(text: str, phrases: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "phrase"),
     [
+        ("periodic(month, period=12)", "a period of 12.0 months in month"),
+        ("cosine(month, period=12)", "a sine wave of period 12.0 months in month"),
+        ("rbf(month)", "a smooth function of month that changes over 10.0 months"),
+        ("rbf(size)", "a smooth function of size that changes over 10.0"),
+        (
+            "rbf(month) * periodic(month, period=4)",
+            "a period of 4.00 months in month whose shape changes slowly, over 10.0 months in "
+            "month",
+        ),
+        ("rbf", "a smooth function of month and size"),
+    ],
+)
+def test_periods_and_lengthscales_have_the_units_of_dates(text: str, phrase: str) -> None:
+    found = made(text, ("month", "size"))
+    assert summand_phrases(found, {"month": "months"}) == (phrase,)
+    assert phrase in kernel_sentence(found, {"month": "months"})
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase"),
+    [
         ("rbf", "a smooth function of all 4 columns"),
         ("linear", "a linear function of all 4 columns"),
         ("matern12(a, b)", "a rough function (Matérn-1/2) of a and b"),
