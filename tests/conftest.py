@@ -1,5 +1,6 @@
 """What every test shares: one thread a process, its own home, the data folder, a generator."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -38,6 +39,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.own_markers[:] = [own for own in item.own_markers if own.name != "slow"]
     # The tests that take minutes go first: at the end, the other test processes would wait for one.
     items.sort(key=lambda item: not item.nodeid.startswith("tests/kill/"))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the tests themselves and their modules out of every later collection of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

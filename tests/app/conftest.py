@@ -19,6 +19,7 @@ from app.services import runs, server, tables
 from app.state import choices
 from app.state.choices import TargetChoice
 from lvmcore.data import Dataset
+from lvmcore.jobs.launcher import Launcher
 from lvmcore.jobs.run_job import run_job
 from lvmcore.runs import Job
 
@@ -59,9 +60,13 @@ def quiet_wait_for_a_page() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """One home for all tests of pages: a launcher and its warm worker are not cheap to start."""
+    """One home and one launcher for all tests of pages.
+
+    It keeps no spare worker: a spare would warm up after every run, which few runs here would use.
+    """
     folder = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "Launcher", functools.partial(Launcher, spare=False))
         patch.setenv("LATENTBOARD_HOME", str(folder))
         yield folder
         server.close()

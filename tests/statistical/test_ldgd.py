@@ -170,7 +170,7 @@ def test_iris_in_repeated_folds() -> None:
     X, y = sample("iris", "species")
     accuracy = [
         cross_val_score(
-            LDGD(max_iter=300), X, y, cv=StratifiedKFold(5, shuffle=True, random_state=i)
+            LDGD(max_iter=100), X, y, cv=StratifiedKFold(5, shuffle=True, random_state=i)
         ).mean()
         for i in range(3)
     ]
