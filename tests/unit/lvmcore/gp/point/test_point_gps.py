@@ -127,7 +127,8 @@ def test_the_scatter_ratio_is_that_of_loops_and_of_linear_discriminants() -> Non
     within += 1e-3 * np.diag(within).mean() * np.eye(2)
     expected = np.trace(np.linalg.inv(within) @ between)
     at = torch.as_tensor(X).requires_grad_()
-    assert float(scatter_ratio(at, torch.as_tensor(codes))) == pytest.approx(expected, rel=1e-9)
+    found = float(scatter_ratio(at, torch.as_tensor(codes)).detach())
+    assert found == pytest.approx(expected, rel=1e-9)
     assert torch.autograd.gradcheck(lambda x: scatter_ratio(x, torch.as_tensor(codes)), [at])
 
 
