@@ -207,7 +207,7 @@ def test_the_density_by_column_is_named(
     assert not page.error
     said = texts(page).replace("\\", "")
     assert "NLPD: minus the log probability of a hidden level (at least 0.001) or count" in said
-    assert ("all levels, which have no intervals" in said) == levels
+    assert ("all levels of categories, which have no intervals" in said) == levels
     assert ("those of the model are of the likelihood of each column" in said) == (not levels)
 
 
