@@ -140,10 +140,7 @@ def heatmap(model: LatentVariableModel, dataset: Dataset, ask: HeatmapRequest) -
     latent = latent_positions(ask.fixed, ask.axes, points)
     if ask.kind == "sd":
         value = _sd(model, dataset, latent, ask)
-        if ask.column is None:
-            title, unit = "predictive sd, mean over columns", "sd of a column"
-        else:
-            title, unit = _sd_title(dataset, ask.column)
+        title, unit = _sd_title(dataset, ask)
         limits, low_is_certain = None, True
     elif ask.kind == "magnification":
         value = magnification(model, latent, ask.axes)
@@ -178,12 +175,15 @@ def prior_magnification(model: LatentVariableModel, ask: HeatmapRequest) -> floa
     return float(magnification(model, np.full((1, len(ask.fixed)), distance), ask.axes)[0])
 
 
-def _sd_title(dataset: Dataset, column: int) -> tuple[str, str]:
-    """Title and unit of the predictive sd of a column."""
-    name = dataset.feature_names[column]
-    if dataset.log1p[column]:
-        return f"predictive sd of log(1 + {name})", "scale of the fit, a logarithm"
-    return f"predictive sd of {name}", "unit of the column"
+def _sd_title(dataset: Dataset, ask: HeatmapRequest) -> tuple[str, str]:
+    """Title and unit of the predictive sd."""
+    what = "predictive sd" if ask.noise else "predictive sd without noise"
+    if ask.column is None:
+        return f"{what}, mean over columns", "sd of a column"
+    name = dataset.feature_names[ask.column]
+    if dataset.log1p[ask.column]:
+        return f"{what} of log(1 + {name})", "scale of the fit, a logarithm"
+    return f"{what} of {name}", "unit of the column"
 
 
 def _sd(

@@ -247,6 +247,8 @@ def test_the_sd_of_a_column_learned_as_log1p_says_so(amounts: Dataset) -> None:
     grid = heatmap(*fitted, HeatmapRequest("sd", (0, 1), (0.0, 0.0), column=0, size=4))
     assert grid.title == "predictive sd of log(1 + p)"
     assert grid.unit == "scale of the fit, a logarithm"
+    grid = heatmap(*fitted, HeatmapRequest("sd", (0, 1), (0.0, 0.0), noise=False, size=4))
+    assert grid.title == "predictive sd without noise, mean over columns"
 
 
 def test_a_model_without_labels_gives_no_class_probabilities(ppca: Fitted) -> None:

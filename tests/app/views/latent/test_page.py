@@ -137,7 +137,7 @@ def test_a_run_with_labels_says_that_its_map_has_seen_them(
 @pytest.mark.parametrize(
     ("behind", "title"),
     [
-        ("predictive sd", "predictive sd, mean over columns"),
+        ("predictive sd", "predictive sd without noise, mean over columns"),
         ("magnification", "magnification"),
         ("class probability", "probability of setosa"),
         ("class entropy", "entropy of the class probabilities"),
