@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -12,13 +12,26 @@ from sklearn.base import ClassifierMixin
 from torch import Tensor
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
+from lvmcore.base.latent_variable_model import Capabilities, FitProblem
+from lvmcore.base.settings import InducingOrAuto, MapKernel
+from lvmcore.base.table_size import TableSize
 from lvmcore.gp.point.class_scores import ClassScores
-from lvmcore.gp.point.model import PointGPLVM
-from lvmcore.gp.point.paths import PointPath
+from lvmcore.gp.point.model import (
+    ApproximationOrAuto,
+    PointGPLVM,
+    advised_approximation,
+    function_path,
+)
+from lvmcore.gp.point.objective import PathTerm, PointObjective, PositionPrior
+from lvmcore.gp.point.paths import PointPath, label_group
+from lvmcore.gp.point.positions import FreePositions
+from lvmcore.kernels.expression_kernel import map_kernel
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
+from lvmcore.parameters import Advised
 from lvmcore.preprocessing.class_labels import ClassLabels
 from lvmcore.relevance import total_effects
+from lvmcore.training.outcome import FitOutcome
 
 __all__ = ["LabelledPointGPLVM", "class_shares"]
 
@@ -27,8 +40,40 @@ __all__ = ["LabelledPointGPLVM", "class_shares"]
 class LabelledPointGPLVM(ClassifierMixin, PointGPLVM):
     """Base of the models with Gaussian processes from the positions to one-hot labels."""
 
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        labels="required", missing_labels=True, missing_cells=True, bound=True
+    )
+
     classes_: NDArray[Any] = fitted()
     _scores: ClassScores = fitted()
+
+    approximation: ApproximationOrAuto = None
+    n_inducing: InducingOrAuto = None
+    kernel: MapKernel = "rbf"
+
+    @classmethod
+    def advise(cls, size: TableSize) -> dict[str, Advised]:
+        """Exact for short tables, else by inducing inputs."""
+        return advised_approximation(size)
+
+    # ---- fitting -------------------------------------------------------------------------------
+
+    def _label_path(self, problem: FitProblem, X: Tensor) -> PointPath:
+        """The path from the initial map X, [N, Q], to the one-hot labels."""
+        labels = problem.labels[0]
+        targets = [label_group(labels.codes, len(labels.classes), X)]
+        return function_path(self, problem, X, targets, map_kernel(self.kernel, X.shape[1]))
+
+    def _fit_both(self, problem: FitProblem, X: Tensor, data: PointPath) -> FitOutcome:
+        """Maximise log p(Y | X) + log p(T | X) + log p(X) from the initial map X, [N, Q]."""
+        labels = self._label_path(problem, X)
+        terms = [PathTerm("data fit", data), PathTerm("label fit", labels), PositionPrior()]
+        paths = {"data": data, "labels": labels}
+        outcome = self._train(problem, PointObjective(FreePositions(X), paths, terms))
+        self._store_scores(labels, problem.labels[0])
+        return outcome
+
+    # ---- predictions ---------------------------------------------------------------------------
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Class probabilities of rows, from their columns alone, [N, C].

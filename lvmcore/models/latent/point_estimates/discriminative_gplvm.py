@@ -6,15 +6,11 @@ from typing import Annotated, ClassVar
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.initial_map import start_map
-from lvmcore.base.latent_variable_model import Capabilities, FitProblem
-from lvmcore.base.settings import Components, InducingOrAuto, MapKernel
-from lvmcore.base.table_size import TableSize
+from lvmcore.base.latent_variable_model import FitProblem
+from lvmcore.base.settings import Components
 from lvmcore.gp.point.labelled_model import LabelledPointGPLVM
 from lvmcore.gp.point.model import (
-    ApproximationOrAuto,
-    advised_approximation,
     data_path,
-    function_path,
 )
 from lvmcore.gp.point.objective import (
     ClassScatterTerm,
@@ -23,10 +19,10 @@ from lvmcore.gp.point.objective import (
     PositionPrior,
     direct_schedule,
 )
-from lvmcore.gp.point.paths import PointPath, label_group
+from lvmcore.gp.point.paths import PointPath
 from lvmcore.gp.point.positions import FreePositions
 from lvmcore.kernels.expression_kernel import map_kernel
-from lvmcore.parameters import Advised, Doc, Range
+from lvmcore.parameters import Doc, Range
 from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
 
@@ -67,9 +63,6 @@ class DiscriminativeGPLVM(LabelledPointGPLVM):
     )
     paper: ClassVar[str] = "Urtasun and Darrell 2007"
     order: ClassVar[int] = 8
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        labels="required", missing_labels=True, missing_cells=True, bound=True
-    )
 
     n_components: Components = 2
     class_strength: Annotated[
@@ -77,22 +70,13 @@ class DiscriminativeGPLVM(LabelledPointGPLVM):
         Range(0.0, 1000.0),
         Doc("Strength of the prior that draws classes apart, nats a cell; 0 is the GPLVM."),
     ] = 0.1
-    approximation: ApproximationOrAuto = None
-    n_inducing: InducingOrAuto = None
-    kernel: MapKernel = "rbf"
-
-    @classmethod
-    def advise(cls, size: TableSize) -> dict[str, Advised]:
-        """Exact for short tables, else by inducing inputs."""
-        return advised_approximation(size)
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
         expression = map_kernel(self.kernel, problem.n_components)
         labels = problem.labels[0]
         X = start_map(problem, self.start, self._note)
         path = data_path(self, problem, X, expression)
-        targets = [label_group(labels.codes, len(labels.classes), X)]
-        label_path = function_path(self, problem, X, targets, expression)
+        label_path = self._label_path(problem, X)
         terms = [
             PathTerm("data fit", path),
             PositionPrior(),

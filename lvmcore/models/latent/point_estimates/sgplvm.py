@@ -6,21 +6,13 @@ from typing import ClassVar
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.initial_map import start_map
-from lvmcore.base.latent_variable_model import Capabilities, FitProblem
-from lvmcore.base.settings import Components, InducingOrAuto, MapKernel
-from lvmcore.base.table_size import TableSize
+from lvmcore.base.latent_variable_model import FitProblem
+from lvmcore.base.settings import Components
 from lvmcore.gp.point.labelled_model import LabelledPointGPLVM
 from lvmcore.gp.point.model import (
-    ApproximationOrAuto,
-    advised_approximation,
     data_path,
-    function_path,
 )
-from lvmcore.gp.point.objective import PathTerm, PointObjective, PositionPrior
-from lvmcore.gp.point.paths import label_group
-from lvmcore.gp.point.positions import FreePositions
 from lvmcore.kernels.expression_kernel import map_kernel
-from lvmcore.parameters import Advised
 from lvmcore.training.outcome import FitOutcome
 
 __all__ = ["SGPLVM"]
@@ -57,34 +49,10 @@ class SGPLVM(LabelledPointGPLVM):
     )
     paper: ClassVar[str] = "Gao et al. 2010"
     order: ClassVar[int] = 6
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        labels="required", missing_labels=True, missing_cells=True, bound=True
-    )
 
     n_components: Components = None
-    approximation: ApproximationOrAuto = None
-    n_inducing: InducingOrAuto = None
-    kernel: MapKernel = "rbf"
-
-    @classmethod
-    def advise(cls, size: TableSize) -> dict[str, Advised]:
-        """Exact for short tables, else by inducing inputs."""
-        return advised_approximation(size)
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
         expression = map_kernel(self.kernel, problem.n_components)
-        labels = problem.labels[0]
         X = start_map(problem, self.start, self._note)
-        targets = [label_group(labels.codes, len(labels.classes), X)]
-        paths = {
-            "data": data_path(self, problem, X, expression),
-            "labels": function_path(self, problem, X, targets, expression),
-        }
-        terms = [
-            PathTerm("data fit", paths["data"]),
-            PathTerm("label fit", paths["labels"]),
-            PositionPrior(),
-        ]
-        outcome = self._train(problem, PointObjective(FreePositions(X), paths, terms))
-        self._store_scores(paths["labels"], labels)
-        return outcome
+        return self._fit_both(problem, X, data_path(self, problem, X, expression))

@@ -9,14 +9,12 @@ import torch
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.initial_map import start_map
-from lvmcore.base.latent_variable_model import Capabilities, FitProblem
-from lvmcore.base.settings import Components, InducingOrAuto, MapKernel
+from lvmcore.base.latent_variable_model import FitProblem
+from lvmcore.base.settings import Components
 from lvmcore.base.table_size import TableSize
 from lvmcore.gp.point.labelled_model import LabelledPointGPLVM
-from lvmcore.gp.point.model import ApproximationOrAuto, advised_approximation, function_path
-from lvmcore.gp.point.objective import PathTerm, PointObjective, PositionPrior
-from lvmcore.gp.point.paths import PointPath, column_groups, label_group
-from lvmcore.gp.point.positions import FreePositions
+from lvmcore.gp.point.model import advised_approximation
+from lvmcore.gp.point.paths import PointPath, column_groups
 from lvmcore.kernels.expression import KernelTerm
 from lvmcore.kernels.expression_kernel import map_kernel
 from lvmcore.parameters import Advised
@@ -56,14 +54,8 @@ class SLLGPLVM(LabelledPointGPLVM):
     )
     paper: ClassVar[str] = "Jiang et al. 2012"
     order: ClassVar[int] = 7
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        labels="required", missing_labels=True, missing_cells=True, bound=True
-    )
 
     n_components: Components = None
-    approximation: ApproximationOrAuto = None
-    n_inducing: InducingOrAuto = None
-    kernel: MapKernel = "rbf"
 
     @classmethod
     def advise(cls, size: TableSize) -> dict[str, Advised]:
@@ -71,21 +63,8 @@ class SLLGPLVM(LabelledPointGPLVM):
         return advised_approximation(replace(size, incomplete=False))
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
-        expression = map_kernel(self.kernel, problem.n_components)
-        labels = problem.labels[0]
+        map_kernel(self.kernel, problem.n_components)  # what cannot be used is reported at once
         X = start_map(problem, self.start, self._note)
-        groups = column_groups(problem.Y, problem.observed)
-        unit = torch.eye(X.shape[1]).to(X)
-        targets = [label_group(labels.codes, len(labels.classes), X)]
-        paths = {
-            "data": PointPath(groups, "dtc", unit, KernelTerm("linear"), moves=False),
-            "labels": function_path(self, problem, X, targets, expression),
-        }
-        terms = [
-            PathTerm("data fit", paths["data"]),
-            PathTerm("label fit", paths["labels"]),
-            PositionPrior(),
-        ]
-        outcome = self._train(problem, PointObjective(FreePositions(X), paths, terms))
-        self._store_scores(paths["labels"], labels)
-        return outcome
+        groups, unit = column_groups(problem.Y, problem.observed), torch.eye(X.shape[1]).to(X)
+        linear = PointPath(groups, "dtc", unit, KernelTerm("linear"), moves=False)
+        return self._fit_both(problem, X, linear)
