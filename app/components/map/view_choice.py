@@ -96,7 +96,7 @@ def _axes(fitted_map: FittedMap) -> Axes:
     first, second = int(widget_value(across)), widget_value(up)
     if first == _BEST:
         return first, None
-    if second is None:  # after the best view
+    if second is None or second == first:  # after the best view, or a late value of a field
         second = next(q for q in _leading(fitted_map) if q != first)
         set_widget_value(up, second)
     return first, second

@@ -177,6 +177,19 @@ def test_nothing_behind_draws_no_heatmap(open_page: OpenPage, labelled: str) -> 
     assert scenes(page)[0].data["heat"] is None
 
 
+def test_equal_axes_of_late_values_are_told_apart(open_page: OpenPage, labelled: str) -> None:
+    """With a point chosen, whose fields have a key an axis."""
+    page = open_page("latent", run=labelled)
+    box(page, "Row").set_value(box(page, "Row").options[1]).run()
+    for name in ("Horizontal", "Vertical"):
+        key = box(page, name).key
+        assert key is not None
+        page.session_state[key] = 0
+    page.run()
+    assert not page.exception
+    assert len({int(box(page, name).value) for name in ("Horizontal", "Vertical")}) == 2
+
+
 def test_the_same_dimension_is_never_on_both_axes(open_page: OpenPage, labelled: str) -> None:
     page = open_page("latent", run=labelled)
     first, second = axis_titles(page)
