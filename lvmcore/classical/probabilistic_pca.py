@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -24,6 +24,7 @@ __all__ = [
     "LinearPosterior",
     "expected_sums",
     "fit_linear_gaussian",
+    "maximise_likelihood",
 ]
 
 LOG_2PI = math.log(2 * math.pi)
@@ -49,6 +50,20 @@ class LinearPosterior:
     mean: Tensor
     covariance: Tensor
     log_density: Tensor
+
+
+class _LinearModel(Protocol):
+    """A linear model: its weights, [D, Q], and the posterior of rows."""
+
+    @property
+    def weights(self) -> Tensor:
+        """W, [D, Q]."""
+
+    def infer(self, Y: Tensor, observed: Tensor) -> LinearPosterior:
+        """Posterior of rows from their observed cells."""
+
+
+_Model = TypeVar("_Model", bound=_LinearModel)
 
 
 @dataclass(frozen=True)
@@ -132,18 +147,54 @@ def fit_linear_gaussian(
     """
     rows = observed.any(1)
     Y, observed = Y[rows].double(), observed[rows]
-    model = _initial_model(Y, observed, n_components)
+    cells = int(observed.sum())
+    model, converged = maximise_likelihood(
+        _initial_model(Y, observed, n_components),
+        Y,
+        observed,
+        lambda sums: _maximise(sums, cells),
+        max_iter=max_iter,
+        tolerance=tolerance,
+        callback=callback,
+    )
+    return model.rotated(), converged
+
+
+def maximise_likelihood(
+    model: _Model,
+    Y: Tensor,
+    observed: Tensor,
+    update: Callable[[ExpectedSums], _Model],
+    *,
+    max_iter: int,
+    tolerance: float,
+    callback: Callable[[int, float], bool] | None,
+) -> tuple[_Model, bool]:
+    """Expectation maximisation from a model.
+
+    Args:
+        model: the start.
+        Y: 0 for missing cells, [N, D].
+        observed: mask of observed cells, [N, D].
+        update: the model at the maximum for the expectations of a step.
+        max_iter: steps at most.
+        tolerance: nats per cell; a smaller gain ends the iteration.
+        callback: called with each step and the log likelihood before it; True stops.
+
+    Returns:
+        The model, and whether it converged.
+    """
     cells, before = int(observed.sum()), -math.inf
     for iteration in range(max_iter):
         sums = expected_sums(model, Y, observed)
         log_likelihood = float(sums.log_likelihood)
         stopped = callback is not None and callback(iteration, log_likelihood)
         if log_likelihood - before < tolerance * cells:
-            return model.rotated(), True
+            return model, True
         if stopped:
             break
-        before, model = log_likelihood, _maximise(sums, cells)
-    return model.rotated(), False
+        before, model = log_likelihood, update(sums)
+    return model, False
 
 
 def _initial_model(Y: Tensor, observed: Tensor, Q: int) -> LinearGaussian:
@@ -188,18 +239,7 @@ class ExpectedSums:
         return weights @ spread, offset + weights @ centre
 
 
-class _Inferring(Protocol):
-    """A linear model: its weights, [D, Q], and the posterior of rows."""
-
-    @property
-    def weights(self) -> Tensor:
-        """W, [D, Q]."""
-
-    def infer(self, Y: Tensor, observed: Tensor) -> LinearPosterior:
-        """Posterior of rows from their observed cells."""
-
-
-def expected_sums(model: _Inferring, Y: Tensor, observed: Tensor) -> ExpectedSums:
+def expected_sums(model: _LinearModel, Y: Tensor, observed: Tensor) -> ExpectedSums:
     """The expectations of a step, over all rows Y [N, D] with a mask of observed cells."""
     D, P = Y.shape[1], model.weights.shape[1] + 1
     second, first = Y.new_zeros(D, P * P), Y.new_zeros(D, P)

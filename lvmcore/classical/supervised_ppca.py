@@ -7,7 +7,6 @@ it is supervised probabilistic PCA (Yu, Yu, Tresp, Kriegel and Wu 2006); one gro
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,9 +16,10 @@ from torch import Tensor
 
 from lvmcore.classical.probabilistic_pca import (
     NOISE_FLOOR,
+    ExpectedSums,
     LinearGaussian,
     LinearPosterior,
-    expected_sums,
+    maximise_likelihood,
 )
 from lvmcore.numerics.linalg import cholesky_batch
 
@@ -105,24 +105,26 @@ def fit_grouped_linear_gaussian(
     rows = observed.any(1)
     V, observed = V[rows].double(), observed[rows]
     counts = observed.double().sum(0)
-    model = _initial_model(V, counts, groups, n_components)
-    squares, cells, before = V.square().sum(0), float(counts.sum()), -math.inf
-    for iteration in range(max_iter):
-        sums = expected_sums(model, V, observed)
-        log_likelihood = float(sums.log_likelihood)
-        stopped = callback is not None and callback(iteration, log_likelihood)
-        if log_likelihood - before < tolerance * cells:
-            return model.rotated(), True
-        if stopped:
-            break
-        before = log_likelihood
+    squares = V.square().sum(0)
+
+    def update(sums: ExpectedSums) -> GroupedLinearGaussian:
         factor = cholesky_batch(sums.second, "The matrix of a column's expected positions")
         both = torch.cholesky_solve(sums.first[:, :, None], factor)[:, :, 0]  # (w_d, μ_d)
         left = squares - (both * sums.first).sum(1)
         noise = _by_group(left, groups) / _by_group(counts, groups)
         noise = noise.clamp_min(NOISE_FLOOR)[groups]
-        model = GroupedLinearGaussian(*sums.absorbed(both), noise)
-    return model.rotated(), False
+        return GroupedLinearGaussian(*sums.absorbed(both), noise)
+
+    model, converged = maximise_likelihood(
+        _initial_model(V, counts, groups, n_components),
+        V,
+        observed,
+        update,
+        max_iter=max_iter,
+        tolerance=tolerance,
+        callback=callback,
+    )
+    return model.rotated(), converged
 
 
 def _by_group(values: Tensor, groups: Tensor) -> Tensor:
