@@ -22,7 +22,7 @@ from lvmcore.classical.supervised_ppca import (
 )
 from lvmcore.geometry import constant_metric
 from lvmcore.gp.label_predictions import draw_of_class
-from lvmcore.gp.point.class_scores import largest_probability
+from lvmcore.gp.point_estimates.class_scores import largest_probability
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.numerics.quasi_random import sobol_draws

@@ -8,19 +8,19 @@ from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.initial_map import start_map
 from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.base.settings import Components
-from lvmcore.gp.point.labelled_model import LabelledPointGPLVM
-from lvmcore.gp.point.model import (
+from lvmcore.gp.point_estimates.labelled_model import LabelledPointGPLVM
+from lvmcore.gp.point_estimates.model import (
     data_path,
 )
-from lvmcore.gp.point.objective import (
+from lvmcore.gp.point_estimates.objective import (
     ClassScatterTerm,
     PathTerm,
     PointObjective,
     PositionPrior,
     direct_schedule,
 )
-from lvmcore.gp.point.paths import PointPath
-from lvmcore.gp.point.positions import FreePositions
+from lvmcore.gp.point_estimates.paths import PointPath
+from lvmcore.gp.point_estimates.positions import FreePositions
 from lvmcore.kernels.expression_kernel import map_kernel
 from lvmcore.parameters import Doc, Range
 from lvmcore.training.loop import train

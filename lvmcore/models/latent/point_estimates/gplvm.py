@@ -10,15 +10,15 @@ from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.base.settings import Components, Hidden, InducingOrAuto, MapKernel, Restarts
 from lvmcore.base.table_size import TableSize
-from lvmcore.gp.point.model import (
+from lvmcore.gp.point_estimates.model import (
     ApproximationOrAuto,
     PointGPLVM,
     advised_approximation,
     data_path,
     fitted_placement,
 )
-from lvmcore.gp.point.objective import PathTerm, PointObjective, PositionPrior
-from lvmcore.gp.point.positions import (
+from lvmcore.gp.point_estimates.objective import PathTerm, PointObjective, PositionPrior
+from lvmcore.gp.point_estimates.positions import (
     FreePositions,
     KernelPositions,
     NetworkPositions,
@@ -46,17 +46,17 @@ class GPLVM(PointGPLVM):
     at mean 0 and sd 1 over the rows, where log p(X) is a constant. A step costs N³.
 
     ``approximation`` replaces K + σ² I by the covariance of M inducing inputs, whose step costs
-    N M² (``lvmcore.gp.point.marginal_likelihood``; Lawrence 2007). ``back_constraint`` makes X a
-    function of the rows (Lawrence and Quiñonero-Candela 2006), so that rows that are alike have
-    positions that are near, and a new row is placed by it: "kernel", X = k_Y(Y, Y) A with an RBF
-    kernel of fixed lengthscale; "network", two hidden layers. A missing cell is 0 in its input,
-    and the mask of the observed cells is a further one.
+    N M² (``lvmcore.gp.point_estimates.marginal_likelihood``; Lawrence 2007). ``back_constraint``
+    makes X a function of the rows (Lawrence and Quiñonero-Candela 2006), so that rows that are
+    alike have positions that are near, and a new row is placed by it: "kernel", X = k_Y(Y, Y) A
+    with an RBF kernel of fixed lengthscale; "network", two hidden layers. A missing cell is 0 in
+    its input, and the mask of the observed cells is a further one.
 
     A missing cell drops out: the columns that are observed in the same rows share a covariance. An
     exact step then costs N³ for each such set of rows, so that auto chooses "vfe" above 300 rows.
 
     The positions are points without a posterior variance. Filled cells and densities average over
-    a Gaussian about each new position (``lvmcore.gp.point.placement``).
+    a Gaussian about each new position (``lvmcore.gp.point_estimates.placement``).
 
     Attributes:
         relevance_: ``data`` holds α = 1/ℓ², [Q].

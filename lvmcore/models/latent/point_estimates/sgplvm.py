@@ -8,8 +8,8 @@ from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.initial_map import start_map
 from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.base.settings import Components
-from lvmcore.gp.point.labelled_model import LabelledPointGPLVM
-from lvmcore.gp.point.model import (
+from lvmcore.gp.point_estimates.labelled_model import LabelledPointGPLVM
+from lvmcore.gp.point_estimates.model import (
     data_path,
 )
 from lvmcore.kernels.expression_kernel import map_kernel
@@ -33,7 +33,8 @@ class SGPLVM(LabelledPointGPLVM):
 
     A new row is placed by the optimum of log p(y* | x*) + log p(x*), by its columns alone. Its
     class is that of the largest mean of the path to the labels; ``predict_proba`` is the
-    probability that its score with noise is the largest (``lvmcore.gp.point.class_scores``).
+    probability that its score with noise is the largest
+    (``lvmcore.gp.point_estimates.class_scores``).
 
     Attributes:
         classes_: the classes, sorted, [C].

@@ -12,9 +12,9 @@ from lvmcore.base.initial_map import start_map
 from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.base.settings import Components
 from lvmcore.base.table_size import TableSize
-from lvmcore.gp.point.labelled_model import LabelledPointGPLVM
-from lvmcore.gp.point.model import advised_approximation
-from lvmcore.gp.point.paths import PointPath, column_groups
+from lvmcore.gp.point_estimates.labelled_model import LabelledPointGPLVM
+from lvmcore.gp.point_estimates.model import advised_approximation
+from lvmcore.gp.point_estimates.paths import PointPath, column_groups
 from lvmcore.kernels.expression import KernelTerm
 from lvmcore.kernels.expression_kernel import map_kernel
 from lvmcore.parameters import Advised
@@ -34,8 +34,8 @@ class SLLGPLVM(LabelledPointGPLVM):
 
     (Jiang, Gao, Wang and Zheng 2012), X with mean 0 and sd 1 in each dimension, as in ``GPLVM``.
     log p(Y | X) is the density of a Gaussian process with a linear kernel, whose covariance has
-    rank Q: with the unit vectors as inducing inputs that of ``lvmcore.gp.point`` is exact, and
-    costs N Q².
+    rank Q: with the unit vectors as inducing inputs that of ``lvmcore.gp.point_estimates`` is
+    exact, and costs N Q².
 
     New rows and classes as in ``SGPLVM``: the linear path places a row, and its class is that of
     the largest mean of the path to the labels.

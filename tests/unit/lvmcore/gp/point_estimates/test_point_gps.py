@@ -7,17 +7,17 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 from torch import Tensor
 
-from lvmcore.gp.point.class_scores import largest_probability
-from lvmcore.gp.point.marginal_likelihood import Approximation, exact_log_likelihood
-from lvmcore.gp.point.objective import scatter_ratio
-from lvmcore.gp.point.paths import PointPath, column_groups, label_group
-from lvmcore.gp.point.placement import (
+from lvmcore.gp.point_estimates.class_scores import largest_probability
+from lvmcore.gp.point_estimates.marginal_likelihood import Approximation, exact_log_likelihood
+from lvmcore.gp.point_estimates.objective import scatter_ratio
+from lvmcore.gp.point_estimates.paths import PointPath, column_groups, label_group
+from lvmcore.gp.point_estimates.placement import (
     component_weights,
     decode_gaussians,
     gaussian_factors,
     place_rows,
 )
-from lvmcore.gp.point.positions import FreePositions, KernelPositions, NetworkPositions
+from lvmcore.gp.point_estimates.positions import FreePositions, KernelPositions, NetworkPositions
 from lvmcore.kernels.expression import KernelTerm
 from tests.unit.lvmcore.small_problems import Small, small_problem
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.paths import KernelPath
-from lvmcore.gp.point.marginal_likelihood import (
+from lvmcore.gp.point_estimates.marginal_likelihood import (
     Approximation,
     FunctionPosterior,
     exact_log_likelihood,

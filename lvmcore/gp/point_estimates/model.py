@@ -20,16 +20,16 @@ from lvmcore.base.table_size import TableSize
 from lvmcore.errors import ConfigError
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.inducing_points import inducing_count, spread_points
-from lvmcore.gp.point.marginal_likelihood import Approximation
-from lvmcore.gp.point.objective import PathTerm, PointObjective, direct_schedule
-from lvmcore.gp.point.paths import ColumnGroup, PointPath, column_groups
-from lvmcore.gp.point.placement import (
+from lvmcore.gp.point_estimates.marginal_likelihood import Approximation
+from lvmcore.gp.point_estimates.objective import PathTerm, PointObjective, direct_schedule
+from lvmcore.gp.point_estimates.paths import ColumnGroup, PointPath, column_groups
+from lvmcore.gp.point_estimates.placement import (
     component_weights,
     decode_gaussians,
     gaussian_factors,
     place_rows,
 )
-from lvmcore.gp.point.positions import (
+from lvmcore.gp.point_estimates.positions import (
     KernelPositions,
     NetworkPositions,
     Positions,
@@ -102,8 +102,8 @@ class RowPlacement:
 class PointGPLVM(LatentVariableModel):
     """Base of the models whose positions maximise log p(columns | X) + log p(X) + further terms.
 
-    Positions have mean 0 and sd 1 in each dimension (``lvmcore.gp.point.positions``) and no
-    posterior variance. The arithmetic is in float64 whatever the setting ``dtype``.
+    Positions have mean 0 and sd 1 in each dimension (``lvmcore.gp.point_estimates.positions``) and
+    no posterior variance. The arithmetic is in float64 whatever the setting ``dtype``.
     """
 
     _decoder: DataDecoder = fitted()

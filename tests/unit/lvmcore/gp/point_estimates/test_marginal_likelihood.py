@@ -6,7 +6,7 @@ import torch
 from scipy.stats import multivariate_normal
 from torch import Tensor
 
-from lvmcore.gp.point.marginal_likelihood import (
+from lvmcore.gp.point_estimates.marginal_likelihood import (
     Approximation,
     exact_log_likelihood,
     exact_posterior,

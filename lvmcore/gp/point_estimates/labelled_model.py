@@ -15,16 +15,16 @@ from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.base.settings import InducingOrAuto, MapKernel
 from lvmcore.base.table_size import TableSize
-from lvmcore.gp.point.class_scores import ClassScores
-from lvmcore.gp.point.model import (
+from lvmcore.gp.point_estimates.class_scores import ClassScores
+from lvmcore.gp.point_estimates.model import (
     ApproximationOrAuto,
     PointGPLVM,
     advised_approximation,
     function_path,
 )
-from lvmcore.gp.point.objective import PathTerm, PointObjective, PositionPrior
-from lvmcore.gp.point.paths import PointPath, label_group
-from lvmcore.gp.point.positions import FreePositions
+from lvmcore.gp.point_estimates.objective import PathTerm, PointObjective, PositionPrior
+from lvmcore.gp.point_estimates.paths import PointPath, label_group
+from lvmcore.gp.point_estimates.positions import FreePositions
 from lvmcore.kernels.expression_kernel import map_kernel
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
@@ -79,7 +79,7 @@ class LabelledPointGPLVM(ClassifierMixin, PointGPLVM):
         """Class probabilities of rows, from their columns alone, [N, C].
 
         A row is placed by the path to the columns; the probability of a class is that its score
-        is the largest (``lvmcore.gp.point.class_scores``).
+        is the largest (``lvmcore.gp.point_estimates.class_scores``).
 
         Raises:
             DataError: the rows do not fit the model (columns, infinite or missing cells).

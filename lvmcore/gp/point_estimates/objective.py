@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lvmcore.gp.point.paths import PointPath
-from lvmcore.gp.point.positions import Positions
+from lvmcore.gp.point_estimates.paths import PointPath
+from lvmcore.gp.point_estimates.positions import Positions
 from lvmcore.numerics.gaussians import LOG_2PI
 from lvmcore.numerics.linalg import cholesky
 from lvmcore.training.objective import Objective, Term
