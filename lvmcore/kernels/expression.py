@@ -216,7 +216,8 @@ class _Parser:
                 columns.append(column)
             if self._take(")"):
                 return columns, options
-            self._expect(",")
+            if not self._take(","):
+                raise self._error("expected a comma or a closing bracket here")
 
     def _skip(self) -> int:
         """The position after spaces."""
