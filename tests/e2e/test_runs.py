@@ -88,8 +88,8 @@ def test_a_run_under_way_is_followed_to_its_end(
     dashboard: Dashboard, rng: np.random.Generator
 ) -> None:
     page, store = dashboard.page, dashboard.store()
-    latent = rng.standard_normal((20_000, 3))  # too many rows for a fit to converge meanwhile
-    X = np.sin(latent @ rng.standard_normal((3, 16))) + 0.1 * rng.standard_normal((20_000, 16))
+    latent = rng.standard_normal((6000, 3))  # too many rows for a fit to converge meanwhile
+    X = np.sin(latent @ rng.standard_normal((3, 16))) + 0.1 * rng.standard_normal((6000, 16))
     digest = store.datasets.put(Dataset.from_arrays(X, name="big"))
     long = {"n_components": 5, "n_inducing": 60, "max_iter": 10_000}
     run = store.submit(JobSpec(digest, "big", "bayesian_gplvm", long, name="endless"))
