@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from playwright.sync_api import expect
 
 from lvmcore import GPRegressor, load
 from tests.e2e.dashboard import Dashboard

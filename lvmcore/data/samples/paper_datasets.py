@@ -1,4 +1,4 @@
-"""The datasets of the papers, by name, from the folder given by LVMCORE_DATA."""
+"""The datasets of the papers, by name: from the folder given by LVMCORE_DATA, or fetched."""
 
 import os
 from pathlib import Path
@@ -8,10 +8,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lvmcore.data.readers.read_table import read_table
+from lvmcore.data.samples.public_datasets import public_dataset, public_names, read_public
 from lvmcore.data.table import Table
 from lvmcore.errors import ConfigError, DataError
 
-__all__ = ["VARIABLE", "load_paper", "load_paper_images", "load_table", "paper_names"]
+__all__ = ["VARIABLE", "has_paper", "load_paper", "load_paper_images", "load_table", "paper_names"]
 
 #: The environment variable of the folder.
 VARIABLE = "LVMCORE_DATA"
@@ -73,8 +74,10 @@ def load_paper(name: str) -> Table:
 
     Raises:
         ConfigError: There is no dataset of that name.
-        DataError: The file is absent, or the folder is not set.
+        DataError: The dataset is neither in the folder nor fetched.
     """
+    if name in public_names() and not _is_in_folder(name) and public_dataset(name).is_fetched:
+        return read_public(name)
     if name in _TABLES:
         return read_table(_find_file(f"{name}.csv.gz"), name=name)
     if name not in _IMAGES:
@@ -142,6 +145,19 @@ def _image_table(
     if extra:
         frame = pd.concat([frame, pd.DataFrame(extra)], axis="columns")
     return Table.from_frame(frame, name=name)
+
+
+def has_paper(name: str) -> bool:
+    """Whether a dataset of the papers is on this machine, in the folder or fetched."""
+    if name in public_names() and public_dataset(name).is_fetched:
+        return True
+    return _is_in_folder(name)
+
+
+def _is_in_folder(name: str) -> bool:
+    file = f"{_IMAGES[name][0]}.npz" if name in _IMAGES else f"{name}.csv.gz"
+    folder = os.environ.get(VARIABLE)
+    return bool(folder) and (Path(str(folder)) / file).is_file()
 
 
 def _find_file(filename: str) -> Path:

@@ -1,0 +1,271 @@
+"""Datasets of the papers from their public addresses: fetched when asked for, checked, kept."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import pandas as pd
+from platformdirs import user_cache_path
+
+from lvmcore.data.readers.read_table import read_table
+from lvmcore.data.table import Table
+from lvmcore.errors import ConfigError, DataError
+
+__all__ = [
+    "MIRROR",
+    "DownloadProgress",
+    "PublicDataset",
+    "PublicFile",
+    "fetch_public",
+    "public_dataset",
+    "public_folder",
+    "public_names",
+    "read_public",
+]
+
+#: The environment variable of another server with the same paths.
+MIRROR = "LVMCORE_DATA_URL"
+_HOST = "https://raw.githubusercontent.com"
+_TIMEOUT = 10  # seconds without an answer
+_CHUNK = 65536  # bytes
+
+#: Called with the bytes fetched so far and the bytes of all files.
+DownloadProgress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class PublicFile:
+    """A file at a public address.
+
+    Attributes:
+        path: Path of the file in its repository.
+        bytes: Its size.
+        sha256: SHA-256 of its content, hexadecimal.
+    """
+
+    path: str
+    bytes: int
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """The name under which the file is kept."""
+        return PurePosixPath(self.path).name
+
+
+@dataclass(frozen=True)
+class PublicDataset:
+    """A dataset of the papers that anybody can fetch.
+
+    Attributes:
+        name: Its name in `load_paper`.
+        repository: Owner, repository and commit, joined by "/".
+        files: The table without a header; with two files, the second holds the classes, one-hot.
+        columns: Names of the columns, the label or the target last.
+    """
+
+    name: str
+    repository: str
+    files: tuple[PublicFile, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def folder(self) -> Path:
+        """The folder in which the files are kept."""
+        return public_folder() / self.name
+
+    @property
+    def is_fetched(self) -> bool:
+        """Whether all files are in the folder, by their sizes: reading checks their hashes."""
+        paths = [(self.folder / file.name, file.bytes) for file in self.files]
+        return all(path.is_file() and path.stat().st_size == size for path, size in paths)
+
+    def address(self, file: PublicFile) -> str:
+        """The address of a file."""
+        host = os.environ.get(MIRROR) or _HOST
+        return f"{host.rstrip('/')}/{self.repository}/{file.path}"
+
+
+@cache
+def _datasets() -> dict[str, PublicDataset]:
+    text = files("lvmcore").joinpath("data/samples/public_files.json").read_text(encoding="utf-8")
+    return {
+        name: PublicDataset(
+            name,
+            entry["repository"],
+            tuple(PublicFile(**file) for file in entry["files"]),
+            tuple(entry["columns"]),
+        )
+        for name, entry in json.loads(text).items()
+    }
+
+
+def public_names() -> tuple[str, ...]:
+    """Names of the datasets that can be fetched."""
+    return tuple(_datasets())
+
+
+def public_dataset(name: str) -> PublicDataset:
+    """A dataset that can be fetched.
+
+    Raises:
+        ConfigError: There is no public address of a dataset of that name.
+    """
+    if name not in _datasets():
+        raise ConfigError(
+            f"The dataset {name!r} has no public address. Expected one of "
+            f"{', '.join(public_names())}."
+        )
+    return _datasets()[name]
+
+
+def public_folder() -> Path:
+    """The folder of the fetched files: ``latentboard/public`` in the user's folder of caches."""
+    return user_cache_path("latentboard") / "public"
+
+
+@dataclass(frozen=True)
+class _Downloader:
+    """Fetches one file, in the form that pooch calls it: at most its expected bytes.
+
+    Attributes:
+        size: Expected bytes of the file.
+        report: Called with the bytes of the file so far.
+    """
+
+    size: int
+    report: Callable[[int], object]
+
+    def __call__(self, address: str, output: str, pooch: object) -> None:
+        del pooch
+        import requests
+
+        done = 0
+        with (
+            requests.Session() as session,
+            session.get(address, timeout=_TIMEOUT, stream=True) as response,
+            Path(output).open("wb") as file,
+        ):
+            response.raise_for_status()
+            for chunk in response.iter_content(_CHUNK):
+                file.write(chunk)
+                done += len(chunk)
+                if done > self.size:
+                    raise ValueError("more bytes than expected")
+                self.report(done)
+
+
+def fetch_public(name: str, progress: DownloadProgress | None = None) -> None:
+    """Fetch the files of a dataset that are not yet in its folder, and check all by SHA-256.
+
+    A file that was put into the folder by hand is taken, if its hash is right.
+
+    Args:
+        name: One of `public_names()`.
+        progress: Called as the bytes arrive.
+
+    Raises:
+        ConfigError: There is no public address of a dataset of that name.
+        DataError: A file cannot be fetched, is not the expected one, or cannot be written.
+    """
+    import pooch
+    import requests
+
+    dataset = public_dataset(name)
+    pooch.get_logger().setLevel("ERROR")
+    before = 0
+    for file in dataset.files:
+        report = partial(_report, progress, before, dataset.bytes)
+        try:
+            pooch.retrieve(
+                dataset.address(file),
+                known_hash=f"sha256:{file.sha256}",
+                fname=file.name,
+                path=dataset.folder,
+                downloader=_Downloader(file.bytes, report),
+            )
+        except requests.RequestException as error:
+            raise DataError(_by_hand(dataset, file, _reason(error))) from error
+        except ValueError as error:  # another hash
+            reason = "the server sent a file of another content"
+            raise DataError(_by_hand(dataset, file, reason)) from error
+        except OSError as error:
+            raise DataError(
+                f"The file {file.name} cannot be kept in {dataset.folder}: "
+                f"{error.strerror or error}. Make the folder writable."
+            ) from error
+        report(file.bytes)
+        before += file.bytes
+
+
+def _report(progress: DownloadProgress | None, before: int, total: int, done: int) -> None:
+    if progress is not None:
+        progress(before + done, total)
+
+
+def _reason(error: Exception) -> str:
+    import requests
+
+    response = getattr(error, "response", None)
+    if response is not None:
+        return f"the server answered {response.status_code}"
+    if isinstance(error, requests.Timeout):
+        return f"the server did not answer within {_TIMEOUT} s"
+    return "there is no connection to the server"
+
+
+def _by_hand(dataset: PublicDataset, file: PublicFile, reason: str) -> str:
+    return (
+        f"The file {file.name} could not be fetched: {reason}. Try again later, or save "
+        f"{dataset.address(file)} as {dataset.folder / file.name}."
+    )
+
+
+def read_public(name: str) -> Table:
+    """Read a fetched dataset.
+
+    The columns are numbers; the classes of a second file are 0, 1, …, by the position of the 1.
+
+    Raises:
+        ConfigError: There is no public address of a dataset of that name.
+        DataError: Its files are not in the folder, or are not the expected ones.
+    """
+    dataset = public_dataset(name)
+    contents = [_checked(dataset, file) for file in dataset.files]
+    values = np.loadtxt(contents[0].decode().splitlines(), ndmin=2)
+    *features, last = dataset.columns
+    if len(contents) == 1:
+        frame = pd.DataFrame(values, columns=list(dataset.columns))
+    else:
+        hot = np.loadtxt(contents[1].decode().splitlines(), ndmin=2)
+        frame = pd.DataFrame(values, columns=features).assign(**{last: hot.argmax(axis=1)})
+    return read_table(frame.to_csv(index=False).encode(), name=name)
+
+
+def _checked(dataset: PublicDataset, file: PublicFile) -> bytes:
+    import pooch
+
+    path = dataset.folder / file.name
+    if not path.is_file():
+        raise DataError(
+            f"The dataset {dataset.name} is not on this machine: fetch it, or save "
+            f"{dataset.address(file)} as {path}."
+        )
+    if pooch.file_hash(str(path)) != file.sha256:
+        raise DataError(
+            f"The file {path} is not the expected one (its SHA-256 is another). Delete it, and "
+            "fetch the dataset again."
+        )
+    return path.read_bytes()

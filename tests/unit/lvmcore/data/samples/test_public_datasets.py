@@ -1,0 +1,166 @@
+"""Datasets fetched from a server on this machine: checked, kept, refused with a sentence."""
+
+import hashlib
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lvmcore import ConfigError, DataError
+from lvmcore.data import load_paper
+from lvmcore.data.samples import public_datasets
+from lvmcore.data.samples.paper_datasets import VARIABLE, has_paper
+from lvmcore.data.samples.public_datasets import (
+    MIRROR,
+    PublicDataset,
+    PublicFile,
+    fetch_public,
+    public_dataset,
+    public_names,
+    read_public,
+)
+from tests.data_server import serving
+from tests.needs import unavailable
+
+MEASUREMENTS = b"  1.5e+00  2.0e+00\n  3.0e+00  4.0e+00\n"
+CLASSES = b"  0.0  1.0\n  1.0  0.0\n"
+
+
+def known(path: str, content: bytes) -> PublicFile:
+    return PublicFile(path, len(content), hashlib.sha256(content).hexdigest())
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of caches, and no folder of the papers' data."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(VARIABLE, raising=False)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def pair(monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path) -> Iterator[Path]:
+    """A dataset "pair" of two files, and the folder from which it is served."""
+    dataset = PublicDataset(
+        "pair",
+        "owner/repository/commit",
+        (known("data/values.txt", MEASUREMENTS), known("data/classes.txt", CLASSES)),
+        ("a", "b", "label"),
+    )
+    monkeypatch.setattr(public_datasets, "_datasets", lambda: {"pair": dataset})
+    folder = tmp_path / "server" / "owner" / "repository" / "commit" / "data"
+    folder.mkdir(parents=True)
+    (folder / "values.txt").write_bytes(MEASUREMENTS)
+    (folder / "classes.txt").write_bytes(CLASSES)
+    with serving(tmp_path / "server") as address:
+        monkeypatch.setenv(MIRROR, address)
+        yield folder
+
+
+def test_it_is_fetched_with_progress_kept_and_read(pair: Path) -> None:
+    seen = list[tuple[int, int]]()
+    assert not public_dataset("pair").is_fetched
+    with pytest.raises(DataError, match=r"is not on this machine: fetch it, or save http"):
+        read_public("pair")
+    fetch_public("pair", lambda done, total: seen.append((done, total)))
+    total = len(MEASUREMENTS) + len(CLASSES)
+    assert [total for _, total in seen] == len(seen) * [total]
+    done = [done for done, _ in seen]
+    assert done[-1] == total
+    assert done == sorted(done)
+    table = read_public("pair")
+    assert [column.name for column in table.columns] == ["a", "b", "label"]
+    dataset = table.dataset(label="label")
+    np.testing.assert_array_equal(dataset.X, [[1.5, 2.0], [3.0, 4.0]])
+    assert dataset.labels is not None
+    assert dataset.labels.astype(str).tolist() == ["1", "0"]
+    (pair / "values.txt").unlink()  # kept: the server is not asked again
+    fetch_public("pair")
+
+
+def test_another_content_is_refused_and_not_kept(pair: Path) -> None:
+    (pair / "classes.txt").write_bytes(b"0 1\n0 1\n")
+    with pytest.raises(DataError, match=r"classes\.txt could not be fetched: the server sent"):
+        fetch_public("pair")
+    assert sorted(path.name for path in public_dataset("pair").folder.iterdir()) == ["values.txt"]
+
+
+def test_a_missing_file_is_said_with_what_to_do_by_hand(pair: Path) -> None:
+    (pair / "values.txt").unlink()
+    with pytest.raises(DataError, match="the server answered 404") as caught:
+        fetch_public("pair")
+    path = public_dataset("pair").folder / "values.txt"
+    assert f"as {path}." in str(caught.value)
+    assert f"{os.environ[MIRROR]}/owner/repository/commit/data/values.txt" in str(caught.value)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(MEASUREMENTS)  # by hand
+    fetch_public("pair")
+    assert len(read_public("pair").frame) == 2
+
+
+def test_without_a_connection_a_sentence_says_so(
+    pair: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del pair
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        monkeypatch.setenv(MIRROR, f"http://127.0.0.1:{free.getsockname()[1]}")
+    with pytest.raises(DataError, match="there is no connection to the server"):
+        fetch_public("pair")
+
+
+def test_a_file_changed_afterwards_is_not_read(pair: Path) -> None:
+    del pair
+    fetch_public("pair")
+    path = public_dataset("pair").folder / "values.txt"
+    path.write_bytes(MEASUREMENTS.replace(b"1", b"2"))
+    with pytest.raises(DataError, match="is not the expected one"):
+        read_public("pair")
+
+
+def test_a_folder_that_cannot_be_written_is_said(pair: Path, cache: Path) -> None:
+    del pair
+    cache.write_text("a file in place of the folder")
+    with pytest.raises(DataError, match="cannot be kept in"):
+        fetch_public("pair")
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'nothing' has no public address"):
+        public_dataset("nothing")
+
+
+# The data folder has no raw files above 700 kB.
+@pytest.mark.parametrize("name", [n for n in public_names() if public_dataset(n).bytes < 700_000])
+def test_the_fetched_table_is_that_of_the_data_folder(
+    name: str, data_folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del cache
+    assert not has_paper(name)
+    raw = data_folder / "raw"
+    with serving(raw) as address:
+        monkeypatch.setenv(MIRROR, address)
+        fetch_public(name)
+    assert has_paper(name)
+    fetched = load_paper(name)
+    monkeypatch.setenv(VARIABLE, str(data_folder))
+    stored = load_paper(name)
+    assert [column.name for column in fetched.columns] == [one.name for one in stored.columns]
+    last = stored.columns[-1].name
+    ours, theirs = (table.frame[last].astype(float).to_numpy() for table in (fetched, stored))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    np.testing.assert_allclose(
+        fetched.dataset(label=None).X, stored.dataset(label=None).X, rtol=1e-12
+    )
+
+
+@pytest.fixture
+def data_folder() -> Path:
+    """The folder of the papers' data."""
+    folder = os.environ.get(VARIABLE)
+    if not folder:
+        unavailable(f"the papers' data are needed: set {VARIABLE} to their folder")
+    return Path(folder)
