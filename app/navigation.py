@@ -11,7 +11,17 @@ from app.state.session import session
 __all__ = ["ICONS", "PAGES", "TITLES", "PageName", "go", "link"]
 
 PageName = Literal[
-    "data", "fit", "latent", "predict", "new_rows", "impute", "compare", "generate", "runs", "guide"
+    "data",
+    "fit",
+    "latent",
+    "predict",
+    "new_rows",
+    "impute",
+    "compare",
+    "generate",
+    "runs",
+    "papers",
+    "guide",
 ]
 
 #: Script of each page, relative to main.py, in the order of the navigation.
@@ -25,6 +35,7 @@ PAGES: dict[PageName, str] = {
     "compare": "views/compare/page.py",
     "generate": "views/generate/page.py",
     "runs": "views/runs/page.py",
+    "papers": "views/papers/page.py",
     "guide": "views/guide/page.py",
 }
 
@@ -39,6 +50,7 @@ TITLES: dict[PageName, str] = {
     "compare": "Compare",
     "generate": "Generate",
     "runs": "Runs",
+    "papers": "Papers",
     "guide": "Guide",
 }
 
@@ -53,6 +65,7 @@ ICONS: dict[PageName, str] = {
     "compare": ":material/compare:",
     "generate": ":material/auto_awesome_motion:",
     "runs": ":material/history:",
+    "papers": ":material/article:",
     "guide": ":material/menu_book:",
 }
 

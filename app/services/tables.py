@@ -27,6 +27,7 @@ from lvmcore.data import (
     ProposedLikelihood,
     Table,
     exclusion_reason,
+    load_paper,
     load_sample,
     propose_label,
     propose_row_id,
@@ -34,6 +35,7 @@ from lvmcore.data import (
     read_table_sandboxed,
     samples,
 )
+from lvmcore.data.samples.paper_datasets import has_paper
 from lvmcore.data.transforms import MAX_LEVELS, levels
 from lvmcore.recommend.latent_models import TableSummary, summarise
 
@@ -42,8 +44,10 @@ __all__ = [
     "category_levels",
     "column_profile",
     "dataset_of",
+    "has_paper_table",
     "histograms",
     "missing_cells",
+    "paper_table",
     "proposed_likelihoods",
     "proposed_roles",
     "row_colouring",
@@ -85,6 +89,21 @@ def table(source: Source, reading: ReadingChoices) -> Table:
 @cached(max_entries=8, depends_on_store=False)
 def _sample(key: str) -> Table:
     return load_sample(key)
+
+
+def has_paper_table(key: str) -> bool:
+    """Whether a sample or a dataset of the papers is on this machine."""
+    return key in samples() or has_paper(key)
+
+
+@cached(max_entries=2, spinner="Reading the table", depends_on_store=False)
+def paper_table(key: str) -> Table:
+    """A sample or a dataset of the papers.
+
+    Raises:
+        DataError: the dataset is not on this machine.
+    """
+    return load_sample(key) if key in samples() else load_paper(key)
 
 
 @cached(max_entries=4, spinner="Reading the table", depends_on_store=False)

@@ -73,6 +73,8 @@ class Session:
         compared_region: a run and the region drawn on its own map.
         compared_row: a row to mark on all maps, as position in its dataset, by digest.
         sweep_id: the shown sweep; None shows maps side by side.
+        paper: key of the shown paper; None shows the first.
+        paper_row: the selected figure, as positions of its table and of its row.
         tour_step: the shown step of the tour, from 0; None outside the tour.
         tour_ended: whether the tour was left, so that it is not offered again.
     """
@@ -122,6 +124,12 @@ class Session:
     sweep_id: AddressValue[str | None] = AddressValue(
         "compare.sweep", None, parameter="sweep", decode=str, encode=_text
     )
+
+    # Papers
+    paper: AddressValue[str | None] = AddressValue(
+        "papers.paper", None, parameter="paper", decode=str, encode=_text
+    )
+    paper_row: KeyedValue[str, tuple[int, int] | None] = KeyedValue("papers.row", None)
 
     # Tour
     tour_step: SessionValue[int | None] = SessionValue("tour.place", None)

@@ -37,7 +37,7 @@ _TIMEOUT = 10  # seconds without an answer
 _CHUNK = 65536  # bytes
 
 #: Called with the bytes fetched so far and the bytes of all files.
-DownloadProgress = Callable[[int, int], None]
+DownloadProgress = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""What the papers report, beside what was measured here."""

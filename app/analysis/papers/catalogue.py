@@ -1,0 +1,119 @@
+"""The papers: what each claims, its models, and the figures of its tables. Pure."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+__all__ = ["FitRecipe", "Paper", "PaperRow", "PaperTable", "papers"]
+
+
+@dataclass(frozen=True)
+class FitRecipe:
+    """The fit behind a figure.
+
+    Attributes:
+        data: key of a sample, or name of a dataset of the papers.
+        settings: settings of the model; the others are those suggested for the table.
+        target: the column to predict; "" for a map, whose label is the last column.
+    """
+
+    data: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    target: str = ""
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """A figure of a paper.
+
+    Attributes:
+        model: key of the model.
+        data: the dataset, as the page names it.
+        paper: the paper's figure.
+        measured: name of the stored measurement beside it.
+        fit: the fit that "Fit this" starts; None where the page cannot start it.
+        remark: what the two figures do not share, or what was tried; "" for nothing.
+    """
+
+    model: str
+    data: str
+    paper: float
+    measured: str
+    fit: FitRecipe | None = None
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table of a paper.
+
+    Attributes:
+        title: its title, with what is measured.
+        measure: short name of what is measured.
+        higher: whether higher is better.
+        benchmark: name of the benchmark in ``lvmcore bench``.
+        paper_protocol: how the paper measured.
+        protocol: how it was measured here.
+        rows: its figures.
+    """
+
+    title: str
+    measure: str
+    higher: bool
+    benchmark: str
+    paper_protocol: str
+    protocol: str
+    rows: tuple[PaperRow, ...]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper.
+
+    Attributes:
+        key: short name in addresses.
+        title: short name on the page.
+        name: its title.
+        authors: its authors and year.
+        claim: what it claims, in our words.
+        models: keys of its models and of those that it compares with.
+        tables: its tables.
+    """
+
+    key: str
+    title: str
+    name: str
+    authors: str
+    claim: str
+    models: tuple[str, ...]
+    tables: tuple[PaperTable, ...]
+
+
+@cache
+def papers() -> tuple[Paper, ...]:
+    """The papers, in the order of the page."""
+    text = files("app").joinpath("analysis/papers/papers.toml").read_text(encoding="utf-8")
+    return tuple(
+        Paper(
+            **{
+                **entry,
+                "models": tuple(entry["models"]),
+                "tables": tuple(_table(table) for table in entry["tables"]),
+            }
+        )
+        for entry in tomllib.loads(text)["papers"]
+    )
+
+
+def _table(entry: Mapping[str, Any]) -> PaperTable:
+    return PaperTable(**{**entry, "rows": tuple(_row(row) for row in entry["rows"])})
+
+
+def _row(entry: Mapping[str, Any]) -> PaperRow:
+    fit = entry.get("fit")
+    return PaperRow(**{**entry, "fit": None if fit is None else FitRecipe(**fit)})

@@ -1,0 +1,139 @@
+"""The stored measurements beside the papers' figures. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from app.analysis.papers.catalogue import PaperRow, PaperTable
+
+__all__ = [
+    "BENCHMARKS",
+    "Comparison",
+    "Measurement",
+    "compare",
+    "comparison_table",
+    "read_measurements",
+    "summary",
+]
+
+#: The file that ``lvmcore bench all --json`` writes, in the source tree.
+BENCHMARKS = Path(__file__).parents[3] / "assets" / "benchmarks.json"
+
+Verdict = Literal["better", "equal", "within one sd", "behind", "not measured"]
+
+# Figures that differ by less than this share of the paper's are equal: it is given to three digits.
+_EQUAL = 5e-4
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A measurement of a benchmark.
+
+    Attributes:
+        value: its value.
+        spread: sd over folds or seeds; None for a single value.
+        settings: settings of the measurement, by name.
+        machine: the machine, as the benchmark describes it; "" where it was not noted.
+        commit: the commit of the code; "" where it was not noted.
+    """
+
+    value: float
+    spread: float | None
+    settings: Mapping[str, Any]
+    machine: str
+    commit: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A paper's figure and ours.
+
+    Attributes:
+        row: the paper's figure.
+        measured: ours; None where it is not measured.
+        verdict: ours against the paper's.
+    """
+
+    row: PaperRow
+    measured: Measurement | None
+    verdict: Verdict
+
+
+def read_measurements(path: Path = BENCHMARKS) -> dict[tuple[str, str], Measurement]:
+    """The stored measurements by benchmark and name; none where there is no file."""
+    if not path.is_file():
+        return {}
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    return {
+        (row["bench"], row["name"]): Measurement(
+            float(row["value"]),
+            None if row["spread"] is None else float(row["spread"]),
+            row["settings"],
+            row.get("machine") or "",
+            row.get("commit") or "",
+        )
+        for row in stored["rows"]
+    }
+
+
+def compare(
+    table: PaperTable, measurements: Mapping[tuple[str, str], Measurement]
+) -> tuple[Comparison, ...]:
+    """The figures of a table with ours, in the table's order."""
+    found = []
+    for row in table.rows:
+        measured = measurements.get((table.benchmark, row.measured))
+        found.append(Comparison(row, measured, _verdict(row.paper, measured, table.higher)))
+    return tuple(found)
+
+
+def _verdict(paper: float, measured: Measurement | None, higher: bool) -> Verdict:
+    if measured is None:
+        return "not measured"
+    lead = measured.value - paper if higher else paper - measured.value
+    if abs(lead) <= _EQUAL * abs(paper):
+        return "equal"
+    if lead > 0:
+        return "better"
+    return "within one sd" if -lead <= (measured.spread or 0.0) else "behind"
+
+
+def comparison_table(
+    found: tuple[Comparison, ...], titles: Mapping[str, str], measure: str
+) -> pd.DataFrame:
+    """The comparisons as a table of numbers, one row each.
+
+    Args:
+        found: the comparisons.
+        titles: titles of the models by key.
+        measure: short name of what is measured.
+    """
+    return pd.DataFrame(
+        {
+            "Data": [one.row.data for one in found],
+            "Model": [titles.get(one.row.model, one.row.model) for one in found],
+            f"{measure}, paper": [one.row.paper for one in found],
+            "here": [None if one.measured is None else one.measured.value for one in found],
+            "sd": [None if one.measured is None else one.measured.spread for one in found],
+            "Here against the paper": [one.verdict for one in found],
+        }
+    )
+
+
+def summary(found: tuple[Comparison, ...]) -> str:
+    """The verdicts in one sentence."""
+    counts = {
+        "better than the paper": sum(one.verdict == "better" for one in found),
+        "equal": sum(one.verdict == "equal" for one in found),
+        "within one sd": sum(one.verdict == "within one sd" for one in found),
+        "behind": sum(one.verdict == "behind" for one in found),
+        "not measured": sum(one.verdict == "not measured" for one in found),
+    }
+    said = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
+    return f"{len(found)} figures: {said}."

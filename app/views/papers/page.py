@@ -1,0 +1,153 @@
+"""Papers: the figures of the papers beside those measured here, and the fits behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import streamlit as st
+
+from app.analysis.papers.catalogue import Paper, PaperTable, papers
+from app.analysis.papers.measured_figures import (
+    Comparison,
+    Measurement,
+    compare,
+    comparison_table,
+    read_measurements,
+    summary,
+)
+from app.formatting import listed, markdown
+from app.state.session import session
+from app.state.widgets import widget_key, widget_value
+from app.views.papers.fit_recipes import fit_panel
+from lvmcore.models import REGISTRY
+
+_DIGITS = 4
+_NUMBER = st.column_config.NumberColumn(format=f"%.{_DIGITS}g", width=80)
+
+
+def page() -> None:
+    """Draw the page."""
+    st.title("Papers")
+    known = {paper.key: paper for paper in papers()}
+    paper = known.get(session.paper or "", papers()[0])
+    key = widget_key("papers", "paper")
+    st.segmented_control(
+        "Paper",
+        list(known),
+        default=paper.key,
+        format_func=lambda one: known[one].title,
+        key=key,
+        on_change=partial(_choose_paper, key),
+        label_visibility="collapsed",
+        required=True,
+        help="The paper whose figures are shown.",
+    )
+    titles = {key: declared.title for key, declared in REGISTRY.declarations.items()}
+    left, right = st.columns([3, 2], gap="large")
+    measurements = read_measurements()
+    found = [compare(table, measurements) for table in paper.tables]
+    with left:
+        _introduction(paper, titles)
+        for position, (table, figures) in enumerate(zip(paper.tables, found, strict=True)):
+            _table(paper, position, table, figures, titles)
+    with right:
+        _panel(paper, found, titles, measurements)
+
+
+def _choose_paper(key: str) -> None:
+    session.paper = widget_value(key)
+
+
+def _introduction(paper: Paper, titles: Mapping[str, str]) -> None:
+    st.markdown(markdown(paper.claim))
+    st.caption(markdown(f"{paper.name}. {paper.authors}."))
+    models = list(dict.fromkeys(titles[key] for key in paper.models if key in titles))
+    st.caption(markdown(f"Models here: {listed(models, len(models))}."))
+
+
+def _table(
+    paper: Paper,
+    position: int,
+    table: PaperTable,
+    figures: tuple[Comparison, ...],
+    titles: Mapping[str, str],
+) -> None:
+    """A table of a paper with our figures; a click on a row selects its figure."""
+    st.subheader(table.title)
+    selected = session.paper_row[paper.key]
+    chosen = selected[1] if selected is not None and selected[0] == position else None
+    # A table whose selection moved to another is drawn anew, without a selection.
+    key = widget_key("papers", "table", paper.key, position, chosen is not None)
+    frame = comparison_table(figures, titles, table.measure)
+    st.dataframe(
+        frame,
+        hide_index=True,
+        key=key,
+        on_select=partial(_select, paper.key, position, key),
+        selection_mode="single-row",
+        selection_default={"selection": {"rows": [] if chosen is None else [chosen]}},
+        placeholder="–",
+        height="content",
+        column_config=dict.fromkeys(frame.columns[2:5], _NUMBER),
+        alt=table.title,
+    )
+    st.caption(markdown(f"{summary(figures)} Here: {table.protocol}"))
+
+
+def _select(paper: str, position: int, key: str) -> None:
+    rows = widget_value(key).selection.rows
+    session.paper_row[paper] = (position, rows[0]) if rows else None
+
+
+def _panel(
+    paper: Paper,
+    found: list[tuple[Comparison, ...]],
+    titles: Mapping[str, str],
+    measurements: Mapping[tuple[str, str], Measurement],
+) -> None:
+    """The selected figure: both protocols, and the fit behind it."""
+    selected = session.paper_row[paper.key]
+    if selected is None:
+        st.info(
+            "Select a row of a table to see how both figures were measured, and to fit its model "
+            "to its data."
+        )
+        if not measurements:
+            st.warning(
+                "The stored measurements (assets/benchmarks.json) are not part of this "
+                "installation. `lvmcore bench all` measures them."
+            )
+        return
+    table, figure = paper.tables[selected[0]], found[selected[0]][selected[1]]
+    st.subheader(markdown(f"{titles.get(figure.row.model, figure.row.model)}, {figure.row.data}"))
+    fit_panel(figure.row)
+    st.markdown(_both(table, figure))
+    if figure.row.remark:
+        st.markdown(markdown(figure.row.remark))
+    st.markdown(markdown(f"Paper: {table.paper_protocol}"))
+    st.markdown(markdown(f"Here: {table.protocol}"))
+    if figure.measured is not None:
+        _provenance(table, figure, figure.measured)
+
+
+def _both(table: PaperTable, figure: Comparison) -> str:
+    text = f"{table.measure}: {figure.row.paper:.{_DIGITS}g} in the paper"
+    if figure.measured is None:
+        return f"{text}, not measured here."
+    sd = "" if figure.measured.spread is None else f" ± {figure.measured.spread:.2g}"
+    return f"{text}, {figure.measured.value:.{_DIGITS}g}{sd} here: **{figure.verdict}**."
+
+
+def _provenance(table: PaperTable, figure: Comparison, measured: Measurement) -> None:
+    """Settings, machine and commit of a measurement, folded."""
+    with st.expander("Settings, machine and commit"):
+        rows = [f"{name}: {value}" for name, value in measured.settings.items()]
+        st.caption(markdown(f"Benchmark {table.benchmark}: {figure.row.measured}."))
+        st.caption(markdown("; ".join(rows)))
+        st.caption(markdown(f"Machine: {measured.machine or 'not noted'}."))
+        st.caption(markdown(f"Commit: {measured.commit or 'not noted'}."))
+
+
+if __name__ == "__main__":  # as the navigation runs it
+    page()

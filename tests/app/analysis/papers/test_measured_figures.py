@@ -1,0 +1,81 @@
+"""The papers' figures beside the stored measurements."""
+
+from pathlib import Path
+
+import pytest
+
+from app.analysis.papers.catalogue import PaperRow, PaperTable, papers
+from app.analysis.papers.measured_figures import (
+    Measurement,
+    compare,
+    comparison_table,
+    read_measurements,
+    summary,
+)
+from lvmcore.data import paper_names, samples
+from lvmcore.models import REGISTRY
+from lvmcore.parameters import Parameter
+
+TABLES = [(paper.key, table) for paper in papers() for table in paper.tables]
+
+
+def settings_of(key: str) -> dict[str, Parameter]:
+    return {setting.name: setting for setting in REGISTRY[key].parameters()}
+
+
+@pytest.mark.parametrize("table", [table for _, table in TABLES], ids=[t.title for _, t in TABLES])
+def test_every_figure_names_a_model_data_and_a_stored_measurement(table: PaperTable) -> None:
+    stored = read_measurements()
+    for row in table.rows:
+        assert (table.benchmark, row.measured) in stored, row.measured
+        if row.fit is None:
+            continue
+        assert row.fit.data in (*samples(), *paper_names())
+        assert (REGISTRY.declarations[row.model].task == "map") == (row.fit.target == "")
+        assert set(row.fit.settings) <= set(settings_of(row.model))
+    assert all(row.model in REGISTRY for row in table.rows)
+
+
+def test_every_model_of_a_paper_exists_and_every_paper_has_a_fit() -> None:
+    assert [paper.key for paper in papers()] == ["ldgd", "sod", "qep", "srflvm"]
+    for paper in papers():
+        assert set(paper.models) <= set(REGISTRY)
+        assert any(row.fit for table in paper.tables for row in table.rows)
+
+
+def measured(value: float, spread: float | None) -> Measurement:
+    return Measurement(value, spread, {}, "", "")
+
+
+@pytest.mark.parametrize(
+    ("value", "spread", "higher", "verdict"),
+    [
+        (0.96, 0.01, True, "better"),
+        (0.95, None, True, "equal"),
+        (0.945, 0.01, True, "within one sd"),
+        (0.93, 0.01, True, "behind"),
+        (0.949, None, True, "behind"),
+        (0.93, 0.01, False, "better"),
+        (0.955, 0.01, False, "within one sd"),
+        (0.97, 0.01, False, "behind"),
+    ],
+)
+def test_the_verdict_minds_the_direction_and_the_error(
+    value: float, spread: float | None, higher: bool, verdict: str
+) -> None:
+    row = PaperRow("ldgd", "iris", 0.95, "a figure")
+    table = PaperTable("T", "accuracy", higher, "bench", "", "", (row,))
+    (found,) = compare(table, {("bench", "a figure"): measured(value, spread)})
+    assert found.verdict == verdict
+
+
+def test_a_figure_without_a_measurement_is_said_to_be_one(tmp_path: Path) -> None:
+    row = PaperRow("ldgd", "iris", 0.95, "a figure")
+    table = PaperTable("T", "accuracy", True, "bench", "", "", (row, row))
+    stored = read_measurements(tmp_path / "none.json")
+    assert stored == {}
+    found = compare(table, stored)
+    frame = comparison_table(found, {"ldgd": "LDGD"}, "accuracy")
+    assert frame["accuracy, paper"].tolist() == [0.95, 0.95]
+    assert frame["here"].isna().all()
+    assert summary(found) == "2 figures: 2 not measured."

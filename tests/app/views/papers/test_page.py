@@ -1,0 +1,103 @@
+"""The Papers page: figures beside ours, the fit behind one, and data that are fetched first."""
+
+import os
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.analysis.papers.catalogue import papers
+from app.services import runs, server
+from app.views.papers.fit_recipes import start_recipe
+from lvmcore.data.samples.paper_datasets import VARIABLE
+from lvmcore.data.samples.public_datasets import MIRROR, public_dataset
+from tests.app.conftest import OpenPage
+from tests.app.shell.test_shell import texts
+from tests.data_server import serving
+from tests.needs import unavailable
+
+
+def shown(page: AppTest) -> str:
+    """The words of the page, without the marks that keep them from being read as Markdown."""
+    parts = [*page.markdown, *page.caption, *page.info, *page.error, *page.subheader]
+    return texts(parts).replace("\\", "")
+
+
+def select(page: AppTest, paper: str, table: int, row: int) -> AppTest:
+    """Select a figure, as a click on a row does."""
+    page.session_state["papers.row"] = {paper: (table, row)}
+    return page.run()
+
+
+def test_each_paper_has_its_claim_tables_and_verdicts(open_page: OpenPage) -> None:
+    page = open_page("papers")
+    for paper in papers():
+        page.segmented_control[0].set_value(paper.key)
+        page.run()
+        assert not page.exception
+        said = shown(page)
+        assert paper.claim in said
+        assert all(table.title in said for table in paper.tables)
+        assert len(page.dataframe) == len(paper.tables)
+        verdicts = page.dataframe[0].value["Here against the paper"]
+        assert set(verdicts) <= {"better", "equal", "within one sd", "behind"}
+        assert "Select a row" in said
+
+
+def test_a_figure_is_fitted_with_its_data_and_settings(open_page: OpenPage) -> None:
+    page = select(open_page("papers"), "ldgd", 0, 0)
+    assert not page.exception
+    said = shown(page)
+    assert "LDGD, moons, 10 columns" in said
+    assert "accuracy: 1 in the paper" in said
+    page.button(key="papers:fit").click().run()
+    assert not page.exception
+    assert page.title[0].value == "Fit"
+    (run,) = [job for job in server.store().list() if job.spec.dataset_name == "moons10"]
+    assert run.spec.model == "ldgd"
+    given = dict(run.spec.parameters)
+    assert (given["n_components"], given["n_inducing"]) == (10, 25)
+    runs.cancel(run.id, patience=60)
+
+
+def test_data_that_are_not_here_are_fetched_first_and_a_failure_is_a_sentence(
+    open_page: OpenPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = os.environ.get(VARIABLE) or unavailable(f"the raw files need {VARIABLE}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv(VARIABLE)
+    with serving(tmp_path / "nothing") as address:
+        monkeypatch.setenv(MIRROR, address)
+        page = select(open_page("papers"), "ldgd", 0, 4)
+        assert "kept in" in shown(page)
+        page.button(key="papers:fetch").click().run()
+        assert not page.exception
+        assert "DataTrn.txt could not be fetched: the server answered 404" in shown(page)
+    with serving(Path(raw) / "raw") as address:
+        monkeypatch.setenv(MIRROR, address)
+        page.button(key="papers:fetch").click().run()
+        assert not page.exception
+    assert public_dataset("oil_flow_train").is_fetched
+    assert page.button(key="papers:fit").label == "Fit this"
+
+
+def test_data_without_a_public_address_say_what_they_need(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    page = select(open_page("papers"), "srflvm", 0, 0)
+    page.segmented_control[0].set_value("srflvm")
+    page = select(page, "srflvm", 0, 0)
+    assert not page.exception
+    assert "no public address" in shown(page)
+
+
+def test_a_figure_of_a_target_starts_a_fit_of_its_target() -> None:
+    if not os.environ.get(VARIABLE):
+        unavailable(f"the papers' data are needed: set {VARIABLE} to their folder")
+    sod = next(paper for paper in papers() if paper.key == "sod")
+    run = start_recipe(sod.tables[0].rows[0])
+    job = server.store().get(run)
+    assert (job.spec.model, job.spec.target) == ("sod_regressor", "target")
+    assert dict(job.spec.parameters)["n_layers"] == 2
+    runs.cancel(run, patience=60)
