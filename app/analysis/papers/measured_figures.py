@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ __all__ = [
     "Measurement",
     "compare",
     "comparison_table",
+    "figure_text",
     "read_measurements",
     "summary",
 ]
@@ -104,24 +106,28 @@ def _verdict(paper: float, measured: Measurement | None, higher: bool) -> Verdic
     return "within one sd" if -lead <= (measured.spread or 0.0) else "behind"
 
 
-def comparison_table(
-    found: tuple[Comparison, ...], titles: Mapping[str, str], measure: str
-) -> pd.DataFrame:
-    """The comparisons as a table of numbers, one row each.
+def figure_text(measured: Measurement) -> str:
+    """A measurement with its sd, to the place of the sd's first digit."""
+    if not measured.spread:
+        return f"{measured.value:.4g}"
+    decimals = max(0, -math.floor(math.log10(measured.spread)))
+    return f"{measured.value:.{decimals}f} ± {measured.spread:.{decimals}f}"
+
+
+def comparison_table(found: tuple[Comparison, ...], titles: Mapping[str, str]) -> pd.DataFrame:
+    """The comparisons as a table, one row each.
 
     Args:
         found: the comparisons.
         titles: titles of the models by key.
-        measure: short name of what is measured.
     """
     return pd.DataFrame(
         {
             "Data": [one.row.data for one in found],
             "Model": [titles.get(one.row.model, one.row.model) for one in found],
-            f"{measure}, paper": [one.row.paper for one in found],
-            "here": [None if one.measured is None else one.measured.value for one in found],
-            "sd": [None if one.measured is None else one.measured.spread for one in found],
-            "Here against the paper": [one.verdict for one in found],
+            "Paper": [one.row.paper for one in found],
+            "Here": [None if one.measured is None else figure_text(one.measured) for one in found],
+            "Verdict": [one.verdict for one in found],
         }
     )
 

@@ -13,6 +13,7 @@ from app.analysis.papers.measured_figures import (
     Measurement,
     compare,
     comparison_table,
+    figure_text,
     read_measurements,
     summary,
 )
@@ -23,7 +24,17 @@ from app.views.papers.fit_recipes import fit_panel
 from lvmcore.models import REGISTRY
 
 _DIGITS = 4
-_NUMBER = st.column_config.NumberColumn(format=f"%.{_DIGITS}g", width=80)
+_COLUMNS = {
+    "Data": st.column_config.TextColumn(width=140),
+    "Model": st.column_config.TextColumn(width=165),
+    "Paper": st.column_config.NumberColumn(format=f"%.{_DIGITS}g", width=62),
+    "Here": st.column_config.TextColumn(
+        width=115, help="Mean and sd over folds or seeds, as the table's protocol says"
+    ),
+    "Verdict": st.column_config.TextColumn(
+        width=100, help="Here against the paper; the sd is ours, over folds or seeds"
+    ),
+}
 
 
 def page() -> None:
@@ -44,14 +55,14 @@ def page() -> None:
         help="The paper whose figures are shown.",
     )
     titles = {key: declared.title for key, declared in REGISTRY.declarations.items()}
-    left, right = st.columns([3, 2], gap="large")
+    left, right = st.columns([2, 1], gap="large")
     measurements = read_measurements()
     found = [compare(table, measurements) for table in paper.tables]
     with left:
         _introduction(paper, titles)
         for position, (table, figures) in enumerate(zip(paper.tables, found, strict=True)):
             _table(paper, position, table, figures, titles)
-    with right:
+    with right, st.container(key="papers-panel"):  # stays in view beside the tables
         _panel(paper, found, titles, measurements)
 
 
@@ -79,9 +90,8 @@ def _table(
     chosen = selected[1] if selected is not None and selected[0] == position else None
     # A table whose selection moved to another is drawn anew, without a selection.
     key = widget_key("papers", "table", paper.key, position, chosen is not None)
-    frame = comparison_table(figures, titles, table.measure)
     st.dataframe(
-        frame,
+        comparison_table(figures, titles),
         hide_index=True,
         key=key,
         on_select=partial(_select, paper.key, position, key),
@@ -89,7 +99,7 @@ def _table(
         selection_default={"selection": {"rows": [] if chosen is None else [chosen]}},
         placeholder="–",
         height="content",
-        column_config=dict.fromkeys(frame.columns[2:5], _NUMBER),
+        column_config=_COLUMNS,
         alt=table.title,
     )
     st.caption(markdown(f"{summary(figures)} Here: {table.protocol}"))
@@ -135,8 +145,7 @@ def _both(table: PaperTable, figure: Comparison) -> str:
     text = f"{table.measure}: {figure.row.paper:.{_DIGITS}g} in the paper"
     if figure.measured is None:
         return f"{text}, not measured here."
-    sd = "" if figure.measured.spread is None else f" ± {figure.measured.spread:.2g}"
-    return f"{text}, {figure.measured.value:.{_DIGITS}g}{sd} here: **{figure.verdict}**."
+    return f"{text}, {figure_text(figure.measured)} here: **{figure.verdict}**."
 
 
 def _provenance(table: PaperTable, figure: Comparison, measured: Measurement) -> None:

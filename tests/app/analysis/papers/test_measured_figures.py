@@ -75,7 +75,7 @@ def test_a_figure_without_a_measurement_is_said_to_be_one(tmp_path: Path) -> Non
     stored = read_measurements(tmp_path / "none.json")
     assert stored == {}
     found = compare(table, stored)
-    frame = comparison_table(found, {"ldgd": "LDGD"}, "accuracy")
-    assert frame["accuracy, paper"].tolist() == [0.95, 0.95]
-    assert frame["here"].isna().all()
+    frame = comparison_table(found, {"ldgd": "LDGD"})
+    assert frame["Paper"].tolist() == [0.95, 0.95]
+    assert frame["Here"].isna().all()
     assert summary(found) == "2 figures: 2 not measured."

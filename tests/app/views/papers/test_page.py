@@ -39,7 +39,7 @@ def test_each_paper_has_its_claim_tables_and_verdicts(open_page: OpenPage) -> No
         assert paper.claim in said
         assert all(table.title in said for table in paper.tables)
         assert len(page.dataframe) == len(paper.tables)
-        verdicts = page.dataframe[0].value["Here against the paper"]
+        verdicts = page.dataframe[0].value["Verdict"]
         assert set(verdicts) <= {"better", "equal", "within one sd", "behind"}
         assert "Select a row" in said
 
