@@ -21,7 +21,7 @@ PYTHON := $(VENV)/bin/python
 PIP    := $(PYTHON) -m pip --disable-pip-version-check -qq
 TORCH  := $(shell sed -n '/^torch==/p' constraints.txt)
 
-# Test processes side by side. The browser tests always run one after the other.
+# Test processes side by side. Of the browser tests, those of one file run one after the other.
 WORKERS ?= 2
 
 # The interpreters tried, best known first; PYTHON3=/path/to/python chooses another.
@@ -75,7 +75,7 @@ define run_tests
 @$(PYTHON) -m tests.e2e.browser
 @status=0; \
 $(PYTHON) -m pytest --ignore=tests/e2e -m $(1) -n $(WORKERS) --dist worksteal || status=1; \
-$(PYTHON) -m pytest tests/e2e -m $(1) || status=1; \
+$(PYTHON) -m pytest tests/e2e -m $(1) -n $(WORKERS) --dist loadfile || status=1; \
 exit $$status
 endef
 
