@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         DeepKernelQEPClassifier,
         DeepKernelQEPRegressor,
     )
-    from lvmcore.models.supervised.dspp import DSPPRegressor
+    from lvmcore.models.supervised.dspp import DSPPClassifier, DSPPRegressor
     from lvmcore.models.supervised.dsvi import DSVIDeepGPClassifier, DSVIDeepGPRegressor
     from lvmcore.models.supervised.gp import GPClassifier, GPRegressor
     from lvmcore.models.supervised.qep import (
@@ -83,6 +83,7 @@ __all__ = [
     "BayesianGPLVM",
     "CancelledError",
     "ConfigError",
+    "DSPPClassifier",
     "DSPPRegressor",
     "DSVIDeepGPClassifier",
     "DSVIDeepGPRegressor",

@@ -252,13 +252,16 @@ def _best_rows(last: OutputLayer, X: Tensor, Y: Tensor, size: int) -> Tensor:
 
 @torch.no_grad()
 def copy_kernel_and_noise(single: OutputLayer, last: OutputLayer) -> None:
-    """Copy kernel and noise; lengthscales of further inputs are not changed."""
-    numeric = isinstance(last.likelihood, GaussianNoise)
+    """Copy kernel and noise; lengthscales of further inputs are not changed.
+
+    The variance of a stationary kernel is not that of the classes' functions if the single process
+    treats their signs as numbers.
+    """
     if single.composite is not None and last.composite is not None:
         last.composite.load_state_dict(single.composite.state_dict())
     else:
         last.log_lengthscales[: single.n_inputs] = single.log_lengthscales
-        if numeric:
+        if single.closed_form == last.closed_form:
             last.log_variance.copy_(single.log_variance)
     if isinstance(single.likelihood, GaussianNoise) and isinstance(last.likelihood, GaussianNoise):
         last.likelihood.log_noise.copy_(single.likelihood.log_noise)
