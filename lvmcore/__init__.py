@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         QEPClassifier,
         QEPRegressor,
     )
-    from lvmcore.models.supervised.sghmc import SGHMCDeepGPRegressor
+    from lvmcore.models.supervised.sghmc import SGHMCDeepGPClassifier, SGHMCDeepGPRegressor
     from lvmcore.models.supervised.subset_of_data import SoDDeepGPClassifier, SoDDeepGPRegressor
     from lvmcore.models.supervised.svgp import SVGPClassifier, SVGPRegressor
     from lvmcore.results import FitStep, LabelPredictive, Posterior, Predictive, Snapshot
@@ -112,6 +112,7 @@ __all__ = [
     "ProbabilisticPCA",
     "QEPClassifier",
     "QEPRegressor",
+    "SGHMCDeepGPClassifier",
     "SGHMCDeepGPRegressor",
     "SVGPClassifier",
     "SVGPRegressor",

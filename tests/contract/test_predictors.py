@@ -22,7 +22,7 @@ from lvmcore.training.checkpoint import Checkpoint
 N = 60
 SMALL = {"n_inducing": 8, "max_iter": 5, "n_samples": 2, "n_sites": 3, "n_hidden": 16}
 #: Samplers and the like, which do not measure other rows while they run.
-NOT_FOLLOWED = frozenset({"sghmc_regressor"})
+NOT_FOLLOWED = frozenset({"sghmc_classifier", "sghmc_regressor"})
 #: Without inducing points, and so without random numbers.
 EXACT = frozenset({"gp_regressor", "gp_classifier"})
 for_all = pytest.mark.parametrize("key", PREDICTORS)

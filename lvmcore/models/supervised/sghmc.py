@@ -1,4 +1,4 @@
-"""Deep Gaussian process regression by stochastic gradient Hamiltonian Monte Carlo (SGHMC)."""
+"""Deep Gaussian processes by stochastic gradient Hamiltonian Monte Carlo (SGHMC)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from lvmcore.base.capabilities import Capabilities
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.predictor import FitMethod, Predictor, SupervisedFitProblem
-from lvmcore.base.regressor_classifier import Regressor
+from lvmcore.base.regressor_classifier import Classifier, Regressor
 from lvmcore.base.settings import BatchSize, LearningRate
 from lvmcore.deep.fit_method import DeepGPMethod, DeepGPOptions
 from lvmcore.deep.fitted_deep_gp import FittedDeepGP
@@ -42,7 +42,7 @@ from lvmcore.mcmc.diagnostics import ChainDiagnostics
 from lvmcore.parameters import Advanced, Doc, Range
 from lvmcore.training.outcome import FitOutcome
 
-__all__ = ["SGHMCDeepGPRegressor"]
+__all__ = ["SGHMCDeepGPClassifier", "SGHMCDeepGPRegressor"]
 
 
 class _FittedSampledDeepGP(FittedDeepGP[SampledDeepGP]):
@@ -100,13 +100,13 @@ class _SGHMCMethod(DeepGPMethod[SampledDeepGP]):
         options: DeepGPOptions,
         generator: torch.Generator,
     ) -> SampledDeepGP:
-        assert isinstance(likelihood, GaussianNoise)
         learned = options.given["inducing_inputs"] == "learned"
         Z = centroids(X, options.n_inducing, generator)
         single = fit_induced(
             X,
             Y,
             Z,
+            likelihood,
             options.batch_size,
             generator,
             steps=options.max_iter,
@@ -133,7 +133,6 @@ class _SGHMCMethod(DeepGPMethod[SampledDeepGP]):
         facts: Mapping[str, Any],
     ) -> SampledDeepGP:
         del facts
-        assert isinstance(likelihood, GaussianNoise)
         learned = options.given["inducing_inputs"] == "learned"
         return sampled_deep_gp(settings, X, Y, X, likelihood, learned=learned)
 
@@ -162,43 +161,9 @@ def _note_diagnoses(model: Predictor, chain: DeepChain) -> None:
 
 
 @estimator_dataclass
-class SGHMCDeepGPRegressor(Regressor):
-    """Deep Gaussian process regression with functions sampled by SGHMC (Havasi and others 2018).
+class _SGHMC:
+    """Shared settings and fit method, and the diagnostics of the chain."""
 
-    Layers are as in ``DSVIDeepGPRegressor``. Their whitened values u at the inducing inputs are
-    sampled from
-
-    π(u) ∝ N(u | 0, I) exp Σ_n E[log N(y_n | f(x_n), σ²) | u],
-
-    without a Gaussian approximation. During the warm-up, 60 % of ``max_iter``, kernels, noises and
-    inducing inputs are optimised by gradient steps on the log joint of the data and recent draws;
-    then they are fixed, and evenly spaced draws are kept. If no hidden layer is narrower than the
-    table, the chain starts at the sparse Gaussian process of 500 steps of SVGP. A prediction is a
-    mixture of normal distributions, one per draw.
-
-    There is no bound: ``elbo_`` is NaN, and the curve is the estimated log likelihood of each
-    step's draw. It shows the convergence of the chain, not the quality of the model.
-
-    ``kernel`` is that of all layers. One that names columns is that of the first layer, and the
-    further layers, whose inputs are hidden units, have the RBF kernel. Hidden layers then have one
-    unit more than columns unless ``hidden_dim`` is given, which starts at the exact process with
-    that kernel on at most 1000 rows.
-
-    Attributes:
-        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs; the last is the
-            layer to the target.
-        diagnostics_: R̂ of the first and second half of the chain and the effective sample size, of
-            the predictions of four rows and of Σ u², by name.
-        n_parameters_: number of sampled values and optimised parameters.
-    """
-
-    key: ClassVar[str] = "sghmc_regressor"
-    title: ClassVar[str] = "Deep GP (SGHMC)"
-    summary: ClassVar[str] = (
-        "Layers of Gaussian processes to a number, drawn by a Markov chain: slow, for small tables."
-    )
-    paper: ClassVar[str] = "Havasi, Hernández-Lobato and Murillo-Fuentes 2018"
-    order: ClassVar[int] = 125
     capabilities: ClassVar[Capabilities] = Capabilities(decoding=False, chains=True)
 
     method: ClassVar[FitMethod] = _SGHMCMethod()
@@ -235,3 +200,73 @@ class SGHMCDeepGPRegressor(Regressor):
         """R̂ and effective sample size of the chain's quantities, by name."""
         check_is_fitted(self)
         return self._function.diagnostics
+
+
+@estimator_dataclass
+class SGHMCDeepGPRegressor(_SGHMC, Regressor):
+    """Deep Gaussian process regression with functions sampled by SGHMC (Havasi and others 2018).
+
+    Layers are as in ``DSVIDeepGPRegressor``. Their whitened values u at the inducing inputs are
+    sampled from
+
+    π(u) ∝ N(u | 0, I) exp Σ_n E[log N(y_n | f(x_n), σ²) | u],
+
+    without a Gaussian approximation. During the warm-up, 60 % of ``max_iter``, kernels, noises and
+    inducing inputs are optimised by gradient steps on the log joint of the data and recent draws;
+    then they are fixed, and evenly spaced draws are kept. If no hidden layer is narrower than the
+    table, the chain starts at the sparse Gaussian process of 500 steps of SVGP. A prediction is a
+    mixture of normal distributions, one per draw.
+
+    There is no bound: ``elbo_`` is NaN, and the curve is the estimated log likelihood of each
+    step's draw. It shows the convergence of the chain, not the quality of the model.
+
+    ``kernel`` is that of all layers. One that names columns is that of the first layer, and the
+    further layers, whose inputs are hidden units, have the RBF kernel. Hidden layers then have one
+    unit more than columns unless ``hidden_dim`` is given, which starts at the exact process with
+    that kernel on at most 1000 rows.
+
+    Attributes:
+        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs; the last is the
+            layer to the target.
+        diagnostics_: R̂ of the first and second half of the chain and the effective sample size, of
+            the predictions of four rows and of Σ u², by name.
+        n_parameters_: number of sampled values and optimised parameters.
+    """
+
+    key: ClassVar[str] = "sghmc_regressor"
+    title: ClassVar[str] = "Deep GP (SGHMC)"
+    summary: ClassVar[str] = (
+        "Layers of Gaussian processes to a number, drawn by a Markov chain: slow, for small tables."
+    )
+    paper: ClassVar[str] = "Havasi, Hernández-Lobato and Murillo-Fuentes 2018"
+    order: ClassVar[int] = 125
+
+
+@estimator_dataclass
+class SGHMCDeepGPClassifier(_SGHMC, Classifier):
+    """Deep Gaussian process classification with functions sampled by SGHMC.
+
+    As ``SGHMCDeepGPRegressor`` (Havasi and others 2018), with the expected log likelihood of the
+    classes, the probit for two and the softmax for more:
+
+    π(u) ∝ N(u | 0, I) exp Σ_n E[log p(c_n | f(x_n)) | u].
+
+    The chain starts at the sparse Gaussian process of the classes of 500 steps of SVGP. A
+    prediction averages the probabilities of the classes over the draws.
+
+    Attributes:
+        classes_: the classes, sorted, [C].
+        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs.
+        diagnostics_: R̂ of the first and second half of the chain and the effective sample size, by
+            name: of Σ u² and, at four rows, of the function of the first class, or of the second of
+            two.
+        n_parameters_: number of sampled values and optimised parameters.
+    """
+
+    key: ClassVar[str] = "sghmc_classifier"
+    title: ClassVar[str] = "Deep GP (SGHMC)"
+    summary: ClassVar[str] = (
+        "Layers of Gaussian processes to classes, drawn by a Markov chain: slow, for small tables."
+    )
+    paper: ClassVar[str] = "Havasi, Hernández-Lobato and Murillo-Fuentes 2018"
+    order: ClassVar[int] = 126
