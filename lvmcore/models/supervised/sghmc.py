@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lvmcore.base.capabilities import Capabilities
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
-from lvmcore.base.predictor import FitMethod, Predictor, SupervisedFitProblem
+from lvmcore.base.predictor import FitMethod, FittedFunction, Predictor, SupervisedFitProblem
 from lvmcore.base.regressor_classifier import Classifier, Regressor
 from lvmcore.base.settings import BatchSize, LearningRate
 from lvmcore.deep.fit_method import DeepGPMethod, DeepGPOptions
@@ -168,7 +168,7 @@ class _SGHMC:
 
     method: ClassVar[FitMethod] = _SGHMCMethod()
 
-    _function: _FittedSampledDeepGP = fitted()
+    _function: FittedFunction = fitted()
 
     n_layers: Layers = 2
     n_inducing: InducingCountOrAuto = None
@@ -199,6 +199,7 @@ class _SGHMC:
     def diagnostics_(self) -> dict[str, ChainDiagnostics]:
         """R̂ and effective sample size of the chain's quantities, by name."""
         check_is_fitted(self)
+        assert isinstance(self._function, _FittedSampledDeepGP)
         return self._function.diagnostics
 
 
