@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         DeepKernelQEPClassifier,
         DeepKernelQEPRegressor,
     )
-    from lvmcore.models.supervised.dspp import DSPPRegressor
+    from lvmcore.models.supervised.dspp import DSPPClassifier, DSPPRegressor
     from lvmcore.models.supervised.dsvi import DSVIDeepGPClassifier, DSVIDeepGPRegressor
     from lvmcore.models.supervised.gp import GPClassifier, GPRegressor
     from lvmcore.models.supervised.qep import (
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         QEPClassifier,
         QEPRegressor,
     )
-    from lvmcore.models.supervised.sghmc import SGHMCDeepGPRegressor
+    from lvmcore.models.supervised.sghmc import SGHMCDeepGPClassifier, SGHMCDeepGPRegressor
     from lvmcore.models.supervised.subset_of_data import SoDDeepGPClassifier, SoDDeepGPRegressor
     from lvmcore.models.supervised.svgp import SVGPClassifier, SVGPRegressor
     from lvmcore.results import FitStep, LabelPredictive, Posterior, Predictive, Snapshot
@@ -83,6 +83,7 @@ __all__ = [
     "BayesianGPLVM",
     "CancelledError",
     "ConfigError",
+    "DSPPClassifier",
     "DSPPRegressor",
     "DSVIDeepGPClassifier",
     "DSVIDeepGPRegressor",
@@ -111,6 +112,7 @@ __all__ = [
     "ProbabilisticPCA",
     "QEPClassifier",
     "QEPRegressor",
+    "SGHMCDeepGPClassifier",
     "SGHMCDeepGPRegressor",
     "SVGPClassifier",
     "SVGPRegressor",

@@ -2,12 +2,13 @@
 
 A deep Gaussian process samples the output of a layer, N(μ_d(x), s_d(x)²) for unit d. Here it is one
 of S values μ_d(x) + ξ_sd s_d(x), with sites ξ and weights ω that are learned (Jankowiak, Pleiss and
-Gardner 2020). The prediction of a row is a finite mixture of Gaussians, without sampling:
+Gardner 2020). The prediction of a row is a finite mixture, without sampling:
 
-p(y | x) = Σ_s ω_s N(y | μ_s(x), s_s(x)² + σ²),
+p(y | x) = Σ_s ω_s E p(y | f), f ~ N(μ_s(x), s_s(x)²),
 
-where μ and s² are the moments of q(f(x)), with the inducing values integrated out. The objective is
-the log of this density less β times the divergences,
+where μ and s² are the moments of q(f(x)), with the inducing values integrated out. A component is
+N(y | μ_s, s_s² + σ²) for a number, Φ(±μ_s/√(1 + s_s²)) for two classes, and the mean softmax of the
+classes' functions for more. The objective is the log of this density less β times the divergences,
 
 Σ_n log p(y_n | x_n) − β Σ_l KL(q(v_l) ‖ N(0, I)),
 
@@ -30,9 +31,8 @@ from lvmcore.deep.dsvi import InducedDeepGP
 from lvmcore.deep.hidden_layer import HiddenLayer
 from lvmcore.deep.initialisation import DeepGPSettings, hidden_layers, initial_output_values
 from lvmcore.deep.layer_kernel import LayerKernel, row_moments
-from lvmcore.deep.likelihoods import GaussianNoise
+from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
 from lvmcore.deep.output_layer import OutputLayer, ProjectedRows
-from lvmcore.numerics.gaussians import LOG_2PI
 from lvmcore.numerics.quasi_random import sobol_draws
 
 __all__ = ["DSPP", "build_dspp", "initial_quadrature", "marginal_moments"]
@@ -64,11 +64,11 @@ def marginal_moments(
 
 
 class DSPP(InducedDeepGP):
-    """A deep Gaussian process of Gaussian targets whose hidden layers give S values per row.
+    """A deep Gaussian process whose hidden layers give S values per row.
 
     Args:
         hidden: hidden layers.
-        last: the last layer, of a Gaussian likelihood.
+        last: the last layer.
         inputs: inducing inputs of each of them and of the last one, [M, H] each.
         n_sites: S; one is used without hidden layers, as all would be equal.
     """
@@ -111,12 +111,9 @@ class DSPP(InducedDeepGP):
         return marginal_moments(self.hidden[number], draw.layer_kernels[number], X)
 
     def log_density(self, draw: FunctionDraw, rows: ProjectedRows) -> Float[Tensor, "B"]:
-        """log Σ_s ω_s N(y | μ_s, s_s² + σ²) of each row, [B]."""
-        likelihood = self.last.likelihood
-        assert isinstance(likelihood, GaussianNoise)
+        """log Σ_s ω_s E p(y | f), f ~ N(μ_s, s_s²), of each row, [B]."""
         mean, variance = self.posterior(draw).moments(draw.last, rows.k, rows.variance)
-        total = variance + likelihood.noise
-        logs = -0.5 * ((rows.Y - mean).square() / total + total.log() + LOG_2PI).sum(-1)
+        logs = self.last.likelihood.log_density(rows.Y, mean, variance)
         return torch.logsumexp(logs.reshape(-1, logs.shape[-1]) + self.log_weights[:, None], 0)
 
     def block_size(self, samples: int) -> int:
@@ -147,7 +144,7 @@ def build_dspp(
     X: Float[Tensor, "N H"],
     Y: Float[Tensor, "N P"],
     Z: Float[Tensor, "M H"],
-    likelihood: GaussianNoise,
+    likelihood: GaussianNoise | SoftmaxClasses,
     *,
     n_sites: int,
 ) -> DSPP:
@@ -156,7 +153,7 @@ def build_dspp(
     Args:
         settings: of the initial layers; Adam optimises q of the last one too.
         X: all inputs, standardised, [N, H].
-        Y: all targets, standardised, [N, P].
+        Y: all targets: standardised numbers, or signs of classes, [N, P].
         Z: inducing inputs of the first layer, [M, H]; the linear means map them to those of the
             further layers.
         likelihood: of the targets.

@@ -6,6 +6,7 @@ Notation: lvmcore/README.md and lvmcore/deep/dspp.py.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
 
 import torch
 from torch import Tensor
@@ -14,7 +15,6 @@ from lvmcore.deep.dspp import DSPP, marginal_moments
 from lvmcore.deep.dsvi import induced_deep_gp
 from lvmcore.deep.hidden_layer import InducingValues
 from lvmcore.deep.initialisation import DeepGPSettings
-from lvmcore.deep.likelihoods import GaussianNoise
 from lvmcore.deep.objective import DeepGPObjective, deep_schedule
 from lvmcore.deep.output_layer import InducingPosterior
 from lvmcore.deep.warm_start import copy_kernel_and_noise
@@ -33,7 +33,7 @@ class DSPPObjective(DeepGPObjective):
     Args:
         model: initial model; fitted in place.
         X: inputs, standardised, [N, H].
-        Y: targets, standardised, [N, P].
+        Y: targets: standardised numbers, or signs of classes, [N, P].
         kl_weight: β.
         batch_size: B.
         generator: draws the batches.
@@ -91,7 +91,8 @@ def start_from_single_gp(
 ) -> None:
     """Initialise the last layer as a single process fitted to the rows under the linear means.
 
-    The last layer gets the kernel, noise, inducing inputs and q of the single process.
+    The last layer gets the kernel, noise, inducing inputs and q of the single process. q is the
+    optimum of its bound for numbers; for classes, that of the last of its natural-gradient steps.
 
     Args:
         model: initial model; changed in place.
@@ -110,15 +111,14 @@ def start_from_single_gp(
             elif layer.linear is not None:
                 X = X @ layer.linear
     last, likelihood = model.last, model.last.likelihood
-    assert isinstance(likelihood, GaussianNoise)
     assert isinstance(last.q, InducingValues)
-    start = GaussianNoise(float(likelihood.log_noise.detach().exp()), X)
+    start = deepcopy(likelihood)
     alone = settings.single(X.shape[1], len(X))
     single = induced_deep_gp(alone, X, Y, model.Z[-1].detach(), start)
     fit = DeepGPObjective(single, X, Y, n_samples=1, batch_size=len(X), generator=generator)
     train(fit, deep_schedule(fit, min(steps, SINGLE_GP_STEPS), SINGLE_GP_RATE), None)
     with torch.no_grad():
-        fit.batch_terms()  # updates q to its optimum at the final parameters
+        fit.batch_terms()  # updates a q of closed form to its optimum at the final parameters
         copy_kernel_and_noise(single.last, last)
         model.Z[-1].copy_(single.Z[-1])
         _set_posterior(last.q, single.posterior(single.draw(1, generator)))

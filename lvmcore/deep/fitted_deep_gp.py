@@ -100,7 +100,7 @@ class FittedDeepGP(Generic[Model]):
         """Probabilities at standardised rows, [n, C]; [n, 1], of the second, for two classes."""
         likelihood = self.gp.last.likelihood
         assert isinstance(likelihood, SoftmaxClasses)
-        return likelihood.probability(*self.kept.predict(X))
+        return self.gp.average(likelihood.probability(*self.kept.predict(X)))
 
     # ---- storage -------------------------------------------------------------------------------
 

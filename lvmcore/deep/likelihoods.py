@@ -13,7 +13,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from lvmcore.gp.paths import NOISE_FLOOR
-from lvmcore.likelihoods.classification import Link, label_expectation, label_probability
+from lvmcore.likelihoods.classification import (
+    Link,
+    label_expectation,
+    label_log_probability,
+    label_probability,
+)
 from lvmcore.numerics.gaussians import LOG_2PI
 from lvmcore.qep.blocks import block_weight, log_block, noise_mixture
 
@@ -30,6 +35,14 @@ class Likelihood(Protocol):
         variance: Float[Tensor, "... B G"],
     ) -> Float[Tensor, "*S B"]:
         """E log p(y | f), [..., B], for f_p ~ N(mean_p, variance_p), [..., B, P]; Y [B, P]."""
+
+    def log_density(
+        self,
+        Y: Float[Tensor, "B P"],
+        mean: Float[Tensor, "*S B P"],
+        variance: Float[Tensor, "... B G"],
+    ) -> Float[Tensor, "*S B"]:
+        """log E p(y | f), [..., B], the predictive density; arguments as of ``expectation``."""
 
     @property
     def site_scale(self) -> Float[Tensor, ""]:
@@ -89,6 +102,16 @@ class GaussianNoise(nn.Module):
         scale = Y.shape[-1] * (LOG_2PI + self.noise.log())
         return -0.5 * (scale + self.square(Y, mean, variance))
 
+    def log_density(
+        self,
+        Y: Float[Tensor, "B P"],
+        mean: Float[Tensor, "*S B P"],
+        variance: Float[Tensor, "... B G"],
+    ) -> Float[Tensor, "*S B"]:
+        """Σ_p log N(y_p | mean_p, variance_p + σ²), [..., B]; see ``Likelihood``."""
+        total = variance + self.noise
+        return -0.5 * ((Y - mean).square() / total + total.log() + LOG_2PI).sum(-1)
+
 
 class QExponentialNoise(GaussianNoise):
     """y_n = f_n + ε_n, ε_n a q-exponential block of each row with covariance σ²I.
@@ -129,6 +152,18 @@ class QExponentialNoise(GaussianNoise):
         P, square = Y.shape[-1], self.square(Y, mean, variance)
         return log_block(square, P, self.exponent) - 0.5 * P * self.noise.log()
 
+    def log_density(
+        self,
+        Y: Float[Tensor, "B P"],
+        mean: Float[Tensor, "*S B P"],
+        variance: Float[Tensor, "... B G"],
+    ) -> Float[Tensor, "*S B"]:
+        """log Σ_k w_k N(y | mean, variance + σ²v_k), [..., B], for one output."""
+        noise, weights = self.noise_mixture
+        total = variance + noise  # [..., B, K]
+        logs = -0.5 * ((Y - mean).square() / total + total.log() + LOG_2PI)
+        return torch.logsumexp(logs + weights.log(), -1)
+
 
 class SoftmaxClasses(nn.Module):
     """Class labels, encoded as signs: +1 for a row's class, −1 otherwise, [n, P].
@@ -153,19 +188,37 @@ class SoftmaxClasses(nn.Module):
         variance: Float[Tensor, "... B G"],
     ) -> Float[Tensor, "*S B"]:
         """See ``Likelihood``."""
-        P, shape = Y.shape[-1], mean.shape[:-1]
-        signs = Y.expand(mean.shape).reshape(-1, P)
-        flat = mean.reshape(-1, P), variance.expand(mean.shape).reshape(-1, P)
+        shape = mean.shape[:-1]
         parts = math.prod(shape[:-1])  # draws of the hidden layers
-        return label_expectation(self.link, signs, *flat, parts=parts).reshape(shape)
+        rows = _flat_rows(Y, mean, variance)
+        return label_expectation(self.link, *rows, parts=parts).reshape(shape)
+
+    def log_density(
+        self,
+        Y: Float[Tensor, "B P"],
+        mean: Float[Tensor, "*S B P"],
+        variance: Float[Tensor, "... B G"],
+    ) -> Float[Tensor, "*S B"]:
+        """log P(class) of each row, [..., B]; see ``Likelihood``."""
+        rows = _flat_rows(Y, mean, variance)
+        return label_log_probability(self.link, *rows).reshape(mean.shape[:-1])
 
     def probability(
         self, mean: Float[Tensor, "S n P"], variance: Float[Tensor, "S n P"]
-    ) -> Float[Tensor, "n P"]:
-        """E P(class | f) averaged over S, [n, P]; mean and variance [S, n, P].
+    ) -> Float[Tensor, "S n P"]:
+        """E P(class | f) under each draw, [S, n, P]; arguments likewise.
 
         For the probit, of each class against the rest, not normalised.
         """
         P = mean.shape[-1]
         flat = label_probability(self.link, mean.reshape(-1, P), variance.reshape(-1, P))
-        return flat.reshape(mean.shape).mean(0)
+        return flat.reshape(mean.shape)
+
+
+def _flat_rows(
+    Y: Float[Tensor, "B P"], mean: Float[Tensor, "*S B P"], variance: Float[Tensor, "... B G"]
+) -> tuple[Float[Tensor, "R P"], Float[Tensor, "R P"], Float[Tensor, "R P"]]:
+    """Targets and moments of all draws and rows, [R, P] each."""
+    P = Y.shape[-1]
+    signs = Y.expand(mean.shape).reshape(-1, P)
+    return signs, mean.reshape(-1, P), variance.expand(mean.shape).reshape(-1, P)

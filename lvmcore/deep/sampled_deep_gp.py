@@ -28,7 +28,7 @@ from lvmcore.deep.deep_gp import FunctionDraw
 from lvmcore.deep.dsvi import InducedDeepGP
 from lvmcore.deep.hidden_layer import HiddenLayer
 from lvmcore.deep.initialisation import DeepGPSettings, hidden_layers, initial_output_values
-from lvmcore.deep.likelihoods import GaussianNoise
+from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
 from lvmcore.deep.output_layer import InducingPosterior, OutputLayer, ProjectedRows, Sums
 
 __all__ = ["SampledDeepGP", "SampledDraw", "sampled_deep_gp"]
@@ -113,10 +113,10 @@ class SampledDeepGP(InducedDeepGP):
         """The last layer's values at a sample, which have no variance."""
         del sums, prior
         assert isinstance(draw, SampledDraw)
-        outputs = draw.outputs
-        return InducingPosterior(
-            outputs, outputs.new_zeros(1, outputs.shape[-1], outputs.shape[-1])
-        )
+        P, M = draw.outputs.shape[-2:]
+        # Rows of classes have a curvature of their own for each output.
+        groups = 1 if self.last.closed_form else P
+        return InducingPosterior(draw.outputs, draw.outputs.new_zeros(groups, M, M))
 
     def log_likelihood(
         self,
@@ -151,8 +151,9 @@ class SampledDeepGP(InducedDeepGP):
         """I + Σ_n g_n² a_n a_nᵀ of each unit, [U_n, M, M]: about −∂² log π/∂u².
 
         a = C⁻¹k of the unit's layer and row n; g_n is the gradient of log p(y_n) by the unit's
-        value there, and g_n² the outer-product estimate of the curvature, which is exactly 1/σ² in
-        the last layer. Blocks between units are omitted. Arguments as of ``log_likelihood``.
+        value there, and g_n² the outer-product estimate of the curvature. In the last layer the
+        curvature takes its place: 1/σ² of a number, −∂² E log p(y_n)/∂μ² of a class. Blocks between
+        units are omitted. Arguments as of ``log_likelihood``.
         """
         values = values.detach().requires_grad_()
         draw = self.function_draw(values[None])
@@ -167,7 +168,10 @@ class SampledDeepGP(InducedDeepGP):
             inputs = mean + (variance + layer.noise).sqrt() * e
             outputs_of_layers.append(inputs)
         last = ProjectedRows.of_inputs(draw.last, inputs, Y, weight)
-        fit = self.last.expected_log_likelihood(draw.last, self.posterior(draw), last)[0]
+        fit, *moments = self.last.expected_log_likelihood(draw.last, self.posterior(draw), last)
+        of_last = None
+        if not self.last.closed_form:
+            of_last = self.last.label_sums(draw.last, last, fit, *moments)[0]
         slopes = torch.autograd.grad(fit, outputs_of_layers) if outputs_of_layers else ()
         found = []
         with torch.no_grad():
@@ -175,11 +179,10 @@ class SampledDeepGP(InducedDeepGP):
                 squared = layer.variance * slope[0].square() / weight  # weight · (slope/weight)²
                 flat = a.reshape(self.n_inducing, len(rows))
                 found.append((flat * squared.T[:, None]) @ flat.T)
-            a = last.whitened(draw.last).reshape(self.n_inducing, len(rows))
-            outputs = draw.outputs.shape[1]
-            found.append(
-                (weight / self.last.likelihood.site_scale * (a @ a.T)).expand(outputs, -1, -1)
-            )
+            if of_last is None:
+                a = last.whitened(draw.last).reshape(self.n_inducing, len(rows))
+                of_last = weight / self.last.likelihood.site_scale * (a @ a.T)
+            found.append(of_last.expand(draw.outputs.shape[1], -1, -1))
             return torch.eye(self.n_inducing).to(values) + torch.cat(found)
 
 
@@ -188,7 +191,7 @@ def sampled_deep_gp(
     X: Float[Tensor, "N H"],
     Y: Float[Tensor, "N P"],
     Z: Float[Tensor, "M H"],
-    likelihood: GaussianNoise,
+    likelihood: GaussianNoise | SoftmaxClasses,
     *,
     learned: bool,
 ) -> SampledDeepGP:

@@ -56,7 +56,7 @@ class DeepChain:
     Args:
         model: the model, changed in place; its first stored sample initialises the chain.
         X: inputs, standardised, [N, H].
-        Y: standardised targets, [N, P].
+        Y: targets: standardised numbers, or signs of classes, [N, P].
         max_iter: steps, including the warm-up.
         n_kept: stored samples at most.
         step_size: ε of `mcmc.sghmc_sampler`.
@@ -227,7 +227,7 @@ class DeepChain:
 
     @torch.no_grad()
     def _quantities(self) -> NDArray[np.float64]:
-        """Σ u², and the predictions of some rows, without noise in hidden layers."""
+        """Σ u², and means of the first output at some rows, without noise in hidden layers."""
         model, u = self.model, self.chain.position
         rows, draw = self.X[torch.as_tensor(self._monitored_rows())], model.function_draw(u[None])
         zero = [rows.new_zeros(1, len(rows), layer.width) for layer in model.hidden]

@@ -14,6 +14,8 @@ Notation: lvmcore/README.md and lvmcore/deep/hidden_layer.py.
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -22,7 +24,7 @@ from lvmcore.deep.deep_gp import DeepGP
 from lvmcore.deep.dsvi import InducedDeepGP, induced_deep_gp
 from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.layer_kernel import stationary_covariance
-from lvmcore.deep.likelihoods import GaussianNoise
+from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
 from lvmcore.deep.objective import DeepGPObjective, deep_schedule
 from lvmcore.deep.output_layer import InducingPosterior, OutputLayer
 from lvmcore.deep.subset_of_data import SubsetDeepGP, subset_deep_gp
@@ -114,6 +116,7 @@ def fit_induced(
     X: Float[Tensor, "N H"],
     Y: Float[Tensor, "N P"],
     Z: Float[Tensor, "M H"],
+    likelihood: GaussianNoise | SoftmaxClasses,
     batch_size: int,
     generator: torch.Generator,
     *,
@@ -125,8 +128,9 @@ def fit_induced(
 
     Args:
         X: inputs, standardised, [N, H].
-        Y: standardised numbers, [N, P].
+        Y: standardised numbers, or signs of classes, [N, P].
         Z: initial inducing inputs, [M, H].
+        likelihood: initial one of the targets; a copy is fitted.
         batch_size: B.
         generator: of the batches.
         steps: at most.
@@ -137,7 +141,7 @@ def fit_induced(
         NumericalError: the optimisation failed repeatedly.
     """
     single = settings.single(X.shape[1], batch_size)
-    model = induced_deep_gp(single, X, Y, Z, GaussianNoise(START_NOISE, X), learned=learned)
+    model = induced_deep_gp(single, X, Y, Z, deepcopy(likelihood), learned=learned)
     fit = DeepGPObjective(model, X, Y, n_samples=1, batch_size=batch_size, generator=generator)
     train(fit, deep_schedule(fit, min(steps, INDUCED_STEPS), INDUCED_RATE), None)
     return model
@@ -252,13 +256,16 @@ def _best_rows(last: OutputLayer, X: Tensor, Y: Tensor, size: int) -> Tensor:
 
 @torch.no_grad()
 def copy_kernel_and_noise(single: OutputLayer, last: OutputLayer) -> None:
-    """Copy kernel and noise; lengthscales of further inputs are not changed."""
-    numeric = isinstance(last.likelihood, GaussianNoise)
+    """Copy kernel and noise; lengthscales of further inputs are not changed.
+
+    The variance of a stationary kernel is not that of the classes' functions if the single process
+    treats their signs as numbers.
+    """
     if single.composite is not None and last.composite is not None:
         last.composite.load_state_dict(single.composite.state_dict())
     else:
         last.log_lengthscales[: single.n_inputs] = single.log_lengthscales
-        if numeric:
+        if single.closed_form == last.closed_form:
             last.log_variance.copy_(single.log_variance)
     if isinstance(single.likelihood, GaussianNoise) and isinstance(last.likelihood, GaussianNoise):
         last.likelihood.log_noise.copy_(single.likelihood.log_noise)

@@ -17,11 +17,13 @@ __all__ = [
     "Link",
     "bernoulli_probit_expectation",
     "label_expectation",
+    "label_log_probability",
     "label_probability",
     "label_probability_variance",
     "probit_mean",
     "probit_variance",
     "softmax_expectation",
+    "softmax_log_mean",
     "softmax_moments",
 ]
 
@@ -221,6 +223,58 @@ def _draws_per_part(parts: int) -> int:
     return max(MIN_SOFTMAX_DRAWS, SOFTMAX_DRAWS >> (parts - 1).bit_length())
 
 
+def softmax_log_mean(chosen: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    """log E softmax(f)_y for independent f_c ~ N(mean_c, variance_c), [n].
+
+    The average is over the draws of ``softmax_moments``, so it is the logarithm of that probability
+    to rounding errors, and finite where the probability underflows.
+
+    Args:
+        chosen: one-hot y, [n, C].
+        mean: [n, C].
+        variance: [n, C], positive.
+    """
+    found: Tensor = _SoftmaxLogMean.apply(chosen, mean, variance)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _SoftmaxLogMean(torch.autograd.Function):
+    """log of an average over K draws, in blocks of rows, without an autograd graph over them.
+
+    With f_k = m + s e_k and g_k = softmax(f_k)_y, draw k has the weight r_k = g_k/Σ_j g_j in the
+    gradient of the logarithm: d/dm = Σ_k r_k (y − p_k) and d/ds = Σ_k r_k (y − p_k) e_k, the
+    gradients of the average itself.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, chosen: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """The logarithm, and the two gradients for ``backward``."""
+        nodes = _sobol_draws(mean.shape[1], mean.dtype, mean.device)
+        total, sd = mean.new_zeros(len(mean)), variance.sqrt()
+        by_mean, by_sd = torch.zeros_like(mean), torch.zeros_like(mean)
+        learning, size = any(ctx.needs_input_grad), max(1, CHUNK_CELLS // nodes.numel())
+        for start in range(0, len(mean), size):
+            rows = slice(start, start + size)
+            f = mean[rows] + sd[rows] * nodes[:, None, :]  # [K, n, C]
+            log_p = torch.log_softmax(f, -1)
+            log_g = (log_p * chosen[rows]).sum(-1)
+            total[rows] = torch.logsumexp(log_g, 0)
+            if not learning:
+                continue
+            # r (y − p)
+            slope = (log_g - total[rows]).exp_()[..., None] * (chosen[rows] - log_p.exp_())
+            by_mean[rows] = slope.sum(0)
+            by_sd[rows] = torch.einsum("knc,kc->nc", slope, nodes)
+        ctx.save_for_backward(by_mean, 0.5 * by_sd / sd)
+        return total - math.log(len(nodes))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor]:
+        """Gradients by mean and variance; the class is data."""
+        by_mean, by_variance = ctx.saved_tensors
+        return None, grad[:, None] * by_mean, grad[:, None] * by_variance
+
+
 def softmax_moments(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance of softmax(f) for independent f_c ~ N(mean_c, variance_c), [n, C] each."""
     p, p_square = torch.zeros_like(mean), torch.zeros_like(mean)
@@ -254,6 +308,18 @@ def label_expectation(
     if link == "softmax":
         return softmax_expectation((sign > 0).to(mean), mean, variance, parts=parts)
     return bernoulli_probit_expectation(sign, mean, variance).sum(-1)
+
+
+def label_log_probability(link: Link, sign: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    """log E p(label of row n | f), [n], for f_c ~ N(mean_c, variance_c), [n, C] each.
+
+    For the probit Σ_c log Φ(±mean_c/√(1 + variance_c)), exactly. Arguments as of
+    ``label_expectation``.
+    """
+    if link == "softmax":
+        return softmax_log_mean((sign > 0).to(mean), mean, variance)
+    log_phi: Tensor = torch.special.log_ndtr(sign * mean / (1 + variance).sqrt())
+    return log_phi.sum(-1)
 
 
 def label_probability(link: Link, mean: Tensor, variance: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from lvmcore.data.samples.paper_datasets import load_paper
 from lvmcore.metrics.scores import knn_accuracy
 from lvmcore.models.latent.bayesian_gplvm import BayesianGPLVM
 from lvmcore.models.latent.qep_lvm import QEPLVM
+from lvmcore.models.supervised.dspp import DSPPClassifier
 from lvmcore.models.supervised.dsvi import DSVIDeepGPClassifier, DSVIDeepGPRegressor
 from lvmcore.models.supervised.qep import (
     DeepQEPClassifier,
@@ -88,6 +89,7 @@ RHOMBUS: dict[str, tuple[Callable[..., Any], str, float | None]] = {
         "paper .822",
         None,
     ),
+    "DSPP, one hidden layer": (partial(DSPPClassifier, **ONE), "paper .789", 0.81),
 }
 
 

@@ -1,4 +1,4 @@
-"""Deep Gaussian process regression by stochastic gradient Hamiltonian Monte Carlo (SGHMC)."""
+"""Deep Gaussian processes by stochastic gradient Hamiltonian Monte Carlo (SGHMC)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch import Tensor
 
 from lvmcore.base.capabilities import Capabilities
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
-from lvmcore.base.predictor import FitMethod, Predictor, SupervisedFitProblem
-from lvmcore.base.regressor_classifier import Regressor
+from lvmcore.base.predictor import FitMethod, FittedFunction, Predictor, SupervisedFitProblem
+from lvmcore.base.regressor_classifier import Classifier, Regressor
 from lvmcore.base.settings import BatchSize, LearningRate
 from lvmcore.deep.fit_method import DeepGPMethod, DeepGPOptions
 from lvmcore.deep.fitted_deep_gp import FittedDeepGP
@@ -42,7 +42,7 @@ from lvmcore.mcmc.diagnostics import ChainDiagnostics
 from lvmcore.parameters import Advanced, Doc, Range
 from lvmcore.training.outcome import FitOutcome
 
-__all__ = ["SGHMCDeepGPRegressor"]
+__all__ = ["SGHMCDeepGPClassifier", "SGHMCDeepGPRegressor"]
 
 
 class _FittedSampledDeepGP(FittedDeepGP[SampledDeepGP]):
@@ -100,13 +100,13 @@ class _SGHMCMethod(DeepGPMethod[SampledDeepGP]):
         options: DeepGPOptions,
         generator: torch.Generator,
     ) -> SampledDeepGP:
-        assert isinstance(likelihood, GaussianNoise)
         learned = options.given["inducing_inputs"] == "learned"
         Z = centroids(X, options.n_inducing, generator)
         single = fit_induced(
             X,
             Y,
             Z,
+            likelihood,
             options.batch_size,
             generator,
             steps=options.max_iter,
@@ -133,7 +133,6 @@ class _SGHMCMethod(DeepGPMethod[SampledDeepGP]):
         facts: Mapping[str, Any],
     ) -> SampledDeepGP:
         del facts
-        assert isinstance(likelihood, GaussianNoise)
         learned = options.given["inducing_inputs"] == "learned"
         return sampled_deep_gp(settings, X, Y, X, likelihood, learned=learned)
 
@@ -162,7 +161,50 @@ def _note_diagnoses(model: Predictor, chain: DeepChain) -> None:
 
 
 @estimator_dataclass
-class SGHMCDeepGPRegressor(Regressor):
+class _SGHMC:
+    """Shared settings and fit method, and the diagnostics of the chain."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(decoding=False, chains=True)
+
+    method: ClassVar[FitMethod] = _SGHMCMethod()
+
+    _function: FittedFunction = fitted()
+
+    n_layers: Layers = 2
+    n_inducing: InducingCountOrAuto = None
+    hidden_dim: HiddenDim = None
+    kernel: KernelOfLayers = "rbf"
+    max_iter: Annotated[
+        int,
+        Range(1, 100_000),
+        Doc("Steps of the chain; the first 60 % warm up and are forgotten.", "steps"),
+    ] = 4000
+    n_draws: Annotated[
+        int,
+        Range(1, 1000),
+        Doc("Draws that are kept, at most; a prediction averages them."),
+        Advanced(),
+    ] = 100
+    inducing_inputs: InducingInputs = "learned"
+    step_size: Annotated[
+        float,
+        Range(1e-3, 1.0, log=True),
+        Doc("How far a step of the chain goes; 1 is about the width of what it draws from."),
+        Advanced(),
+    ] = 0.3
+    learning_rate: LearningRate = 0.01
+    batch_size: BatchSize = 2000
+
+    @property
+    def diagnostics_(self) -> dict[str, ChainDiagnostics]:
+        """R̂ and effective sample size of the chain's quantities, by name."""
+        check_is_fitted(self)
+        assert isinstance(self._function, _FittedSampledDeepGP)
+        return self._function.diagnostics
+
+
+@estimator_dataclass
+class SGHMCDeepGPRegressor(_SGHMC, Regressor):
     """Deep Gaussian process regression with functions sampled by SGHMC (Havasi and others 2018).
 
     Layers are as in ``DSVIDeepGPRegressor``. Their whitened values u at the inducing inputs are
@@ -199,39 +241,33 @@ class SGHMCDeepGPRegressor(Regressor):
     )
     paper: ClassVar[str] = "Havasi, Hernández-Lobato and Murillo-Fuentes 2018"
     order: ClassVar[int] = 125
-    capabilities: ClassVar[Capabilities] = Capabilities(decoding=False, chains=True)
 
-    method: ClassVar[FitMethod] = _SGHMCMethod()
 
-    _function: _FittedSampledDeepGP = fitted()
+@estimator_dataclass
+class SGHMCDeepGPClassifier(_SGHMC, Classifier):
+    """Deep Gaussian process classification with functions sampled by SGHMC.
 
-    n_layers: Layers = 2
-    n_inducing: InducingCountOrAuto = None
-    hidden_dim: HiddenDim = None
-    kernel: KernelOfLayers = "rbf"
-    max_iter: Annotated[
-        int,
-        Range(1, 100_000),
-        Doc("Steps of the chain; the first 60 % warm up and are forgotten.", "steps"),
-    ] = 4000
-    n_draws: Annotated[
-        int,
-        Range(1, 1000),
-        Doc("Draws that are kept, at most; a prediction averages them."),
-        Advanced(),
-    ] = 100
-    inducing_inputs: InducingInputs = "learned"
-    step_size: Annotated[
-        float,
-        Range(1e-3, 1.0, log=True),
-        Doc("How far a step of the chain goes; 1 is about the width of what it draws from."),
-        Advanced(),
-    ] = 0.3
-    learning_rate: LearningRate = 0.01
-    batch_size: BatchSize = 2000
+    As ``SGHMCDeepGPRegressor`` (Havasi and others 2018), with the expected log likelihood of the
+    classes, the probit for two and the softmax for more:
 
-    @property
-    def diagnostics_(self) -> dict[str, ChainDiagnostics]:
-        """R̂ and effective sample size of the chain's quantities, by name."""
-        check_is_fitted(self)
-        return self._function.diagnostics
+    π(u) ∝ N(u | 0, I) exp Σ_n E[log p(c_n | f(x_n)) | u].
+
+    The chain starts at the sparse Gaussian process of the classes of 500 steps of SVGP. A
+    prediction averages the probabilities of the classes over the draws.
+
+    Attributes:
+        classes_: the classes, sorted, [C].
+        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs.
+        diagnostics_: R̂ of the first and second half of the chain and the effective sample size, by
+            name: of Σ u² and, at four rows, of the function of the first class, or of the second of
+            two.
+        n_parameters_: number of sampled values and optimised parameters.
+    """
+
+    key: ClassVar[str] = "sghmc_classifier"
+    title: ClassVar[str] = "Deep GP (SGHMC)"
+    summary: ClassVar[str] = (
+        "Layers of Gaussian processes to classes, drawn by a Markov chain: slow, for small tables."
+    )
+    paper: ClassVar[str] = "Havasi, Hernández-Lobato and Murillo-Fuentes 2018"
+    order: ClassVar[int] = 126

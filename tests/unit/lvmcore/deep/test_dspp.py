@@ -15,8 +15,9 @@ from lvmcore.deep.dsvi import induced_deep_gp
 from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.kept_draws import DeepGPDraws
 from lvmcore.deep.layer_kernel import JITTER
-from lvmcore.deep.likelihoods import GaussianNoise
+from lvmcore.deep.likelihoods import GaussianNoise, QExponentialNoise, SoftmaxClasses
 from lvmcore.deep.objective import deep_schedule
+from lvmcore.models.supervised.dspp import _FittedDSPP
 from lvmcore.preprocessing.target_column import PredictiveMixture
 from lvmcore.training.loop import train
 from tests.unit.lvmcore.deep.small_models import (
@@ -28,12 +29,17 @@ from tests.unit.lvmcore.deep.small_models import (
 
 
 def model_of(
-    X: Tensor, Y: Tensor, *, n_sites: int = 4, roughen: bool = True, **settings: Any
+    X: Tensor,
+    Y: Tensor,
+    *,
+    n_sites: int = 4,
+    roughen: bool = True,
+    likelihood: GaussianNoise | SoftmaxClasses | None = None,
+    **settings: Any,
 ) -> DSPP:
     chosen = {"n_hidden": 1, "hidden_variance": 0.5, "spread": 0.1, "natural": False, **settings}
-    model = build_dspp(
-        DeepGPSettings(**chosen), X, Y, X[:6] + 0.1, GaussianNoise(0.1, X), n_sites=n_sites
-    )
+    likelihood = likelihood or GaussianNoise(0.1, X)
+    model = build_dspp(DeepGPSettings(**chosen), X, Y, X[:6] + 0.1, likelihood, n_sites=n_sites)
     if roughen:
         with torch.no_grad():
             for parameter in model.parameters():
@@ -257,3 +263,96 @@ def test_a_mixture_with_weights_is_one_with_parts_repeated() -> None:
         np.testing.assert_allclose(weighted.cumulative(column), level)
     one = norm.pdf(y, mean[0], sd[0]) / 3 + 2 * norm.pdf(y, mean[1], sd[1]) / 3
     np.testing.assert_allclose(np.exp(weighted.log_density(y)), one)
+
+
+# ---- classes ---------------------------------------------------------------------------
+
+
+def classes(
+    C: int, n: int = 24, *, roughen: bool = True, **settings: Any
+) -> tuple[DSPP, Tensor, Tensor]:
+    """A model of C classes, and its rows with the signs of their classes."""
+    X, y = table(n)
+    labels = torch.bucketize(y[:, 0], torch.linspace(-0.6, 0.6, C - 1).double())
+    Y = -torch.ones(n, 1 if C == 2 else C).double()
+    Y[labels == 1 if C == 2 else torch.arange(n), 0 if C == 2 else labels] = 1.0
+    likelihood = SoftmaxClasses("probit" if C == 2 else "softmax", X)
+    model = model_of(X, Y, likelihood=likelihood, roughen=roughen, **settings)
+    if roughen:
+        with torch.no_grad():
+            for q in (*(layer.q for layer in model.hidden), model.last.q):
+                q.mean.mul_(4)
+    return model, X, Y
+
+
+@pytest.mark.parametrize("C", [2, 3])
+@torch.no_grad()
+def test_the_objective_of_classes_is_the_mean_of_draws_of_its_functions(C: int) -> None:
+    """Every site on its own, by dense matrices: f drawn, and its probit or softmax averaged."""
+    model, X, Y = classes(C)
+    rng, P = generator(7), Y.shape[1]
+    probability, labels = torch.zeros(len(X), P).double(), Y.argmax(1, keepdim=True)
+    divergence = 0.0
+    for s in range(4):
+        layer = model.hidden[0]
+        parts = [dense(layer, layer.q, model.Z[0], X, d) for d in range(3)]
+        spread = torch.stack([part[1] for part in parts], 1) + layer.noise
+        at = X @ layer.linear + torch.stack([part[0] for part in parts], 1)
+        at = at + model.sites[0][s] * spread.sqrt()
+        last = [dense(model.last, model.last.q, model.Z[1], at, p) for p in range(P)]
+        mean, spread = (torch.stack([part[i] for part in last], 1) for i in (0, 1))
+        draws = torch.randn(100_000, 1, P, generator=rng, dtype=torch.float64)
+        f = mean + spread.sqrt() * draws
+        drawn = (torch.special.ndtr(f) if C == 2 else f.softmax(-1)).mean(0)
+        probability += model.log_weights[s].exp() * drawn
+        divergence = sum(float(part[2]) for part in last)
+    terms = fit_of(model, X, Y).terms()
+    of_row = (
+        torch.where(Y > 0, probability, 1 - probability)
+        if C == 2
+        else probability.gather(1, labels)
+    )
+    # The mean softmax is over 128 quasi-random draws.
+    error = 0.02 if C == 2 else 0.2
+    assert float(terms["data fit"]) == pytest.approx(float(of_row.log().sum()), abs=error)
+    assert float(of_row.log().sum()) < -5
+    assert float(terms["KL of the last layer"]) == pytest.approx(-0.3 * divergence, rel=1e-6)
+    # What it predicts is that mixture.
+    fitted = _FittedDSPP(model)
+    fitted.keep(50, generator(), None)
+    found = fitted.probability(X)
+    torch.testing.assert_close(found, probability, rtol=0, atol=0.01)
+    own = torch.where(Y > 0, found, 1 - found) if C == 2 else found.gather(1, labels)
+    assert float(terms["data fit"]) == pytest.approx(float(own.log().sum()), rel=1e-9)
+
+
+@pytest.mark.parametrize("C", [2, 3])
+def test_gradients_of_the_objective_of_classes(C: int) -> None:
+    model, X, Y = classes(C, 12)
+    gradients_are_slopes(fit_of(model, X, Y))
+
+
+@pytest.mark.parametrize("C", [2, 3])
+def test_classes_begin_as_the_single_process_s(C: int) -> None:
+    """The last layer is a fitted process of the classes, and its kernel's variance is theirs."""
+    settings = {"spread": 1e-8, "hidden_variance": 1e-10, "hidden_noise": 1e-10}
+    model, X, Y = classes(C, 60, roughen=False, **settings)
+    fit = fit_of(model, X, Y)
+    before, variance = float(fit.terms()["data fit"]), float(model.last.variance.detach())
+    start_from_single_gp(model, X, Y, generator(), steps=40, settings=DeepGPSettings(n_hidden=0))
+    assert float(fit.terms()["data fit"]) > before + 20
+    assert float(model.last.variance.detach()) > 1.2 * variance
+
+
+@torch.no_grad()
+def test_the_density_of_heavy_tailed_noise_is_that_of_its_mixture() -> None:
+    """∫ N(f | mean, variance) p(y | f) df, by a sum over f."""
+    mean, variance = torch.tensor([[0.3], [-1.0]]).double(), torch.tensor([[0.2], [0.5]]).double()
+    Y, noise = torch.tensor([[0.5], [1.5]]).double(), QExponentialNoise(0.3, mean, 1.5)
+    f = torch.linspace(-8, 8, 20_001, dtype=torch.float64)
+    variances, weights = noise.noise_mixture
+    each = Normal(f[:, None], variances.sqrt())
+    for y, m, v, found in zip(Y, mean, variance, noise.log_density(Y, mean, variance), strict=True):
+        likelihood = (weights * each.log_prob(y).exp()).sum(1)
+        wanted = torch.trapezoid(Normal(m, v.sqrt()).log_prob(f).exp() * likelihood, f).log()
+        assert float(found) == pytest.approx(float(wanted), abs=1e-4)

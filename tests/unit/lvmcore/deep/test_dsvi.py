@@ -271,14 +271,20 @@ def test_classes_are_learned(link: Any, P: int, batch_size: int) -> None:
 
 @pytest.mark.parametrize(("link", "P"), [("probit", 1), ("softmax", 3)])
 @torch.no_grad()
-def test_probabilities_average_over_the_values(link: Any, P: int) -> None:
+def test_probabilities_and_densities_average_over_the_values(link: Any, P: int) -> None:
     mean = torch.randn(2, 4, P, generator=generator(), dtype=torch.float64)
     variance = mean.square() + 0.2
-    found = SoftmaxClasses(link, mean).probability(mean, variance)
+    likelihood = SoftmaxClasses(link, mean)
+    found = likelihood.probability(mean, variance)
     normal = torch.randn(100_000, 2, 4, P, generator=generator(1), dtype=torch.float64)
     f = mean + variance.sqrt() * normal
     wanted = torch.special.ndtr(f) if P == 1 else f.softmax(-1)
-    torch.testing.assert_close(found, wanted.mean((0, 1)), rtol=0, atol=0.01)
+    torch.testing.assert_close(found, wanted.mean(0), rtol=0, atol=0.01)
+    for at in range(max(2, P)):
+        Y = torch.full((4, P), -1.0).double()
+        Y[:, at % P] = 1.0 if at < P else -1.0
+        each = found[..., at] if at < P else 1 - found[..., 0]
+        torch.testing.assert_close(likelihood.log_density(Y, mean, variance), each.log())
 
 
 def test_single_precision_is_near_double_precision() -> None:

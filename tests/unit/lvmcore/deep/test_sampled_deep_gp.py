@@ -290,7 +290,8 @@ def test_a_fit_begins_as_a_single_process_where_it_is_as_wide(hidden_dim: int | 
     gp = model.method.initial(X, Y, GaussianNoise(0.05, X), options, generator())
     g = generator()
     Z = centroids(X, 6, g)
-    single = fit_induced(X, Y, Z, 2000, g, steps=200, learned=True, settings=DeepGPSettings())
+    noise, settings = GaussianNoise(0.05, X), DeepGPSettings()
+    single = fit_induced(X, Y, Z, noise, 2000, g, steps=200, learned=True, settings=settings)
     assert gp.pretrained == (hidden_dim is None)
     new = table(20, seed=8)[0]
     found, wanted = (

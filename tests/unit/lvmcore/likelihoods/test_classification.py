@@ -1,5 +1,7 @@
 """Expectations under the probit likelihood against adaptive quadrature, sampling and limits."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -10,11 +12,13 @@ from scipy.stats import norm
 from lvmcore.likelihoods.classification import (
     bernoulli_probit_expectation,
     label_expectation,
+    label_log_probability,
     label_probability,
     label_probability_variance,
     probit_mean,
     probit_variance,
     softmax_expectation,
+    softmax_log_mean,
     softmax_moments,
 )
 
@@ -162,12 +166,48 @@ def test_softmax_of_two_classes_is_a_logistic_of_their_difference(gap: float) ->
     assert float(softmax_moments(mean, variance)[0][0, 0]) == pytest.approx(p, abs=0.005)
 
 
+@pytest.mark.parametrize("C", [2, 5])
+def test_the_log_of_the_mean_softmax(C: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the averages over the draws, and its gradients by differences, in any blocks."""
+    chosen, mean, variance = softmax_case(C)
+    got = softmax_log_mean(chosen, mean, variance)
+    wanted = (softmax_moments(mean, variance)[0] * chosen).sum(1).log()
+    torch.testing.assert_close(got, wanted)
+    monkeypatch.setattr("lvmcore.likelihoods.classification.CHUNK_CELLS", 2 * 128 * C)
+    torch.testing.assert_close(softmax_log_mean(chosen, mean, variance), got)
+    leaves = mean.requires_grad_(), variance.requires_grad_()
+    assert torch.autograd.gradcheck(lambda m, v: softmax_log_mean(chosen, m, v), leaves)
+
+
+@pytest.mark.parametrize("link", ["probit", "softmax"])
+@pytest.mark.parametrize("far", [-3.0, -30.0, -1000.0])
+def test_the_log_probability_of_a_label_far_from_its_function(link: Any, far: float) -> None:
+    """Two functions f ~ N(±far/2, 0.01): softmax sees the difference, the probit each of them."""
+    sign = torch.tensor([[1.0, -1.0]], dtype=torch.float64)
+    mean = torch.tensor([[far / 2, -far / 2]], dtype=torch.float64, requires_grad=True)
+    variance = torch.full_like(mean, 0.01)
+    got = label_log_probability(link, sign, mean, variance)
+    if link == "probit":
+        wanted = 2 * log_ndtr(far / 2 / 1.01**0.5)
+    else:  # log E logistic(d), d ~ N(far, 0.02); in the tail logistic(d) = exp(d)
+        wanted = (
+            np.log(expectation(lambda d: 1 / (1 + np.exp(-d)), far, 0.02))
+            if far > -10
+            else far + 0.01
+        )
+    assert float(got.detach()) == pytest.approx(wanted, abs=0.002)
+    (slope,) = torch.autograd.grad(got.sum(), mean)
+    assert bool(torch.isfinite(slope).all())
+    assert float((sign * slope).min()) > 0.5
+
+
 def test_softmax_without_variance_is_the_plain_one() -> None:
     chosen, mean, variance = softmax_case(3)
     tiny = torch.full_like(variance, 1e-16)
     expected = (torch.log_softmax(mean, 1) * chosen).sum(1)
     torch.testing.assert_close(softmax_expectation(chosen, mean, tiny), expected)
     torch.testing.assert_close(softmax_moments(mean, tiny)[0], torch.softmax(mean, 1))
+    torch.testing.assert_close(softmax_log_mean(chosen, mean, tiny), expected)
 
 
 @pytest.mark.slow
