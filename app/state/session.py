@@ -74,7 +74,8 @@ class Session:
         compared_row: a row to mark on all maps, as position in its dataset, by digest.
         sweep_id: the shown sweep; None shows maps side by side.
         paper: key of the shown paper; None shows the first.
-        paper_row: the selected figure, as positions of its table and of its row.
+        paper_row: the selected row of the tables, as positions of its table and of its row.
+        paper_figure: position of the selected figure of a paper.
         tour_step: the shown step of the tour, from 0; None outside the tour.
         tour_ended: whether the tour was left, so that it is not offered again.
     """
@@ -130,6 +131,7 @@ class Session:
         "papers.paper", None, parameter="paper", decode=str, encode=_text
     )
     paper_row: KeyedValue[str, tuple[int, int] | None] = KeyedValue("papers.row", None)
+    paper_figure: KeyedValue[str, int | None] = KeyedValue("papers.figure", None)
 
     # Tour
     tour_step: SessionValue[int | None] = SessionValue("tour.place", None)

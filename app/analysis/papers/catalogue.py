@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
-__all__ = ["FitRecipe", "Paper", "PaperRow", "PaperTable", "papers"]
+__all__ = ["FigureFit", "FitRecipe", "Paper", "PaperFigure", "PaperRow", "PaperTable", "papers"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,38 @@ class PaperRow:
 
 
 @dataclass(frozen=True)
+class FigureFit:
+    """A fit that a figure is drawn from.
+
+    Attributes:
+        model: key of the model.
+        title: what distinguishes it from the figure's other fits.
+        fit: its data and settings.
+    """
+
+    model: str
+    title: str
+    fit: FitRecipe
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """A figure of a paper that is drawn here from fits.
+
+    Attributes:
+        title: its number and what it shows.
+        shows: what to look at, and what the paper's figure has that ours has not.
+        page: the page on which a fit of it opens.
+        fits: the fits, in the order of the figure; all have a map, or all predict a target.
+    """
+
+    title: str
+    shows: str
+    page: Literal["latent", "generate", "fit"]
+    fits: tuple[FigureFit, ...]
+
+
+@dataclass(frozen=True)
 class PaperTable:
     """A table of a paper.
 
@@ -83,6 +115,7 @@ class Paper:
         claim: what it claims, in our words.
         models: keys of its models and of those that it compares with.
         tables: its tables.
+        figures: its figures that are drawn here.
     """
 
     key: str
@@ -92,6 +125,7 @@ class Paper:
     claim: str
     models: tuple[str, ...]
     tables: tuple[PaperTable, ...]
+    figures: tuple[PaperFigure, ...] = ()
 
 
 @cache
@@ -104,6 +138,7 @@ def papers() -> tuple[Paper, ...]:
                 **entry,
                 "models": tuple(entry["models"]),
                 "tables": tuple(_table(table) for table in entry["tables"]),
+                "figures": tuple(_figure(figure) for figure in entry.get("figures", ())),
             }
         )
         for entry in tomllib.loads(text)["papers"]
@@ -117,3 +152,8 @@ def _table(entry: Mapping[str, Any]) -> PaperTable:
 def _row(entry: Mapping[str, Any]) -> PaperRow:
     fit = entry.get("fit")
     return PaperRow(**{**entry, "fit": None if fit is None else FitRecipe(**fit)})
+
+
+def _figure(entry: Mapping[str, Any]) -> PaperFigure:
+    fits = tuple(FigureFit(**{**one, "fit": FitRecipe(**one["fit"])}) for one in entry["fits"])
+    return PaperFigure(**{**entry, "fits": fits})

@@ -1,4 +1,4 @@
-"""Figures of the Compare page: one of several aligned maps, and trajectories between two."""
+"""Figure of the Compare page: trajectories between two maps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.analysis.comparison.trajectories import Trajectories
@@ -14,11 +13,10 @@ from app.analysis.map.map_axes import extent
 from app.analysis.map.row_colours import Colouring, group_of_rows
 from app.analysis.map.subsampling import evenly_spaced
 from app.figures import palette
-from app.figures.row_traces import MapRows, row_traces
-from app.figures.theme import accent, page_colours, template
+from app.figures.theme import accent, page_colours
 from app.formatting import shortened
 
-__all__ = ["aligned_map_figure", "trajectory_figure"]
+__all__ = ["trajectory_figure"]
 
 HEIGHT = 460
 #: Most other rows in the background of the trajectories.
@@ -26,46 +24,6 @@ MOST_OTHERS = 2000
 #: Decimal digits of the coordinates: a tenth of a pixel.
 _DIGITS = 4
 _LINE = 60
-
-
-def aligned_map_figure(
-    rows: MapRows,
-    *,
-    equal: bool,
-    dark: bool,
-    height: int,
-    size: int | None = None,
-) -> go.Figure:
-    """Draw one map of several, without ticks.
-
-    Args:
-        rows: the rows.
-        equal: whether both axes have the same scale, as aligned maps need.
-        dark: whether the page is dark.
-        height: height in pixels.
-        size: size of the markers of a small map; None for a default by the number of rows.
-    """
-    figure = go.Figure()
-    for trace in row_traces(rows, dark):
-        marker: dict[str, object] = (
-            {} if trace.marker.showscale is None else {"marker_showscale": False}
-        )
-        if size is not None:
-            marker["marker_size"] = size
-        figure.add_trace(trace.update(showlegend=False, **marker))
-    horizontal, vertical = extent(rows.points)
-    no_ticks = {"showticklabels": False, "ticks": "", "title": {"text": ""}}
-    figure.update_layout(
-        template=template(dark),
-        height=height,
-        hovermode="closest",
-        margin={"l": 4, "r": 4, "t": 30, "b": 4},
-        xaxis={**no_ticks, "range": horizontal},
-        yaxis={**no_ticks, "range": vertical},
-    )
-    if equal:
-        figure.update_layout(yaxis={"scaleanchor": "x", "scaleratio": 1})
-    return figure
 
 
 def trajectory_figure(

@@ -19,12 +19,12 @@ from app.components.map import map_chart
 from app.components.map.canvas import ClickedRow, DrawnPolygon, MapEvent, draw_canvas, zoomed_ranges
 from app.figures import density as figures_density
 from app.figures import row_traces
+from app.figures.aligned_map import aligned_map_figure
 from app.figures.canvas_scene import Scene
 from app.formatting import count, duration, markdown, shortened
 from app.services import progress, runs
 from app.state.session import session
 from app.state.widgets import widget_key
-from app.views.compare.figures import aligned_map_figure
 from lvmcore.data import Dataset
 from lvmcore.runs import Job
 

@@ -16,12 +16,12 @@ from app.analysis.comparison.map_alignment import AlignedMap
 from app.analysis.comparison.map_stability import MOST_ROWS, align_all, spread
 from app.analysis.map.map_axes import Axes
 from app.analysis.map.row_colours import Colouring, NumericColours
+from app.components.map.small_maps import MOST_MAPS, SmallMap, small_maps
 from app.figures import legend
 from app.formatting import count, distinct_titles, markdown, number, shortened
 from app.services import fitted_maps, map_stability
 from app.state.session import session
 from app.state.widgets import widget_key
-from app.views.compare.small_maps import MOST_MAPS, SmallMap, small_maps
 from lvmcore.data import Dataset
 from lvmcore.errors import LatentboardError
 from lvmcore.numerics.array_types import FloatArray

@@ -15,12 +15,12 @@ from app.analysis.comparison.map_alignment import AlignedMap
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.row_colours import Colouring
 from app.components.derived_run import stop_error_panel, stop_runs
+from app.components.map.small_maps import MOST_MAPS, SmallMap, small_maps
 from app.formatting import count, markdown, number, shortened
 from app.services import fitted_maps, model_cards, scores
 from app.services import runs as runs_service
 from app.state.widgets import widget_key
 from app.views.compare.repeated_fits import NamedFit, runs_by_seed, seed_runs
-from app.views.compare.small_maps import MOST_MAPS, SmallMap, small_maps
 from lvmcore.data import Dataset
 from lvmcore.errors import LatentboardError
 from lvmcore.metrics.metric import Metric

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import streamlit as st
 
@@ -17,8 +18,9 @@ from lvmcore.data import Dataset
 from lvmcore.data.samples.paper_datasets import VARIABLE
 from lvmcore.data.samples.public_datasets import fetch_public, public_dataset, public_names
 from lvmcore.errors import LatentboardError
+from lvmcore.runs import Job
 
-__all__ = ["fit_panel", "start_recipe"]
+__all__ = ["data_panel", "fit_panel", "recipe_run", "start_recipe"]
 
 _LABEL = "label"
 
@@ -28,18 +30,30 @@ def fit_panel(row: PaperRow) -> None:
     if row.fit is None:
         st.caption("The benchmark draws or hides cells itself; this page cannot start its fit.")
         return
-    if tables.has_paper_table(row.fit.data):
-        _fit_button(row)
-    elif row.fit.data in public_names():
-        _fetch_button(row.fit.data)
+    if data_panel(row.fit.data):
+        _fit_button(row.model, row.fit)
+
+
+def data_panel(name: str, key: str = "fetch") -> bool:
+    """Whether a dataset is on this machine; where it is not, the button that fetches it.
+
+    Args:
+        name: of the dataset.
+        key: widget key of the button.
+    """
+    if tables.has_paper_table(name):
+        return True
+    if name in public_names():
+        _fetch_button(name, key)
     else:
         st.caption(
             f"These data have no public address. Set {VARIABLE} to a folder that holds them and "
             "start the dashboard again."
         )
+    return False
 
 
-def _fit_button(row: PaperRow) -> None:
+def _fit_button(model: str, fit: FitRecipe) -> None:
     if st.button(
         "Fit this",
         type="primary",
@@ -48,20 +62,20 @@ def _fit_button(row: PaperRow) -> None:
         help="Fits the model with the settings of this figure and shows its progress.",
     ):
         try:
-            session.open_run_with_dataset(start_recipe(row))
+            session.open_run_with_dataset(start_recipe(model, fit))
         except LatentboardError as error:
             st.error(markdown(error))
         else:
             navigation.go("fit")
 
 
-def _fetch_button(name: str) -> None:
+def _fetch_button(name: str, key: str) -> None:
     dataset = public_dataset(name)
     size = f"{dataset.bytes / 1e6:.1f} MB" if dataset.bytes > 1e6 else f"{dataset.bytes // 1000} kB"
     if not st.button(
         f"Fetch the data ({size})",
         type="primary",
-        key=widget_key("papers", "fetch"),
+        key=widget_key("papers", key),
         help="Downloads the table from its public address and checks it. It is kept for later.",
     ):
         st.caption(markdown(f"From {dataset.address(dataset.files[0])}, kept in {dataset.folder}."))
@@ -76,8 +90,12 @@ def _fetch_button(name: str) -> None:
         st.rerun()
 
 
-def start_recipe(row: PaperRow) -> str:
+def start_recipe(model: str, fit: FitRecipe) -> str:
     """Submit the fit of a figure.
+
+    Args:
+        model: key of the model.
+        fit: its data and settings.
 
     Returns:
         Id of the run.
@@ -86,17 +104,35 @@ def start_recipe(row: PaperRow) -> str:
         DataError: the data are not on this machine, or cannot be stored.
         ConfigError: the queue is full.
     """
-    assert row.fit is not None
-    dataset = _dataset(row.fit)
-    card = model_cards.all_cards()[row.model]
-    if not row.fit.target:
+    return runs.start_fit(*_choices(model, fit))
+
+
+def recipe_run(model: str, fit: FitRecipe) -> Job | None:
+    """The run of such a fit: one that is done, else a running or queued one; None without one.
+
+    Args:
+        model: key of the model.
+        fit: its data and settings.
+
+    Raises:
+        DataError: the data are not on this machine.
+    """
+    dataset, key, parameters, target = _choices(model, fit)
+    return server.store().find(runs.fit_spec(dataset, key, parameters, target=target))
+
+
+def _choices(
+    model: str, fit: FitRecipe
+) -> tuple[Dataset, str, dict[str, Any], TargetChoice | None]:
+    """Dataset, model, settings and target of a fit: the suggested settings with its own."""
+    dataset = _dataset(fit)
+    card = model_cards.all_cards()[model]
+    if not fit.target:
         suggested = card.suggest(tables.table_summary(dataset))  # type: ignore[attr-defined]
-        return runs.start_fit(dataset, row.model, {**suggested, **row.fit.settings})
-    shape = prediction.target_summary(dataset, row.fit.target)
+        return dataset, model, {**suggested, **fit.settings}, None
+    shape = prediction.target_summary(dataset, fit.target)
     suggested = {} if shape is None else card.suggest(shape)  # type: ignore[attr-defined]
-    return runs.start_fit(
-        dataset, row.model, {**suggested, **row.fit.settings}, TargetChoice(row.fit.target)
-    )
+    return dataset, model, {**suggested, **fit.settings}, TargetChoice(fit.target)
 
 
 def _dataset(fit: FitRecipe) -> Dataset:

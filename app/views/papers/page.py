@@ -20,6 +20,7 @@ from app.analysis.papers.measured_figures import (
 from app.formatting import listed, markdown
 from app.state.session import session
 from app.state.widgets import widget_key, widget_value
+from app.views.papers.figure_panel import figures_panel
 from app.views.papers.fit_recipes import fit_panel
 from lvmcore.models import REGISTRY
 
@@ -62,6 +63,7 @@ def page() -> None:
         _introduction(paper, titles)
         for position, (table, figures) in enumerate(zip(paper.tables, found, strict=True)):
             _table(paper, position, table, figures, titles)
+        figures_panel(paper)
     with right, st.container(key="papers-panel"):  # stays in view beside the tables
         _panel(paper, found, titles, measurements)
 

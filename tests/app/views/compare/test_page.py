@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -22,10 +21,10 @@ from app.analysis.map.map_axes import positions
 from app.analysis.map.regions import Region
 from app.analysis.map.row_colours import MISSING, OTHER, CategoryStyle, NumericColours
 from app.components.map import canvas
-from app.figures import legend, row_traces
+from app.figures import legend
 from app.services import fitted_maps, reference_maps, scores, server
 from app.state.session import session
-from app.views.compare import figures, map_panels
+from app.views.compare import map_panels
 from lvmcore.base.latent_variable_model import Capabilities
 from lvmcore.data import Dataset
 from lvmcore.metrics.metric import Metric
@@ -514,17 +513,3 @@ def test_the_legend_of_numbers_has_their_range() -> None:
     assert "1.500" in html
     assert "20.00" in html
     assert "no value" in legend.legend_html(NumericColours("height", np.array([np.nan])), dark=True)
-
-
-def test_one_map_of_several_has_equal_scales_and_no_colour_bar() -> None:
-    rows = row_traces.MapRows(
-        points=np.random.default_rng(0).normal(size=(5, 2)),
-        number=np.arange(5),
-        hover=[["row"]] * 5,
-        colouring=NumericColours("height", np.arange(5.0)),
-    )
-    figure = figures.aligned_map_figure(rows, equal=True, dark=False, height=300)
-    assert figure.layout.yaxis.scaleanchor == "x"
-    assert not any(trace.marker.showscale for trace in figure.data)
-    assert not any(trace.showlegend for trace in figure.data)
-    assert pd.isna(figure.layout.xaxis.title.text) or figure.layout.xaxis.title.text == ""

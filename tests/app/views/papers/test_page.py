@@ -11,7 +11,8 @@ from app.services import runs, server
 from app.views.papers.fit_recipes import start_recipe
 from lvmcore.data.samples.paper_datasets import VARIABLE
 from lvmcore.data.samples.public_datasets import MIRROR, public_dataset
-from tests.app.conftest import OpenPage
+from lvmcore.models import REGISTRY
+from tests.app.conftest import OpenPage, Wait
 from tests.app.shell.test_shell import texts
 from tests.data_server import serving
 from tests.needs import unavailable
@@ -38,7 +39,7 @@ def test_each_paper_has_its_claim_tables_and_verdicts(open_page: OpenPage) -> No
         said = shown(page)
         assert paper.claim in said
         assert all(table.title in said for table in paper.tables)
-        assert len(page.dataframe) == len(paper.tables)
+        assert len(page.dataframe) == len(paper.tables) + bool(paper.figures)
         verdicts = page.dataframe[0].value["Verdict"]
         assert set(verdicts) <= {"better", "equal", "within one sd", "behind"}
         assert "Select a row" in said
@@ -96,8 +97,41 @@ def test_a_figure_of_a_target_starts_a_fit_of_its_target() -> None:
     if not os.environ.get(VARIABLE):
         unavailable(f"the papers' data are needed: set {VARIABLE} to their folder")
     sod = next(paper for paper in papers() if paper.key == "sod")
-    run = start_recipe(sod.tables[0].rows[0])
+    row = sod.tables[0].rows[0]
+    assert row.fit is not None
+    run = start_recipe(row.model, row.fit)
     job = server.store().get(run)
     assert (job.spec.model, job.spec.target) == ("sod_regressor", "target")
     assert dict(job.spec.parameters)["n_layers"] == 2
     runs.cancel(run, patience=60)
+
+
+def test_every_figure_names_models_settings_and_pages_that_exist() -> None:
+    for paper in papers():
+        for figure in paper.figures:
+            assert len({one.title + one.fit.data for one in figure.fits}) == len(figure.fits)
+            for one in figure.fits:
+                settings = {setting.name for setting in REGISTRY[one.model].parameters()}
+                assert set(one.fit.settings) <= settings, (figure.title, one.title)
+                target = REGISTRY.declarations[one.model].task != "map"
+                assert bool(one.fit.target) == target
+
+
+@pytest.mark.slow
+def test_a_figure_is_drawn_from_fits_that_it_starts(open_page: OpenPage, wait: Wait) -> None:
+    page = open_page("papers")
+    page.session_state["papers.figure"] = {"srflvm": 0}
+    page.segmented_control[0].set_value("srflvm").run()
+    assert not page.exception
+    assert "Figure 3: an S recovered" in shown(page)
+    page.button(key="papers:figure:start").click().run()
+    assert not page.exception
+    assert "of 3 fits done" in shown(page)
+    fits = [job for job in server.store().list() if job.spec.dataset_name == "s_curve"]
+    assert len(fits) == 3
+    for job in fits:
+        assert wait(job.id).status == "done"
+    page.run()
+    assert not page.exception
+    assert len(page.get("plotly_chart")) == 3
+    assert {link.label for link in page.get("page_link")} >= {"SRFLVM", "GPLVM-SVI"}

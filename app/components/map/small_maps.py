@@ -1,4 +1,4 @@
-"""Small multiples of maps: of the fits of a sweep, or of the restarts of one fit."""
+"""Small multiples of maps: fits of a sweep, restarts of one fit, or the maps of a figure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from app.analysis.map import subsampling
 from app.analysis.map.row_colours import Colouring, group_of_rows
 from app.components.map import map_chart
 from app.figures import row_traces
+from app.figures.aligned_map import aligned_map_figure
 from app.formatting import markdown, shortened
 from app.state.session import session
-from app.views.compare.figures import aligned_map_figure
 from lvmcore.data import Dataset
 
 __all__ = ["MOST_MAPS", "MOST_ROWS", "SmallMap", "small_maps"]

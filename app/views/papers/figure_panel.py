@@ -1,0 +1,175 @@
+"""The figures of a paper, drawn from fits on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import pandas as pd
+import streamlit as st
+
+from app import navigation
+from app.analysis.comparison.map_alignment import align_maps
+from app.analysis.map.fitted_map import FittedMap
+from app.analysis.papers.catalogue import FigureFit, Paper, PaperFigure
+from app.components.map.map_chart import map_style
+from app.components.map.map_controls import label_colour
+from app.components.map.small_maps import SmallMap, small_maps
+from app.figures import legend
+from app.formatting import count, markdown
+from app.services import fitted_maps, server
+from app.services import runs as runs_service
+from app.state.session import session
+from app.state.widgets import widget_key, widget_value
+from app.views.papers.fit_recipes import data_panel, recipe_run, start_recipe
+from lvmcore.errors import LatentboardError
+from lvmcore.runs import Job
+
+_EVERY_SECONDS = 1.0
+_WIDE = 175
+_key = partial(widget_key, "papers", "figure")
+
+
+def figures_panel(paper: Paper) -> None:
+    """Draw the list of a paper's figures, and the selected one."""
+    if not paper.figures:
+        return
+    st.subheader("Figures")
+    chosen = session.paper_figure[paper.key]
+    key = _key("list", paper.key)
+    st.dataframe(
+        pd.DataFrame(
+            {
+                "Figure": [figure.title for figure in paper.figures],
+                "Fits": [len(figure.fits) for figure in paper.figures],
+                "Shows": [figure.shows for figure in paper.figures],
+            }
+        ),
+        hide_index=True,
+        key=key,
+        on_select=partial(_select, paper.key, key),
+        selection_mode="single-row",
+        selection_default={"selection": {"rows": [] if chosen is None else [chosen]}},
+        height="content",
+        column_config={
+            "Figure": st.column_config.TextColumn(width=_WIDE),
+            "Fits": st.column_config.NumberColumn(width=40, help="Fits that it is drawn from"),
+        },
+        alt="Figures of the paper",
+    )
+    if chosen is None:
+        st.caption("Select a figure to draw it from fits on this machine.")
+        return
+    _figure(paper.figures[chosen])
+
+
+def _select(paper: str, key: str) -> None:
+    rows = widget_value(key).selection.rows
+    session.paper_figure[paper] = rows[0] if rows else None
+
+
+def _figure(figure: PaperFigure) -> None:
+    """The fits of a figure: those to start, those that run, and the maps of those that are done."""
+    st.markdown(f"**{markdown(figure.title)}**")
+    st.markdown(markdown(figure.shows))
+    names = dict.fromkeys(one.fit.data for one in figure.fits)
+    here = [data_panel(name, f"fetch {name}") for name in names]
+    if not all(here):
+        return
+    try:
+        jobs = [recipe_run(one.model, one.fit) for one in figure.fits]
+    except LatentboardError as error:
+        st.error(markdown(error))
+        return
+    missing = [one for one, job in zip(figure.fits, jobs, strict=True) if job is None]
+    if missing:
+        _start_button(missing)
+    found = [job for job in jobs if job is not None]
+    waiting = [job.id for job in found if not job.finished]
+    if waiting:
+        every = _EVERY_SECONDS
+        st.fragment(_wait, run_every=every)([job.id for job in found], len(waiting))
+    done = [
+        (one, job)
+        for one, job in zip(figure.fits, jobs, strict=True)
+        if job is not None and job.has_model
+    ]
+    for name in names:
+        same = [(one, job) for one, job in done if one.fit.data == name]
+        if same and not same[0][0].fit.target:
+            _maps(same)
+    _open_links(figure.page, done)
+
+
+def _start_button(missing: Sequence[FigureFit]) -> None:
+    """The button that starts the fits that are missing."""
+    text = "Fit this" if len(missing) == 1 else f"Start {count(len(missing), 'fit')}"
+    if not st.button(
+        text,
+        type="primary",
+        key=_key("start"),
+        disabled=not server.store().writable,
+        help="Fits the models of the figure with its settings; they wait for each other.",
+    ):
+        return
+    try:
+        for one in missing:
+            start_recipe(one.model, one.fit)
+    except LatentboardError as error:
+        st.error(markdown(error))
+    else:
+        st.rerun()
+
+
+def _wait(runs: Sequence[str], drawn: int) -> None:
+    """Poll the fits, and rerun the page when one has finished."""
+    jobs = [job for job in map(runs_service.job, runs) if job is not None]
+    left = sum(not job.finished for job in jobs)
+    if left != drawn:
+        st.rerun()
+    st.progress(1 - left / max(1, len(runs)))
+    st.caption(f"{len(runs) - left} of {count(len(runs), 'fit')} done.")
+
+
+def _maps(fits: Sequence[tuple[FigureFit, Job]]) -> None:
+    """The maps of one dataset, aligned to the last, which is the paper's own model."""
+    try:
+        full_dataset = fitted_maps.stored_dataset(fits[0][1].spec.dataset)
+        loaded = [
+            FittedMap(job.id, fitted_maps.model(job.id), fitted_maps.fitted_dataset(job.id))
+            for _, job in reversed(fits)
+        ]
+    except LatentboardError as error:
+        st.error(markdown(error))
+        return
+    aligned = {one.fitted_map.run: one for one in align_maps(loaded, full_dataset)}
+    label = full_dataset.label_name
+    colouring = map_style(full_dataset, label_colour(full_dataset, label) if label else None)
+    st.html(legend.legend_html(colouring, dark=session.is_dark) or "<span></span>")
+    small_maps(
+        [
+            SmallMap(
+                key=_key("map", job.id),
+                name=one.title,
+                caption=f"{count(len(aligned[job.id].row_positions), 'row')} of "
+                f"{markdown(full_dataset.name)}",
+                alt=f"Map of {one.title} on {full_dataset.name}",
+                row_positions=aligned[job.id].row_positions,
+                points=aligned[job.id].points,
+                equal=aligned[job.id].axes[1] is not None,
+            )
+            for one, job in fits
+        ],
+        full_dataset,
+        colouring,
+    )
+
+
+def _open_links(page: navigation.PageName, done: Sequence[tuple[FigureFit, Job]]) -> None:
+    """A link for each fit that opens it on the page of the figure."""
+    if not done:
+        return
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(f":small[Open on {navigation.TITLES[page]}]", width="content")
+        for one, job in done:
+            navigation.link(one.title, page, key=_key("open", job.id), run=job.id, primary=False)
