@@ -1,4 +1,4 @@
-"""The mini-batch objective of a GPLVM with an encoder: data term, label terms and KL terms.
+"""The mini-batch objective of a GPLVM: data term, label terms and KL terms.
 
 Notation: lvmcore/README.md; the bound is that of ``FastLDGD``, without its label terms that of
 ``StochasticGPLVM``.
@@ -29,12 +29,13 @@ from lvmcore.gp.inducing_points import spread_points
 from lvmcore.gp.minibatch.data_path import BatchedDataPath, StochasticDataPath
 from lvmcore.gp.minibatch.label_path import StochasticLabelPath
 from lvmcore.gp.minibatch.masked_path import MaskedStochasticDataPath
+from lvmcore.gp.minibatch.row_posteriors import EncodedRows, LocalRows, encoded_rows
 from lvmcore.gp.paths import named_paths
 from lvmcore.kernels.expression import KernelExpression
 from lvmcore.kernels.psi_statistics import MaskedPsiSums, masked_psi_sums, psi1
 from lvmcore.likelihoods.classification import Link
 from lvmcore.neural.latent_batch import LatentBatch, LatentKLTerm, draw_positions
-from lvmcore.neural.networks import Encoder, clip_to_range
+from lvmcore.neural.networks import clip_to_range
 from lvmcore.numerics.row_blocks import BLOCK_ROWS
 from lvmcore.preprocessing.class_labels import (
     ClassLabels,
@@ -206,7 +207,7 @@ def label_terms(
 
 
 class MinibatchObjective(Objective[TableBatch]):
-    """The bound with q(x_n) from an encoder, estimated from a batch of rows.
+    """The bound with q(x_n) from an encoder or of its own, estimated from a batch of rows.
 
     Args:
         settings: settings of the model.
@@ -215,6 +216,7 @@ class MinibatchObjective(Objective[TableBatch]):
         n_inducing: M of every path.
         label_settings: settings of the label terms; None without labels.
         expression: of the kernel of every path; None for the RBF kernel.
+        local: whether each q(x_n) has parameters of its own, in place of the encoder's output.
     """
 
     def __init__(
@@ -225,20 +227,16 @@ class MinibatchObjective(Objective[TableBatch]):
         n_inducing: int,
         label_settings: LabelSettings | None = None,
         expression: KernelExpression | None = None,
+        *,
+        local: bool = False,
     ) -> None:
         table, generator = problem.table, problem.generator
         self.table, self.generator, self.columns = table, generator, problem.labels
-        start = pca_start(problem)
-        self.encoder = Encoder(
-            table.n_columns,
-            settings.n_hidden,
-            problem.n_components,
-            table.like,
-            generator,
-            masked=not table.complete,
+        start, self.n_components = pca_start(problem), problem.n_components
+        self.rows: EncodedRows | LocalRows = (
+            LocalRows(start, table) if local else encoded_rows(problem, start, settings.n_hidden)
         )
-        self.encoder.start(table, start)
-        X, _ = self.encode()
+        X, _ = self.all_rows()
         # Kernels, inducing inputs and sums are float64 whatever the network's precision.
         data_path = StochasticDataPath if table.complete else MaskedStochasticDataPath
         self.path: BatchedDataPath = data_path(
@@ -261,7 +259,7 @@ class MinibatchObjective(Objective[TableBatch]):
             [KLTerm("KL of the label functions", self.label_paths)] if self.labels else []
         )
         super().__init__(
-            [self.encoder, self.path, *self.label_paths],
+            [self.rows, self.path, *self.label_paths],
             [self.data, *self.labels, self.latent_kl, *self.label_kl],
         )
         self._initialise_inducing_values(n_inducing)
@@ -273,18 +271,19 @@ class MinibatchObjective(Objective[TableBatch]):
         rows = torch.randperm(len(self.table), generator=self.generator)[:wanted]
         with torch.no_grad():
             Y, observed = self.table.take(rows)
-            sums = self.path.sums(*self._posterior(Y, observed), Y, observed)
+            sums = self.path.sums(*self._place(rows, Y, observed), Y, observed)
             self.path.prime(sums, Y, observed)
 
-    def _posterior(self, Y: Tensor, observed: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _place(self, rows: Tensor, Y: Tensor, observed: Tensor | None) -> tuple[Tensor, Tensor]:
         """Mean and variance of q(x) of rows, float64."""
-        mean, log_variance = self.encoder(Y, observed)
-        return mean.double(), log_variance.double().exp()
+        return self.rows.place(rows.to(Y.device), Y, observed)
 
-    def encode(self) -> tuple[Tensor, Tensor]:
+    def all_rows(self) -> tuple[Tensor, Tensor]:
         """Mean and variance of q(x) of all rows, float64; no gradient."""
-        Q = self.encoder.n_components
-        found = self.table.map_blocks(lambda *block: torch.cat(self._posterior(*block), 1), 2 * Q)
+        if isinstance(self.rows, LocalRows):
+            return self.rows.all_rows()
+        Q, encoder = self.n_components, self.rows
+        found = self.table.map_blocks(lambda *block: torch.cat(encoder.encode(*block), 1), 2 * Q)
         return found[:, :Q].contiguous(), found[:, Q:].contiguous()
 
     @torch.no_grad()
@@ -300,7 +299,7 @@ class MinibatchObjective(Objective[TableBatch]):
         The bound of all rows, which ends a fit, leaves them for the fitted model.
         """
         if self._whole is None:
-            mean, variance = self.encode()
+            mean, variance = self.all_rows()
             self._whole = WholeTable(mean, variance, self.all_sums(mean, variance))
         return self._whole
 
@@ -318,7 +317,7 @@ class MinibatchObjective(Objective[TableBatch]):
         rows = torch.randperm(len(self.table), generator=generator)[:HELD_ROWS]
         Y, observed = self.table.take(rows)
         assert observed is not None
-        mean, variance = self._posterior(Y, observed)
+        mean, variance = self._place(rows, Y, observed)
         held_out, Y = hold_out_cells(observed, generator), Y.double()
         cells = ObservedCells.from_mask(held_out, Y)
         path = self.path
@@ -329,7 +328,7 @@ class MinibatchObjective(Objective[TableBatch]):
         return interval_scale(ConditionedRows(decoder, mean, variance), Y, observed, held_out)
 
     def state(self) -> Iterable[Tensor]:
-        """Running statistics of q(V), and the order of the batches."""
+        """Running statistics of q(V), what rows have of their own, and the order of the batches."""
         return [
             *(tensor for module in self.modules for tensor in module.buffers()),
             *self.batches.buffers(),
@@ -340,7 +339,7 @@ class MinibatchObjective(Objective[TableBatch]):
         self._whole = None
         rows = self.batches.next()
         Y, observed = self.table.take(rows)
-        mean, variance = self._posterior(Y, observed)
+        mean, variance = self._place(rows, Y, observed)
         scale = len(self.table) / len(Y)
         X = draw_positions(mean, variance.sqrt(), 1, self.generator)
         batch = TableBatch(rows.to(X.device), mean, variance, X, scale, Y, observed)
@@ -348,6 +347,10 @@ class MinibatchObjective(Objective[TableBatch]):
         for term in self.summands:
             term.update()
         return terms
+
+    def step_rows(self, rate: float) -> None:
+        """Update q(x) of the rows of the last batch, where these have parameters of their own."""
+        self.rows.step(rate)
 
     @torch.no_grad()
     def terms(self, draws: int = 1) -> dict[str, Tensor]:
@@ -374,7 +377,8 @@ class MinibatchObjective(Objective[TableBatch]):
 
     def latent_mean(self, rows: NDArray[np.intp]) -> Tensor:
         """Means of q(x) of some rows, [n, Q]."""
-        return self._posterior(*self.table.take(torch.as_tensor(rows)))[0]
+        some = torch.as_tensor(rows)
+        return self._place(some, *self.table.take(some))[0]
 
     def relevance(self, mean: Tensor) -> dict[str, Tensor]:
         """α of each path, [Q]."""
