@@ -66,3 +66,17 @@ class RowAdam(nn.Module):
         scale = (second / (1 - beta2**steps)).sqrt_().add_(EPSILON)
         self.values[rows] -= rate * (first / (1 - beta1**steps)) / scale
         self.first[rows], self.second[rows], self.steps[rows] = first, second, steps
+
+    @torch.no_grad()
+    def copy(self, rows: Tensor, sources: Tensor) -> None:
+        """Copy the parameters of some rows from others; moments and counts of the rows begin anew.
+
+        Args:
+            rows: row numbers, [n]; one that is its own source stays as it is.
+            sources: row numbers, [n].
+        """
+        moved = rows != sources
+        rows = rows[moved]
+        self.values[rows] = self.values[sources[moved]]
+        for part in (self.first, self.second, self.steps):
+            part[rows] = 0

@@ -17,7 +17,7 @@ from lvmcore.gp.columns.likelihood_path import LikelihoodPath
 from lvmcore.gp.columns.objective import ColumnObjective, FreeRows
 from lvmcore.gp.columns.path import ColumnPath
 from lvmcore.gp.inducing_points import inducing_count, spread_points
-from lvmcore.gp.minibatch.objective import LabelSettings
+from lvmcore.gp.minibatch.label_terms import LabelSettings
 from lvmcore.gp.minibatch.row_posteriors import EncodedRows, LocalRows, encoded_rows
 from lvmcore.likelihoods.catalogue import ColumnTerm
 from lvmcore.likelihoods.mixed import MixedLikelihood

@@ -6,7 +6,7 @@ What ``FastLDGD`` and ``StochasticGPLVM`` share.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -17,8 +17,8 @@ from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.inducing_points import inducing_count
 from lvmcore.gp.latent_inference import RowDecoder, refine_rows
+from lvmcore.gp.minibatch.label_terms import LabelSettings
 from lvmcore.gp.minibatch.objective import (
-    LabelSettings,
     MinibatchObjective,
     MinibatchSettings,
     WholeTable,
@@ -48,6 +48,8 @@ __all__ = [
 # Samples of each row's position in the final bound, and most rows that they are drawn for: the
 # error of the bound a row depends on their product with the number of rows.
 FINAL_DRAWS, FINAL_ROWS = 8, 40_000
+# Steps between two relocations of rows whose q(x) has parameters of its own.
+RELOCATION_INTERVAL = 10
 
 
 class MinibatchModel(MinibatchSettings, Protocol):
@@ -126,6 +128,8 @@ def fit_minibatches(
         n_rows=len(fit.table),
         size=fit.batches.size,
     )
+    if local:
+        schedule = replace(schedule, relocation=RELOCATION_INTERVAL)
     with torch_threads(1):
         outcome = train(
             fit,

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lvmcore.base.initial_map import pca_start
@@ -27,34 +27,26 @@ from lvmcore.gp.imputation_intervals import (
 )
 from lvmcore.gp.inducing_points import spread_points
 from lvmcore.gp.minibatch.data_path import BatchedDataPath, StochasticDataPath
-from lvmcore.gp.minibatch.label_path import StochasticLabelPath
+from lvmcore.gp.minibatch.label_terms import LabelSettings, label_terms
 from lvmcore.gp.minibatch.masked_path import MaskedStochasticDataPath
 from lvmcore.gp.minibatch.row_posteriors import EncodedRows, LocalRows, encoded_rows
 from lvmcore.gp.paths import named_paths
+from lvmcore.gp.row_relocation import best_positions
 from lvmcore.kernels.expression import KernelExpression
 from lvmcore.kernels.psi_statistics import MaskedPsiSums, masked_psi_sums, psi1
-from lvmcore.likelihoods.classification import Link
 from lvmcore.neural.latent_batch import LatentBatch, LatentKLTerm, draw_positions
 from lvmcore.neural.networks import clip_to_range
 from lvmcore.numerics.row_blocks import BLOCK_ROWS
-from lvmcore.preprocessing.class_labels import (
-    ClassLabels,
-    Weighting,
-    label_column_names,
-    row_weights,
-)
 from lvmcore.preprocessing.observed_cells import ObservedCells
-from lvmcore.training.batches import LONGEST_LABEL_STEP, ROWS_PER_INDUCING, Batches, step_length
-from lvmcore.training.label_term import LabelTerm
+from lvmcore.training.batches import ROWS_PER_INDUCING, Batches
 from lvmcore.training.objective import KLTerm, Objective, Term, total_values
+from lvmcore.training.snapshots import thinned
 
 __all__ = [
-    "LabelSettings",
     "MinibatchObjective",
     "MinibatchSettings",
     "TableBatch",
     "WholeTable",
-    "label_terms",
 ]
 
 # With more inducing inputs the psi statistics of a batch are sampled, not computed in closed form.
@@ -66,21 +58,6 @@ class MinibatchSettings(Protocol):
 
     n_hidden: int
     batch_size: int
-
-
-@dataclass(frozen=True)
-class LabelSettings:
-    """Settings of the label terms.
-
-    Attributes:
-        likelihood: link of the classes.
-        label_weight: weight of the terms in the bound.
-        class_weight: weighting of the classes.
-    """
-
-    likelihood: Link
-    label_weight: float
-    class_weight: Weighting
 
 
 @dataclass(frozen=True)
@@ -146,66 +123,6 @@ class MinibatchDataTerm(Term[TableBatch]):
             return psi1(self.path.kernel, mean, variance, self.path.Z).T @ beyond.double()
 
 
-class NaturalGradientLabelTerm(LabelTerm):
-    """A label term whose q(V) takes a natural-gradient step after each batch.
-
-    Args:
-        name: name of the term.
-        path: the path to the label column.
-        labels: classes and codes of the label column.
-        weights: w of each row, [N].
-        step: length ρ of the natural-gradient step.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        path: StochasticLabelPath,
-        labels: ClassLabels,
-        weights: ArrayLike,
-        step: float,
-    ) -> None:
-        super().__init__(name, path, labels, weights, path.precision)
-        self.path, self.step = path, step
-
-    def update(self) -> None:
-        """Take the natural-gradient step for the last batch."""
-        self.path.natural_gradient_step(self.step)
-
-
-def label_terms(
-    settings: LabelSettings | None,
-    problem: FitProblem,
-    X: Tensor,
-    *,
-    n_inducing: int,
-    batch_size: int,
-    expression: KernelExpression | None = None,
-) -> list[NaturalGradientLabelTerm]:
-    """A label term for each label column of a problem.
-
-    Args:
-        settings: settings of the terms; None without labels.
-        problem: the problem to fit.
-        X: initial map, [N, Q] (float64).
-        n_inducing: M of each.
-        batch_size: B.
-        expression: of the kernels; None for the RBF kernel.
-    """
-    if settings is None:
-        return []
-    step = step_length(batch_size, n_inducing, most=LONGEST_LABEL_STEP)
-    found = []
-    names = label_column_names("label fit", problem.labels)
-    for name, column in zip(names, problem.labels, strict=True):
-        Z = spread_points(X, n_inducing, problem.generator)
-        path = StochasticLabelPath(Z, len(column.classes), settings.likelihood, expression)
-        path = path.to(X.device)
-        weights = settings.label_weight * row_weights(column.codes, settings.class_weight)
-        found.append(NaturalGradientLabelTerm(name, path, column, weights, step))
-    return found
-
-
 class MinibatchObjective(Objective[TableBatch]):
     """The bound with q(x_n) from an encoder or of its own, estimated from a batch of rows.
 
@@ -243,6 +160,7 @@ class MinibatchObjective(Objective[TableBatch]):
             spread_points(X, n_inducing, generator), noise.double(), table, expression=expression
         )
         self.batches = Batches(len(table), settings.batch_size, generator)
+        self.relocations = Batches(len(table), settings.batch_size, generator)
         self.labels = label_terms(
             label_settings,
             problem,
@@ -273,6 +191,11 @@ class MinibatchObjective(Objective[TableBatch]):
             Y, observed = self.table.take(rows)
             sums = self.path.sums(*self._place(rows, Y, observed), Y, observed)
             self.path.prime(sums, Y, observed)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether each q(x) has parameters of its own."""
+        return isinstance(self.rows, LocalRows)
 
     def _place(self, rows: Tensor, Y: Tensor, observed: Tensor | None) -> tuple[Tensor, Tensor]:
         """Mean and variance of q(x) of rows, float64."""
@@ -329,9 +252,10 @@ class MinibatchObjective(Objective[TableBatch]):
 
     def state(self) -> Iterable[Tensor]:
         """Running statistics of q(V), what rows have of their own, and the order of the batches."""
+        orders = [self.batches, self.relocations] if self.is_local else [self.batches]
         return [
             *(tensor for module in self.modules for tensor in module.buffers()),
-            *self.batches.buffers(),
+            *(tensor for batches in orders for tensor in batches.buffers()),
         ]
 
     def batch_terms(self) -> dict[str, Tensor]:
@@ -351,6 +275,27 @@ class MinibatchObjective(Objective[TableBatch]):
     def step_rows(self, rate: float) -> None:
         """Update q(x) of the rows of the last batch, where these have parameters of their own."""
         self.rows.step(rate)
+
+    @torch.no_grad()
+    def relocate_rows(self) -> None:
+        """Move each of the next rows to the position of one of them where it fits best.
+
+        Rows with parameters of their own only. They are the next batch of an order of its own, and
+        q(V) is the current one, of a fit to all rows at once its optimum.
+        """
+        if not isinstance(self.rows, LocalRows):
+            return
+        batch, path = self.relocations.next(), self.path
+        whole = self.batches.whole
+        decoder = path.decoder(path.optimum(self.whole_table().sums) if whole else path.current())
+        Y, observed = self.table.take(batch)
+        rows = batch.to(Y.device)
+        mean, variance = self.rows.place(rows, Y, observed)
+        mask = None if observed is None else observed.double()
+        candidates = torch.as_tensor(thinned(len(rows)), device=Y.device)
+        best = best_positions(decoder, Y.double(), mask, mean, variance, candidates)
+        self.rows.relocate(rows, rows[best])
+        self._whole = None
 
     @torch.no_grad()
     def terms(self, draws: int = 1) -> dict[str, Tensor]:

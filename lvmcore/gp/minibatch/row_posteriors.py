@@ -99,6 +99,10 @@ class LocalRows(nn.Module):
         """
         self.parameters_by_row.step(self.speed * rate)
 
+    def relocate(self, rows: Tensor, sources: Tensor) -> None:
+        """Copy the parameters of some rows from others, [n] each; their moments begin anew."""
+        self.parameters_by_row.copy(rows, sources)
+
 
 def encoded_rows(
     problem: FitProblem,

@@ -45,7 +45,7 @@ from lvmcore.gp.minibatch.amortised_fit import (
     fitted_subset,
     restore_encoder,
 )
-from lvmcore.gp.minibatch.objective import LabelSettings
+from lvmcore.gp.minibatch.label_terms import LabelSettings
 from lvmcore.gp.model import chosen_kernel, fit_likelihoods, restore_columns
 from lvmcore.neural.networks import Encoder
 from lvmcore.parameters import Advanced, Advised, Doc, Range

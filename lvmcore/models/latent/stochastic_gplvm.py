@@ -66,12 +66,14 @@ class StochasticGPLVM(GPLatentVariableModel):
     q(x_n): doubly stochastic variational inference (Lalchand, Ravuri and Lawrence 2022; bound of
     Titsias and Lawrence 2010). In place of that paper's gradients for q(V), q(V) is the exact
     optimum for a running mean of the psi statistics, by natural gradients, and the noise follows
-    the residual variance; Adam optimises q(X), the kernel and the inducing inputs. A table that fits into one batch is fitted by the collapsed bound, and ``elbo_`` is always the collapsed
-    bound over all rows.
+    the residual variance; Adam optimises q(X), the kernel and the inducing inputs. Rows with a q(x)
+    of their own are also moved, every ten steps some of them, to the position of another row where
+    they fit better. A table that fits into one batch is fitted by the collapsed bound, and
+    ``elbo_`` is always the collapsed bound over all rows.
 
     New rows are placed by the encoder. Without one, and for rows with missing cells where the fit
-    had none, they are inferred by the Gaussian processes, as imputations always are. The intervals of imputed cells are
-    calibrated on cells held out from q(V).
+    had none, they are inferred by the Gaussian processes, as imputations always are. The intervals
+    of imputed cells are calibrated on cells held out from q(V).
 
     Attributes:
         relevance_: ``data`` holds α = 1/ℓ², [Q].

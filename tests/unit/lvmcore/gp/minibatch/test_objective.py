@@ -5,7 +5,8 @@ import torch
 
 from lvmcore import FastLDGD
 from lvmcore.base.latent_variable_model import FitProblem
-from lvmcore.gp.minibatch.objective import LabelSettings, MinibatchObjective
+from lvmcore.gp.minibatch.label_terms import LabelSettings
+from lvmcore.gp.minibatch.objective import MinibatchObjective
 from lvmcore.preprocessing.class_labels import ClassLabels
 from lvmcore.preprocessing.table_rows import InMemoryRows
 
