@@ -205,7 +205,8 @@ def _objective(
         inputs = path.likelihood.inputs
         rows = encoded_rows(problem, X, settings.n_hidden, table=placed.table, inputs=inputs)
     else:
-        rows = LocalRows(X, table) if settings.local else FreeRows(X, START_VARIANCE)
+        local, rate = settings.local, model.learning_rate
+        rows = LocalRows(X, table, rate) if local else FreeRows(X, START_VARIANCE)
     return ColumnObjective(
         rows,
         path,

@@ -56,7 +56,6 @@ class MinibatchModel(MinibatchSettings, Protocol):
     """What the fit needs of a model."""
 
     max_iter: int
-    learning_rate: float
     settings_: dict[str, Any]
 
     def _note(self, text: str) -> None:

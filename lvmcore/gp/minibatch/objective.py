@@ -50,7 +50,10 @@ __all__ = [
 ]
 
 # With more inducing inputs the psi statistics of a batch are sampled, not computed in closed form.
-MOST_PSI_INDUCING = 32
+# The noise of one sample hinders a q(x) with parameters of its own more than an encoder, which
+# averages over rows: with 50 of them a curved table of 10,000 x 10 ended at -0.70 nats a cell by
+# samples and at -0.45 in closed form, in about the same time.
+MOST_PSI_INDUCING, MOST_LOCAL_PSI_INDUCING = 32, 100
 
 
 class MinibatchSettings(Protocol):
@@ -58,6 +61,7 @@ class MinibatchSettings(Protocol):
 
     n_hidden: int
     batch_size: int
+    learning_rate: float
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,9 @@ class MinibatchObjective(Objective[TableBatch]):
         self.table, self.generator, self.columns = table, generator, problem.labels
         start, self.n_components = pca_start(problem), problem.n_components
         self.rows: EncodedRows | LocalRows = (
-            LocalRows(start, table) if local else encoded_rows(problem, start, settings.n_hidden)
+            LocalRows(start, table, settings.learning_rate)
+            if local
+            else encoded_rows(problem, start, settings.n_hidden)
         )
         X, _ = self.all_rows()
         # Kernels, inducing inputs and sums are float64 whatever the network's precision.
@@ -170,7 +176,8 @@ class MinibatchObjective(Objective[TableBatch]):
             expression=expression,
         )
         self.label_paths = [term.path for term in self.labels]
-        exact = self.batches.whole or n_inducing <= MOST_PSI_INDUCING
+        most = MOST_LOCAL_PSI_INDUCING if local else MOST_PSI_INDUCING
+        exact = self.batches.whole or n_inducing <= most
         self.data = MinibatchDataTerm(self.path, exact_psi=exact)
         self.latent_kl = LatentKLTerm()
         self.label_kl = (
