@@ -25,7 +25,8 @@ class Capabilities:
         uncertainty: latent positions have a variance.
         bound: the fit maximises a likelihood or a lower bound on it.
         steps: the fit reports its steps while it runs, so that a callback can stop it.
-        amortised: an encoder network infers the positions of all rows from their columns.
+        amortised: an encoder network infers the positions of all rows from their columns, unless a
+            setting of the model asks for another posterior.
         streams: the fit reads a memory-mapped table in blocks and never holds all of it; other
             models load it.
         cells: permitted values of the cells: any number, non-negative numbers, or counts.

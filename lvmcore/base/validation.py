@@ -245,6 +245,7 @@ def random_seed(random_state: int | None) -> int:
 _ADDED: Mapping[str, Any] = {
     "inducing_layout": "free",
     "column_likelihood": "gaussian",
+    "latent_posterior": "encoder",
     "target_transform": "none",
     "noise_sd": "",
     "priors": "",

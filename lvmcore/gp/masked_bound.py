@@ -7,7 +7,7 @@ matrices are factorised in batches. Notation: lvmcore/README.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from lvmcore.kernels.psi_statistics import MaskedPsiSums, pair_weights
 from lvmcore.numerics.gaussians import LOG_2PI
 from lvmcore.numerics.linalg import cholesky, cholesky_batch, solve_lower, solve_upper
 
-__all__ = ["column_blocks", "masked_bound", "masked_optimum", "whitened"]
+__all__ = ["column_blocks", "masked_bound", "masked_optimum", "whitened", "whitened_optimum"]
 
 # Numbers in the matrices of a block of columns: 2 MB in float64.
 CHUNK_CELLS = 1 << 18
@@ -72,17 +72,33 @@ def masked_optimum(sums: MaskedPsiSums, Kuu: Tensor, noise: Tensor) -> OptimalIn
         NumericalError: a matrix cannot be factorised.
     """
     L, _ = cholesky(Kuu, _KUU)
-    P, noise = solve_lower(L, sums.psi1Y), noise.double()
-    basis = L.new_empty(sums.psi2.shape[1], *L.shape)
-    mean, shrinkage = torch.empty_like(P), torch.empty_like(P)
-    for k in range(len(basis)):
-        columns = torch.nonzero(sums.groups == k)[:, 0]
-        values, vectors = kernel_eigensystem(whitened(sums.psi2[:, k : k + 1], L)[0])
+    parts = torch.split(sums.psi2, 1, dim=1)
+    G = (whitened(psi2, L)[0] for psi2 in parts)
+    return whitened_optimum(G, solve_lower(L, sums.psi1Y), L, noise.double(), sums.groups)
+
+
+@torch.no_grad()
+def whitened_optimum(
+    G: Iterable[Tensor], P: Tensor, L: Tensor, noise: Tensor, groups: Tensor
+) -> OptimalInducing:
+    """The optimal q(V) of every column for whitened statistics.
+
+    Args:
+        G: L⁻¹ psi2 L⁻ᵀ of each of the K sets of rows, [M, M] each.
+        P: L⁻¹ psi1ᵀY, [M, D].
+        L: Kuu = L Lᵀ, [M, M].
+        noise: σ² of each column, [D], float64.
+        groups: set of rows of each column, [D].
+    """
+    basis, mean, shrinkage = [], torch.empty_like(P), torch.empty_like(P)
+    for k, rows in enumerate(G):
+        columns = torch.nonzero(groups == k)[:, 0]
+        values, vectors = kernel_eigensystem(rows)
         total = values[:, None] + noise[columns]
-        basis[k] = solve_upper(L, vectors)
+        basis.append(solve_upper(L, vectors))
         mean[:, columns] = vectors.T @ P[:, columns] / total
         shrinkage[:, columns] = values[:, None] / total
-    return OptimalInducing(basis, mean, shrinkage, sums.groups)
+    return OptimalInducing(torch.stack(basis), mean, shrinkage, groups)
 
 
 def whitened(psi2: Tensor, L: Tensor) -> Tensor:

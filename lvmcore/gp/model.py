@@ -27,7 +27,7 @@ from lvmcore.gp.columns.likelihood_decoder import LikelihoodDecoder
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.imputation_intervals import ImputationDecoder, fill_rows
 from lvmcore.gp.latent_inference import infer_rows
-from lvmcore.gp.minibatch.objective import LabelSettings
+from lvmcore.gp.minibatch.label_terms import LabelSettings
 from lvmcore.gp.restarts import RestartResult, restart_state, restarts_from_state
 from lvmcore.kernels.expression import KernelExpression
 from lvmcore.kernels.expression_kernel import map_kernel
@@ -257,6 +257,7 @@ def fit_likelihoods(
     batch_size: int = BATCH_ROWS,
     path: PathMaker | None = None,
     X: Tensor | None = None,
+    local: bool = False,
 ) -> ColumnFit:
     """Fit a model with a likelihood for each column; store the map and the path to the columns.
 
@@ -269,6 +270,7 @@ def fit_likelihoods(
         batch_size: rows in a batch.
         path: makes the path to the columns; by default with inducing inputs.
         X: initial map, [N, Q]; by default that of the model's settings.
+        local: without an encoder, whether a step updates the parameters of its batch's rows alone.
     """
     fit = fit_columns(
         model,
@@ -279,6 +281,7 @@ def fit_likelihoods(
         batch_size=batch_size,
         path=path,
         X=X,
+        local=local,
     )
     model._decoder, model.embedding_ = fit.decoder, fit.embedding
     model.relevance_ = {"data": to_numpy(fit.objective.path.relevance)}

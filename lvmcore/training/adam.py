@@ -11,8 +11,10 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-__all__ = ["Adam"]
+__all__ = ["BETAS", "EPSILON", "Adam"]
 
+# Decays β₁ and β₂ of the moments, and ε.
+BETAS = (0.9, 0.99)
 EPSILON = 1e-8
 
 
@@ -29,9 +31,7 @@ class Adam:
             a gradient, by parameter.
     """
 
-    def __init__(
-        self, parameters: Iterable[Tensor], betas: tuple[float, float] = (0.9, 0.99)
-    ) -> None:
+    def __init__(self, parameters: Iterable[Tensor], betas: tuple[float, float] = BETAS) -> None:
         """Parameters θ, updated in place, and the decays β₁ and β₂."""
         self._parameters = list(parameters)
         self._betas = betas

@@ -219,6 +219,7 @@ class _Optimisation:
             for parameter in self.objective.frozen_in_warm_up():
                 parameter.grad = None
         self.adam.step(rate)
+        self.objective.step_rows(rate)
 
     def _has_collapsed(self, bound: float, iteration: int) -> bool:
         """Whether the bound has collapsed; where not, parameters are copied at intervals."""

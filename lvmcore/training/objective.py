@@ -133,6 +133,15 @@ class Objective(ABC, Generic[Sample]):
         with torch.no_grad():
             return math.fsum(float(term) for term in self.terms(draws).values())
 
+    def step_rows(self, rate: float) -> None:
+        """Update what belongs to the rows of the last batch by its gradient; by default nothing.
+
+        Called after Adam's step of ``parameters``.
+
+        Args:
+            rate: the learning rate of that step.
+        """
+
     def relocate_rows(self) -> None:
         """Move rows to distant positions where that raises the bound; by default none is moved."""
 

@@ -51,6 +51,7 @@ class Schedule:
         optimum_window: steps of the finish that have to gain too little for it to have converged.
         epoch: steps in a pass over the rows; 0 where the bound of a step is no estimate from a
             batch, and for those that are compared by windows all the same.
+        relocation: steps between two relocations of rows, of a fit without a finish; 0 for none.
     """
 
     max_iter: int
@@ -66,6 +67,7 @@ class Schedule:
     direct: bool = False
     optimum_window: int = OPTIMUM_WINDOW
     epoch: int = 0
+    relocation: int = 0
 
     @classmethod
     def for_batches(
@@ -122,8 +124,9 @@ class Schedule:
         return rate
 
     def relocates_before(self, iteration: int) -> bool:
-        """Whether rows are relocated before a step of a fit with a finish, counted from 0."""
-        return self.finishes and iteration > 0 and iteration % RELOCATION_INTERVAL == 0
+        """Whether rows are relocated before a step, counted from 0."""
+        interval = RELOCATION_INTERVAL if self.finishes else self.relocation
+        return interval > 0 and iteration > 0 and iteration % interval == 0
 
     def relocates_after(self, steps: int) -> bool:
         """Whether rows are relocated before the finish, after so many steps: not at once."""

@@ -14,10 +14,11 @@ from lvmcore.base.fit_problem import FitProblem
 from lvmcore.base.initial_map import start_map
 from lvmcore.gp.columns.likelihood_decoder import LikelihoodDecoder
 from lvmcore.gp.columns.likelihood_path import LikelihoodPath
-from lvmcore.gp.columns.objective import ColumnObjective, EncodedRows, FreeRows
+from lvmcore.gp.columns.objective import ColumnObjective, FreeRows
 from lvmcore.gp.columns.path import ColumnPath
 from lvmcore.gp.inducing_points import inducing_count, spread_points
-from lvmcore.gp.minibatch.objective import LabelSettings
+from lvmcore.gp.minibatch.label_terms import LabelSettings
+from lvmcore.gp.minibatch.row_posteriors import EncodedRows, LocalRows, encoded_rows
 from lvmcore.likelihoods.catalogue import ColumnTerm
 from lvmcore.likelihoods.mixed import MixedLikelihood
 from lvmcore.neural.networks import Encoder
@@ -96,6 +97,7 @@ def fit_columns(
     batch_size: int = BATCH_ROWS,
     path: PathMaker | None = None,
     X: Tensor | None = None,
+    local: bool = False,
 ) -> ColumnFit:
     """Fit q(X), the functions of the columns and their likelihoods to batches of rows.
 
@@ -108,13 +110,14 @@ def fit_columns(
         batch_size: rows in a batch.
         path: makes the path to the columns; by default with inducing inputs.
         X: initial map, [N, Q]; by default that of the model's settings.
+        local: without an encoder, whether a step updates the parameters of its batch's rows alone.
     """
     likelihood, placed = _initial_likelihood(model, problem, terms)
-    settings = _Settings(labels, n_hidden, batch_size, path)
+    settings = _Settings(labels, n_hidden, batch_size, path, local)
     if X is None:
         X = _initial_map(model, placed)
     with torch_threads(1):
-        fit, encoder = _objective(model, problem, placed, likelihood, X, settings)
+        fit = _objective(model, problem, placed, likelihood, X, settings)
         outcome = train(
             fit,
             _schedule(model, fit, labels),
@@ -125,6 +128,7 @@ def fit_columns(
         fit.fix_features()
     mean, variance = fit.all_rows()
     embedding = Posterior(to_numpy(mean), to_numpy(variance))
+    encoder = fit.rows.encoder if isinstance(fit.rows, EncodedRows) else None
     return ColumnFit(fit, outcome, fit.path.column_decoder(), embedding, encoder)
 
 
@@ -162,12 +166,13 @@ def _input_rows(likelihood: MixedLikelihood, Y: Tensor, observed: Tensor | None)
 
 @dataclass(frozen=True)
 class _Settings:
-    """Settings of a fit: of its label terms, its encoder, its batches and its path."""
+    """Settings of a fit: of its label terms, its encoder, its batches, its path and its rows."""
 
     labels: LabelSettings | None
     n_hidden: int | None
     batch_size: int
     path: PathMaker | None
+    local: bool
 
 
 def _objective(
@@ -177,8 +182,8 @@ def _objective(
     likelihood: MixedLikelihood,
     X: Tensor,
     settings: _Settings,
-) -> tuple[ColumnObjective, Encoder | None]:
-    """The objective at an initial map X, [N, Q], and the encoder or None.
+) -> ColumnObjective:
+    """The objective at an initial map X, [N, Q].
 
     Args:
         model: its number of inducing inputs.
@@ -195,20 +200,14 @@ def _objective(
         path: LikelihoodPath = ColumnPath(Z, likelihood)
     else:
         path = settings.path(X.double(), likelihood)
-    rows: FreeRows | EncodedRows = FreeRows(X, START_VARIANCE)
-    encoder = None
+    rows: FreeRows | LocalRows | EncodedRows
     if settings.n_hidden is not None:
-        encoder = Encoder(
-            table.n_columns,
-            settings.n_hidden,
-            problem.n_components,
-            table.like,
-            problem.generator,
-            masked=not table.complete,
-        )
-        encoder.start(placed.table, X)
-        rows = EncodedRows(encoder, path)
-    fit = ColumnObjective(
+        inputs = path.likelihood.inputs
+        rows = encoded_rows(problem, X, settings.n_hidden, table=placed.table, inputs=inputs)
+    else:
+        local, rate = settings.local, model.learning_rate
+        rows = LocalRows(X, table, rate) if local else FreeRows(X, START_VARIANCE)
+    return ColumnObjective(
         rows,
         path,
         problem,
@@ -216,7 +215,6 @@ def _objective(
         label_settings=settings.labels,
         X=X.double(),
     )
-    return fit, encoder
 
 
 def _initial_map(model: ColumnModel, placed: FitProblem) -> Tensor:

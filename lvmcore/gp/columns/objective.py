@@ -15,68 +15,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from lvmcore.base.fit_problem import FitProblem
 from lvmcore.gp.columns.likelihood_path import LikelihoodPath
-from lvmcore.gp.minibatch.objective import LabelSettings, TableBatch, label_terms
+from lvmcore.gp.minibatch.label_terms import LabelSettings, label_terms
+from lvmcore.gp.minibatch.objective import TableBatch
+from lvmcore.gp.minibatch.row_posteriors import EncodedRows, LocalRows
 from lvmcore.gp.paths import LatentRows
 from lvmcore.neural.latent_batch import LatentKLTerm, draw_positions
-from lvmcore.neural.networks import Encoder
 from lvmcore.numerics.row_blocks import BLOCK_ROWS
 from lvmcore.preprocessing.class_labels import label_column_names
 from lvmcore.training.batches import LONGEST_LABEL_STEP, Batches, step_length
 from lvmcore.training.objective import KLTerm, Objective, Term
 
-__all__ = ["ColumnObjective", "EncodedRows", "FreeRows"]
+__all__ = ["ColumnObjective", "FreeRows"]
 
 # Natural-gradient steps of q(V) before the first step of Adam, and steps over their length once the
 # features are fixed: a share e^-3 of the last q(V) is left.
 FIRST_STEPS, FIXED_STEPS = 5, 3.0
 
 
-class PlacedTable(Protocol):
-    """q(X) of the rows of a fit."""
-
-    def place(self, rows: Tensor, Y: Tensor, observed: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Means and variances of q(x) of some rows, [B, Q] each, float64."""
-
-
 class FreeRows(LatentRows):
-    """q(X) with parameters of its own for each row."""
+    """q(X) with parameters of its own for each row, of which a step updates all."""
 
     def place(self, rows: Tensor, Y: Tensor, observed: Tensor | None) -> tuple[Tensor, Tensor]:
         """The parameters of the rows."""
         del Y, observed
         return self.mean[rows].double(), self.log_variance[rows].double().exp()
 
-
-class EncodedRows(nn.Module):
-    """q(X) from an encoder.
-
-    Args:
-        encoder: of the inputs of rows.
-        path: the path to the columns, whose likelihoods scale the inputs.
-    """
-
-    def __init__(self, encoder: Encoder, path: LikelihoodPath) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self._inputs = path.likelihood.inputs
-
-    def place(self, rows: Tensor, Y: Tensor, observed: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The encoder's output."""
-        del rows
-        inputs = self._inputs(Y)
-        if observed is not None:
-            inputs = inputs * observed
-        mean, log_variance = self.encoder(inputs, observed)
-        return mean.double(), log_variance.double().exp()
+    def step(self, rate: float) -> None:
+        """Nothing: Adam updates all rows."""
 
 
 class ColumnTermOfBound(Term[TableBatch]):
@@ -115,7 +88,7 @@ class ColumnObjective(Objective[TableBatch]):
 
     def __init__(
         self,
-        rows: FreeRows | EncodedRows,
+        rows: FreeRows | LocalRows | EncodedRows,
         path: LikelihoodPath,
         problem: FitProblem,
         *,
@@ -165,7 +138,7 @@ class ColumnObjective(Objective[TableBatch]):
         return TableBatch(some, mean, variance, X, len(self.table) / len(Y), Y, observed)
 
     def state(self) -> Iterable[Tensor]:
-        """q(V), the order of the batches, and further tensors of the path."""
+        """q(V), what rows have of their own, the order of the batches, and tensors of the path."""
         return [
             *(tensor for module in self.modules for tensor in module.buffers()),
             *self.batches.buffers(),
@@ -179,6 +152,10 @@ class ColumnObjective(Objective[TableBatch]):
         for term in self.summands:
             term.update()
         return terms
+
+    def step_rows(self, rate: float) -> None:
+        """Update q(x) of the rows of the last batch, where that is left to the batches."""
+        self.rows.step(rate)
 
     @torch.no_grad()
     def terms(self, draws: int = 1) -> dict[str, Tensor]:

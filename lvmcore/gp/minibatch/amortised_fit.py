@@ -1,4 +1,4 @@
-"""Fit of a GPLVM whose q(x) is the output of an encoder, and inference by the encoder.
+"""Fit of a GPLVM by mini-batches, and inference by the encoder where q(x) is the output of one.
 
 What ``FastLDGD`` and ``StochasticGPLVM`` share.
 """
@@ -6,7 +6,7 @@ What ``FastLDGD`` and ``StochasticGPLVM`` share.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -17,12 +17,13 @@ from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.inducing_points import inducing_count
 from lvmcore.gp.latent_inference import RowDecoder, refine_rows
+from lvmcore.gp.minibatch.label_terms import LabelSettings
 from lvmcore.gp.minibatch.objective import (
-    LabelSettings,
     MinibatchObjective,
     MinibatchSettings,
     WholeTable,
 )
+from lvmcore.gp.minibatch.row_posteriors import EncodedRows
 from lvmcore.gp.model import start_noise
 from lvmcore.kernels.expression import KernelExpression
 from lvmcore.neural.networks import Encoder, network_arrays, restore_network
@@ -35,24 +36,26 @@ from lvmcore.training.schedule import Schedule
 from lvmcore.training.snapshots import thinned
 
 __all__ = [
-    "AmortisedFit",
+    "MinibatchFit",
     "encode_rows",
     "encoder_state",
     "fit_minibatches",
     "fitted_subset",
+    "has_encoder",
     "restore_encoder",
 ]
 
 # Samples of each row's position in the final bound, and most rows that they are drawn for: the
 # error of the bound a row depends on their product with the number of rows.
 FINAL_DRAWS, FINAL_ROWS = 8, 40_000
+# Steps between two relocations of rows whose q(x) has parameters of its own.
+RELOCATION_INTERVAL = 10
 
 
-class AmortisedModel(MinibatchSettings, Protocol):
+class MinibatchModel(MinibatchSettings, Protocol):
     """What the fit needs of a model."""
 
     max_iter: int
-    learning_rate: float
     settings_: dict[str, Any]
 
     def _note(self, text: str) -> None:
@@ -60,7 +63,7 @@ class AmortisedModel(MinibatchSettings, Protocol):
 
 
 @dataclass(frozen=True)
-class AmortisedFit:
+class MinibatchFit:
     """A fit by mini-batches.
 
     Attributes:
@@ -80,6 +83,12 @@ class AmortisedFit:
         return path.decoder(path.optimum(self.whole.sums))
 
     @property
+    def encoder(self) -> Encoder | None:
+        """The encoder; None where each q(x) has parameters of its own."""
+        rows = self.objective.rows
+        return rows.encoder if isinstance(rows, EncodedRows) else None
+
+    @property
     def embedding(self) -> Posterior:
         """q(X)."""
         return Posterior(to_numpy(self.whole.mean), to_numpy(self.whole.variance))
@@ -90,22 +99,25 @@ class AmortisedFit:
 
 
 def fit_minibatches(
-    model: AmortisedModel,
+    model: MinibatchModel,
     problem: FitProblem,
     labels: LabelSettings | None = None,
     expression: KernelExpression | None = None,
-) -> AmortisedFit:
-    """Fit encoder, Gaussian processes and q(V) to mini-batches.
+    *,
+    local: bool = False,
+) -> MinibatchFit:
+    """Fit q(X), Gaussian processes and q(V) to mini-batches.
 
     Args:
         model: settings of the fit; those that may be None are read from ``settings_``.
         problem: the problem to fit.
         labels: settings of the label terms; None without labels.
         expression: of the kernels; None for the RBF kernel.
+        local: whether each q(x) has parameters of its own, in place of the encoder's output.
     """
     M = inducing_count(model.settings_["n_inducing"], len(problem.table), model._note)
     noise = start_noise(problem, model.settings_["noise"])
-    fit = MinibatchObjective(model, problem, noise, M, labels, expression)
+    fit = MinibatchObjective(model, problem, noise, M, labels, expression, local=local)
     labelled = sum(term.codes.numel() * term.n_classes for term in fit.labels)
     weight = 0.0 if labels is None else labels.label_weight
     schedule = Schedule.for_batches(
@@ -115,6 +127,8 @@ def fit_minibatches(
         n_rows=len(fit.table),
         size=fit.batches.size,
     )
+    if local:
+        schedule = replace(schedule, relocation=RELOCATION_INTERVAL)
     with torch_threads(1):
         outcome = train(
             fit,
@@ -123,7 +137,7 @@ def fit_minibatches(
             draws=max(1, min(FINAL_DRAWS, FINAL_ROWS // len(fit.table))),
             checkpoint=problem.checkpoint,
         )
-    return AmortisedFit(fit, outcome, fit.whole_table())
+    return MinibatchFit(fit, outcome, fit.whole_table())
 
 
 def encode_rows(
@@ -181,6 +195,11 @@ def fitted_subset(embedding: Posterior, like: Tensor) -> tuple[Tensor, Tensor]:
 def encoder_state(encoder: Encoder) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Arrays and facts of an encoder, for a file."""
     return network_arrays(encoder, "encoder."), {"told_of_gaps": encoder.masked}
+
+
+def has_encoder(arrays: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether the arrays of a file hold an encoder."""
+    return any(name.startswith("encoder.") for name in arrays)
 
 
 def restore_encoder(

@@ -209,6 +209,10 @@ class BatchedDataPath(DataPath, ABC):
     def optimum(self, sums: Any) -> OptimalInducing:
         """The optimal q(V) for sums over all rows, in the form that ``decoder`` uses."""
 
+    @abstractmethod
+    def current(self) -> OptimalInducing:
+        """The current q(V), the optimum for the running means, in the form of ``optimum``."""
+
     def prime(self, sums: Any, Y: Tensor, observed: Tensor | None = None) -> None:
         """Initialise q(V) at its optimum for some rows, and the noise at the residual variance.
 
@@ -352,6 +356,12 @@ class StochasticDataPath(BatchedDataPath):
     @torch.no_grad()
     def optimum(self, sums: PsiSums) -> OptimalInducing:
         """The optimal q(V) for sums over all rows, in the form that ``decoder`` uses."""
-        G, P = self.whiten(sums)
-        q = InducingMoments.best(G, P, self._noise_by_column())
+        return self._inducing(InducingMoments.best(*self.whiten(sums), self._noise_by_column()))
+
+    @torch.no_grad()
+    def current(self) -> OptimalInducing:
+        """See ``BatchedDataPath.current``."""
+        return self._inducing(self.moments())
+
+    def _inducing(self, q: InducingMoments) -> OptimalInducing:
         return OptimalInducing(solve_upper(self._root(), q.vectors), q.mean, q.shrinkage)

@@ -16,7 +16,13 @@ import torch
 from torch import Tensor
 
 from lvmcore.gp.bounds import OptimalInducing
-from lvmcore.gp.masked_bound import column_blocks, masked_bound, masked_optimum, whitened
+from lvmcore.gp.masked_bound import (
+    column_blocks,
+    masked_bound,
+    masked_optimum,
+    whitened,
+    whitened_optimum,
+)
 from lvmcore.gp.minibatch.data_path import BatchedDataPath
 from lvmcore.kernels.expression import KernelExpression
 from lvmcore.kernels.psi_exponents import full_from_pairs, pairs
@@ -230,6 +236,12 @@ class MaskedStochasticDataPath(BatchedDataPath):
     def optimum(self, sums: MaskedPsiSums) -> OptimalInducing:
         """The optimal q(V) for sums over all rows, in the form that ``decoder`` uses."""
         return masked_optimum(sums, self.kernel(self.Z, self.Z), self._noise_by_column())
+
+    @torch.no_grad()
+    def current(self) -> OptimalInducing:
+        """See ``BatchedDataPath.current``."""
+        noise = self._noise_by_column().double()
+        return whitened_optimum(self.G, self.P, self._root(), noise, self.groups)
 
 
 def _grams(a: Tensor, sets: Tensor) -> Tensor:

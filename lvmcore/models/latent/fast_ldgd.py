@@ -45,7 +45,7 @@ from lvmcore.gp.minibatch.amortised_fit import (
     fitted_subset,
     restore_encoder,
 )
-from lvmcore.gp.minibatch.objective import LabelSettings
+from lvmcore.gp.minibatch.label_terms import LabelSettings
 from lvmcore.gp.model import chosen_kernel, fit_likelihoods, restore_columns
 from lvmcore.neural.networks import Encoder
 from lvmcore.parameters import Advanced, Advised, Doc, Range
@@ -207,7 +207,8 @@ class FastLDGD(LabelledGPLVM):
             self._store_paths(path, columns.objective.label_paths)
             return columns.outcome
         fit = fit_minibatches(self, problem, labels, expression)
-        self._encoder, self._decoder = fit.objective.encoder, fit.decoder
+        assert fit.encoder is not None
+        self._encoder, self._decoder = fit.encoder, fit.decoder
         self.embedding_ = fit.embedding
         self._store_paths(fit.objective.path, fit.objective.label_paths)
         self._calibrate(problem, fit.outcome, fit.interval_scale)

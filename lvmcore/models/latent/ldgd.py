@@ -36,7 +36,7 @@ from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.inducing_points import inducing_count, spread_points
 from lvmcore.gp.labelled_model import LabelledGPLVM
 from lvmcore.gp.labelled_settings import settle_dimensions, settle_label_weight
-from lvmcore.gp.minibatch.objective import LabelSettings
+from lvmcore.gp.minibatch.label_terms import LabelSettings
 from lvmcore.gp.model import START_VARIANCE, chosen_kernel, fit_likelihoods, start_noise
 from lvmcore.gp.objective import LDGDObjective
 from lvmcore.gp.paths import DataPath, LabelPath, LatentRows

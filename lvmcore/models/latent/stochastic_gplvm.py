@@ -1,9 +1,9 @@
-"""Bayesian Gaussian process latent variable model with an encoder, fitted to mini-batches."""
+"""Bayesian Gaussian process latent variable model, fitted to mini-batches (GPLVM-SVI)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from lvmcore.gp.minibatch.amortised_fit import (
     encoder_state,
     fit_minibatches,
     fitted_subset,
+    has_encoder,
     restore_encoder,
 )
 from lvmcore.gp.model import (
@@ -39,7 +40,7 @@ from lvmcore.gp.model import (
 )
 from lvmcore.neural.networks import Encoder
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Advised
+from lvmcore.parameters import Advised, Doc
 from lvmcore.training.outcome import FitOutcome
 
 __all__ = ["StochasticGPLVM"]
@@ -51,12 +52,13 @@ LONG_TABLE_RATE = 0.15
 
 @estimator_dataclass
 class StochasticGPLVM(GPLatentVariableModel):
-    """The Bayesian GPLVM with an amortised q(x_n), for long tables with missing cells.
+    """The Bayesian GPLVM by stochastic variational inference, for long tables with missing cells.
 
     The model is that of ``BayesianGPLVM``: x_n ~ N(0, I), y_nd = f_d(x_n) + ε, f_d ~ GP(0,
-    RBF-ARD). Here q(x_n) = N(mean(y_n), diag variance(y_n)) is the output of an encoder, whose
-    input is the row, 0 where a cell is missing, and the mask of its observed cells. Each step
-    estimates
+    RBF-ARD). With ``latent_posterior="encoder"`` q(x_n) = N(mean(y_n), diag variance(y_n)) is the
+    output of an encoder, whose input is the row, 0 where a cell is missing, and the mask of its
+    observed cells. With "free" each q(x_n) has a mean and a variance of its own, which the steps
+    whose batch has the row update, by Adam with moments of each row. Each step estimates
 
     ELBO = Σ_n [Σ_d E log p(y_nd | f_d) − KL(q(x_n) ‖ N(0, I))] − KL(q(V) ‖ p),
 
@@ -64,13 +66,14 @@ class StochasticGPLVM(GPLatentVariableModel):
     q(x_n): doubly stochastic variational inference (Lalchand, Ravuri and Lawrence 2022; bound of
     Titsias and Lawrence 2010). In place of that paper's gradients for q(V), q(V) is the exact
     optimum for a running mean of the psi statistics, by natural gradients, and the noise follows
-    the residual variance; Adam optimises the encoder, the kernel and the inducing inputs. A table
-    that fits into one batch is fitted by the collapsed bound, and ``elbo_`` is always the collapsed
-    bound over all rows.
+    the residual variance; Adam optimises q(X), the kernel and the inducing inputs. Rows with a q(x)
+    of their own are also moved, every ten steps some of them, to the position of another row where
+    they fit better. A table that fits into one batch is fitted by the collapsed bound, and
+    ``elbo_`` is always the collapsed bound over all rows.
 
-    New rows are placed by the encoder. New rows with missing cells, where the fit had none, and
-    imputations are inferred by the Gaussian processes. The intervals of imputed cells are
-    calibrated on cells held out from q(V).
+    New rows are placed by the encoder. Without one, and for rows with missing cells where the fit
+    had none, they are inferred by the Gaussian processes, as imputations always are. The intervals
+    of imputed cells are calibrated on cells held out from q(V).
 
     Attributes:
         relevance_: ``data`` holds α = 1/ℓ², [Q].
@@ -80,7 +83,7 @@ class StochasticGPLVM(GPLatentVariableModel):
     """
 
     key: ClassVar[str] = "stochastic_gplvm"
-    title: ClassVar[str] = "Stochastic Bayesian GPLVM"
+    title: ClassVar[str] = "Stochastic Bayesian GPLVM (GPLVM-SVI)"
     summary: ClassVar[str] = (
         "The Bayesian GPLVM for long tables with missing cells: a network places the rows."
     )
@@ -95,11 +98,20 @@ class StochasticGPLVM(GPLatentVariableModel):
         streams=True,
     )
 
-    _encoder: Encoder = fitted()
+    #: None where each q(x) has parameters of its own.
+    _encoder: Encoder | None = fitted(default=None)
 
     n_components: Dimensions = None  # type: ignore[assignment] # the base class has no "ard"
     n_inducing: InducingOrAuto = None
     max_iter: MaxIter = 1000
+    latent_posterior: Annotated[
+        Literal["encoder", "free"],
+        Doc(
+            "Posterior of a row's position: the output of an encoder network, or free, a mean and "
+            "a variance for each row.",
+            "posterior of positions",
+        ),
+    ] = "encoder"
     n_hidden: Hidden = 128
     batch_size: BatchSize = 512
     noise: NoiseOrAuto = None
@@ -126,20 +138,20 @@ class StochasticGPLVM(GPLatentVariableModel):
         return found
 
     def _fit(self, problem: FitProblem) -> FitOutcome:
-        expression = chosen_kernel(self, problem)
+        expression, local = chosen_kernel(self, problem), self.latent_posterior == "free"
         if self._column_terms is not None:
             columns = fit_likelihoods(
                 self,
                 problem,
                 self._column_terms,
-                n_hidden=self.n_hidden,
+                n_hidden=None if local else self.n_hidden,
                 batch_size=self.batch_size,
+                local=local,
             )
-            assert columns.encoder is not None
             self._encoder = columns.encoder
             return columns.outcome
-        fit = fit_minibatches(self, problem, expression=expression)
-        self._encoder, self._decoder = fit.objective.encoder, fit.decoder
+        fit = fit_minibatches(self, problem, expression=expression, local=local)
+        self._encoder, self._decoder = fit.encoder, fit.decoder
         self.embedding_ = fit.embedding
         self.relevance_ = {"data": to_numpy(fit.objective.path.kernel.relevance)}
         self.inducing_inputs_ = {"data": to_numpy(fit.objective.path.Z)}
@@ -150,19 +162,28 @@ class StochasticGPLVM(GPLatentVariableModel):
         return fitted_subset(self.embedding_, self._to_tensor(np.zeros(1)))
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
-        return encode_rows(self._encoder, self._decoder, Y, super()._posterior)
+        infer = super()._posterior
+        if self._encoder is None:
+            return infer(Y.double())
+        return encode_rows(self._encoder, self._decoder, Y, infer)
 
     def _impute(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return super()._impute(Y.double())
 
     def _get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        (arrays, facts), (own, masked) = super()._get_state(), encoder_state(self._encoder)
+        arrays, facts = super()._get_state()
+        if self._encoder is None:
+            return arrays, facts
+        own, masked = encoder_state(self._encoder)
         return arrays | own, facts | masked
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         like = self._to_tensor(np.zeros(1))
         restore_columns(self, facts)
         self._restore_data(arrays, like.double())
+        self._encoder = None
+        if not has_encoder(arrays):
+            return
         self._encoder = restore_encoder(
             arrays,
             facts,

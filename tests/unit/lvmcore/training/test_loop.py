@@ -382,3 +382,10 @@ def test_a_figure_that_breaks_down_is_left_out() -> None:
     )
     assert len(outcome.history) == 20
     assert not any(np.isfinite(step.held_out) for step in outcome.history)
+
+
+def test_rows_are_relocated_at_the_intervals_of_the_schedule() -> None:
+    course = Schedule(100, 0.1, 10, relocation=10)
+    assert [i for i in range(35) if course.relocates_before(i)] == [10, 20, 30]
+    assert not any(map(Schedule(100, 0.1, 10).relocates_before, range(100)))
+    assert not course.relocates_after(99)

@@ -89,6 +89,7 @@ def test_a_regressor_predicts_the_same(
             max_iter=10, n_components=2, start="pca", kernel="linear + rational_quadratic(z1)"
         ),
         lvmcore.StochasticGPLVM(max_iter=10),
+        lvmcore.StochasticGPLVM(max_iter=10, latent_posterior="free"),
         lvmcore.LDGD(max_iter=10),
         lvmcore.FastLDGD(max_iter=10),
     ],

@@ -5,7 +5,8 @@ import torch
 
 from lvmcore import FastLDGD
 from lvmcore.base.latent_variable_model import FitProblem
-from lvmcore.gp.minibatch.objective import LabelSettings, MinibatchObjective
+from lvmcore.gp.minibatch.label_terms import LabelSettings
+from lvmcore.gp.minibatch.objective import MinibatchObjective
 from lvmcore.preprocessing.class_labels import ClassLabels
 from lvmcore.preprocessing.table_rows import InMemoryRows
 
@@ -34,7 +35,7 @@ def test_the_bound_leaves_the_sums_of_its_parameters() -> None:
 
 def _equals_a_pass_over_the_rows(fit: MinibatchObjective) -> None:
     whole = fit.whole_table()
-    mean, variance = fit.encode()
+    mean, variance = fit.all_rows()
     sums = fit.all_sums(mean, variance)
     torch.testing.assert_close((whole.mean, whole.variance), (mean, variance))
     torch.testing.assert_close(
