@@ -26,15 +26,11 @@ from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
 
 _EVERY_SECONDS = 1.0
-_WIDE = 175
 _key = partial(widget_key, "papers", "figure")
 
 
 def figures_panel(paper: Paper) -> None:
     """Draw the list of a paper's figures, and the selected one."""
-    if not paper.figures:
-        return
-    st.subheader("Figures")
     chosen = session.paper_figure[paper.key]
     key = _key("list", paper.key)
     st.dataframe(
@@ -42,7 +38,6 @@ def figures_panel(paper: Paper) -> None:
             {
                 "Figure": [figure.title for figure in paper.figures],
                 "Fits": [len(figure.fits) for figure in paper.figures],
-                "Shows": [figure.shows for figure in paper.figures],
             }
         ),
         hide_index=True,
@@ -52,7 +47,7 @@ def figures_panel(paper: Paper) -> None:
         selection_default={"selection": {"rows": [] if chosen is None else [chosen]}},
         height="content",
         column_config={
-            "Figure": st.column_config.TextColumn(width=_WIDE),
+            "Figure": st.column_config.TextColumn(width="large"),
             "Fits": st.column_config.NumberColumn(width=40, help="Fits that it is drawn from"),
         },
         alt="Figures of the paper",

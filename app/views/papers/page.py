@@ -61,9 +61,12 @@ def page() -> None:
     found = [compare(table, measurements) for table in paper.tables]
     with left:
         _introduction(paper, titles)
-        for position, (table, figures) in enumerate(zip(paper.tables, found, strict=True)):
-            _table(paper, position, table, figures, titles)
-        figures_panel(paper)
+        in_tables, in_figures = st.tabs(["Tables", "Figures"])
+        with in_tables:
+            for position, (table, figures) in enumerate(zip(paper.tables, found, strict=True)):
+                _table(paper, position, table, figures, titles)
+        with in_figures:
+            figures_panel(paper)
     with right, st.container(key="papers-panel"):  # stays in view beside the tables
         _panel(paper, found, titles, measurements)
 
