@@ -106,6 +106,11 @@ class DeepGP(nn.Module):
         self.hidden[0].q.set_unit(-1, values, covariance)
 
     @property
+    def sampled(self) -> bool:
+        """Whether a bound is an average over draws, as with hidden layers."""
+        return len(self.hidden) > 0
+
+    @property
     def targets(self) -> Float[Tensor, "M P"] | None:
         """Targets at the inducing inputs, [M, P]; None if these are no rows."""
         return None
