@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from lvmcore.models.supervised.dspp import DSPPClassifier, DSPPRegressor
     from lvmcore.models.supervised.dsvi import DSVIDeepGPClassifier, DSVIDeepGPRegressor
     from lvmcore.models.supervised.gp import GPClassifier, GPRegressor
+    from lvmcore.models.supervised.iwvi import IWVIDeepGPRegressor
     from lvmcore.models.supervised.qep import (
         DeepQEPClassifier,
         DeepQEPRegressor,
@@ -101,6 +102,7 @@ __all__ = [
     "FitStep",
     "GPClassifier",
     "GPRegressor",
+    "IWVIDeepGPRegressor",
     "Isomap",
     "LabelPredictive",
     "LatentDirichletAllocation",

@@ -206,9 +206,9 @@ class DeepGP(nn.Module):
         return found
 
     def inputs(
-        self, draw: FunctionDraw, X: Float[Tensor, "B H"], noise: Sequence[Tensor]
+        self, draw: FunctionDraw, X: Float[Tensor, "... B H"], noise: Sequence[Tensor]
     ) -> Float[Tensor, "... B U"]:
-        """Inputs of the last layer, [S, B, U], of rows X [B, H] and noise [S, B or 1, D]."""
+        """Inputs of the last layer, [S, B, U], of rows X [..., B, H], noise [S, B or 1, D]."""
         for number, e in enumerate(noise):
             mean, variance = self.layer_moments(draw, number, X)
             X = mean + (variance + self.hidden[number].noise).sqrt() * e

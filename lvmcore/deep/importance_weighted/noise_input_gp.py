@@ -33,10 +33,11 @@ from lvmcore.deep.initialisation import (
 )
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
 from lvmcore.deep.output_layer import OutputLayer
-from lvmcore.neural.networks import Encoder
+from lvmcore.neural.networks import Encoder, fit_linear_layer
 from lvmcore.numerics.quasi_random import sobol_draws, standard_normal
+from lvmcore.preprocessing.table_rows import InMemoryRows
 
-__all__ = ["NoiseInputDeepGP", "noise_input_deep_gp"]
+__all__ = ["NoiseInputDeepGP", "noise_input_deep_gp", "start_noise"]
 
 # Units of each hidden layer of the network of q(w).
 ENCODER_UNITS = 32
@@ -170,31 +171,23 @@ def first_axes(X: Float[Tensor, "N H"], n_noise: int, width: int) -> Float[Tenso
     return axes
 
 
-import os
-
 @torch.no_grad()
-def start_noise(
-    model: NoiseInputDeepGP, X: Float[Tensor, "N H"], Y: Float[Tensor, "N P"], generator
-) -> None:
-    """Experiment."""
-    how = os.environ.get("IW_START", "resid:1:0.1").split(":")
-    kind, scale, var = how[0], float(how[1]), float(how[2])
-    table = torch.cat([X, Y], 1)
-    if kind == "resid":
-        A = torch.cat([X, X.new_ones(len(X), 1)], 1)
-        G = A.T @ A + 1e-3 * len(X) * torch.eye(A.shape[1]).to(A)
-        R = Y - A @ torch.linalg.solve(G, A.T @ Y)
-        R = R / R.std()
-        W = X.new_zeros(len(X), model.n_noise)
-        W[:, :1] = scale * R[:, :1]
-    elif kind == "rand":
-        slope = torch.randn(table.shape[1], model.n_noise, generator=generator, dtype=X.dtype)
-        W = scale * table @ slope / table.shape[1] ** 0.5
-    A = torch.cat([table, X.new_ones(len(X), 1)], 1)
-    G = A.T @ A + 1e-6 * len(X) * torch.eye(A.shape[1]).to(A)
-    sol = torch.linalg.solve(G, A.T @ W)
-    E = model.n_noise
-    model.encoder.network.start(
-        torch.cat([sol[:-1], torch.zeros_like(sol[:-1])], 1),
-        torch.cat([sol[-1], X.new_full((E,), math.log(var))]),
-    )
+def start_noise(model: NoiseInputDeepGP, X: Float[Tensor, "N H"], Y: Float[Tensor, "N P"]) -> None:
+    """Initialise q(w) at the residuals of a linear fit, so that the layers use w from the start.
+
+    The mean of q of noise input e is the residual of target e, scaled to variance 1; that of
+    further noise inputs is 0. The fit then decides what the columns explain and what w does: a
+    first q near the prior would be ignored by the layers, and stay there.
+
+    Args:
+        model: initial model; its encoder is changed in place.
+        X: inputs, [N, H].
+        Y: targets, [N, P].
+    """
+    slope, offset = fit_linear_layer(InMemoryRows(X), Y)
+    residual = Y - (offset + X.double() @ slope).to(Y)
+    scaled = residual / residual.square().mean(0).sqrt().clamp_min(1e-6)
+    positions = X.new_zeros(len(X), model.n_noise)
+    given = min(model.n_noise, Y.shape[1])
+    positions[:, :given] = scaled[:, :given]
+    model.encoder.start(InMemoryRows(torch.cat([X, Y], 1)), positions)

@@ -1,9 +1,9 @@
-"""Deep Gaussian processes with noise inputs by importance-weighted variational inference."""
+"""Deep Gaussian process regression by importance-weighted variational inference (IWVI)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import torch
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.predictor import FitMethod
-from lvmcore.base.regressor_classifier import Classifier, Regressor
+from lvmcore.base.regressor_classifier import Regressor
 from lvmcore.base.settings import BatchSize, LearningRate, MaxIter
 from lvmcore.deep.fit_method import DeepGPMethod, DeepGPOptions
 from lvmcore.deep.fitted_deep_gp import FittedDeepGP
@@ -23,13 +23,13 @@ from lvmcore.deep.importance_weighted.noise_input_gp import (
 from lvmcore.deep.importance_weighted.objective import ImportanceWeightedObjective
 from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
-from lvmcore.deep.settings import InducingCountOrAuto, Layers, Validation
+from lvmcore.deep.settings import InducingCountOrAuto, Layers, Samples, Validation
 from lvmcore.gp.inducing_points import centroids
+from lvmcore.kernels.stationary import StationaryName
 from lvmcore.numerics.array_types import FloatArray
-from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Advanced, Doc, Range
+from lvmcore.parameters import Doc, Range
 
-__all__ = ["IWVIDeepGPClassifier", "IWVIDeepGPRegressor"]
+__all__ = ["IWVIDeepGPRegressor"]
 
 # Draws in a prediction for each draw of the functions in other models: the density of a row is a
 # mixture over the noise inputs too.
@@ -52,8 +52,8 @@ HiddenDim = Annotated[
         "units a layer",
     ),
 ]
-StationaryKernel = Annotated[
-    Literal["rbf", "matern52", "matern32"],
+KernelName = Annotated[
+    StationaryName,
     Doc("Kernel of all layers: rbf is smooth, matern32 has sharp bends.", "kernel"),
 ]
 ImportanceDraws = Annotated[
@@ -65,16 +65,10 @@ ImportanceDraws = Annotated[
         "importance draws",
     ),
 ]
-FunctionDraws = Annotated[
-    int,
-    Range(1, 100),
-    Doc("Draws of the functions averaged in a step.", "draws a step"),
-    Advanced(),
-]
 
 
 class _FittedIWVI(FittedDeepGP[NoiseInputDeepGP]):
-    """A fitted deep Gaussian process with noise inputs."""
+    """A fitted deep Gaussian process with noise inputs, which predictions average over too."""
 
     def keep(
         self, draws: int, generator: torch.Generator, rows: tuple[Tensor, Tensor] | None
@@ -86,11 +80,6 @@ class _FittedIWVI(FittedDeepGP[NoiseInputDeepGP]):
         """α of the columns and of the units of hidden layers; the noise inputs have no column."""
         found = super().relevance
         return {**found, "layer1": found["layer1"][: -self.gp.n_noise]}
-
-    @property
-    def noise_relevance(self) -> FloatArray:
-        """α of the noise inputs in the first layer, [E]."""
-        return super().relevance["layer1"][-self.gp.n_noise :]
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays, facts = super().state()
@@ -117,7 +106,7 @@ class _IWVIMethod(DeepGPMethod[NoiseInputDeepGP]):
             n_noise=options.given["noise_dim"],
             generator=generator,
         )
-        start_noise(gp.to(X), X, Y, generator)
+        start_noise(gp.to(X), X, Y)
         return gp
 
     def blank(
@@ -132,9 +121,7 @@ class _IWVIMethod(DeepGPMethod[NoiseInputDeepGP]):
         del options
         generator = torch.Generator().manual_seed(0)
         E = int(facts["noise_dim"])
-        return noise_input_deep_gp(
-            settings, X, Y, X, likelihood, n_noise=E, generator=generator
-        )
+        return noise_input_deep_gp(settings, X, Y, X, likelihood, n_noise=E, generator=generator)
 
     def function(self, gp: NoiseInputDeepGP) -> FittedDeepGP[NoiseInputDeepGP]:
         return _FittedIWVI(gp)
@@ -157,10 +144,41 @@ class _IWVIMethod(DeepGPMethod[NoiseInputDeepGP]):
             generator=generator,
         )
 
+    def row_draws(self, options: DeepGPOptions) -> int:
+        return options.n_samples * int(options.given["n_importance"])
+
 
 @estimator_dataclass
-class _IWVI:
-    """Shared settings and fit method."""
+class IWVIDeepGPRegressor(Regressor):
+    """Importance-weighted deep Gaussian process regression (Salimbeni and others 2019).
+
+    Layers are as in ``DSVIDeepGPRegressor``. The first one has noise inputs w_n ~ N(0, I) besides
+    the columns, a latent variable of each row, so that the density of a target can be skewed, have
+    several modes, and change its width with the columns. With K draws of w from q(w_n), a Gaussian
+    given by a network of (x_n, y_n),
+
+    Σ_n E log (1/K) Σ_k exp(E log N(y_n | f^L(x_n, w⁽ᵏ⁾), σ²)) p(w⁽ᵏ⁾)/q(w⁽ᵏ⁾) − Σ_l KL(q(v^l) ‖
+    N(0, I)),
+
+    where the inner expectation is over the last layer, in closed form. The bound rises with K;
+    with K = 1 it is the evidence lower bound with −KL(q(w_n) ‖ N(0, I)). A prediction is a mixture
+    of normal distributions over draws of w from N(0, I) and of the hidden layers, and does not use
+    the network.
+
+    Attributes:
+        relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs, in the first
+            that of the columns; the last is the layer to the target.
+        n_parameters_: number of optimised parameters; q of the last layer is not among them.
+    """
+
+    key: ClassVar[str] = "iwvi_regressor"
+    title: ClassVar[str] = "Importance-weighted deep GP"
+    summary: ClassVar[str] = (
+        "Layers of Gaussian processes with an unobserved input of each row: for a number whose "
+        "noise is skewed, has several modes or changes with the columns."
+    )
+    paper: ClassVar[str] = "Salimbeni, Dutordoir, Hensman and Deisenroth 2019"
+    order: ClassVar[int] = 122
 
     method: ClassVar[FitMethod] = _IWVIMethod()
 
@@ -168,37 +186,10 @@ class _IWVI:
     n_inducing: InducingCountOrAuto = None
     noise_dim: NoiseDim = 1
     hidden_dim: HiddenDim = None
-    kernel: StationaryKernel = "rbf"
+    kernel: KernelName = "rbf"
     max_iter: MaxIter = 1000
     n_importance: ImportanceDraws = 5
-    n_samples: FunctionDraws = 2
+    n_samples: Samples = 2
     learning_rate: LearningRate = 0.04
     batch_size: BatchSize = 2000
     validation: Validation = 0.0
-
-
-@estimator_dataclass
-class IWVIDeepGPRegressor(_IWVI, Regressor):
-    """Importance-weighted deep GP regression (Salimbeni et al. 2019)."""
-
-    key: ClassVar[str] = "iwvi_regressor"
-    title: ClassVar[str] = "Importance-weighted deep GP"
-    summary: ClassVar[str] = (
-        "Layers of Gaussian processes with an unobserved input of each row: for a target whose "
-        "spread changes, is skewed or has several modes."
-    )
-    paper: ClassVar[str] = "Salimbeni et al. 2019"
-    order: ClassVar[int] = 122
-
-
-@estimator_dataclass
-class IWVIDeepGPClassifier(_IWVI, Classifier):
-    """Importance-weighted deep GP classification."""
-
-    key: ClassVar[str] = "iwvi_classifier"
-    title: ClassVar[str] = "Importance-weighted deep GP"
-    summary: ClassVar[str] = (
-        "Layers of Gaussian processes to classes, with an unobserved input of each row."
-    )
-    paper: ClassVar[str] = "Salimbeni et al. 2019"
-    order: ClassVar[int] = 123
