@@ -74,7 +74,7 @@ class ProjectedRows:
         """The inducing inputs themselves, with targets Y."""
         return cls(None, None, Y)
 
-    def combined(self, logs: Float[Tensor, "... B"]) -> Float[Tensor, "... B"]:
+    def combined(self, logs: Float[Tensor, "... B"]) -> Float[Tensor, "... R"]:
         """The term of each row of the table from E log p(y | f) of the rows here."""
         return logs
 

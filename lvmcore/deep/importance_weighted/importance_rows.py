@@ -20,7 +20,7 @@ __all__ = ["ImportanceRows"]
 
 @dataclass(frozen=True, kw_only=True)
 class ImportanceRows(ProjectedRows):
-    """B rows of the table, as B K rows at the last layer; the draws of a row are consecutive.
+    """R rows of the table as B = R K rows at the last layer; the draws of a row are consecutive.
 
     The term of a row is log (1/K) Σ_k exp(E log p(y | f⁽ᵏ⁾)) p(w⁽ᵏ⁾)/q(w⁽ᵏ⁾). It is at least
     Σ_k r_k (E log p(y | f⁽ᵏ⁾) + log p(w⁽ᵏ⁾)/q(w⁽ᵏ⁾) − log K r_k) for any shares r that add up to 1,
@@ -28,13 +28,13 @@ class ImportanceRows(ProjectedRows):
     counts a draw as a row of weight r_k.
 
     Attributes:
-        log_weights: log p(w)/q(w), [..., B, K].
+        log_weights: log p(w)/q(w), [..., R, K].
     """
 
-    log_weights: Float[Tensor, "... B K"]
+    log_weights: Float[Tensor, "... R K"]
 
-    def combined(self, logs: Float[Tensor, "... R"]) -> Float[Tensor, "... B"]:
-        """See ``ProjectedRows``; R = B K."""
+    def combined(self, logs: Float[Tensor, "... B"]) -> Float[Tensor, "... R"]:
+        """See ``ProjectedRows``."""
         each = logs.unflatten(-1, self.log_weights.shape[-2:]) + self.log_weights
         return each.logsumexp(-1) - math.log(each.shape[-1])
 
