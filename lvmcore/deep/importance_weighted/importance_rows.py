@@ -35,8 +35,7 @@ class ImportanceRows(ProjectedRows):
 
     def combined(self, logs: Float[Tensor, "... B"]) -> Float[Tensor, "... R"]:
         """See ``ProjectedRows``."""
-        each = logs.unflatten(-1, self.log_weights.shape[-2:]) + self.log_weights
-        return each.logsumexp(-1) - math.log(each.shape[-1])
+        return self._summands(logs).logsumexp(-1) - math.log(self.log_weights.shape[-1])
 
     @torch.no_grad()
     def at_posterior(
@@ -45,5 +44,9 @@ class ImportanceRows(ProjectedRows):
         """The rows with the shares r of their draws at a q of the last layer, as precision."""
         mean, variance = posterior.moments(layer_kernel, self.k, self.variance)
         logs = last.likelihood.expectation(self.Y, mean, variance)
-        each = logs.unflatten(-1, self.log_weights.shape[-2:]) + self.log_weights
-        return replace(self, precision=each.softmax(-1).flatten(-2))
+        return replace(self, precision=self._summands(logs).softmax(-1).flatten(-2))
+
+    def _summands(self, logs: Float[Tensor, "... B"]) -> Float[Tensor, "... R K"]:
+        """Logarithms of the K summands of each row."""
+        shape = (*logs.shape[:-1], *self.log_weights.shape[-2:])
+        return logs.reshape(shape) + self.log_weights

@@ -132,8 +132,8 @@ def noise_input_deep_gp(
     leading principal axes.
 
     Args:
-        settings: of the initial model; without a width there, hidden layers have min(30, H + E)
-            units.
+        settings: of the initial model, with a kernel of columns and noise inputs if that is not
+            stationary; without a width hidden layers have min(30, H + E) units.
         X: all inputs, standardised, [N, H].
         Y: all targets: standardised numbers, or signs of classes, [N, P].
         Z: the columns of the first layer's inducing inputs, [M, H]; their noise inputs are drawn.
@@ -152,7 +152,7 @@ def noise_input_deep_gp(
     drawn = replace(sized, n_hidden=max(1, settings.n_hidden))
     q = initial_output_values(drawn, len(X), inputs[-1], Y.shape[1], likelihood)
     U = inputs[-1].shape[1]
-    last = OutputLayer(U, likelihood, q, kernel=settings.kernel)
+    last = OutputLayer(U, likelihood, q, kernel=settings.layer_kernel(len(hidden), U, X))
     encoder = Encoder(H + Y.shape[1], ENCODER_UNITS, E, X, generator)
     return NoiseInputDeepGP(hidden, last, inputs, encoder)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore.base.estimator_dataclass import estimator_dataclass
-from lvmcore.base.predictor import FitMethod
+from lvmcore.base.predictor import FitMethod, Predictor
 from lvmcore.base.regressor_classifier import Regressor
 from lvmcore.base.settings import BatchSize, LearningRate, MaxIter
 from lvmcore.deep.fit_method import DeepGPMethod, DeepGPOptions
@@ -23,10 +24,13 @@ from lvmcore.deep.importance_weighted.noise_input_gp import (
 from lvmcore.deep.importance_weighted.objective import ImportanceWeightedObjective
 from lvmcore.deep.initialisation import DeepGPSettings
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
-from lvmcore.deep.settings import InducingCountOrAuto, Layers, Samples, Validation
+from lvmcore.deep.settings import InducingCountOrAuto, KernelOfLayers, Layers, Samples, Validation
+from lvmcore.deep.warm_start import start_first_layer
 from lvmcore.gp.inducing_points import centroids
-from lvmcore.kernels.stationary import StationaryName
+from lvmcore.kernels.definition import KernelDefinition
+from lvmcore.kernels.expression import KernelExpression
 from lvmcore.numerics.array_types import FloatArray
+from lvmcore.numerics.quasi_random import standard_normal
 from lvmcore.parameters import Doc, Range
 
 __all__ = ["IWVIDeepGPRegressor"]
@@ -52,10 +56,6 @@ HiddenDim = Annotated[
         "units a layer",
     ),
 ]
-KernelName = Annotated[
-    StationaryName,
-    Doc("Kernel of all layers: rbf is smooth, matern32 has sharp bends.", "kernel"),
-]
 ImportanceDraws = Annotated[
     int,
     Range(1, 100),
@@ -65,6 +65,11 @@ ImportanceDraws = Annotated[
         "importance draws",
     ),
 ]
+
+
+def _noise_names(n_noise: int) -> list[str]:
+    """Names of the noise inputs in a kernel."""
+    return [f"noise input {number}" for number in range(1, n_noise + 1)]
 
 
 class _FittedIWVI(FittedDeepGP[NoiseInputDeepGP]):
@@ -97,16 +102,17 @@ class _IWVIMethod(DeepGPMethod[NoiseInputDeepGP]):
         options: DeepGPOptions,
         generator: torch.Generator,
     ) -> NoiseInputDeepGP:
-        gp = noise_input_deep_gp(
-            options.initial,
-            X,
-            Y,
-            centroids(X, options.n_inducing, generator),
-            likelihood,
-            n_noise=options.given["noise_dim"],
-            generator=generator,
+        E, first, settings = options.given["noise_dim"], options.first, options.initial
+        if first is not None and options.hidden_dim is None:
+            settings = replace(settings, width=X.shape[1] + E + 1)
+        Z = centroids(X, options.n_inducing, generator)
+        gp = noise_input_deep_gp(settings, X, Y, Z, likelihood, n_noise=E, generator=generator).to(
+            X
         )
-        start_noise(gp.to(X), X, Y)
+        if first is not None:
+            noise = standard_normal((len(first.X), E), X, generator)
+            start_first_layer(gp, first, torch.cat([first.X, noise], 1))
+        start_noise(gp, X, Y)
         return gp
 
     def blank(
@@ -122,6 +128,22 @@ class _IWVIMethod(DeepGPMethod[NoiseInputDeepGP]):
         generator = torch.Generator().manual_seed(0)
         E = int(facts["noise_dim"])
         return noise_input_deep_gp(settings, X, Y, X, likelihood, n_noise=E, generator=generator)
+
+    def with_kernel(
+        self, expression: KernelExpression, options: DeepGPOptions, X: Tensor, Y: Tensor
+    ) -> DeepGPOptions:
+        """See ``DeepGPMethod``; parts without columns act on the noise inputs too."""
+        found, E = super().with_kernel(expression, options, X, Y), options.given["noise_dim"]
+        assert found.definition is not None
+        wide = options.hidden_dim is None or options.hidden_dim > X.shape[1] + E
+        definition = found.definition.with_inputs(_noise_names(E))
+        return replace(found, definition=definition, first=found.first if wide else None)
+
+    def stored_definition(
+        self, model: Predictor, facts: Mapping[str, Any]
+    ) -> KernelDefinition | None:
+        found = super().stored_definition(model, facts)
+        return None if found is None else found.with_inputs(_noise_names(facts["noise_dim"]))
 
     def function(self, gp: NoiseInputDeepGP) -> FittedDeepGP[NoiseInputDeepGP]:
         return _FittedIWVI(gp)
@@ -165,6 +187,10 @@ class IWVIDeepGPRegressor(Regressor):
     of normal distributions over draws of w from N(0, I) and of the hidden layers, and does not use
     the network.
 
+    ``kernel`` is that of all layers, as of ``DSVIDeepGPRegressor``. Parts that name columns do not
+    act on the noise inputs, which the linear mean of the first layer passes on all the same; those
+    without columns act on all inputs.
+
     Attributes:
         relevance_: ``layer1``, ``layer2``, … hold α = 1/ℓ² of each layer's inputs, in the first
             that of the columns; the last is the layer to the target.
@@ -186,7 +212,7 @@ class IWVIDeepGPRegressor(Regressor):
     n_inducing: InducingCountOrAuto = None
     noise_dim: NoiseDim = 1
     hidden_dim: HiddenDim = None
-    kernel: KernelName = "rbf"
+    kernel: KernelOfLayers = "rbf"
     max_iter: MaxIter = 1000
     n_importance: ImportanceDraws = 5
     n_samples: Samples = 2
