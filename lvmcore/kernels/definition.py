@@ -99,7 +99,8 @@ class KernelDefinition:
     def with_inputs(self, names: Sequence[str]) -> KernelDefinition:
         """The kernel over further inputs of scale 1 too, which parts without columns act on.
 
-        A start is kept for the inputs that there were.
+        A start is kept for the inputs that there were; the weights of a linear part, whose average
+        is 1, in proportion to one another.
         """
         wider = replace(
             self,

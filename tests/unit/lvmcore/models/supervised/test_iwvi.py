@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
@@ -108,3 +109,16 @@ def test_it_has_no_form_in_gpytorch() -> None:
     model = IWVIDeepGPRegressor(n_layers=0, n_inducing=5, max_iter=3).fit(X, y)
     with pytest.raises(UnsupportedError, match="cannot be exported to gpytorch"):
         exported_model(model)
+
+
+def test_a_period_is_found_in_the_first_layer_beside_the_noise() -> None:
+    """As by DSVI: a unit starts at the exact process of the columns, whatever the noise inputs."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"month": np.arange(90.0), "height": rng.normal(size=90)})
+    y = np.sin(2 * np.pi * table["month"] / 12) + 0.5 * table["height"] + 0.1 * rng.normal(size=90)
+    settings = {"kernel": "linear(height) + periodic(month)", "n_inducing": 10, "max_iter": 60}
+    model = IWVIDeepGPRegressor(**settings, noise_dim=2).fit(table[:66], y[:66])
+    assert [layer.width for layer in model._function.gp.hidden] == [5]  # columns, noise, and one
+    assert model.score(table[66:], y[66:]) > 0.8
+    narrow = IWVIDeepGPRegressor(**{**settings, "max_iter": 3}, noise_dim=2, hidden_dim=4)
+    assert narrow.fit(table, y)._function.gp.hidden[0].width == 4
