@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from lvmcore.models.latent.point_estimates.gplvm import GPLVM
     from lvmcore.models.latent.point_estimates.sgplvm import SGPLVM
     from lvmcore.models.latent.point_estimates.sllgplvm import SLLGPLVM
+    from lvmcore.models.latent.poisson_factorisation import HierarchicalPoissonFactorisation
     from lvmcore.models.latent.qep_lvm import QEPLVM
     from lvmcore.models.latent.rflvm import RFLVM
     from lvmcore.models.latent.srflvm import SRFLVM
@@ -103,6 +104,7 @@ __all__ = [
     "GPClassifier",
     "GPRegressor",
     "IWVIDeepGPRegressor",
+    "HierarchicalPoissonFactorisation",
     "Isomap",
     "LabelPredictive",
     "LatentDirichletAllocation",

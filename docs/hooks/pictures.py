@@ -29,7 +29,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "pictures"
 SIZE_LIMIT = 60_000
 WIDTHS = (860, 720, 600)  # pixels: the first that is small enough
 #: Models of counts are drawn on grey levels of digits, which are counts from 0 to 16.
-COUNT_MODELS, N_DIGITS = ("topics", "nbvae"), 300
+COUNT_MODELS, N_DIGITS = ("topics", "hpf", "nbvae"), 300
 #: Settings of the pictures: enough steps for a map that looks like a longer fit's.
 SETTINGS: dict[str, dict[str, Any]] = {
     "rflvm": {"max_iter": 400, "n_features": 50, "n_chains": 1},

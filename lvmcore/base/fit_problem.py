@@ -180,7 +180,7 @@ def _is_complete(
     empty = int((counts == 0).sum())
     if empty:
         rows = "1 row has no" if empty == 1 else f"{empty:,} rows have no"
-        note(f"{rows} cell to go by: the prior, mean 0 and sd 1, is their place.")
+        note(f"{rows} cell to go by: the prior is their position.")
     share = gaps / size
     if share >= MOST_MISSING:
         few = float(np.median(counts))

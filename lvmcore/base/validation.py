@@ -249,6 +249,8 @@ _ADDED: Mapping[str, Any] = {
     "noise_sd": "",
     "priors": "",
 }
+#: The same, of one model.
+_ADDED_TO_MODEL: Mapping[str, Mapping[str, Any]] = {"deep_qep_lvm": {"n_layers": 1}}
 
 
 def fit_fingerprint(
@@ -266,7 +268,7 @@ def fit_fingerprint(
     is_map = getattr(model, "task", "") == "map"
     if is_map and settings.get("kernel", "") == getattr(type(model), "kernel", None):
         del settings["kernel"]  # likewise; models of a target have always had one
-    for name, earlier in _ADDED.items():
+    for name, earlier in {**_ADDED, **_ADDED_TO_MODEL.get(model.key, {})}.items():
         if settings.get(name) == earlier:
             del settings[name]  # likewise
     facts = [model.key, package_version(), CHECKPOINT_LAYOUT, settings, data.shape]

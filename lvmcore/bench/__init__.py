@@ -42,6 +42,12 @@ def _ldgd(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     return chain(ldgd.rows(options), training_size.rows(options))
 
 
+def _map_methods(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.random_features import map_methods
+
+    return map_methods.rows(options)
+
+
 def _maps(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     from lvmcore.bench.latent import maps
 
@@ -117,6 +123,7 @@ BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], BenchmarkRow]]]] = 
     "impute": _impute,
     "kernels": _kernels,
     "ldgd": _ldgd,
+    "map-methods": _map_methods,
     "maps": _maps,
     "mixed": _mixed,
     "mnist": _mnist,

@@ -1,8 +1,9 @@
-"""Decoder with a hidden layer: the variational layer, and the fitted decoder of both layers.
+"""Decoder with hidden layers: the variational layer, and the fitted decoder of all layers.
 
 x ↦ h_i(x), i = 1…I, is Gaussian given x, and h ↦ y is a path as in a single-layer model.
 N(h̄(x), diag Var h(x)) replaces q(x) in the psi statistics of the data path, which are sums over
-rows and depend on mean and variance of a hidden row only.
+rows and depend on mean and variance of a hidden row only. With several hidden layers the outputs of
+all but the last are drawn.
 """
 
 from __future__ import annotations
@@ -83,14 +84,14 @@ class DeepDataPath(WhitenedPath):
 
 @dataclass(frozen=True)
 class DeepDecoder:
-    """Predicts columns at latent points through the hidden layer.
+    """Predicts columns at latent points through the hidden layers.
 
     Attributes:
-        hidden: the hidden layer, its units as columns, without noise.
-        data: the path from it to the columns.
+        hidden: the hidden layers, their units as columns, without noise.
+        data: the path from the last of them to the columns.
     """
 
-    hidden: DataDecoder
+    hidden: tuple[DataDecoder, ...]
     data: DataDecoder
 
     @property
@@ -101,29 +102,61 @@ class DeepDecoder:
     @property
     def complete_row_size(self) -> int:
         """See ``RowDecoder``: the hidden units at all draws of a row."""
-        return LATENT_DRAWS * self.hidden.weights.numel()
+        return LATENT_DRAWS * max(layer.weights.numel() for layer in self.hidden)
 
     @property
     def incomplete_row_size(self) -> int:
         """See ``RowDecoder``."""
         return max(self.complete_row_size, self.data.incomplete_row_size)
 
+    @property
+    def _drawn_units(self) -> int:
+        """Units of the hidden layers but the last, whose outputs are drawn."""
+        return sum(layer.weights.shape[1] for layer in self.hidden[:-1])
+
     @cached_property
-    def _standard_draws(self) -> Float[Tensor, "S 1 Q"]:
-        """Standard draws, [S, 1, Q]."""
-        return antithetic_draws(LATENT_DRAWS, self.hidden.Z.shape[1], self.hidden.Z)[:, None]
+    def _standard_draws(self) -> Float[Tensor, "S 1 J"]:
+        """Standard draws of a latent point and of the hidden units that are drawn."""
+        Z = self.hidden[0].Z
+        return antithetic_draws(LATENT_DRAWS, Z.shape[1] + self._drawn_units, Z)[:, None]
+
+    @property
+    def unit_draws(self) -> Float[Tensor, "S 1 U"]:
+        """Standard draws of the hidden units that are drawn."""
+        return self._standard_draws[..., self.hidden[0].Z.shape[1] :]
 
     def latent_draws(
         self, mean: Float[Tensor, "N Q"], variance: Float[Tensor, "N Q"]
     ) -> Float[Tensor, "S N Q"]:
         """Fixed draws of x ~ N(mean, diag variance), [S, N, Q]."""
-        return mean + variance.sqrt() * self._standard_draws
+        return mean + variance.sqrt() * self._standard_draws[..., : mean.shape[1]]
+
+    def last_hidden(
+        self, X: Float[Tensor, "S N Q"], draws: Float[Tensor, "S 1 U"]
+    ) -> tuple[Float[Tensor, "SN I"], Float[Tensor, "SN I"]]:
+        """Mean and variance of the last hidden layer at points, given draws of those before it.
+
+        Args:
+            X: points, [S, N, Q].
+            draws: standard draws, the same for all N points, [S, 1, U].
+        """
+        at, used = X, 0
+        for layer in self.hidden[:-1]:
+            mean, variance = (
+                part.reshape(*X.shape[:2], -1) for part in layer.predict(at.flatten(0, 1))
+            )
+            units = mean.shape[-1]
+            at = mean + variance.sqrt() * draws[..., used : used + units]
+            used += units
+        return self.hidden[-1].predict(at.flatten(0, 1))
 
     def decode(
         self, X: Float[Tensor, "N Q"]
     ) -> tuple[Float[Tensor, "N D"], Float[Tensor, "N D"], Float[Tensor, "N D"]]:
         """Mean, variance with noise and noise variance of y at points X [N, Q], each [N, D]."""
-        return self.data.moments(*self.hidden.predict(X))
+        if len(self.hidden) == 1:
+            return self.data.moments(*self.hidden[0].predict(X))
+        return self._mixture(X.expand(LATENT_DRAWS, *X.shape))
 
     def reconstruct(self, X: Float[Tensor, "N Q"]) -> Float[Tensor, "N D"]:
         """Means of the columns at points X [N, Q], [N, D]."""
@@ -137,9 +170,15 @@ class DeepDecoder:
         self, mean: Float[Tensor, "N Q"], variance: Float[Tensor, "N Q"]
     ) -> tuple[Float[Tensor, "N D"], Float[Tensor, "N D"], Float[Tensor, "N D"]]:
         """``decode`` for x ~ N(mean, diag variance), averaged over fixed draws of x."""
-        X = self.latent_draws(mean, variance)
+        return self._mixture(self.latent_draws(mean, variance))
+
+    def _mixture(
+        self, X: Float[Tensor, "S N Q"]
+    ) -> tuple[Float[Tensor, "N D"], Float[Tensor, "N D"], Float[Tensor, "N D"]]:
+        """Mean, variance with noise and noise variance, averaged over draws of points, [N, D]."""
+        hidden = self.last_hidden(X, self.unit_draws)
         centre, spread, noise = (
-            part.reshape(*X.shape[:2], -1) for part in self.decode(X.flatten(0, 1))
+            part.reshape(*X.shape[:2], -1) for part in self.data.moments(*hidden)
         )
         first = centre.mean(0)
         second = (spread + centre.square()).mean(0)
@@ -150,9 +189,14 @@ class DeepDecoder:
     ) -> Float[Tensor, "S N"]:
         """Σ_d log N(y_nd | the moments of column d at x_sn), at points X [S, N, Q], [S, N].
 
-        The sum is over the cells that are not NaN.
+        The sum is over the cells that are not NaN. With several hidden layers each s has its own
+        draw of the hidden units, and the moments are given that draw.
         """
-        mean, total, _ = (part.reshape(*X.shape[:2], -1) for part in self.decode(X.flatten(0, 1)))
+        draws = X.new_zeros(len(X), 1, 0)
+        if self._drawn_units:
+            draws = antithetic_draws(len(X), self._drawn_units, X)[:, None]
+        hidden = self.last_hidden(X, draws)
+        mean, total, _ = (part.reshape(*X.shape[:2], -1) for part in self.data.moments(*hidden))
         cells = LOG_2PI + total.log() + (Y - mean).square() / total
         return -0.5 * torch.where(torch.isnan(Y), 0.0, cells).sum(-1)
 
@@ -165,43 +209,69 @@ class DeepDecoder:
         return DeepRows(self, self.data.observed_rows(Y))
 
     def prior_variance_share(self, X: Float[Tensor, "N Q"]) -> Float[Tensor, "N"]:
-        """The posterior over the prior variance of both layers together, 0 to 1, [N]."""
-        data = self.data.prior_variance_share(self.hidden.predict(X)[0])
-        return 1 - (1 - self.hidden.prior_variance_share(X)) * (1 - data)
+        """The posterior over the prior variance of all layers together, 0 to 1, [N]."""
+        known = X.new_ones(len(X))
+        for layer in self.hidden:
+            known = known * (1 - layer.prior_variance_share(X))
+            X = layer.predict(X)[0]
+        return 1 - known * (1 - self.data.prior_variance_share(X))
 
     def metric(self, X: Float[Tensor, "N Q"]) -> Float[Tensor, "N Q Q"]:
-        """Σ_d E[∂f_d ∂f_dᵀ] at points X [N, Q], [N, Q, Q], the columns' slopes A(h) taken at h̄(x).
-
-        With J = ∂k(x, Z)/∂x [Q, M], the slopes of h_i have mean J w_i and covariance
-        cov_i = diag(v/ℓ²) − J R_i Jᵀ, R_i = T_i diag(s_i) T_iᵀ, so
-        G = E[∂h A ∂hᵀ] = Σ_ij A_ij J w_i w_jᵀ Jᵀ + Σ_i A_ii cov_i.
-        """
-        layer = self.hidden
-        square = layer.kernel.lengthscales.square()
-        # J = ∂k(x, Z)/∂x
-        J = -layer.kernel(X, layer.Z)[:, None, :] * ((X[:, None, :] - layer.Z) / square).transpose(
-            1, 2
-        )
-        A = self.data.metric(layer.predict(X)[0])
-        slopes = J @ layer.weights  # [N, Q, I]
-        own = A.diagonal(dim1=1, dim2=2)  # [N, I]
-        R = (layer.basis * layer.shrinkage.T[:, None, :]) @ layer.basis.mT
-        reduced = torch.einsum("ni,imk->nmk", own, R)
-        prior = own.sum(1)[:, None, None] * torch.diag(layer.kernel.variance / square)
-        return slopes @ A @ slopes.mT + prior - J @ reduced @ J.mT
+        """Σ_d E[∂f_d ∂f_dᵀ] at points X [N, Q], [N, Q, Q], each layer's slopes at its mean."""
+        points = [X]
+        for layer in self.hidden:
+            points.append(layer.predict(points[-1])[0])
+        found = self.data.metric(points.pop())
+        for layer in reversed(self.hidden):
+            found = _pull_back(layer, points.pop(), found)
+        return found
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The fitted state, for ``from_arrays``."""
-        hidden = self.hidden.arrays()
-        return {**self.data.arrays(), **{f"hidden.{name}": hidden[name] for name in hidden}}
+        found = self.data.arrays()
+        for number, layer in enumerate(self.hidden, start=1):
+            prefix = _layer_prefix(number)
+            found |= {f"{prefix}{name}": array for name, array in layer.arrays().items()}
+        return found
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> Self:
         """Rebuild from ``arrays()``, on the device and in the dtype of ``like``."""
-        hidden = {
-            name.removeprefix("hidden."): arrays[name] for name in arrays if "hidden." in name
-        }
-        return cls(DataDecoder.from_arrays(hidden, like), DataDecoder.from_arrays(arrays, like))
+        hidden: list[DataDecoder] = []
+        while True:
+            prefix = _layer_prefix(len(hidden) + 1)
+            own = {
+                name.removeprefix(prefix): arrays[name]
+                for name in arrays
+                if name.startswith(prefix)
+            }
+            if not own:
+                return cls(tuple(hidden), DataDecoder.from_arrays(arrays, like))
+            hidden.append(DataDecoder.from_arrays(own, like))
+
+
+def _layer_prefix(number: int) -> str:
+    """Prefix of the arrays of a hidden layer, from 1; the first as in files with a single one."""
+    return "hidden." if number == 1 else f"hidden{number}."
+
+
+def _pull_back(
+    layer: DataDecoder, X: Float[Tensor, "N Q"], A: Float[Tensor, "N I I"]
+) -> Float[Tensor, "N Q Q"]:
+    """E[∂h A ∂hᵀ] of a layer at points X [N, Q], for A given at its mean, [N, Q, Q].
+
+    With J = ∂k(x, Z)/∂x [Q, M], the slopes of h_i have mean J w_i and covariance
+    cov_i = diag(v/ℓ²) − J R_i Jᵀ, R_i = T_i diag(s_i) T_iᵀ, so it is
+    Σ_ij A_ij J w_i w_jᵀ Jᵀ + Σ_i A_ii cov_i.
+    """
+    square = layer.kernel.lengthscales.square()
+    J = -layer.kernel(X, layer.Z)[:, None, :] * ((X[:, None, :] - layer.Z) / square).transpose(1, 2)
+    slopes = J @ layer.weights  # [N, Q, I]
+    own = A.diagonal(dim1=1, dim2=2)  # [N, I]
+    R = (layer.basis * layer.shrinkage.T[:, None, :]) @ layer.basis.mT
+    reduced = torch.einsum("ni,imk->nmk", own, R)
+    prior = own.sum(1)[:, None, None] * torch.diag(layer.kernel.variance / square)
+    return slopes @ A @ slopes.mT + prior - J @ reduced @ J.mT
 
 
 @dataclass(frozen=True)
@@ -220,7 +290,7 @@ class DeepRows:
         self, rows: Tensor, mean: Float[Tensor, "n Q"], variance: Float[Tensor, "n Q"]
     ) -> Float[Tensor, "n"]:
         """E log p(cells | h(x)) of ``rows`` for x ~ N(mean, diag variance), fixed draws, [n]."""
-        X = self.decoder.latent_draws(mean, variance).flatten(0, 1)
-        hidden = self.decoder.hidden.predict(X)
+        X = self.decoder.latent_draws(mean, variance)
+        hidden = self.decoder.last_hidden(X, self.decoder.unit_draws)
         found = self.hidden_rows.expected_log_density(rows.repeat(LATENT_DRAWS), *hidden)
         return found.reshape(LATENT_DRAWS, -1).mean(0)

@@ -1,7 +1,8 @@
-"""The objective of a q-exponential latent variable model with a hidden layer."""
+"""The objective of a q-exponential latent variable model with hidden layers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Self, TypeVar
@@ -28,18 +29,24 @@ Sums = TypeVar("Sums", PsiSums, MaskedPsiSums)
 class HiddenLayerDataTerm(QEPDataTerm):
     """The bound of the columns given a sample of X, averaged over samples.
 
+    With several hidden layers, the outputs of all but the last are sampled too.
+
     Args:
-        layer: the hidden layer.
-        path: from the hidden layer to the columns.
+        layers: the hidden layers.
+        path: from the last of them to the columns.
         problem: the table; its generator draws X.
         exponent: q.
     """
 
     def __init__(
-        self, layer: DeepDataPath, path: DataPath, problem: FitProblem, exponent: QExponent
+        self,
+        layers: Sequence[DeepDataPath],
+        path: DataPath,
+        problem: FitProblem,
+        exponent: QExponent,
     ) -> None:
         super().__init__(path, problem, exponent)
-        self.layer = layer
+        self.layers = tuple(layers)
 
     def value(self, sample: LatentSample) -> Tensor:
         """The bound at the optimal q(V) of each sample of X, averaged over them, []."""
@@ -49,15 +56,22 @@ class HiddenLayerDataTerm(QEPDataTerm):
         ]
         return torch.stack([bound.value for bound in values]).mean()
 
-    def draw_noise(self, rows: LatentRows, generator: torch.Generator) -> Tensor:
-        """Standard normal numbers, [N, Q]."""
-        shape = rows.mean.shape
-        return torch.randn(shape, generator=generator, dtype=torch.float64).to(rows.mean)
+    def draw_noise(self, rows: LatentRows, generator: torch.Generator) -> list[Tensor]:
+        """Standard normal numbers, [N, Q] and for each hidden layer but the last [N, I]."""
+        N, Q = rows.mean.shape
+        widths = [Q, *(layer.q_mu.shape[0] for layer in self.layers[:-1])]
+        return [
+            torch.randn((N, width), generator=generator, dtype=torch.float64).to(rows.mean)
+            for width in widths
+        ]
 
-    def sums_at(self, rows: LatentRows, noise: Tensor) -> PsiSums | MaskedPsiSums:
-        """Psi statistics of the hidden rows at X = mean + sd · noise."""
-        X = rows.mean + rows.variance.sqrt() * noise
-        return self.sums(*self.layer.latent_function(X))
+    def sums_at(self, rows: LatentRows, noise: Sequence[Tensor]) -> PsiSums | MaskedPsiSums:
+        """Psi statistics of the last hidden rows, at X = mean + sd · noise and likewise on."""
+        at = rows.mean + rows.variance.sqrt() * noise[0]
+        for layer, own in zip(self.layers[:-1], noise[1:], strict=True):
+            mean, variance = layer.latent_function(at)
+            at = mean + variance.clamp_min(0).sqrt() * own
+        return self.sums(*self.layers[-1].latent_function(at))
 
     @torch.no_grad()
     def average_sums(self, rows: LatentRows) -> PsiSums | MaskedPsiSums:
@@ -66,7 +80,7 @@ class HiddenLayerDataTerm(QEPDataTerm):
         total: Any = None  # of either kind of sums
         for _ in range(FINAL_DRAWS // 2):
             noise = self.draw_noise(rows, generator)
-            for antithetic in (noise, -noise):
+            for antithetic in (noise, [-part for part in noise]):
                 sums = self.sums_at(rows, antithetic)
                 total = sums if total is None else total + sums
         average: PsiSums | MaskedPsiSums = _divide(total, FINAL_DRAWS)
@@ -79,12 +93,11 @@ class HiddenLayerTerm(Term[object]):
     Args:
         layer: the hidden layer.
         exponent: q.
+        name: of the term.
     """
 
-    name = "KL of the hidden layer"
-
-    def __init__(self, layer: DeepDataPath, exponent: QExponent) -> None:
-        self.layer, self.exponent = layer, exponent
+    def __init__(self, layer: DeepDataPath, exponent: QExponent, name: str) -> None:
+        self.layer, self.exponent, self.name = layer, exponent, name
 
     def value(self, sample: object) -> Tensor:
         """The bound, []; it needs no sample."""
@@ -93,14 +106,14 @@ class HiddenLayerTerm(Term[object]):
 
 
 class DeepQEPLVMObjective(SparseGPLVMObjective):
-    """The bounds of the columns given X, of the hidden layer and of the latent positions.
+    """The bounds of the columns given X, of the hidden layers and of the latent positions.
 
     Args:
         rows: initial q(X).
-        path: from the hidden layer to the columns.
+        path: from the last hidden layer to the columns.
         problem: the table; its generator draws X.
         exponent: initial q.
-        layer: initial hidden layer.
+        layers: initial hidden layers.
     """
 
     data: HiddenLayerDataTerm
@@ -111,14 +124,19 @@ class DeepQEPLVMObjective(SparseGPLVMObjective):
         path: DataPath,
         problem: FitProblem,
         exponent: QExponent,
-        layer: DeepDataPath,
+        layers: Sequence[DeepDataPath],
     ) -> None:
-        data = HiddenLayerDataTerm(layer, path, problem, exponent)
+        data = HiddenLayerDataTerm(layers, path, problem, exponent)
         further: list[Term[LatentSample]] = [
-            HiddenLayerTerm(layer, exponent),
-            LatentBlockTerm(exponent),
+            HiddenLayerTerm(
+                layer,
+                exponent,
+                "KL of the hidden layer" if len(layers) == 1 else f"KL of hidden layer {number}",
+            )
+            for number, layer in enumerate(layers, start=1)
         ]
-        super().__init__(rows, data, problem, further, [exponent, layer])
+        further.append(LatentBlockTerm(exponent))
+        super().__init__(rows, data, problem, further, [exponent, *layers])
 
     @property
     def exponent(self) -> QExponent:
@@ -127,18 +145,20 @@ class DeepQEPLVMObjective(SparseGPLVMObjective):
 
     @property
     def latent_path(self) -> DeepDataPath:
-        """The hidden layer."""
-        return self.data.layer
+        """The first hidden layer."""
+        return self.data.layers[0]
 
     def decoder(self) -> PathDecoder:
-        """Hidden layer and data path, q(V) of the columns the optimum for 16 samples of X."""
+        """Hidden layers and data path, q(V) of the columns the optimum for 16 samples of X."""
         sums = self.data.average_sums(self.rows)
-        return DeepDecoder(self.latent_path.decoder(), self.data.decoder_of(sums))
+        hidden = tuple(layer.decoder() for layer in self.data.layers)
+        return DeepDecoder(hidden, self.data.decoder_of(sums))
 
     def with_problem(self, problem: FitProblem) -> Self:
         """An objective of other cells with a copy of the current parameters."""
         rows, path = deepcopy(self.rows), deepcopy(self.path)
-        return type(self)(rows, path, problem, deepcopy(self.exponent), deepcopy(self.latent_path))
+        layers = [deepcopy(layer) for layer in self.data.layers]
+        return type(self)(rows, path, problem, deepcopy(self.exponent), layers)
 
 
 def _divide(sums: Sums, count: int) -> Sums:

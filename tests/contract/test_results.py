@@ -209,10 +209,12 @@ def test_sampling(key: str) -> None:
     np.testing.assert_array_equal(drawn, model.sample(500, random_state=1))
     assert not np.array_equal(drawn, model.sample(500, random_state=2))
     assert not np.array_equal(model.sample(3), model.sample(3))
-    # Drawn rows look like the data: the centre within a sd, the spread within a factor of two.
+    # Drawn rows look like the data: the centre within a sd, the spread within a factor of two. The
+    # prior of Poisson factors has them independent, so it is wider than rows between two profiles.
+    widest = 3 if key == "hpf" else 2
     sd = frame.std(ddof=0).to_numpy()
     assert (np.abs(drawn.mean(axis=0) - frame.mean().to_numpy()) < sd).all()
-    assert ((drawn.std(axis=0) > 0.5 * sd) & (drawn.std(axis=0) < 2 * sd)).all()
+    assert ((drawn.std(axis=0) > 0.5 * sd) & (drawn.std(axis=0) < widest * sd)).all()
     with pytest.raises(ConfigError, match="n=0 cannot be used"):
         model.sample(0)
 

@@ -26,7 +26,7 @@ from lvmcore.metrics.scores import knn_accuracy
 from lvmcore.models.latent.srflvm import SRFLVM
 from lvmcore.numerics.array_types import FloatArray
 
-__all__ = ["rows"]
+__all__ = ["DATASETS", "SEEDS", "load_table", "rows"]
 
 
 SEEDS = range(5)
@@ -68,7 +68,7 @@ def rows(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
 
 
 @cache
-def _load(data: str) -> tuple[FloatArray, NDArray[np.generic]]:
+def load_table(data: str) -> tuple[FloatArray, NDArray[np.generic]]:
     """Columns and classes; the first thousand training rows of MNIST."""
     if data in ("bridges", "montreal", "newsgroups3"):
         table = load_paper(data)
@@ -85,7 +85,7 @@ def _load(data: str) -> tuple[FloatArray, NDArray[np.generic]]:
 @cache
 def _map_scores(data: str) -> tuple[list[float], list[float], list[float]]:
     """Accuracy, seconds of the fit and bound of each seed."""
-    X, y = _load(data)
+    X, y = load_table(data)
     accuracy, seconds, bounds = [], [], []
     for seed in SEEDS:
         start = time.perf_counter()
@@ -99,7 +99,7 @@ def _map_scores(data: str) -> tuple[list[float], list[float], list[float]]:
 @cache
 def _baseline_accuracies(data: str) -> dict[str, float]:
     """Accuracy of t-SNE and UMAP on the same columns."""
-    X, y = _load(data)
+    X, y = load_table(data)
     scaled = SRFLVM(max_iter=1).fit(X)._standardiser.transform(X)
     libraries: dict[str, Any] = {
         "t-SNE": SklearnTSNE(random_state=0),

@@ -1,4 +1,4 @@
-"""Bayesian latent variable model of q-exponential processes with a hidden layer."""
+"""Bayesian latent variable model of q-exponential processes with hidden layers."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ __all__ = ["DeepQEPLVM"]
 
 @estimator_dataclass
 class DeepQEPLVM(UnsupervisedGPLVM):
-    """Map with a hidden layer of q-exponential processes: h_i(x_n) and y_nd = f_d(h(x_n)) + ε.
+    """Map with hidden layers of q-exponential processes: h_i(x_n) and y_nd = f_d(h(x_n)) + ε.
 
-    The bound of ``QEPLVM`` with one further block, the whitened inducing values of the hidden layer
-    with a Gaussian q(V_h):
+    With one hidden layer it is the bound of ``QEPLVM`` with one further block, the whitened
+    inducing values of the hidden layer with a Gaussian q(V_h):
 
     E_q(X)[ψ(e_Y) − ½ Σ_d n_d log σ_d² + H(q(V)) + ψ(e_V)] + H(q(V_h)) + ψ(e_h) + H(q(X)) + ψ(e_X).
 
@@ -42,12 +42,13 @@ class DeepQEPLVM(UnsupervisedGPLVM):
     stays at its optimum. That optimum depends on the draw; with q(V | X) the objective is still a
     lower bound. Predictions use the q(V) that is optimal for 16 draws jointly. The hidden layer has
     no linear mean, so that its lengthscales show the relevant dimensions of the map; its initial
-    function is linear in the map.
+    function is linear in the map. With several hidden layers each has such a block, and the rows of
+    all but the last are drawn too.
 
     Attributes:
         q_: q, given or learned.
-        relevance_: ``data`` holds α of the hidden layer's kernel, [Q].
-        inducing_inputs_: ``data`` holds the hidden layer's Z, [M, Q].
+        relevance_: ``data`` holds α of the first hidden layer's kernel, [Q].
+        inducing_inputs_: ``data`` holds the first hidden layer's Z, [M, Q].
         noise_variance_: noise variance of a further row, standardised units, [D]; see ``QEPLVM``.
         interval_scale_: factor of the standard deviation of imputed cells, [D].
         restarts_: bounds, seeds and latent means of the starts; None for a single start.
@@ -56,7 +57,7 @@ class DeepQEPLVM(UnsupervisedGPLVM):
     key: ClassVar[str] = "deep_qep_lvm"
     title: ClassVar[str] = "Deep Q-EP LVM"
     summary: ClassVar[str] = (
-        "The Q-EP LVM with a hidden layer, for maps that bend unevenly; slower, and no labels."
+        "The Q-EP LVM with hidden layers, for maps that bend unevenly; slower, and no labels."
     )
     paper: ClassVar[str] = "Chang, Obite, Zhou and Lan 2025"
     order: ClassVar[int] = 12
@@ -70,10 +71,15 @@ class DeepQEPLVM(UnsupervisedGPLVM):
     q: Exponent = 1.5
     max_iter: MaxIter = 500
     start: Start = "pca"  # a step takes so long that a second start would be felt
+    n_layers: Annotated[
+        int,
+        Range(1, 5),
+        Doc("Hidden layers between the map and the columns; each makes a step slower.", "layers"),
+    ] = 1
     hidden_dim: Annotated[
         int | None,
         Range(1, 100),
-        Doc("Dimensions of the hidden layer; auto is as many as the map has.", "hidden layer"),
+        Doc("Dimensions of each hidden layer; auto is as many as the map has.", "hidden layer"),
     ] = None
 
     def _objective(
@@ -83,9 +89,9 @@ class DeepQEPLVM(UnsupervisedGPLVM):
         W = principal_axes(X, self.hidden_dim or X.shape[1])
         gaps = problem.observed is not None
         beyond = DataPath(Z @ W, start_noise(problem, self.settings_["noise"]), pooled=gaps)
-        return DeepQEPLVMObjective(
-            rows, beyond, problem, QExponent(self.q), DeepDataPath(Z, X, X @ W)
-        )
+        layers = [DeepDataPath(Z, X, X @ W)]
+        layers += [DeepDataPath(Z @ W, X @ W, X @ W) for _ in range(self.n_layers - 1)]
+        return DeepQEPLVMObjective(rows, beyond, problem, QExponent(self.q), layers)
 
     def _schedule(self, cells: int) -> Schedule:
         """A larger fall counts as a collapse, as the bound is estimated from one draw."""

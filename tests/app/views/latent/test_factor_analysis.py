@@ -19,7 +19,7 @@ def counts() -> Dataset:
 
 
 @pytest.mark.slow(quick=["nmf"])
-@pytest.mark.parametrize("model", ["nmf", "topics", "nbvae"])
+@pytest.mark.parametrize("model", ["nmf", "topics", "hpf", "nbvae"])
 def test_a_map_of_counts_is_shown_decoded_and_drawn_from(model: str, open_page: OpenPage) -> None:
     settings = {"n_components": 3, "max_iter": 60} | ({"n_hidden": 8} if model == "nbvae" else {})
     run = ran(counts(), model, **settings)
@@ -31,7 +31,8 @@ def test_a_map_of_counts_is_shown_decoded_and_drawn_from(model: str, open_page: 
 
 
 @pytest.mark.parametrize(
-    ("cell", "refused"), [("-1", {"nmf", "topics", "nbvae"}), ("0.5", {"topics", "nbvae"})]
+    ("cell", "refused"),
+    [("-1", {"nmf", "topics", "hpf", "nbvae"}), ("0.5", {"topics", "hpf", "nbvae"})],
 )
 def test_a_model_that_does_not_take_the_cells_is_not_offered(
     cell: str, refused: set[str], open_page: OpenPage
@@ -40,7 +41,7 @@ def test_a_model_that_does_not_take_the_cells_is_not_offered(
     page = upload(open_page("data"), "cells.csv", f"a,b,c\n{rows}\n{cell},1,2\n".encode())
     page.switch_page("views/fit/page.py").run()
     assert not page.exception
-    titles = {key: MODELS[key].title for key in ("nmf", "topics", "nbvae", "pca")}
+    titles = {key: MODELS[key].title for key in ("nmf", "topics", "hpf", "nbvae", "pca")}
     options = page.selectbox(MODEL).options
     offered = {key for key, title in titles.items() if any(f"{title}: " in one for one in options)}
     assert titles.keys() - offered == refused

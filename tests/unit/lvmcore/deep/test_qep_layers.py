@@ -44,15 +44,19 @@ def small_layer(width: int = 3, M: int = 6) -> tuple[DeepDataPath, Tensor]:
     return layer, X
 
 
-def small_fit(q: float = 1.0, *, gaps: bool = False) -> DeepQEPLVMObjective:
+def small_fit(q: float = 1.0, *, gaps: bool = False, more_layers: int = 0) -> DeepQEPLVMObjective:
     layer, X = small_layer()
+    layers, H = [layer], layer.latent_function(X)[0].detach()
+    for seed in range(more_layers):
+        W = torch.randn(H.shape[1], 2, generator=generator(20 + seed), dtype=torch.float64)
+        layers.append(DeepDataPath(H[:6], H, H @ W))
+        H = layers[-1].latent_function(H)[0].detach()
     Y = torch.sin(X @ torch.randn(2, 4, generator=generator(3), dtype=torch.float64))
     observed = torch.rand(Y.shape, generator=generator(4)) < 0.8 if gaps else None
     Y = Y if observed is None else Y * observed
     problem = FitProblem(InMemoryRows(Y, observed), (), 2, generator(5), None)
-    Z = layer.latent_function(X)[0].detach()[:5]
-    path = DataPath(Z, torch.full((4,), 0.1).double(), pooled=gaps)
-    return DeepQEPLVMObjective(LatentRows(X, 0.2), path, problem, QExponent(q), layer)
+    path = DataPath(H[:5], torch.full((4,), 0.1).double(), pooled=gaps)
+    return DeepQEPLVMObjective(LatentRows(X, 0.2), path, problem, QExponent(q), layers)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +133,7 @@ def test_its_gradient_is_that_of_differences() -> None:
         fit.latent_path.q_sqrt,
         fit.latent_path.log_lengthscales,
     )
-    fit.data.draw_noise = lambda rows, generator: noise  # type: ignore[method-assign]
+    fit.data.draw_noise = lambda rows, generator: [noise]  # type: ignore[method-assign]
 
     def total() -> Tensor:
         return torch.stack(list(fit.terms().values())).sum()
@@ -160,7 +164,7 @@ def test_a_single_draw_is_right_on_average() -> None:
 
 def _average(fit: DeepQEPLVMObjective, draws: int) -> Any:
     noises = [torch.randn(15, 2, generator=generator(s), dtype=torch.float64) for s in range(draws)]
-    parts = [fit.data.sums_at(fit.rows, noise) for noise in noises]
+    parts = [fit.data.sums_at(fit.rows, [noise]) for noise in noises]
     total = parts[0]
     for part in parts[1:]:
         total = total + part
@@ -168,16 +172,18 @@ def _average(fit: DeepQEPLVMObjective, draws: int) -> Any:
 
 
 @pytest.mark.slow
-def test_it_is_below_the_evidence() -> None:
+@pytest.mark.parametrize("n_layers", [1, 2])
+def test_it_is_below_the_evidence(n_layers: int) -> None:
     """log of the mean of p(Y | F) over draws of all that the model draws, from the map on."""
     q, draws = 1.0, 200_000
     X = torch.tensor([[-0.8], [0.1], [0.9]], dtype=torch.float64)
     Y = torch.tensor([[0.8, -0.5], [0.2, 0.3], [-0.7, 0.9]], dtype=torch.float64)
-    layer = DeepDataPath(X[[0, 2]], X, X)
+    layers = [DeepDataPath(X[[0, 2]], X, X) for _ in range(n_layers)]
     path = DataPath(X[[0, 2]], torch.tensor([0.5, 0.8]).double())
     problem = FitProblem(InMemoryRows(Y, None), (), 1, generator(), None)
-    fit = DeepQEPLVMObjective(LatentRows(X, 0.3), path, problem, QExponent(q), layer)
-    moved = [*fit.rows.parameters(), layer.q_mu, layer.q_sqrt]
+    fit = DeepQEPLVMObjective(LatentRows(X, 0.3), path, problem, QExponent(q), layers)
+    moved = [*fit.rows.parameters()]
+    moved += [part for layer in layers for part in (layer.q_mu, layer.q_sqrt)]
     adam = torch.optim.Adam(moved, lr=0.05)
     for _ in range(80):
         adam.zero_grad()
@@ -192,9 +198,10 @@ def test_it_is_below_the_evidence() -> None:
             unit = QExponential(torch.zeros(n).double(), torch.eye(n).double(), q)
             return (unit.draw(draws, source) / covariance_factor(n, q).sqrt()).reshape(-1, *shape)
 
-        places = block(3, 1)
-        normal = torch.randn(draws, 3, 1, generator=source, dtype=torch.float64)
-        H = _through(layer, places, block(2, 1), normal)
+        H = block(3, 1)
+        for layer in layers:
+            normal = torch.randn(draws, 3, 1, generator=source, dtype=torch.float64)
+            H = _through(layer, H, block(2, 1), normal)
         F = _through(path, H, block(2, 2), block(3, 2))
         e = ((Y - F).square() / path.noise).sum((1, 2))
         logs = log_block(e, 6, q) - 1.5 * path.noise.log().sum()
@@ -237,9 +244,82 @@ def test_its_moments_are_those_of_draws_of_everything() -> None:
     torch.testing.assert_close(mean[0], f_mean.mean(0), atol=0.02, rtol=0.02)
     torch.testing.assert_close(variance[0], wanted, atol=0.01, rtol=0.03)
     torch.testing.assert_close(noise[0], decoder.noise)
-    hidden = decoder.hidden.predict(x)
+    hidden = decoder.hidden[0].predict(x)
     for found, same in zip(hidden, layer.latent_function(x), strict=True):
         torch.testing.assert_close(found, same.detach())
+
+
+@pytest.mark.parametrize("of_row", [False, True])
+def test_the_moments_of_two_layers_are_those_of_draws_of_everything(of_row: bool) -> None:
+    decoder = small_fit(more_layers=1).decoder()
+    assert isinstance(decoder, DeepDecoder)
+    x = torch.tensor([[0.3, -0.4]], dtype=torch.float64)
+    spread = torch.full_like(x, 0.04 if of_row else 0.0)
+    found = decoder.moments(x, spread) if of_row else decoder.decode(x)
+    count, source = 100_000, generator()
+
+    def normal(like: Tensor) -> Tensor:
+        return torch.randn(like.shape, generator=source, dtype=torch.float64)
+
+    at = x.expand(count, 2)
+    at = at + spread.sqrt() * normal(at)
+    for layer in decoder.hidden:
+        mean, variance = layer.predict(at)
+        at = mean + variance.sqrt() * normal(mean)
+    f_mean, f_variance = decoder.data.predict(at)
+    wanted = f_mean.var(0) + f_variance.mean(0) + decoder.noise
+    # The decoder has 16 fixed draws of what is before the last hidden layer.
+    torch.testing.assert_close(found[0][0], f_mean.mean(0), atol=0.08, rtol=0.05)
+    torch.testing.assert_close(found[1][0], wanted, atol=0.03, rtol=0.25)
+    torch.testing.assert_close(found[2][0], decoder.noise)
+
+
+def test_a_certain_layer_before_another_moves_the_rows_alone() -> None:
+    """Its columns are those of a map with one hidden layer whose rows lie where it puts them."""
+    fit = small_fit(more_layers=1)
+    first, second = fit.data.layers
+    with torch.no_grad():
+        fit.rows.log_variance.fill_(-60.0)
+        first.q_sqrt.mul_(1e-6)
+        first.log_lengthscales.add_(3.0)
+        first.log_variance.sub_(12.0)
+        H, left = first.latent_function(fit.rows.mean)
+    assert float(left.max()) < 1e-4
+    problem = FitProblem(InMemoryRows(fit.data.Y, None), (), 3, generator(), None)
+    rows = LatentRows(H, 1.0)
+    with torch.no_grad():
+        rows.log_variance.fill_(-60.0)
+    twin = DeepQEPLVMObjective(rows, fit.path, problem, QExponent(1.0), [second])
+    assert float(fit.terms()["data fit"].detach()) == pytest.approx(
+        float(twin.terms()["data fit"].detach()), abs=0.5
+    )
+    assert {"KL of hidden layer 1", "KL of hidden layer 2"} <= set(fit.terms())
+
+
+def test_the_metric_of_two_layers_is_carried_back_through_both() -> None:
+    fit = small_fit(more_layers=1)
+    with torch.no_grad():
+        for layer in fit.data.layers:
+            layer.q_sqrt.mul_(1e-4)
+            layer.log_lengthscales.add_(1.5)
+    decoder = fit.decoder()
+    assert isinstance(decoder, DeepDecoder)
+    x, step = torch.tensor([[0.2, 0.1]], dtype=torch.float64), 1e-5
+
+    def last(at: Tensor) -> Tensor:
+        for layer in decoder.hidden:
+            at = layer.predict(at)[0]
+        return at
+
+    slopes = []
+    for q in range(2):
+        away = step * torch.eye(2, dtype=torch.float64)[q]
+        slopes.append((last(x + away)[0] - last(x - away)[0]) / (2 * step))
+    J = torch.stack(slopes)
+    sure = J @ decoder.data.metric(last(x))[0] @ J.T
+    found = decoder.metric(x)[0]
+    torch.testing.assert_close(found, sure, rtol=0.3, atol=0.3 * float(sure.abs().max()))
+    assert bool((torch.linalg.eigvalsh(found - sure) > -1e-9).all())
 
 
 def test_its_metric_is_that_of_a_hidden_map_by_differences() -> None:
@@ -255,10 +335,10 @@ def test_its_metric_is_that_of_a_hidden_map_by_differences() -> None:
     slopes = []
     for q in range(2):
         away = step * torch.eye(2, dtype=torch.float64)[q]
-        ends = [decoder.hidden.predict(x + s * away)[0][0] for s in (1, -1)]
+        ends = [decoder.hidden[0].predict(x + s * away)[0][0] for s in (1, -1)]
         slopes.append((ends[0] - ends[1]) / (2 * step))
     J = torch.stack(slopes)
-    A = decoder.data.metric(decoder.hidden.predict(x)[0])[0]
+    A = decoder.data.metric(decoder.hidden[0].predict(x)[0])[0]
     sure = J @ A @ J.T
     found = decoder.metric(x)[0]
     torch.testing.assert_close(found, sure, rtol=0.2, atol=0.2 * float(sure.abs().max()))
@@ -293,6 +373,20 @@ def test_the_bound_rises_and_the_rows_are_found_again(fitted: DeepQEPLVM, X: Arr
     found = fitted.inverse_transform(fitted.transform(X))
     assert np.sqrt(np.square(found - X).mean()) < 0.35
     assert fitted.elbo_ == pytest.approx(np.mean(bounds[-10:]), abs=0.05 * X.size)
+
+
+def test_a_map_with_two_hidden_layers_is_fitted_and_saved(X: Array, tmp_path: Path) -> None:
+    model = DeepQEPLVM(**{**SETTINGS, "max_iter": 150, "n_layers": 2}).fit(X)
+    bounds = [step.objective for step in model.history_]
+    assert np.mean(bounds[-20:]) > np.mean(bounds[:20]) + 20
+    found = model.inverse_transform(model.transform(X))
+    assert np.sqrt(np.square(found - X).mean()) < 0.4
+    model.save(tmp_path / "model.safetensors")
+    again = lvmcore.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(again.transform(X[:5]), model.transform(X[:5]))
+    np.testing.assert_array_equal(again.score_samples(X[:5]), model.score_samples(X[:5]))
+    latent = model.embedding_.mean[:4]
+    np.testing.assert_array_equal(again.latent_metric(latent), model.latent_metric(latent))
 
 
 @pytest.mark.slow(quick=["1"])
