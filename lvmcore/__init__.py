@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from lvmcore.models.supervised.dspp import DSPPClassifier, DSPPRegressor
     from lvmcore.models.supervised.dsvi import DSVIDeepGPClassifier, DSVIDeepGPRegressor
     from lvmcore.models.supervised.gp import GPClassifier, GPRegressor
+    from lvmcore.models.supervised.iwvi import IWVIDeepGPRegressor
     from lvmcore.models.supervised.qep import (
         DeepQEPClassifier,
         DeepQEPRegressor,
@@ -103,6 +104,7 @@ __all__ = [
     "GPClassifier",
     "GPRegressor",
     "HierarchicalPoissonFactorisation",
+    "IWVIDeepGPRegressor",
     "Isomap",
     "LabelPredictive",
     "LatentDirichletAllocation",

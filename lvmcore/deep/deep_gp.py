@@ -106,6 +106,11 @@ class DeepGP(nn.Module):
         self.hidden[0].q.set_unit(-1, values, covariance)
 
     @property
+    def sampled(self) -> bool:
+        """Whether a bound is an average over draws, as with hidden layers."""
+        return len(self.hidden) > 0
+
+    @property
     def targets(self) -> Float[Tensor, "M P"] | None:
         """Targets at the inducing inputs, [M, P]; None if these are no rows."""
         return None
@@ -201,9 +206,9 @@ class DeepGP(nn.Module):
         return found
 
     def inputs(
-        self, draw: FunctionDraw, X: Float[Tensor, "B H"], noise: Sequence[Tensor]
+        self, draw: FunctionDraw, X: Float[Tensor, "... B H"], noise: Sequence[Tensor]
     ) -> Float[Tensor, "... B U"]:
-        """Inputs of the last layer, [S, B, U], of rows X [B, H] and noise [S, B or 1, D]."""
+        """Inputs of the last layer, [S, B, U], of rows X [..., B, H], noise [S, B or 1, D]."""
         for number, e in enumerate(noise):
             mean, variance = self.layer_moments(draw, number, X)
             X = mean + (variance + self.hidden[number].noise).sqrt() * e

@@ -182,7 +182,7 @@ class DeepGPMethod(ABC, Generic[Model]):
             fit,
             self.schedule(fit, options),
             problem.callback,
-            draws=max(1, FINAL_DRAWS // options.n_samples),
+            draws=max(1, FINAL_DRAWS // self.row_draws(options)),
             checkpoint=problem.checkpoint,
             held_out=_tracking(model, function, fit, problem.held_out),
         )
@@ -300,6 +300,10 @@ class DeepGPMethod(ABC, Generic[Model]):
             batch_size=options.batch_size,
             generator=generator,
         )
+
+    def row_draws(self, options: DeepGPOptions) -> int:
+        """Draws of a row at the last layer in a step."""
+        return options.n_samples
 
     def schedule(self, fit: DeepGPObjective, options: DeepGPOptions) -> Schedule:
         """The schedule of the steps."""

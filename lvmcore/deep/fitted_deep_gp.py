@@ -48,7 +48,7 @@ class FittedDeepGP(Generic[Model]):
     ) -> None:
         """Draw the functions for predictions, given rows X and Y; None for the current q."""
         given = rows if self.gp.posterior_per_draw else None
-        samples = draws if len(self.gp.hidden) else 1
+        samples = draws if self.gp.sampled else 1
         self.kept = DeepGPDraws.from_model(self.gp, samples, generator, given)
 
     # ---- fitted parameters ---------------------------------------------------------------------

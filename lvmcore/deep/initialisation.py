@@ -83,7 +83,10 @@ class DeepGPSettings:
 
 
 def hidden_layers(
-    settings: DeepGPSettings, X: Float[Tensor, "N H"], Z: Float[Tensor, "M H"]
+    settings: DeepGPSettings,
+    X: Float[Tensor, "N H"],
+    Z: Float[Tensor, "M H"],
+    first_axes: Float[Tensor, "H D"] | None = None,
 ) -> tuple[list[HiddenLayer], list[Tensor]]:
     """The hidden layers, and each layer's inducing inputs under the linear means.
 
@@ -91,6 +94,7 @@ def hidden_layers(
         settings: of the initial model.
         X: all inputs, [N, H].
         Z: the first layer's inducing inputs, [M, H].
+        first_axes: W of the first layer's linear mean, [H, D]; None for ``principal_axes``.
 
     Returns:
         The layers, and Z of each of them and of the last layer.
@@ -98,7 +102,8 @@ def hidden_layers(
     layers, inputs = [], [Z]
     width = settings.width or min(30, X.shape[1])
     for number in range(settings.n_hidden):
-        W = principal_axes(X, width)
+        given = first_axes if number == 0 else None
+        W = principal_axes(X, width) if given is None else given
         values = InducingValues(Z.new_zeros(width, len(Z)), settings.spread, settings.exponent)
         layers.append(
             HiddenLayer(

@@ -89,6 +89,9 @@ class DeepGPObjective(Objective[DeepSample]):
         generator: draws the functions and the batches.
     """
 
+    #: Rows at the last layer for each row of the table, under a draw.
+    copies = 1
+
     def __init__(
         self,
         model: DeepGP,
@@ -102,7 +105,7 @@ class DeepGPObjective(Objective[DeepSample]):
         subset: list[Term[DeepSample]] = [] if model.targets is None else [SubsetFitTerm()]
         super().__init__([model], [RowFitTerm(model), *subset])
         self.model, self.X, self.Y, self.generator = model, X, Y, generator
-        self.n_samples = n_samples if len(model.hidden) else 1
+        self.n_samples = n_samples if model.sampled else 1
         self.rows = model.remaining_rows(len(X))
         self.batches = Batches(len(self.rows), batch_size, generator)
         likelihood = model.last.likelihood
@@ -146,7 +149,7 @@ class DeepGPObjective(Objective[DeepSample]):
         Where q(v) is the optimum of each draw, it is computed from all rows here, whatever a step
         uses.
         """
-        model, S = self.model, self.n_samples * draws if len(self.model.hidden) else 1
+        model, S = self.model, self.n_samples * draws if self.model.sampled else 1
         draw = model.draw(S, self.generator)
         X, Y = self.X[self.rows], self.Y[self.rows]
         seed = int(torch.randint(2**31 - 1, (1,), generator=self.generator))
@@ -155,7 +158,7 @@ class DeepGPObjective(Objective[DeepSample]):
         else:
             posterior = model.posterior(draw)
         fit, noise = self.X.new_zeros(()), torch.Generator().manual_seed(seed)  # as given_rows
-        for some, targets in model.row_blocks(X, Y, S):
+        for some, targets in model.row_blocks(X, Y, S * self.copies):
             rows = self._project(draw, some, targets, 1.0, noise)
             fit = fit + model.last.expected_log_likelihood(draw.last, posterior, rows)[0]
         terms = {RowFitTerm.name: fit}
@@ -224,6 +227,6 @@ def deep_schedule(fit: DeepGPObjective, max_iter: int, learning_rate: float = 0.
     schedule = Schedule.for_batches(
         max_iter, learning_rate, fit.Y.numel(), n_rows=rows, size=max(1, fit.batches.size)
     )
-    if len(fit.model.hidden):
+    if fit.model.sampled:
         schedule = replace(schedule, window=max(WINDOW, schedule.window), flat=0.1 * schedule.flat)
     return replace(schedule, collapse=COLLAPSE, epoch=0)

@@ -74,6 +74,10 @@ class ProjectedRows:
         """The inducing inputs themselves, with targets Y."""
         return cls(None, None, Y)
 
+    def combined(self, logs: Float[Tensor, "... B"]) -> Float[Tensor, "... R"]:
+        """The term of each row of the table from E log p(y | f) of the rows here."""
+        return logs
+
     def whitened(self, layer_kernel: LayerKernel) -> Float[Tensor, "... M B"]:
         """a = C⁻¹ k(Z, x), [..., M, B]; carries no gradient."""
         with torch.no_grad():
@@ -277,7 +281,7 @@ class OutputLayer(KernelLayer):
     ) -> tuple[Tensor, ...]:
         """Σ_n E log p(y_n | f(x_n)) averaged over draws, []; and mean and variance of f."""
         mean, variance = posterior.moments(layer_kernel, rows.k, rows.variance)
-        logs = self.likelihood.expectation(rows.Y, mean, variance)
+        logs = rows.combined(self.likelihood.expectation(rows.Y, mean, variance))
         return rows.weight * logs.sum() / math.prod(mean.shape[:-2]), mean, variance
 
     @property

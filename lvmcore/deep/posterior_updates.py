@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from lvmcore.deep.deep_gp import DeepGP, FunctionDraw
+from lvmcore.deep.importance_weighted.importance_rows import ImportanceRows
 from lvmcore.deep.output_layer import (
     GaussianSites,
     InducingPosterior,
@@ -101,6 +102,10 @@ class PosteriorUpdate(ABC):
 
     def weighted(self, step: StepRows) -> ProjectedRows:
         """The rows with their current weights."""
+        if isinstance(step.rows, ImportanceRows):
+            return step.rows.at_posterior(
+                self.last, step.draw.last, self.model.posterior(step.draw)
+            )
         if self.precision is None:
             return step.rows
         return replace(step.rows, precision=self.precision[step.batch])

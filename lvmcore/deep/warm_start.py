@@ -210,7 +210,9 @@ def fitted_start(
 
 
 @torch.no_grad()
-def start_first_layer(model: DeepGP, f: GPPosterior | None) -> None:
+def start_first_layer(
+    model: DeepGP, f: GPPosterior | None, X: Float[Tensor, "N J"] | None = None
+) -> None:
     """Start a unit of the first layer at an exact process, given its rows.
 
     The last unit, whose linear mean is 0, gets the optimal q of a sparse process at the inducing
@@ -221,13 +223,14 @@ def start_first_layer(model: DeepGP, f: GPPosterior | None) -> None:
     Args:
         model: initial model; changed in place.
         f: the exact process with the first layer's kernel; None for no such unit.
+        X: its rows as inputs of the layer, [N, J], where that has further ones.
     """
     if f is None:
         return
     layer, Z = model.hidden[0], model.first_inputs
     layer.log_variance[-1] = 0.0
     layer_kernel, sd = layer.kernel_at(Z), layer.variance[-1].sqrt()
-    A = sd * layer_kernel.inverse @ layer_kernel.cross(f.X)
+    A = sd * layer_kernel.inverse @ layer_kernel.cross(f.X if X is None else X)
     precision = torch.eye(len(Z)).to(Z) + A @ A.T / f.gp.noise
     q = InducingPosterior.from_natural_parameters(precision[None], (A @ f.Y).T / f.gp.noise)
     model.start_last_unit(q, sd * layer_kernel.C @ q.mean[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -95,6 +95,26 @@ class KernelDefinition:
             return None
         found = KernelDefinition.of_units(self.expression, n_units)
         return replace(found, start=self.start) if n_units == len(self.columns) else found
+
+    def with_inputs(self, names: Sequence[str]) -> KernelDefinition:
+        """The kernel over further inputs of scale 1 too, which parts without columns act on.
+
+        A start is kept for the inputs that there were; the weights of a linear part, whose average
+        is 1, in proportion to one another.
+        """
+        wider = replace(
+            self,
+            columns=(*self.columns, *names),
+            scales=(*self.scales, *(1.0 for _ in names)),
+            start=None,
+        )
+        if self.start is None:
+            return wider
+        start = wider.made(torch.zeros((), dtype=torch.float64)).state_dict()
+        for name, value in self.start.items():
+            part = start[name]
+            (part if part.shape == value.shape else part[..., : value.shape[-1]]).copy_(value)
+        return replace(wider, start=start)
 
     def made(self, like: Tensor) -> CompositeKernel:
         """A trainable kernel at its start, of the dtype and on the device of ``like``."""

@@ -118,7 +118,7 @@ def _is_sparse(function: FittedDeepGP[Any]) -> bool:
     gaussian = isinstance(likelihood, GaussianNoise) and not isinstance(
         likelihood, QExponentialNoise
     )
-    return isinstance(gp, InducedDeepGP) and not gp.hidden and gaussian
+    return isinstance(gp, InducedDeepGP) and not gp.sampled and gaussian
 
 
 def _exact_model(function: FittedExactGP) -> tuple[str, dict[str, Tensor]]:

@@ -393,10 +393,11 @@ def test_two_units_of_a_layer_are_a_map(open_page: OpenPage, deep: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_layer_of_one_unit_is_drawn_with_what_is_predicted(open_page: OpenPage) -> None:
-    run = fit(
-        "dsvi_regressor", TargetChoice("ash"), max_iter=3, n_inducing=8, hidden_dim=1, n_layers=1
-    )
+@pytest.mark.parametrize("model", ["dsvi_regressor", "iwvi_regressor"])
+def test_a_layer_of_one_unit_is_drawn_with_what_is_predicted(
+    open_page: OpenPage, model: str
+) -> None:
+    run = fit(model, TargetChoice("ash"), max_iter=3, n_inducing=8, hidden_dim=1, n_layers=1)
     page = open_page("predict", run=run)
     assert not page.exception
     drawn = next(c for c in charts(page) if "unit" in c["layout"]["xaxis"]["title"].get("text", ""))

@@ -23,7 +23,13 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2)) @ RNG.normal(size=(2, 5)) + 0.1 * RNG.normal(size=(60, 5))
 
 # Models of a target of which no earlier version could store a run.
-YOUNGER_THAN_LAYOUTS = {"gp_classifier", "gp_regressor", "dspp_classifier", "sghmc_classifier"}
+YOUNGER_THAN_LAYOUTS = {
+    "gp_classifier",
+    "gp_regressor",
+    "dspp_classifier",
+    "iwvi_regressor",
+    "sghmc_classifier",
+}
 
 
 def with_gaps(X: np.ndarray) -> np.ndarray:

@@ -273,3 +273,28 @@ def test_a_spectral_mixture_starts_at_the_likely_periods() -> None:
     component: Any = start.only_component
     periods = 1 / component.kernel.mixture_means.detach()[:, 0, 0]
     np.testing.assert_allclose(periods[:2], [0.4, 0.15], rtol=0.05)
+
+
+@pytest.mark.parametrize("start", [True, False])
+def test_further_inputs_of_a_definition_keep_its_start(X: Tensor, X2: Tensor, start: bool) -> None:
+    """With the further inputs at 0 the kernel is the one without them."""
+    text = "rbf + linear(b) + matern32(a) * periodic(c) + polynomial(b)"
+    fitted = kernel(text)
+    definition = KernelDefinition(read_kernel(text), COLUMNS, (1.0, 1.0, 1.0))
+    if start:
+        definition = definition.starting_at(fitted)
+    wide = definition.with_inputs(("d", "e"))
+    assert wide.columns == ("a", "b", "c", "d", "e")
+    made, narrow = wide.made(X), definition.made(X)
+    joined = [torch.nn.functional.pad(rows, (0, 2)) for rows in (X, X2)]
+    same = torch.allclose(made.forward(*joined), narrow.forward(X, X2))
+    assert same == start  # initial lengthscales depend on the number of inputs
+    moved = joined[0] + torch.tensor([0.0, 0.0, 0.0, 1.0, 0.0]).double()
+    assert (made.forward(moved, joined[1]) - made.forward(*joined)).abs().max() > 1e-3
+    line = KernelDefinition(read_kernel("linear"), COLUMNS, (1.0, 1.0, 1.0))
+    line = line.starting_at(kernel("linear"))
+    before, after = (d.made(X).relevance[:3] for d in (line, line.with_inputs(("d",))))
+    torch.testing.assert_close(after / after.sum(), before / before.sum())
+    named = KernelDefinition(read_kernel("matern32(a)"), COLUMNS, (1.0, 1.0, 1.0))
+    alone = named.with_inputs(("d", "e")).made(X)
+    torch.testing.assert_close(alone.forward(moved, joined[1]), named.made(X).forward(X, X2))

@@ -23,7 +23,7 @@ def test_rows_say_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     def measured(data: str, name: str, seed: int, full: bool) -> SplitScores:
         del full
         ahead = behind[data] if name == "SVGP" else 0.0
-        parameters = {"SoD": 10, "DSVI": 40, "SVGP": 5}[name]
+        parameters = {"SoD": 10, "DSVI": 40, "SVGP": 5, "IWVI": 50}[name]
         return SplitScores(2.0 + ahead + 0.1 * seed, 1.0, 0.9, parameters, 3.0)
 
     monkeypatch.setattr(deep_gp, "_measure", measured)
@@ -31,12 +31,15 @@ def test_rows_say_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deep_gp, "_table", lambda data: np.zeros((50, 4)))
     monkeypatch.setattr(deep_gp, "_gpytorch_step", lambda seen: None)
     rows = [make() for make in deep_gp.rows(Options())]
-    assert len(rows) == 4 * 4 + 4
+    assert len(rows) == 4 * 5 + 4
     named = {row.name: row for row in rows}
     first = named["boston: SoD, two hidden layers, NLPP, five splits"]
     assert first.value == pytest.approx(2.2)
     assert first.reference == "paper 2.366; 3 s a fit"
-    assert "boosted trees 0.500" in rows[3].reference
+    without = named["boston: IWVI, two hidden layers, NLPP, five splits"]
+    assert without.reference == "3 s a fit"
+    assert without.settings["n_layers"] == 2
+    assert "boosted trees 0.500" in rows[4].reference
     wins = named["tables of four on which SoD's NLPP is below SVGP's"]
     assert (wins.value, wins.holds) == (3, True)
     assert wins.reference == "boston, concrete, energy"

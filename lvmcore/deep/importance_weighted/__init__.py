@@ -1,0 +1,1 @@
+"""Deep Gaussian processes with noise inputs by importance-weighted variational inference."""
