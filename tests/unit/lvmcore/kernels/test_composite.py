@@ -224,7 +224,8 @@ def test_rows_of_several_draws_have_the_kernel_of_each_draw(text: str) -> None:
     own = k.forward(X, X).diagonal(dim1=-2, dim2=-1)
     torch.testing.assert_close(k.diagonal(X), own, rtol=0, atol=1e-7)
     Z.requires_grad_()
-    assert torch.autograd.gradcheck(lambda z: k.forward(z, z), (Z,), atol=1e-5)
+    apart = ~torch.eye(len(Z), dtype=torch.bool)  # Matérn 1/2 has a kink at distance 0
+    assert torch.autograd.gradcheck(lambda z: k.forward(z, z)[apart], (Z,), atol=1e-5)
     assert torch.autograd.gradcheck(lambda z: k.forward(X[:2], z), (Z,), atol=1e-5)
 
 
