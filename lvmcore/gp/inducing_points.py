@@ -1,4 +1,4 @@
-"""Choice of inducing points: by the bound, k-means, at random, or by leverage scores."""
+"""Choice of inducing points: by the bound, k-means, or at random by one of three rules."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lvmcore.kernels.stationary import RBF
 from lvmcore.numerics.conversion import to_numpy
+from lvmcore.numerics.determinantal_process import draw_determinantal
 from lvmcore.numerics.linalg import cholesky, solve_lower
 
 __all__ = [
@@ -24,13 +25,14 @@ __all__ = [
     "rows_by_bound",
 ]
 
-#: Rows nearest to k-means centroids; uniform sampling without replacement; by leverage scores.
-InputRule = Literal["kmeans", "uniform", "leverage"]
+#: Rows nearest to k-means centroids; uniform sampling without replacement; by leverage scores; by a
+#: determinantal point process.
+InputRule = Literal["kmeans", "uniform", "leverage", "determinantal"]
 #: In addition: greedily by the bound of a Gaussian process, which needs targets and a kernel.
-SubsetRule = Literal["bound", "kmeans", "uniform", "leverage"]
+SubsetRule = Literal["bound", "kmeans", "uniform", "leverage", "determinantal"]
 
-# Maximum number of rows for the leverage scores, and their regularisation λ.
-MOST_LEVERAGE_ROWS, LEVERAGE_NOISE = 2000, 1e-2
+# Maximum number of rows for the rules with a kernel matrix, and the leverage's regularisation λ.
+MOST_KERNEL_ROWS, LEVERAGE_NOISE = 2000, 1e-2
 # Smallest conditional variance of an eligible row given the chosen rows, over its prior variance.
 SMALLEST_VARIANCE_SHARE = 1e-6
 
@@ -54,8 +56,9 @@ def choose_subset(X: Tensor, size: int, rule: InputRule, generator: torch.Genera
     Args:
         X: standardised columns.
         size: M.
-        rule: see ``InputRule``. Leverage draws rows without replacement in proportion to
-            [K (K + N λ I)⁻¹]_nn, K the RBF kernel with lengthscale √H, of at most 2000 rows.
+        rule: see ``InputRule``. With K the RBF kernel with lengthscale √H of at most 2000 rows,
+            leverage draws rows without replacement in proportion to [K (K + N λ I)⁻¹]_nn, and the
+            determinantal process draws subsets S with probability proportional to det K_SS.
         generator: of the random draws.
     """
     if size >= len(X):
@@ -65,7 +68,12 @@ def choose_subset(X: Tensor, size: int, rule: InputRule, generator: torch.Genera
     elif rule == "uniform":
         chosen = torch.randperm(len(X), generator=generator)[:size]
     else:
-        chosen = _by_leverage(X, size, generator)
+        rows = torch.randperm(len(X), generator=generator)[: max(size, MOST_KERNEL_ROWS)]
+        some = X[rows].double()
+        one = torch.ones((), dtype=some.dtype, device=some.device)
+        K = RBF(one, one.expand(X.shape[1]) * np.sqrt(X.shape[1]))(some, some)
+        draw = _by_leverage if rule == "leverage" else draw_determinantal
+        chosen = rows[draw(K, size, generator)]
     return chosen.sort().values
 
 
@@ -144,17 +152,12 @@ def _nearest_to_centroids(X: Tensor, size: int, generator: torch.Generator) -> T
     return torch.cat([torch.tensor(chosen), more])
 
 
-def _by_leverage(X: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    rows = torch.randperm(len(X), generator=generator)[: max(size, MOST_LEVERAGE_ROWS)]
-    some = X[rows].double()
-    one = torch.ones((), dtype=some.dtype, device=some.device)
-    K = RBF(one, one.expand(X.shape[1]) * np.sqrt(X.shape[1]))(some, some)
-    noise = LEVERAGE_NOISE * len(some)
-    L, _ = cholesky(K + noise * torch.eye(len(some)).to(K), "The kernel matrix of the rows")
-    inverse = solve_lower(L, torch.eye(len(some)).to(L))
+def _by_leverage(K: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    noise = LEVERAGE_NOISE * len(K)
+    L, _ = cholesky(K + noise * torch.eye(len(K)).to(K), "The kernel matrix of the rows")
+    inverse = solve_lower(L, torch.eye(len(K)).to(L))
     scores = 1 - noise * inverse.square().sum(0)
-    drawn = torch.multinomial(scores.clamp_min(1e-12).cpu(), size, generator=generator)
-    return rows[drawn]
+    return torch.multinomial(scores.clamp_min(1e-12).cpu(), size, generator=generator)
 
 
 def spread_points(X: Tensor, count: int, generator: torch.Generator) -> Tensor:

@@ -40,7 +40,7 @@ Subset = Annotated[
     SubsetRule,
     Doc(
         "Choice of the subset: by the bound of a single Gaussian process, nearest to k-means "
-        "centres, at random (SoD*), or at random by leverage scores."
+        "centres, at random (SoD*), by leverage scores, or by a determinantal point process."
     ),
     Advanced(),
 ]

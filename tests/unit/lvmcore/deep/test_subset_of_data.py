@@ -463,7 +463,7 @@ def test_a_last_layer_may_follow_the_optimiser_too() -> None:
 # ---- the subset ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", ["kmeans", "uniform", "leverage"])
+@pytest.mark.parametrize("rule", ["kmeans", "uniform", "leverage", "determinantal"])
 def test_subsets_are_different_rows(rule: Any) -> None:
     X, _ = table(50)
     X[20:30] = X[10:20]
