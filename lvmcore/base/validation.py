@@ -249,6 +249,7 @@ _ADDED: Mapping[str, Any] = {
     "target_transform": "none",
     "noise_sd": "",
     "priors": "",
+    "picture_shape": "auto",
 }
 #: The same, of one model.
 _ADDED_TO_MODEL: Mapping[str, Mapping[str, Any]] = {"deep_qep_lvm": {"n_layers": 1}}

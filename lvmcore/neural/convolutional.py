@@ -1,4 +1,4 @@
-"""Convolutional network from the pixels of small grey images to features.
+"""Convolutional network from the pixels of small images, grey or in colour, to features.
 
 Two convolutions, each followed by 2 × 2 max pooling, a dense layer and the features, with weights
 at unit scale divided by √(inputs) as in ``networks``. A fit starts from random convolutions whose
@@ -7,7 +7,7 @@ columns start, gave a lower density of held-out rows. The convolutions are compu
 precision for any dtype of the model: double precision takes many times as long, and no quadratic
 form is computed before the features.
 
-Notation: H non-constant pixels, U features, S the side of an image.
+Notation: H non-constant columns, U features; an image has R × C pixels of K channels.
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lvmcore.errors import DataError
 from lvmcore.neural.networks import DenseLayer
+from lvmcore.preprocessing.picture_shape import AUTO_SHAPE, picture_shape
 from lvmcore.preprocessing.standardiser import Standardiser
 
 __all__ = ["ConvolutionalNetwork", "PixelScaling"]
 
 #: Channels of the two convolutions, and the side of their kernels.
 CHANNELS, WINDOW = (16, 32), 3
-#: Side of the smallest image, which is halved twice.
-SMALLEST = 8
 # Of a feature at its start.
 LEAST_SD = 1e-6
 
@@ -37,27 +35,23 @@ class PixelScaling(nn.Module):
     """Converts standardised columns to images with one brightness and one contrast.
 
     Args:
-        standardiser: of the columns, which are pixels row by row.
+        standardiser: of the columns, which are pixels row by row, the channels of a pixel side by
+            side.
         like: dtype and device of the rows.
+        shape: of the images, such as "32x48x3"; "auto" for squares, grey or in colour.
 
     Raises:
-        DataError: the columns do not form a square of at least 8 × 8 pixels.
+        ConfigError: ``shape`` is no shape.
+        DataError: the columns do not form images of that shape of at least 8 × 8 pixels.
     """
 
     kept: Tensor
     gain: Tensor
     empty: Tensor
 
-    def __init__(self, standardiser: Standardiser, like: Tensor) -> None:
+    def __init__(self, standardiser: Standardiser, like: Tensor, shape: str = AUTO_SHAPE) -> None:
         super().__init__()
-        columns = len(standardiser.mean)
-        self.side = math.isqrt(columns)
-        if self.side**2 != columns or self.side < SMALLEST:
-            raise DataError(
-                f"The table's {columns} columns make no square picture: a network of pictures "
-                f"needs S × S pixels row by row, S at least {SMALLEST}, such as 784 columns for "
-                "28 × 28. Choose the network of columns, or leave other columns out."
-            )
+        self.shape = picture_shape(len(standardiser.mean), shape)
         varies = ~standardiser.constant
         variance = np.where(varies, standardiser.scale, 0.0) ** 2
         middle = standardiser.mean.mean()
@@ -71,10 +65,10 @@ class PixelScaling(nn.Module):
         self.register_buffer("empty", put((standardiser.mean - middle) / spread))
 
     def forward(self, X: Tensor) -> Tensor:
-        """Images of rows X [B, H], in single precision, [B, 1, S, S]."""
+        """Images of rows X [B, H], in single precision, [B, K, R, C]."""
         flat = self.empty.float().repeat(len(X), 1)
         flat = flat.index_add(1, self.kept, (X * self.gain).float())
-        return flat.reshape(-1, 1, self.side, self.side)
+        return flat.reshape(-1, *self.shape).permute(0, 3, 1, 2).contiguous()
 
 
 class _Convolution(nn.Module):
@@ -115,10 +109,11 @@ class ConvolutionalNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.pixels = pixels
-        self.first = _Convolution(1, CHANNELS[0], like, generator)
+        rows, columns, channels = pixels.shape
+        self.first = _Convolution(channels, CHANNELS[0], like, generator)
         self.second = _Convolution(CHANNELS[0], CHANNELS[1], like, generator)
-        left = pixels.side // 2 // 2
-        self.dense = DenseLayer(CHANNELS[1] * left**2, n_hidden, like, generator)
+        left = (rows // 2 // 2) * (columns // 2 // 2)
+        self.dense = DenseLayer(CHANNELS[1] * left, n_hidden, like, generator)
         self.last = DenseLayer(n_hidden, n_out, like, generator)
 
     @torch.no_grad()

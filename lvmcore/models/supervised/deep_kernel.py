@@ -34,7 +34,8 @@ from lvmcore.kernels.expression import KernelExpression
 from lvmcore.neural.convolutional import PixelScaling
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Advanced, Advised, Doc, Range
+from lvmcore.parameters import Advanced, Advised, Doc, Range, Syntax
+from lvmcore.preprocessing.picture_shape import AUTO_SHAPE
 from lvmcore.training.snapshots import thinned
 
 __all__ = [
@@ -67,10 +68,20 @@ WeightScale = Annotated[
 NetworkKind = Annotated[
     Literal["columns", "pictures"],
     Doc(
-        "Type of the network's input: columns, or the pixels of a square grey picture, row by row, "
-        "for a convolutional network.",
+        "Type of the network's input: columns, or the pixels of a picture, row by row, for a "
+        "convolutional network.",
         "network of",
     ),
+    Advanced(),
+]
+PictureShape = Annotated[
+    str,
+    Doc(
+        "Rows x columns of a picture, and x channels where they are in colour; auto is a square, "
+        "grey or with three channels.",
+        "shape of pictures",
+    ),
+    Syntax("lvmcore.preprocessing.picture_shape:check_picture_shape", "32x48x3", ("auto",)),
     Advanced(),
 ]
 
@@ -204,7 +215,9 @@ def _network_gp(
         n_hidden=n_hidden,
         scale=options.given["weight_scale"],
         generator=generator,
-        pixels=PixelScaling(options.standardiser, X) if pictures else None,
+        pixels=PixelScaling(options.standardiser, X, options.given["picture_shape"])
+        if pictures
+        else None,
     )
 
 
@@ -221,6 +234,7 @@ class _DeepKernel:
     max_iter: MaxIter = 1000
     n_hidden: Hidden = 64
     network: NetworkKind = "columns"
+    picture_shape: PictureShape = AUTO_SHAPE
     learning_rate: LearningRate = 0.02
     batch_size: BatchSize = 2000
     validation: Validation = 0.1
@@ -240,6 +254,7 @@ class _DeepKernelQEP:
     max_iter: MaxIter = 1000
     n_hidden: Hidden = 64
     network: NetworkKind = "columns"
+    picture_shape: PictureShape = AUTO_SHAPE
     learning_rate: LearningRate = 0.02
     batch_size: BatchSize = 2000
     validation: Validation = 0.1
@@ -251,8 +266,8 @@ class DeepKernelGPRegressor(_DeepKernel, Regressor):
 
     f ~ GP(0, v exp(−½ Σ_d (g_d(x) − g_d(x'))²/ℓ_d²)), y_n = f(x_n) + N(0, σ²). The network g is the
     sum of a linear function and two hidden layers of ``n_hidden`` units, initially with output 0;
-    for pictures (``network="pictures"``: S × S pixels, row by row) it is two convolutions and a
-    dense layer with random initial weights. The objective is
+    for pictures (``network="pictures"``: pixels row by row, their channels side by side) it is two
+    convolutions and a dense layer with random initial weights. The objective is
 
     Σ_n E log N(y_n | f(g(x_n)), σ²) − KL(q(v) ‖ N(0, I)) − ‖w − w₀‖²/(2τ²).
 

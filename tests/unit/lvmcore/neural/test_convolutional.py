@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 from lvmcore import DeepKernelGPClassifier, DeepKernelQEPClassifier
-from lvmcore.errors import DataError
+from lvmcore.errors import ConfigError, DataError
 from lvmcore.models import load
 from lvmcore.neural.convolutional import ConvolutionalNetwork, PixelScaling
+from lvmcore.preprocessing.picture_shape import check_picture_shape, picture_shape
 from lvmcore.preprocessing.standardiser import Standardiser
 
 
@@ -37,6 +38,38 @@ def test_pixels_are_put_back_where_they_were() -> None:
     assert shown.shape == (40, 1, 9, 9)
     expected = (data - data.mean()) / data.std()
     np.testing.assert_allclose(shown.reshape(40, -1).numpy(), expected, atol=1e-5)
+
+
+def test_channels_of_a_pixel_stand_side_by_side_and_pictures_need_not_be_square() -> None:
+    drawn = np.random.default_rng(1).gamma(2.0, 30.0, (20, 8, 12, 3))
+    data = drawn.reshape(20, -1)
+    standardiser = Standardiser.fit(data, [f"pixel{i}" for i in range(data.shape[1])])
+    X = torch.as_tensor(standardiser.transform(data))
+    pixels = PixelScaling(standardiser, X, "8x12x3")
+    expected = np.moveaxis((drawn - data.mean()) / data.std(), 3, 1)
+    np.testing.assert_allclose(pixels(X).numpy(), expected, atol=1e-5)
+    network = ConvolutionalNetwork(pixels, 7, 2, X, torch.Generator().manual_seed(0))
+    assert network(X).shape == (20, 2)
+
+
+@pytest.mark.slow
+def test_a_class_that_only_a_colour_tells_is_learned_from_pictures_in_colour(
+    tmp_path: Path,
+) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 9, 11, 3))
+    y = rng.integers(0, 2, 300)
+    row, column = rng.integers(0, 6, 300), rng.integers(0, 8, 300)
+    for n in range(300):  # a bright square in red or in blue, anywhere
+        X[n, row[n] : row[n] + 3, column[n] : column[n] + 3, 2 * y[n]] += 1.5
+    X = X.reshape(300, -1)
+    settings = {"network": "pictures", "picture_shape": "9x11x3", "n_hidden": 16}
+    model = DeepKernelGPClassifier(**settings, max_iter=80, n_inducing=20, weight_scale=1.0)
+    model.fit(X[:220], y[:220])
+    assert model.score(X[220:], y[220:]) > 0.9
+    model.save(tmp_path / "model.safetensors")
+    again = load(tmp_path / "model.safetensors", "target")
+    np.testing.assert_array_equal(again.predict_proba(X[:9]), model.predict_proba(X[:9]))
 
 
 def test_its_features_start_at_unit_variance() -> None:
@@ -95,3 +128,29 @@ def test_columns_that_make_no_picture_are_refused(columns: int) -> None:
     X = np.random.default_rng(0).standard_normal((30, columns))
     with pytest.raises(DataError, match=f"The table's {columns} columns make no square picture"):
         DeepKernelGPClassifier(network="pictures").fit(X, X[:, 0] > 0)
+
+
+def test_squares_are_recognised_in_grey_and_in_colour() -> None:
+    assert picture_shape(784, "auto") == (28, 28, 1)
+    assert picture_shape(3072, "auto") == (32, 32, 3)
+    assert picture_shape(96, " 8 x 12 ") == (8, 12, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("28", "no shape of pictures"),
+        ("28x28x3x1", "no shape of pictures"),
+        ("wide", "no shape of pictures"),
+        ("-8x8", "no shape of pictures"),
+        ("7x20", "at least 8 x 8 pixels"),
+    ],
+)
+def test_a_text_that_is_no_shape_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_picture_shape(text)
+
+
+def test_another_number_of_columns_than_the_shape_has_is_said() -> None:
+    with pytest.raises(DataError, match="has 100 columns, and pictures of 8x12 have 96"):
+        picture_shape(100, "8x12")
