@@ -90,7 +90,7 @@ def _table(
     titles: Mapping[str, str],
 ) -> None:
     """A table of a paper with our figures; a click on a row selects its figure."""
-    st.subheader(table.title)
+    st.header(table.title)
     selected = session.paper_row[paper.key]
     chosen = selected[1] if selected is not None and selected[0] == position else None
     # A table whose selection moved to another is drawn anew, without a selection.
@@ -135,7 +135,7 @@ def _panel(
             )
         return
     table, figure = paper.tables[selected[0]], found[selected[0]][selected[1]]
-    st.subheader(markdown(f"{titles.get(figure.row.model, figure.row.model)}, {figure.row.data}"))
+    st.header(markdown(f"{titles.get(figure.row.model, figure.row.model)}, {figure.row.data}"))
     fit_panel(figure.row)
     st.markdown(_both(table, figure))
     if figure.row.remark:

@@ -20,7 +20,7 @@ from tests.needs import unavailable
 
 def shown(page: AppTest) -> str:
     """The words of the page, without the marks that keep them from being read as Markdown."""
-    parts = [*page.markdown, *page.caption, *page.info, *page.error, *page.subheader]
+    parts = [*page.markdown, *page.caption, *page.info, *page.error, *page.header]
     return texts(parts).replace("\\", "")
 
 
