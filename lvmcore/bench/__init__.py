@@ -92,9 +92,9 @@ def _short_tables(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
 
 
 def _sod_dgp(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
-    from lvmcore.bench.deep import deep_gp
+    from lvmcore.bench.deep import deep_gp, sod_depths
 
-    return deep_gp.rows(options)
+    return chain(deep_gp.rows(options), sod_depths.rows(options))
 
 
 def _srflvm(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:

@@ -35,7 +35,17 @@ from lvmcore.models.supervised.subset_of_data import SoDDeepGPRegressor
 from lvmcore.models.supervised.svgp import SVGPRegressor
 from lvmcore.numerics.array_types import FloatArray
 
-__all__ = ["SplitScores", "rows", "split"]
+__all__ = [
+    "HIDDEN",
+    "M_SHORT",
+    "PAPER",
+    "SMALL",
+    "SPLITS",
+    "SplitScores",
+    "load_table",
+    "rows",
+    "split",
+]
 
 
 SPLITS, HELD_SHARE, HIDDEN = range(5), 0.1, 2
@@ -100,7 +110,7 @@ class SplitScores:
 
 
 @cache
-def _table(data: str) -> FloatArray:
+def load_table(data: str) -> FloatArray:
     """Columns and, last, the target, [N, H + 1]."""
     return load_paper(f"uci_{data}").frame.to_numpy(dtype=np.float64)
 
@@ -121,7 +131,7 @@ def _model(name: str, n_rows: int, n_columns: int, seed: int, full: bool) -> Reg
 
 @cache
 def _measure(data: str, name: str, seed: int, full: bool) -> SplitScores:
-    train, test = split(_table(data), seed)
+    train, test = split(load_table(data), seed)
     start = time.perf_counter()
     model: Any = _model(name, len(train), train.shape[1] - 1, seed, full)
     model.fit(train[:, :-1], train[:, -1])
@@ -150,7 +160,7 @@ def _boosted_tree_errors(data: str) -> list[float]:
     """Root mean square errors of boosted trees."""
     errors = []
     for seed in SPLITS:
-        train, test = split(_table(data), seed)
+        train, test = split(load_table(data), seed)
         search = GridSearchCV(HistGradientBoostingRegressor(random_state=seed), TREES, cv=5)
         predicted = search.fit(train[:, :-1], train[:, -1]).predict(test[:, :-1])
         errors.append(float(np.sqrt(np.square(predicted - test[:, -1]).mean())))
@@ -158,7 +168,7 @@ def _boosted_tree_errors(data: str) -> list[float]:
 
 
 def _settings(data: str, name: str, full: bool) -> dict[str, object]:
-    train, _ = split(_table(data), 0)
+    train, _ = split(load_table(data), 0)
     own = _model(name, len(train), train.shape[1] - 1, 0, full).get_params()
     return {"data": data, "model": name, "splits": len(SPLITS), "held out": HELD_SHARE, **own}
 
@@ -262,7 +272,7 @@ def _gpytorch_step(train: FloatArray) -> float | None:
 
 
 def _step() -> BenchmarkRow:
-    train, _ = split(_table("concrete"), 0)
+    train, _ = split(load_table("concrete"), 0)
     name = "concrete: a step of SoD as a share of gpytorch's deep GP, two hidden layers"
     theirs = _gpytorch_step(train)
     if theirs is None:

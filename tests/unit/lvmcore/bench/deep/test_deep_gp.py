@@ -28,7 +28,7 @@ def test_rows_say_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(deep_gp, "_measure", measured)
     monkeypatch.setattr(deep_gp, "_boosted_tree_errors", lambda data: [0.5] * 5)
-    monkeypatch.setattr(deep_gp, "_table", lambda data: np.zeros((50, 4)))
+    monkeypatch.setattr(deep_gp, "load_table", lambda data: np.zeros((50, 4)))
     monkeypatch.setattr(deep_gp, "_gpytorch_step", lambda seen: None)
     rows = [make() for make in deep_gp.rows(Options())]
     assert len(rows) == 4 * 5 + 4
