@@ -13,6 +13,7 @@ __all__ = [
     "LARGE_SHARE",
     "MIN_SHARE",
     "MOST_POINTS",
+    "dimensions_by_share",
     "hidden_dimensions",
     "is_label_path",
     "leading_dimensions",
@@ -123,6 +124,17 @@ def live_dimensions(relevance: Mapping[str, FloatArray]) -> int:
     """
     most = np.max(list(relevance_shares(relevance).values()), axis=0)
     return int((most >= MIN_SHARE).sum())
+
+
+def dimensions_by_share(relevance: Mapping[str, FloatArray]) -> tuple[int, ...]:
+    """Dimensions that have at least 1 % of some path, by decreasing largest share.
+
+    Args:
+        relevance: shares of each path, or its α, each [Q].
+    """
+    most = np.max(list(relevance_shares(relevance).values()), axis=0)
+    order = np.argsort(-most, kind="stable")
+    return tuple(int(q) for q in order if most[q] >= MIN_SHARE)
 
 
 def hidden_dimensions(

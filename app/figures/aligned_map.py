@@ -42,7 +42,7 @@ def aligned_map_figure(
         template=template(dark),
         height=height,
         hovermode="closest",
-        margin={"l": 4, "r": 4, "t": 30, "b": 4},
+        margin={"l": 4, "r": 4, "t": 30 if size is None else 4, "b": 4},
         xaxis={**no_ticks, "range": horizontal},
         yaxis={**no_ticks, "range": vertical},
     )

@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from lvmcore.relevance import leading_dimensions, live_dimensions, relevance_shares
+from lvmcore.relevance import (
+    dimensions_by_share,
+    leading_dimensions,
+    live_dimensions,
+    relevance_shares,
+)
 
 
 def test_shares_add_up_to_one_and_even_out_where_nothing_is_relevant() -> None:
@@ -37,3 +42,10 @@ def test_a_live_dimension_has_a_share_of_some_path() -> None:
     assert live_dimensions({"data": data}) == 2
     assert live_dimensions({"data": data, "labels": labels}) == 3
     assert live_dimensions({"data": np.ones(1)}) == 1
+
+
+def test_dimensions_are_ordered_by_their_largest_share_and_negligible_ones_left_out() -> None:
+    data, labels = np.array([0.6, 0.003, 0.3, 0.097]), np.array([0.0, 0.001, 0.1, 0.899])
+    assert dimensions_by_share({"data": data}) == (0, 2, 3)
+    assert dimensions_by_share({"data": data, "labels": labels}) == (3, 0, 2)
+    assert dimensions_by_share({"data": np.ones(3)}) == (0, 1, 2)
