@@ -17,6 +17,7 @@ from lvmcore.runs.atomic_files import read_json
 if TYPE_CHECKING:
     import pandas as pd
 
+    from app.analysis.tables.hidden_pictures import HiddenPictures
     from lvmcore.evaluation.imputation_scores import ImputationComparison
     from lvmcore.export.filled_table import FilledTable
 
@@ -122,6 +123,27 @@ def hidden_cells(run: str) -> pd.DataFrame:
         DataError: the check has not ended, or the file cannot be read.
     """
     return fitted_maps.result_table(run, "check")
+
+
+@cached(max_entries=4)
+def hidden_pictures(run: str, most: int) -> HiddenPictures | None:
+    """Pictures whose pixels an imputation run hid; None where the rows are no pictures.
+
+    Args:
+        run: id of the imputation run.
+        most: most pictures.
+
+    Raises:
+        DataError: the check has not ended, or a file cannot be read.
+    """
+    from app.analysis.tables.hidden_pictures import hidden_pictures as arranged
+    from lvmcore.jobs.impute import imputed_features
+
+    dataset = fitted_maps.stored_dataset(server.store().get(run).spec.dataset).nonempty_rows()
+    if dataset.image_shape is None:
+        return None
+    imputed = imputed_features(dataset, completed_table(run))
+    return arranged(dataset, hidden_cells(run), imputed, most)
 
 
 def comparison(run: str) -> ImputationComparison | None:

@@ -10,10 +10,11 @@ import streamlit as st
 from app.analysis.map.subsampling import evenly_spaced
 from app.figures.interval_coverage import HiddenCellPredictions, coverage_figure
 from app.formatting import count, distinct_titles, markdown, number, shortened
-from app.services import imputation
+from app.services import fitted_maps, imputation
 from app.state.session import session
 from app.state.widgets import widget_key
 from app.views.impute.method_comparison import comparison_headline, comparison_table
+from app.views.impute.picture_figures import picture_figure
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
 
@@ -21,6 +22,8 @@ __all__ = ["FIGURES", "imputation_check"]
 
 #: Most hidden cells of a column in the figure.
 _MOST_DRAWN = 400
+#: Most pictures with hidden pixels that are drawn.
+_MOST_PICTURES = 8
 #: The page warns if the error is above this share of the error of the column means.
 _HARDLY_BETTER = 0.95
 #: Titles of the metrics of the check; the keys of the column means end in "_means".
@@ -96,6 +99,30 @@ def imputation_check(
     if len(drawn):
         with picture:
             _predictions(job, drawn, gaps)
+    _pictures(job)
+
+
+def _pictures(job: Job) -> None:
+    """Rows that are pictures, with their hidden pixels filled."""
+    try:
+        dataset = fitted_maps.stored_dataset(job.spec.dataset)
+        found = imputation.hidden_pictures(job.id, _MOST_PICTURES)
+    except LatentboardError as problem:
+        st.error(markdown(problem))
+        return
+    if found is None or dataset.image_shape is None:
+        return
+    st.plotly_chart(
+        picture_figure(found, dataset.image_shape, dark=session.is_dark),
+        theme=None,
+        key=_key(job, "pictures"),
+        config={"displayModeBar": False},
+        alt="Pictures with hidden pixels, and how they were filled",
+    )
+    st.caption(
+        f"The {count(len(found.names), 'picture')} with the most pixels hidden for the check. "
+        "Hidden pixels are filled by the fit that did not see them, missing ones by the final fit."
+    )
 
 
 def _intervals(job: Job, noun: str, cells: int, *, with_error: bool) -> None:

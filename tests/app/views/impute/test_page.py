@@ -429,3 +429,53 @@ def test_imputing_again_adds_a_run(open_page: OpenPage, done: str) -> None:
     runs.cancel(again, patience=60)
     runs.delete_runs([again])
     assert filling(done).id == first.id
+
+
+# ---- pictures --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pictured(shared_home: Path) -> str:
+    """Small pictures of which some pixels are missing, filled and checked."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40, 2)) @ rng.normal(size=(2, 64)) + 0.1 * rng.normal(size=(40, 64))
+    X = np.where(rng.random(X.shape) < 0.1, np.nan, X)
+    names = [f"pixel_{r}_{c}" for r in range(8) for c in range(8)]
+    dataset = Dataset.from_arrays(X, None, names, name="pictures", image_shape=(8, 8))
+    store = server.store()
+    run = ran(store, dataset, "ppca", n_components=2)
+    with owned(run) as folder:
+        found = run_job(
+            folder, lambda: store.datasets.get(folder.spec().dataset), lambda: None, store=store
+        )
+        assert found.status == "done"
+    return run
+
+
+def test_pictures_are_drawn_observed_hidden_and_filled(open_page: OpenPage, pictured: str) -> None:
+    page = open_page("impute", run=pictured)
+    assert not page.exception
+    job = filling(pictured)
+    assert f"impute:{job.id}:pictures" in {chart.key for chart in page.get("plotly_chart")}
+    found = imputation.hidden_pictures(job.id, 5)
+    assert found is not None
+    assert found.truth.shape == (5, 64)
+    cells = imputation.hidden_cells(job.id)
+    dataset = fitted_maps.stored_dataset(job.spec.dataset)
+    for i, name in enumerate(found.names):
+        own = cells[cells["row_id"].astype(str) == name]
+        at = [dataset.feature_names.index(feature) for feature in own["feature"]]
+        np.testing.assert_array_equal(found.truth[i, at], own["truth"])
+        assert np.isnan(found.seen[i, at]).all()
+        np.testing.assert_array_equal(found.filled[i, at], own["mean"])
+        row = dataset.row_ids.tolist().index(name)
+        np.testing.assert_array_equal(np.isnan(found.truth[i]), np.isnan(dataset.X[row]))
+        rest = np.setdiff1d(np.flatnonzero(~np.isnan(dataset.X[row])), at)
+        np.testing.assert_array_equal(found.filled[i, rest], dataset.X[row, rest])
+        assert (found.width[i, rest] == 0).all()
+    assert np.isfinite(found.filled).all()
+    assert (found.width >= 0).all()
+
+
+def test_rows_that_are_no_pictures_have_none(done: str) -> None:
+    assert imputation.hidden_pictures(filling(done).id, 5) is None
