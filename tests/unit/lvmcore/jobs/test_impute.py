@@ -94,7 +94,7 @@ def test_the_check_fits_anew_without_the_cells_that_it_compares(
     assert found["impute_rmse_means"].value == pytest.approx(
         np.sqrt(np.square(means).mean()), rel=1e-9
     )
-    assert found["impute_rmse"].value < 0.6 * found["impute_rmse_means"].value
+    assert found["impute_rmse"].value < 0.8 * found["impute_rmse_means"].value
     reach = 1.6448536 * np.sqrt(model.impute(left).variance)
     inside = np.abs(model.impute(left).mean - X)[hidden] <= reach[hidden]
     assert found["cells_coverage_90"].value == pytest.approx(inside.mean())
@@ -259,3 +259,10 @@ def test_hiding_more_leaves_a_column_out_and_the_check_goes_on(
     assert state.status == "done"
     assert job.metrics["impute_rmse"].value is not None
     assert fitting.training_rows(sparse, ProbabilisticPCA)[0].feature_names == ("x1", "x2", "x3")
+
+
+def test_cells_missing_by_a_draw_of_the_same_seed_leave_others_to_hide() -> None:
+    rows = np.random.default_rng(1).normal(size=(200, 20))
+    X = np.where(np.random.default_rng(0).random(rows.shape) < 0.2, np.nan, rows)
+    hidden = hide_cells(X, 0.1)
+    assert 0.08 < hidden.sum() / np.isfinite(X).sum() < 0.12
