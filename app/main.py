@@ -68,6 +68,8 @@ def main() -> None:
             "fitted or saved. Earlier runs can be viewed. Make the folder writable, or start the "
             "dashboard with another one (--home)."
         )
+    if page.url_path:  # the first page, that of the data, imports none of it
+        server.import_scikit_learn()
     try:
         page.run()
     except LatentboardError as error:  # the run or its data were deleted while the page was drawn

@@ -18,6 +18,7 @@ from lvmcore.runs import Job, JobSpec, Store
 __all__ = [
     "close",
     "estimator",
+    "import_scikit_learn",
     "launcher",
     "preload_torch",
     "store",
@@ -124,6 +125,17 @@ def preload_torch() -> None:
         threading.Thread(target=import_module, args=["torch"], daemon=True).start()
 
 
+def import_scikit_learn() -> None:
+    """Import scikit-learn by the name of the package, before any module of it.
+
+    The package imports its own modules. Of two threads, one that imports ``sklearn`` and one that
+    imports ``sklearn.base``, each may hold the lock that the other waits for: Python then gives one
+    of them a module that is not complete, and its import fails. Where every thread imports the
+    package first, the second one waits for the first.
+    """
+    import_module("sklearn")
+
+
 def _load_when_quiet(home: str | None) -> None:
     wait_until_quiet(_QUIET_SECONDS, _MOST_WAIT_SECONDS)
     _load(home)
@@ -137,6 +149,7 @@ def _load(home: str | None) -> None:
     memory, so ``gc.freeze`` excludes them.
     """
     _launcher(home)
+    import_scikit_learn()
     import app.analysis.map.heatmaps
     import app.figures  # noqa: F401
     from lvmcore.models import REGISTRY

@@ -25,6 +25,8 @@ from app.views.papers.fit_recipes import fit_panel
 from lvmcore.models import REGISTRY
 
 _DIGITS = 4
+#: Rows of a table that is drawn whole, and height in pixels of a longer one.
+_MOST_ROWS, _HEIGHT = 16, 562
 _COLUMNS = {
     "Data": st.column_config.TextColumn(width=140),
     "Model": st.column_config.TextColumn(width=165),
@@ -103,7 +105,7 @@ def _table(
         selection_mode="single-row",
         selection_default={"selection": {"rows": [] if chosen is None else [chosen]}},
         placeholder="–",
-        height="content",
+        height="content" if len(figures) <= _MOST_ROWS else _HEIGHT,
         column_config=_COLUMNS,
         alt=table.title,
     )
