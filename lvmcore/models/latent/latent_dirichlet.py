@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -22,10 +22,10 @@ from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advanced, Doc, Range
 from lvmcore.preprocessing.standardiser import Standardiser
-from lvmcore.results import FitStep, Posterior
-from lvmcore.training.loop import SECONDS_BETWEEN_SNAPSHOTS
+from lvmcore.results import Posterior, Snapshot
 from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.snapshots import snapshot_of
+from lvmcore.training.sweep_history import SweepHistory
 
 __all__ = ["LatentDirichletAllocation"]
 
@@ -122,14 +122,20 @@ class LatentDirichletAllocation(LatentVariableModel):
         Y = problem.Y.double()
         self._note_empty(to_numpy(Y))
         self.row_total_ = float(Y.sum(1).mean())
-        course = _FitHistory(problem, self.max_iter)
+        course = SweepHistory(problem.callback, self.max_iter)
         topics = self._start(problem)
         gamma, before, converged = None, -math.inf, False
-        for iteration in range(1, self.max_iter + 1):
+        for _ in range(self.max_iter):
             gamma = topics.infer(Y, gamma, rounds=STEP_ROUNDS, settled=STEP_TOLERANCE)
             reached = topics.bound(Y, gamma)
             converged = reached - before < self.tol * float(Y.sum())
-            if course.report(iteration, reached, gamma, converged) or converged:
+            stopped = course.report(
+                math.nan,
+                {"bound given the totals": reached},
+                partial(_snapshot, Y, gamma),
+                ends=converged,
+            )
+            if stopped or converged:
                 break
             topics, before = topics.update_topics(Y, gamma), reached
         self._store_topics(topics)
@@ -139,7 +145,7 @@ class LatentDirichletAllocation(LatentVariableModel):
         self.embedding_ = Posterior(to_numpy(mean), to_numpy(variance))
         self.relevance_ = {"data": _shares(Y, self._concentrations(Y))}
         self.inducing_inputs_ = {}
-        return FitOutcome(math.nan, tuple(course.history), converged=converged)
+        return FitOutcome(math.nan, tuple(course.steps), converged=converged)
 
     def _start(self, problem: FitProblem) -> TopicPosterior:
         Q, rng = problem.n_components, np.random.default_rng(problem.generator.initial_seed())
@@ -213,36 +219,15 @@ class LatentDirichletAllocation(LatentVariableModel):
         )
 
 
-class _FitHistory:
-    """History of a fit, with reports of its steps and snapshots of the map to the callback."""
-
-    def __init__(self, problem: FitProblem, total: int) -> None:
-        self.history: list[FitStep] = []
-        self._counts = problem.Y.double()
-        self._callback, self._total = problem.callback, total
-        self._began, self._last_snapshot = time.perf_counter(), -math.inf
-
-    def report(self, iteration: int, bound: float, gamma: Tensor, ends: bool) -> bool:
-        """Report a step; returns whether the fit should stop."""
-        seconds = time.perf_counter() - self._began
-        terms = {"bound given the totals": bound}
-        step = FitStep(iteration, self._total, seconds, math.nan, terms)
-        self.history.append(step)
-        if self._callback is None:
-            return False
-        ends = ends or iteration == self._total
-        if ends or seconds - self._last_snapshot >= SECONDS_BETWEEN_SNAPSHOTS:
-            self._last_snapshot = seconds
-            mean = gamma / gamma.sum(1, keepdim=True)
-            shares = torch.as_tensor(_shares(self._counts, gamma))
-            step = replace(step, snapshot=snapshot_of(mean, {"data": shares}), ends=ends)
-        return bool(self._callback(step))
-
-
 def _shares(Y: Tensor, gamma: Tensor) -> FloatArray:
     """Each topic's share of all counts, [Q]."""
     weights = Y.sum(1)
     return to_numpy(weights @ (gamma / gamma.sum(1, keepdim=True)) / weights.sum())
+
+
+def _snapshot(Y: Tensor, gamma: Tensor) -> Snapshot:
+    mean = gamma / gamma.sum(1, keepdim=True)
+    return snapshot_of(mean, {"data": torch.as_tensor(_shares(Y, gamma))})
 
 
 def _proportions(X: Tensor) -> tuple[Tensor, Tensor]:

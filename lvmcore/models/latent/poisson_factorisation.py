@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -30,10 +30,10 @@ from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advanced, Doc, Range
 from lvmcore.preprocessing.standardiser import Standardiser
-from lvmcore.results import FitStep, Posterior
-from lvmcore.training.loop import SECONDS_BETWEEN_SNAPSHOTS
+from lvmcore.results import Posterior
 from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.snapshots import snapshot_of
+from lvmcore.training.sweep_history import SweepHistory
 
 __all__ = ["HierarchicalPoissonFactorisation"]
 
@@ -183,13 +183,19 @@ class HierarchicalPoissonFactorisation(LatentVariableModel):
         Y, observed = problem.Y.double(), problem.observed
         table = CountTable(Y, None if observed is None else observed.double())
         total, learns = max(float(Y.sum()), 1.0), self.prior_shape is None
-        history = _FitHistory(problem, self.max_iter)
+        history = SweepHistory(problem.callback, self.max_iter)
         state, before, converged, stopped = self._start(problem, table), -math.inf, False, False
         for iteration in range(1, self.max_iter + 1):
             state = state.sweep(table, learn=learns and iteration > FIXED_SWEEPS)
             reached = state.bound(table)
             converged = iteration > FIXED_SWEEPS + 1 and reached - before < self.tol * total
-            stopped = history.report(iteration, reached, state.rows.mean, ends=converged)
+            mean = state.rows.mean
+            stopped = history.report(
+                reached,
+                {"bound": reached},
+                partial(snapshot_of, mean, {"data": mean.mean(0)}),
+                ends=converged,
+            )
             if stopped or converged:
                 break
             before = reached
@@ -321,25 +327,3 @@ class HierarchicalPoissonFactorisation(LatentVariableModel):
         columns = GammaWeights(shape, rate, float(facts["rates_shape"]), rates_rate)
         priors = (GammaPrior(**facts[name]) for name in ("row_prior", "column_prior"))
         self._store(columns, *priors)
-
-
-class _FitHistory:
-    """History of a fit, with reports of its sweeps and snapshots of the map to the callback."""
-
-    def __init__(self, problem: FitProblem, total: int) -> None:
-        self.steps: list[FitStep] = []
-        self._callback, self._total = problem.callback, total
-        self._began, self._last_snapshot = time.perf_counter(), -math.inf
-
-    def report(self, iteration: int, bound: float, mean: Tensor, *, ends: bool) -> bool:
-        """Report a sweep; returns whether the fit should stop."""
-        seconds = time.perf_counter() - self._began
-        step = FitStep(iteration, self._total, seconds, bound, {"bound": bound})
-        self.steps.append(step)
-        if self._callback is None:
-            return False
-        ends = ends or iteration == self._total
-        if ends or seconds - self._last_snapshot >= SECONDS_BETWEEN_SNAPSHOTS:
-            self._last_snapshot = seconds
-            step = replace(step, snapshot=snapshot_of(mean, {"data": mean.mean(0)}), ends=ends)
-        return bool(self._callback(step))
