@@ -22,6 +22,12 @@ _LABEL_NAME = re.compile(
     r"cultivar|default|response)$",
     re.IGNORECASE,
 )
+# Of a column along which the rows are a series: it numbers them, and is what they depend on.
+_SERIES_NAME = re.compile(
+    r"^(t|x|times?|dates?|years?|quarters?|months?|weeks?|days?|hours?|minutes?|seconds?|steps?|"
+    r"epochs?|cycles?)(?![a-z])",
+    re.IGNORECASE,
+)
 _MAX_LABELS = 2
 _MAX_CLASSES = 30
 _MAX_CATEGORIES = 100
@@ -159,7 +165,8 @@ def _describe_numbers(
         return kind, f"Every known cell is {numbers[0]:g}: the column is constant."
     if whole and distinct == len(known) >= len(values) - 1 and len(known) > 2:
         in_order = bool(np.all(np.diff(numbers) == 1)) and numbers[0] in {0.0, 1.0}
-        if is_id_name(name) or (in_order and (not named or (in_front and len(values) > 20))):
+        counts = in_front and len(values) > 20 and _SERIES_NAME.search(name.strip()) is None
+        if is_id_name(name) or (in_order and (not named or counts)):
             reason = "the rows numbered in order" if in_order else "a different number in each row"
             return ColumnType.IDENTIFIER, f"It holds {reason}, so it identifies rows."
     if distinct == 2 and len(known) > 2:

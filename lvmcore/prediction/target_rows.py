@@ -229,8 +229,11 @@ def target_features(dataset: Dataset, target: str, groups: str = "") -> Dataset:
     if not kept.any():
         dates = dates_as_features(dataset, target, groups)
         if not dates:
+            others = [name for name in dataset.frame if name not in {target, groups}]
+            example = f", such as {others[0]!r}" if others else ""
             raise DataError(
-                f"No column is left to learn the target {target!r} from: choose further features."
+                f"No column is left to learn the target {target!r} from: choose further features"
+                f"{example}."
             )
         cells = [scale.numbers(dataset.frame[name]) for name, scale in dates.items()]
         return replace(

@@ -331,6 +331,7 @@ def test_without_a_column_to_learn_from_it_says_so(run: Run, frame: pd.DataFrame
     state, _, _ = run(Table.from_frame(alone).dataset(features=["price"]))
     assert state.message is not None
     assert "No column is left to learn" in state.message
+    assert "choose further features, such as '" in state.message
 
 
 @pytest.mark.parametrize("chosen", [False, True])

@@ -167,6 +167,16 @@ def test_repeated_header_is_left_out() -> None:
     assert any("repeated once" in note for note in table.notes)
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("row", "identifier"), ("case", "identifier"), ("month", "count"), ("Time (s)", "count")],
+)
+def test_numbers_in_order_are_a_series_where_their_name_is_one(name: str, kind: str) -> None:
+    frame = pd.DataFrame({name: np.arange(40), "sold": np.arange(40) % 7 + 0.5})
+    (first, _) = read_table(frame.to_csv(index=False).encode()).columns
+    assert str(first.type) == kind
+
+
 def test_types() -> None:
     n = 40
     frame = pd.DataFrame(
