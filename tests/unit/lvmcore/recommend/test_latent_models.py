@@ -3,14 +3,17 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lvmcore.base.latent_variable_model import Capabilities
 from lvmcore.base.table_size import TableSize
-from lvmcore.data import Dataset
+from lvmcore.data import Dataset, Table
 from lvmcore.models import MODELS
+from lvmcore.models.latent.bayesian_gplvm import BayesianGPLVM
 from lvmcore.models.latent.fast_ldgd import FastLDGD
 from lvmcore.models.latent.ldgd import LDGD
+from lvmcore.models.latent.pca import PCA
 from lvmcore.models.latent.srflvm import SRFLVM
 from lvmcore.preprocessing.cell_types import Cells
 from lvmcore.recommend import latent_models
@@ -191,6 +194,23 @@ def test_what_the_cells_are_steers_the_likelihood() -> None:
         rows=3000, columns=100, classes=0, unlabelled=0, incomplete=0, cells="counts"
     )
     assert suggested_settings(SRFLVM, many)["dtype"] == "float32"
+
+
+def test_categories_get_likelihoods_by_column_up_to_a_number_of_rows(
+    rng: np.random.Generator,
+) -> None:
+    frame = pd.DataFrame(
+        {"size": rng.standard_normal(60), "town": rng.choice(["Bonn", "Jena", "Ulm"], 60)}
+    )
+    shape = summarise(Table.from_frame(frame).dataset(one_hot=["town"]))
+    assert shape.categories == 1
+    said = advised_settings(BayesianGPLVM, shape)["column_likelihood"]
+    assert said.value == "by column"
+    assert "categories" in said.reason
+    assert suggested_settings(PCA, shape) == PCA.suggest(shape.size_for(PCA.capabilities))
+    most = latent_models.MOST_ROWS_BY_COLUMN
+    for other in (replace(shape, categories=0), replace(shape, rows=most + 1)):
+        assert "column_likelihood" not in suggested_settings(BayesianGPLVM, other)
 
 
 def test_a_step_of_ldgd_uses_all_rows_and_says_so() -> None:
