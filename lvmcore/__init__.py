@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lvmcore.models.latent.latent_dirichlet import LatentDirichletAllocation
     from lvmcore.models.latent.ldgd import LDGD
     from lvmcore.models.latent.linear_discriminant import LinearDiscriminantAnalysis
+    from lvmcore.models.latent.linear_qep_lvm import LinearQEPLVM
     from lvmcore.models.latent.manifold import TSNE, UMAP, Isomap
     from lvmcore.models.latent.nbvae import NBVAE
     from lvmcore.models.latent.nmf import NMF
@@ -110,6 +111,7 @@ __all__ = [
     "LatentDirichletAllocation",
     "LatentboardError",
     "LinearDiscriminantAnalysis",
+    "LinearQEPLVM",
     "NumericalError",
     "Posterior",
     "Predictive",

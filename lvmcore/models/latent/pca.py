@@ -20,7 +20,7 @@ from lvmcore.numerics.conversion import to_numpy
 from lvmcore.results import FitStep, Posterior
 from lvmcore.training.outcome import FitOutcome, report_once
 
-__all__ = ["PCA", "ProbabilisticPCA"]
+__all__ = ["PCA", "PrincipalComponents", "ProbabilisticPCA"]
 
 # Smallest noise variance, so that Q = D has a density.
 NOISE_FLOOR = 1e-10
@@ -29,7 +29,7 @@ MOST_STEPS, TOLERANCE = 1000, 1e-7
 
 
 @estimator_dataclass
-class _PrincipalComponents(LatentVariableModel):
+class PrincipalComponents(LatentVariableModel):
     """Shared base class: eigendecomposition of the standardised data's covariance."""
 
     def _eigen(self, problem: FitProblem) -> tuple[Tensor, Tensor]:
@@ -61,7 +61,7 @@ class _PrincipalComponents(LatentVariableModel):
 
 
 @estimator_dataclass
-class PCA(_PrincipalComponents):
+class PCA(PrincipalComponents):
     """Principal component analysis: the linear map with the largest explained variance.
 
     With the standardised data's covariance S = U Λ Uᵀ, a row y maps to x = U_Qᵀ y and back by
@@ -111,7 +111,7 @@ class PCA(_PrincipalComponents):
 
 
 @estimator_dataclass
-class ProbabilisticPCA(_PrincipalComponents):
+class ProbabilisticPCA(PrincipalComponents):
     """Probabilistic PCA: y = W x + μ + ε, x ~ N(0, I), ε ~ N(0, σ² I).
 
     With S = U Λ Uᵀ the maximum-likelihood solution is μ = 0 (of standardised columns),
