@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from lvmcore.models.latent.stochastic_gplvm import StochasticGPLVM
     from lvmcore.models.latent.supervised_ppca import SupervisedPPCA
     from lvmcore.models.latent.vae import VAE, SupervisedVAE
+    from lvmcore.models.supervised.cnn import CNNClassifier
     from lvmcore.models.supervised.deep_kernel import (
         DeepKernelGPClassifier,
         DeepKernelGPRegressor,
@@ -83,6 +84,7 @@ __all__ = [
     "UMAP",
     "VAE",
     "BayesianGPLVM",
+    "CNNClassifier",
     "CancelledError",
     "ConfigError",
     "DSPPClassifier",
