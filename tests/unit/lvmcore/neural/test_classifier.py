@@ -59,10 +59,11 @@ def test_the_objective_is_that_of_a_loop() -> None:
         f = a + network.features(x[None])[0].detach().numpy() @ W / np.sqrt(U)
         total += f[code] - np.log(np.exp(f).sum())
     moved = sum(
-        float(((p - q) ** 2).sum()) for p, q in zip(network.parameters(), before, strict=True)
+        float((p.detach() - q).square().sum())
+        for p, q in zip(network.parameters(), before, strict=True)
     )
     terms = fit.terms()
-    assert float(terms["data fit"]) == pytest.approx(total)
+    assert float(terms["data fit"]) == pytest.approx(float(total))
     assert float(terms["prior of the network"]) == pytest.approx(-moved / 8)
 
 
