@@ -1,6 +1,5 @@
 """The rows of pictures: each is measured on the pictures' own test set, here a small one."""
 
-import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
