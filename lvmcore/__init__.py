@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lvmcore.models import MODELS, PREDICTORS, load
     from lvmcore.models.gpytorch.conversion import from_gpytorch
     from lvmcore.models.latent.bayesian_gplvm import BayesianGPLVM
+    from lvmcore.models.latent.cvq_vae import CVQVAE
     from lvmcore.models.latent.deep_qep_lvm import DeepQEPLVM
     from lvmcore.models.latent.factor_analysis import FactorAnalysis
     from lvmcore.models.latent.fast_ldgd import FastLDGD
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from lvmcore.results import FitStep, LabelPredictive, Posterior, Predictive, Snapshot
 
 __all__ = [
+    "CVQVAE",
     "GPLVM",
     "LDGD",
     "MODELS",
