@@ -110,7 +110,7 @@ class CVQVAE(Autoencoder):
     commitment: Commitment = 0.25
     unused_codes: UnusedCodesChoice = "drawn"
     batch_size: BatchSize = 512
-    learning_rate: LearningRate = 0.01
+    learning_rate: LearningRate = 0.03
 
     # ---- fitting -------------------------------------------------------------------------------
 
