@@ -48,7 +48,7 @@ DECAY, SHARPNESS, EPSILON = 0.99, 10.0, 1e-3
 # A code with a smaller α_k is not moved.
 LEAST_MOVE = 1e-12
 # Rows whose distances to all codes are computed at a time.
-BLOCK_ROWS = 4096
+BLOCK_ROWS = 1024
 
 
 def straight_through(z: Tensor, codes: Tensor) -> Tensor:
@@ -58,7 +58,8 @@ def straight_through(z: Tensor, codes: Tensor) -> Tensor:
 
 def code_perplexity(shares: Tensor) -> Tensor:
     """exp(−Σ_k p_k log p_k) of shares p [K]: 1 for one code, K for equally used ones; []."""
-    return torch.special.entr(shares).sum().exp()
+    entropy: Tensor = torch.special.entr(shares).sum()
+    return entropy.exp()
 
 
 class Codebook(nn.Module):
