@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.services import runs, server, tables
+from app.services import server, tables
 from app.state.choices import ReadingChoices, SampleChoice
 from tests.app.conftest import OpenPage
 from tests.app.report.test_download import ran
