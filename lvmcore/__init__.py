@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from lvmcore.metrics.stability import Stability, stability
     from lvmcore.models import MODELS, PREDICTORS, load
     from lvmcore.models.gpytorch.conversion import from_gpytorch
+    from lvmcore.models.latent.autoencoders.cvq_vae import CVQVAE
+    from lvmcore.models.latent.autoencoders.nbvae import NBVAE
+    from lvmcore.models.latent.autoencoders.vae import VAE, SupervisedVAE
     from lvmcore.models.latent.bayesian_gplvm import BayesianGPLVM
     from lvmcore.models.latent.deep_qep_lvm import DeepQEPLVM
     from lvmcore.models.latent.factor_analysis import FactorAnalysis
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
     from lvmcore.models.latent.linear_discriminant import LinearDiscriminantAnalysis
     from lvmcore.models.latent.linear_qep_lvm import LinearQEPLVM
     from lvmcore.models.latent.manifold import TSNE, UMAP, Isomap
-    from lvmcore.models.latent.nbvae import NBVAE
     from lvmcore.models.latent.nmf import NMF
     from lvmcore.models.latent.pca import PCA, ProbabilisticPCA
     from lvmcore.models.latent.point_estimates.discriminative_gplvm import DiscriminativeGPLVM
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from lvmcore.models.latent.srflvm import SRFLVM
     from lvmcore.models.latent.stochastic_gplvm import StochasticGPLVM
     from lvmcore.models.latent.supervised_ppca import SupervisedPPCA
-    from lvmcore.models.latent.vae import VAE, SupervisedVAE
+    from lvmcore.models.supervised.cnn import CNNClassifier
     from lvmcore.models.supervised.deep_kernel import (
         DeepKernelGPClassifier,
         DeepKernelGPRegressor,
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
     from lvmcore.results import FitStep, LabelPredictive, Posterior, Predictive, Snapshot
 
 __all__ = [
+    "CVQVAE",
     "GPLVM",
     "LDGD",
     "MODELS",
@@ -84,6 +87,7 @@ __all__ = [
     "UMAP",
     "VAE",
     "BayesianGPLVM",
+    "CNNClassifier",
     "CancelledError",
     "ConfigError",
     "DSPPClassifier",

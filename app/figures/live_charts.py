@@ -167,15 +167,19 @@ def overlay_chart(
 
 
 def term_chart(steps: Sequence[FitStep], *, dark: bool = False) -> Options:
-    """The term that a method without a bound reports at each step.
+    """The term that a method without a bound reports at each step, or the terms of its loss.
 
     Args:
-        steps: steps in order, each with this one term.
+        steps: steps in order, each with the same terms.
         dark: whether the page is dark.
 
     Returns:
         ECharts options.
     """
+    if len(steps[-1].terms) > 1:
+        options = terms_chart(steps, dark=dark)
+        options["yAxis"]["name"] = "term of the loss"
+        return options
     (name,) = steps[-1].terms
     values = np.array([step.terms.get(name, np.nan) for step in steps])
     options = _curves([_line(name, steps, values) | {"color": accent(dark)}])

@@ -113,10 +113,9 @@ class ReportSubject:
         if np.isfinite(bound).any():
             found["bound"] = ({"bound": _curve(steps, bound)}, "bound (ELBO), nats")
         if terms and not (len(terms) == 1 and "bound" in found):
-            found["terms"] = (
-                {name: _curve(steps, values) for name, values in terms.items()},
-                "part of the bound, nats" if "bound" in found else f"{next(iter(terms))}, nats",
-            )
+            curves = {name: _curve(steps, values) for name, values in terms.items()}
+            alone = f"{next(iter(terms))}, nats" if len(terms) == 1 else "term of the loss"
+            found["terms"] = (curves, "part of the bound, nats" if "bound" in found else alone)
         return found
 
 

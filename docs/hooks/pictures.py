@@ -2,7 +2,8 @@
 
 A map is drawn of a bundled sample by ``lvmcore.export.map_picture``, coloured by class whether the
 model used the labels or not. A model of a target is drawn on one column: its mean and its 90 %
-interval. The files are committed; nothing makes them anew but this command.
+interval; a model of classes alone by held-out digits and its probabilities. The files are
+committed; nothing makes them anew but this command.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "sghmc": {"max_iter": 4000},
     "deep_qep": {"max_iter": 800},
 }
+#: Digits in the fit of a classifier, and held-out ones in a row of its picture.
+N_FITTED, N_BESIDE = 1000, 7
 N_ROWS, MODEL_COLOUR = 100, OKABE_ITO[0]
 TRUTH_COLOUR, HAIRLINE = "#6B7280", "#9AA3AD"
 
@@ -98,6 +101,39 @@ def draw_prediction(family: str) -> bytes:
     return content.getvalue()
 
 
+def draw_classified(key: str) -> bytes:
+    """Held-out digits that a classifier is least sure of, with its probabilities, as PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    dataset = load_sample("digits").dataset(label="digit")
+    X, y = np.asarray(dataset.X), np.asarray(dataset.labels)
+    model = PREDICTORS[key](**SETTINGS.get(key, {})).fit(X[:N_FITTED], y[:N_FITTED])
+    probability = model.predict_proba(X[N_FITTED:])
+    unsure = np.argsort(probability.max(1))[: 2 * N_BESIDE]
+    figure = Figure(figsize=(6.4, 2.6), layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    for plot, row in zip(figure.subplots(2, N_BESIDE).ravel(), unsure, strict=True):
+        plot.imshow(X[N_FITTED + row].reshape(8, 8), cmap="gray_r")
+        chosen, true = model.classes_[probability[row].argmax()], y[N_FITTED + row]
+        right = str(chosen) == str(true)
+        words = f"{chosen}: {probability[row].max():.2f}" + ("" if right else f", is {true}")
+        plot.set_title(words, fontsize=8, color=TRUTH_COLOUR if right else OKABE_ITO[3])
+        plot.set_axis_off()
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=200)
+    return content.getvalue()
+
+
+def draw(name: str) -> bytes:
+    """The picture of a page: a map, a prediction, or classified pictures, as PNG."""
+    if name in MODELS:
+        return draw_map(name)
+    if f"{name}_regressor" in PREDICTORS:
+        return draw_prediction(name)
+    return draw_classified(f"{name}_classifier")
+
+
 def palette() -> Image.Image:
     """The colours of the pictures: those of the classes, of the background, and greys."""
     from matplotlib import colormaps
@@ -136,10 +172,9 @@ def main(keys: Sequence[str]) -> None:
     import torch
 
     torch.set_num_threads(1)
-    families = [key.removesuffix("_regressor") for key in PREDICTORS if key.endswith("_regressor")]
-    for key in keys or [*MODELS, *families]:
-        content = draw_map(key) if key in MODELS else draw_prediction(key)
-        (FOLDER / f"{key}.png").write_bytes(small(content))
+    families = [key.rpartition("_")[0] for key in PREDICTORS]
+    for key in keys or [*MODELS, *dict.fromkeys(families)]:
+        (FOLDER / f"{key}.png").write_bytes(small(draw(key)))
         print(key, (FOLDER / f"{key}.png").stat().st_size)
 
 

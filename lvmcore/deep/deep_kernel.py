@@ -30,10 +30,12 @@ from lvmcore.deep.output_layer import InducingPosterior, OutputLayer
 from lvmcore.neural.convolutional import ConvolutionalNetwork, PixelScaling
 from lvmcore.neural.networks import Network
 
-__all__ = ["DeepKernelGP", "deep_kernel_gp"]
+__all__ = ["MOST_FEATURES", "DeepKernelGP", "deep_kernel_gp", "feature_network"]
 
 # Rows in one pass through the network, other than those of a step.
 BLOCK_ROWS = 1024
+#: Most features where their number is not set.
+MOST_FEATURES = 30
 # Rows that initialise a convolutional network.
 INITIAL_ROWS = 1000
 
@@ -97,6 +99,35 @@ class DeepKernelGP(InducedDeepGP):
         self.column_relevance.copy_(total / len(X))
 
 
+def feature_network(
+    X: Float[Tensor, "N H"],
+    width: int,
+    *,
+    n_hidden: int,
+    generator: torch.Generator,
+    pixels: PixelScaling | None = None,
+) -> Network | ConvolutionalNetwork:
+    """An initial network of features: the columns or their leading principal axes.
+
+    The features of images are random convolutions, of mean 0 and variance 1.
+
+    Args:
+        X: all inputs, standardised, [N, H].
+        width: U.
+        n_hidden: units of each of the two hidden layers, or of the dense one of a convolutional
+            network.
+        generator: of the network's initial weights.
+        pixels: scales rows to images, for a convolutional network; None for a dense one.
+    """
+    if pixels is None:
+        network = Network(X.shape[1], n_hidden, width, X, generator)
+        network.start(principal_axes(X, width), X.new_zeros(width))
+        return network
+    convolutions = ConvolutionalNetwork(pixels, n_hidden, width, X, generator)
+    convolutions.start(X[:INITIAL_ROWS])
+    return convolutions
+
+
 def deep_kernel_gp(
     settings: DeepGPSettings,
     X: Float[Tensor, "N H"],
@@ -109,9 +140,7 @@ def deep_kernel_gp(
     generator: torch.Generator,
     pixels: PixelScaling | None = None,
 ) -> DeepKernelGP:
-    """An initial model; its features are the columns or their leading principal axes.
-
-    The features of images are random convolutions.
+    """An initial model on the features of ``feature_network``.
 
     Args:
         settings: of the initial model; its width is U.
@@ -125,14 +154,8 @@ def deep_kernel_gp(
         generator: of the network's initial weights.
         pixels: scales rows to images, for a convolutional network; None for a dense one.
     """
-    width = settings.width or min(30, X.shape[1])
-    network: Network | ConvolutionalNetwork
-    if pixels is None:
-        network = Network(X.shape[1], n_hidden, width, X, generator)
-        network.start(principal_axes(X, width), X.new_zeros(width))
-    else:
-        network = ConvolutionalNetwork(pixels, n_hidden, width, X, generator)
-        network.start(X[:INITIAL_ROWS])
+    width = settings.width or min(MOST_FEATURES, X.shape[1])
+    network = feature_network(X, width, n_hidden=n_hidden, generator=generator, pixels=pixels)
     q = initial_output_values(settings, len(X), Z, n_outputs, likelihood)
     last = OutputLayer(width, likelihood, q, kernel=settings.layer_kernel(0, width, X))
     return DeepKernelGP(network, last, Z, scale)

@@ -20,6 +20,7 @@ from lvmcore.evaluation.row_sample import sample_rows
 from lvmcore.metrics.metric import RETAINED_NEIGHBOURS, Metric
 from lvmcore.metrics.scores import continuity, trustworthiness
 from lvmcore.metrics.stability import shared_neighbours
+from lvmcore.models.latent.autoencoders.cvq_vae import CVQVAE
 from lvmcore.prediction.label_columns import named_figures
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.projection import metric_root
@@ -54,6 +55,13 @@ def map_metrics(
             "bound (ELBO)",
             float(model.elbo_),
             "Total nats, of standardised numbers or of counts.",
+        )
+    if isinstance(model, CVQVAE):
+        found["perplexity"] = Metric(
+            "perplexity of the codes",
+            model.perplexity_,
+            f"exp(−Σ p log p) of the shares p of {len(model.codes_):,} codes among the rows of the "
+            "fit: as many equally used codes.",
         )
     scored = scored_dimensions(model)
     if len(scored) > 1:

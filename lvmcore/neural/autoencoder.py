@@ -1,11 +1,11 @@
-"""Base class of variational autoencoders: encoder and decoder, training, inference, storage.
+"""Base class of autoencoders: encoder and decoder, training, inference, storage.
 
-A subclass defines log p(y | x) as a function of the decoder's output, and the encoder's input.
+A subclass defines the encoder's input, and if it has a density log p(y | x) as a function of the
+decoder's output.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -85,9 +85,9 @@ class Autoencoder(LatentVariableModel):
         """Input of the encoder for rows Y [N, D], [N, D]."""
         return Y
 
-    @abstractmethod
     def _log_given(self, Y: Tensor, out: Tensor) -> Tensor:
-        """Σ_d log p(y_d | output of the decoder), over the last dimension."""
+        """Σ_d log p(y_d | output of the decoder), over the last dimension; of models with one."""
+        raise NotImplementedError
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():

@@ -52,8 +52,9 @@ def input_relevance_panel(fit: PredictionRun) -> None:
     """
     layers = list(fit.model.relevance_)
     last = layers[-1]
+    part = "kernel" if "kernel" in fit.model.get_params() else "weights"
     titles = {_EFFECT: "the prediction"} | {
-        name: f"kernel of {'the layer to the target,' if name == last else 'hidden layer'} {n}"
+        name: f"{part} of {'the layer to the target,' if name == last else 'hidden layer'} {n}"
         for n, name in enumerate(layers, start=1)
     }
     shown = st.selectbox(

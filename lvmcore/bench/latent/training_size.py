@@ -21,9 +21,9 @@ from lvmcore.base.table_size import TableSize
 from lvmcore.bench.harness.report import BenchmarkRow, Options
 from lvmcore.data.samples.paper_datasets import load_paper
 from lvmcore.data.samples.samples import load_sample
+from lvmcore.models.latent.autoencoders.vae import SupervisedVAE
 from lvmcore.models.latent.fast_ldgd import FastLDGD
 from lvmcore.models.latent.ldgd import LDGD
-from lvmcore.models.latent.vae import SupervisedVAE
 
 __all__ = ["rows"]
 

@@ -24,7 +24,7 @@ from lvmcore.bench.random_features.hidden_counts import (
     hide_cells,
     nats_per_cell,
 )
-from lvmcore.models.latent.nbvae import NBVAE
+from lvmcore.models.latent.autoencoders.nbvae import NBVAE
 from lvmcore.models.latent.srflvm import SRFLVM
 
 __all__ = ["rows"]

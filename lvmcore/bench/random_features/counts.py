@@ -34,7 +34,7 @@ from lvmcore.bench.random_features.hidden_counts import (
 )
 from lvmcore.data.samples.paper_datasets import load_paper
 from lvmcore.metrics.scores import knn_accuracy
-from lvmcore.models.latent.nbvae import NBVAE
+from lvmcore.models.latent.autoencoders.nbvae import NBVAE
 from lvmcore.models.latent.srflvm import SRFLVM
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.preprocessing.cell_types import Cells

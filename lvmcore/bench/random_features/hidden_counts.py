@@ -20,7 +20,7 @@ from torch import Tensor
 from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.base.marginal_likelihood import log_marginal
 from lvmcore.gp.latent_inference import InferredRows, RowDecoder, infer_rows
-from lvmcore.models.latent.nbvae import NBVAE
+from lvmcore.models.latent.autoencoders.nbvae import NBVAE
 from lvmcore.models.latent.srflvm import SRFLVM
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.quasi_random import antithetic_draws

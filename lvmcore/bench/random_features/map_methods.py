@@ -83,6 +83,14 @@ PAPER: dict[str, dict[str, tuple[float, float]]] = {
         "newsgroups3": (0.398, 0.010),
         "yale_faces": (0.456, 0.046),
     },
+    "cvq_vae": {
+        "bridges": (0.688, 0.013),
+        "cifar10_grey20_2000": (0.224, 0.012),
+        "mnist": (0.128, 0.005),
+        "montreal": (0.646, 0.003),
+        "newsgroups3": (0.356, 0.019),
+        "yale_faces": (0.338, 0.002),
+    },
     "bayesian_gplvm": {
         "bridges": (0.818, 0.037),
         "cifar10_grey20_2000": (0.271, 0.014),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import torch
 from numpy.typing import NDArray
@@ -32,9 +32,10 @@ from lvmcore.kernels.catalogue import read_kernel
 from lvmcore.kernels.definition import KernelDefinition
 from lvmcore.kernels.expression import KernelExpression
 from lvmcore.neural.convolutional import PixelScaling
+from lvmcore.neural.settings import NetworkKind, PictureShape
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
-from lvmcore.parameters import Advanced, Advised, Doc, Range, Syntax
+from lvmcore.parameters import Advised, Doc, Range
 from lvmcore.preprocessing.picture_shape import AUTO_SHAPE
 from lvmcore.training.snapshots import thinned
 
@@ -62,27 +63,6 @@ WeightScale = Annotated[
         "a single Gaussian process, large bends the features and overfits.",
         "freedom of the network",
     ),
-]
-
-
-NetworkKind = Annotated[
-    Literal["columns", "pictures"],
-    Doc(
-        "Type of the network's input: columns, or the pixels of a picture, row by row, for a "
-        "convolutional network.",
-        "network of",
-    ),
-    Advanced(),
-]
-PictureShape = Annotated[
-    str,
-    Doc(
-        "Rows x columns of a picture, and x channels where they are in colour; auto is a square, "
-        "grey or with three channels.",
-        "shape of pictures",
-    ),
-    Syntax("lvmcore.preprocessing.picture_shape:check_picture_shape", "32x48x3", ("auto",)),
-    Advanced(),
 ]
 
 

@@ -153,3 +153,15 @@ def test_steps_without_a_bound_are_shown_by_what_they_make_small() -> None:
     chart = live_charts.term_chart(steps)
     assert chart["series"][0]["data"] == [[1, 3.0], [2, 2.0], [3, 1.0]]
     assert chart["yAxis"]["name"] == "KL divergence, nats"
+
+
+def test_a_loss_of_several_terms_is_shown_term_by_term() -> None:
+    terms = [{"squared error": 2.0 / i, "codebook": 0.1 * i} for i in (1, 2)]
+    steps = [FitStep(i + 1, 2, 0.1, float("nan"), terms[i]) for i in range(2)]
+    chart = live_charts.term_chart(steps)
+    assert [line["name"] for line in chart["series"]] == ["squared error", "codebook"]
+    assert [line["data"] for line in chart["series"]] == [
+        [[1, 2.0], [2, 1.0]],
+        [[1, 0.1], [2, 0.2]],
+    ]
+    assert chart["yAxis"]["name"] == "term of the loss"

@@ -419,6 +419,25 @@ def test_a_target_whose_functions_are_drawn_has_a_curve_and_no_bound(open_page: 
 
 
 @pytest.mark.slow
+def test_a_network_has_features_and_weights(open_page: OpenPage) -> None:
+    run = fit("cnn_classifier", TargetChoice("cultivar"), max_iter=60, hidden_dim=2)
+    for name in ("fit", "predict"):
+        page = open_page(name, run=run)
+        assert not page.exception
+        assert not page.error
+    assert box(page, "Layer").value == 1
+    assert box(page, "Relevance of the inputs of").options[1:] == [
+        "weights of hidden layer 1",
+        "weights of the layer to the target, 2",
+    ]
+    drawn = next(c for c in charts(page) if "unit" in c["layout"]["xaxis"]["title"].get("text", ""))
+    found = prediction.hidden_units(run)
+    points = np.concatenate([numbers(trace["x"]) for trace in drawn["data"]])
+    name = drawn["layout"]["xaxis"]["title"]["text"]
+    assert np.sort(points) == pytest.approx(np.sort(found[name]))
+
+
+@pytest.mark.slow
 def test_a_fit_that_was_cut_short_before_it_predicted_still_opens(open_page: OpenPage) -> None:
     run = fit("svgp_regressor", TargetChoice("hue"), max_iter=3)
     server.store().job_folder(run).files.predictions.unlink()

@@ -24,6 +24,7 @@ X = RNG.normal(size=(60, 2)) @ RNG.normal(size=(2, 5)) + 0.1 * RNG.normal(size=(
 
 # Models of a target of which no earlier version could store a run.
 YOUNGER_THAN_LAYOUTS = {
+    "cnn_classifier",
     "gp_classifier",
     "gp_regressor",
     "dspp_classifier",

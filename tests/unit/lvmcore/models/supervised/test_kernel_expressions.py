@@ -40,7 +40,7 @@ def given(key: str, kernel: str, **more: Any) -> dict[str, Any]:
 
 
 def test_every_model_with_a_covariance_takes_a_kernel() -> None:
-    assert set(PREDICTORS) == set(WITH_KERNEL)
+    assert set(PREDICTORS) - {"cnn_classifier"} == set(WITH_KERNEL)  # a network has none
 
 
 @pytest.mark.parametrize("key", sorted(WITH_KERNEL))

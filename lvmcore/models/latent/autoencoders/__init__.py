@@ -1,0 +1,1 @@
+"""Maps by autoencoders, one module each."""
