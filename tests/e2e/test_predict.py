@@ -20,6 +20,7 @@ SCATTER = "Predicted values with 90 % intervals over the true values of the held
 TABS = {
     "Relevance": "Share of relevance of each input",
     "Calibration": "true values inside it over level of the interval, of the held-out rows",
+    "Curve": "Predicted mean over one column with a 90 % band",
     "Slice": "Prediction over two columns, the others at their median",
 }
 

@@ -15,6 +15,7 @@ from app.components.page_opening import PageOpening, open_run
 from app.formatting import count, duration, markdown, number, shortened
 from app.services import prediction
 from app.views.predict.baseline_scores import baseline_scores_panel, baseline_verdict
+from app.views.predict.column_prediction import column_prediction_panel
 from app.views.predict.hidden_layers import hidden_layer_map
 from app.views.predict.kernel_components import components_panel, forecast_panel
 from app.views.predict.new_predictions import new_predictions_panel
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _FORECAST, _COMPONENTS, _BASELINES = "Forecast", "Components", "Baselines"
-_RELEVANCE, _CALIBRATION, _SLICE = "Relevance", "Calibration", "Slice"
+_RELEVANCE, _CALIBRATION, _CURVE, _SLICE = "Relevance", "Calibration", "Curve", "Slice"
 _NEED_PREDICTIONS = (_BASELINES, _CALIBRATION)
 _CARDS = ("nlpp", "rmse", "mae", "r2", "coverage_90")
 _CLASS_CARDS = ("accuracy", "macro_f1", "log_loss", "auc", "calibration_error")
@@ -114,16 +115,17 @@ _PANELS = {
     _FORECAST: forecast_panel,
     _COMPONENTS: components_panel,
     _RELEVANCE: input_relevance_panel,
+    _CURVE: column_prediction_panel,
     _SLICE: prediction_slice_panel,
 }
 
 
 def _tab_names(fit: PredictionRun) -> list[str]:
-    """Names of the tabs: of one column a forecast; of several their relevance and a slice."""
+    """Names of the tabs: of one column a forecast; of several their relevance and slices."""
     names = [_COMPONENTS] if has_components(fit.model) else []
     if series_column(fit.model, fit.rows) is not None:
         return [_FORECAST, *names, _BASELINES, _CALIBRATION]
-    return [_BASELINES, *names, _RELEVANCE, _CALIBRATION, _SLICE]
+    return [_BASELINES, *names, _RELEVANCE, _CALIBRATION, _CURVE, _SLICE]
 
 
 def _missing_predictions(job: Job) -> None:
