@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-__all__ = ["FigureFit", "FitRecipe", "Paper", "PaperFigure", "PaperRow", "PaperTable", "papers"]
+__all__ = [
+    "Drawing",
+    "FigureFit",
+    "FitRecipe",
+    "Paper",
+    "PaperFigure",
+    "PaperRow",
+    "PaperTable",
+    "papers",
+]
+
+
+#: What a figure draws of its fits: their maps; a number over its one column; classes over two
+#: columns; scores of held-out rows; pictures with hidden pixels; or the bound over the steps.
+Drawing = Literal["maps", "curves", "planes", "scores", "pictures", "bounds"]
 
 
 @dataclass(frozen=True)
@@ -20,11 +34,17 @@ class FitRecipe:
         data: key of a sample, or name of a dataset of the papers.
         settings: settings of the model; the others are those suggested for the table.
         target: the column to predict; "" for a map, whose label is the last column.
+        hold_out: share of the rows that the dataset holds out; 0 for what a fit holds out itself.
+        hidden: share of the cells that are hidden before the fit, at random.
+        rows: number of rows drawn at random; 0 for all.
     """
 
     data: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     target: str = ""
+    hold_out: float = 0.0
+    hidden: float = 0.0
+    rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,11 +76,13 @@ class FigureFit:
         model: key of the model.
         title: what distinguishes it from the figure's other fits.
         fit: its data and settings.
+        group: title of the fits that differ from it only in their seed, and of it; "" for none.
     """
 
     model: str
     title: str
     fit: FitRecipe
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,12 +94,16 @@ class PaperFigure:
         shows: what to look at, and what the paper's figure has that ours has not.
         page: the page on which a fit of it opens.
         fits: the fits, in the order of the figure; all have a map, or all predict a target.
+        drawing: what is drawn of them.
+        score: key of the metric of a drawing of scores.
     """
 
     title: str
     shows: str
-    page: Literal["latent", "generate", "fit"]
+    page: Literal["latent", "generate", "fit", "predict", "impute"]
     fits: tuple[FigureFit, ...]
+    drawing: Drawing = "maps"
+    score: str = ""
 
 
 @dataclass(frozen=True)
@@ -155,5 +181,19 @@ def _row(entry: Mapping[str, Any]) -> PaperRow:
 
 
 def _figure(entry: Mapping[str, Any]) -> PaperFigure:
-    fits = tuple(FigureFit(**{**one, "fit": FitRecipe(**one["fit"])}) for one in entry["fits"])
+    fits = tuple(fit for one in entry["fits"] for fit in _fits(one))
     return PaperFigure(**{**entry, "fits": fits})
+
+
+def _fits(entry: Mapping[str, Any]) -> Iterator[FigureFit]:
+    """The fit of an entry; of one with ``seeds``, a fit with each seed from 0."""
+    seeds = entry.get("seeds", 0)
+    if not seeds:
+        yield FigureFit(**{**entry, "fit": FitRecipe(**entry["fit"])})
+        return
+    for seed in range(seeds):
+        recipe = FitRecipe(**entry["fit"])
+        settings = {**recipe.settings, "random_state": seed}
+        title = f"{entry['title']}, seed {seed}"
+        own = replace(recipe, settings=settings)
+        yield FigureFit(entry["model"], title, own, group=entry["title"])

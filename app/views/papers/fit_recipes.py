@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import navigation
 from app.analysis.papers.catalogue import FitRecipe, PaperRow
+from app.analysis.papers.partial_tables import LABEL
 from app.formatting import markdown
 from app.services import model_cards, prediction, runs, server, tables
 from app.state.choices import TargetChoice
@@ -20,9 +21,7 @@ from lvmcore.data.samples.public_datasets import fetch_public, public_dataset, p
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
 
-__all__ = ["data_panel", "fit_panel", "recipe_run", "start_recipe"]
-
-_LABEL = "label"
+__all__ = ["data_panel", "fit_panel", "recipe_dataset", "recipe_run", "start_recipe"]
 
 
 def fit_panel(row: PaperRow) -> None:
@@ -125,7 +124,7 @@ def _choices(
     model: str, fit: FitRecipe
 ) -> tuple[Dataset, str, dict[str, Any], TargetChoice | None]:
     """Dataset, model, settings and target of a fit: the suggested settings with its own."""
-    dataset = _dataset(fit)
+    dataset = recipe_dataset(fit)
     card = model_cards.all_cards()[model]
     if not fit.target:
         suggested = card.suggest(tables.table_summary(dataset))  # type: ignore[attr-defined]
@@ -135,11 +134,18 @@ def _choices(
     return dataset, model, {**suggested, **fit.settings}, TargetChoice(fit.target)
 
 
-def _dataset(fit: FitRecipe) -> Dataset:
-    """The dataset of a fit; a column "label" is its label."""
-    table = tables.paper_table(fit.data)
+def recipe_dataset(fit: FitRecipe) -> Dataset:
+    """The dataset of a fit; a column "label" is its label.
+
+    Args:
+        fit: the data and settings.
+
+    Raises:
+        DataError: the data are not on this machine.
+    """
+    table = tables.paper_table(fit.data, rows=fit.rows, hidden=fit.hidden)
     roles = tables.proposed_roles(table)
-    if _LABEL in [column.name for column in table.columns] and roles.label != _LABEL:
-        features = tuple(name for name in roles.features if name != _LABEL)
-        roles = replace(roles, features=features, label=_LABEL)
-    return tables.dataset_of(table, roles)
+    if LABEL in [column.name for column in table.columns] and roles.label != LABEL:
+        features = tuple(name for name in roles.features if name != LABEL)
+        roles = replace(roles, features=features, label=LABEL)
+    return tables.dataset_of(table, replace(roles, hold_out=fit.hold_out))
