@@ -32,7 +32,7 @@ def partial_table(table: Table, *, rows: int = 0, hidden: float = 0.0) -> Table:
         label = {LABEL, propose_label(table)}
         cells = [column for column in frame.columns if column not in label]
         mask = np.random.default_rng(_SEED).random((len(frame), len(cells))) < hidden
-        seen = frame[cells].astype(np.float64).mask(mask)
-        frame = seen.assign(**{column: frame[column] for column in frame if column in label})
+        frame = frame.copy()
+        frame[cells] = frame[cells].astype(np.float64).mask(mask)
         name = f"{name}, {hidden:.0%} hidden"
     return table if frame is table.frame else Table.from_frame(frame, name=name)
