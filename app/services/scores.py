@@ -14,16 +14,21 @@ from lvmcore.errors import LatentboardError
 from lvmcore.metrics.metric import Metric, shown_key
 from lvmcore.relevance import leading_dimensions
 from lvmcore.runs import Job, JobSpec
+from lvmcore.runs.atomic_files import read_json
 
 if TYPE_CHECKING:
     from app.analysis.map.map_axes import View
+    from lvmcore.evaluation.learning_curves import LearningCurve
 
 __all__ = [
+    "learning_curve",
+    "learning_curve_job",
     "map_scores",
     "picture_metrics",
     "retained_neighbours",
     "score_values",
     "start_label_score",
+    "start_learning_curve",
     "start_score",
 ]
 
@@ -124,6 +129,53 @@ def _picture_metrics(run: str, axes: View) -> dict[str, Metric]:
     shown = scored_dimensions(model, axes)[:1]
     found = position_metrics(model, fitted_maps.fitted_dataset(run), shown)
     return {"retained_neighbours": retained, **found}
+
+
+def learning_curve_job(spec: JobSpec) -> Job | None:
+    """The newest run of a learning curve, be it under way or ended; None without one.
+
+    Args:
+        spec: from ``lvmcore.jobs.learning_curve.learning_curve_of``.
+    """
+    return server.store().find(spec, failed=True, stopped=True)
+
+
+def start_learning_curve(spec: JobSpec) -> str:
+    """Submit a learning curve, or resume the one that was stopped, unless it is there.
+
+    Args:
+        spec: from ``lvmcore.jobs.learning_curve.learning_curve_of``; its dataset is stored.
+
+    Returns:
+        Id of the run.
+
+    Raises:
+        ConfigError: the queue is full.
+        DataError: the disk is full.
+    """
+    with _submission:
+        found = learning_curve_job(spec)
+        if found is not None and found.resumable:
+            server.store().resume(found.id)
+            run = found.id
+        elif found is None or found.status == "failed":
+            run = server.store().submit(spec)
+        else:
+            return found.id
+    server.launcher()
+    return run
+
+
+def learning_curve(run: str) -> LearningCurve:
+    """The fits of a learning curve that are done; none before the first.
+
+    Raises:
+        DataError: the run does not exist, or the file cannot be read.
+    """
+    from lvmcore.evaluation.learning_curves import LearningCurve
+
+    path = server.store().job_folder(run).files.learning_curve
+    return LearningCurve.from_json(read_json(path)) if path.is_file() else LearningCurve()
 
 
 def start_score(job: Job) -> str:
