@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import plotly.graph_objects as go
@@ -34,17 +35,22 @@ class SmallFigure:
     figure: go.Figure
 
 
-def small_figures(figures: Sequence[SmallFigure], *, per_line: int) -> None:
-    """Draw small figures in lines.
+def small_figures(figures: Iterable[SmallFigure], *, per_line: int) -> None:
+    """Draw small figures in lines, each as soon as it is there.
 
     Args:
         figures: the figures in their order.
         per_line: number of figures in a line.
     """
-    for first in range(0, len(figures), per_line):
-        line = figures[first : first + per_line]
-        for one, column in zip(line, st.columns(per_line, gap="small"), strict=False):
+    left = iter(figures)
+    first = next(left, None)
+    while first is not None:
+        left = itertools.chain([first], left)
+        for column in st.columns(per_line, gap="small"):
             with column:
+                one = next(left, None)
+                if one is None:
+                    break
                 st.markdown(f":small[**{markdown(shortened(one.name, _MOST_CHARACTERS))}**]")
                 st.plotly_chart(
                     one.figure,
@@ -55,3 +61,4 @@ def small_figures(figures: Sequence[SmallFigure], *, per_line: int) -> None:
                 )
                 if one.caption:
                     st.caption(one.caption)
+        first = next(left, None)

@@ -16,7 +16,7 @@ __all__ = ["class_plane_figure"]
 
 #: Opacity of the plane over the panel, so that the rows stand out.
 _STRENGTH = 0.5
-_MARKER = 5
+_MARKER = 4
 
 
 def class_plane_figure(plane: ClassPlane, rows: MapRows, *, dark: bool, height: int) -> go.Figure:
@@ -44,6 +44,7 @@ def class_plane_figure(plane: ClassPlane, rows: MapRows, *, dark: bool, height: 
             dx=step[0],
             y0=plane.y[0],
             dy=step[1],
+            zsmooth="fast",
             hoverinfo="skip",
             name="plane",
         )

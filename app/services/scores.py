@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
 __all__ = [
     "learning_curve",
     "learning_curve_job",
+    "learning_curve_spec",
     "map_scores",
     "picture_metrics",
     "retained_neighbours",
+    "rows_to_learn_from",
     "score_values",
     "start_label_score",
     "start_learning_curve",
@@ -131,20 +134,56 @@ def _picture_metrics(run: str, axes: View) -> dict[str, Metric]:
     return {"retained_neighbours": retained, **found}
 
 
+def learning_curve_spec(spec: JobSpec, sizes: Sequence[int], repeats: int) -> JobSpec:
+    """The learning curve of a fit; see ``lvmcore.jobs.learning_curve.learning_curve_of``.
+
+    Raises:
+        ConfigError: the sizes or the repeats cannot be used.
+        UnsupportedError: the model predicts neither classes nor a number of new rows.
+    """
+    from lvmcore.jobs.learning_curve import learning_curve_of
+
+    return learning_curve_of(spec, sizes, repeats)
+
+
 def learning_curve_job(spec: JobSpec) -> Job | None:
-    """The newest run of a learning curve, be it under way or ended; None without one.
+    """The newest learning curve of a fit, whatever its sizes, be it under way or ended.
 
     Args:
-        spec: from ``lvmcore.jobs.learning_curve.learning_curve_of``.
+        spec: the fit; or a learning curve of it, to look for those sizes and repeats alone.
     """
-    return server.store().find(spec, failed=True, stopped=True)
+    designs = dict.fromkeys(
+        (job.spec.sizes, job.spec.repeats) for job in server.store().list("learning curve")
+    )
+    if spec.sizes:
+        designs = {(spec.sizes, spec.repeats): None}
+    found = [
+        server.store().find(learning_curve_spec(spec, *design), failed=True, stopped=True)
+        for design in designs
+    ]
+    known = [job for job in found if job is not None]
+    return max(known, key=lambda job: job.submitted, default=None)
+
+
+@cached(max_entries=64)
+def rows_to_learn_from(run: str, repeats: int) -> int:
+    """The largest number of rows of a learning curve of a run.
+
+    Raises:
+        DataError: the run or its dataset does not exist, or its rows cannot be used.
+    """
+    from lvmcore.jobs import learning_curve
+
+    spec = server.store().get(run).spec
+    dataset = fitted_maps.stored_dataset(spec.dataset)
+    return learning_curve.rows_to_learn_from(dataset, spec, repeats)
 
 
 def start_learning_curve(spec: JobSpec) -> str:
     """Submit a learning curve, or resume the one that was stopped, unless it is there.
 
     Args:
-        spec: from ``lvmcore.jobs.learning_curve.learning_curve_of``; its dataset is stored.
+        spec: from ``learning_curve_spec``; its dataset is stored.
 
     Returns:
         Id of the run.

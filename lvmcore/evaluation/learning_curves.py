@@ -15,6 +15,7 @@ from lvmcore.runs.atomic_files import as_record
 
 __all__ = [
     "MOST_FITS",
+    "SECONDS",
     "CurvePoint",
     "LearningCurve",
     "check_design",
@@ -22,6 +23,8 @@ __all__ = [
     "proposed_sizes",
 ]
 
+#: Key of the duration of a fit, beside the scores.
+SECONDS = "seconds"
 #: Most fits of a learning curve, and least rows of a fit.
 MOST_FITS, FEWEST_ROWS = 200, 5
 _SIZES, _SMALLEST = 5, 20
@@ -35,7 +38,7 @@ class CurvePoint:
         size: rows of the fit.
         repeat: number of the repeat, from 0; the seed of its rows and of its fit.
         scores: values by key; None where one is not defined.
-        seconds: duration of the fit and of its predictions.
+        seconds: duration of the fit.
     """
 
     size: int
@@ -66,19 +69,14 @@ class LearningCurve:
         """The values of a score by size: of each repeat that has one, [R] each.
 
         Args:
-            key: of the score.
+            key: of the score; or ``SECONDS``.
         """
-        return [
-            np.array(
-                [
-                    point.scores[key]
-                    for point in self.points
-                    if point.size == size and point.scores.get(key) is not None
-                ],
-                dtype=np.float64,
-            )
-            for size in self.sizes()
-        ]
+        found: dict[int, list[float]] = {size: [] for size in self.sizes()}
+        for point in self.points:
+            value = point.seconds if key == SECONDS else point.scores.get(key)
+            if value is not None:
+                found[point.size].append(value)
+        return [np.array(values, dtype=np.float64) for values in found.values()]
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form, as in ``learning_curve.json``."""

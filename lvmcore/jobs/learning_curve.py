@@ -36,7 +36,13 @@ from lvmcore.runs.atomic_files import read_json, write_json
 from lvmcore.runs.job import JobSpec
 from lvmcore.runs.model_of_job import make_model
 
-__all__ = ["CLASS_SCORES", "NUMBER_SCORES", "LearningCurveFits", "learning_curve_of"]
+__all__ = [
+    "CLASS_SCORES",
+    "NUMBER_SCORES",
+    "LearningCurveFits",
+    "learning_curve_of",
+    "rows_to_learn_from",
+]
 
 #: Scores of classes and of numbers, with their names.
 CLASS_SCORES = {"accuracy": "accuracy", "macro_f1": "macro F1"}
@@ -119,11 +125,12 @@ class LearningCurveFits(JobKind):
         check_design(spec.sizes, spec.repeats)
         make_model(spec)
         self.dataset = self.context.get_dataset()
-        split = self._split(0)
-        if spec.sizes[-1] > len(split.order):
+        split = _split(self.dataset, spec, 0)
+        left = rows_to_learn_from(self.dataset, spec, spec.repeats)
+        if spec.sizes[-1] > left:
             raise DataError(
-                f"{spec.sizes[-1]:,} rows cannot be fitted: {len(split.order):,} are left beside "
-                "those held out. Choose smaller sizes."
+                f"{spec.sizes[-1]:,} rows cannot be fitted: {left:,} are left beside those held "
+                "out. Choose smaller sizes."
             )
         scores = NUMBER_SCORES if split.y.dtype.kind == "f" else CLASS_SCORES
         path = self.context.folder.files.learning_curve
@@ -138,7 +145,7 @@ class LearningCurveFits(JobKind):
         known = {(point.size, point.repeat) for point in self.curve.points}
         with self.context.row_progress() as tell:
             for repeat in range(spec.repeats):
-                split = self._split(repeat)
+                split = _split(self.dataset, spec, repeat)
                 for size in spec.sizes:
                     if (size, repeat) not in known:
                         point = self._fit(split, size, repeat)
@@ -182,10 +189,10 @@ class LearningCurveFits(JobKind):
             return reason is not None
 
         model.fit(split.X.iloc[rows], split.y[rows], callback=callback)
+        seconds = time.monotonic() - began
         if stopped:
             raise StoppedError(stopped[0])
-        scores = _scores(model, split)
-        return CurvePoint(size, repeat, scores, time.monotonic() - began)
+        return CurvePoint(size, repeat, _scores(model, split), seconds)
 
     def _model(self, repeat: int) -> Any:
         """The unfitted model with the seed of a repeat, where it has a seed."""
@@ -194,21 +201,33 @@ class LearningCurveFits(JobKind):
         seed = {"random_state": repeat} if "random_state" in names else {}
         return make_model(dataclasses.replace(spec, parameters={**spec.parameters, **seed}))
 
-    def _split(self, repeat: int) -> _Split:
-        """The rows of a repeat."""
-        spec = self.context.spec
-        cls = model_class(spec.model)
-        if issubclass(cls, Predictor):
-            seeded = dataclasses.replace(
-                spec, parameters={**spec.parameters, "random_state": repeat}
-            )
-            rows = split_for_target(self.dataset, cls.task, seeded)
-            classes = rows.y.astype(object) if cls.task == "class" else None
-            order = _ordered(np.flatnonzero(~rows.held_out), classes, repeat)
-            y = rows.y if cls.task == "class" else rows.y.astype(np.float64)
-            held_out = np.flatnonzero(rows.held_out)
-            return _Split(rows.X, y, order, held_out, _every_repeat(rows.how))
-        return _labelled_split(self.dataset, cls, repeat)
+
+def rows_to_learn_from(dataset: Dataset, spec: JobSpec, repeats: int = 1) -> int:
+    """The largest number of rows of a learning curve: those not held out, in every repeat.
+
+    Args:
+        dataset: of the fit.
+        spec: of the fit, or of its learning curve.
+        repeats: number of repeats.
+
+    Raises:
+        DataError: the rows cannot be used.
+    """
+    return min(len(_split(dataset, spec, repeat).order) for repeat in range(repeats))
+
+
+def _split(dataset: Dataset, spec: JobSpec, repeat: int) -> _Split:
+    """The rows of a repeat."""
+    cls = model_class(spec.model)
+    if not issubclass(cls, Predictor):
+        return _labelled_split(dataset, cls, repeat)
+    seeded = dataclasses.replace(spec, parameters={**spec.parameters, "random_state": repeat})
+    rows = split_for_target(dataset, cls.task, seeded)
+    number = cls.task == "number"
+    classes = None if number else rows.y.astype(object)
+    order = _ordered(np.flatnonzero(~rows.held_out), classes, repeat)
+    y = rows.y.astype(np.float64) if number else rows.y
+    return _Split(rows.X, y, order, np.flatnonzero(rows.held_out), _every_repeat(rows.how))
 
 
 def _labelled_split(dataset: Dataset, cls: type[Any], repeat: int) -> _Split:

@@ -22,8 +22,9 @@ __all__ = [
 
 
 #: What a figure draws of its fits: their maps; a number over its one column; classes over two
-#: columns; scores of held-out rows; pictures with hidden pixels; or the bound over the steps.
-Drawing = Literal["maps", "curves", "planes", "scores", "pictures", "bounds"]
+#: columns; scores of held-out rows; scores over the number of rows; pictures with hidden pixels; or
+#: the bound over the steps.
+Drawing = Literal["maps", "curves", "planes", "scores", "learning curves", "pictures", "bounds"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class FitRecipe:
         hold_out: share of the rows that the dataset holds out; 0 for what a fit holds out itself.
         hidden: share of the cells that are hidden before the fit, at random.
         rows: number of rows drawn at random; 0 for all.
+        sizes: numbers of rows of a learning curve; empty for one fit.
+        repeats: fits of a learning curve for each.
     """
 
     data: str
@@ -45,6 +48,8 @@ class FitRecipe:
     hold_out: float = 0.0
     hidden: float = 0.0
     rows: int = 0
+    sizes: tuple[int, ...] = ()
+    repeats: int = 0
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,7 @@ class PaperFigure:
         page: the page on which a fit of it opens.
         fits: the fits, in the order of the figure; all have a map, or all predict a target.
         drawing: what is drawn of them.
-        score: key of the metric of a drawing of scores.
+        score: key of the score that is drawn, of a drawing of scores.
     """
 
     title: str
@@ -177,7 +182,11 @@ def _table(entry: Mapping[str, Any]) -> PaperTable:
 
 def _row(entry: Mapping[str, Any]) -> PaperRow:
     fit = entry.get("fit")
-    return PaperRow(**{**entry, "fit": None if fit is None else FitRecipe(**fit)})
+    return PaperRow(**{**entry, "fit": None if fit is None else _recipe(fit)})
+
+
+def _recipe(entry: Mapping[str, Any]) -> FitRecipe:
+    return FitRecipe(**{**entry, "sizes": tuple(entry.get("sizes", ()))})
 
 
 def _figure(entry: Mapping[str, Any]) -> PaperFigure:
@@ -189,10 +198,10 @@ def _fits(entry: Mapping[str, Any]) -> Iterator[FigureFit]:
     """The fit of an entry; of one with ``seeds``, a fit with each seed from 0."""
     seeds = entry.get("seeds", 0)
     if not seeds:
-        yield FigureFit(**{**entry, "fit": FitRecipe(**entry["fit"])})
+        yield FigureFit(**{**entry, "fit": _recipe(entry["fit"])})
         return
     for seed in range(seeds):
-        recipe = FitRecipe(**entry["fit"])
+        recipe = _recipe(entry["fit"])
         settings = {**recipe.settings, "random_state": seed}
         title = f"{entry['title']}, seed {seed}"
         own = replace(recipe, settings=settings)

@@ -31,8 +31,6 @@ __all__ = [
 #: Quantities of a numeric target; for classes a slice shows the probability of one class.
 MEAN, SD = "predicted mean", "sd of the prediction"
 _CELLS = 28
-#: Points along each axis of a plane of classes.
-PLANE_CELLS = 60
 #: Range of a column in a slice, as quantiles of the rows of the fit.
 _ENDS = (0.01, 0.99)
 
@@ -122,12 +120,12 @@ def class_plane(model: Predictor, rows: SupervisedRows, across: str, upright: st
     assert isinstance(model, Classifier)
     X = rows.X
     x, y = (
-        np.linspace(float(X[name].min()), float(X[name].max()), PLANE_CELLS)
+        np.linspace(float(X[name].min()), float(X[name].max()), _CELLS)
         for name in (across, upright)
     )
     found = model.predict_proba(_plane(rows, across, x, upright, y))
     names = tuple(str(name) for name in model.classes_)
-    cells = found.reshape(PLANE_CELLS, PLANE_CELLS, len(names))
+    cells = found.reshape(_CELLS, _CELLS, len(names))
     return ClassPlane(across, upright, x, y, names, cells)
 
 

@@ -12,9 +12,10 @@ import streamlit as st
 from app.analysis.comparison.map_alignment import align_maps
 from app.analysis.map import subsampling
 from app.analysis.map.fitted_map import FittedMap
-from app.analysis.map.row_colours import group_of_rows
+from app.analysis.map.row_colours import Colouring, group_of_rows
 from app.analysis.papers.catalogue import Drawing, FigureFit, PaperFigure
 from app.analysis.tables.prediction_curves import PredictionCurve
+from app.components.learning_curves import learning_curve_chart
 from app.components.map.map_chart import hover, map_style
 from app.components.map.map_controls import label_colour
 from app.components.map.small_maps import SmallMap, small_maps
@@ -27,6 +28,7 @@ from app.figures.score_dots import score_dots_figure
 from app.figures.training_curve import training_curve_figure
 from app.formatting import count, markdown, number
 from app.services import fitted_maps, imputation, prediction, progress
+from app.services import scores as score_services
 from app.state.session import session
 from app.state.widgets import widget_key
 from app.views.papers.fit_recipes import recipe_dataset
@@ -109,9 +111,10 @@ def _curves(figure: PaperFigure, fits: Fits) -> None:
         chart.update_layout(
             showlegend=False,
             margin={"t": 6},
-            xaxis={"title": {"text": ""}},
-            yaxis={"title": {"text": ""}, "range": [low, high]},
+            xaxis={"title": None},
+            yaxis={"title": None, "range": [low, high]},
         )
+        chart.update_traces(marker_size=3, selector={"mode": "markers"})
         text = f"mean absolute error {_metric(job, 'mae')}"
         alt = f"Prediction of {one.title} with a 90 % band"
         drawings.append(SmallFigure(_key("curve", job.id), one.title, text, alt, chart))
@@ -137,29 +140,32 @@ def _planes(figure: PaperFigure, fits: Fits) -> None:
     dataset = fitted_maps.stored_dataset(fits[0][1].spec.dataset)
     colouring = map_style(dataset, label_colour(dataset, fits[0][1].spec.target))
     st.html(legend.legend_html(colouring, dark=session.is_dark) or "<span></span>")
-    drawings = []
-    for one, job in fits:
-        rows = prediction.training_rows(job.id)
-        across, upright = (str(name) for name in rows.X.columns[:2])
-        fitted = np.flatnonzero(~rows.held_out)
-        drawn = fitted[subsampling.evenly_spaced(len(fitted), _MOST_ROWS)]
-        positions = np.searchsorted(dataset.rows, rows.dataset.rows[drawn])
-        points = row_traces.MapRows(
-            points=rows.X[[across, upright]].to_numpy()[drawn],
-            number=drawn,
-            hover=hover(dataset, colouring, positions),
-            colouring=group_of_rows(colouring, positions),
-        )
-        plane = prediction.class_plane(job.id, across, upright)
-        chart = class_plane_figure(plane, points, dark=session.is_dark, height=_HEIGHT)
-        text = f"accuracy {_metric(job, 'accuracy')}"
-        alt = f"Class probabilities by {one.title} over two columns"
-        drawings.append(SmallFigure(_key("plane", job.id), one.title, text, alt, chart))
-    small_figures(drawings, per_line=_PER_LINE)
+    small_figures((_plane(one, job, colouring) for one, job in fits), per_line=_PER_LINE)
     st.caption(
         "The colours of the classes are mixed by their predicted probabilities. Points are rows of "
         "the fit; the accuracy is that of held-out rows."
     )
+
+
+def _plane(one: FigureFit, job: Job, colouring: Colouring) -> SmallFigure:
+    """Class probabilities of one fit, with its rows."""
+    dataset, rows = fitted_maps.stored_dataset(job.spec.dataset), prediction.training_rows(job.id)
+    across, upright = (str(name) for name in rows.X.columns[:2])
+    fitted = np.flatnonzero(~rows.held_out)
+    drawn = fitted[subsampling.evenly_spaced(len(fitted), _MOST_ROWS)]
+    positions = np.searchsorted(dataset.rows, rows.dataset.rows[drawn])
+    points = row_traces.MapRows(
+        points=rows.X[[across, upright]].to_numpy()[drawn],
+        number=drawn,
+        hover=hover(dataset, colouring, positions),
+        colouring=group_of_rows(colouring, positions),
+    )
+    plane = prediction.class_plane(job.id, across, upright)
+    chart = class_plane_figure(plane, points, dark=session.is_dark, height=_HEIGHT)
+    chart.update_layout(xaxis={"title": None}, yaxis={"title": None})
+    text = f"accuracy {_metric(job, 'accuracy')}"
+    alt = f"Class probabilities by {one.title} over two columns"
+    return SmallFigure(_key("plane", job.id), one.title, text, alt, chart)
 
 
 def _scores(figure: PaperFigure, fits: Fits) -> None:
@@ -185,6 +191,12 @@ def _scores(figure: PaperFigure, fits: Fits) -> None:
         "Rings are fits, each with a seed and held-out rows of its own; dots and lines are their "
         f"mean and sd. {markdown(measured.protocol)}"
     )
+
+
+def _learning_curves(figure: PaperFigure, fits: Fits) -> None:
+    """Scores of held-out rows over the number of rows of the fit."""
+    curves = {one.title: score_services.learning_curve(job.id) for one, job in fits}
+    learning_curve_chart(curves, key=partial(_key, fits[0][0].fit.data), first=figure.score)
 
 
 def _pictures(figure: PaperFigure, fits: Fits) -> None:
@@ -236,6 +248,7 @@ _DRAWINGS: Mapping[Drawing, Callable[[PaperFigure, Fits], None]] = {
     "curves": _curves,
     "planes": _planes,
     "scores": _scores,
+    "learning curves": _learning_curves,
     "pictures": _pictures,
     "bounds": _bounds,
 }

@@ -10,6 +10,7 @@ import streamlit as st
 
 from app import navigation
 from app.analysis.papers.catalogue import FigureFit, Paper, PaperFigure
+from app.components.derived_run import stop_error_panel, stop_runs
 from app.formatting import count, markdown
 from app.services import runs as runs_service
 from app.services import server
@@ -82,7 +83,7 @@ def _figure(figure: PaperFigure) -> None:
     done = [
         (one, job)
         for one, job in zip(figure.fits, jobs, strict=True)
-        if job is not None and job.has_model
+        if job is not None and (job.has_model or (one.fit.sizes and job.status == "done"))
     ]
     draw_figure(figure, done)
     _open_links(figure.page, done)
@@ -114,13 +115,24 @@ def _wait(runs: Sequence[str], drawn: int) -> None:
     left = sum(not job.finished for job in jobs)
     if left != drawn:
         st.rerun()
-    st.progress(1 - left / max(1, len(runs)))
-    st.caption(f"{len(runs) - left} of {count(len(runs), 'fit')} done.")
+    bar, stop = st.columns([5, 1], vertical_alignment="center")
+    bar.progress(
+        1 - left / max(1, len(runs)), text=f"{len(runs) - left} of {count(len(runs), 'fit')} done."
+    )
+    stop.button(
+        "Stop",
+        key=_key("stop"),
+        on_click=stop_runs,
+        args=([job.id for job in jobs if not job.finished], _key("stop problem")),
+        width="stretch",
+        help="Stops the fits of this figure that run or wait. What is done is kept.",
+    )
+    stop_error_panel(_key("stop problem"))
 
 
 def _open_links(page: navigation.PageName, done: Sequence[tuple[FigureFit, Job]]) -> None:
     """Links that open the fits on the page of the figure; of repeated ones the first."""
-    if not done:
+    if not done or any(one.fit.sizes for one, _ in done):  # a learning curve has no page
         return
     first = {one.group or one.title + one.fit.data: (one, job) for one, job in reversed(done)}
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):

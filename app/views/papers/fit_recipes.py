@@ -11,7 +11,7 @@ from app import navigation
 from app.analysis.papers.catalogue import FitRecipe, PaperRow
 from app.analysis.papers.partial_tables import LABEL
 from app.formatting import markdown
-from app.services import model_cards, prediction, runs, server, tables
+from app.services import model_cards, prediction, runs, scores, server, tables
 from app.state.choices import TargetChoice
 from app.state.session import session
 from app.state.widgets import widget_key
@@ -19,7 +19,7 @@ from lvmcore.data import Dataset
 from lvmcore.data.samples.paper_datasets import VARIABLE
 from lvmcore.data.samples.public_datasets import fetch_public, public_dataset, public_names
 from lvmcore.errors import LatentboardError
-from lvmcore.runs import Job
+from lvmcore.runs import Job, JobSpec
 
 __all__ = ["data_panel", "fit_panel", "recipe_dataset", "recipe_run", "start_recipe"]
 
@@ -90,7 +90,7 @@ def _fetch_button(name: str, key: str) -> None:
 
 
 def start_recipe(model: str, fit: FitRecipe) -> str:
-    """Submit the fit of a figure.
+    """Submit the fit of a figure, or its learning curve; one that was stopped is resumed.
 
     Args:
         model: key of the model.
@@ -103,6 +103,9 @@ def start_recipe(model: str, fit: FitRecipe) -> str:
         DataError: the data are not on this machine, or cannot be stored.
         ConfigError: the queue is full.
     """
+    if fit.sizes:
+        server.store().datasets.put(recipe_dataset(fit))
+        return scores.start_learning_curve(_spec(model, fit))
     return runs.start_fit(*_choices(model, fit))
 
 
@@ -116,8 +119,14 @@ def recipe_run(model: str, fit: FitRecipe) -> Job | None:
     Raises:
         DataError: the data are not on this machine.
     """
+    return server.store().find(_spec(model, fit))
+
+
+def _spec(model: str, fit: FitRecipe) -> JobSpec:
+    """The job of a fit, or of its learning curve."""
     dataset, key, parameters, target = _choices(model, fit)
-    return server.store().find(runs.fit_spec(dataset, key, parameters, target=target))
+    spec = runs.fit_spec(dataset, key, parameters, target=target)
+    return scores.learning_curve_spec(spec, fit.sizes, fit.repeats) if fit.sizes else spec
 
 
 def _choices(

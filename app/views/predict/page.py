@@ -11,6 +11,7 @@ import streamlit as st
 from app import navigation
 from app.analysis.tables.prediction_curves import has_components, series_column
 from app.components.download_buttons import gpytorch_download, table_downloads
+from app.components.learning_curves import learning_curves_panel
 from app.components.page_opening import PageOpening, open_run
 from app.formatting import count, duration, markdown, number, shortened
 from app.services import prediction
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _FORECAST, _COMPONENTS, _BASELINES = "Forecast", "Components", "Baselines"
 _RELEVANCE, _CALIBRATION, _CURVE, _SLICE = "Relevance", "Calibration", "Curve", "Slice"
+_LEARNING = "Learning curve"
 _NEED_PREDICTIONS = (_BASELINES, _CALIBRATION)
 _CARDS = ("nlpp", "rmse", "mae", "r2", "coverage_90")
 _CLASS_CARDS = ("accuracy", "macro_f1", "log_loss", "auc", "calibration_error")
@@ -111,12 +113,20 @@ def _details(fit: PredictionRun, frame: pd.DataFrame | None) -> None:
             calibration_panel(fit, frame)
 
 
+def _learning_curve(fit: PredictionRun) -> None:
+    """The scores of fits to fewer rows."""
+    learning_curves_panel(
+        [(fit.model.title, fit.job)], page="predict", key=partial(fit.key, "learning curve")
+    )
+
+
 _PANELS = {
     _FORECAST: forecast_panel,
     _COMPONENTS: components_panel,
     _RELEVANCE: input_relevance_panel,
     _CURVE: column_prediction_panel,
     _SLICE: prediction_slice_panel,
+    _LEARNING: _learning_curve,
 }
 
 
@@ -124,8 +134,8 @@ def _tab_names(fit: PredictionRun) -> list[str]:
     """Names of the tabs: of one column a forecast; of several their relevance and slices."""
     names = [_COMPONENTS] if has_components(fit.model) else []
     if series_column(fit.model, fit.rows) is not None:
-        return [_FORECAST, *names, _BASELINES, _CALIBRATION]
-    return [_BASELINES, *names, _RELEVANCE, _CALIBRATION, _CURVE, _SLICE]
+        return [_FORECAST, *names, _BASELINES, _CALIBRATION, _LEARNING]
+    return [_BASELINES, *names, _RELEVANCE, _CALIBRATION, _CURVE, _SLICE, _LEARNING]
 
 
 def _missing_predictions(job: Job) -> None:

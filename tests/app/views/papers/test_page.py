@@ -125,8 +125,9 @@ def test_every_figure_names_models_settings_and_pages_that_exist() -> None:
                 target = REGISTRY.declarations[one.model].task != "map"
                 assert bool(one.fit.target) == target
                 assert one.fit.data in (*samples(), *paper_names())
-                assert target or figure.drawing in ("maps", "pictures")
-            assert (figure.score != "") == (figure.drawing == "scores")
+                assert target or figure.drawing in ("maps", "pictures", "learning curves")
+                assert bool(one.fit.sizes) == (figure.drawing == "learning curves")
+            assert (figure.score != "") == (figure.drawing in ("scores", "learning curves"))
 
 
 def figure_page(
