@@ -51,6 +51,11 @@ class FitRecipe:
     sizes: tuple[int, ...] = ()
     repeats: int = 0
 
+    @property
+    def fits(self) -> int:
+        """Number of fits: one, or those of a learning curve."""
+        return len(self.sizes) * self.repeats if self.sizes else 1
+
 
 @dataclass(frozen=True)
 class PaperRow:

@@ -13,7 +13,7 @@ from app.analysis.papers.catalogue import FigureFit, Paper, PaperFigure
 from app.components.derived_run import stop_error_panel, stop_runs
 from app.formatting import count, markdown
 from app.services import runs as runs_service
-from app.services import server
+from app.services import scores, server
 from app.state.session import session
 from app.state.widgets import widget_key, widget_value
 from app.views.papers.figure_drawings import draw_figure
@@ -33,7 +33,7 @@ def figures_panel(paper: Paper) -> None:
         pd.DataFrame(
             {
                 "Figure": [figure.title for figure in paper.figures],
-                "Fits": [len(figure.fits) for figure in paper.figures],
+                "Fits": [sum(one.fit.fits for one in figure.fits) for figure in paper.figures],
             }
         ),
         hide_index=True,
@@ -91,7 +91,8 @@ def _figure(figure: PaperFigure) -> None:
 
 def _start_button(missing: Sequence[FigureFit]) -> None:
     """The button that starts the fits that are missing."""
-    text = "Fit this" if len(missing) == 1 else f"Start {count(len(missing), 'fit')}"
+    fits = sum(one.fit.fits for one in missing)
+    text = "Fit this" if fits == 1 else f"Start {count(fits, 'fit')}"
     if not st.button(
         text,
         type="primary",
@@ -112,13 +113,11 @@ def _start_button(missing: Sequence[FigureFit]) -> None:
 def _wait(runs: Sequence[str], drawn: int) -> None:
     """Poll the fits, and rerun the page when one has finished."""
     jobs = [job for job in map(runs_service.job, runs) if job is not None]
-    left = sum(not job.finished for job in jobs)
-    if left != drawn:
+    if sum(not job.finished for job in jobs) != drawn:
         st.rerun()
+    done, fits = (sum(part) for part in zip(*map(_fits_done, jobs), strict=True))
     bar, stop = st.columns([5, 1], vertical_alignment="center")
-    bar.progress(
-        1 - left / max(1, len(runs)), text=f"{len(runs) - left} of {count(len(runs), 'fit')} done."
-    )
+    bar.progress(done / fits, text=f"{done} of {count(fits, 'fit')} done.")
     stop.button(
         "Stop",
         key=_key("stop"),
@@ -128,6 +127,13 @@ def _wait(runs: Sequence[str], drawn: int) -> None:
         help="Stops the fits of this figure that run or wait. What is done is kept.",
     )
     stop_error_panel(_key("stop problem"))
+
+
+def _fits_done(job: Job) -> tuple[int, int]:
+    """The fits of a run that are done, and all of them."""
+    if not job.spec.sizes:
+        return int(job.finished), 1
+    return len(scores.learning_curve(job.id).points), len(job.spec.sizes) * job.spec.repeats
 
 
 def _open_links(page: navigation.PageName, done: Sequence[tuple[FigureFit, Job]]) -> None:
