@@ -21,10 +21,7 @@ from app.components.map.map_controls import label_colour
 from app.components.map.small_maps import SmallMap, small_maps
 from app.components.small_figures import SmallFigure, small_figures
 from app.figures import legend, row_traces
-from app.figures.class_plane import class_plane_figure
 from app.figures.prediction_curve import curve_figure
-from app.figures.reconstructed_pictures import picture_columns_figure
-from app.figures.score_dots import score_dots_figure
 from app.figures.training_curve import training_curve_figure
 from app.formatting import count, markdown, number
 from app.services import fitted_maps, imputation, prediction, progress
@@ -32,6 +29,9 @@ from app.services import scores as score_services
 from app.state.session import session
 from app.state.widgets import widget_key
 from app.views.papers.fit_recipes import recipe_dataset
+from app.views.papers.picture_figures import picture_columns_figure
+from app.views.papers.plane_figures import class_plane_figure
+from app.views.papers.score_figures import score_dots_figure
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
 

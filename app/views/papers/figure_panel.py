@@ -117,7 +117,9 @@ def _wait(runs: Sequence[str], drawn: int) -> None:
         st.rerun()
     done, fits = (sum(part) for part in zip(*map(_fits_done, jobs), strict=True))
     bar, stop = st.columns([5, 1], vertical_alignment="center")
-    bar.progress(done / fits, text=f"{done} of {count(fits, 'fit')} done.")
+    with bar:
+        st.progress(done / fits)
+        st.caption(f"{done} of {count(fits, 'fit')} done.")
     stop.button(
         "Stop",
         key=_key("stop"),

@@ -5,10 +5,10 @@ import pytest
 
 from app.analysis.map.row_colours import CategoryStyle
 from app.analysis.tables.prediction_slices import ClassPlane
-from app.figures.class_plane import class_plane_figure
 from app.figures.palette import rgb
 from app.figures.row_traces import MapRows
 from app.figures.theme import category, page_colours
+from app.views.papers.plane_figures import class_plane_figure
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from app.figures.score_dots import score_dots_figure
+from app.views.papers.score_figures import score_dots_figure
 
 
 def test_each_model_has_its_fits_their_mean_and_sd() -> None:

@@ -5,8 +5,8 @@ import pytest
 
 from app.analysis.tables.hidden_pictures import ReconstructedPictures
 from app.figures.palette import rgb
-from app.figures.reconstructed_pictures import picture_columns_figure
 from app.figures.theme import accent
+from app.views.papers.picture_figures import picture_columns_figure
 
 
 @pytest.mark.parametrize("dark", [False, True])
