@@ -133,7 +133,7 @@ def _form(fits: Sequence[tuple[str, Job]], key: Key) -> None:
         help="Fits for each number of rows, each with other rows and another seed.",
     )
     pressed = right.button(
-        "Learning curve",
+        "Start",
         type="primary",
         key=key("start"),
         disabled=not server.store().writable,

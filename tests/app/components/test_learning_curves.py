@@ -67,7 +67,7 @@ def test_the_form_proposes_sizes_and_refuses_others(open_page: OpenPage, classes
     assert not curves(page)
     for text, message in (("20, 10", "at least two increasing"), ("a few", "whole numbers")):
         by_label(page.main.text_input, "Rows of the fits").set_value(text)
-        by_label(page.main.button, "Learning curve").click().run()
+        by_label(page.main.button, "Start").click().run()
         assert not page.exception
         assert message in words(page)
     assert not server.store().list("learning curve")
@@ -108,7 +108,7 @@ def test_a_curve_of_a_map_is_started_on_compare(open_page: OpenPage, wait: Wait)
     assert not page.exception
     by_label(page.main.text_input, "Rows of the fits").set_value("10, 100")
     by_label(page.main.number_input, "Repeats").set_value(2)
-    by_label(page.main.button, "Learning curve").click().run()
+    by_label(page.main.button, "Start").click().run()
     assert not page.exception
     job = scores.learning_curve_job(server.store().get(run).spec)
     assert job is not None
