@@ -102,10 +102,13 @@ def learning_curve_chart(curves: Mapping[str, LearningCurve], *, key: Key, first
         alt=f"{labels[chosen]} of held-out rows over the number of rows of the fit",
     )
     fits = sum(len(curve.points) for curve in begun.values())
+    errors = [point.error for curve in begun.values() for point in curve.points if point.error]
     st.caption(
         f"Lines are means over the repeats, bands one sd to each side. {count(fits, 'fit')}. "
         f"{markdown(next(iter(begun.values())).protocol)}"
     )
+    if errors:
+        st.caption(f"{len(errors)} fits were not possible, such as: {markdown(errors[0])}")
 
 
 def _form(fits: Sequence[tuple[str, Job]], key: Key) -> None:

@@ -39,12 +39,14 @@ class CurvePoint:
         repeat: number of the repeat, from 0; the seed of its rows and of its fit.
         scores: values by key; None where one is not defined.
         seconds: duration of the fit.
+        error: why the model could not be fitted to these rows; "" where it could.
     """
 
     size: int
     repeat: int
     scores: dict[str, float | None]
     seconds: float
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class LearningCurve:
         found: dict[int, list[float]] = {size: [] for size in self.sizes()}
         for point in self.points:
             value = point.seconds if key == SECONDS else point.scores.get(key)
-            if value is not None:
+            if value is not None and not point.error:
                 found[point.size].append(value)
         return [np.array(values, dtype=np.float64) for values in found.values()]
 

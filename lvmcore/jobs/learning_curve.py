@@ -156,8 +156,14 @@ class LearningCurveFits(JobKind):
                     self.context.check_stop()
 
     def write_results(self) -> None:
-        """Write the curve, and the mean scores at the largest size."""
+        """Write the curve, and the mean scores at the largest size.
+
+        Raises:
+            DataError: no fit was possible.
+        """
         write_json(self.context.folder.files.learning_curve, self.curve.to_json())
+        if all(point.error for point in self.curve.points):
+            raise DataError(self.curve.points[-1].error)
         size, repeats = self.context.spec.sizes[-1], self.context.spec.repeats
         protocol = f"Mean over {repeats} fits to {size:,} rows. {self.curve.protocol}"
         self.context.write_metrics(
@@ -168,8 +174,12 @@ class LearningCurveFits(JobKind):
         )
 
     def outcome(self) -> Outcome:
-        """The number of fits."""
-        return Outcome(notes=(f"{len(self.curve.points)} fits. {self.curve.protocol}",))
+        """The number of fits, and how many were not possible."""
+        errors = [point.error for point in self.curve.points if point.error]
+        notes = [f"{len(self.curve.points)} fits. {self.curve.protocol}"]
+        if errors:
+            notes.append(f"{len(errors)} of them were not possible, such as: {errors[0]}")
+        return Outcome(notes=tuple(notes))
 
     def _fit(self, split: _Split, size: int, repeat: int) -> CurvePoint:
         """Fit the model to the first rows of a repeat, and score it.
@@ -188,7 +198,10 @@ class LearningCurveFits(JobKind):
                 stopped.append(reason)
             return reason is not None
 
-        model.fit(split.X.iloc[rows], split.y[rows], callback=callback)
+        try:
+            model.fit(split.X.iloc[rows], split.y[rows], callback=callback)
+        except DataError as error:  # such as one class alone
+            return CurvePoint(size, repeat, {}, time.monotonic() - began, str(error))
         seconds = time.monotonic() - began
         if stopped:
             raise StoppedError(stopped[0])

@@ -1,4 +1,4 @@
-"""Pictures as they are, with hidden pixels, and reconstructed, in three columns."""
+"""Pictures as they are, with hidden pixels, and decoded, in three columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.figures.theme import accent, page_colours, template
 
 __all__ = ["picture_columns_figure"]
 
-_COLUMNS = ("observed", "given", "reconstructed")
+_COLUMNS = ("observed", "given", "decoded")
 #: Pixels of the data between two pictures, and height of a picture on the page.
 _GAP, _PICTURE_PX = 2, 62
 
@@ -55,7 +55,7 @@ def picture_columns_figure(
             text=text,
             showarrow=False,
             yanchor="bottom",
-            font={"size": 11, "color": page_colours(dark).muted},
+            font={"size": 10, "color": page_colours(dark).muted},
         )
     return figure
 

@@ -27,5 +27,5 @@ def test_hidden_pixels_have_the_accent_colour_and_values_are_clipped(dark: bool)
     assert [note.text for note in found.layout.annotations] == [
         "observed",
         "given",
-        "reconstructed",
+        "decoded",
     ]

@@ -165,6 +165,24 @@ def test_rows_that_the_dataset_holds_out_are_scored_in_every_repeat(
     assert "46 rows cannot be fitted: 45 are left" in (state.message or "")
 
 
+def test_fits_to_one_class_alone_are_left_out_and_named(
+    store: Store, run: Run, toy: Dataset
+) -> None:
+    rare = np.array(["a"] * 57 + ["b"] * 3)
+    frame = pd.DataFrame(toy.X, columns=list("pqrst")).assign(kind=rare)
+    dataset = Table.from_frame(frame, name="rare").dataset(features=list("pqrst"), label="kind")
+    settings = {"max_iter": 5, "n_inducing": 5}
+    fit = JobSpec(dataset.digest, dataset.name, "svgp_classifier", settings, target="kind")
+    name, state = run(dataset, learning_curve_of(fit, (5, 40), 4))
+    assert state.status == "done", state.message
+    found = curve(store, name)
+    failed = [point for point in found.points if point.error]
+    assert failed
+    assert {point.size for point in failed} == {5}
+    assert [len(values) for values in found.values("accuracy")] == [4 - len(failed), 4]
+    assert any(f"{len(failed)} of them were not possible" in note for note in state.notes)
+
+
 def test_a_map_without_labels_has_no_learning_curve(toy: Dataset) -> None:
     fit = JobSpec(toy.digest, toy.name, "bayesian_gplvm", {})
     with pytest.raises(UnsupportedError, match="predicts no labels of new rows"):
