@@ -189,7 +189,7 @@ def _scores(figure: PaperFigure, fits: Fits) -> None:
     )
     st.caption(
         "Rings are fits, each with a seed and held-out rows of its own; dots and lines are their "
-        f"mean and sd. {markdown(measured.protocol)}"
+        f"mean and sd. {markdown(measured.protocol.partition('. ')[0])}."
     )
 
 

@@ -12,7 +12,7 @@ from app.formatting import number, shortened
 
 __all__ = ["score_dots_figure"]
 
-_LINE_PX, _MARGIN_PX = 30, 70
+_LINE_PX, _MARGIN_PX = 30, 96
 
 
 def score_dots_figure(
@@ -58,7 +58,7 @@ def score_dots_figure(
         showlegend=True,
         legend={"x": 0, "xanchor": "left"},
         margin={"t": 30},
-        xaxis={"title": {"text": escape(axis_title)}},
+        xaxis={"title": {"text": escape(axis_title), "standoff": 14}},
         yaxis={
             "tickvals": lines,
             "ticktext": names,
