@@ -32,6 +32,7 @@ from app.views.papers.fit_recipes import recipe_dataset
 from app.views.papers.picture_figures import picture_columns_figure
 from app.views.papers.plane_figures import class_plane_figure
 from app.views.papers.score_figures import score_dots_figure
+from lvmcore.data import samples
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
 
@@ -118,7 +119,9 @@ def _curves(figure: PaperFigure, fits: Fits) -> None:
         text = f"mean absolute error {_metric(job, 'mae')}"
         alt = f"Prediction of {one.title} with a 90 % band"
         drawings.append(SmallFigure(_key("curve", job.id), one.title, text, alt, chart))
-    st.markdown(f"**{markdown(fits[0][1].spec.dataset_name)}**")
+    data = fits[0][0].fit.data
+    title = samples()[data].title if data in samples() else data
+    st.markdown(f"**{markdown(title)}**")
     small_figures(drawings, per_line=_PER_LINE)
     st.caption(
         "Line: predicted mean. Band: 90 %, with the noise of a row. Dots are rows of the fit, "
