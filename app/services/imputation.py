@@ -9,6 +9,7 @@ import numpy as np
 
 from app.services import fitted_maps, server
 from app.services.caching import cached
+from lvmcore.data import Dataset
 from lvmcore.data.transforms import one_hot_columns
 from lvmcore.export.tables import to_parquet_bytes
 from lvmcore.runs import Job
@@ -17,7 +18,7 @@ from lvmcore.runs.atomic_files import read_json
 if TYPE_CHECKING:
     import pandas as pd
 
-    from app.analysis.tables.hidden_pictures import HiddenPictures
+    from app.analysis.tables.hidden_pictures import HiddenPictures, ReconstructedPictures
     from lvmcore.evaluation.imputation_scores import ImputationComparison
     from lvmcore.export.filled_table import FilledTable
 
@@ -31,6 +32,7 @@ __all__ = [
     "hidden_cells",
     "imputation_job",
     "missing_cell_counts",
+    "reconstructed_pictures",
     "start_imputation",
 ]
 
@@ -144,6 +146,25 @@ def hidden_pictures(run: str, most: int) -> HiddenPictures | None:
         return None
     imputed = imputed_features(dataset, completed_table(run))
     return arranged(dataset, hidden_cells(run), imputed, most)
+
+
+@cached(max_entries=16, spinner="Reconstructing pictures")
+def reconstructed_pictures(run: str, truth: Dataset, most: int) -> ReconstructedPictures:
+    """Rows of a fit to pictures with hidden pixels; see ``app.analysis.tables.hidden_pictures``.
+
+    Args:
+        run: id of the fit.
+        truth: its table without hidden pixels.
+        most: most pictures.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+    """
+    from app.analysis.tables import hidden_pictures as pictures
+
+    return pictures.reconstructed_pictures(
+        fitted_maps.model(run), fitted_maps.fitted_dataset(run), truth, most
+    )
 
 
 def comparison(run: str) -> ImputationComparison | None:

@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from app.analysis.map.heatmaps import Heatmap
+    from app.analysis.tables.column_curves import ClassCurves
     from app.analysis.tables.prediction_curves import ComponentCurve, PredictionCurve
-    from app.analysis.tables.prediction_slices import PredictionSlice
+    from app.analysis.tables.prediction_slices import ClassPlane, PredictionSlice
     from lvmcore.base.predictor import Predictor
     from lvmcore.evaluation.target_scores import TargetComparison
     from lvmcore.numerics.array_types import FloatArray
 
 __all__ = [
+    "class_curves",
+    "class_plane",
+    "column_curve",
     "column_effects",
     "comparison",
     "component_curves",
@@ -168,6 +172,42 @@ def prediction_slice(run: str, request: PredictionSlice) -> Heatmap:
     from app.analysis.tables import prediction_slices
 
     return prediction_slices.prediction_slice(predictor(run), training_rows(run), request)
+
+
+@cached(max_entries=32, spinner="Predicting over the two columns")
+def class_plane(run: str, across: str, upright: str) -> ClassPlane:
+    """Probabilities of all classes over two columns; see ``app.analysis.tables``.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+    """
+    from app.analysis.tables import prediction_slices
+
+    return prediction_slices.class_plane(predictor(run), training_rows(run), across, upright)
+
+
+@cached(max_entries=64, spinner="Predicting over the column")
+def column_curve(run: str, column: str) -> PredictionCurve:
+    """Prediction of a number over one column; see ``app.analysis.tables.column_curves``.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+    """
+    from app.analysis.tables import column_curves
+
+    return column_curves.column_curve(predictor(run), training_rows(run), column)
+
+
+@cached(max_entries=64, spinner="Predicting over the column")
+def class_curves(run: str, column: str) -> ClassCurves:
+    """Probabilities of the classes over one column; see ``app.analysis.tables.column_curves``.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+    """
+    from app.analysis.tables import column_curves
+
+    return column_curves.class_curves(predictor(run), training_rows(run), column)
 
 
 @cached(max_entries=32, spinner="Predicting beyond the rows")

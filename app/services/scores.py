@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -14,16 +15,23 @@ from lvmcore.errors import LatentboardError
 from lvmcore.metrics.metric import Metric, shown_key
 from lvmcore.relevance import leading_dimensions
 from lvmcore.runs import Job, JobSpec
+from lvmcore.runs.atomic_files import read_json
 
 if TYPE_CHECKING:
     from app.analysis.map.map_axes import View
+    from lvmcore.evaluation.learning_curves import LearningCurve
 
 __all__ = [
+    "learning_curve",
+    "learning_curve_job",
+    "learning_curve_spec",
     "map_scores",
     "picture_metrics",
     "retained_neighbours",
+    "rows_to_learn_from",
     "score_values",
     "start_label_score",
+    "start_learning_curve",
     "start_score",
 ]
 
@@ -124,6 +132,89 @@ def _picture_metrics(run: str, axes: View) -> dict[str, Metric]:
     shown = scored_dimensions(model, axes)[:1]
     found = position_metrics(model, fitted_maps.fitted_dataset(run), shown)
     return {"retained_neighbours": retained, **found}
+
+
+def learning_curve_spec(spec: JobSpec, sizes: Sequence[int], repeats: int) -> JobSpec:
+    """The learning curve of a fit; see ``lvmcore.jobs.learning_curve.learning_curve_of``.
+
+    Raises:
+        ConfigError: the sizes or the repeats cannot be used.
+        UnsupportedError: the model predicts neither classes nor a number of new rows.
+    """
+    from lvmcore.jobs.learning_curve import learning_curve_of
+
+    return learning_curve_of(spec, sizes, repeats)
+
+
+def learning_curve_job(spec: JobSpec) -> Job | None:
+    """The newest learning curve of a fit, whatever its sizes, be it under way or ended.
+
+    Args:
+        spec: the fit; or a learning curve of it, to look for those sizes and repeats alone.
+    """
+    designs = dict.fromkeys(
+        (job.spec.sizes, job.spec.repeats) for job in server.store().list("learning curve")
+    )
+    if spec.sizes:
+        designs = {(spec.sizes, spec.repeats): None}
+    found = [
+        server.store().find(learning_curve_spec(spec, *design), failed=True, stopped=True)
+        for design in designs
+    ]
+    known = [job for job in found if job is not None]
+    return max(known, key=lambda job: job.submitted, default=None)
+
+
+@cached(max_entries=64)
+def rows_to_learn_from(run: str, repeats: int) -> int:
+    """The largest number of rows of a learning curve of a run.
+
+    Raises:
+        DataError: the run or its dataset does not exist, or its rows cannot be used.
+    """
+    from lvmcore.jobs import learning_curve
+
+    spec = server.store().get(run).spec
+    dataset = fitted_maps.stored_dataset(spec.dataset)
+    return learning_curve.rows_to_learn_from(dataset, spec, repeats)
+
+
+def start_learning_curve(spec: JobSpec) -> str:
+    """Submit a learning curve, or resume the one that was stopped, unless it is there.
+
+    Args:
+        spec: from ``learning_curve_spec``; its dataset is stored.
+
+    Returns:
+        Id of the run.
+
+    Raises:
+        ConfigError: the queue is full.
+        DataError: the disk is full.
+    """
+    with _submission:
+        found = learning_curve_job(spec)
+        if found is not None and found.resumable:
+            server.store().resume(found.id)
+            run = found.id
+        elif found is None or found.status == "failed":
+            run = server.store().submit(spec)
+        else:
+            return found.id
+    server.launcher()
+    return run
+
+
+def learning_curve(run: str) -> LearningCurve:
+    """The fits of a learning curve that are done; none before the first.
+
+    Raises:
+        DataError: the run does not exist, or the file cannot be read.
+    """
+    from lvmcore.evaluation.learning_curves import LearningCurve
+
+    path = server.store().job_folder(run).files.learning_curve
+    return LearningCurve.from_json(read_json(path)) if path.is_file() else LearningCurve()
 
 
 def start_score(job: Job) -> str:

@@ -9,6 +9,7 @@ from pathlib import PurePath
 import pandas as pd
 
 from app.analysis.map.row_colours import Colouring, category_style, row_colours
+from app.analysis.papers.partial_tables import partial_table
 from app.analysis.tables import column_profiles
 from app.analysis.tables.column_profiles import ColumnProfile, MissingCells
 from app.analysis.tables.histograms import small_histogram
@@ -97,13 +98,23 @@ def has_paper_table(key: str) -> bool:
 
 
 @cached(max_entries=2, spinner="Reading the table", depends_on_store=False)
-def paper_table(key: str) -> Table:
-    """A sample or a dataset of the papers.
+def _paper_table(key: str) -> Table:
+    return load_sample(key) if key in samples() else load_paper(key)
+
+
+@cached(max_entries=8, spinner="Reading the table", depends_on_store=False)
+def paper_table(key: str, *, rows: int = 0, hidden: float = 0.0) -> Table:
+    """A sample or a dataset of the papers, or a part of it; see ``partial_table``.
+
+    Args:
+        key: of the sample, or name of the dataset.
+        rows: number of rows drawn at random; 0 for all.
+        hidden: share of the cells that are hidden at random.
 
     Raises:
         DataError: the dataset is not on this machine.
     """
-    return load_sample(key) if key in samples() else load_paper(key)
+    return partial_table(_paper_table(key), rows=rows, hidden=hidden)
 
 
 @cached(max_entries=4, spinner="Reading the table", depends_on_store=False)

@@ -32,6 +32,7 @@ _KINDS = {
     "project": ("lvmcore.jobs.project", "Projection"),
     "impute": ("lvmcore.jobs.impute", "Imputation"),
     "predict": ("lvmcore.jobs.predict", "TargetPrediction"),
+    "learning curve": ("lvmcore.jobs.learning_curve", "LearningCurveFits"),
 }
 _INTERRUPTED = (
     "The fit was stopped from outside, with the dashboard or by the machine. What was fitted until "

@@ -21,8 +21,8 @@ from lvmcore.runs.atomic_files import as_record
 
 #: Kinds of run: "fit" a model and keep it; "score" a fit on held-out rows; "project" new rows onto
 #: the map of a fitted model; "impute" the missing cells of its table; "predict" its target for new
-#: rows.
-Kind = Literal["fit", "score", "project", "impute", "predict"]
+#: rows; "learning curve" for fits to parts of the rows, each scored.
+Kind = Literal["fit", "score", "project", "impute", "predict", "learning curve"]
 Status = Literal["queued", "running", "done", "cancelled", "failed", "interrupted"]
 Stage = Literal[
     "waiting",
@@ -146,6 +146,8 @@ class JobSpec:
             with it.
         date_scales: unit and origin of the features that are dates, by column, likewise.
         origin: the library in which the model was fitted, such as "gpytorch"; "" for this one.
+        sizes: numbers of rows of a learning curve; empty for another run.
+        repeats: number of fits of a learning curve for each; 0 for another run.
         versions: versions of the packages that determine the result.
         created: time of creation, ISO 8601 in UTC.
 
@@ -169,6 +171,8 @@ class JobSpec:
     codes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     date_scales: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     origin: str = ""
+    sizes: tuple[int, ...] = ()
+    repeats: int = 0
     versions: Mapping[str, str] = field(default_factory=_versions)
     created: str = field(default_factory=lambda: now().isoformat())
 
@@ -207,6 +211,8 @@ class JobSpec:
             "codes": {column: list(words) for column, words in self.codes.items()},
             "date_scales": {column: list(pair) for column, pair in self.date_scales.items()},
             "origin": self.origin,
+            "sizes": list(self.sizes),
+            "repeats": self.repeats,
             "name": self.name,
             "dataset": self.dataset,
             "dataset_name": self.dataset_name,
@@ -317,10 +323,11 @@ class Job:
 
     @property
     def resumable(self) -> bool:
-        """Whether it can be resumed: from its checkpoint, or from the start if interrupted."""
+        """Whether it can be resumed: from what it kept, or from the start if interrupted."""
         if self.status == "interrupted" or self.error == "DiskFull":
             return True
-        return self.status == "cancelled" and self.checkpoint_step is not None
+        kept = self.checkpoint_step is not None or self.spec.kind == "learning curve"
+        return self.status == "cancelled" and kept
 
     @property
     def still_rising(self) -> bool:

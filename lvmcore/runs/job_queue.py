@@ -11,6 +11,9 @@ from lvmcore.runs.stored_jobs import StoredJobs
 
 __all__ = ["JobQueue"]
 
+#: Kinds of run that begin after all others: no page waits for them.
+_LAST = ("score", "learning curve")
+
 
 class JobQueue:
     """The queued runs of a store.
@@ -25,9 +28,9 @@ class JobQueue:
         self.most_waiting = most_waiting
 
     def ids(self) -> list[str]:
-        """Ids of the queued runs, in starting order: as submitted, but scores after the others."""
+        """Ids of the queued runs, in starting order: as submitted, but ``_LAST`` at the end."""
         waiting = [job for job in self._jobs.all() if job.status == "queued"]
-        waiting.sort(key=lambda job: (job.spec.kind == "score", job.submitted, job.id))
+        waiting.sort(key=lambda job: (job.spec.kind in _LAST, job.submitted, job.id))
         return [job.id for job in waiting]
 
     def with_places(self, jobs: Sequence[Job]) -> list[Job]:

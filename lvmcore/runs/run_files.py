@@ -51,6 +51,7 @@ class RunFiles:
         check: hidden cells of the imputation check.
         comparison: the model and other methods on these cells, or on the held-out rows of a target.
         agreement: agreement of the starts, by row.
+        learning_curve: scores of the fits of a learning curve.
         metrics: metrics of the result.
         selections: saved selections of rows.
         log: standard output and error of the worker.
@@ -74,6 +75,7 @@ class RunFiles:
         self.check = folder / "check.parquet"
         self.comparison = folder / "comparison.json"
         self.agreement = folder / "agreement.parquet"
+        self.learning_curve = folder / "learning_curve.json"
         self.metrics = folder / "metrics.json"
         self.selections = folder / "selections.json"
         self.log = folder / "worker.log"
@@ -103,7 +105,8 @@ class RunFiles:
 
     def delete_partial_writes(self) -> None:
         """Delete temporary files of a process that died while it wrote a file of the run."""
-        whole = (self.status, self.events, self.checkpoint, self.completed, *self.results)
+        written = (self.status, self.events, self.checkpoint, self.completed, self.learning_curve)
+        whole = (*written, *self.results)
         for name in (*(path.name for path in whole), _BRANCH_PATTERN):
             for partial in self.folder.glob(f".{name}.*"):
                 partial.unlink(missing_ok=True)

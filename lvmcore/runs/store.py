@@ -279,6 +279,7 @@ class Store:
             and (job.status != "done" or job.spec.kind != "fit" or job.has_model)
             and (job.spec.dataset, job.spec.model) == (spec.dataset, spec.model)
             and (job.spec.run, job.spec.origin) == (spec.run, spec.origin)
+            and (job.spec.sizes, job.spec.repeats) == (spec.sizes, spec.repeats)
             and (job.spec.target, job.spec.groups, job.spec.time)
             == (spec.target, spec.groups, spec.time)
             and (spec.run or wanted.get("random_state", 0) is not None)

@@ -20,6 +20,7 @@ SCATTER = "Predicted values with 90 % intervals over the true values of the held
 TABS = {
     "Relevance": "Share of relevance of each input",
     "Calibration": "true values inside it over level of the interval, of the held-out rows",
+    "Curve": "Predicted mean over one column with a 90 % band",
     "Slice": "Prediction over two columns, the others at their median",
 }
 
@@ -66,7 +67,7 @@ def test_a_column_of_a_csv_is_learned_and_its_predictions_are_shown(
     np.testing.assert_allclose(np.sort(truth), np.sort(held["truth"]))
     dashboard.says("held-out rows")
     for tab, drawn in TABS.items():
-        page.get_by_role("tab", name=tab).click()
+        page.get_by_role("tab", name=tab, exact=True).click()
         dashboard.figure(drawn)
     content = pd.read_csv(io.BytesIO(dashboard.download("Predictions as CSV")))
     np.testing.assert_allclose(content["mean"], found["mean"], rtol=1e-9)
@@ -153,7 +154,7 @@ def test_a_kernel_is_typed_refused_with_its_mistake_built_and_fitted(
     dashboard.follow("See the predictions")
     dashboard.figure(SCATTER)
     for tab, figure in SERIES_TABS.items():
-        page.get_by_role("tab", name=tab).click()
+        page.get_by_role("tab", name=tab, exact=True).click()
         dashboard.figure(figure)
     dashboard.no_traceback()
     model = load(dashboard.store().job_folder(run).path / "model.safetensors")

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-__all__ = ["FigureFit", "FitRecipe", "Paper", "PaperFigure", "PaperRow", "PaperTable", "papers"]
+__all__ = [
+    "Drawing",
+    "FigureFit",
+    "FitRecipe",
+    "Paper",
+    "PaperFigure",
+    "PaperRow",
+    "PaperTable",
+    "papers",
+]
+
+
+#: What a figure draws of its fits: their maps; a number over its one column; classes over two
+#: columns; scores of held-out rows; scores over the number of rows; pictures with hidden pixels; or
+#: the bound over the steps.
+Drawing = Literal["maps", "curves", "planes", "scores", "learning curves", "pictures", "bounds"]
 
 
 @dataclass(frozen=True)
@@ -20,11 +35,26 @@ class FitRecipe:
         data: key of a sample, or name of a dataset of the papers.
         settings: settings of the model; the others are those suggested for the table.
         target: the column to predict; "" for a map, whose label is the last column.
+        hold_out: share of the rows that the dataset holds out; 0 for what a fit holds out itself.
+        hidden: share of the cells that are hidden before the fit, at random.
+        rows: number of rows drawn at random; 0 for all.
+        sizes: numbers of rows of a learning curve; empty for one fit.
+        repeats: fits of a learning curve for each.
     """
 
     data: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     target: str = ""
+    hold_out: float = 0.0
+    hidden: float = 0.0
+    rows: int = 0
+    sizes: tuple[int, ...] = ()
+    repeats: int = 0
+
+    @property
+    def fits(self) -> int:
+        """Number of fits: one, or those of a learning curve."""
+        return len(self.sizes) * self.repeats if self.sizes else 1
 
 
 @dataclass(frozen=True)
@@ -56,11 +86,13 @@ class FigureFit:
         model: key of the model.
         title: what distinguishes it from the figure's other fits.
         fit: its data and settings.
+        group: title of the fits that differ from it only in their seed, and of it; "" for none.
     """
 
     model: str
     title: str
     fit: FitRecipe
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,12 +104,16 @@ class PaperFigure:
         shows: what to look at, and what the paper's figure has that ours has not.
         page: the page on which a fit of it opens.
         fits: the fits, in the order of the figure; all have a map, or all predict a target.
+        drawing: what is drawn of them.
+        score: key of the score that is drawn, of a drawing of scores.
     """
 
     title: str
     shows: str
-    page: Literal["latent", "generate", "fit"]
+    page: Literal["latent", "generate", "fit", "predict", "impute"]
     fits: tuple[FigureFit, ...]
+    drawing: Drawing = "maps"
+    score: str = ""
 
 
 @dataclass(frozen=True)
@@ -151,9 +187,27 @@ def _table(entry: Mapping[str, Any]) -> PaperTable:
 
 def _row(entry: Mapping[str, Any]) -> PaperRow:
     fit = entry.get("fit")
-    return PaperRow(**{**entry, "fit": None if fit is None else FitRecipe(**fit)})
+    return PaperRow(**{**entry, "fit": None if fit is None else _recipe(fit)})
+
+
+def _recipe(entry: Mapping[str, Any]) -> FitRecipe:
+    return FitRecipe(**{**entry, "sizes": tuple(entry.get("sizes", ()))})
 
 
 def _figure(entry: Mapping[str, Any]) -> PaperFigure:
-    fits = tuple(FigureFit(**{**one, "fit": FitRecipe(**one["fit"])}) for one in entry["fits"])
+    fits = tuple(fit for one in entry["fits"] for fit in _fits(one))
     return PaperFigure(**{**entry, "fits": fits})
+
+
+def _fits(entry: Mapping[str, Any]) -> Iterator[FigureFit]:
+    """The fit of an entry; of one with ``seeds``, a fit with each seed from 0."""
+    seeds = entry.get("seeds", 0)
+    if not seeds:
+        yield FigureFit(**{**entry, "fit": _recipe(entry["fit"])})
+        return
+    for seed in range(seeds):
+        recipe = _recipe(entry["fit"])
+        settings = {**recipe.settings, "random_state": seed}
+        title = f"{entry['title']}, seed {seed}"
+        own = replace(recipe, settings=settings)
+        yield FigureFit(entry["model"], title, own, group=entry["title"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,10 @@ from numpy.typing import NDArray
 from lvmcore.data import Dataset
 from lvmcore.export.filled_table import ImputedFeature
 
-__all__ = ["HiddenPictures", "hidden_pictures"]
+if TYPE_CHECKING:
+    from lvmcore.base.latent_variable_model import LatentVariableModel
+
+__all__ = ["HiddenPictures", "ReconstructedPictures", "hidden_pictures", "reconstructed_pictures"]
 
 # Half the width of a 90 % interval of a Gaussian, in sd.
 _HALF_WIDTH = 1.6448536269514722
@@ -69,3 +73,42 @@ def hidden_pictures(
     filled[at] = own["mean"]
     width[at] = own["upper"] - own["lower"]
     return HiddenPictures(names, truth, seen, filled, width)
+
+
+@dataclass(frozen=True)
+class ReconstructedPictures:
+    """Rows that were fitted with hidden pixels, in the data's units, each [n, D].
+
+    Attributes:
+        truth: their observed pixels.
+        seen: the pixels of the fit, NaN where one was hidden.
+        mean: all pixels as the model reconstructs them.
+    """
+
+    truth: NDArray[np.float64]
+    seen: NDArray[np.float64]
+    mean: NDArray[np.float64]
+
+
+def reconstructed_pictures(
+    model: LatentVariableModel, fitted: Dataset, truth: Dataset, most: int
+) -> ReconstructedPictures:
+    """Rows of a fit, evenly spaced, decoded at the mean of their latent positions.
+
+    Args:
+        model: the fitted model.
+        fitted: the rows of its fit.
+        truth: the same table without hidden pixels.
+        most: most rows.
+    """
+    rows = np.linspace(0, len(fitted) - 1, min(most, len(fitted))).round().astype(np.intp)
+    order = {row: position for position, row in enumerate(truth.rows.tolist())}
+    same = [order[row] for row in fitted.rows[rows].tolist()]
+    column = {name: d for d, name in enumerate(truth.feature_names)}
+    kept = [column[name] for name in fitted.feature_names]
+    mean = model.decode(model.embedding_.mean[rows]).mean
+    return ReconstructedPictures(
+        truth.original_units(truth.X)[same][:, kept],
+        fitted.original_units(fitted.X)[rows],
+        fitted.original_units(mean),
+    )

@@ -1,4 +1,4 @@
-"""Prediction over a grid of two columns, the other columns at their median. Pure."""
+"""Prediction over a grid of two columns, the other columns at a typical row. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,22 @@ import numpy as np
 import pandas as pd
 
 from app.analysis.map.heatmaps import Heatmap
+from app.analysis.tables.typical_row import typical_row
 from lvmcore.numerics.array_types import FloatArray
 
 if TYPE_CHECKING:
     from lvmcore.base.predictor import Predictor
     from lvmcore.prediction.target_rows import SupervisedRows
 
-__all__ = ["MEAN", "SD", "PredictionSlice", "prediction_slice", "sliceable_columns"]
+__all__ = [
+    "MEAN",
+    "SD",
+    "ClassPlane",
+    "PredictionSlice",
+    "class_plane",
+    "prediction_slice",
+    "sliceable_columns",
+]
 
 
 #: Quantities of a numeric target; for classes a slice shows the probability of one class.
@@ -59,7 +68,7 @@ def sliceable_columns(
 
 
 def prediction_slice(model: Predictor, rows: SupervisedRows, asked: PredictionSlice) -> Heatmap:
-    """Predict over a grid of two columns, all other columns at their median in the fit's rows.
+    """Predict over a grid of two columns, all other columns at the fit's ``typical_row``.
 
     Args:
         model: a fitted model.
@@ -68,14 +77,67 @@ def prediction_slice(model: Predictor, rows: SupervisedRows, asked: PredictionSl
     """
     X = rows.X[~rows.held_out]
     across, upright = (_grid_line(X[name].to_numpy()) for name in (asked.across, asked.upright))
-    grid = pd.DataFrame(np.repeat(X.median().to_numpy()[None], _CELLS**2, 0), columns=X.columns)
-    grid[asked.across] = np.tile(across, _CELLS)
-    grid[asked.upright] = np.repeat(upright, _CELLS)
+    grid = _plane(rows, asked.across, across, asked.upright, upright)
     value = _values(model, grid, asked.show).reshape(_CELLS, _CELLS)
     low_is_certain = asked.show == SD
     limits = None if model.task == "number" else (0.0, 1.0)
     title = asked.show if model.task == "number" else f"probability of {asked.show}"
     return Heatmap(across, upright, value, title, asked.unit, limits, low_is_certain)
+
+
+@dataclass(frozen=True)
+class ClassPlane:
+    """Probabilities of all classes over two columns.
+
+    Attributes:
+        across: column of the horizontal axis.
+        upright: column of the vertical axis.
+        x: horizontal positions, [nx].
+        y: vertical positions, [ny].
+        classes: names of the classes.
+        probability: of each class, [ny, nx, C]; they add up to 1.
+    """
+
+    across: str
+    upright: str
+    x: FloatArray
+    y: FloatArray
+    classes: tuple[str, ...]
+    probability: FloatArray
+
+
+def class_plane(model: Predictor, rows: SupervisedRows, across: str, upright: str) -> ClassPlane:
+    """Probabilities of all classes over the range of two columns, others at ``typical_row``.
+
+    Args:
+        model: a fitted model of classes.
+        rows: rows of the fit and held-out rows.
+        across: name of the feature of the horizontal axis.
+        upright: name of that of the vertical axis.
+    """
+    from lvmcore.base.regressor_classifier import Classifier
+
+    assert isinstance(model, Classifier)
+    X = rows.X
+    x, y = (
+        np.linspace(float(X[name].min()), float(X[name].max()), _CELLS)
+        for name in (across, upright)
+    )
+    found = model.predict_proba(_plane(rows, across, x, upright, y))
+    names = tuple(str(name) for name in model.classes_)
+    cells = found.reshape(_CELLS, _CELLS, len(names))
+    return ClassPlane(across, upright, x, y, names, cells)
+
+
+def _plane(
+    rows: SupervisedRows, across: str, x: FloatArray, upright: str, y: FloatArray
+) -> pd.DataFrame:
+    """Typical rows at the points of a grid, x varying fastest, [nx ny, H]."""
+    typical = np.repeat(typical_row(rows)[None], len(x) * len(y), axis=0)
+    grid = pd.DataFrame(typical, columns=rows.X.columns)
+    grid[across] = np.tile(x, len(y))
+    grid[upright] = np.repeat(y, len(x))
+    return grid
 
 
 def _grid_line(cells: FloatArray) -> FloatArray:

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import streamlit as st
 from numpy.typing import NDArray
 
 from app.analysis.map import subsampling
 from app.analysis.map.row_colours import Colouring, group_of_rows
 from app.components.map import map_chart
+from app.components.small_figures import SmallFigure, small_figures
 from app.figures import row_traces
 from app.figures.aligned_map import aligned_map_figure
-from app.formatting import markdown, shortened
 from app.state.session import session
 from lvmcore.data import Dataset
 
@@ -57,14 +56,10 @@ def small_maps(maps: Sequence[SmallMap], full_dataset: Dataset, colouring: Colou
         full_dataset: the dataset with all rows.
         colouring: colours of its rows.
     """
-    for first in range(0, len(maps), PER_LINE):
-        row = maps[first : first + PER_LINE]
-        for one, column in zip(row, st.columns(PER_LINE, gap="small"), strict=False):
-            with column:
-                _small(one, full_dataset, colouring)
+    small_figures([_small(one, full_dataset, colouring) for one in maps], per_line=PER_LINE)
 
 
-def _small(one: SmallMap, full_dataset: Dataset, colouring: Colouring) -> None:
+def _small(one: SmallMap, full_dataset: Dataset, colouring: Colouring) -> SmallFigure:
     shown = subsampling.evenly_spaced(len(one.points), MOST_ROWS)
     positions = one.row_positions[shown]
     rows = row_traces.MapRows(
@@ -73,12 +68,7 @@ def _small(one: SmallMap, full_dataset: Dataset, colouring: Colouring) -> None:
         hover=map_chart.hover(full_dataset, colouring, positions),
         colouring=group_of_rows(colouring, positions),
     )
-    st.markdown(f":small[**{markdown(shortened(one.name, 60))}**]")
-    st.plotly_chart(
-        aligned_map_figure(rows, equal=one.equal, dark=session.is_dark, height=HEIGHT, size=MARKER),
-        theme=None,
-        key=one.key,
-        config={"displayModeBar": False},
-        alt=one.alt,
+    figure = aligned_map_figure(
+        rows, equal=one.equal, dark=session.is_dark, height=HEIGHT, size=MARKER
     )
-    st.caption(one.caption)
+    return SmallFigure(one.key, one.name, one.caption, one.alt, figure)

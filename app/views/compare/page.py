@@ -15,6 +15,7 @@ from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.row_colours import Colouring
 from app.analysis.tables import model_cards as tables_model_cards
 from app.components.empty_states import missing_run_warning
+from app.components.learning_curves import has_learning_curve, learning_curves_panel
 from app.components.map.map_chart import map_style
 from app.components.map.map_controls import colour_options
 from app.components.map.selection_panel import selected_rows_panel
@@ -63,11 +64,21 @@ def page() -> None:
     chosen, description = _selection(maps, full_dataset)
     map_panels(jobs, maps, full_dataset, colouring, chosen)
     score_table([job for job in jobs if job.id in maps])
+    _learning_curves([job for job in jobs if job.id in maps])
     if chosen is not None:
         st.header("The selection")
         selected_rows_panel(full_dataset, chosen, description, key=_key, clear=_clear_region)
     trajectories_panel(jobs, maps, full_dataset, colouring, chosen)
     repeated_fits_panel(jobs, maps, full_dataset, colouring)
+
+
+def _learning_curves(jobs: Sequence[Job]) -> None:
+    """Learning curves of the compared maps that learn from labels."""
+    titles = map_alignment.map_names(jobs)
+    fits = [(titles[job.id], job) for job in jobs if has_learning_curve(job.spec)]
+    if fits:
+        st.header("Learning curves")
+        learning_curves_panel(fits, page="compare", key=partial(_key, "learning curve"))
 
 
 def _clear_region() -> None:

@@ -9,18 +9,14 @@ import pandas as pd
 import streamlit as st
 
 from app import navigation
-from app.analysis.comparison.map_alignment import align_maps
-from app.analysis.map.fitted_map import FittedMap
 from app.analysis.papers.catalogue import FigureFit, Paper, PaperFigure
-from app.components.map.map_chart import map_style
-from app.components.map.map_controls import label_colour
-from app.components.map.small_maps import SmallMap, small_maps
-from app.figures import legend
+from app.components.derived_run import stop_error_panel, stop_runs
 from app.formatting import count, markdown
-from app.services import fitted_maps, server
 from app.services import runs as runs_service
+from app.services import scores, server
 from app.state.session import session
 from app.state.widgets import widget_key, widget_value
+from app.views.papers.figure_drawings import draw_figure
 from app.views.papers.fit_recipes import data_panel, recipe_run, start_recipe
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
@@ -37,7 +33,7 @@ def figures_panel(paper: Paper) -> None:
         pd.DataFrame(
             {
                 "Figure": [figure.title for figure in paper.figures],
-                "Fits": [len(figure.fits) for figure in paper.figures],
+                "Fits": [sum(one.fit.fits for one in figure.fits) for figure in paper.figures],
             }
         ),
         hide_index=True,
@@ -64,7 +60,7 @@ def _select(paper: str, key: str) -> None:
 
 
 def _figure(figure: PaperFigure) -> None:
-    """The fits of a figure: those to start, those that run, and the maps of those that are done."""
+    """The fits of a figure: those to start, those that run, and the drawing of those done."""
     st.markdown(f"**{markdown(figure.title)}**")
     st.markdown(markdown(figure.shows))
     names = dict.fromkeys(one.fit.data for one in figure.fits)
@@ -87,18 +83,16 @@ def _figure(figure: PaperFigure) -> None:
     done = [
         (one, job)
         for one, job in zip(figure.fits, jobs, strict=True)
-        if job is not None and job.has_model
+        if job is not None and (job.has_model or (one.fit.sizes and job.status == "done"))
     ]
-    for name in names:
-        same = [(one, job) for one, job in done if one.fit.data == name]
-        if same and not same[0][0].fit.target:
-            _maps(same)
+    draw_figure(figure, done)
     _open_links(figure.page, done)
 
 
 def _start_button(missing: Sequence[FigureFit]) -> None:
     """The button that starts the fits that are missing."""
-    text = "Fit this" if len(missing) == 1 else f"Start {count(len(missing), 'fit')}"
+    fits = sum(one.fit.fits for one in missing)
+    text = "Fit this" if fits == 1 else f"Start {count(fits, 'fit')}"
     if not st.button(
         text,
         type="primary",
@@ -119,52 +113,37 @@ def _start_button(missing: Sequence[FigureFit]) -> None:
 def _wait(runs: Sequence[str], drawn: int) -> None:
     """Poll the fits, and rerun the page when one has finished."""
     jobs = [job for job in map(runs_service.job, runs) if job is not None]
-    left = sum(not job.finished for job in jobs)
-    if left != drawn:
+    if sum(not job.finished for job in jobs) != drawn:
         st.rerun()
-    st.progress(1 - left / max(1, len(runs)))
-    st.caption(f"{len(runs) - left} of {count(len(runs), 'fit')} done.")
-
-
-def _maps(fits: Sequence[tuple[FigureFit, Job]]) -> None:
-    """The maps of one dataset, aligned to the last, which is the paper's own model."""
-    try:
-        full_dataset = fitted_maps.stored_dataset(fits[0][1].spec.dataset)
-        loaded = [
-            FittedMap(job.id, fitted_maps.model(job.id), fitted_maps.fitted_dataset(job.id))
-            for _, job in reversed(fits)
-        ]
-    except LatentboardError as error:
-        st.error(markdown(error))
-        return
-    aligned = {one.fitted_map.run: one for one in align_maps(loaded, full_dataset)}
-    label = full_dataset.label_name
-    colouring = map_style(full_dataset, label_colour(full_dataset, label) if label else None)
-    st.html(legend.legend_html(colouring, dark=session.is_dark) or "<span></span>")
-    small_maps(
-        [
-            SmallMap(
-                key=_key("map", job.id),
-                name=one.title,
-                caption=f"{count(len(aligned[job.id].row_positions), 'row')} of "
-                f"{markdown(full_dataset.name)}",
-                alt=f"Map of {one.title} on {full_dataset.name}",
-                row_positions=aligned[job.id].row_positions,
-                points=aligned[job.id].points,
-                equal=aligned[job.id].axes[1] is not None,
-            )
-            for one, job in fits
-        ],
-        full_dataset,
-        colouring,
+    done, fits = (sum(part) for part in zip(*map(_fits_done, jobs), strict=True))
+    bar, stop = st.columns([5, 1], vertical_alignment="center")
+    with bar:
+        st.progress(done / fits)
+        st.caption(f"{done} of {count(fits, 'fit')} done.")
+    stop.button(
+        "Stop",
+        key=_key("stop"),
+        on_click=stop_runs,
+        args=([job.id for job in jobs if not job.finished], _key("stop problem")),
+        width="stretch",
+        help="Stops the fits of this figure that run or wait. What is done is kept.",
     )
+    stop_error_panel(_key("stop problem"))
+
+
+def _fits_done(job: Job) -> tuple[int, int]:
+    """The fits of a run that are done, and all of them."""
+    if not job.spec.sizes:
+        return int(job.finished), 1
+    return len(scores.learning_curve(job.id).points), len(job.spec.sizes) * job.spec.repeats
 
 
 def _open_links(page: navigation.PageName, done: Sequence[tuple[FigureFit, Job]]) -> None:
-    """A link for each fit that opens it on the page of the figure."""
-    if not done:
+    """Links that open the fits on the page of the figure; of repeated ones the first."""
+    if not done or any(one.fit.sizes for one, _ in done):  # a learning curve has no page
         return
+    first = {one.group or one.title + one.fit.data: (one, job) for one, job in reversed(done)}
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f":small[Open on {navigation.TITLES[page]}]", width="content")
-        for one, job in done:
+        for one, job in reversed(first.values()):
             navigation.link(one.title, page, key=_key("open", job.id), run=job.id, primary=False)

@@ -9,8 +9,9 @@ import streamlit as st
 
 from app import navigation
 from app.analysis.papers.catalogue import FitRecipe, PaperRow
+from app.analysis.papers.partial_tables import LABEL
 from app.formatting import markdown
-from app.services import model_cards, prediction, runs, server, tables
+from app.services import model_cards, prediction, runs, scores, server, tables
 from app.state.choices import TargetChoice
 from app.state.session import session
 from app.state.widgets import widget_key
@@ -18,11 +19,9 @@ from lvmcore.data import Dataset
 from lvmcore.data.samples.paper_datasets import VARIABLE
 from lvmcore.data.samples.public_datasets import fetch_public, public_dataset, public_names
 from lvmcore.errors import LatentboardError
-from lvmcore.runs import Job
+from lvmcore.runs import Job, JobSpec
 
-__all__ = ["data_panel", "fit_panel", "recipe_run", "start_recipe"]
-
-_LABEL = "label"
+__all__ = ["data_panel", "fit_panel", "recipe_dataset", "recipe_run", "start_recipe"]
 
 
 def fit_panel(row: PaperRow) -> None:
@@ -91,7 +90,7 @@ def _fetch_button(name: str, key: str) -> None:
 
 
 def start_recipe(model: str, fit: FitRecipe) -> str:
-    """Submit the fit of a figure.
+    """Submit the fit of a figure, or its learning curve; one that was stopped is resumed.
 
     Args:
         model: key of the model.
@@ -104,6 +103,9 @@ def start_recipe(model: str, fit: FitRecipe) -> str:
         DataError: the data are not on this machine, or cannot be stored.
         ConfigError: the queue is full.
     """
+    if fit.sizes:
+        server.store().datasets.put(recipe_dataset(fit))
+        return scores.start_learning_curve(_spec(model, fit))
     return runs.start_fit(*_choices(model, fit))
 
 
@@ -117,15 +119,21 @@ def recipe_run(model: str, fit: FitRecipe) -> Job | None:
     Raises:
         DataError: the data are not on this machine.
     """
+    return server.store().find(_spec(model, fit))
+
+
+def _spec(model: str, fit: FitRecipe) -> JobSpec:
+    """The job of a fit, or of its learning curve."""
     dataset, key, parameters, target = _choices(model, fit)
-    return server.store().find(runs.fit_spec(dataset, key, parameters, target=target))
+    spec = runs.fit_spec(dataset, key, parameters, target=target)
+    return scores.learning_curve_spec(spec, fit.sizes, fit.repeats) if fit.sizes else spec
 
 
 def _choices(
     model: str, fit: FitRecipe
 ) -> tuple[Dataset, str, dict[str, Any], TargetChoice | None]:
     """Dataset, model, settings and target of a fit: the suggested settings with its own."""
-    dataset = _dataset(fit)
+    dataset = recipe_dataset(fit)
     card = model_cards.all_cards()[model]
     if not fit.target:
         suggested = card.suggest(tables.table_summary(dataset))  # type: ignore[attr-defined]
@@ -135,11 +143,18 @@ def _choices(
     return dataset, model, {**suggested, **fit.settings}, TargetChoice(fit.target)
 
 
-def _dataset(fit: FitRecipe) -> Dataset:
-    """The dataset of a fit; a column "label" is its label."""
-    table = tables.paper_table(fit.data)
+def recipe_dataset(fit: FitRecipe) -> Dataset:
+    """The dataset of a fit; a column "label" is its label.
+
+    Args:
+        fit: the data and settings.
+
+    Raises:
+        DataError: the data are not on this machine.
+    """
+    table = tables.paper_table(fit.data, rows=fit.rows, hidden=fit.hidden)
     roles = tables.proposed_roles(table)
-    if _LABEL in [column.name for column in table.columns] and roles.label != _LABEL:
-        features = tuple(name for name in roles.features if name != _LABEL)
-        roles = replace(roles, features=features, label=_LABEL)
-    return tables.dataset_of(table, roles)
+    if LABEL in [column.name for column in table.columns] and roles.label != LABEL:
+        features = tuple(name for name in roles.features if name != LABEL)
+        roles = replace(roles, features=features, label=LABEL)
+    return tables.dataset_of(table, replace(roles, hold_out=fit.hold_out))

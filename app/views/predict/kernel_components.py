@@ -13,10 +13,10 @@ from app.analysis.tables.prediction_curves import (
     series_column,
     target_transform,
 )
+from app.figures.prediction_curve import curve_figure
 from app.formatting import count, markdown, number, shortened
 from app.services import prediction
 from app.state.session import session
-from app.views.predict.curve_figures import curve_figure
 from app.views.predict.prediction_charts import MOST_DRAWN, SEED, PredictionRun
 
 __all__ = ["components_panel", "forecast_panel"]

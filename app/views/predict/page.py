@@ -11,10 +11,12 @@ import streamlit as st
 from app import navigation
 from app.analysis.tables.prediction_curves import has_components, series_column
 from app.components.download_buttons import gpytorch_download, table_downloads
+from app.components.learning_curves import learning_curves_panel
 from app.components.page_opening import PageOpening, open_run
 from app.formatting import count, duration, markdown, number, shortened
 from app.services import prediction
 from app.views.predict.baseline_scores import baseline_scores_panel, baseline_verdict
+from app.views.predict.column_prediction import column_prediction_panel
 from app.views.predict.hidden_layers import hidden_layer_map
 from app.views.predict.kernel_components import components_panel, forecast_panel
 from app.views.predict.new_predictions import new_predictions_panel
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _FORECAST, _COMPONENTS, _BASELINES = "Forecast", "Components", "Baselines"
-_RELEVANCE, _CALIBRATION, _SLICE = "Relevance", "Calibration", "Slice"
+_RELEVANCE, _CALIBRATION, _CURVE, _SLICE = "Relevance", "Calibration", "Curve", "Slice"
+_LEARNING = "Learning curve"
 _NEED_PREDICTIONS = (_BASELINES, _CALIBRATION)
 _CARDS = ("nlpp", "rmse", "mae", "r2", "coverage_90")
 _CLASS_CARDS = ("accuracy", "macro_f1", "log_loss", "auc", "calibration_error")
@@ -110,20 +113,29 @@ def _details(fit: PredictionRun, frame: pd.DataFrame | None) -> None:
             calibration_panel(fit, frame)
 
 
+def _learning_curve(fit: PredictionRun) -> None:
+    """The scores of fits to fewer rows."""
+    learning_curves_panel(
+        [(fit.model.title, fit.job)], page="predict", key=partial(fit.key, "learning curve")
+    )
+
+
 _PANELS = {
     _FORECAST: forecast_panel,
     _COMPONENTS: components_panel,
     _RELEVANCE: input_relevance_panel,
+    _CURVE: column_prediction_panel,
     _SLICE: prediction_slice_panel,
+    _LEARNING: _learning_curve,
 }
 
 
 def _tab_names(fit: PredictionRun) -> list[str]:
-    """Names of the tabs: of one column a forecast; of several their relevance and a slice."""
+    """Names of the tabs: of one column a forecast; of several their relevance and slices."""
     names = [_COMPONENTS] if has_components(fit.model) else []
     if series_column(fit.model, fit.rows) is not None:
-        return [_FORECAST, *names, _BASELINES, _CALIBRATION]
-    return [_BASELINES, *names, _RELEVANCE, _CALIBRATION, _SLICE]
+        return [_FORECAST, *names, _BASELINES, _CALIBRATION, _LEARNING]
+    return [_BASELINES, *names, _RELEVANCE, _CALIBRATION, _CURVE, _SLICE, _LEARNING]
 
 
 def _missing_predictions(job: Job) -> None:

@@ -20,9 +20,14 @@ from app.views.predict.prediction_charts import (
     cell_text,
 )
 
-__all__ = ["input_relevance_panel", "prediction_slice_panel"]
+__all__ = ["TYPICAL", "input_relevance_panel", "prediction_slice_panel", "varying_columns"]
 
 
+#: Where the other columns are.
+TYPICAL = (
+    "The other columns are at their median in the rows of the fit, or at their mode where they "
+    "have two values or are categories."
+)
 _SLICE_HEIGHT = 360
 _EFFECT = "effect"
 _ABOUT_EFFECT = (
@@ -37,8 +42,12 @@ _ABOUT_WEIGHTS = (
 )
 
 
-def _varying_columns(fit: PredictionRun) -> list[str]:
-    """Names of the columns that vary, the inputs of the first layer."""
+def varying_columns(fit: PredictionRun) -> list[str]:
+    """Names of the columns that vary, the inputs of the first layer.
+
+    Args:
+        fit: the run.
+    """
     names = [str(name) for name in fit.model.feature_names_in_]
     constant = fit.model.standardiser_.constant.tolist()
     return [name for name, is_constant in zip(names, constant, strict=True) if not is_constant]
@@ -70,7 +79,7 @@ def input_relevance_panel(fit: PredictionRun) -> None:
         weights = np.asarray(fit.model.relevance_[shown], dtype=np.float64)
         share, of = weights / weights.sum(), "the layer's relevance"
     names = (
-        _varying_columns(fit)
+        varying_columns(fit)
         if shown in (_EFFECT, layers[0])
         else [f"unit {k + 1}" for k in range(len(share))]
     )
@@ -102,7 +111,7 @@ def prediction_slice_panel(fit: PredictionRun) -> None:
         fit: the run.
     """
     effects = prediction.column_effects(fit.job.id)
-    columns = sliceable_columns(fit.rows, effects, _varying_columns(fit))
+    columns = sliceable_columns(fit.rows, effects, varying_columns(fit))
     if len(columns) < 2:
         st.caption("A slice needs two columns with more than two values.")
         return
@@ -161,6 +170,6 @@ def prediction_slice_panel(fit: PredictionRun) -> None:
         alt="Prediction over two columns, the others at their median",
     )
     st.caption(
-        f"The other columns are at their median in the rows of the fit. The points are "
+        f"{TYPICAL} The points are "
         f"{count(len(drawn), 'row')} of the fit, which also differ in the other columns."
     )

@@ -16,10 +16,10 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lvmcore.bench.harness.report import BenchmarkRow, Options
 from lvmcore.data.samples.paper_datasets import load_paper
+from lvmcore.data.samples.simulated import jumps, kinks, rhombus_classes
 from lvmcore.metrics.scores import knn_accuracy
 from lvmcore.models.latent.bayesian_gplvm import BayesianGPLVM
 from lvmcore.models.latent.qep_lvm import QEPLVM
@@ -35,8 +35,6 @@ from lvmcore.models.supervised.svgp import SVGPClassifier, SVGPRegressor
 from lvmcore.numerics.array_types import FloatArray
 
 __all__ = ["rows"]
-
-Classes = NDArray[np.int64]
 
 SEEDS, MAP_SEEDS = range(10), range(3)
 SERIES_ROWS, SERIES_PLACES, SERIES_NOISE = 100, 50, 0.1
@@ -114,16 +112,6 @@ def _mean(values: list[float]) -> tuple[float, float]:
 # ---- series ------------------------------------------------------------------------------------
 
 
-def jumps(t: FloatArray) -> FloatArray:
-    """Step function: 1 up to t = 1, ½ up to 1.5, then 2."""
-    return np.select([t <= 1, t <= 1.5], [1.0, 0.5], 2.0)
-
-
-def kinks(t: FloatArray) -> FloatArray:
-    """Piecewise linear function with kinks at t = 1 and 1.5."""
-    return np.select([t <= 1, t <= 1.5], [1.5 * t, 3.5 - 2 * t], 3 * t - 4)
-
-
 def _series(name: str) -> BenchmarkRow:
     make, paper, ceiling = SERIES[name]
     seen, asked = np.linspace(0, 2, SERIES_ROWS), np.linspace(0, 2, SERIES_PLACES)
@@ -149,12 +137,6 @@ def _series(name: str) -> BenchmarkRow:
 # ---- the rhombus -------------------------------------------------------------------------------
 
 
-def rhombus(X: FloatArray, u: float) -> Classes:
-    """Classes 0, 1 and 2 of rows [N, 2]."""
-    across, along = np.abs(X).T
-    return np.asarray(np.round(np.cos(0.4 * u * np.pi * across + along)) + 1, dtype=np.int64)
-
-
 @cache
 def _grid() -> FloatArray:
     """Points of the grid, [GRID², 2]."""
@@ -169,9 +151,9 @@ def _rhombus(name: str) -> BenchmarkRow:
         draws = np.random.default_rng(seed)
         u, X = float(draws.random()), draws.standard_normal((RHOMBUS_ROWS, 2))
         others = draws.standard_normal((RHOMBUS_ROWS, 2))
-        model = make(random_state=seed).fit(X, rhombus(X, u))
-        shares.append(float(np.mean(model.predict(_grid()) == rhombus(_grid(), u))))
-        within.append(float(np.mean(model.predict(others) == rhombus(others, u))))
+        model = make(random_state=seed).fit(X, rhombus_classes(X, u))
+        shares.append(float(np.mean(model.predict(_grid()) == rhombus_classes(_grid(), u))))
+        within.append(float(np.mean(model.predict(others) == rhombus_classes(others, u))))
     value, spread = _mean(shares)
     return BenchmarkRow(
         f"annular rhombus: {name}, accuracy on the grid, ten seeds",

@@ -1,18 +1,26 @@
 """The Papers page: figures beside ours, the fit behind one, and data that are fetched first."""
 
+import json
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.analysis.papers.catalogue import papers
-from app.services import runs, server
+from app.analysis.papers import catalogue
+from app.analysis.papers.catalogue import FigureFit, FitRecipe, PaperFigure, papers
+from app.formatting import number
+from app.services import imputation, prediction, runs, server
+from app.views.papers import fit_recipes
 from app.views.papers.fit_recipes import start_recipe
+from lvmcore.data import paper_names, samples
 from lvmcore.data.samples.paper_datasets import VARIABLE
 from lvmcore.data.samples.public_datasets import MIRROR, public_dataset
 from lvmcore.models import REGISTRY
-from tests.app.conftest import OpenPage, Wait
+from tests.app.conftest import OpenPage, Wait, fitted_run
 from tests.app.shell.test_shell import texts
 from tests.data_server import serving
 from tests.needs import unavailable
@@ -116,6 +124,114 @@ def test_every_figure_names_models_settings_and_pages_that_exist() -> None:
                 assert set(one.fit.settings) <= settings, (figure.title, one.title)
                 target = REGISTRY.declarations[one.model].task != "map"
                 assert bool(one.fit.target) == target
+                assert one.fit.data in (*samples(), *paper_names())
+                assert target or figure.drawing in ("maps", "pictures", "learning curves")
+                assert bool(one.fit.sizes) == (figure.drawing == "learning curves")
+            assert (figure.score != "") == (figure.drawing in ("scores", "learning curves"))
+
+
+def figure_page(
+    monkeypatch: pytest.MonkeyPatch, open_page: OpenPage, figure: PaperFigure
+) -> tuple[AppTest, list[str]]:
+    """The page with one figure, whose fits are done, and their runs."""
+    known = (replace(papers()[0], figures=(figure,)), *papers()[1:])
+    monkeypatch.setattr(catalogue, "papers", lambda: known)
+    done = [fitted_run(*fit_recipes._choices(one.model, one.fit)) for one in figure.fits]
+    page = open_page("papers")
+    page.session_state["papers.figure"] = {known[0].key: 0}
+    page.run()
+    assert not page.exception
+    assert not page.error
+    return page, done
+
+
+def charts(page: AppTest) -> list[dict[str, Any]]:
+    return [json.loads(element.proto.spec) for element in page.get("plotly_chart")]
+
+
+def one_fit(model: str, title: str, **recipe: Any) -> FigureFit:
+    return FigureFit(model, title, FitRecipe(**recipe))
+
+
+def test_a_series_is_drawn_with_a_band_and_a_third_of_its_rows_held_out(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"kernel": "matern32", "n_inducing": 8, "max_iter": 5}
+    recipe = {"data": "series_kinks", "target": "y", "hold_out": 0.3333, "settings": settings}
+    figure = PaperFigure(
+        "A figure", "", "predict", (one_fit("svgp_regressor", "GP", **recipe),), drawing="curves"
+    )
+    page, (run,) = figure_page(monkeypatch, open_page, figure)
+    (drawn,) = charts(page)
+    counts = {t["name"]: t for t in drawn["data"]}
+    assert {"mean", "90 % band", "rows of the fit", "held-out rows"} <= set(counts)
+    assert int(prediction.training_rows(run).held_out.sum()) == 50
+    mae = server.store().get(run).metrics["mae"].value
+    assert f"mean absolute error {number(mae, 3)}" in shown(page)
+
+
+def test_classes_are_drawn_over_the_plane_of_their_columns(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = {"data": "rhombus", "target": "label", "settings": {"n_inducing": 8, "max_iter": 5}}
+    figure = PaperFigure(
+        "A figure", "", "predict", (one_fit("svgp_classifier", "GP", **recipe),), drawing="planes"
+    )
+    page, (run,) = figure_page(monkeypatch, open_page, figure)
+    (drawn,) = charts(page)
+    assert drawn["data"][0]["type"] == "image"
+    assert int((~prediction.training_rows(run).held_out).sum()) == 500
+    assert sum(len(t["hovertext"]) for t in drawn["data"][1:]) == 500
+    accuracy = server.store().get(run).metrics["accuracy"].value
+    assert f"accuracy {number(accuracy, 3)}" in shown(page)
+
+
+def test_scores_of_repeated_fits_are_on_a_line_and_their_bounds_are_drawn(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits = tuple(
+        replace(
+            one_fit(
+                "svgp_regressor",
+                f"GP, seed {seed}",
+                data="series_jumps",
+                target="y",
+                settings={"n_inducing": 8, "max_iter": 5, "kernel": "rbf", "random_state": seed},
+            ),
+            group="GP",
+        )
+        for seed in (0, 1)
+    )
+    figure = PaperFigure("A figure", "", "predict", fits, drawing="scores", score="rmse")
+    page, done = figure_page(monkeypatch, open_page, figure)
+    (drawn,) = charts(page)
+    values = [server.store().get(run).metrics["rmse"].value for run in done]
+    assert drawn["layout"]["yaxis"]["ticktext"] == ["GP"]
+    assert drawn["data"][1]["x"] == pytest.approx([np.mean(values)])
+    assert [link.label for link in page.get("page_link") if "GP" in link.label] == ["GP, seed 0"]
+    page, _ = figure_page(monkeypatch, open_page, replace(figure, drawing="bounds", page="fit"))
+    (drawn,) = charts(page)
+    assert [trace["name"] for trace in drawn["data"]] == ["GP, seed 0", "GP, seed 1"]
+
+
+def test_pictures_with_hidden_pixels_are_reconstructed(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = {"data": "digits", "rows": 80, "hidden": 0.3, "settings": {"n_components": 2}}
+    figure = PaperFigure(
+        "A figure", "", "impute", (one_fit("ppca", "PPCA", **recipe),), drawing="pictures"
+    )
+    page, (run,) = figure_page(monkeypatch, open_page, figure)
+    (drawn,) = charts(page)
+    assert drawn["data"][0]["type"] == "image"
+    truth = fit_recipes.recipe_dataset(replace(figure.fits[0].fit, hidden=0.0))
+    found = imputation.reconstructed_pictures(run, truth, 5)
+    seen = ~np.isnan(found.seen)
+    assert seen.mean() == pytest.approx(0.7, abs=0.08)
+    np.testing.assert_array_equal(found.seen[seen], found.truth[seen])
+    hidden_error = np.square(found.mean - found.truth)[~seen].mean()
+    assert hidden_error < np.square(found.truth.mean(axis=0) - found.truth)[~seen].mean() * 1.5
+    assert found.mean.shape == found.truth.shape == (5, 64)
 
 
 @pytest.mark.slow

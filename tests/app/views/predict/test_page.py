@@ -349,6 +349,22 @@ def test_a_slice_is_what_the_model_says_there(open_page: OpenPage, single: str) 
     assert "sd of the prediction" in heat["colorbar"]["title"]["text"]
 
 
+def test_a_curve_over_a_column_has_its_band_and_the_rows(open_page: OpenPage, single: str) -> None:
+    page = open_page("predict", run=single)
+    column = box(page, "Column of the curve").value
+    box(page, "Column of the curve").select("magnesium").run()
+    assert not page.exception
+    assert column != "magnesium"
+    drawn = chart(page, "90 % band")
+    assert drawn["layout"]["xaxis"]["title"]["text"] == "magnesium"
+    curve = prediction.column_curve(single, "magnesium")
+    (mean,) = [trace for trace in drawn["data"] if trace["name"] == "mean"]
+    np.testing.assert_allclose(numbers(mean["y"]), curve.mean)
+    rows = [t for t in drawn["data"] if t["name"] in ("rows of the fit", "held-out rows")]
+    assert [len(numbers(trace["x"])) for trace in rows] == [142, 36]
+    assert "with a probability of 90 %" in texts(page)
+
+
 def test_the_relevance_of_each_column_is_a_bar(open_page: OpenPage, single: str) -> None:
     page = open_page("predict", run=single)
     (bars,) = chart(page, "relevance")["data"]
@@ -466,6 +482,10 @@ def test_classes_are_counted_against_the_truth(open_page: OpenPage, classes: str
     assert cells.sum() == len(found)
     assert "Rows in 10 bins" in texts(page)
     assert box(page, "Show").options[0].startswith("probability of ")
+    curves = chart(page, "rows of class_0")
+    lines = {t["name"]: numbers(t["y"]) for t in curves["data"] if t["mode"] == "lines"}
+    assert list(lines) == list(prediction.predictor(classes).classes_)
+    np.testing.assert_allclose(sum(lines.values()), 1)
 
 
 # ---- from the Fit page -----------------------------------------------------------------------

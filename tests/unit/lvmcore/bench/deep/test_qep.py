@@ -7,20 +7,8 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from lvmcore.bench.deep import qep, qep_uci_tables
+from lvmcore.bench.deep import qep_uci_tables
 from lvmcore.bench.harness.report import Options
-
-
-def test_the_rhombus_has_the_paper_s_classes() -> None:
-    X = np.array([[0.0, 0.0], [0.0, np.pi / 2], [0.0, np.pi], [-2.5, 0.0]])
-    assert qep.rhombus(X, 1.0).tolist() == [2, 1, 0, 0]
-    assert qep.rhombus(X, 0.0).tolist() == [2, 1, 0, 2]
-
-
-def test_the_series_meet_where_the_kinks_are() -> None:
-    ends = np.array([1.0, 1.5])
-    np.testing.assert_allclose(qep.kinks(ends - 1e-9), qep.kinks(ends + 1e-9), atol=1e-7)
-    assert np.abs(qep.jumps(ends - 1e-9) - qep.jumps(ends + 1e-9)).min() >= 0.5
 
 
 def people(n: int = 60) -> pd.DataFrame:

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from app.analysis.tables.column_curves import ClassCurves
 from app.analysis.tables.prediction_curves import PredictionCurve
-from app.views.predict.curve_figures import BEYOND, curve_figure
+from app.figures.prediction_curve import BEYOND, MOST_CLASSES, class_curve_figure, curve_figure
 from lvmcore.data import DateScale
 
 NASTY = "<b>=x</b>"
@@ -65,3 +66,30 @@ def test_a_column_of_dates_has_an_axis_of_dates() -> None:
     assert found.data[1].hovertemplate.startswith("%{x|%Y-%m}: ")
     assert found.layout.annotations[0].x == "1921-08-01T00:00:00"
     assert list(found.data[-1].x) == ["1920-11-01T00:00:00", "1920-12-16T12:00:00"]
+
+
+def test_classes_have_a_curve_and_their_rows_in_one_colour_below_the_axis() -> None:
+    x = np.arange(4.0)
+    probability = np.array([[0.1, 0.9], [0.3, 0.7], [0.6, 0.4], [0.8, 0.2]])
+    curves = ClassCurves("a", x, (NASTY, "low"), probability)
+    points = (np.array([0.5, 1.5, 3.0]), np.array([NASTY, "low", NASTY]))
+    found = class_curve_figure(curves, dark=False, height=200, points=points)
+    first, own, second, others = found.data
+    assert np.asarray(first.y).tolist() == probability[:, 0].tolist()
+    assert np.asarray(own.x).tolist() == [0.5, 3.0]
+    assert first.line.color == own.marker.color != second.line.color
+    assert (np.asarray(own.y) < 0).all()
+    assert np.asarray(others.y)[0] < np.asarray(own.y)[0]
+    assert "<b>" not in first.name
+
+
+def test_of_many_classes_the_most_probable_are_drawn() -> None:
+    rng = np.random.default_rng(0)
+    probability = rng.dirichlet(np.ones(MOST_CLASSES + 3), size=5)
+    names = tuple(f"class {k}" for k in range(MOST_CLASSES + 3))
+    curves = ClassCurves("a", np.arange(5.0), names, probability)
+    points = (np.array([0.0]), np.array(["class 0"]))
+    found = class_curve_figure(curves, dark=True, height=200, points=points)
+    drawn = {one.name for one in found.data if one.mode == "lines"}
+    order = np.argsort(-probability.max(axis=0))[:MOST_CLASSES]
+    assert drawn == {names[k] for k in order}

@@ -1,4 +1,4 @@
-"""Figures of predictions along one column, with the part beyond the data apart."""
+"""Figures of predictions along one column: a number with its band, or class probabilities."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from app.analysis.tables.column_curves import ClassCurves
 from app.analysis.tables.prediction_curves import PredictionCurve
 from app.figures.date_axis import date_format
-from app.figures.theme import accent, escape, page_colours, template
+from app.figures.theme import accent, category, escape, page_colours, template
 from app.formatting import shortened
 from lvmcore.numerics.array_types import FloatArray
 
-__all__ = ["curve_figure"]
+__all__ = ["MOST_CLASSES", "class_curve_figure", "curve_figure"]
 
 
 #: Opacity of the band over the data, and beyond them.
 _BAND, _BEYOND_BAND = 0.28, 0.12
 BEYOND = "beyond the data"
+#: Most classes with a curve, and the distance of the lines of their rows below the axis.
+MOST_CLASSES, _LINE = 8, 0.045
 
 
 def curve_figure(
@@ -112,12 +115,73 @@ def _mark_end(figure: go.Figure, curve: PredictionCurve, dark: bool) -> None:
     )
 
 
-def _axis(curve: PredictionCurve, x: FloatArray) -> NDArray[Any]:
+def class_curve_figure(
+    curves: ClassCurves,
+    *,
+    dark: bool,
+    height: int,
+    points: tuple[FloatArray, NDArray[np.str_]],
+) -> go.Figure:
+    """Draw the probability of each class, and below them a line with the rows of each class.
+
+    Of many classes the ``MOST_CLASSES`` with the highest probability anywhere are drawn.
+
+    Args:
+        curves: the probabilities.
+        dark: whether the page is dark.
+        height: in pixels.
+        points: column and class of rows to draw, [n] each.
+    """
+    figure = go.Figure()
+    x, labels = points
+    highest = np.argsort(-curves.probability.max(axis=0), kind="stable")[:MOST_CLASSES]
+    for line, code in enumerate(np.sort(highest).tolist()):
+        name, colour = curves.classes[code], category(code, dark)[0]
+        title = escape(shortened(name, 24))
+        figure.add_scatter(
+            x=_axis(curves, curves.x),
+            y=curves.probability[:, code],
+            mode="lines",
+            line={"color": colour, "width": 2},
+            hovertemplate=f"{_hover(curves)}: %{{y:.3f}}<extra>{title}</extra>",
+            name=title,
+        )
+        own = x[labels == name]
+        figure.add_scatter(
+            x=_axis(curves, own),
+            y=np.full(len(own), -_LINE * (line + 1)),
+            mode="markers",
+            marker={"color": colour, "size": 7, "symbol": "line-ns-open", "opacity": 0.7},
+            hovertemplate=f"{_hover(curves)}<extra>row of {title}</extra>",
+            name=f"rows of {title}",
+            showlegend=False,
+        )
+    figure.update_layout(
+        template=template(dark),
+        height=height,
+        hovermode="closest",
+        showlegend=True,
+        legend={"x": 0, "xanchor": "left"},
+        margin={"t": 34},
+        xaxis={
+            "title": {"text": escape(shortened(curves.column))},
+            "type": "linear" if curves.dates is None else "date",
+        },
+        yaxis={
+            "title": {"text": "probability"},
+            "range": [-_LINE * (len(highest) + 1), 1.03],
+            "tickvals": [0, 0.25, 0.5, 0.75, 1],
+        },
+    )
+    return figure
+
+
+def _axis(curve: PredictionCurve | ClassCurves, x: FloatArray) -> NDArray[Any]:
     """Values of the column on the horizontal axis: dates as texts in ISO 8601, or numbers."""
     return x if curve.dates is None else np.datetime_as_string(curve.dates.dates(x), unit="s")
 
 
-def _hover(curve: PredictionCurve) -> str:
+def _hover(curve: PredictionCurve | ClassCurves) -> str:
     """The value of the column in a hover text."""
     return "%{x:.4g}" if curve.dates is None else f"%{{x|{date_format(curve.dates)}}}"
 
