@@ -1,6 +1,7 @@
 """The dashboard as its own process, for the browser tests and the page timings."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,6 +18,8 @@ __all__ = ["Server", "running"]
 
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
+# What it prints is in the log at once, and so are the stacks of its threads on a fatal signal.
+_DIAGNOSTICS = {"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,14 @@ def _wait_until_healthy(server: Server) -> None:
         time.sleep(0.05)
 
 
+def _report_if_hanging(server: Server) -> None:
+    """End a dashboard that is there and does not answer, and print the stacks of its threads."""
+    if server.process.poll() is None and not any(_healthy(server.url) for _ in range(3)):
+        server.process.send_signal(signal.SIGABRT)
+        server.process.wait(STOP_SECONDS)
+        print(f"The dashboard did not answer. Its threads:\n{server.log.read_text()}")
+
+
 @contextmanager
 def running(
     folder: Path,
@@ -79,7 +90,7 @@ def running(
     with log.open("ab") as output:
         process = subprocess.Popen(
             [*command, "--home", str(home), *arguments],
-            env=os.environ | {"PYTHONUNBUFFERED": "1"} | dict(environment or {}),
+            env=os.environ | _DIAGNOSTICS | dict(environment or {}),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -89,6 +100,7 @@ def running(
         _wait_until_healthy(server)
         yield server
     finally:
+        _report_if_hanging(server)
         process.terminate()
         try:
             process.wait(STOP_SECONDS)
