@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.data.dataset import Dataset
@@ -20,7 +22,6 @@ from lvmcore.evaluation.row_sample import sample_rows
 from lvmcore.metrics.metric import RETAINED_NEIGHBOURS, Metric
 from lvmcore.metrics.scores import continuity, trustworthiness
 from lvmcore.metrics.stability import shared_neighbours
-from lvmcore.models.latent.autoencoders.cvq_vae import CVQVAE
 from lvmcore.prediction.label_columns import named_figures
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.projection import metric_root
@@ -30,6 +31,17 @@ __all__ = ["map_metrics", "position_metrics", "retained_neighbours"]
 #: Most rows in the neighbourhood metrics, whose time and memory grow with their square.
 MOST_ROWS = 2000
 NEIGHBOURS = 5
+
+
+@runtime_checkable
+class _Codebook(Protocol):
+    """What a model with a codebook has; it is not imported where another one is scored."""
+
+    @property
+    def codes_(self) -> NDArray[np.float64]: ...
+
+    @property
+    def perplexity_(self) -> float: ...
 
 
 def map_metrics(
@@ -56,7 +68,7 @@ def map_metrics(
             float(model.elbo_),
             "Total nats, of standardised numbers or of counts.",
         )
-    if isinstance(model, CVQVAE):
+    if isinstance(model, _Codebook):
         found["perplexity"] = Metric(
             "perplexity of the codes",
             model.perplexity_,

@@ -96,7 +96,7 @@ class CVQVAE(Autoencoder):
         "A map by two neural networks whose points are rounded to codes, like clusters: many rows."
     )
     paper: ClassVar[str] = "Zheng and Vedaldi 2023"
-    order: ClassVar[int] = 34
+    order: ClassVar[int] = 36
     capabilities: ClassVar[Capabilities] = Capabilities(sampling=True, amortised=True)
 
     _codebook: Codebook = fitted()

@@ -197,6 +197,7 @@ def test_a_series_has_a_forecast_and_its_kernel_components(
         "Components",
         "Baselines",
         "Calibration",
+        "Learning curve",
     ]
     forecast = chart(page, "held-out rows")
     (ahead,) = [trace for trace in forecast["data"] if trace["name"] == "beyond the data"]
