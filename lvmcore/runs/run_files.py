@@ -51,6 +51,7 @@ class RunFiles:
         check: hidden cells of the imputation check.
         comparison: the model and other methods on these cells, or on the held-out rows of a target.
         agreement: agreement of the starts, by row.
+        held_out: positions of the held-out rows on the map.
         metrics: metrics of the result.
         selections: saved selections of rows.
         log: standard output and error of the worker.
@@ -74,6 +75,7 @@ class RunFiles:
         self.check = folder / "check.parquet"
         self.comparison = folder / "comparison.json"
         self.agreement = folder / "agreement.parquet"
+        self.held_out = folder / "held_out.parquet"
         self.metrics = folder / "metrics.json"
         self.selections = folder / "selections.json"
         self.log = folder / "worker.log"
@@ -96,6 +98,7 @@ class RunFiles:
             self.predictions,
             self.hidden,
             self.agreement,
+            self.held_out,
             self.check,
             self.comparison,
             self.metrics,
