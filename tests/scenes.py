@@ -23,8 +23,8 @@ class Drawn:
     data: dict[str, Any]
 
     def array(self, name: str) -> NDArray[Any]:
-        """One of the rows' arrays: x, y, number, code, selected, size, symbol, sx, sy."""
-        kinds = {"number": "<u4", "code": "u1", "selected": "u1", "symbol": "u1"}
+        """One of the rows' arrays: x, y, number, code, selected, hollow, size, symbol, sx, sy."""
+        kinds = {"number": "<u4"} | dict.fromkeys(("code", "selected", "hollow", "symbol"), "u1")
         return unpacked(self.data["points"][name], kinds.get(name, "<f4"))
 
     @property

@@ -53,6 +53,7 @@ class Scene:
         follow: whether a cursor follows the mouse; otherwise clicks and lassos select.
         start: first position of the cursor; None for no cursor.
         equal: whether both axes have the same scale.
+        held_out: mask of the held-out rows, drawn as open marks, [n]; None for none.
         places: whether a click without a row chooses a latent point.
         legend: whether a legend is drawn below the map.
         height: height in pixels.
@@ -75,6 +76,7 @@ class Scene:
     follow: bool = False
     start: tuple[float, float] | None = None
     equal: bool = False
+    held_out: NDArray[np.bool_] | None = None
     places: bool = True
     legend: bool = True
     height: int = HEIGHT
@@ -106,7 +108,7 @@ def scene_data(scene: Scene, *, dark: bool) -> dict[str, Any]:
         "ellipse": ELLIPSE_SD,
         "looks": [{"colour": colour, "shape": shape} for colour, shape in looks],
         "colours": "" if colouring is None else colouring.title,
-        "points": _points(scene.rows, codes),
+        "points": _points(scene.rows, codes, scene.held_out),
         "symbols": _symbols(scene.rows),
         "texts": ["\n".join(" ".join(line.split()) for line in lines) for lines in scene.rows.hover]
         or None,
@@ -134,7 +136,9 @@ def _packed(values: ArrayLike, kind: str) -> str:
     return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode("ascii")
 
 
-def _points(rows: MapRows, codes: NDArray[np.intp]) -> dict[str, Any]:
+def _points(
+    rows: MapRows, codes: NDArray[np.intp], held_out: NDArray[np.bool_] | None
+) -> dict[str, Any]:
     found: dict[str, Any] = {
         "n": len(rows.points),
         "x": _packed(rows.points[:, 0], "<f4"),
@@ -144,6 +148,8 @@ def _points(rows: MapRows, codes: NDArray[np.intp]) -> dict[str, Any]:
     }
     if rows.selected is not None:
         found["selected"] = _packed(rows.selected, "u1")
+    if held_out is not None:
+        found["hollow"] = _packed(held_out, "u1")
     if rows.size is not None:
         found["size"] = _packed(rows.size, "<f4")
     if rows.shape is not None:
@@ -204,6 +210,8 @@ def _legend(scene: Scene, grid: Heatmap | None, dark: bool) -> list[dict[str, An
             for name, symbol in scene.rows.shape.legend
         ]
     others += [_entry(name, text, path["shape"]) for path, name in _inducing(scene)]
+    if scene.held_out is not None and scene.held_out.any():
+        others.append(_entry("held-out rows", text, "circle-open"))
     if others:
         lines.append({"entries": others})
     if grid is not None:

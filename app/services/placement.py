@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING
 from app.services import fitted_maps, prediction, server
 from app.services.caching import cached
 from lvmcore.data import ColumnMatching, Dataset, Table
+from lvmcore.errors import DataError
 from lvmcore.export.anndata import places_to_h5ad
 from lvmcore.export.tables import to_csv_bytes, to_parquet_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from app.analysis.map.held_out_rows import HeldOutRows
     from lvmcore.models import AnyModel
     from lvmcore.prediction.new_table import MatchedTable, NewTableRoles
 
 __all__ = [
     "column_matching",
+    "has_held_out_rows",
+    "held_out_rows",
     "matched_table",
     "new_table_roles",
     "placements",
@@ -78,6 +82,37 @@ def start_placement(run: str, rows: Dataset) -> str:
     fit = store.get(run)
     store.datasets.put(rows)
     return server.submit_once(fit, projection_of(fit, rows))
+
+
+def has_held_out_rows(run: str) -> bool:
+    """Whether the dataset of a run has held-out rows.
+
+    Raises:
+        DataError: the run or its dataset does not exist.
+    """
+    return bool(fitted_maps.stored_dataset(server.store().get(run).spec.dataset).held_out.any())
+
+
+def held_out_rows(run: str) -> HeldOutRows | None:
+    """The held-out rows of a run on its map, as the run has stored them.
+
+    Returns:
+        None without held-out rows, and for a run that has not stored their positions: its model
+        cannot infer them, its scores are not yet measured, or it is of an earlier version.
+    """
+    try:
+        return _held_out_rows(run)
+    except DataError:  # an error is not cached: the table may come
+        return None
+
+
+@cached(max_entries=8)
+def _held_out_rows(run: str) -> HeldOutRows:
+    from app.analysis.map import held_out_rows as stored
+
+    frame = fitted_maps.result_table(run, "held_out")
+    whole = fitted_maps.stored_dataset(server.store().get(run).spec.dataset)
+    return stored.held_out_rows(frame, whole, fitted_maps.fitted_dataset(run))
 
 
 def placements(run: str) -> pd.DataFrame:

@@ -23,10 +23,12 @@ function drawRows(context, scene, scale, hidden, ratio) {
       if ((selected && selected[i] !== pass) || hidden.has(code[i])) continue;
       const x = toX(px[i]), y = toY(py[i]);
       if (x < box.x - 9 || x > box.x + box.w + 9 || y < box.y - 9 || y > box.y + box.h + 9) continue;
-      const look = scene.looks[code[i]], hollow = look.shape === "circle-open";
+      const look = scene.looks[code[i]], missing = look.shape === "circle-open";
+      const open = Boolean(scene.hollow && scene.hollow[i]), hollow = missing || open;
       const shape = scene.symbol ? scene.symbols[scene.symbol[i]] : hollow ? "circle" : look.shape;
-      const r = scene.size ? Math.round(2 * scene.size[i]) / 4 : scene.radius;
-      const marker = markers(look.colour, shape, hollow, r), side = marker.width / ratio;
+      const r = (scene.size ? Math.round(2 * scene.size[i]) / 4 : scene.radius) + (open ? 1 : 0);
+      const inside = open ? scene.ink.panel : null; // apart from any background
+      const marker = markers(look.colour, shape, hollow, r, inside), side = marker.width / ratio;
       context.drawImage(marker, x - side / 2, y - side / 2, side, side);
     }
   }

@@ -80,8 +80,8 @@ function addLine(context, points) {
 function markerCache(panel, ratio) {
   /** @type {Map<string, HTMLCanvasElement>} */
   const cache = new Map();
-  return (colour, shape, hollow, r) => {
-    const key = `${colour} ${shape} ${hollow} ${r}`;
+  return (colour, shape, hollow, r, inside = null) => {
+    const key = `${colour} ${shape} ${hollow} ${r} ${inside}`;
     let marker = cache.get(key);
     if (!marker) {
       const side = Math.ceil(2 * (1.5 * r + 2) * ratio);
@@ -90,10 +90,10 @@ function markerCache(panel, ratio) {
       const context = context2d(marker);
       context.scale(ratio, ratio);
       markerPath(context, shape, side / ratio / 2, side / ratio / 2, r);
-      context.fillStyle = colour;
+      context.fillStyle = inside ?? colour;
       context.strokeStyle = hollow ? colour : panel;
-      context.lineWidth = hollow ? 1.4 : r >= 3 ? 0.7 : 0.25;
-      if (!hollow) context.fill();
+      context.lineWidth = inside ? 2 : hollow ? 1.4 : r >= 3 ? 0.7 : 0.25;
+      if (inside || !hollow) context.fill();
       context.stroke();
       cache.set(key, marker);
     }

@@ -42,7 +42,7 @@ function decodeScene(scene) {
     px: decodeArray(p.x, Float32Array), py: decodeArray(p.y, Float32Array),
     number: decodeArray(p.number, Uint32Array), code: decodeArray(p.code, Uint8Array),
     selected: decodeOptional(p.selected, Uint8Array), size: decodeOptional(p.size, Float32Array),
-    symbol: decodeOptional(p.symbol, Uint8Array),
+    symbol: decodeOptional(p.symbol, Uint8Array), hollow: decodeOptional(p.hollow, Uint8Array),
     sx: decodeOptional(p.sx, Float32Array), sy: decodeOptional(p.sy, Float32Array),
     correlation: decodeOptional(p.correlation, Float32Array),
     heatValue: scene.heat && decodeArray(scene.heat.value, Float32Array),

@@ -68,6 +68,8 @@ interface PackedPoints {
   code: string;
   /** uint8: 1 for a selected row; absent without a selection. */
   selected?: string;
+  /** uint8: 1 for a row that is drawn as an open mark; absent where none is. */
+  hollow?: string;
   /** float32: diameter of the marker in pixels; absent where all are alike. */
   size?: string;
   /** uint8: index into `symbols`; absent where the look decides the shape. */
@@ -156,8 +158,10 @@ interface Scene {
   legend: LegendLine[];
 }
 
-/** Draws a marker once and returns the canvas with it. */
-type MarkerCache = (colour: string, shape: string, hollow: boolean, radius: number) => HTMLCanvasElement;
+/** Draws a marker once and returns the canvas with it; a hollow one can have a colour inside. */
+type MarkerCache = (
+  colour: string, shape: string, hollow: boolean, radius: number, inside?: string | null,
+) => HTMLCanvasElement;
 
 /** A scene with its arrays decoded, one element a row. */
 interface DecodedScene extends Scene {
@@ -169,6 +173,7 @@ interface DecodedScene extends Scene {
   number: Uint32Array;
   code: Uint8Array;
   selected: Uint8Array | null;
+  hollow: Uint8Array | null;
   size: Float32Array | null;
   symbol: Uint8Array | null;
   sx: Float32Array | null;

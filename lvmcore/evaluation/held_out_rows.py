@@ -21,12 +21,13 @@ from lvmcore.metrics.scores import expected_calibration_error
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.prediction.decoded_columns import column_terms
 from lvmcore.prediction.label_columns import label_columns
+from lvmcore.prediction.map_table import map_columns
 from lvmcore.preprocessing.standardiser import Standardiser
 
-__all__ = ["held_out_metrics"]
+__all__ = ["held_out_metrics", "held_out_positions"]
 
 
-#: Most held-out rows that are scored; the position of each is inferred by an optimisation.
+#: Most held-out rows that are placed and scored; many models infer a position by an optimisation.
 MOST_ROWS = 1000
 SEED = 0
 
@@ -89,6 +90,33 @@ def held_out_metrics(
     if placed is not None and "held_out_rmse" in keys:
         found["held_out_rmse"] = _rmse(model, fitted, X, placed, words)
     return found | (_cells(model, fitted, X, words) if can.missing_cells else {})
+
+
+def held_out_positions(
+    model: LatentVariableModel, fitted: Dataset, held_out: Dataset
+) -> pd.DataFrame | None:
+    """The held-out rows on the map, inferred from their columns without labels.
+
+    Args:
+        model: a fitted model.
+        fitted: the rows that it was fitted to.
+        held_out: the held-out rows, with all columns of the dataset.
+
+    Returns:
+        Columns ``row_id``; ``z1`` … ``zQ``, the latent means of q(x); and ``z1_sd`` … ``zQ_sd``,
+        their standard deviations, if the model has them. At most ``MOST_ROWS`` rows, drawn at
+        random from more. None if the model cannot place new rows, or if no row has the cells that
+        it needs.
+    """
+    if not model.capabilities.new_rows:
+        return None
+    rows, _ = _usable_rows(model, fitted, held_out)
+    if not len(rows):
+        return None
+    posterior = model.posterior(_frame(fitted, _columns(fitted, held_out)[rows]))
+    sd = np.sqrt(posterior.variance) if model.capabilities.uncertainty else None
+    named: dict[str, Any] = {"row_id": held_out.row_ids[rows].tolist()}
+    return pd.DataFrame(named | map_columns(posterior.mean, sd))
 
 
 def _columns(fitted: Dataset, held_out: Dataset) -> FloatArray:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["MISSING", "OKABE_ITO", "OTHER", "SHAPES", "CategoryStyle", "category_style"]
+__all__ = [
+    "MISSING",
+    "OKABE_ITO",
+    "OTHER",
+    "SHAPES",
+    "CategoryStyle",
+    "category_style",
+    "rows_in_style",
+]
 
 #: Okabe and Ito's colours, distinct for all types of colour vision; black or white comes eighth.
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
@@ -61,6 +69,22 @@ def category_style(column: pd.Series, title: str) -> CategoryStyle:
     codes = np.full(len(column), MISSING, dtype=np.intp)
     codes[known] = np.array([place.get(name, OTHER) for name in names], dtype=np.intp)[place_of_row]
     return CategoryStyle(title, tuple(place), codes, len(names) - len(shown))
+
+
+def rows_in_style(style: CategoryStyle, column: pd.Series) -> CategoryStyle:
+    """Other rows by the categories of a style; a category that it does not name is OTHER.
+
+    Args:
+        style: a style of the same column, of some rows.
+        column: one cell per further row, [n].
+    """
+    known = column.notna().to_numpy(dtype=bool)
+    names, place_of_row, _ = _distinct_texts(column[known])
+    place = {name: code for code, name in enumerate(style.names)}
+    found = np.array([place.get(str(name), OTHER) for name in names], dtype=np.intp)
+    codes = np.full(len(column), MISSING, dtype=np.intp)
+    codes[known] = found[place_of_row]
+    return replace(style, codes=codes, others=max(style.others, int((found == OTHER).sum())))
 
 
 def _distinct_texts(

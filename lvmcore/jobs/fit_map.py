@@ -24,7 +24,8 @@ __all__ = ["MapFit", "MapScore"]
 class MapFit(JobKind):
     """A fit of a map: ``model.safetensors``, ``embedding.parquet``, then ``metrics.json``.
 
-    A fit with several starts also has ``agreement.parquet``, the agreement of its starts by row.
+    A fit with several starts also has ``agreement.parquet``, the agreement of its starts by row;
+    one with held-out rows ``held_out.parquet``, their positions on the map.
     """
 
     measured_last: ClassVar[bool] = True
@@ -73,9 +74,14 @@ class MapFit(JobKind):
     def measure(self) -> dict[str, Metric]:
         """The metrics of the map, including the agreement of its starts."""
         # Imported here: a fit does not wait for their dependencies.
+        from lvmcore.evaluation.held_out_rows import held_out_positions
         from lvmcore.evaluation.map_quality import map_metrics
         from lvmcore.evaluation.start_agreement import start_agreement
 
+        if self.held_out is not None:
+            placed = held_out_positions(self.model, self.dataset, self.held_out)
+            if placed is not None:
+                write_atomically(self.context.folder.files.held_out, to_parquet_bytes(placed))
         metrics = map_metrics(self.model, self.dataset, self.held_out)
         starts = start_agreement(self.model, self.dataset)
         if starts is not None:

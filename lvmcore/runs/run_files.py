@@ -52,6 +52,7 @@ class RunFiles:
         comparison: the model and other methods on these cells, or on the held-out rows of a target.
         agreement: agreement of the starts, by row.
         learning_curve: scores of the fits of a learning curve.
+        held_out: positions of the held-out rows on the map.
         metrics: metrics of the result.
         selections: saved selections of rows.
         log: standard output and error of the worker.
@@ -76,6 +77,7 @@ class RunFiles:
         self.comparison = folder / "comparison.json"
         self.agreement = folder / "agreement.parquet"
         self.learning_curve = folder / "learning_curve.json"
+        self.held_out = folder / "held_out.parquet"
         self.metrics = folder / "metrics.json"
         self.selections = folder / "selections.json"
         self.log = folder / "worker.log"
@@ -98,6 +100,7 @@ class RunFiles:
             self.predictions,
             self.hidden,
             self.agreement,
+            self.held_out,
             self.check,
             self.comparison,
             self.metrics,

@@ -45,6 +45,7 @@ class HeatmapRequest:
         label: position of the class of the probability among the model's classes.
         path: position of the label column, for a model of several.
         size: most grid points along each axis.
+        ranges: ranges of both axes; None for those of the rows of the fit.
     """
 
     kind: Kind
@@ -55,6 +56,7 @@ class HeatmapRequest:
     label: int | None = None
     path: int = 0
     size: int = GRID
+    ranges: tuple[tuple[float, float], tuple[float, float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ class MapChoices:
         dark: whether the page is dark.
         size: column of the row sizes; None for one size.
         shape: column of the row shapes; None for one shape.
+        held_out: whether the held-out rows are drawn.
     """
 
     axes: View
@@ -116,10 +119,11 @@ class MapChoices:
     dark: bool
     size: str | None = None
     shape: str | None = None
+    held_out: bool = False
 
 
 def heatmap(model: LatentVariableModel, dataset: Dataset, ask: HeatmapRequest) -> Heatmap:
-    """Compute a heatmap over the range of the rows.
+    """Compute a heatmap over the range of the rows, or over the ranges that are asked for.
 
     Args:
         model: a fitted model.
@@ -133,7 +137,9 @@ def heatmap(model: LatentVariableModel, dataset: Dataset, ask: HeatmapRequest) -
     Raises:
         UnsupportedError: the model cannot decode, or does not use labels.
     """
-    horizontal, vertical = extent(positions(model.embedding_.mean, ask.axes), ask.axes)
+    horizontal, vertical = ask.ranges or extent(
+        positions(model.embedding_.mean, ask.axes), ask.axes
+    )
     size = min(ask.size, max(COARSEST, math.isqrt(MOST_DECODED // dataset.X.shape[1])))
     x, y = np.linspace(*horizontal, size), np.linspace(*vertical, size)
     points = np.column_stack([np.tile(x, size), np.repeat(y, size)])

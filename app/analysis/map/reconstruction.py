@@ -33,11 +33,14 @@ class MapPoint:
         latent: its Q coordinates.
         row: position of the fitted row at this point; None if the point is no row.
         start: its coordinates before they were edited; None if they were not.
+        held_out: position of the held-out row at this point among those on the map; None if the
+            point is no held-out row.
     """
 
     latent: tuple[float, ...]
     row: int | None = None
     start: tuple[float, ...] | None = None
+    held_out: int | None = None
 
     def moved(self, latent: tuple[float, ...]) -> MapPoint:
         """The point with other coordinates, edited from these; it is no row any more."""

@@ -8,7 +8,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lvmcore.export.categories import MISSING, OTHER, CategoryStyle, category_style
+from lvmcore.export.categories import (
+    MISSING,
+    OTHER,
+    CategoryStyle,
+    category_style,
+    rows_in_style,
+)
 
 __all__ = [
     "MISSING",
@@ -17,6 +23,7 @@ __all__ = [
     "Colouring",
     "NumericColours",
     "category_style",
+    "further_rows",
     "group_of_rows",
     "row_colours",
 ]
@@ -57,6 +64,30 @@ def group_of_rows(colouring: Colouring, chosen: NDArray[np.intp]) -> Colouring:
         return replace(colouring, codes=colouring.codes[chosen])
     if isinstance(colouring, NumericColours):
         return replace(colouring, values=colouring.values[chosen], limits=colouring.ends)
+    return None
+
+
+def further_rows(colouring: Colouring, column: pd.Series, further: pd.Series) -> Colouring:
+    """Rows with further ones after them, in the same colours.
+
+    Args:
+        colouring: colours of rows by a column, [m].
+        column: the cells by which the colours were chosen, of these rows and maybe others.
+        further: the cells of the further rows, [n].
+
+    Returns:
+        Colours of all rows, [m + n]. A category or a number that none of the first rows has gets
+        the colour of the other categories, or of the nearer end of the scale.
+    """
+    if isinstance(colouring, CategoryStyle):
+        more = rows_in_style(colouring, further)
+        return replace(more, codes=np.concatenate([colouring.codes, more.codes]))
+    if isinstance(colouring, NumericColours):
+        if pd.api.types.is_datetime64_any_dtype(column.dtype):
+            further = (further - column.min()) / pd.Timedelta(days=1)
+        values = further.to_numpy(dtype=np.float64, na_value=np.nan)
+        joined = np.concatenate([colouring.values, values])
+        return replace(colouring, values=joined, limits=colouring.ends)
     return None
 
 

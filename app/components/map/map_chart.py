@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from app.analysis.map import subsampling
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.heatmaps import Heatmap, HeatmapRequest, MapChoices
+from app.analysis.map.held_out_rows import HeldOutRows
 from app.analysis.map.map_axes import (
     View,
     covariances,
@@ -34,6 +35,12 @@ from app.components.map.canvas import (
     draw_canvas,
     zoomed_ranges,
 )
+from app.components.map.held_out_layer import (
+    coloured_cells,
+    held_out_note,
+    shown_held_out,
+    with_held_out,
+)
 from app.components.map.map_controls import label_colour
 from app.components.map.measured_colours import (
     BY_DISAGREEMENT,
@@ -43,7 +50,7 @@ from app.components.map.measured_colours import (
     residual_colour,
 )
 from app.components.map.row_appearance import Appearance, row_appearance
-from app.components.map.row_focus import focus_row
+from app.components.map.row_focus import focus_held_out_row, focus_row
 from app.components.map.side_panel import POINT, SELECTION, open_tab
 from app.figures import canvas_scene, density, latent_map, row_traces
 from app.figures.canvas_scene import ELLIPSE_SD, Scene
@@ -76,16 +83,23 @@ MOST_ELLIPSES = 1000
 
 def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
     """Draw the map."""
-    grid = None if choices.heatmap is None else fitted_maps.heatmap(fitted_map.run, choices.heatmap)
+    held = shown_held_out(fitted_map, wanted=choices.held_out)
     appearance = row_appearance(fitted_map.dataset, choices.size, choices.shape)
     key, scene_id = map_widget_key(fitted_map, "map"), _scene_id(fitted_map.run, choices.axes)
     points = positions(fitted_map.mean, choices.axes)
     ranges = extent(points, choices.axes)
+    asked = choices.heatmap
+    if held is not None:
+        ranges = extent(positions(held.means_after(fitted_map), choices.axes), choices.axes)
+        asked = None if asked is None else replace(asked, ranges=ranges)
+    grid = None if asked is None else fitted_maps.heatmap(fitted_map.run, asked)
     visible = zoomed_ranges(key, scene_id) or ranges
     rows = _rows(fitted_map, choices, appearance, drawn_rows(points, visible))
+    drawn = rows if held is None else _with_held_out(rows, held, fitted_map, choices)
     draw_canvas(
         Scene(
-            rows=rows,
+            rows=drawn,
+            held_out=None if held is None else drawn.number >= len(points),
             ranges=ranges,
             titles=axis_titles(choices.axes),
             alt="Map of the rows in two latent dimensions",
@@ -94,7 +108,7 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
             density=_density(fitted_map, choices, points, visible),
             inducing=_inducing(fitted_map, choices),
             outlines=_outlines(choices),
-            marked=_marked(choices.axes, session.point[fitted_map.run]),
+            marked=_marked(fitted_map, choices.axes),
             height=TALLEST,
             reserved=RESERVED,
             equal=isinstance(choices.axes, LatentProjection),
@@ -103,7 +117,7 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
         dark=choices.dark,
         on_event=partial(_handle_event, fitted_map, choices),
     )
-    st.caption(_caption(fitted_map, choices, grid, rows, appearance))
+    st.caption(_caption(fitted_map, choices, grid, rows, appearance, held))
 
 
 def _scene_id(run: str, view: View) -> str:
@@ -126,6 +140,8 @@ def _handle_event(fitted_map: FittedMap, choices: MapChoices, event: MapEvent) -
             open_tab(fitted_map, SELECTION)
         case ClickedRow(row) if row < len(fitted_map.mean):
             focus_row(fitted_map, row)
+        case ClickedRow(row):
+            focus_held_out_row(fitted_map, row - len(fitted_map.mean))
         case ClickedPoint(x, y):
             fixed = (
                 choices.heatmap.fixed
@@ -153,7 +169,7 @@ def _rows(
     selected = row_analysis.current_selection_mask(fitted_map)
     sd = correlation = None
     if choices.ellipses:
-        sd, correlation = _spread(fitted_map, choices.axes, chosen)
+        sd, correlation = _spread(fitted_map.model.embedding_.variance[chosen], choices.axes)
         without_ellipse = np.ones(len(chosen), dtype=bool)
         without_ellipse[subsampling.evenly_spaced(len(chosen), MOST_ELLIPSES)] = False
         sd[without_ellipse] = np.nan
@@ -172,11 +188,30 @@ def _rows(
     )
 
 
+def _with_held_out(
+    rows: row_traces.MapRows, held: HeldOutRows, fitted_map: FittedMap, choices: MapChoices
+) -> row_traces.MapRows:
+    """The drawn rows of the fit and the held-out rows after them."""
+    colouring = _colouring(fitted_map, choices)
+    measured = _measured(fitted_map, choices.colour) is not None
+    more = [name for name in (choices.size, choices.shape) if name is not None]
+    cells = None
+    if choices.colour is not None and not measured:
+        column = coloured_column(held.dataset, choices.colour)
+        fitted = coloured_cells(fitted_map.dataset, column)
+        cells = fitted, coloured_cells(held.dataset, column)
+    lines = hover(held.dataset, None if measured else colouring, np.arange(len(held)), more)
+    for line in lines:
+        line[0] = f"held-out {line[0]}"
+    spread = _spread(held.variance, choices.axes) if choices.ellipses else None
+    return with_held_out(rows, held, fitted_map, choices.axes, cells, hover=lines, spread=spread)
+
+
 def _spread(
-    fitted_map: FittedMap, view: View, chosen: NDArray[np.intp]
+    variance: NDArray[np.float64], view: View
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
     """Posterior sd of rows along both axes, [n, 2], and their correlation, [n], if any."""
-    found = covariances(fitted_map.model.embedding_.variance[chosen], view)
+    found = covariances(variance, view)
     sd = np.sqrt(found[:, [0, 1], [0, 1]])
     if not isinstance(view, LatentProjection):
         return sd, None
@@ -235,12 +270,17 @@ def _measured(fitted_map: FittedMap, colour: str | None) -> NumericColours | Non
 
 def map_style(dataset: Dataset, colour: str | None) -> Colouring:
     """Colours of the rows of a dataset, by an option of ``map_controls.colour_options``."""
-    if colour is None:
-        return None
+    return (
+        None if colour is None else tables.row_colouring(dataset, coloured_column(dataset, colour))
+    )
+
+
+def coloured_column(dataset: Dataset, colour: str) -> str:
+    """Name of the column of an option of ``map_controls.colour_options``."""
     for label in dataset.label_columns:
         if colour == label_colour(dataset, label):
-            return tables.row_colouring(dataset, label)
-    return tables.row_colouring(dataset, colour.removeprefix("column "))
+            return label
+    return colour.removeprefix("column ")
 
 
 def hover(
@@ -287,12 +327,15 @@ def _outlines(choices: MapChoices) -> tuple[tuple[tuple[float, float], ...], ...
     return drawn.polygons if isinstance(drawn, Region) and drawn.axes == choices.axes else ()
 
 
-def _marked(view: View, point: MapPoint | None) -> tuple[float, float] | None:
+def _marked(fitted_map: FittedMap, view: View) -> tuple[float, float] | None:
+    point = session.point[fitted_map.run]
     if point is None:
         return None
     x, y = positions(np.array([point.latent]), view)[0].tolist()
     if is_line(view):
         y = 0.0 if point.row is None else point.row + 1.0
+        if point.held_out is not None:
+            y = len(fitted_map.mean) + point.held_out + 1.0
     return x, y
 
 
@@ -302,6 +345,7 @@ def _caption(
     grid: Heatmap | None,
     rows: row_traces.MapRows,
     appearance: Appearance,
+    held: HeldOutRows | None,
 ) -> str:
     """What the map shows and leaves out."""
     sentences = []
@@ -317,6 +361,8 @@ def _caption(
             f"visible rows (seed {SEED}). Selections are computed over all rows."
         )
     sentences += map(markdown, appearance.notes)
+    if held is not None:
+        sentences.append(held_out_note(held))
     if choices.colour == BY_RESIDUAL:
         sentences += describe_residuals(fitted_map)
     if choices.heatmap is not None and choices.heatmap.kind == "magnification":

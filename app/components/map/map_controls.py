@@ -92,12 +92,23 @@ def map_controls(fitted_map: FittedMap) -> MapChoices:
             disabled=not known,
         )
     with more:
-        size, shape, inducing, details = appearance_controls(fitted_map, inducing=not is_line(axes))
+        size, shape, inducing, held_out, details = appearance_controls(
+            fitted_map, inducing=not is_line(axes)
+        )
     kind = None if background == _NOTHING else _BACKGROUNDS[background]
     heatmap = _heatmap_request(fitted_map, axes, kind, of, details)
     selection = session.selection[fitted_map.run]
     return MapChoices(
-        axes, colour or None, heatmap, ellipses, inducing, selection, session.is_dark, size, shape
+        axes,
+        colour or None,
+        heatmap,
+        ellipses,
+        inducing,
+        selection,
+        session.is_dark,
+        size,
+        shape,
+        held_out,
     )
 
 

@@ -18,7 +18,7 @@ from app.components.map.measured_colours import describe_disagreement
 from app.components.map.row_focus import focus_row
 from app.figures import latent_map, row_panels
 from app.formatting import count, distinct_titles, markdown, shortened
-from app.services import fitted_maps, generation
+from app.services import fitted_maps, generation, placement
 from app.state.session import session
 from app.state.widgets import map_widget_key, set_widget_value, widget_value
 from lvmcore.data import Dataset
@@ -52,19 +52,21 @@ def point_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
         st.caption("Click a row, or any point of the map, to see its reconstruction.")
         return
     _coordinates(fitted_map, choices.axes, chosen)
-    dataset = fitted_map.dataset
+    dataset, row = _row_of_point(fitted_map, chosen)
     if not fitted_map.model.capabilities.decoding:
         _observed_row(fitted_map, chosen)
         return
     decoded = fitted_maps.reconstruction(fitted_map.run, chosen.latent)
-    observed = None if chosen.row is None else dataset.original_units(dataset.X[chosen.row])
-    if chosen.row is None:
+    observed = None if row is None else dataset.original_units(dataset.X[row])
+    if row is None:
         st.markdown("A point of the map, not a row:")
     else:
-        st.markdown(markdown(_row_title(dataset, chosen.row)))
+        st.markdown(markdown(_row_title(dataset, row, held_out=chosen.row is None)))
+    disagreement = None
+    if chosen.row is not None:
         disagreement = describe_disagreement(fitted_map.run, chosen.row)
-        if disagreement is not None:
-            st.caption(markdown(disagreement))
+    if disagreement is not None:
+        st.caption(markdown(disagreement))
     for column, probability in zip(
         label_columns(fitted_map.model), decoded.probability, strict=True
     ):
@@ -80,7 +82,7 @@ def point_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
     if dataset.image_shape is None and len(decoded.numbers) > MOST_DRAWN:
         st.caption(_drawn_columns(len(decoded.numbers), without_row=observed is None))
     if decoded.categories:
-        cells = None if chosen.row is None else dataset.X[chosen.row]
+        cells = None if row is None else dataset.X[row]
         _levels(fitted_map, decoded, cells, dark=choices.dark)
     logs = not decoded.symmetric
     if decoded.log1p.any():
@@ -116,9 +118,19 @@ def _drawn_columns(columns: int, *, without_row: bool) -> str:
     )
 
 
-def _row_title(dataset: Dataset, row: int) -> str:
+def _row_of_point(fitted_map: FittedMap, chosen: MapPoint) -> tuple[Dataset, int | None]:
+    """The row at the point, and the rows that it is one of; None for a point without a row."""
+    if chosen.held_out is not None:
+        held = placement.held_out_rows(fitted_map.run)
+        if held is not None:
+            return held.dataset, chosen.held_out
+    return fitted_map.dataset, chosen.row
+
+
+def _row_title(dataset: Dataset, row: int, *, held_out: bool) -> str:
     """Name and labels of a row."""
-    parts = [f"Row {shortened(dataset.row_ids[row], 60)}"]
+    kind = "Held-out row" if held_out else "Row"
+    parts = [f"{kind} {shortened(dataset.row_ids[row], 60)}"]
     for name, labels in dataset.label_columns.items():
         label = labels[row]
         parts.append(f"{shortened(name)}: {'(missing)' if label is None else label}")
@@ -128,16 +140,16 @@ def _row_title(dataset: Dataset, row: int) -> str:
 def _observed_row(fitted_map: FittedMap, chosen: MapPoint) -> None:
     """The observed cells of a point, for a model that cannot decode."""
     title = markdown(fitted_map.model.title)
-    if chosen.row is None:
+    dataset, row = _row_of_point(fitted_map, chosen)
+    if row is None:
         st.caption(
             f"A point of the map, not a row. {title} cannot decode latent points; fit a model that "
             "can, such as the Bayesian GPLVM."
         )
         return
-    dataset = fitted_map.dataset
-    st.markdown(markdown(_row_title(dataset, chosen.row)))
+    st.markdown(markdown(_row_title(dataset, row, held_out=chosen.row is None)))
     st.dataframe(
-        pd.DataFrame({"column": list(dataset.feature_names), "observed": dataset.X[chosen.row]}),
+        pd.DataFrame({"column": list(dataset.feature_names), "observed": dataset.X[row]}),
         hide_index=True,
         column_config={"observed": st.column_config.NumberColumn(format="%.4g")},
         key=map_widget_key(fitted_map, "values"),

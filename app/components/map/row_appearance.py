@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.selections import is_number
+from app.components.map.held_out_layer import held_out_toggle
 from app.figures.row_traces import RowShapes
 from app.formatting import count, distinct_titles, number, shortened
 from app.state.widgets import map_widget_key
@@ -46,8 +47,8 @@ class Appearance:
 
 def appearance_controls(
     fitted_map: FittedMap, *, inducing: bool
-) -> tuple[str | None, str | None, bool, DeltaGenerator]:
-    """Draw the controls of size, shape and inducing inputs, in a popover.
+) -> tuple[str | None, str | None, bool, bool, DeltaGenerator]:
+    """Draw the controls of size, shape, inducing inputs and held-out rows, in a popover.
 
     Args:
         fitted_map: the run.
@@ -55,7 +56,8 @@ def appearance_controls(
 
     Returns:
         Names of the columns of size and shape, None for one size and one shape; whether inducing
-        inputs are drawn; and a container at the end of the popover for details of the background.
+        inputs are drawn; whether held-out rows are drawn; and a container at the end of the
+        popover for details of the background.
     """
     labels = fitted_map.dataset.label_columns
     types = {str(name): dtype for name, dtype in fitted_map.dataset.frame.dtypes.items()}
@@ -64,7 +66,7 @@ def appearance_controls(
     others = [name for name in types if name not in taken]
     with st.popover(
         "Appearance",
-        help="Size and shape of the rows, inducing inputs, and details of the background.",
+        help="Size and shape of the rows, inducing inputs, held-out rows, background details.",
         key=map_widget_key(fitted_map, "appearance"),
         width="stretch",
     ):
@@ -77,8 +79,9 @@ def appearance_controls(
                 help="The latent points on which the sparse Gaussian process is conditioned.",
                 key=map_widget_key(fitted_map, "inducing"),
             )
+        held_out = held_out_toggle(fitted_map)
         details = st.container()
-    return size, shape, drawn, details
+    return size, shape, drawn, held_out, details
 
 
 def _column(fitted_map: FittedMap, title: str, names: list[str], about: str) -> str | None:

@@ -15,11 +15,11 @@ from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.reconstruction import MapPoint
 from app.analysis.map.regions import Region
 from app.components.map.side_panel import POINT, open_tab
-from app.services import fitted_maps
+from app.services import fitted_maps, placement
 from app.state.session import session
 from app.state.widgets import widget_value
 
-__all__ = ["focus_row", "on_row_click", "refresh_focus", "row_table"]
+__all__ = ["focus_held_out_row", "focus_row", "on_row_click", "refresh_focus", "row_table"]
 
 #: Width of the names in a table of rows.
 _NAME_PX = 130
@@ -35,6 +35,19 @@ def _set_point(fitted_map: FittedMap, row: int) -> None:
     session.point[fitted_map.run] = MapPoint(tuple(fitted_map.mean[row].tolist()), row)
 
 
+def focus_held_out_row(fitted_map: FittedMap, row: int) -> None:
+    """Make a held-out row the point of the map, and show it beside the map; for callbacks.
+
+    A row that the map does not have any more clears the point.
+    """
+    held = placement.held_out_rows(fitted_map.run)
+    if held is None or row >= len(held):
+        session.point[fitted_map.run] = None
+        return
+    session.point[fitted_map.run] = MapPoint(held.latent(row), held_out=row)
+    open_tab(fitted_map, POINT)
+
+
 def refresh_focus(fitted_map: FittedMap) -> None:
     """Update the point and remove stale regions after the map has changed.
 
@@ -44,6 +57,12 @@ def refresh_focus(fitted_map: FittedMap) -> None:
     if session.map_changed(fitted_map.run, fitted_maps.attempt(fitted_map.run)):
         session.selection.remove(fitted_map.run, lambda one: isinstance(one, Region))
     point = session.point[fitted_map.run]
+    if point is not None and point.held_out is not None:
+        held = placement.held_out_rows(fitted_map.run)
+        row = point.held_out
+        if held is None or row >= len(held) or held.latent(row) != point.latent:
+            session.point[fitted_map.run] = None
+        return
     if point is None or point.row is None:
         return
     if point.row >= len(fitted_map.mean):

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from app.analysis.graphical_models.graphical_model import parse_symbol
+from app.analysis.graphical_models.model_families import graphical_model
 from app.analysis.tables.model_cards import ModelCard, distinguishing_traits
+from app.figures.graphical_model import graphical_model_svg
 from app.formatting import count, grouped, markdown
 from app.state.session import session
 from app.state.widgets import set_widget_value, widget_key, widget_value
@@ -16,6 +19,13 @@ __all__ = ["MODEL", "TRAITS", "choose_model", "model_note", "refused_models"]
 
 #: Keys of the list of models and of its filter.
 MODEL, TRAITS = widget_key("fit", "model"), widget_key("fit", "traits")
+
+#: Width of the list of the meanings of symbols beside a diagram.
+_MEANINGS_PX = 260
+_NOTATION = (
+    "Shaded: observed. Open: unobserved, with a prior. Dots: parameters. Squares: functions of "
+    "what leads to them. A frame repeats its contents."
+)
 
 
 def choose_model(offer: ModelOffer) -> ModelCard | None:
@@ -38,6 +48,7 @@ def choose_model(offer: ModelOffer) -> ModelCard | None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         models = st.container(width="stretch")
         traits = _filter(tuple(usable.values()))
+        diagram = st.container(width="content")
     found = [key for key, card in usable.items() if key == chosen or traits.issubset(card.supports)]
     found.sort(key=lambda key: key != offer.best.key)
     set_widget_value(MODEL, chosen)
@@ -51,6 +62,8 @@ def choose_model(offer: ModelOffer) -> ModelCard | None:
             filter_mode="contains",
             help="Type a name or a purpose to search, such as groups, counts or linear.",
         )
+    with diagram:
+        _diagram(usable[chosen])
     return usable[chosen]
 
 
@@ -83,6 +96,25 @@ def _filter(cards: Sequence[ModelCard]) -> frozenset[str]:
             help="The list then holds only these models, and the chosen one.",
         )
     return frozenset(picked)
+
+
+def _diagram(card: ModelCard) -> None:
+    """Draw the graphical model of the chosen model with the meaning of its symbols, folded."""
+    model = graphical_model(card.key)
+    with st.popover(
+        "Diagram",
+        width="content",
+        key=widget_key("fit", "diagram"),
+        help="The graphical model: the variables of the model, and which depend on which.",
+    ):
+        st.markdown(f"**{markdown(model.title)}**")
+        with st.container(horizontal=True, gap="medium"):
+            picture = graphical_model_svg(model, dark=session.is_dark)
+            st.image(picture, alt=model.description)
+            with st.container(width=_MEANINGS_PX, gap="xxsmall"):
+                for one in model.variables:
+                    st.caption(f"${parse_symbol(one.symbol).latex}$: {markdown(one.meaning)}")
+        st.caption(_NOTATION + (" Dashed arrows: inference." if model.inference else ""))
 
 
 def model_note(offer: ModelOffer, card: ModelCard) -> None:

@@ -49,6 +49,16 @@ def grid(value: np.ndarray, limits: tuple[float, float] | None = None) -> Heatma
     return Heatmap(axis, axis, value, NASTY, "sd", limits, True)
 
 
+def test_held_out_rows_are_open_marks_with_an_entry_in_the_legend() -> None:
+    held = np.arange(N) >= 9
+    shown = drawn(scene(held_out=held))
+    assert shown.array("hollow").tolist() == held.tolist()
+    assert "held-out rows" in shown.legend
+    plain = drawn(scene(held_out=~held & held))
+    assert "held-out rows" not in plain.legend
+    assert "hollow" not in drawn(scene()).data["points"]
+
+
 def test_rows_arrive_as_they_are() -> None:
     given = rows(selected=np.arange(N) < 5, size=np.arange(N) + 4.0)
     shown = drawn(scene(given))

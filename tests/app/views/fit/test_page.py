@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Block
 
 from app import navigation
+from app.analysis.graphical_models.model_families import graphical_model
 from app.components import derived_run
 from app.services import model_cards, server, tables
 from app.services import runs as runs_service
@@ -66,6 +68,23 @@ def test_the_settings_are_folded_and_the_button_is_above_them(open_page: OpenPag
     inside = {field.key for field in (*settings.number_input, *settings.selectbox)}
     assert any(str(key).endswith(":max_iter") for key in inside)
     assert START not in {button.key for button in settings.button}
+
+
+def test_the_graphical_model_of_the_chosen_model_is_folded_beside_it(open_page: OpenPage) -> None:
+    page = open_page("fit")
+    assert graphical_model("ldgd").description in _pictures(page)
+    assert "$g_{nk}$: value at the position of the function of class k" in texts(page.caption)
+    choose(page, "vae")
+    assert not page.exception
+    assert _pictures(page) == [graphical_model("vae").description]
+    assert "Dashed arrows: inference." in texts(page.caption)
+    (folded,) = [one for one in page.get("popover") if one.proto.popover.label == "Diagram"]
+    assert _pictures(folded) == _pictures(page)
+
+
+def _pictures(part: AppTest | Block) -> list[str]:
+    """What the pictures in a part of the page show."""
+    return [one.proto.imgs[0].alt for one in part.get("image")]
 
 
 def test_the_list_is_filtered_by_what_models_support(open_page: OpenPage) -> None:

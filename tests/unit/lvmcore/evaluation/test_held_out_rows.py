@@ -136,6 +136,34 @@ def test_the_accuracy_is_the_share_of_labels_that_the_model_predicts(table: Tabl
     assert found["held_out_nlpd"].value is not None
 
 
+def test_a_run_stores_the_positions_that_its_model_infers(table: Table, tmp_path: Path) -> None:
+    dataset = table.dataset(label="kind", hold_out=0.25)
+    folder = _ran(dataset, tmp_path / "run", "ppca", n_components=2)
+    model, held = load(folder.files.model), dataset.subset(dataset.held_out)
+    frame, posterior = pd.read_parquet(folder.files.held_out), model.posterior(_named(held))
+    assert frame.columns.tolist() == ["row_id", "z1", "z2", "z1_sd", "z2_sd"]
+    assert frame["row_id"].tolist() == held.row_ids.tolist()
+    np.testing.assert_allclose(frame[["z1", "z2"]], posterior.mean, rtol=1e-8)
+    np.testing.assert_allclose(frame[["z1_sd", "z2_sd"]] ** 2, posterior.variance, rtol=1e-8)
+
+
+def test_a_run_that_can_place_none_stores_no_positions(table: Table, tmp_path: Path) -> None:
+    assert not _ran(table.dataset(), tmp_path / "all", "ppca").files.held_out.exists()
+    dataset = table.dataset(hold_out=0.25)
+    assert not _ran(dataset, tmp_path / "isomap", "isomap").files.held_out.exists()
+
+
+def test_positions_are_of_a_sample_of_many_rows(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_out_rows, "MOST_ROWS", 7)
+    model, kept, held = _fitted(table.dataset(hold_out=0.25), "ppca", n_components=2)
+    found = held_out_rows.held_out_positions(model, kept, held)
+    assert found is not None
+    assert len(found) == 7
+    assert set(found["row_id"]) < set(held.row_ids.tolist())
+
+
 def test_rows_with_missing_cells_are_left_out_with_a_word(table: Table) -> None:
     dataset = table.dataset(label="kind", hold_out=0.25)
     X = dataset.X.copy()

@@ -1,0 +1,1 @@
+"""Graphical models of the families of models."""
