@@ -7,6 +7,7 @@ import json
 import math
 import os
 import stat
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -37,6 +38,12 @@ DISK_FULL = "The disk is full, so the run could not be written. Make room and st
 MOST_JSON_BYTES = 1 << 28
 
 Record = TypeVar("Record")
+
+# The records whose fields msgspec has read, and the lock under which it reads those of another one.
+# It keeps them with the class before they are complete, and a second thread that converts to the
+# same class then ends the process by a segmentation fault (msgspec 0.22.0).
+_known_records: set[type] = set()
+_reading = threading.Lock()
 
 
 def is_disk_full(error: BaseException) -> bool:
@@ -132,6 +139,10 @@ def as_record(stored: Any, record: type[Record], name: str) -> Record:
     Raises:
         DataError: a field is missing or has another type; the message names it.
     """
+    if record not in _known_records:
+        with _reading:
+            msgspec.json.Decoder(record)
+            _known_records.add(record)
     try:
         return msgspec.convert(stored, record)
     except (msgspec.ValidationError, RecursionError) as error:

@@ -1,5 +1,7 @@
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -94,3 +96,39 @@ def test_a_last_line_without_its_newline_waits_for_it(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_yet_has_no_lines(tmp_path: Path) -> None:
     assert read_lines(tmp_path / "lines") == ([], 0)
+
+
+_MANY_RECORDS = """
+import sys
+import threading
+
+from lvmcore.runs.atomic_files import as_record
+
+sys.setswitchinterval(1e-6)
+FIELDS = "import dataclasses\\n" + "".join(
+    f"@dataclasses.dataclass\\nclass C{depth}:\\n    a: int\\n    b: dict[str, int]\\n"
+    f"    c: {f'list[C{depth - 1}]' if depth else 'int'} | None = None\\n"
+    for depth in range(6)
+)
+STORED = {"a": 1, "b": {}, "c": [{"a": 1, "b": {}}]}
+for _ in range(200):
+    names = {}
+    exec(FIELDS, names)
+    together = threading.Barrier(6)
+
+    def convert(record=names["C5"]):
+        together.wait()
+        assert as_record(STORED, record, "file").c[0].a == 1
+
+    threads = [threading.Thread(target=convert) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+"""
+
+
+def test_threads_may_read_the_first_record_of_a_kind_at_once() -> None:
+    """The process ended by a segmentation fault, and with it the dashboard."""
+    done = subprocess.run([sys.executable, "-c", _MANY_RECORDS], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
