@@ -42,6 +42,7 @@ def main() -> None:
         icon_image=str(HERE / "static" / "logo.svg"),
     )
     st.html(HERE / "static" / "shell.css")
+    st.html(HERE / "static" / ("dark.css" if session.is_dark else "light.css"))
     page = st.navigation(
         [
             st.Page(
