@@ -9,10 +9,10 @@ import streamlit as st
 from app.analysis.graphical_models.graphical_model import parse_symbol
 from app.analysis.graphical_models.model_families import graphical_model
 from app.analysis.tables.model_cards import ModelCard, distinguishing_traits
-from app.figures.graphical_model import graphical_model_svg
 from app.formatting import count, grouped, markdown
 from app.state.session import session
 from app.state.widgets import set_widget_value, widget_key, widget_value
+from app.views.fit.graphical_model_figures import graphical_model_svg
 from app.views.fit.task_choice import ModelOffer
 
 __all__ = ["MODEL", "TRAITS", "choose_model", "model_note", "refused_models"]

@@ -9,8 +9,8 @@ import pytest
 
 from app.analysis.graphical_models.graphical_model import GraphicalModel
 from app.analysis.graphical_models.model_families import FAMILIES
-from app.figures.graphical_model import graphical_model_svg
 from app.figures.theme import page_colours
+from app.views.fit.graphical_model_figures import graphical_model_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 DRAWN = pytest.mark.parametrize("model", [model for _, model in FAMILIES], ids=lambda m: m.title)
