@@ -14,7 +14,7 @@ from lvmcore.export.tables import to_csv_bytes, to_parquet_bytes
 if TYPE_CHECKING:
     import pandas as pd
 
-    from app.analysis.map.held_out_rows import HeldOutRows
+    from app.analysis.map.held_out_rows import HeldOutPositions
     from lvmcore.models import AnyModel
     from lvmcore.prediction.new_table import MatchedTable, NewTableRoles
 
@@ -93,7 +93,7 @@ def has_held_out_rows(run: str) -> bool:
     return bool(fitted_maps.stored_dataset(server.store().get(run).spec.dataset).held_out.any())
 
 
-def held_out_rows(run: str) -> HeldOutRows | None:
+def held_out_rows(run: str) -> HeldOutPositions | None:
     """The held-out rows of a run on its map, as the run has stored them.
 
     Returns:
@@ -107,7 +107,7 @@ def held_out_rows(run: str) -> HeldOutRows | None:
 
 
 @cached(max_entries=8)
-def _held_out_rows(run: str) -> HeldOutRows:
+def _held_out_rows(run: str) -> HeldOutPositions:
     from app.analysis.map import held_out_rows as stored
 
     frame = fitted_maps.result_table(run, "held_out")

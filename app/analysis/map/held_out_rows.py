@@ -13,11 +13,11 @@ from app.analysis.map.fitted_map import FittedMap
 from lvmcore.data import Dataset
 from lvmcore.errors import DataError
 
-__all__ = ["HeldOutRows", "held_out_rows"]
+__all__ = ["HeldOutPositions", "held_out_rows"]
 
 
 @dataclass(frozen=True)
-class HeldOutRows:
+class HeldOutPositions:
     """Held-out rows with their positions on a map, inferred from their columns without labels.
 
     Attributes:
@@ -44,7 +44,7 @@ class HeldOutRows:
         return np.concatenate([fitted_map.mean, self.mean])
 
 
-def held_out_rows(frame: pd.DataFrame, whole: Dataset, fitted: Dataset) -> HeldOutRows:
+def held_out_rows(frame: pd.DataFrame, whole: Dataset, fitted: Dataset) -> HeldOutPositions:
     """The held-out rows of a dataset by the stored positions of a run.
 
     Args:
@@ -66,7 +66,7 @@ def held_out_rows(frame: pd.DataFrame, whole: Dataset, fitted: Dataset) -> HeldO
     variance = np.full_like(mean, np.nan)
     if "z1_sd" in frame:
         variance = np.square(frame[[f"z{q + 1}_sd" for q in range(Q)]].to_numpy(dtype=np.float64))
-    return HeldOutRows(found, mean, variance, len(held))
+    return HeldOutPositions(found, mean, variance, len(held))
 
 
 def _with_columns(rows: Dataset, fitted: Dataset) -> Dataset:

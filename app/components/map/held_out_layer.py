@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from app.analysis.map.fitted_map import FittedMap
-from app.analysis.map.held_out_rows import HeldOutRows
+from app.analysis.map.held_out_rows import HeldOutPositions
 from app.analysis.map.map_axes import View, positions
 from app.analysis.map.row_colours import NumericColours, further_rows
 from app.figures.row_traces import MapRows
@@ -52,14 +52,14 @@ def held_out_toggle(fitted_map: FittedMap) -> bool:
     )
 
 
-def shown_held_out(fitted_map: FittedMap, *, wanted: bool) -> HeldOutRows | None:
+def shown_held_out(fitted_map: FittedMap, *, wanted: bool) -> HeldOutPositions | None:
     """The held-out rows to draw; None for none."""
     return placement.held_out_rows(fitted_map.run) if wanted else None
 
 
 def with_held_out(
     rows: MapRows,
-    held: HeldOutRows,
+    held: HeldOutPositions,
     fitted_map: FittedMap,
     view: View,
     cells: tuple[pd.Series, pd.Series] | None,
@@ -118,7 +118,7 @@ def coloured_cells(dataset: Dataset, title: str) -> pd.Series:
     return dataset.frame[title] if labels is None else pd.Series(labels, dtype=object)
 
 
-def held_out_note(held: HeldOutRows) -> str:
+def held_out_note(held: HeldOutPositions) -> str:
     """What the open marks are, and how many held-out rows have none."""
     shown = count(len(held), "held-out row")
     if len(held) < held.total:

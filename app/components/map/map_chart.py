@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from app.analysis.map import subsampling
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.heatmaps import Heatmap, HeatmapRequest, MapChoices
-from app.analysis.map.held_out_rows import HeldOutRows
+from app.analysis.map.held_out_rows import HeldOutPositions
 from app.analysis.map.map_axes import (
     View,
     covariances,
@@ -189,7 +189,7 @@ def _rows(
 
 
 def _with_held_out(
-    rows: row_traces.MapRows, held: HeldOutRows, fitted_map: FittedMap, choices: MapChoices
+    rows: row_traces.MapRows, held: HeldOutPositions, fitted_map: FittedMap, choices: MapChoices
 ) -> row_traces.MapRows:
     """The drawn rows of the fit and the held-out rows after them."""
     colouring = _colouring(fitted_map, choices)
@@ -345,7 +345,7 @@ def _caption(
     grid: Heatmap | None,
     rows: row_traces.MapRows,
     appearance: Appearance,
-    held: HeldOutRows | None,
+    held: HeldOutPositions | None,
 ) -> str:
     """What the map shows and leaves out."""
     sentences = []
