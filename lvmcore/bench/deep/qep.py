@@ -23,7 +23,8 @@ from lvmcore.data.samples.simulated import jumps, kinks, rhombus_classes
 from lvmcore.metrics.scores import knn_accuracy
 from lvmcore.models.latent.bayesian_gplvm import BayesianGPLVM
 from lvmcore.models.latent.qep_lvm import QEPLVM
-from lvmcore.models.supervised.dspp import DSPPClassifier
+from lvmcore.models.supervised.deep_kernel import DeepKernelGPClassifier, DeepKernelGPRegressor
+from lvmcore.models.supervised.dspp import DSPPClassifier, DSPPRegressor
 from lvmcore.models.supervised.dsvi import DSVIDeepGPClassifier, DSVIDeepGPRegressor
 from lvmcore.models.supervised.qep import (
     DeepQEPClassifier,
@@ -67,6 +68,8 @@ SERIES: dict[str, tuple[Callable[..., Any], str, float | None]] = {
         None,
     ),
     "deep GP, two hidden layers": (partial(DSVIDeepGPRegressor, **TWO), "paper .0442", None),
+    "DKL-GP": (partial(DeepKernelGPRegressor, n_inducing=M), "paper .0536", None),
+    "DSPP, two hidden layers": (partial(DSPPRegressor, **TWO), "paper .0896", None),
 }
 #: Models of classes, likewise.
 RHOMBUS: dict[str, tuple[Callable[..., Any], str, float | None]] = {
@@ -87,6 +90,7 @@ RHOMBUS: dict[str, tuple[Callable[..., Any], str, float | None]] = {
         "paper .822",
         None,
     ),
+    "DKL-GP": (partial(DeepKernelGPClassifier, n_inducing=M), "paper .764", None),
     "DSPP, one hidden layer": (partial(DSPPClassifier, **ONE), "paper .789", 0.81),
 }
 
