@@ -126,8 +126,9 @@ class Dashboard:
     def open(self, path: str = "", run: str | None = None) -> None:
         """Open a page by its address."""
         self.page.goto(f"{self.server.url}/{path}" + ("" if run is None else f"?run={run}"))
+        name = path.partition("?")[0]
         title = {"": "Data", "impute": "Missing cells"}.get(
-            path, path.replace("_", " ").capitalize()
+            name, name.replace("_", " ").capitalize()
         )
         expect(self.page.get_by_role("heading", name=title, exact=True)).to_be_visible()
 
@@ -591,11 +592,14 @@ class Dashboard:
 
     # ---- the Runs page -----------------------------------------------------------------------
 
-    def tick(self, row: int) -> None:
-        """Tick a run, or take its tick away, by its place in the table."""
+    def tick(self, row: int, table: str = "") -> None:
+        """Tick a row, or take its tick away, by its place in a table, by default the first one."""
         self.settled()
-        table = self.page.get_by_test_id("stDataFrame").first.locator(".dvn-scroller")
-        table.click(position={"x": 14, "y": 33 * (row + 1) + 16})
+        found = self.table(table) if table else self.page.get_by_test_id("stDataFrame").first
+        expect(found.locator('[role="grid"]')).to_be_attached(timeout=PATIENCE_MS)
+        self.into_view(found)
+        self.settled()
+        found.locator(".dvn-scroller").click(position={"x": 14, "y": 33 * (row + 1) + 16})
 
     # ---- behind the page ---------------------------------------------------------------------
 

@@ -7,13 +7,24 @@ from pathlib import Path
 
 import pytest
 
+from app.analysis.papers.catalogue import PaperRow, PaperTable, papers
 from lvmcore.data.samples.paper_datasets import VARIABLE
 from lvmcore.data.samples.public_datasets import MIRROR
+from lvmcore.runs import Store
 from tests.data_server import serving
 from tests.e2e.dashboard import PATIENCE_MS, Dashboard
 from tests.needs import unavailable
 
 PAPER, ERROR = 0.99, 0.01  # LDGD's Table 2, oil flow, given to two digits
+#: Rows whose fits take seconds: paper, title and position of the table, position of the row, the
+#: metric of the fit ("seconds" for its time) and the paper's error of the figure.
+QUICK = (
+    ("sod", "Table 1: ", 6, "nlpp", 0.023),  # concrete, SVGP
+    ("qep", "Table 2: ", 0, "accuracy", 0.01 * 10**0.5),  # Haberman, deep GP; the sd of one split
+    ("srflvm", "Table II: accuracy", 0, "knn_accuracy", 0.019),  # bridges, SRFLVM
+    ("srflvm", "Table II: the other", 0, "knn_accuracy", 0.007),  # bridges, PCA
+    ("srflvm", "Table III: ", 0, "seconds", 0.0),  # bridges, SRFLVM
+)
 
 
 @pytest.fixture
@@ -50,3 +61,48 @@ def test_oil_flow_is_fetched_fitted_and_scored_as_in_the_paper(
         assert time.monotonic() < deadline, "the labels were not scored"
         time.sleep(0.2)
     assert scores[0].metrics["held_out_accuracy"].value >= PAPER - ERROR
+
+
+def _quick_row(paper: str, title: str, position: int) -> tuple[PaperTable, PaperRow]:
+    known = next(one for one in papers() if one.key == paper)
+    table = next(one for one in known.tables if one.title.startswith(title))
+    return table, table.rows[position]
+
+
+def test_a_row_of_each_quick_table_is_fitted_and_as_good_as_in_the_paper(
+    dashboard: Dashboard,
+) -> None:
+    if not os.environ.get(VARIABLE):
+        unavailable(f"the papers' data are needed: set {VARIABLE} to their folder")
+    runs = []
+    for paper, title, position, _, _ in QUICK:
+        table, row = _quick_row(paper, title, position)
+        dashboard.open(f"papers?paper={paper}")
+        dashboard.tick(position, table.title)
+        dashboard.says(f", {row.data}")
+        dashboard.button("Fit this").click()
+        dashboard.page.wait_for_url("**/fit?run=*", timeout=PATIENCE_MS)
+        runs.append(dashboard.run())
+        dashboard.no_traceback()
+    store = dashboard.store()
+    for run, (paper, title, position, metric, error) in zip(runs, QUICK, strict=True):
+        table, row = _quick_row(paper, title, position)
+        deadline = time.monotonic() + PATIENCE_MS / 1000
+        while (found := _figure(store, run, metric)) is None:
+            assert time.monotonic() < deadline, f"{row.data} has no {metric}"
+            time.sleep(0.2)
+        assert row.fit is not None
+        assert store.get(run).spec.dataset_name == row.fit.data
+        lead = found - row.paper if table.higher else row.paper - found
+        assert lead >= -error, f"{row.model}, {row.data}: {found} for {row.paper}"
+
+
+def _figure(store: Store, run: str, metric: str) -> float | None:
+    """The metric of a run that is done; None before it is known."""
+    job = store.get(run)
+    assert job.status in ("queued", "running", "done"), job.message
+    if job.status != "done":
+        return None
+    if metric == "seconds":
+        return job.seconds
+    return job.metrics[metric].value if metric in job.metrics else None
