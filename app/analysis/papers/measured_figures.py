@@ -29,6 +29,8 @@ BENCHMARKS = Path(__file__).parents[3] / "assets" / "benchmarks.json"
 
 Verdict = Literal["better", "equal", "within one sd", "behind", "not measured"]
 
+#: Letters of a title that fit in the column of the models.
+_LONGEST_TITLE = 26
 # Figures that differ by less than this share of the paper's are equal: it is given to three digits.
 _EQUAL = 5e-4
 
@@ -124,12 +126,18 @@ def comparison_table(found: tuple[Comparison, ...], titles: Mapping[str, str]) -
     return pd.DataFrame(
         {
             "Data": [one.row.data for one in found],
-            "Model": [titles.get(one.row.model, one.row.model) for one in found],
+            "Model": [_short(titles.get(one.row.model, one.row.model)) for one in found],
             "Paper": [one.row.paper for one in found],
             "Here": [None if one.measured is None else figure_text(one.measured) for one in found],
             "Verdict": [one.verdict for one in found],
         }
     )
+
+
+def _short(title: str) -> str:
+    """A title, or the abbreviation in its brackets where the title is too long for its column."""
+    name, bracket, abbreviation = title.partition(" (")
+    return abbreviation.rstrip(")") if bracket and len(title) > _LONGEST_TITLE else title
 
 
 def summary(found: tuple[Comparison, ...]) -> str:

@@ -29,10 +29,10 @@ _DIGITS = 4
 _MOST_ROWS, _HEIGHT = 16, 562
 _COLUMNS = {
     "Data": st.column_config.TextColumn(width=140),
-    "Model": st.column_config.TextColumn(width=190),
-    "Paper": st.column_config.NumberColumn(format=f"%.{_DIGITS}g", width=60),
+    "Model": st.column_config.TextColumn(width=186),
+    "Paper": st.column_config.NumberColumn(format=f"%.{_DIGITS}g", width=58),
     "Here": st.column_config.TextColumn(
-        width=112, help="Mean and sd over folds or seeds, as the table's protocol says"
+        width=130, help="Mean and sd over folds or seeds, as the table's protocol says"
     ),
     "Verdict": st.column_config.TextColumn(
         width=98, help="Here against the paper; the sd is ours, over folds or seeds"
@@ -58,7 +58,7 @@ def page() -> None:
         help="The paper whose figures are shown.",
     )
     titles = {key: declared.title for key, declared in REGISTRY.declarations.items()}
-    left, right = st.columns([2.3, 1], gap="large")
+    left, right = st.columns([2.4, 1], gap="large")
     measurements = read_measurements()
     found = [compare(table, measurements) for table in paper.tables]
     with left:

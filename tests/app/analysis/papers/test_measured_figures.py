@@ -40,7 +40,19 @@ def test_every_model_of_a_paper_exists_and_every_paper_has_a_fit() -> None:
     assert [paper.key for paper in papers()] == ["ldgd", "sod", "qep", "srflvm"]
     for paper in papers():
         assert set(paper.models) <= set(REGISTRY)
-        assert any(row.fit for table in paper.tables for row in table.rows)
+    rows = [row for paper in papers() for table in paper.tables for row in table.rows]
+    assert {row.data for row in rows if row.fit is None} == {
+        "concrete, any depth",
+        "red wine, any depth",
+    }
+
+
+def test_a_long_title_is_its_abbreviation() -> None:
+    rows = [PaperRow(key, "some data", 1.0, "no such measurement") for key in ("a", "b", "c")]
+    found = compare(PaperTable("t", "m", True, "b", "p", "h", tuple(rows)), {})
+    titles = {"a": "Deep sigma point process (DSPP)", "b": "Deep GP on a subset (SoD)"}
+    shown = comparison_table(found, titles)["Model"]
+    assert list(shown) == ["DSPP", "Deep GP on a subset (SoD)", "c"]
 
 
 def measured(value: float, spread: float | None) -> Measurement:

@@ -130,20 +130,6 @@ def test_every_figure_names_models_settings_and_pages_that_exist() -> None:
             assert (figure.score != "") == (figure.drawing in ("scores", "learning curves"))
 
 
-def test_every_row_of_a_table_that_one_fit_gives_can_be_fitted() -> None:
-    rows = [row for paper in papers() for table in paper.tables for row in table.rows]
-    assert {row.data for row in rows if row.fit is None} == {
-        "concrete, any depth",
-        "red wine, any depth",
-    }
-    for row in rows:
-        if row.fit is not None:
-            settings = {setting.name for setting in REGISTRY[row.model].parameters()}
-            assert set(row.fit.settings) <= settings, row
-            assert bool(row.fit.target) == (REGISTRY.declarations[row.model].task != "map"), row
-            assert row.fit.data in (*samples(), *paper_names())
-
-
 def figure_page(
     monkeypatch: pytest.MonkeyPatch, open_page: OpenPage, figure: PaperFigure
 ) -> tuple[AppTest, list[str]]:
