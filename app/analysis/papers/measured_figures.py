@@ -136,7 +136,7 @@ def comparison_table(found: tuple[Comparison, ...], titles: Mapping[str, str]) -
 
 def _short(title: str) -> str:
     """A title, or the abbreviation in its brackets where the title is too long for its column."""
-    name, bracket, abbreviation = title.partition(" (")
+    _, bracket, abbreviation = title.partition(" (")
     return abbreviation.rstrip(")") if bracket and len(title) > _LONGEST_TITLE else title
 
 
