@@ -29,7 +29,7 @@ from lvmcore.base.settings import (
 from lvmcore.base.table_size import TableSize
 from lvmcore.base.validation import random_seed
 from lvmcore.errors import DataError
-from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
+from lvmcore.gp.imputation_intervals import scale_by_steps
 from lvmcore.gp.model import GPLatentVariableModel
 from lvmcore.gp.paths import FullRows, LatentRows
 from lvmcore.gp.restarts import derived_seeds, fit_from_starts
@@ -53,6 +53,7 @@ from lvmcore.random_features.construction import (
     have_one_scale,
     initial_objective,
     initial_spectrum,
+    refit,
     spectral_kernel,
     spectrum_arrays,
     spectrum_from_arrays,
@@ -75,8 +76,10 @@ from lvmcore.random_features.settings import (
     SpectralNoise,
     TableLikelihood,
     Trials,
+    WeightForm,
 )
 from lvmcore.random_features.spectrum import SpectralDensity
+from lvmcore.random_features.variational_weights import check_variational_weights
 from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.schedule import Schedule
@@ -149,6 +152,7 @@ class SRFLVM(GPLatentVariableModel):
     n_mixture: MixtureSize = 10
     spectral: SpectralForm = "free"
     spectral_noise: SpectralNoise = "auto"
+    weights: WeightForm = "marginal"
     covariance: RowCovariance = "diagonal"
     n_trials: Trials = None
     scaling: ColumnScale = "auto"
@@ -226,6 +230,8 @@ class SRFLVM(GPLatentVariableModel):
         spectral_kernel(self.kernel, problem.n_components)
         if self._column_terms is not None:
             return fit_from_starts(self, problem, feature_column_map(self, problem))
+        if self.weights == "variational":
+            check_variational_weights(self.settings_)
         if self._previous_fit is None:
             binary = _table_likelihood(self) == "bernoulli"
             gaussian = _table_likelihood(self) == "gaussian"
@@ -260,6 +266,7 @@ class SRFLVM(GPLatentVariableModel):
             shared_noise=shared,
             n_trials=self.n_trials,
             names=self._standardiser.varying_names,
+            weights=self.weights,
         )
         fit = initial_objective(
             rows,
@@ -268,15 +275,9 @@ class SRFLVM(GPLatentVariableModel):
             problem.generator,
             n_features=self.n_features,
             batch_size=self.batch_size,
-            plain=shared and self.covariance == "diagonal",
+            plain=shared and (self.covariance, self.weights) == ("diagonal", "marginal"),
             note=self._note,
         )
-
-        def continue_fit(fewer: FitProblem, steps: int) -> ConditionedRows:
-            on = fit.with_problem(fewer)
-            train(on, Schedule.cooling_only(steps, self.learning_rate, on.columns.count), None)
-            mean, variance = on.rows.mean.detach(), on.rows.variance.detach()
-            return ConditionedRows(on.decoder(), self._cast(mean), self._cast(variance))
 
         outcome = self._train(fit, problem)
         self._decoder = fit.decoder()
@@ -287,9 +288,8 @@ class SRFLVM(GPLatentVariableModel):
         self.spectral_, self.kernel_ = fitted_spectrum(spectrum, variance)
         if _table_likelihood(self) == "gaussian":
             steps = len(outcome.history)
-            self._calibrate(
-                problem, outcome, lambda g: scale_by_steps(problem, g, steps, continue_fit)
-            )
+            on = partial(refit, fit, learning_rate=self.learning_rate)
+            self._calibrate(problem, outcome, lambda g: scale_by_steps(problem, g, steps, on))
         return outcome
 
     def _train(self, fit: RandomFeatureObjective, problem: FitProblem) -> FitOutcome:
