@@ -1,9 +1,9 @@
 """Weights of random features with a Gaussian q(H) of their own, in place of integrated out.
 
-The rival of marginalisation in Li et al. 2024, appendix C.2: q(h_d) = N(m_d, L_d L_dᵀ) is learned
+The rival of marginalisation in Li et al. 2024, appendix C.2: q(h_d) = N(m_d, T_dᵀT_d) is learned
 by gradients with q(X), q(W) and the parameters. The bound on log p(Y | X, W) is
 
-Σ_nd E log p(y_nd | f_nd) − Σ_d KL(q(h_d) ‖ N(0, I)),  f_nd ~ N(φ_nᵀm_d, ‖L_dᵀφ_n‖²),
+Σ_nd E log p(y_nd | f_nd) − Σ_d KL(q(h_d) ‖ N(0, I)),  f_nd ~ N(φ_nᵀm_d, ‖T_dφ_n‖²),
 
 closed for numbers and Poisson counts, by Gauss–Hermite quadrature for the logistic family. For
 numbers it is the marginalised bound less Σ_d KL(q(h_d) ‖ p(h_d | y_d, X, W)), and so at most that.
@@ -55,7 +55,7 @@ def check_variational_weights(settings: Mapping[str, Any]) -> None:
 
 
 class VariationalWeightTerm(ColumnTerm):
-    """The bound on log p(Y | X, W) with a learned q(h_d) = N(m_d, L_d L_dᵀ) of every column.
+    """The bound on log p(Y | X, W) with a learned q(h_d) = N(m_d, T_dᵀT_d) of every column.
 
     Args:
         problem: the table.
@@ -74,9 +74,9 @@ class VariationalWeightTerm(ColumnTerm):
         self.lower = nn.Parameter(self.Y.new_zeros(D, width, width))
 
     @property
-    def factors(self) -> Tensor:
-        """L, lower triangular with a positive diagonal, [D, R, R]."""
-        return self.lower.tril(-1) + torch.diag_embed(self.log_sd.exp())
+    def roots(self) -> Tensor:
+        """T, lower triangular with a positive diagonal, [D, R, R]."""
+        return self.lower.tril(-1).diagonal_scatter(self.log_sd.exp(), 0, 1, 2)
 
     def with_problem(self, problem: FitProblem) -> VariationalWeightTerm:
         """A term of other cells of numbers with a copy of the current parameters."""
@@ -109,22 +109,22 @@ class VariationalWeightTerm(ColumnTerm):
         del step
         if self._sums_suffice:
             return self._summed_bound((Phi.T @ Phi).double(), (Phi.T @ self.Y).double())
-        cells = self.marginal.expected_log_likelihood(*self.functions(Phi))
+        roots = self.roots
+        cells = self.expected_log_likelihood(*self._functions(Phi, roots))
         if self.observed is not None:
             cells = torch.where(self.observed, cells, 0.0)
-        return cells.double().sum() - self.kl()
+        return cells.double().sum() - self._kl(roots)
 
-    def kl(self) -> Tensor:
+    def _kl(self, roots: Tensor) -> Tensor:
         """Σ_d KL(q(h_d) ‖ N(0, I)), float64, []."""
-        squares = self.mean.double().square().sum() + self.factors.double().square().sum()
+        squares = self.mean.square().sum().double() + roots.square().sum().double()
         return 0.5 * (squares - self.mean.numel()) - self.log_sd.double().sum()
 
-    def functions(self, Phi: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean φ_nᵀm_d and variance ‖L_dᵀφ_n‖² of the functions, [N, D] each."""
-        factors = self.factors
-        blocks = torch.split(factors, max(1, CHUNK_CELLS // max(1, Phi.numel())))
+    def _functions(self, Phi: Tensor, roots: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean φ_nᵀm_d and variance ‖T_dφ_n‖² of the functions, [N, D] each."""
+        blocks = torch.split(roots, max(1, CHUNK_CELLS // max(1, Phi.numel())))
         if len(blocks) == 1:
-            return Phi @ self.mean, _projected_squares(Phi, factors)
+            return Phi @ self.mean, _projected_squares(Phi, roots)
         # The products [d, N, R] of a block of columns are computed again in the backward pass.
         parts = [
             checkpoint(_projected_squares, Phi, some, use_reentrant=False, preserve_rng_state=False)
@@ -140,13 +140,12 @@ class VariationalWeightTerm(ColumnTerm):
     def _summed_bound(self, G: Tensor, P: Tensor) -> Tensor:
         """The bound of a complete table of numbers from ΦᵀΦ [R, R] and ΦᵀY [R, D], float64, []."""
         assert isinstance(self.marginal, GaussianTerm)
-        mean, factors = self.mean.double(), self.factors.double()
-        noise = self.marginal.noise.double()
-        # E ‖y_d − Φh_d‖² = ‖y_d‖² − 2 m_dᵀΦᵀy_d + m_dᵀG m_d + tr L_dᵀG L_d
-        spread = ((G @ factors) * factors).sum((1, 2))
+        mean, roots, noise = self.mean.double(), self.roots, self.marginal.noise.double()
+        # E ‖y_d − Φh_d‖² = ‖y_d‖² − 2 m_dᵀΦᵀy_d + m_dᵀG m_d + tr T_d G T_dᵀ
+        spread = ((roots @ G.to(roots)) * roots).sum((1, 2)).double()
         error = self.marginal.all_squares + ((G @ mean - 2 * P) * mean).sum(0) + spread
         cells = len(self.Y) * (LOG_2PI + noise.log()) + error / noise
-        return -0.5 * cells.sum() - self.kl()
+        return -0.5 * cells.sum() - self._kl(roots)
 
     # ---- the fitted model ----------------------------------------------------------------------
 
@@ -158,7 +157,7 @@ class VariationalWeightTerm(ColumnTerm):
         for Phi in map(features, X):
             second += (Phi.T @ Phi).double() / (len(X) * len(self.Y))
         return self.weights_decoder(
-            features, self.mean.double(), self.factors.double(), second, exactly=True
+            features, self.mean.double(), self.roots.double().mT, second, exactly=True
         )
 
     def expected_log_likelihood(self, mean: Tensor, variance: Tensor) -> Tensor:
@@ -178,6 +177,6 @@ class VariationalWeightTerm(ColumnTerm):
         return self.marginal.weights_decoder(features, mean, factors, second, exactly=exactly)
 
 
-def _projected_squares(Phi: Tensor, factors: Tensor) -> Tensor:
-    """‖L_dᵀφ_n‖² of features [N, R] and factors [D, R, R], [N, D]."""
-    return (Phi @ factors).square().sum(-1).T
+def _projected_squares(Phi: Tensor, roots: Tensor) -> Tensor:
+    """‖T_dφ_n‖² of features [N, R] and roots [D, R, R], [N, D]."""
+    return (roots @ Phi.T).square().sum(1).T
