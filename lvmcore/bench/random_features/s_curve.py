@@ -34,6 +34,7 @@ from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.base.table_size import TableSize
 from lvmcore.bench.harness.report import BenchmarkRow, Options
 from lvmcore.gp.model import GPLatentVariableModel
+from lvmcore.metrics.scores import kernel_error
 from lvmcore.models.latent.bayesian_gplvm import BayesianGPLVM
 from lvmcore.models.latent.srflvm import SRFLVM
 from lvmcore.numerics.array_types import FloatArray
@@ -111,15 +112,6 @@ def _correlations(model: LatentVariableModel) -> NDArray[np.float64]:
     return np.asarray(K / sd / sd[:, None])
 
 
-def _kernel_error(found: FloatArray, K: FloatArray) -> float:
-    """‖a K̂ − K‖/‖K‖ of centred matrices with the best a: the sine of the angle between them."""
-    one, other = (
-        part - part.mean(axis=0) - part.mean(axis=1)[:, None] + part.mean() for part in (found, K)
-    )
-    cosine = (one * other).sum() / np.linalg.norm(one) / np.linalg.norm(other)
-    return float(np.sqrt(max(0.0, 1 - cosine**2)))
-
-
 @cache
 def _recovery(name: str, seed: int) -> _Recovery:
     X, K, Y = s_curve(seed)
@@ -129,7 +121,7 @@ def _recovery(name: str, seed: int) -> _Recovery:
     own = model.embedding_.mean
     return _Recovery(
         positions=float(LinearRegression().fit(own, X).score(own, X)),
-        kernel=_kernel_error(_correlations(model), K),
+        kernel=kernel_error(_correlations(model), K),
         seconds=seconds,
     )
 
@@ -185,7 +177,7 @@ def _kernel_fit(likelihood: str, weights: str, seed: int) -> _KernelFit:
     began = time.perf_counter()
     model = _weight_model(likelihood, weights, seed).fit(Y)
     seconds = time.perf_counter() - began
-    return _KernelFit(_kernel_error(_correlations(model), K), model.elbo_, seconds)
+    return _KernelFit(kernel_error(_correlations(model), K), model.elbo_, seconds)
 
 
 def _weight_row(
