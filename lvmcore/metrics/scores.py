@@ -296,4 +296,4 @@ def kernel_error(found: ArrayLike, true: ArrayLike) -> float:
 
 def _centred(K: NDArray[np.float64]) -> NDArray[np.float64]:
     """A symmetric matrix without its means over rows and columns."""
-    return K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+    return np.asarray(K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean())
