@@ -41,6 +41,8 @@ def check_variational_weights(settings: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: naming the setting.
     """
+    if settings["weights"] == "marginal":
+        return
     if settings["kernel"] == "learned" and settings["spectral"] != "free":
         raise ConfigError(
             f"spectral={settings['spectral']!r} cannot be used with weights='variational': the "

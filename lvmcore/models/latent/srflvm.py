@@ -102,13 +102,14 @@ class SRFLVM(GPLatentVariableModel):
     w_l, which follow a Dirichlet-process mixture of Gaussians (Li et al. 2024). It maximises
     E log p(Y | X, W) − KL(q(X) ‖ N(0, I)) − the divergences of W, z, v and α, with h integrated
     out: in closed form for Gaussian columns, by Pólya–gamma mean field, with its divergence, for
-    counts and 0/1, by Gaussian sites for Poisson and for large counts. With ``spectral="free"``
-    every w_l has its own Gaussian; the paper samples it from the mixture (``"mixture"``) or from
-    one Gaussian with its moments (``"moment"``, with the variance between components that the
-    paper's eq. 26 lacks; its divergence is missing, so the objective is no bound). A missing cell
-    drops out of the bound; in a large table of numbers it has a Gaussian q instead, which is still
-    a bound, at the cost of a complete table. In a large table of counts a step uses a scaled subset
-    of the columns; the final bound uses all.
+    counts and 0/1, by Gaussian sites for Poisson and for large counts; or, with
+    ``weights="variational"``, under a learned Gaussian q(h_d). With ``spectral="free"`` every w_l
+    has its own Gaussian; the paper samples it from the mixture (``"mixture"``) or from one Gaussian
+    with its moments (``"moment"``, with the variance between components that the paper's eq. 26
+    lacks; its divergence is missing, so the objective is no bound). A missing cell drops out of the
+    bound; in a large table of numbers it has a Gaussian q instead, which is still a bound, at the
+    cost of a complete table. In a large table of counts a step uses a scaled subset of the columns;
+    the final bound uses all.
 
     With a kernel in place of ``"learned"`` the w_l are a quasi-random sample of its spectrum, fixed
     but for the hyperparameters, and the model is that of the kernel φ(x)ᵀφ(x'). Columns with
@@ -230,8 +231,7 @@ class SRFLVM(GPLatentVariableModel):
         spectral_kernel(self.kernel, problem.n_components)
         if self._column_terms is not None:
             return fit_from_starts(self, problem, feature_column_map(self, problem))
-        if self.weights == "variational":
-            check_variational_weights(self.settings_)
+        check_variational_weights(self.settings_)
         if self._previous_fit is None:
             binary = _table_likelihood(self) == "bernoulli"
             gaussian = _table_likelihood(self) == "gaussian"
@@ -250,7 +250,6 @@ class SRFLVM(GPLatentVariableModel):
             self.spectral_, self.kernel_ = fitted_spectrum(spectrum, torch.ones(()))
             return outcome
         rows = (FullRows if self.covariance == "full" else LatentRows)(X, START_VARIANCE)
-        shared = self.noise == "shared"
         spectrum = initial_spectrum(
             problem,
             self.spectral,
@@ -263,7 +262,7 @@ class SRFLVM(GPLatentVariableModel):
             problem,
             _table_likelihood(self),
             n_features=self.n_features,
-            shared_noise=shared,
+            shared_noise=self.noise == "shared",
             n_trials=self.n_trials,
             names=self._standardiser.varying_names,
             weights=self.weights,
@@ -275,7 +274,7 @@ class SRFLVM(GPLatentVariableModel):
             problem.generator,
             n_features=self.n_features,
             batch_size=self.batch_size,
-            plain=shared and (self.covariance, self.weights) == ("diagonal", "marginal"),
+            plain=(self.noise, self.covariance, self.weights) == ("shared", "diagonal", "marginal"),
             note=self._note,
         )
 
