@@ -67,7 +67,8 @@ def test_the_binary_columns_follow_the_kernel_of_the_curve() -> None:
     off = ~np.eye(len(K), dtype=bool)
     slope = (expected[off] * found[off]).sum() / np.square(expected[off]).sum()
     assert slope == pytest.approx(1, abs=0.15)
-    assert np.corrcoef(expected[off], found[off])[0, 1] > 0.5
+    # A hundred columns leave noise of sd 0.025, twice the spread of the covariances.
+    assert np.corrcoef(expected[off], found[off])[0, 1] > 0.35
 
 
 def test_the_numbers_of_the_curve_are_likely_under_its_kernel() -> None:
