@@ -43,13 +43,14 @@ def kernel_matrix_figure(
     figure.update_layout(
         template=template(dark),
         height=height,
-        margin={"t": 6},
+        margin={"t": 6, "b": 24},
         xaxis={"title": None, "constrain": "domain", "showgrid": False},
         yaxis={
             "title": None,
             "autorange": "reversed",
             "scaleanchor": "x",
             "constrain": "domain",
+            "constraintoward": "top",
             "showgrid": False,
         },
     )

@@ -92,6 +92,17 @@ _DRAWN: dict[str, tuple[SampleDataset, Callable[[int], pd.DataFrame]]] = {
         ),
         simulated.s_curve,
     ),
+    "s_curve_wide": (
+        SampleDataset(
+            "s_curve_wide",
+            "S-curve, 100 columns",
+            "A hundred smooth random functions of a point on an S, with noise.",
+            300,
+            101,
+            3,
+        ),
+        simulated.s_curve_wide,
+    ),
     "s_curve_binary": (
         SampleDataset(
             "s_curve_binary",
@@ -141,7 +152,7 @@ def true_correlations(key: str) -> NDArray[np.float64] | None:
     Returns:
         The matrix for the seed 0; None for a sample that is not drawn from a Gaussian process.
     """
-    return simulated.s_curve_correlations() if key in ("s_curve", "s_curve_binary") else None
+    return simulated.s_curve_correlations() if key.startswith("s_curve") else None
 
 
 def load_sample(key: str, *, random_state: int | None = None) -> Table:

@@ -15,6 +15,7 @@ __all__ = [
     "s_curve",
     "s_curve_binary",
     "s_curve_correlations",
+    "s_curve_wide",
     "series",
 ]
 
@@ -64,11 +65,17 @@ def s_curve(random_state: int = 0) -> pd.DataFrame:
     return _labelled(drawn, [f"output{i + 1}" for i in range(12)], _thirds(t), "part")
 
 
-def s_curve_binary(random_state: int = 0) -> pd.DataFrame:
-    """A hundred columns of 0 and 1 over the curve of ``s_curve``, in the same rows.
+def s_curve_wide(random_state: int = 0) -> pd.DataFrame:
+    """A hundred outputs of the process of ``s_curve``, in the same rows, with the same noise."""
+    rng = np.random.default_rng(random_state)
+    t, K = _curve(rng)
+    drawn = _functions(K, 100, rng)
+    drawn += 0.1 * rng.normal(size=drawn.shape)
+    return _labelled(drawn, [f"output{i + 1}" for i in range(100)], _thirds(t), "part")
 
-    A cell is 1 with probability 1/(1 + e^-f), f a sample of GP(0, exp(-|x - x'|^2 / 2)).
-    """
+
+def s_curve_binary(random_state: int = 0) -> pd.DataFrame:
+    """A hundred columns of 0 and 1: 1 with probability 1/(1 + e^-f), f as in ``s_curve_wide``."""
     rng = np.random.default_rng(random_state)
     t, K = _curve(rng)
     chance = 1 / (1 + np.exp(-_functions(K, 100, rng)))
@@ -77,7 +84,7 @@ def s_curve_binary(random_state: int = 0) -> pd.DataFrame:
 
 
 def s_curve_correlations(random_state: int = 0) -> NDArray[np.float64]:
-    """exp(-|x - x'|^2 / 2) between the rows of ``s_curve`` and ``s_curve_binary``, [300, 300]."""
+    """exp(-|x - x'|^2 / 2) between the rows of the S-curve samples, [300, 300]."""
     return _curve(np.random.default_rng(random_state))[1]
 
 

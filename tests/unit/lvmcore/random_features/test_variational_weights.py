@@ -316,7 +316,7 @@ def test_a_map_of_numbers_has_at_most_the_bound_with_marginal_weights() -> None:
         ({"spectral": "mixture"}, "spectral='mixture'"),
         ({"spectral": "moment"}, "spectral='moment'"),
         ({"batch_size": 20}, "batch_size=20"),
-        ({"column_likelihood": ["student_t"] * 6}, "weights='variational'"),
+        ({"column_likelihood": "student_t*6"}, "weights='variational'"),
     ],
 )
 def test_settings_that_need_marginal_weights_are_refused(
