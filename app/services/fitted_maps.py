@@ -9,6 +9,7 @@ from app.analysis.map.row_colours import CategoryStyle, category_style
 from app.services import server
 from app.services.caching import cached
 from lvmcore.data import Dataset
+from lvmcore.data.samples.samples import true_correlations
 from lvmcore.errors import DataError
 from lvmcore.export.anndata import embedding_to_h5ad
 from lvmcore.export.map_picture import map_picture
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from app.analysis.map.heatmaps import Heatmap, HeatmapRequest
+    from app.analysis.map.kernel_recovery import KernelRecovery
     from app.analysis.map.map_axes import View
     from app.analysis.map.reconstruction import Reconstruction
     from lvmcore.base.latent_variable_model import LatentVariableModel
@@ -36,6 +38,7 @@ __all__ = [
     "far_field_value",
     "fitted_dataset",
     "heatmap",
+    "kernel_recovery",
     "map_file",
     "model",
     "reconstruction",
@@ -189,6 +192,25 @@ def reconstruction(run: str, latent: tuple[float, ...]) -> Reconstruction:
     from app.analysis.map.reconstruction import reconstruct
 
     return reconstruct(model(run), fitted_dataset(run), latent)
+
+
+@cached(max_entries=32)
+def kernel_recovery(run: str, sample: str) -> KernelRecovery:
+    """The kernel of a fit of random features, between its rows, beside that of a simulated sample.
+
+    Args:
+        run: id of the run.
+        sample: key of the sample that it was fitted to.
+
+    Raises:
+        DataError: the run has no model, or the sample has no known kernel.
+    """
+    from app.analysis.map.kernel_recovery import kernel_recovery
+
+    true = true_correlations(sample)
+    if true is None:
+        raise DataError(f"The true kernel of {sample!r} is not known: choose an S-curve sample.")
+    return kernel_recovery(model(run), fitted_dataset(run).rows, true)
 
 
 def start_agreement(run: str) -> pd.DataFrame | None:

@@ -249,6 +249,7 @@ _ADDED: Mapping[str, Any] = {
     "target_transform": "none",
     "noise_sd": "",
     "priors": "",
+    "weights": "marginal",
     "picture_shape": "auto",
 }
 #: The same, of one model.

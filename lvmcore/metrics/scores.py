@@ -23,6 +23,7 @@ __all__ = [
     "continuity",
     "coverage",
     "expected_calibration_error",
+    "kernel_error",
     "knn_accuracy",
     "nlpd",
     "procrustes",
@@ -274,3 +275,25 @@ def expected_calibration_error(
     place = np.clip(np.ceil(confidence * bins).astype(np.intp) - 1, 0, bins - 1)
     gap = np.bincount(place, weights=confidence - right, minlength=bins)
     return float(np.abs(gap).sum() / len(P))
+
+
+def kernel_error(found: ArrayLike, true: ArrayLike) -> float:
+    """Relative error of a kernel matrix, ‖a HK̂H − HKH‖/‖HKH‖ with the best scale a, 0 to 1.
+
+    H = I − 11ᵀ/N centres: columns that are standardised, or have a level of their own, tell neither
+    a constant of the kernel nor its scale. It is √(1 − A²) of the centred alignment A (Cortes,
+    Mohri and Rostamizadeh 2012), and 1 where the alignment is not positive.
+
+    Args:
+        found: K̂, [N, N].
+        true: K, [N, N].
+    """
+    one, other = (_centred(np.asarray(part, dtype=float)) for part in (found, true))
+    norms = float(np.linalg.norm(one) * np.linalg.norm(other))
+    alignment = float((one * other).sum()) / norms if norms > 0 else 0.0
+    return float(np.sqrt(max(0.0, 1 - max(0.0, alignment) ** 2)))
+
+
+def _centred(K: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A symmetric matrix without its means over rows and columns."""
+    return np.asarray(K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean())

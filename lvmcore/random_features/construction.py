@@ -14,6 +14,7 @@ from torch import Tensor
 from lvmcore.base.advice import WIDE_TABLE
 from lvmcore.base.fit_problem import FitProblem
 from lvmcore.errors import ConfigError
+from lvmcore.gp.imputation_intervals import ConditionedRows
 from lvmcore.gp.paths import LatentRows
 from lvmcore.kernels.catalogue import check_spectral_kernel
 from lvmcore.kernels.composite import CompositeKernel
@@ -41,6 +42,9 @@ from lvmcore.random_features.mixture_spectrum import MixtureSpectrum
 from lvmcore.random_features.objective import RandomFeatureObjective
 from lvmcore.random_features.sampled_spectrum import SampledSpectrum
 from lvmcore.random_features.spectrum import SpectralDensity, Spectrum
+from lvmcore.random_features.variational_weights import VariationalWeightTerm
+from lvmcore.training.loop import train
+from lvmcore.training.schedule import Schedule
 
 __all__ = [
     "BATCH",
@@ -51,6 +55,7 @@ __all__ = [
     "have_one_scale",
     "initial_objective",
     "initial_spectrum",
+    "refit",
     "spectral_kernel",
     "spectrum_arrays",
     "spectrum_from_arrays",
@@ -168,13 +173,18 @@ def check_further_fits(settings: Mapping[str, Any], n_fits: int) -> None:
     Raises:
         ConfigError: naming the setting, or the number of fits.
     """
-    needed = {"kernel": "learned", "spectral": "free", "column_likelihood": "gaussian"}
+    needed = {
+        "kernel": "learned",
+        "spectral": "free",
+        "column_likelihood": "gaussian",
+        "weights": "marginal",
+    }
     for name, wanted in needed.items():
         given = settings[name]
         if given != wanted:
             raise ConfigError(
                 f"{name}={given!r} cannot be used: further fits draw a free spectrum of Gaussian "
-                f"columns or counts anew. Fit with {name}={wanted!r}."
+                f"columns or counts anew, with marginal weights. Fit with {name}={wanted!r}."
             )
     if n_fits < 1:
         raise ConfigError(f"n_fits={n_fits!r} cannot be used: expected 1 or more.")
@@ -188,6 +198,7 @@ def column_term(
     shared_noise: bool,
     n_trials: int | None,
     names: Sequence[str],
+    weights: Literal["marginal", "variational"] = "marginal",
 ) -> ColumnTerm:
     """The term of the columns under a likelihood.
 
@@ -198,10 +209,22 @@ def column_term(
         shared_noise: one noise for all columns (Gaussian).
         n_trials: of the binomial; None for each column's largest count.
         names: of the columns that vary, [D].
+        weights: integrated out, or with a learned Gaussian.
 
     Raises:
         ConfigError: a count is more than the trials.
     """
+    if weights == "variational":
+        term = column_term(
+            problem,
+            likelihood,
+            n_features=n_features,
+            shared_noise=shared_noise,
+            n_trials=n_trials,
+            names=names,
+        )
+        width = 2 * (n_features // 2) + bool(term.offset)
+        return VariationalWeightTerm(problem, term, width)
     if likelihood == "gaussian":
         return GaussianTerm(problem, n_features=n_features, shared=shared_noise)
     if likelihood == "poisson":
@@ -212,6 +235,23 @@ def column_term(
         return LogisticTerm(problem, n_features, likelihood)
     most = problem.Y.amax(0)
     return LogisticTerm(problem, n_features, "binomial", _trials(most, n_trials, names))
+
+
+def refit(
+    fit: RandomFeatureObjective, problem: FitProblem, steps: int, *, learning_rate: float
+) -> ConditionedRows:
+    """The rows of a fit of numbers after further steps with other cells.
+
+    Args:
+        fit: at its final parameters, which are not changed.
+        problem: with the other cells.
+        steps: number of steps, in which the rate falls.
+        learning_rate: at the first.
+    """
+    on = fit.with_problem(problem)
+    train(on, Schedule.cooling_only(steps, learning_rate, on.columns.count), None)
+    mean, variance = on.rows.mean.detach(), on.rows.variance.detach()
+    return ConditionedRows(on.decoder(), mean.double(), variance.double())
 
 
 def _trials(most: Tensor, n_trials: int | None, names: Sequence[str]) -> Tensor:
@@ -264,6 +304,6 @@ def initial_objective(
         return MinibatchRandomFeatureObjective(rows, spectrum, columns, generator, size)
     note(
         f"Each step takes all {N:,} rows: only complete tables of numbers, with one noise for "
-        "all columns and a diagonal covariance, go some rows at a time."
+        "all columns, a diagonal covariance and marginal weights, go some rows at a time."
     )
     return RandomFeatureObjective(rows, spectrum, columns, generator)

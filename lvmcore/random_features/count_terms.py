@@ -142,13 +142,26 @@ class CountTerm(ColumnTerm):
         mean, basis = column_posteriors(parts, *self.sites(parts[:SETTLING]))
         second = sum((P.T @ P for P in parts), self.Y.new_zeros(())).double()
         second = second / (len(parts) * len(self.Y))
-        weights = pooled_moments(
-            mean, basis, torch.ones_like(mean), mean.new_ones(mean.shape[1]), second
-        )
+        return self.weights_decoder(features, mean, basis, second, exactly=self.exactly)
+
+    def weights_decoder(
+        self,
+        features: RandomFourierFeatures,
+        mean: Tensor,
+        factors: Tensor,
+        second: Tensor,
+        *,
+        exactly: bool,
+    ) -> FeatureDecoder:
+        """See ``ColumnTerm.weights_decoder``."""
+        precision = mean.new_ones(mean.shape[1])
+        q = pooled_moments(mean, factors, torch.ones_like(mean), precision, second)
         family = self.family.to(mean)
-        return CountFeatureDecoder(
-            features.to(mean), weights.to(mean), family, exactly=self.exactly
-        )
+        return CountFeatureDecoder(features.to(mean), q.to(mean), family, exactly=exactly)
+
+    def expected_log_likelihood(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See ``ColumnTerm.expected_log_likelihood``, by quadrature where it is not closed."""
+        return self.family.expected_log_quadrature(self.Y, mean, variance)
 
 
 class LogisticTerm(CountTerm):

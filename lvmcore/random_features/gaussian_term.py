@@ -114,6 +114,30 @@ class ColumnTerm(nn.Module, Term[FeatureSample]):
         """The decoder with the optimal q(h) for draws X of the latent positions, [S, N, Q]."""
 
     @abstractmethod
+    def expected_log_likelihood(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """E log p(y_nd | f_nd) of every cell, f_nd ~ N(mean, variance), [N, D] each."""
+
+    @abstractmethod
+    def weights_decoder(
+        self,
+        features: RandomFourierFeatures,
+        mean: Tensor,
+        factors: Tensor,
+        second: Tensor,
+        *,
+        exactly: bool,
+    ) -> FeatureDecoder:
+        """The decoder with q(h_d) = N(mean_d, F_d F_dᵀ).
+
+        Args:
+            features: φ.
+            mean: [R, D].
+            factors: F, [D, R, R].
+            second: mean of φφᵀ over the rows, [R, R].
+            exactly: whether rows are inferred from E log p(y | f), where that is not closed.
+        """
+
+    @abstractmethod
     def frozen_in_warm_up(self) -> list[nn.Parameter]:
         """The noise or dispersion, if it is learned."""
 
@@ -210,7 +234,8 @@ class GaussianTerm(ColumnTerm):
     ) -> FeatureDecoder:
         """``decoder`` of a complete table; arguments as of ``summed_bound``."""
         q = self._collapsed(G, first, self.all_squares)[1]
-        return self._decoder(features, q.weights, q.basis, 1 - q.shrinkage, G.double())
+        second = G.double() / len(self.Y)
+        return self._decoder(features, q.weights, q.basis, 1 - q.shrinkage, second)
 
     def _filled_bound(self, Phi: Tensor, filled: Tensor, *, step: bool) -> Tensor:
         """The bound with missing cells filled in; a step updates their values μ."""
@@ -260,6 +285,11 @@ class GaussianTerm(ColumnTerm):
         omega = self.observed / self.noise
         return omega, omega * self.Y
 
+    def expected_log_likelihood(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See ``ColumnTerm.expected_log_likelihood``."""
+        square = (self.Y - mean).square() + variance
+        return -0.5 * (LOG_2PI + self.noise.log() + square / self.noise)
+
     @cached_property
     def row_factor(self) -> Tensor:
         """Z with Z Zᵀ = Y Yᵀ and at most N columns: a bound with shared noise depends on Y Yᵀ."""
@@ -286,7 +316,21 @@ class GaussianTerm(ColumnTerm):
         parts = list(features(X))
         G = sum((P.T @ P for P in parts), self.Y.new_zeros(())) / len(parts)
         mean, basis = column_posteriors(parts, *self._weights())
-        return self._decoder(features, mean, basis, torch.ones_like(mean), G.double())
+        second = G.double() / len(self.Y)
+        return self.weights_decoder(features, mean, basis, second, exactly=True)
+
+    def weights_decoder(
+        self,
+        features: RandomFourierFeatures,
+        mean: Tensor,
+        factors: Tensor,
+        second: Tensor,
+        *,
+        exactly: bool,
+    ) -> FeatureDecoder:
+        """See ``ColumnTerm.weights_decoder``; E log p(y | f) is closed."""
+        del exactly
+        return self._decoder(features, mean, factors, torch.ones_like(mean), second)
 
     def _decoder(
         self,
@@ -294,8 +338,8 @@ class GaussianTerm(ColumnTerm):
         mean: Tensor,
         basis: Tensor,
         spread: Tensor,
-        G: Tensor,
+        second: Tensor,
     ) -> FeatureDecoder:
         noise = self.noise.double()
-        weights = pooled_moments(mean, basis, spread, 1 / noise, G / len(self.Y))
+        weights = pooled_moments(mean, basis, spread, 1 / noise, second)
         return GaussianFeatureDecoder(features.to(noise), weights.to(noise), noise)

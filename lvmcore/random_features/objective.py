@@ -17,6 +17,7 @@ from lvmcore.random_features.decoder import FeatureDecoder
 from lvmcore.random_features.fourier import RandomFourierFeatures
 from lvmcore.random_features.gaussian_term import ColumnTerm, FeatureSample, GaussianTerm
 from lvmcore.random_features.spectrum import Spectrum
+from lvmcore.random_features.variational_weights import VariationalWeightTerm
 from lvmcore.training.objective import KLTerm, Objective
 
 __all__ = ["RandomFeatureObjective"]
@@ -60,7 +61,7 @@ class RandomFeatureObjective(Objective[FeatureSample]):
 
     def with_problem(self, problem: FitProblem) -> RandomFeatureObjective:
         """An objective of other cells of numbers with a copy of the current parameters."""
-        assert isinstance(self.columns, GaussianTerm)
+        assert isinstance(self.columns, GaussianTerm | VariationalWeightTerm)
         return RandomFeatureObjective(
             deepcopy(self.rows),
             deepcopy(self.spectrum),

@@ -18,6 +18,7 @@ __all__ = [
     "SpectralNoise",
     "TableLikelihood",
     "Trials",
+    "WeightForm",
 ]
 
 TableLikelihood = Annotated[
@@ -67,6 +68,15 @@ SpectralNoise = Annotated[
         "Whether every step uses the same draws from the mixture (frozen, as auto does) or "
         "new ones; a free spectrum is drawn anew whatever is said here.",
         "draws of the spectrum",
+    ),
+    Advanced(),
+]
+WeightForm = Annotated[
+    Literal["marginal", "variational"],
+    Doc(
+        "Whether the weights of the features are integrated out (marginal) or have a Gaussian "
+        "of their own, learned by gradients (variational).",
+        "weights of the features",
     ),
     Advanced(),
 ]

@@ -61,6 +61,17 @@ class SpectralDensity:
             return np.asarray(waves.mean(axis=2))
         return np.asarray(waves @ np.square(self.amplitudes) / np.square(self.amplitudes).sum())
 
+    def correlation_matrix(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The kernel between points, k(x, x')/k(0) = Σ_l a_l² cos(w_lᵀ(x − x'))/Σ_l a_l², [N, N].
+
+        Args:
+            X: the points, [N, Q].
+        """
+        squares = np.ones(len(self.points)) if self.amplitudes is None else self.amplitudes**2
+        share, angle = squares / squares.sum(), X @ self.points.T
+        sines, cosines = np.sin(angle), np.cos(angle)
+        return np.asarray((sines * share) @ sines.T + (cosines * share) @ cosines.T)
+
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Its arrays by name, for a file."""
         return {name: value for name, value in vars(self).items() if value is not None}

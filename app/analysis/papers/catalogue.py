@@ -22,9 +22,11 @@ __all__ = [
 
 
 #: What a figure draws of its fits: their maps; a number over its one column; classes over two
-#: columns; scores of held-out rows; scores over the number of rows; pictures with hidden pixels; or
-#: the bound over the steps.
-Drawing = Literal["maps", "curves", "planes", "scores", "learning curves", "pictures", "bounds"]
+#: columns; scores of held-out rows; scores over the number of rows; pictures with hidden pixels;
+#: kernel matrices beside that of a simulated sample; or the bound over the steps.
+Drawing = Literal[
+    "maps", "curves", "planes", "scores", "learning curves", "pictures", "kernels", "bounds"
+]
 
 
 @dataclass(frozen=True)

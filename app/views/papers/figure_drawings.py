@@ -29,6 +29,7 @@ from app.services import scores as score_services
 from app.state.session import session
 from app.state.widgets import widget_key
 from app.views.papers.fit_recipes import recipe_dataset
+from app.views.papers.matrix_figures import kernel_matrix_figure
 from app.views.papers.picture_figures import picture_columns_figure
 from app.views.papers.plane_figures import class_plane_figure
 from app.views.papers.score_figures import score_dots_figure
@@ -43,6 +44,8 @@ Fits = Sequence[tuple[FigureFit, Job]]
 _key = partial(widget_key, "papers", "figure")
 #: Figures in a line, height of each in pixels, and most rows drawn on each.
 _PER_LINE, _HEIGHT, _MOST_ROWS = 3, 210, 500
+#: Most rows and columns of a matrix that is drawn.
+_MOST_MATRIX_ROWS = 150
 _PICTURES, _PICTURES_PER_LINE = 5, 4
 
 
@@ -221,6 +224,46 @@ def _pictures(figure: PaperFigure, fits: Fits) -> None:
     )
 
 
+def _kernels(figure: PaperFigure, fits: Fits) -> None:
+    """The true kernel matrix of a simulated sample, and those that its fits learned."""
+    del figure
+    data = fits[0][0].fit.data
+    found = [(one, job, fitted_maps.kernel_recovery(job.id, data)) for one, job in fits]
+    low = min(float(part.min()) for *_, one in found for part in (one.true, one.found))
+    true = found[0][2].true
+    drawn = subsampling.evenly_spaced(len(true), _MOST_MATRIX_ROWS)
+    titles = [("true kernel", "", true, "true")]
+    titles += [
+        (one.title, f"relative error {number(part.error, 3)}", part.found, job.id)
+        for one, job, part in found
+    ]
+    st.markdown(f"**{markdown(samples()[data].title)}**")
+    small_figures(
+        (
+            SmallFigure(
+                _key("kernel", data, key),
+                title,
+                text,
+                f"Correlations between the rows by the {title}",
+                kernel_matrix_figure(
+                    matrix[np.ix_(drawn, drawn)],
+                    drawn + 1,
+                    (low, 1.0),
+                    dark=session.is_dark,
+                    height=_HEIGHT,
+                ),
+            )
+            for title, text, matrix, key in titles
+        ),
+        per_line=_PER_LINE,
+    )
+    st.caption(
+        f"Correlations between {count(len(drawn), 'row')} in their order along the curve, the "
+        "learned ones at the posterior means. The error is that of the centred matrices with the "
+        "best scale, over all rows."
+    )
+
+
 def _bounds(figure: PaperFigure, fits: Fits) -> None:
     """The bound over the steps of each fit."""
     del figure
@@ -253,5 +296,6 @@ _DRAWINGS: Mapping[Drawing, Callable[[PaperFigure, Fits], None]] = {
     "scores": _scores,
     "learning curves": _learning_curves,
     "pictures": _pictures,
+    "kernels": _kernels,
     "bounds": _bounds,
 }

@@ -3,14 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from lvmcore.data.readers.read_table import read_table
 from lvmcore.data.samples import bundled, simulated
 from lvmcore.data.table import Table
 from lvmcore.errors import ConfigError
 
-__all__ = ["SampleDataset", "load_sample", "samples"]
+__all__ = ["SampleDataset", "load_sample", "samples", "true_correlations"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,28 @@ _DRAWN: dict[str, tuple[SampleDataset, Callable[[int], pd.DataFrame]]] = {
         ),
         simulated.s_curve,
     ),
+    "s_curve_wide": (
+        SampleDataset(
+            "s_curve_wide",
+            "S-curve, 100 columns",
+            "A hundred smooth random functions of a point on an S, with noise.",
+            300,
+            101,
+            3,
+        ),
+        simulated.s_curve_wide,
+    ),
+    "s_curve_binary": (
+        SampleDataset(
+            "s_curve_binary",
+            "S-curve, 0 and 1",
+            "A hundred yes/no columns, each likelier over a part of the S.",
+            300,
+            101,
+            3,
+        ),
+        simulated.s_curve_binary,
+    ),
     "series_jumps": (
         SampleDataset(
             "series_jumps", "Series with jumps", "A step function of time, with noise.", 150, 2, 0
@@ -117,6 +141,18 @@ _DRAWN: dict[str, tuple[SampleDataset, Callable[[int], pd.DataFrame]]] = {
 def samples() -> dict[str, SampleDataset]:
     """The sample datasets by key, in display order."""
     return {key: sample for key, (sample, _) in (_FIXED | _DRAWN).items()}
+
+
+def true_correlations(key: str) -> NDArray[np.float64] | None:
+    """Correlations of the functions behind a simulated sample between its rows, [N, N].
+
+    Args:
+        key: One of `samples()`.
+
+    Returns:
+        The matrix for the seed 0; None for a sample that is not drawn from a Gaussian process.
+    """
+    return simulated.s_curve_correlations() if key.startswith("s_curve") else None
 
 
 def load_sample(key: str, *, random_state: int | None = None) -> Table:

@@ -6,7 +6,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["jumps", "kinks", "moons", "rhombus", "rhombus_classes", "s_curve", "series"]
+__all__ = [
+    "jumps",
+    "kinks",
+    "moons",
+    "rhombus",
+    "rhombus_classes",
+    "s_curve",
+    "s_curve_binary",
+    "s_curve_correlations",
+    "s_curve_wide",
+    "series",
+]
 
 #: Rows of a series and of the rhombus, and the noise of a series: with the rows that a fit to a
 #: target holds out (a third, and a fifth), 100 and 500 are left, as in the paper.
@@ -49,19 +60,55 @@ def s_curve(random_state: int = 0) -> pd.DataFrame:
     each output a sample of GP(0, exp(-|x - x'|^2 / 2)), plus noise of standard deviation 0.1.
     """
     rng = np.random.default_rng(random_state)
-    n, outputs = 300, 12
-    t = np.sort(rng.uniform(-1.0, 1.0, size=n))
+    t, K = _curve(rng)
+    drawn = _functions(K, 12, rng) + 0.1 * rng.normal(size=(len(t), 12))
+    return _labelled(drawn, [f"output{i + 1}" for i in range(12)], _thirds(t), "part")
+
+
+def s_curve_wide(random_state: int = 0) -> pd.DataFrame:
+    """A hundred outputs of the process of ``s_curve``, in the same rows, with the same noise."""
+    rng = np.random.default_rng(random_state)
+    t, K = _curve(rng)
+    drawn = _functions(K, 100, rng)
+    drawn += 0.1 * rng.normal(size=drawn.shape)
+    return _labelled(drawn, [f"output{i + 1}" for i in range(100)], _thirds(t), "part")
+
+
+def s_curve_binary(random_state: int = 0) -> pd.DataFrame:
+    """A hundred columns of 0 and 1: 1 with probability 1/(1 + e^-f), f as in ``s_curve_wide``."""
+    rng = np.random.default_rng(random_state)
+    t, K = _curve(rng)
+    chance = 1 / (1 + np.exp(-_functions(K, 100, rng)))
+    drawn = (rng.uniform(size=chance.shape) < chance).astype(np.int64)
+    return _labelled(drawn, [f"item{i + 1}" for i in range(100)], _thirds(t), "part")
+
+
+def s_curve_correlations(random_state: int = 0) -> NDArray[np.float64]:
+    """exp(-|x - x'|^2 / 2) between the rows of the S-curve samples, [300, 300]."""
+    return _curve(np.random.default_rng(random_state))[1]
+
+
+def _curve(rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Places t along the S, ascending, and the correlations of a function between them."""
+    t = np.sort(rng.uniform(-1.0, 1.0, size=300))
     turn = 1.5 * np.pi * t
     curve = np.column_stack([np.sin(turn), np.sign(t) * (np.cos(turn) - 1.0)])
     curve = (curve - curve.mean(axis=0)) / curve.std(axis=0)
     squared = ((curve[:, None, :] - curve[None, :, :]) ** 2).sum(axis=-1)
-    values, vectors = np.linalg.eigh(np.exp(-0.5 * squared))
+    return t, np.exp(-0.5 * squared)
+
+
+def _functions(K: NDArray[np.float64], count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Samples of GP(0, K), [N, count]."""
+    values, vectors = np.linalg.eigh(K)
     root = vectors * np.sqrt(np.clip(values, 0.0, None))
-    drawn = root @ rng.normal(size=(n, outputs)) + 0.1 * rng.normal(size=(n, outputs))
+    return np.asarray(root @ rng.normal(size=(len(K), count)))
+
+
+def _thirds(t: NDArray[np.float64]) -> NDArray[np.str_]:
+    """Names of the thirds of the curve."""
     third = np.digitize(t, np.quantile(t, [1 / 3, 2 / 3]))
-    labels = np.array(["begin", "middle", "end"])[third]
-    names = [f"output{i + 1}" for i in range(outputs)]
-    return _labelled(drawn, names, labels, "part")
+    return np.array(["begin", "middle", "end"])[third]
 
 
 def jumps(t: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -29,7 +29,7 @@ from lvmcore.base.settings import (
 from lvmcore.base.table_size import TableSize
 from lvmcore.base.validation import random_seed
 from lvmcore.errors import DataError
-from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
+from lvmcore.gp.imputation_intervals import scale_by_steps
 from lvmcore.gp.model import GPLatentVariableModel
 from lvmcore.gp.paths import FullRows, LatentRows
 from lvmcore.gp.restarts import derived_seeds, fit_from_starts
@@ -53,6 +53,7 @@ from lvmcore.random_features.construction import (
     have_one_scale,
     initial_objective,
     initial_spectrum,
+    refit,
     spectral_kernel,
     spectrum_arrays,
     spectrum_from_arrays,
@@ -75,8 +76,10 @@ from lvmcore.random_features.settings import (
     SpectralNoise,
     TableLikelihood,
     Trials,
+    WeightForm,
 )
 from lvmcore.random_features.spectrum import SpectralDensity
+from lvmcore.random_features.variational_weights import check_variational_weights
 from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
 from lvmcore.training.schedule import Schedule
@@ -99,13 +102,14 @@ class SRFLVM(GPLatentVariableModel):
     w_l, which follow a Dirichlet-process mixture of Gaussians (Li et al. 2024). It maximises
     E log p(Y | X, W) − KL(q(X) ‖ N(0, I)) − the divergences of W, z, v and α, with h integrated
     out: in closed form for Gaussian columns, by Pólya–gamma mean field, with its divergence, for
-    counts and 0/1, by Gaussian sites for Poisson and for large counts. With ``spectral="free"``
-    every w_l has its own Gaussian; the paper samples it from the mixture (``"mixture"``) or from
-    one Gaussian with its moments (``"moment"``, with the variance between components that the
-    paper's eq. 26 lacks; its divergence is missing, so the objective is no bound). A missing cell
-    drops out of the bound; in a large table of numbers it has a Gaussian q instead, which is still
-    a bound, at the cost of a complete table. In a large table of counts a step uses a scaled subset
-    of the columns; the final bound uses all.
+    counts and 0/1, by Gaussian sites for Poisson and for large counts; or, with
+    ``weights="variational"``, under a learned Gaussian q(h_d). With ``spectral="free"`` every w_l
+    has its own Gaussian; the paper samples it from the mixture (``"mixture"``) or from one Gaussian
+    with its moments (``"moment"``, with the variance between components that the paper's eq. 26
+    lacks; its divergence is missing, so the objective is no bound). A missing cell drops out of the
+    bound; in a large table of numbers it has a Gaussian q instead, which is still a bound, at the
+    cost of a complete table. In a large table of counts a step uses a scaled subset of the columns;
+    the final bound uses all.
 
     With a kernel in place of ``"learned"`` the w_l are a quasi-random sample of its spectrum, fixed
     but for the hyperparameters, and the model is that of the kernel φ(x)ᵀφ(x'). Columns with
@@ -149,6 +153,7 @@ class SRFLVM(GPLatentVariableModel):
     n_mixture: MixtureSize = 10
     spectral: SpectralForm = "free"
     spectral_noise: SpectralNoise = "auto"
+    weights: WeightForm = "marginal"
     covariance: RowCovariance = "diagonal"
     n_trials: Trials = None
     scaling: ColumnScale = "auto"
@@ -226,6 +231,7 @@ class SRFLVM(GPLatentVariableModel):
         spectral_kernel(self.kernel, problem.n_components)
         if self._column_terms is not None:
             return fit_from_starts(self, problem, feature_column_map(self, problem))
+        check_variational_weights(self.settings_)
         if self._previous_fit is None:
             binary = _table_likelihood(self) == "bernoulli"
             gaussian = _table_likelihood(self) == "gaussian"
@@ -244,7 +250,6 @@ class SRFLVM(GPLatentVariableModel):
             self.spectral_, self.kernel_ = fitted_spectrum(spectrum, torch.ones(()))
             return outcome
         rows = (FullRows if self.covariance == "full" else LatentRows)(X, START_VARIANCE)
-        shared = self.noise == "shared"
         spectrum = initial_spectrum(
             problem,
             self.spectral,
@@ -257,9 +262,10 @@ class SRFLVM(GPLatentVariableModel):
             problem,
             _table_likelihood(self),
             n_features=self.n_features,
-            shared_noise=shared,
+            shared_noise=self.noise == "shared",
             n_trials=self.n_trials,
             names=self._standardiser.varying_names,
+            weights=self.weights,
         )
         fit = initial_objective(
             rows,
@@ -268,15 +274,9 @@ class SRFLVM(GPLatentVariableModel):
             problem.generator,
             n_features=self.n_features,
             batch_size=self.batch_size,
-            plain=shared and self.covariance == "diagonal",
+            plain=(self.noise, self.covariance, self.weights) == ("shared", "diagonal", "marginal"),
             note=self._note,
         )
-
-        def continue_fit(fewer: FitProblem, steps: int) -> ConditionedRows:
-            on = fit.with_problem(fewer)
-            train(on, Schedule.cooling_only(steps, self.learning_rate, on.columns.count), None)
-            mean, variance = on.rows.mean.detach(), on.rows.variance.detach()
-            return ConditionedRows(on.decoder(), self._cast(mean), self._cast(variance))
 
         outcome = self._train(fit, problem)
         self._decoder = fit.decoder()
@@ -287,9 +287,8 @@ class SRFLVM(GPLatentVariableModel):
         self.spectral_, self.kernel_ = fitted_spectrum(spectrum, variance)
         if _table_likelihood(self) == "gaussian":
             steps = len(outcome.history)
-            self._calibrate(
-                problem, outcome, lambda g: scale_by_steps(problem, g, steps, continue_fit)
-            )
+            on = partial(refit, fit, learning_rate=self.learning_rate)
+            self._calibrate(problem, outcome, lambda g: scale_by_steps(problem, g, steps, on))
         return outcome
 
     def _train(self, fit: RandomFeatureObjective, problem: FitProblem) -> FitOutcome:

@@ -106,6 +106,7 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
     """
     wanted = {
         "covariance": ("diagonal", "q(x) of a row is then diagonal"),
+        "weights": ("marginal", "their weights have a learned Gaussian already"),
         "spectral": ("free", "only a free spectrum has a posterior that the weights can follow"),
         "scaling": ("auto", "numbers are then in units of their own column's spread"),
     }

@@ -13,12 +13,13 @@ from streamlit.testing.v1 import AppTest
 from app.analysis.papers import catalogue
 from app.analysis.papers.catalogue import FigureFit, FitRecipe, PaperFigure, papers
 from app.formatting import number
-from app.services import imputation, prediction, runs, server
+from app.services import fitted_maps, imputation, prediction, runs, server
 from app.views.papers import fit_recipes
 from app.views.papers.fit_recipes import start_recipe
 from lvmcore.data import paper_names, samples
 from lvmcore.data.samples.paper_datasets import VARIABLE
 from lvmcore.data.samples.public_datasets import MIRROR, public_dataset
+from lvmcore.data.samples.samples import true_correlations
 from lvmcore.models import REGISTRY
 from tests.app.conftest import OpenPage, Wait, fitted_run
 from tests.app.shell.test_shell import texts
@@ -125,7 +126,10 @@ def test_every_figure_names_models_settings_and_pages_that_exist() -> None:
                 target = REGISTRY.declarations[one.model].task != "map"
                 assert bool(one.fit.target) == target
                 assert one.fit.data in (*samples(), *paper_names())
-                assert target or figure.drawing in ("maps", "pictures", "learning curves")
+                of_maps = ("maps", "pictures", "kernels", "learning curves")
+                assert target or figure.drawing in of_maps
+                if figure.drawing == "kernels":
+                    assert true_correlations(one.fit.data) is not None
                 assert bool(one.fit.sizes) == (figure.drawing == "learning curves")
             assert (figure.score != "") == (figure.drawing in ("scores", "learning curves"))
 
@@ -232,6 +236,32 @@ def test_pictures_with_hidden_pixels_are_reconstructed(
     hidden_error = np.square(found.mean - found.truth)[~seen].mean()
     assert hidden_error < np.square(found.truth.mean(axis=0) - found.truth)[~seen].mean() * 1.5
     assert found.mean.shape == found.truth.shape == (5, 64)
+
+
+def test_kernels_are_drawn_beside_the_true_one_of_each_sample(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"n_components": 2, "n_features": 8, "max_iter": 5}
+    fits = tuple(
+        one_fit(
+            "srflvm", f"{weights} weights", data=data, settings={**settings, "weights": weights}
+        )
+        for data in ("s_curve", "s_curve_binary")
+        for weights in ("variational", "marginal")
+    )
+    figure = PaperFigure("A figure", "", "latent", fits, drawing="kernels")
+    page, runs_ = figure_page(monkeypatch, open_page, figure)
+    drawn = charts(page)
+    assert [trace["type"] for chart in drawn for trace in chart["data"]] == ["heatmap"] * 6
+    said = shown(page)
+    for run, one in zip(runs_, fits, strict=True):
+        found = fitted_maps.kernel_recovery(run, one.fit.data)
+        model = fitted_maps.model(run)
+        points, X = model.spectral_.points, model.embedding_.mean
+        expected = np.cos((X[3] - X[70]) @ points.T).mean()
+        assert found.found[3, 70] == pytest.approx(expected)
+        np.testing.assert_array_equal(found.true, true_correlations(one.fit.data))
+        assert f"relative error {number(found.error, 3)}" in said
 
 
 @pytest.mark.slow

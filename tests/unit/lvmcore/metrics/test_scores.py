@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import optimize
 from scipy.spatial import procrustes as scipy_procrustes
 from scipy.stats import norm
 from sklearn.datasets import load_iris
@@ -14,6 +15,7 @@ from lvmcore.metrics.scores import (
     continuity,
     coverage,
     expected_calibration_error,
+    kernel_error,
     knn_accuracy,
     nlpd,
     procrustes,
@@ -210,3 +212,16 @@ def test_calibration_error_of_honest_and_of_boastful_probabilities(
     assert expected_calibration_error(np.eye(3)[y], y) == 0.0
     with pytest.raises(DataError, match="cannot be compared"):
         expected_calibration_error(p, y[:-1])
+
+
+def test_the_error_of_a_kernel_is_the_least_over_scales_of_centred_matrices(
+    rng: np.random.Generator,
+) -> None:
+    true, found = (A @ A.T for A in rng.normal(size=(2, 12, 5)))
+    H = np.eye(12) - 1 / 12
+    one, other = H @ found @ H, H @ true @ H
+    least = optimize.minimize_scalar(lambda a: float(np.linalg.norm(a * one - other))).fun
+    assert kernel_error(found, true) == pytest.approx(least / np.linalg.norm(other), rel=1e-6)
+    assert kernel_error(3 * true + 2, true) == pytest.approx(0, abs=1e-6)
+    assert kernel_error(-true, true) == 1.0
+    assert kernel_error(np.ones((12, 12)), true) == 1.0

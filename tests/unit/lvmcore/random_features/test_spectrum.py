@@ -184,3 +184,16 @@ def test_a_hard_draw_carries_gradients_to_the_shares() -> None:
     for parameter in spectrum.parameters():
         assert parameter.grad is not None
         assert bool(parameter.grad.abs().sum() > 0)
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_correlations_between_points_are_products_of_their_features(equal: bool) -> None:
+    rng = np.random.default_rng(0)
+    points, X = rng.normal(size=(7, 2)), rng.normal(size=(5, 2))
+    amplitudes = None if equal else rng.uniform(0.5, 2, 7)
+    parts = (points, np.zeros(0), np.zeros((0, 2)), np.zeros((0, 2, 2)), np.zeros((7, 0)))
+    found = SpectralDensity(*parts, amplitudes).correlation_matrix(X)
+    scale = LIKE.new_ones(()) if amplitudes is None else torch.as_tensor(amplitudes)
+    Phi = RandomFourierFeatures(torch.as_tensor(points), scale)(torch.as_tensor(X)).numpy()
+    K = Phi @ Phi.T
+    np.testing.assert_allclose(found, K / K[0, 0])

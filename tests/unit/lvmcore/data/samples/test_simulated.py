@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lvmcore.data import load_sample
+from lvmcore.data.samples.samples import true_correlations
 from lvmcore.data.samples.simulated import jumps, kinks, rhombus_classes
 from lvmcore.numerics.array_types import FloatArray
 
@@ -47,3 +48,35 @@ def test_the_regions_of_the_rhombus_are_nested_and_symmetric() -> None:
     assert order["centre"].max() < np.pi / 3 < order["inner ring"].min()
     assert order["inner ring"].max() < 2 * np.pi / 3 < order["outer ring"].min()
     assert min(len(rows) for rows in order.values()) > 30
+
+
+def test_the_binary_columns_follow_the_kernel_of_the_curve() -> None:
+    frame = load_sample("s_curve_binary").frame
+    values = frame.drop(columns="part").to_numpy(dtype=float)
+    assert set(np.unique(values)) == {0.0, 1.0}
+    assert frame["part"].tolist() == load_sample("s_curve").frame["part"].tolist()
+    # The covariance of two cells of a column is E[s(f) s(f')] − 1/4, s the logistic function:
+    # by the draws of a Gaussian process, which know nothing of the columns.
+    K = true_correlations("s_curve_binary")
+    assert K is not None
+    rng = np.random.default_rng(1)
+    draws = rng.multivariate_normal(np.zeros(len(K)), K, size=4000, method="eigh")
+    chances = 1 / (1 + np.exp(-draws))
+    expected = chances.T @ chances / len(chances) - 0.25
+    found = (values - 0.5) @ (values - 0.5).T / values.shape[1]
+    off = ~np.eye(len(K), dtype=bool)
+    slope = (expected[off] * found[off]).sum() / np.square(expected[off]).sum()
+    assert slope == pytest.approx(1, abs=0.15)
+    # A hundred columns leave noise of sd 0.025, twice the spread of the covariances.
+    assert np.corrcoef(expected[off], found[off])[0, 1] > 0.35
+
+
+@pytest.mark.parametrize("key", ["s_curve", "s_curve_wide"])
+def test_the_numbers_of_the_curve_are_likely_under_its_kernel(key: str) -> None:
+    K = true_correlations(key)
+    assert K is not None
+    Y = load_sample(key).frame.drop(columns="part").to_numpy(dtype=float)
+    form = (Y * np.linalg.solve(K + 0.01 * np.eye(len(K)), Y)).sum(axis=0)
+    # chi-squared of 300 degrees of freedom for each column
+    assert abs(form.mean() / 300 - 1) < 4 * np.sqrt(2 / 300 / Y.shape[1])
+    assert true_correlations("iris") is None
