@@ -27,7 +27,7 @@ __all__ = ["data_panel", "fit_panel", "recipe_dataset", "recipe_run", "start_rec
 def fit_panel(row: PaperRow) -> None:
     """Draw the button that fits the model of a figure, or the one that fetches its data first."""
     if row.fit is None:
-        st.caption("This page cannot start this fit: the benchmark compares several, or chooses the rows.")
+        st.caption("The benchmark compares several fits or chooses the rows, which no page does.")
         return
     if data_panel(row.fit.data):
         _fit_button(row.model, row.fit)
