@@ -7,6 +7,7 @@ import re
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from lvmcore.base.predictor import Predictor
 from lvmcore.cli.choose_model import chosen_model
@@ -32,9 +33,11 @@ from lvmcore.likelihoods.catalogue import BY_COLUMN
 from lvmcore.models import AnyModel, load
 from lvmcore.prediction.map_table import embedding_frame
 from lvmcore.prediction.target_rows import date_scales_of_fit
+from lvmcore.results import FitStep
 from lvmcore.runs.convergence import convergence_clause
 from lvmcore.runs.job import JobSpec
-from lvmcore.runs.job_folder import JobFolder, JobState
+from lvmcore.runs.job_folder import JobFolder
+from lvmcore.runs.job_state import JobState, Reason
 from lvmcore.runs.store import Store
 
 __all__ = ["fit", "read_likelihood_options", "read_source"]
@@ -71,12 +74,11 @@ def fit(arguments: argparse.Namespace, console: CommandConsole) -> int:
         _ctrl_c(console) as pressed,
         console.meter() as meter,
     ):
-        state = run_job(
-            folder,
-            lambda: dataset,
-            lambda: "cancelled" if pressed() or folder.cancel_requested() else None,
-            on_step=meter.show,
-        )
+        should_stop = partial(_should_stop, folder, pressed)
+        if arguments.cluster is None:
+            state = run_job(folder, lambda: dataset, should_stop, on_step=meter.show)
+        else:
+            state = _run_on_cluster(arguments.cluster, folder, dataset, should_stop, meter.show)
     status = _report(console, folder, state)
     if arguments.embedding is not None and folder.files.model.is_file():
         fitted = load(folder.files.model, "map")
@@ -86,6 +88,30 @@ def fit(arguments: argparse.Namespace, console: CommandConsole) -> int:
         )
         console.say(f"Map kept in {arguments.embedding}")
     return status
+
+
+def _should_stop(folder: JobFolder, pressed: Callable[[], bool]) -> Reason | None:
+    """The reason to stop the fit: Ctrl-C, or a cancellation from the dashboard."""
+    return "cancelled" if pressed() or folder.cancel_requested() else None
+
+
+def _run_on_cluster(
+    address: str,
+    folder: JobFolder,
+    dataset: Dataset,
+    should_stop: Callable[[], Reason | None],
+    on_step: Callable[[FitStep], None],
+) -> JobState:
+    """Have the fit computed on a cluster.
+
+    Raises:
+        ClusterError: the cluster cannot be used.
+    """
+    from lvmcore.jobs.executors.cluster import RayExecutor
+    from lvmcore.jobs.executors.single_run import run_on_cluster
+
+    executor = RayExecutor(address)
+    return run_on_cluster(folder, dataset, executor, should_stop, on_step=on_step)
 
 
 def read_source(arguments: argparse.Namespace, fitted: Dataset | None = None) -> Table:

@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from filelock import BaseFileLock, FileLock, Timeout
 
 from lvmcore.errors import LatentboardError
-from lvmcore.jobs.executors.executor import NODE_LOST, UNAVAILABLE, Executor
+from lvmcore.jobs.executors.executor import PROCESS_LOST, UNAVAILABLE, Executor
 from lvmcore.jobs.executors.local import LocalExecutor
 from lvmcore.jobs.worker_process import WorkerProcess
 from lvmcore.persistence import write_atomically
@@ -40,8 +40,9 @@ _LARGE_FIT_BYTES = 8e8
 _ATTEMPTS = 2
 # A run that no node can begin lets the others pass for so long.
 _POSTPONED_SECONDS = 10.0
-# Exit status of a process whose library ended it when the cluster was gone.
-_ABORTED = -signal.SIGABRT
+# Exit statuses of a worker of a cluster whose run did not lose its node: Ray ends a process in
+# several ways when its node or the cluster is gone.
+_NODE_KEPT = (0, PROCESS_LOST, -signal.SIGKILL)
 _MOST_ATTEMPTS = 100
 
 
@@ -238,7 +239,7 @@ class Launcher:
     def _go_on_elsewhere(self, worker: WorkerProcess, folder: JobFolder) -> None:
         """Resume a run whose node was lost, from the checkpoint that arrived last."""
         state = folder.state()
-        lost = worker.returncode in (NODE_LOST, _ABORTED) and self.executor.latency > 0
+        lost = self.executor.latency > 0 and worker.returncode not in _NODE_KEPT
         if lost and state.status == "interrupted" and state.attempt < _MOST_ATTEMPTS:
             with suppress(LatentboardError):
                 folder.resume()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
-from lvmcore.jobs.executors.cluster_address import cluster_address, require_ray
-from lvmcore.jobs.executors.cluster_worker import ADDRESS
+from lvmcore.jobs.executors.cluster_address import ClusterError, cluster_address, require_ray
+from lvmcore.jobs.executors.cluster_state import ADDRESS, ClusterMonitor
 from lvmcore.jobs.worker_process import WorkerProcess
 from lvmcore.runs.job import Job
 
-__all__ = ["RayExecutor"]
+__all__ = ["ClusterError", "RayExecutor", "choose_cluster", "chosen_cluster"]
 
 _MOST_RUNS = 8
 _WORKER = "lvmcore.jobs.executors.cluster_worker"
@@ -26,6 +27,7 @@ class RayExecutor:
 
     Attributes:
         address: the address that Ray connects to.
+        monitor: follows the nodes of the cluster.
         slots: largest number of concurrent runs.
         latency: longest time in seconds between a change of a run and its arrival in the folder.
 
@@ -36,6 +38,7 @@ class RayExecutor:
     def __init__(self, address: str = "auto", slots: int | None = None) -> None:
         require_ray()
         self.address = cluster_address(address)
+        self.monitor = ClusterMonitor(self.address)
         self.slots = slots or _MOST_RUNS
         self.latency = 2.0
 
@@ -52,3 +55,22 @@ class RayExecutor:
         """False: Ray gives out the GPUs of the nodes."""
         del job
         return False
+
+
+def choose_cluster(address: str) -> None:
+    """Have this process and its children use a cluster.
+
+    Args:
+        address: "host:port", "ray://host:port", or "auto".
+
+    Raises:
+        ClusterError: Ray is not installed, or the address is none.
+    """
+    require_ray()
+    os.environ[ADDRESS] = cluster_address(address)
+
+
+def chosen_cluster() -> RayExecutor | None:
+    """The cluster that ``choose_cluster`` chose; None for this machine alone."""
+    address = os.environ.get(ADDRESS, "")
+    return RayExecutor(address) if address else None

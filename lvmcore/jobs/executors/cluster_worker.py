@@ -20,7 +20,8 @@ from filelock import Timeout
 
 from lvmcore.errors import LatentboardError
 from lvmcore.jobs.executors.cluster_address import ClusterError, connect
-from lvmcore.jobs.executors.executor import NODE_LOST, UNAVAILABLE
+from lvmcore.jobs.executors.cluster_state import ADDRESS
+from lvmcore.jobs.executors.executor import NODE_LOST, PROCESS_LOST, UNAVAILABLE
 from lvmcore.jobs.executors.folder_mirror import FileMark, apply_changes
 from lvmcore.jobs.executors.node_worker import NodeWorker, folder_files, package_versions
 from lvmcore.jobs.executors.requirements import Requirements, requirements
@@ -28,10 +29,8 @@ from lvmcore.jobs.parent_process import ParentWatch, read_request
 from lvmcore.runs.job_folder import JobFolder
 from lvmcore.runs.store import Store
 
-__all__ = ["ADDRESS", "main"]
+__all__ = ["main"]
 
-#: Environment variable with the address of the cluster.
-ADDRESS = "LATENTBOARD_CLUSTER"
 _LOCK_WAITS_SECONDS = 5.0
 #: Time between two looks at the node, and longest time that an answer may take.
 _TICK_SECONDS, _ANSWER_SECONDS = 0.1, 60.0
@@ -152,7 +151,7 @@ class ClusterRun:
                     print(errors, file=sys.stderr)
                 else:
                     self._folder.clear_up()
-                return ended if ended >= 0 else 1
+                return _end_like(ended)
             self._pass_on(actor)
             time.sleep(_TICK_SECONDS)
 
@@ -167,11 +166,19 @@ class ClusterRun:
             self._asked += " terminate"
 
 
+def _end_like(ended: int) -> int:
+    """The exit status of this process after that of the node's; killed where that one was."""
+    if -ended == signal.SIGKILL:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 0 if ended == 0 else PROCESS_LOST
+
+
 def main() -> int:
     """Wait for a request and have the run computed.
 
     Returns:
-        The exit status: 0, ``NODE_LOST``, or ``UNAVAILABLE`` with a sentence on standard error.
+        The exit status: 0, ``NODE_LOST``, ``PROCESS_LOST``, or ``UNAVAILABLE`` with a sentence on
+        standard error.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

@@ -8,10 +8,12 @@ from typing import Protocol
 from lvmcore.jobs.worker_process import WorkerProcess
 from lvmcore.runs.job import Job
 
-__all__ = ["NODE_LOST", "UNAVAILABLE", "Executor"]
+__all__ = ["NODE_LOST", "PROCESS_LOST", "UNAVAILABLE", "Executor"]
 
 #: Exit status of a worker whose run was lost with its node; the run is resumed.
 NODE_LOST = 75
+#: Exit status of a worker whose run's process ended on its node before the run did.
+PROCESS_LOST = 70
 #: Exit status of a worker that could not begin its run; the run stays in the queue.
 UNAVAILABLE = 69
 
