@@ -27,13 +27,14 @@ from lvmcore.data.table import Table
 from lvmcore.data.transforms import MAX_LEVELS
 from lvmcore.errors import ConfigError
 from lvmcore.evaluation.target_scores import read_comparison
+from lvmcore.jobs.executors.cluster import RayExecutor
+from lvmcore.jobs.executors.single_run import run_on_cluster
 from lvmcore.jobs.fitting import training_rows
 from lvmcore.jobs.run_job import run_job
 from lvmcore.likelihoods.catalogue import BY_COLUMN
 from lvmcore.models import AnyModel, load
 from lvmcore.prediction.map_table import embedding_frame
 from lvmcore.prediction.target_rows import date_scales_of_fit
-from lvmcore.results import FitStep
 from lvmcore.runs.convergence import convergence_clause
 from lvmcore.runs.job import JobSpec
 from lvmcore.runs.job_folder import JobFolder
@@ -62,6 +63,9 @@ def fit(arguments: argparse.Namespace, console: CommandConsole) -> int:
         LatentboardError: data or settings cannot be used.
     """
     _check_options(arguments)
+    executor = None if arguments.cluster is None else RayExecutor(arguments.cluster)
+    if executor is not None:
+        executor.check_answer()
     table = read_source(arguments)
     dataset = _dataset(arguments, table, console)
     model = chosen_model(arguments, dataset, console)
@@ -75,10 +79,10 @@ def fit(arguments: argparse.Namespace, console: CommandConsole) -> int:
         console.meter() as meter,
     ):
         should_stop = partial(_should_stop, folder, pressed)
-        if arguments.cluster is None:
+        if executor is None:
             state = run_job(folder, lambda: dataset, should_stop, on_step=meter.show)
         else:
-            state = _run_on_cluster(arguments.cluster, folder, dataset, should_stop, meter.show)
+            state = run_on_cluster(folder, dataset, executor, should_stop, on_step=meter.show)
     status = _report(console, folder, state)
     if arguments.embedding is not None and folder.files.model.is_file():
         fitted = load(folder.files.model, "map")
@@ -93,25 +97,6 @@ def fit(arguments: argparse.Namespace, console: CommandConsole) -> int:
 def _should_stop(folder: JobFolder, pressed: Callable[[], bool]) -> Reason | None:
     """The reason to stop the fit: Ctrl-C, or a cancellation from the dashboard."""
     return "cancelled" if pressed() or folder.cancel_requested() else None
-
-
-def _run_on_cluster(
-    address: str,
-    folder: JobFolder,
-    dataset: Dataset,
-    should_stop: Callable[[], Reason | None],
-    on_step: Callable[[FitStep], None],
-) -> JobState:
-    """Have the fit computed on a cluster.
-
-    Raises:
-        ClusterError: the cluster cannot be used.
-    """
-    from lvmcore.jobs.executors.cluster import RayExecutor
-    from lvmcore.jobs.executors.single_run import run_on_cluster
-
-    executor = RayExecutor(address)
-    return run_on_cluster(folder, dataset, executor, should_stop, on_step=on_step)
 
 
 def read_source(arguments: argparse.Namespace, fitted: Dataset | None = None) -> Table:

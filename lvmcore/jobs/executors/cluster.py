@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from lvmcore.jobs.executors.cluster_address import ClusterError, cluster_address, require_ray
+from lvmcore.jobs.executors.cluster_address import (
+    ClusterError,
+    check_answer,
+    cluster_address,
+    require_ray,
+)
 from lvmcore.jobs.executors.cluster_state import ADDRESS, ClusterMonitor
 from lvmcore.jobs.worker_process import WorkerProcess
 from lvmcore.runs.job import Job
@@ -41,6 +46,14 @@ class RayExecutor:
         self.monitor = ClusterMonitor(self.address)
         self.slots = slots or _MOST_RUNS
         self.latency = 2.0
+
+    def check_answer(self) -> None:
+        """Check that something listens at the address.
+
+        Raises:
+            ClusterError: nothing does.
+        """
+        check_answer(self.address)
 
     def new_worker(self) -> WorkerProcess:
         """Start a process that connects to the cluster and waits for a run."""

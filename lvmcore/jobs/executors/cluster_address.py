@@ -11,7 +11,7 @@ from typing import Any
 
 from lvmcore.errors import ConfigError
 
-__all__ = ["ClusterError", "cluster_address", "connect", "require_ray"]
+__all__ = ["ClusterError", "check_answer", "cluster_address", "connect", "require_ray"]
 
 #: Name of the variable in which Ray keeps the address of a cluster.
 VARIABLE = "RAY_ADDRESS"
@@ -77,7 +77,7 @@ def connect(address: str) -> Any:
         # Without this Ray replaces 127.0.0.1 by an address of the network, where nothing listens.
         os.environ.setdefault(_LOOPBACK_ONLY, "0")
     ray = require_ray()
-    _check_answer(address)
+    check_answer(address)
     try:
         ray.init(
             address=address,
@@ -102,8 +102,15 @@ def _is_loopback(address: str) -> bool:
     return address.startswith(("127.", "localhost:", "[::1]:"))
 
 
-def _check_answer(address: str) -> None:
-    """Raise within seconds if nothing listens: Ray itself tries for a minute."""
+def check_answer(address: str) -> None:
+    """Check within seconds that something listens: Ray itself tries for a minute.
+
+    Args:
+        address: from ``cluster_address``; "auto" is not checked.
+
+    Raises:
+        ClusterError: nothing listens there.
+    """
     parts = _ADDRESS.fullmatch(address)
     if parts is None:
         return

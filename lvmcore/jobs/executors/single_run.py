@@ -51,6 +51,7 @@ def run_on_cluster(
         run = _ClusterCopy(store, store.submit(folder.spec()), folder, on_step)
         while not run.ended(executor, should_stop):
             store.resume(run.name)  # its node was lost
+    folder.clear_up()
     return folder.state()
 
 
