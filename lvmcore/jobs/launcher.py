@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from filelock import BaseFileLock, FileLock, Timeout
 
 from lvmcore.errors import LatentboardError
-from lvmcore.jobs.executors.executor import PROCESS_LOST, UNAVAILABLE, Executor
+from lvmcore.jobs.executors.executor import NODE_LOST, PROCESS_LOST, UNAVAILABLE, Executor
 from lvmcore.jobs.executors.local import LocalExecutor
 from lvmcore.jobs.worker_process import WorkerProcess
 from lvmcore.persistence import write_atomically
@@ -40,6 +40,8 @@ _LARGE_FIT_BYTES = 8e8
 _ATTEMPTS = 2
 # A run that no node can begin lets the others pass for so long.
 _POSTPONED_SECONDS = 10.0
+# The reason holds for so long after it, while the run is tried again.
+_POSTPONED_KNOWN_SECONDS = 30.0
 # Exit statuses of a worker of a cluster whose run did not lose its node: Ray ends a process in
 # several ways when its node or the cluster is gone.
 _NODE_KEPT = (0, PROCESS_LOST, -signal.SIGKILL)
@@ -92,7 +94,7 @@ class Launcher:
         self._large: set[WorkerProcess] = set()
         self._spare_not_before = 0.0
         self._trouble = ""  # the reason logged last for which no run was started
-        self._postponed: dict[str, float] = {}  # runs that no node could begin, until when
+        self._postponed: dict[str, tuple[float, str]] = {}  # until when, and why
         store.reconcile()
         self.ensure_running()
 
@@ -113,7 +115,9 @@ class Launcher:
     @property
     def trouble(self) -> str:
         """Why queued runs are not started, one sentence; "" if they are."""
-        return self._trouble
+        recent = time.monotonic() - _POSTPONED_KNOWN_SECONDS
+        reasons = [why for until, why in list(self._postponed.values()) if until > recent]
+        return self._trouble or (reasons[-1] if reasons else "")
 
     def close(self) -> None:
         """Stop. Active runs are interrupted and keep their results so far; queued runs stay."""
@@ -191,7 +195,7 @@ class Launcher:
         """The first queued run that can start now; locks the GPU if it needs it."""
         running = [job for job in self.store.list(None) if job.status == "running"]
         for name in self.store.queue.ids():
-            if time.monotonic() < self._postponed.get(name, 0.0):
+            if time.monotonic() < self._postponed.get(name, (0.0, ""))[0]:
                 continue
             job = self.store.get(name)
             if not self.executor.has_room(job, running):
@@ -206,23 +210,27 @@ class Launcher:
         return None
 
     def _run(self, folder: JobFolder, start_lock: BaseFileLock) -> None:
-        errors = ""
+        errors, name = "", folder.path.name
         for _ in range(_ATTEMPTS):
             worker = self._take_spare()
             try:
-                worker.assign(self.store.home, folder.path.name)
+                worker.assign(self.store.home, name)
                 self._supervise(worker, folder, start_lock)
             finally:
                 with self._spares:
                     self._large.discard(worker)
                 errors = worker.error_tail()
                 worker.end()
+            unavailable = worker.returncode == UNAVAILABLE
+            if unavailable and folder.state().status == "queued":
+                self._postpone(name, errors)
+                return
+            self._postponed.pop(name, None)
+            if worker.returncode == NODE_LOST:
+                return
             if folder.state().status != "queued" or self._closing.is_set():
                 folder.settle(_describe_end(worker.returncode))
                 self._go_on_elsewhere(worker, folder)
-                return
-            if worker.returncode == UNAVAILABLE:
-                self._postpone(folder, errors)
                 return
         if (worker.returncode or 0) < 0:
             folder.give_up("interrupted", _describe_end(worker.returncode))
@@ -237,18 +245,20 @@ class Launcher:
         )
 
     def _go_on_elsewhere(self, worker: WorkerProcess, folder: JobFolder) -> None:
-        """Resume a run whose node was lost, from the checkpoint that arrived last."""
+        """Resume a run that ended with the cluster, from the checkpoint that arrived last."""
         state = folder.state()
         lost = self.executor.latency > 0 and worker.returncode not in _NODE_KEPT
         if lost and state.status == "interrupted" and state.attempt < _MOST_ATTEMPTS:
             with suppress(LatentboardError):
                 folder.resume()
 
-    def _postpone(self, folder: JobFolder, errors: str) -> None:
-        """Leave a run in the queue that could not begin, and say why."""
-        self._postponed[folder.path.name] = time.monotonic() + _POSTPONED_SECONDS
+    def _postpone(self, name: str, errors: str) -> None:
+        """Leave a run in the queue that could not begin, and keep the reason."""
         lines = errors.strip().splitlines()
-        self._report(lines[-1] if lines else "the cluster cannot be used")
+        why = lines[-1] if lines else "The cluster cannot be used."
+        if why != self._postponed.get(name, (0.0, ""))[1]:
+            logger.error("A queued run is not started: %s", why)
+        self._postponed[name] = (time.monotonic() + _POSTPONED_SECONDS, why)
 
     def _supervise(
         self, worker: WorkerProcess, folder: JobFolder, start_lock: BaseFileLock

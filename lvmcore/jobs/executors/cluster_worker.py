@@ -3,8 +3,8 @@
 It is started and controlled like the worker process of this machine: a request on its standard
 input, SIGTERM, and the end of that input. It holds the lock of the run, starts an actor on a node
 that has room, sends it the run and its datasets, and writes what the node reports to the folder of
-the run. When the node is lost, the process ends with ``NODE_LOST``, and the folder has the state of
-the last checkpoint that arrived.
+the run. When the node is lost, the process puts the run back in the queue, to go on from the
+checkpoint that arrived last, and ends with ``NODE_LOST``.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ class ClusterRun:
             begun = True
             return self._follow(actor)
         except (errors.RayActorError, errors.GetTimeoutError, errors.RaySystemError) as error:
+            if begun and self._folder.state().status == "running":
+                self._folder.requeue()
             if begun:
                 print(f"The node of the run was lost: {error}", file=sys.stderr)
                 return NODE_LOST

@@ -10,7 +10,7 @@ from lvmcore.runs.job import Job
 
 __all__ = ["NODE_LOST", "PROCESS_LOST", "UNAVAILABLE", "Executor"]
 
-#: Exit status of a worker whose run was lost with its node; the run is resumed.
+#: Exit status of a worker whose run was lost with its node; the run is in the queue again.
 NODE_LOST = 75
 #: Exit status of a worker whose run's process ended on its node before the run did.
 PROCESS_LOST = 70

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from lvmcore.data.dataset import Dataset
 from lvmcore.jobs.executors.cluster import RayExecutor
 from lvmcore.jobs.executors.cluster_address import ClusterError
-from lvmcore.jobs.executors.executor import PROCESS_LOST, UNAVAILABLE
+from lvmcore.jobs.executors.executor import NODE_LOST, PROCESS_LOST, UNAVAILABLE
 from lvmcore.jobs.executors.folder_mirror import FileMark, apply_changes, changed_files
 from lvmcore.results import FitStep
 from lvmcore.runs.job_folder import JobFolder
@@ -50,7 +50,7 @@ def run_on_cluster(
         store.datasets.put(dataset)
         run = _ClusterCopy(store, store.submit(folder.spec()), folder, on_step)
         while not run.ended(executor, should_stop):
-            store.resume(run.name)  # its node was lost
+            pass  # its node was lost: it is in the queue again
     folder.clear_up()
     return folder.state()
 
@@ -95,9 +95,14 @@ class _ClusterCopy:
             worker.end()
         if worker.returncode == UNAVAILABLE:
             raise ClusterError(errors[-1] if errors else "The cluster cannot be used.")
+        if worker.returncode == NODE_LOST:
+            return False
         lost = self._store.get(self.name).status == "interrupted"
         self._copy()
-        return not lost or worker.returncode == PROCESS_LOST
+        if lost and worker.returncode != PROCESS_LOST:  # it ended with the cluster
+            self._store.resume(self.name)
+            return False
+        return True
 
     def _copy(self) -> None:
         """Copy what changed; the folder is "running" while the run waits for a node."""
