@@ -134,8 +134,8 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         const="auto",
         metavar="ADDRESS",
-        help="compute the fits on a Ray cluster: host:port, ray://host:port, or auto for "
-        "RAY_ADDRESS, else the cluster of this machine",
+        help="compute the fits on a Ray cluster: host:port, or auto (default) for RAY_ADDRESS, "
+        "else the cluster of this machine",
     )
     parser.add_argument(
         "--no-browser", action="store_true", help="print the address and open no browser"

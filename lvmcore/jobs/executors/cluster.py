@@ -27,7 +27,7 @@ class RayExecutor:
     A run waits on the cluster until a node has its cores, GPUs and memory free.
 
     Args:
-        address: "host:port", "ray://host:port", or "auto".
+        address: "host:port", or "auto".
         slots: largest number of runs that are on the cluster or wait for a node.
 
     Attributes:
@@ -74,7 +74,7 @@ def choose_cluster(address: str) -> None:
     """Have this process and its children use a cluster.
 
     Args:
-        address: "host:port", "ray://host:port", or "auto".
+        address: "host:port", or "auto".
 
     Raises:
         ClusterError: Ray is not installed, or the address is none.

@@ -20,7 +20,7 @@ VARIABLE = "RAY_ADDRESS"
 _LOOPBACK_ONLY = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 _CURRENT = Path("/tmp/ray/ray_current_cluster")
 _ANSWER_SECONDS = 2.0
-_ADDRESS = re.compile(r"(ray://)?(?P<host>\[[0-9a-fA-F:]+\]|[^:/\s]+):(?P<port>\d{1,5})")
+_ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[^:/\s]+):(?P<port>\d{1,5})")
 
 
 class ClusterError(ConfigError):
@@ -46,8 +46,8 @@ def cluster_address(given: str) -> str:
     """The address that Ray connects to.
 
     Args:
-        given: "host:port", "ray://host:port", or "auto" for ``RAY_ADDRESS``, else the cluster that
-            was started on this machine.
+        given: "host:port", or "auto" for ``RAY_ADDRESS``, else the cluster that was started on this
+            machine.
 
     Raises:
         ClusterError: it is no address.
@@ -56,7 +56,7 @@ def cluster_address(given: str) -> str:
     if address != "auto" and _ADDRESS.fullmatch(address) is None:
         raise ClusterError(
             f"{address!r} is no address of a cluster: expected host:port, as 10.0.0.5:6379, "
-            "ray://host:port, or auto."
+            "or auto."
         )
     return address
 
