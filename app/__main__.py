@@ -130,6 +130,14 @@ def _parser() -> argparse.ArgumentParser:
         help="folder for datasets and runs (default: LATENTBOARD_HOME, else your user data folder)",
     )
     parser.add_argument(
+        "--cluster",
+        nargs="?",
+        const="auto",
+        metavar="ADDRESS",
+        help="compute the fits on a Ray cluster: host:port, or auto (default) for RAY_ADDRESS, "
+        "else the cluster of this machine",
+    )
+    parser.add_argument(
         "--no-browser", action="store_true", help="print the address and open no browser"
     )
     return parser
@@ -171,6 +179,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     if arguments.home is not None:
         os.environ["LATENTBOARD_HOME"] = str(arguments.home.expanduser().resolve())
+    if arguments.cluster is not None:
+        from lvmcore.jobs.executors.cluster import ClusterError, choose_cluster
+
+        try:
+            choose_cluster(arguments.cluster)
+        except ClusterError as error:
+            print(error, file=sys.stderr)
+            return 1
     refused = refused_setting() if is_loopback(arguments.listen) else None
     if refused is not None:
         print(refused, file=sys.stderr)

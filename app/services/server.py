@@ -12,11 +12,13 @@ import streamlit as st
 
 from app.web.activity import wait_until_quiet
 from lvmcore.jobs.cost_estimate import CostEstimator
+from lvmcore.jobs.executors.cluster import RayExecutor, chosen_cluster
 from lvmcore.jobs.launcher import Launcher
 from lvmcore.runs import Job, JobSpec, Store
 
 __all__ = [
     "close",
+    "cluster",
     "estimator",
     "import_scikit_learn",
     "launcher",
@@ -61,7 +63,13 @@ def launcher() -> Launcher:
 
 @st.cache_resource(show_spinner=False)
 def _launcher(home: str | None) -> Launcher:
-    return Launcher(store_at(home))
+    return Launcher(store_at(home), executor=cluster())
+
+
+@st.cache_resource(show_spinner=False)
+def cluster() -> RayExecutor | None:
+    """The cluster that this server was started with; None for this machine alone."""
+    return chosen_cluster()
 
 
 def submit_once(fit: Job, spec: JobSpec) -> str:
@@ -173,3 +181,6 @@ def close() -> None:
     """Stop the workers and the cost estimator of this server."""
     _estimator(store_home()).close()
     _launcher(store_home()).close()
+    found = cluster()
+    if found is not None:
+        found.monitor.close()

@@ -7,6 +7,7 @@ import re
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from lvmcore.base.predictor import Predictor
 from lvmcore.cli.choose_model import chosen_model
@@ -26,6 +27,8 @@ from lvmcore.data.table import Table
 from lvmcore.data.transforms import MAX_LEVELS
 from lvmcore.errors import ConfigError
 from lvmcore.evaluation.target_scores import read_comparison
+from lvmcore.jobs.executors.cluster import RayExecutor
+from lvmcore.jobs.executors.single_run import run_on_cluster
 from lvmcore.jobs.fitting import training_rows
 from lvmcore.jobs.run_job import run_job
 from lvmcore.likelihoods.catalogue import BY_COLUMN
@@ -34,7 +37,8 @@ from lvmcore.prediction.map_table import embedding_frame
 from lvmcore.prediction.target_rows import date_scales_of_fit
 from lvmcore.runs.convergence import convergence_clause
 from lvmcore.runs.job import JobSpec
-from lvmcore.runs.job_folder import JobFolder, JobState
+from lvmcore.runs.job_folder import JobFolder
+from lvmcore.runs.job_state import JobState, Reason
 from lvmcore.runs.store import Store
 
 __all__ = ["fit", "read_likelihood_options", "read_source"]
@@ -59,6 +63,9 @@ def fit(arguments: argparse.Namespace, console: CommandConsole) -> int:
         LatentboardError: data or settings cannot be used.
     """
     _check_options(arguments)
+    executor = None if arguments.cluster is None else RayExecutor(arguments.cluster)
+    if executor is not None:
+        executor.check_answer()
     table = read_source(arguments)
     dataset = _dataset(arguments, table, console)
     model = chosen_model(arguments, dataset, console)
@@ -71,12 +78,11 @@ def fit(arguments: argparse.Namespace, console: CommandConsole) -> int:
         _ctrl_c(console) as pressed,
         console.meter() as meter,
     ):
-        state = run_job(
-            folder,
-            lambda: dataset,
-            lambda: "cancelled" if pressed() or folder.cancel_requested() else None,
-            on_step=meter.show,
-        )
+        should_stop = partial(_should_stop, folder, pressed)
+        if executor is None:
+            state = run_job(folder, lambda: dataset, should_stop, on_step=meter.show)
+        else:
+            state = run_on_cluster(folder, dataset, executor, should_stop, on_step=meter.show)
     status = _report(console, folder, state)
     if arguments.embedding is not None and folder.files.model.is_file():
         fitted = load(folder.files.model, "map")
@@ -86,6 +92,11 @@ def fit(arguments: argparse.Namespace, console: CommandConsole) -> int:
         )
         console.say(f"Map kept in {arguments.embedding}")
     return status
+
+
+def _should_stop(folder: JobFolder, pressed: Callable[[], bool]) -> Reason | None:
+    """The reason to stop the fit: Ctrl-C, or a cancellation from the dashboard."""
+    return "cancelled" if pressed() or folder.cancel_requested() else None
 
 
 def read_source(arguments: argparse.Namespace, fitted: Dataset | None = None) -> Table:

@@ -83,6 +83,9 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="a setting of the model; see `lvmcore models --model KEY`")  # fmt: skip
     add("--seed", type=int, help="seed of the fit (short for --set random_state=…)")
     add("--device", help="auto, cpu or cuda (short for --set device=…)")
+    add("--cluster", nargs="?", const="auto", metavar="ADDRESS",
+        help="compute the fit on a Ray cluster: host:port, or auto (default) for RAY_ADDRESS, "
+        "else the cluster of this machine")  # fmt: skip
     add("--name", default="", help="name of the run")
     add("--out", type=Path, metavar="DIR",
         help="new folder for the run (default: in the dashboard's store)")  # fmt: skip

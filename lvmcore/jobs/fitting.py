@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -18,10 +17,9 @@ from lvmcore.results import FitStep
 from lvmcore.runs.atomic_files import DISK_FULL, is_disk_full
 from lvmcore.runs.event_log import EventLog, truncate_events
 from lvmcore.runs.job_folder import JobFolder
+from lvmcore.runs.job_state import Reason
 from lvmcore.training.checkpoint import Checkpoint
 
-#: Reasons of an early stop.
-Reason = Literal["cancelled", "interrupted"]
 _OUT_OF_MEMORY = (
     "There was not enough memory for this fit. Try fewer rows, columns or inducing points, or a "
     "machine with more memory."

@@ -7,15 +7,14 @@ import signal
 import threading
 import time
 from contextlib import ExitStack, suppress
-from datetime import timedelta
 
 from filelock import BaseFileLock, FileLock, Timeout
 
 from lvmcore.errors import LatentboardError
-from lvmcore.jobs.machine_limits import available_memory, default_slots, has_gpu, threads_of_a_fit
+from lvmcore.jobs.executors.executor import NODE_LOST, PROCESS_LOST, UNAVAILABLE, Executor
+from lvmcore.jobs.executors.local import LocalExecutor
 from lvmcore.jobs.worker_process import WorkerProcess
 from lvmcore.persistence import write_atomically
-from lvmcore.runs.job import Job, now
 from lvmcore.runs.job_folder import PROCESS_ENDED, JobFolder
 from lvmcore.runs.run_files import PRIVATE_FILE
 from lvmcore.runs.store import Store
@@ -39,8 +38,14 @@ _SPARE_RETRY_SECONDS = 30.0
 # fit the seconds to start a process matter little.
 _LARGE_FIT_BYTES = 8e8
 _ATTEMPTS = 2
-# Time after which a fit has allocated its memory.
-_ALLOCATION_TIME = timedelta(seconds=15)
+# A run that no node can begin lets the others pass for so long.
+_POSTPONED_SECONDS = 10.0
+# The reason holds for so long after it, while the run is tried again.
+_POSTPONED_KNOWN_SECONDS = 30.0
+# Exit statuses of a worker of a cluster whose run did not lose its node: Ray ends a process in
+# several ways when its node or the cluster is gone.
+_NODE_KEPT = (0, PROCESS_LOST, -signal.SIGKILL)
+_MOST_ATTEMPTS = 100
 
 
 class Launcher:
@@ -50,23 +55,35 @@ class Launcher:
     together they run at most ``slots`` fits, and start each run once. The launcher works in daemon
     threads, and its workers end with the server.
 
-    The next run waits until its memory is free in addition to that of the active fits. Fits on a
-    GPU run one at a time; a run that waits for the GPU is overtaken by runs that do not need it.
+    The next run waits until its executor has room for it beside the active fits. Fits on a GPU of
+    this machine run one at a time; a run that waits for the GPU is overtaken by runs that do not
+    need it, and so is one that no node of a cluster can begin. A run whose node was lost goes on
+    from its last checkpoint.
 
     Args:
         store: the store.
         spare: whether to keep one idle worker that has imported torch, so that a fit starts at
             once; none is kept during a fit that takes much memory.
         slots: largest number of concurrent fits; None for one per two cores.
+        executor: where the runs are executed; None for this machine.
 
     Attributes:
         store: the store.
+        executor: where the runs are executed.
         slots: largest number of concurrent fits.
     """
 
-    def __init__(self, store: Store, *, spare: bool = True, slots: int | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        spare: bool = True,
+        slots: int | None = None,
+        executor: Executor | None = None,
+    ) -> None:
         self.store = store
-        self.slots = default_slots() if slots is None else slots
+        self.executor: Executor = LocalExecutor(slots) if executor is None else executor
+        self.slots = self.executor.slots
         self._keeps_spare = spare
         self._guard = threading.Lock()
         self._wakes = [threading.Event() for _ in range(self.slots)]
@@ -77,6 +94,7 @@ class Launcher:
         self._large: set[WorkerProcess] = set()
         self._spare_not_before = 0.0
         self._trouble = ""  # the reason logged last for which no run was started
+        self._postponed: dict[str, tuple[float, str]] = {}  # until when, and why
         store.reconcile()
         self.ensure_running()
 
@@ -93,6 +111,13 @@ class Launcher:
                     self._threads[slot] = fresh
                     fresh.start()
         self._wake()
+
+    @property
+    def trouble(self) -> str:
+        """Why queued runs are not started, one sentence; "" if they are."""
+        recent = time.monotonic() - _POSTPONED_KNOWN_SECONDS
+        reasons = [why for until, why in list(self._postponed.values()) if until > recent]
+        return self._trouble or (reasons[-1] if reasons else "")
 
     def close(self) -> None:
         """Stop. Active runs are interrupted and keep their results so far; queued runs stay."""
@@ -168,11 +193,14 @@ class Launcher:
 
     def _next_startable(self, locks: ExitStack) -> JobFolder | None:
         """The first queued run that can start now; locks the GPU if it needs it."""
+        running = [job for job in self.store.list(None) if job.status == "running"]
         for name in self.store.queue.ids():
+            if time.monotonic() < self._postponed.get(name, (0.0, ""))[0]:
+                continue
             job = self.store.get(name)
-            if not self._fits_in_memory(job):
+            if not self.executor.has_room(job, running):
                 return None
-            if _needs_gpu(job):
+            if self.executor.takes_gpu(job):
                 gpu = self._lock("gpu")
                 try:
                     locks.enter_context(gpu.acquire(timeout=0))
@@ -181,33 +209,28 @@ class Launcher:
             return self.store.job_folder(name)
         return None
 
-    def _fits_in_memory(self, job: Job) -> bool:
-        """Whether the memory of a run is free; always so if no other run is active."""
-        others = [other for other in self.store.list(None) if other.status == "running"]
-        if job.memory is None or not others:
-            return True
-        # Estimated memory of runs that have just started: it is not allocated yet.
-        reserved = sum(
-            other.memory or 0
-            for other in others
-            if other.started is None or now() - other.started < _ALLOCATION_TIME
-        )
-        return job.memory <= available_memory() - reserved
-
     def _run(self, folder: JobFolder, start_lock: BaseFileLock) -> None:
-        errors = ""
+        errors, name = "", folder.path.name
         for _ in range(_ATTEMPTS):
             worker = self._take_spare()
             try:
-                worker.assign(self.store.home, folder.path.name)
+                worker.assign(self.store.home, name)
                 self._supervise(worker, folder, start_lock)
             finally:
                 with self._spares:
                     self._large.discard(worker)
                 errors = worker.error_tail()
                 worker.end()
+            unavailable = worker.returncode == UNAVAILABLE
+            if unavailable and folder.state().status == "queued":
+                self._postpone(name, errors)
+                return
+            self._postponed.pop(name, None)
+            if worker.returncode == NODE_LOST:
+                return
             if folder.state().status != "queued" or self._closing.is_set():
                 folder.settle(_describe_end(worker.returncode))
+                self._go_on_elsewhere(worker, folder)
                 return
         if (worker.returncode or 0) < 0:
             folder.give_up("interrupted", _describe_end(worker.returncode))
@@ -221,11 +244,27 @@ class Launcher:
             "WorkerError",
         )
 
+    def _go_on_elsewhere(self, worker: WorkerProcess, folder: JobFolder) -> None:
+        """Resume a run that ended with the cluster, from the checkpoint that arrived last."""
+        state = folder.state()
+        lost = self.executor.latency > 0 and worker.returncode not in _NODE_KEPT
+        if lost and state.status == "interrupted" and state.attempt < _MOST_ATTEMPTS:
+            with suppress(LatentboardError):
+                folder.resume()
+
+    def _postpone(self, name: str, errors: str) -> None:
+        """Leave a run in the queue that could not begin, and keep the reason."""
+        lines = errors.strip().splitlines()
+        why = lines[-1] if lines else "The cluster cannot be used."
+        if why != self._postponed.get(name, (0.0, ""))[1]:
+            logger.error("A queued run is not started: %s", why)
+        self._postponed[name] = (time.monotonic() + _POSTPONED_SECONDS, why)
+
     def _supervise(
         self, worker: WorkerProcess, folder: JobFolder, start_lock: BaseFileLock
     ) -> None:
         """Wait for the end of the worker, and terminate it if the run is cancelled."""
-        began = time.monotonic()
+        began, latency = time.monotonic(), self.executor.latency
         reserved = self.store.get(folder.path.name).memory or 0
         cancelled_at: float | None = None
         terminated = False
@@ -244,7 +283,7 @@ class Launcher:
             if cancelled_at is None:
                 cancelled_at = time.monotonic() if folder.cancel_requested() else None
                 continue
-            passed = time.monotonic() - cancelled_at
+            passed = time.monotonic() - cancelled_at - latency
             if passed > _TERMINATE_AFTER_SECONDS and not terminated:
                 worker.terminate()
                 terminated = True
@@ -283,12 +322,7 @@ class Launcher:
         return self._new_worker()
 
     def _new_worker(self) -> WorkerProcess:
-        return WorkerProcess(threads_of_a_fit(self.slots))
-
-
-def _needs_gpu(job: Job) -> bool:
-    device = str(job.spec.parameters.get("device", "auto"))
-    return device.startswith("cuda") or (device == "auto" and has_gpu())
+        return self.executor.new_worker()
 
 
 def _is_ending(folder: JobFolder, passed: float) -> bool:

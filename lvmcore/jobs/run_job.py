@@ -11,13 +11,13 @@ from typing import Any
 
 from lvmcore.data.dataset import Dataset
 from lvmcore.errors import CancelledError, LatentboardError
-from lvmcore.jobs.fitting import FitMonitor, Reason, StoppedError, describe_error
+from lvmcore.jobs.fitting import FitMonitor, StoppedError, describe_error
 from lvmcore.jobs.job_kind import JobContext, JobKind
 from lvmcore.models import AnyModel
 from lvmcore.results import FitStep
 from lvmcore.runs.job import JobSpec, now
 from lvmcore.runs.job_folder import JobFolder
-from lvmcore.runs.job_state import JobState
+from lvmcore.runs.job_state import JobState, Reason
 from lvmcore.runs.model_of_job import check_spec
 from lvmcore.runs.run_files import private_opener
 from lvmcore.runs.store import Store

@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 
@@ -42,17 +44,25 @@ class WorkerProcess:
 
     Args:
         threads: number of threads; None for those of a single fit.
+        module: the module that the process runs.
+        variables: further variables of its environment.
     """
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        threads: int | None = None,
+        *,
+        module: str = "lvmcore.jobs.worker",
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "lvmcore.jobs.worker"],
+            [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
             start_new_session=True,
-            env=environment(threads or threads_of_a_fit()),
+            env={**environment(threads or threads_of_a_fit()), **variables},
             bufsize=0,
         )
 

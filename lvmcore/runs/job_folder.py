@@ -256,6 +256,16 @@ class JobFolder:
         except OSError as error:
             raise DataError(f"The run could not be resumed: {error.strerror}.") from error
 
+    def requeue(self) -> None:
+        """Put a run whose node was lost back in the queue, as ``resume`` does.
+
+        The caller holds the lock.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        self._rewind()
+
     def _rewind(self) -> None:
         place = checkpoint_progress(self.files.checkpoint)
         step, seconds = (0, 0.0) if place is None else place

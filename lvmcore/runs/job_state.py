@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from lvmcore.errors import DataError
 from lvmcore.runs.atomic_files import as_record
 from lvmcore.runs.job import Stage, Status, now
 
-__all__ = ["JobState"]
+__all__ = ["JobState", "Reason"]
+
+#: Reasons of an early stop.
+Reason = Literal["cancelled", "interrupted"]
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,11 @@ def _queue_text(job: Job) -> str:
     position = job.queue_place or 1
     if position > 1:
         return f"queued: position {position}"
+    trouble = server.launcher().trouble
+    if trouble:
+        return f"queued: {trouble}"
+    if server.cluster() is not None:
+        return "queued: it starts when a node of the cluster has room"
     if not any(other.status == "running" for other in server.store().list(None)):
         return "queued: the worker is starting"
     if job.memory is not None and job.memory > available_memory():

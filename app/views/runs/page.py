@@ -12,6 +12,7 @@ from app.components.empty_states import fit_sample_button
 from app.services import model_cards, progress, server
 from app.state.session import session
 from app.state.widgets import widget_key, widget_value
+from app.views.runs.cluster_panel import cluster_panel
 from app.views.runs.damaged_runs import damaged_runs_panel
 from app.views.runs.selected_runs import EVERY_SECONDS, selected_runs_panel
 from app.views.runs.storage import storage_panel
@@ -42,6 +43,7 @@ def page() -> None:
                 "Select a run to open, rename, export or delete it; select several to compare "
                 "their bounds and settings."
             )
+    cluster_panel()
     damaged_runs_panel()
     storage_panel(jobs)
 
