@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,8 +25,8 @@ from lvmcore.base.validation import (
     check_values,
     package_version,
     read_rows,
-    torch_device,
 )
+from lvmcore.devices import Computation, Precision, resolve, step_work, stored_device
 from lvmcore.errors import DataError
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.parameters import Advised, Parameter, is_array, parameters_of
@@ -52,7 +53,7 @@ class Estimator(BaseEstimator, ABC):
     capabilities: ClassVar[Capabilities]
 
     device: str
-    dtype: str
+    dtype: Precision
     random_state: int | None
 
     notes_: tuple[str, ...]
@@ -64,8 +65,12 @@ class Estimator(BaseEstimator, ABC):
     converged_: bool
     rise_: tuple[float, float] | None  # of a mini-batch bound a step, nats, 95 % confidence
     settings_: dict[str, Any]  # of the fit: given, or advised in place of None
+    #: What device and precision of the fit were resolved to; None for a fit that did not say.
+    computation_: Computation | None = None
 
     _labels: tuple[ClassLabels, ...] = ()
+    #: Device of this process on which the model computes.
+    _device: torch.device = torch.device("cpu")
     # Moments of the columns, and their scaling in the model: the same by default.
     _measured: Standardiser
     _standardiser: Standardiser
@@ -93,6 +98,16 @@ class Estimator(BaseEstimator, ABC):
         return {}
 
     # ---- fitting -------------------------------------------------------------------------------
+
+    def _resolve_device(self, shape: tuple[int, ...]) -> None:
+        """Choose the device of a fit to a table of this shape, [N, D], once.
+
+        Raises:
+            ConfigError: it is not there, or does not support the precision.
+        """
+        work = step_work(self.get_params(deep=False), shape[0], shape[1])
+        found = resolve(self.device, self.dtype, work, uses_gpu=self.capabilities.gpu)
+        self.computation_, self._device = found, torch.device(found.device)
 
     def _begin(self, data: NDArray[Any]) -> None:
         """Compute the moments of the columns of ``data`` [N, D], with a note on constant ones."""
@@ -156,6 +171,7 @@ class Estimator(BaseEstimator, ABC):
             "elbo": self.elbo_,
             "converged": self.converged_,
             "rise": self.rise_,
+            "computation": None if self.computation_ is None else asdict(self.computation_),
             "notes": list(self.notes_),
             "n_features_in": self.n_features_in_,
             "feature_names_in": [str(name) for name in self.feature_names_in_] if named else None,
@@ -169,6 +185,9 @@ class Estimator(BaseEstimator, ABC):
         Raises:
             Exception: a part is missing, or has another size or type; ``load`` says so.
         """
+        self._device = stored_device(self.device)
+        stored = meta.get("computation")  # not in earlier files
+        self.computation_ = None if stored is None else Computation(**stored)
         # Earlier versions had no advice in place of None.
         self.settings_ = self.get_params(deep=False) | dict(meta.get("settings", {}))
         self.elbo_ = float(meta["elbo"])
@@ -228,9 +247,14 @@ class Estimator(BaseEstimator, ABC):
         """An array in the precision and on the device of the settings."""
         return torch.as_tensor(
             np.ascontiguousarray(array),
-            dtype=getattr(torch, self.dtype),
-            device=torch_device(self.device),
+            dtype=self._dtype,
+            device=self._device,
         )
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        """Precision of the table and of the parameters."""
+        return torch.float32 if self.dtype == "float32" else torch.float64
 
     # ---- hooks of a model ----------------------------------------------------------------------
 

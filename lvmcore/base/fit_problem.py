@@ -85,6 +85,7 @@ def prepare_fit(
     """
     data = model._check_rows(X, reset=True)
     labels = check_labels(y, len(data), model.capabilities, type(model).__name__)
+    model._resolve_device(data.shape)
     model._begin(data)
     if labels:
         model._set_labels(labels)

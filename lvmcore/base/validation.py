@@ -1,4 +1,4 @@
-"""Validation of estimator input: rows, cells, labels, latent points, row indices and device.
+"""Validation of estimator input: rows, cells, labels, latent points and row indices.
 
 Each function converts the input to validated arrays, or raises an error that names the invalid
 part.
@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
@@ -284,19 +283,6 @@ def fit_fingerprint(
     if target is not None:
         digest.update(np.ascontiguousarray(target).tobytes())
     return digest.hexdigest()
-
-
-def torch_device(name: str) -> torch.device:
-    """The device of the setting ``device``.
-
-    Raises:
-        ConfigError: a GPU is requested and none is available.
-    """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError("device='cuda' cannot be used: torch sees no GPU. Choose cpu or auto.")
-    return torch.device(name)
 
 
 def _json_setting(value: Any) -> Any:

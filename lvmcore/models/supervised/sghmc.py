@@ -164,7 +164,7 @@ def _note_diagnoses(model: Predictor, chain: DeepChain) -> None:
 class _SGHMC:
     """Shared settings and fit method, and the diagnostics of the chain."""
 
-    capabilities: ClassVar[Capabilities] = Capabilities(decoding=False, chains=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(decoding=False, chains=True, gpu=True)
 
     method: ClassVar[FitMethod] = _SGHMCMethod()
 

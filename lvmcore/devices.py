@@ -1,0 +1,397 @@
+"""Device, precision and threads of a fit: resolved once, and recorded with its run.
+
+The setting ``device`` is ``auto``, ``cpu``, ``cuda`` (the GPU that the process was given),
+``cuda:1`` or ``mps``. GPUs are those that torch can use. ``auto`` decides by the work of a step
+and, where a GPU may be worth it, by a measurement of such a step on the CPU and on the GPU.
+
+Importing this module does not load torch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from lvmcore.errors import ConfigError
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "Computation",
+    "Gpu",
+    "Precision",
+    "Workload",
+    "check_device",
+    "device_choices",
+    "gpu_of_run",
+    "machine_gpus",
+    "resolve",
+    "step_work",
+    "stored_device",
+    "torch_gpus",
+    "use_gpu",
+    "worth_measuring",
+]
+
+#: Precision of a fit: in double, in single, or mixed, which is large products in single and
+#: parameters, sums and factorisations in double.
+Precision = Literal["float64", "float32", "mixed"]
+
+#: Multiplications of a step below which the CPU is taken without a measurement: it needs about a
+#: millisecond for them, and a GPU as long to start the operations of a step.
+FEWEST_PRODUCTS = 2_000_000
+#: Share of a GPU's free memory that a step may need at most for ``auto`` to take it.
+MEMORY_SHARE = 0.8
+# Repetitions of the measured step, of which the fastest counts, and largest width of its products.
+_REPEATS, _MOST_ROWS, _MOST_WIDTH = 3, 20_000, 4096
+_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,3})?")
+_EXPECTED = "one of auto, cpu, cuda, cuda:0 and so on, or mps"
+_PROBE_SECONDS = 60.0
+# Settings that give the width of a step, and the width where they are advised for the table.
+_WIDTHS, _USUAL_WIDTH = ("n_inducing", "n_features", "n_hidden"), 50
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU that torch can use.
+
+    Attributes:
+        device: its name in torch, such as "cuda:0" or "mps".
+        name: of the product.
+        memory: its memory, bytes; 0 if it is not known.
+    """
+
+    device: str
+    name: str
+    memory: int = 0
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Size of a step of a fit.
+
+    Attributes:
+        rows: rows of a step.
+        columns: D.
+        width: inducing inputs, features, or units of a layer.
+        precision: of the products.
+    """
+
+    rows: int
+    columns: int
+    width: int
+    precision: Precision = "float64"
+
+    @property
+    def products(self) -> int:
+        """Multiplications of a step: rows with the width's square and with the columns."""
+        return self.rows * self.width * (self.width + self.columns) + self.width**3 // 3
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the table, and of some arrays of rows by width."""
+        size = 4 if self.precision == "float32" else 8
+        return size * self.rows * (self.columns + 8 * self.width)
+
+
+@dataclass(frozen=True)
+class Computation:
+    """What the device and the precision of a fit were resolved to.
+
+    Attributes:
+        device: name in torch: "cpu", "cuda:0", "mps".
+        name: of the processor or of the GPU.
+        precision: of the arithmetic.
+        threads: threads of an operation on the CPU.
+    """
+
+    device: str
+    name: str
+    precision: Precision
+    threads: int
+
+    @property
+    def text(self) -> str:
+        """Device, its name, precision and threads, as a phrase."""
+        place = "CPU" if self.device == "cpu" else self.device
+        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        named = f"{place} ({self.name})" if self.name else place
+        return f"{named}, {self.precision}, {threads}"
+
+
+def step_work(settings: Mapping[str, Any], n_rows: int, n_columns: int) -> Workload:
+    """The size of a step of a fit.
+
+    Args:
+        settings: of the model; a model without a number of inducing inputs, features or units is
+            taken for one of a kernel matrix of all rows.
+        n_rows: N.
+        n_columns: D.
+    """
+    named = [name for name in _WIDTHS if name in settings]
+    width = (settings[named[0]] or _USUAL_WIDTH) if named else n_rows
+    rows = min(n_rows, settings.get("batch_size") or n_rows)
+    return Workload(rows, n_columns, min(int(width), n_rows), settings.get("dtype", "float64"))
+
+
+# ---- the setting -------------------------------------------------------------------------------
+
+
+def check_device(value: str, columns: Sequence[str] | None = None) -> None:
+    """Check the text of the setting ``device``, whether this machine has the device or not.
+
+    Raises:
+        ConfigError: it names no device.
+    """
+    del columns
+    if not _DEVICE.fullmatch(value):
+        raise ConfigError(f"device={value!r} cannot be used: expected {_EXPECTED}.")
+
+
+def device_choices(gpus: Sequence[Gpu]) -> tuple[str, ...]:
+    """The values of the setting ``device`` on a machine with these GPUs."""
+    named = [gpu.device for gpu in gpus]
+    several = len([name for name in named if name.startswith("cuda:")]) > 1
+    short = ["cuda" if name.startswith("cuda:") and not several else name for name in named]
+    return ("auto", "cpu", *short)
+
+
+# ---- the GPUs of the machine -------------------------------------------------------------------
+
+
+def torch_gpus() -> tuple[Gpu, ...]:
+    """The GPUs that torch can use in this process (loads torch)."""
+    import torch
+
+    if torch.cuda.is_available():
+        found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+        return tuple(Gpu(f"cuda:{i}", p.name, int(p.total_memory)) for i, p in enumerate(found))
+    if torch.backends.mps.is_available():
+        return (Gpu("mps", platform.processor() or "Apple GPU"),)
+    return ()
+
+
+@cache
+def machine_gpus() -> tuple[Gpu, ...]:
+    """The GPUs that torch can use, found without loading torch into this process.
+
+    A process of its own asks torch, once. It takes seconds, so none is started for a torch that was
+    built for the CPU alone.
+    """
+    if "torch" in sys.modules:
+        return torch_gpus()
+    if _is_cpu_build():
+        return ()
+    with suppress(OSError, ValueError, TypeError, subprocess.SubprocessError):
+        ended = subprocess.run(
+            [sys.executable, "-P", "-m", "lvmcore.devices"],
+            capture_output=True,
+            check=True,
+            env={**os.environ, "PYTHONPATH": _path()},
+            timeout=_PROBE_SECONDS,
+        )
+        return tuple(Gpu(**one) for one in json.loads(ended.stdout))
+    return ()
+
+
+def _is_cpu_build() -> bool:
+    """Whether the installed torch supports no GPU, by its version."""
+    with suppress(PackageNotFoundError):
+        return version("torch").endswith("+cpu")
+    return True
+
+
+def _path() -> str:
+    """The module search path of a process that imports this lvmcore."""
+    root, inherited = str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH")
+    return root if not inherited else os.pathsep.join((root, inherited))
+
+
+# ---- resolution --------------------------------------------------------------------------------
+
+
+def resolve(device: str, precision: Precision, work: Workload, *, uses_gpu: bool) -> Computation:
+    """The device of a fit on this machine (loads torch).
+
+    Args:
+        device: the setting.
+        precision: the setting ``dtype``.
+        work: a step of the fit.
+        uses_gpu: whether the model computes on a GPU; other models use the CPU.
+
+    Raises:
+        ConfigError: the GPU is not there, or does not support the precision.
+    """
+    import torch
+
+    chosen = _cpu() if not uses_gpu or device == "cpu" else _chosen(device, precision, work)
+    return Computation(chosen.device, chosen.name, precision, torch.get_num_threads())
+
+
+def _chosen(device: str, precision: Precision, work: Workload) -> Gpu:
+    gpus = torch_gpus()
+    if device == "auto":
+        return _fastest(gpus, precision, work)
+    found = (
+        _current(gpus)
+        if device == "cuda"
+        else next((gpu for gpu in gpus if gpu.device == device), None)
+    )
+    if found is None or (device == "cuda" and not found.device.startswith("cuda")):
+        there = ", ".join(gpu.device for gpu in gpus) or "no GPU"
+        raise ConfigError(
+            f"device={device!r} cannot be used: torch sees {there} on this machine. Choose cpu or "
+            "auto."
+        )
+    if found.device == "mps" and precision != "float32":
+        raise ConfigError(
+            f"device='mps' cannot be used with dtype={precision!r}: this GPU has single precision "
+            "alone. Choose float32, or cpu."
+        )
+    return found
+
+
+def _fastest(gpus: Sequence[Gpu], precision: Precision, work: Workload) -> Gpu:
+    """The CPU for small steps, and the faster of the two by a measurement for others."""
+    cpu, gpu = _cpu(), _current(gpus)
+    if gpu is None or not worth_measuring(work):
+        return cpu
+    if gpu.device == "mps" and precision != "float32":
+        return cpu
+    if work.memory > MEMORY_SHARE * free_memory(gpu):
+        return cpu
+    return min((cpu, gpu), key=lambda one: measured_seconds(one.device, work))
+
+
+def worth_measuring(work: Workload) -> bool:
+    """Whether a step has enough work for a GPU to be considered."""
+    return work.products >= FEWEST_PRODUCTS
+
+
+def _cpu() -> Gpu:
+    return Gpu("cpu", _processor())
+
+
+@cache
+def _processor() -> str:
+    """Name of the processor; "" if the system does not say."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def _current(gpus: Sequence[Gpu]) -> Gpu | None:
+    """The GPU that this process was given, the first one by default; None without any."""
+    if len(gpus) < 2:
+        return gpus[0] if gpus else None
+    import torch
+
+    return gpus[torch.cuda.current_device()]
+
+
+def use_gpu(device: str) -> None:
+    """Make a GPU that of ``cuda`` and ``auto`` in this process (loads torch).
+
+    Args:
+        device: such as "cuda:1"; others than those of CUDA are the only one of their machine.
+    """
+    if device.startswith("cuda:"):
+        import torch
+
+        torch.cuda.set_device(int(device.partition(":")[2]))
+
+
+def free_memory(gpu: Gpu) -> int:
+    """Free memory of a GPU, bytes; all of it where the system does not say."""
+    import torch
+
+    if gpu.device.startswith("cuda"):
+        return int(torch.cuda.mem_get_info(gpu.device)[0])
+    return gpu.memory or sys.maxsize
+
+
+@cache
+def measured_seconds(device: str, work: Workload) -> float:
+    """Seconds of the products and the factorisation of a step on a device, the fastest of three.
+
+    Of more rows than 20,000 so many are measured, and the time is scaled to all.
+    """
+    import torch
+
+    kind = torch.float64 if work.precision == "float64" else torch.float32
+    rows, width = min(work.rows, _MOST_ROWS), min(work.width, _MOST_WIDTH)
+    Y = torch.ones(rows, work.columns, dtype=kind, device=device)
+    K = torch.full((rows, width), 0.5, dtype=kind, device=device)
+    eye = torch.eye(width, dtype=kind, device=device)
+
+    def step() -> float:
+        E = K.exp()
+        sums, first = E.T @ E, E.T @ Y
+        factor = torch.linalg.cholesky_ex(sums + rows * width * eye)[0]
+        return float(torch.linalg.solve_triangular(factor, first, upper=False).sum())
+
+    return min(_seconds(step) for _ in range(1 + _REPEATS)) * max(1.0, work.rows / rows)
+
+
+def _seconds(step: Callable[[], float]) -> float:
+    began = time.perf_counter()
+    step()
+    return time.perf_counter() - began
+
+
+# ---- runs and stored models --------------------------------------------------------------------
+
+
+def gpu_of_run(
+    device: str, gpus: Sequence[Gpu], work: Workload | None, *, uses_gpu: bool
+) -> tuple[str, ...]:
+    """The GPUs of which a run needs one, in order of preference; none for a run on the CPU.
+
+    Args:
+        device: the setting.
+        gpus: the GPUs of the machine.
+        work: a step of its fit; None if it is not known.
+        uses_gpu: whether the model computes on a GPU.
+    """
+    if not uses_gpu or device == "cpu":
+        return ()
+    if device == "auto" and work is not None and not worth_measuring(work):
+        return ()
+    named = tuple(gpu.device for gpu in gpus)
+    if device in ("auto", "cuda"):
+        return named
+    return (device,) if device in named else ()
+
+
+def stored_device(device: str) -> torch.device:
+    """The device of a loaded model: the GPU that its setting names, else the CPU.
+
+    A loaded model computes predictions, which are short. A model fitted on a GPU that this machine
+    does not have can be used here as well.
+    """
+    import torch
+
+    if device in ("auto", "cpu"):
+        return torch.device("cpu")
+    named = [gpu.device for gpu in torch_gpus()]
+    there = device in named or (device == "cuda" and any(n.startswith("cuda") for n in named))
+    return torch.device(device if there else "cpu")
+
+
+if __name__ == "__main__":
+    print(json.dumps([asdict(gpu) for gpu in torch_gpus()]))
