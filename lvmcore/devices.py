@@ -9,22 +9,23 @@ Importing this module does not load torch.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import platform
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from lvmcore.errors import ConfigError
+from lvmcore.numerics.step_workload import Precision, Workload, measured_seconds
 
 if TYPE_CHECKING:
     import torch
@@ -32,36 +33,29 @@ if TYPE_CHECKING:
 __all__ = [
     "Computation",
     "Gpu",
-    "Precision",
-    "Workload",
     "check_device",
+    "computed_on",
     "device_choices",
     "gpu_of_run",
     "machine_gpus",
+    "peak_memory",
+    "release_memory",
     "resolve",
-    "step_work",
+    "storage_type",
     "stored_device",
     "torch_gpus",
     "use_gpu",
     "worth_measuring",
 ]
 
-#: Precision of a fit: in double, in single, or mixed, which is large products in single and
-#: parameters, sums and factorisations in double.
-Precision = Literal["float64", "float32", "mixed"]
-
 #: Multiplications of a step below which the CPU is taken without a measurement: it needs about a
 #: millisecond for them, and a GPU as long to start the operations of a step.
 FEWEST_PRODUCTS = 2_000_000
 #: Share of a GPU's free memory that a step may need at most for ``auto`` to take it.
 MEMORY_SHARE = 0.8
-# Repetitions of the measured step, of which the fastest counts, and largest width of its products.
-_REPEATS, _MOST_ROWS, _MOST_WIDTH = 3, 20_000, 4096
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,3})?")
 _EXPECTED = "one of auto, cpu, cuda, cuda:0 and so on, or mps"
 _PROBE_SECONDS = 60.0
-# Settings that give the width of a step, and the width where they are advised for the table.
-_WIDTHS, _USUAL_WIDTH = ("n_inducing", "n_features", "n_hidden"), 50
 
 
 @dataclass(frozen=True)
@@ -77,34 +71,6 @@ class Gpu:
     device: str
     name: str
     memory: int = 0
-
-
-@dataclass(frozen=True)
-class Workload:
-    """Size of a step of a fit.
-
-    Attributes:
-        rows: rows of a step.
-        columns: D.
-        width: inducing inputs, features, or units of a layer.
-        precision: of the products.
-    """
-
-    rows: int
-    columns: int
-    width: int
-    precision: Precision = "float64"
-
-    @property
-    def products(self) -> int:
-        """Multiplications of a step: rows with the width's square and with the columns."""
-        return self.rows * self.width * (self.width + self.columns) + self.width**3 // 3
-
-    @property
-    def memory(self) -> int:
-        """Bytes of the table, and of some arrays of rows by width."""
-        size = 4 if self.precision == "float32" else 8
-        return size * self.rows * (self.columns + 8 * self.width)
 
 
 @dataclass(frozen=True)
@@ -132,19 +98,9 @@ class Computation:
         return f"{named}, {self.precision}, {threads}"
 
 
-def step_work(settings: Mapping[str, Any], n_rows: int, n_columns: int) -> Workload:
-    """The size of a step of a fit.
-
-    Args:
-        settings: of the model; a model without a number of inducing inputs, features or units is
-            taken for one of a kernel matrix of all rows.
-        n_rows: N.
-        n_columns: D.
-    """
-    named = [name for name in _WIDTHS if name in settings]
-    width = (settings[named[0]] or _USUAL_WIDTH) if named else n_rows
-    rows = min(n_rows, settings.get("batch_size") or n_rows)
-    return Workload(rows, n_columns, min(int(width), n_rows), settings.get("dtype", "float64"))
+def computed_on(found: Computation | None) -> str:
+    """A sentence on what a fit was computed on, after a space; "" where it is not known."""
+    return "" if found is None else f" Computed on {found.text}."
 
 
 # ---- the setting -------------------------------------------------------------------------------
@@ -316,6 +272,24 @@ def use_gpu(device: str) -> None:
         torch.cuda.set_device(int(device.partition(":")[2]))
 
 
+def release_memory() -> None:
+    """Give memory of GPUs that is kept for later arrays back, after a fit ran out of it."""
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def peak_memory(device: str) -> int | None:
+    """Largest memory of this process on a GPU so far, bytes; None for the CPU, or if unknown."""
+    if not device.startswith("cuda"):
+        return None
+    import torch
+
+    return int(torch.cuda.max_memory_reserved(device))
+
+
 def free_memory(gpu: Gpu) -> int:
     """Free memory of a GPU, bytes; all of it where the system does not say."""
     import torch
@@ -323,35 +297,6 @@ def free_memory(gpu: Gpu) -> int:
     if gpu.device.startswith("cuda"):
         return int(torch.cuda.mem_get_info(gpu.device)[0])
     return gpu.memory or sys.maxsize
-
-
-@cache
-def measured_seconds(device: str, work: Workload) -> float:
-    """Seconds of the products and the factorisation of a step on a device, the fastest of three.
-
-    Of more rows than 20,000 so many are measured, and the time is scaled to all.
-    """
-    import torch
-
-    kind = torch.float64 if work.precision == "float64" else torch.float32
-    rows, width = min(work.rows, _MOST_ROWS), min(work.width, _MOST_WIDTH)
-    Y = torch.ones(rows, work.columns, dtype=kind, device=device)
-    K = torch.full((rows, width), 0.5, dtype=kind, device=device)
-    eye = torch.eye(width, dtype=kind, device=device)
-
-    def step() -> float:
-        E = K.exp()
-        sums, first = E.T @ E, E.T @ Y
-        factor = torch.linalg.cholesky_ex(sums + rows * width * eye)[0]
-        return float(torch.linalg.solve_triangular(factor, first, upper=False).sum())
-
-    return min(_seconds(step) for _ in range(1 + _REPEATS)) * max(1.0, work.rows / rows)
-
-
-def _seconds(step: Callable[[], float]) -> float:
-    began = time.perf_counter()
-    step()
-    return time.perf_counter() - began
 
 
 # ---- runs and stored models --------------------------------------------------------------------
@@ -376,6 +321,13 @@ def gpu_of_run(
     if device in ("auto", "cuda"):
         return named
     return (device,) if device in named else ()
+
+
+def storage_type(precision: Precision) -> torch.dtype:
+    """Type of the table and of the parameters in a precision."""
+    import torch
+
+    return torch.float32 if precision == "float32" else torch.float64
 
 
 def stored_device(device: str) -> torch.device:

@@ -26,9 +26,10 @@ from lvmcore.base.validation import (
     package_version,
     read_rows,
 )
-from lvmcore.devices import Computation, Precision, resolve, step_work, stored_device
+from lvmcore.devices import Computation, resolve, storage_type, stored_device
 from lvmcore.errors import DataError
 from lvmcore.numerics.array_types import FloatArray
+from lvmcore.numerics.step_workload import Precision, step_work
 from lvmcore.parameters import Advised, Parameter, is_array, parameters_of
 from lvmcore.persistence import history_arrays, history_from_arrays, with_prefix, write
 from lvmcore.preprocessing.class_labels import ClassLabels, sorted_by_label_column
@@ -38,7 +39,7 @@ from lvmcore.results import FitStep
 from lvmcore.training.checkpoint import Checkpoint
 from lvmcore.training.outcome import FitOutcome
 
-__all__ = ["Estimator", "choose_settings"]
+__all__ = ["Estimator", "choose_device", "choose_settings"]
 
 
 class Estimator(BaseEstimator, ABC):
@@ -98,16 +99,6 @@ class Estimator(BaseEstimator, ABC):
         return {}
 
     # ---- fitting -------------------------------------------------------------------------------
-
-    def _resolve_device(self, shape: tuple[int, ...]) -> None:
-        """Choose the device of a fit to a table of this shape, [N, D], once.
-
-        Raises:
-            ConfigError: it is not there, or does not support the precision.
-        """
-        work = step_work(self.get_params(deep=False), shape[0], shape[1])
-        found = resolve(self.device, self.dtype, work, uses_gpu=self.capabilities.gpu)
-        self.computation_, self._device = found, torch.device(found.device)
 
     def _begin(self, data: NDArray[Any]) -> None:
         """Compute the moments of the columns of ``data`` [N, D], with a note on constant ones."""
@@ -247,14 +238,9 @@ class Estimator(BaseEstimator, ABC):
         """An array in the precision and on the device of the settings."""
         return torch.as_tensor(
             np.ascontiguousarray(array),
-            dtype=self._dtype,
+            dtype=storage_type(self.dtype),
             device=self._device,
         )
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        """Precision of the table and of the parameters."""
-        return torch.float32 if self.dtype == "float32" else torch.float64
 
     # ---- hooks of a model ----------------------------------------------------------------------
 
@@ -284,6 +270,17 @@ class Estimator(BaseEstimator, ABC):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "elbo_")
+
+
+def choose_device(model: Estimator, shape: tuple[int, ...]) -> None:
+    """Choose the device of a fit to a table of this shape, [N, D], once.
+
+    Raises:
+        ConfigError: it is not there, or does not support the precision.
+    """
+    work = step_work(model.get_params(deep=False), shape[0], shape[1])
+    found = resolve(model.device, model.dtype, work, uses_gpu=model.capabilities.gpu)
+    model.computation_, model._device = found, torch.device(found.device)
 
 
 def choose_settings(model: Estimator, size: TableSize) -> None:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from lvmcore.base.estimator import Estimator, choose_settings
+from lvmcore.base.estimator import Estimator, choose_device, choose_settings
 from lvmcore.base.table_size import TableSize
 from lvmcore.base.validation import check_labels, fit_fingerprint, random_seed
 from lvmcore.numerics.row_blocks import row_blocks
@@ -85,7 +85,7 @@ def prepare_fit(
     """
     data = model._check_rows(X, reset=True)
     labels = check_labels(y, len(data), model.capabilities, type(model).__name__)
-    model._resolve_device(data.shape)
+    choose_device(model, data.shape)
     model._begin(data)
     if labels:
         model._set_labels(labels)

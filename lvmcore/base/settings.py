@@ -17,6 +17,7 @@ __all__ = [
     "Components",
     "Device",
     "Dimensions",
+    "DoubleDtype",
     "Dtype",
     "DtypeOrMixed",
     "Hidden",
@@ -65,6 +66,11 @@ Device = Annotated[
 Dtype = Annotated[
     Literal["float64", "float32"],
     Doc("Precision: double, or single for the table and the parameters.", "precision"),
+    Advanced(),
+]
+DoubleDtype = Annotated[
+    Literal["float64"],
+    Doc("Precision: double alone, as the matrix of all rows is factorised.", "precision"),
     Advanced(),
 ]
 DtypeOrMixed = Annotated[

@@ -250,6 +250,8 @@ _ADDED: Mapping[str, Any] = {
     "priors": "",
     "picture_shape": "auto",
 }
+#: The same, of models of a target.
+_ADDED_TO_PREDICTORS: Mapping[str, Any] = {"dtype": "float64"}
 #: The same, of one model.
 _ADDED_TO_MODEL: Mapping[str, Mapping[str, Any]] = {"deep_qep_lvm": {"n_layers": 1}}
 
@@ -269,7 +271,8 @@ def fit_fingerprint(
     is_map = getattr(model, "task", "") == "map"
     if is_map and settings.get("kernel", "") == getattr(type(model), "kernel", None):
         del settings["kernel"]  # likewise; models of a target have always had one
-    for name, earlier in {**_ADDED, **_ADDED_TO_MODEL.get(model.key, {})}.items():
+    of_task = {} if is_map else _ADDED_TO_PREDICTORS
+    for name, earlier in {**_ADDED, **of_task, **_ADDED_TO_MODEL.get(model.key, {})}.items():
         if settings.get(name) == earlier:
             del settings[name]  # likewise
     facts = [model.key, package_version(), CHECKPOINT_LAYOUT, settings, data.shape]

@@ -7,13 +7,17 @@ import signal
 import threading
 import time
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 
 from filelock import BaseFileLock, FileLock, Timeout
 
-from lvmcore.errors import LatentboardError
-from lvmcore.jobs.machine_limits import available_memory, default_slots, has_gpu, threads_of_a_fit
+from lvmcore.devices import gpu_of_run, machine_gpus
+from lvmcore.errors import DataError, LatentboardError
+from lvmcore.jobs.machine_limits import available_memory, default_slots, threads_of_a_fit
 from lvmcore.jobs.worker_process import WorkerProcess
+from lvmcore.models import REGISTRY
+from lvmcore.numerics.step_workload import step_work
 from lvmcore.persistence import write_atomically
 from lvmcore.runs.job import Job, now
 from lvmcore.runs.job_folder import PROCESS_ENDED, JobFolder
@@ -50,8 +54,10 @@ class Launcher:
     together they run at most ``slots`` fits, and start each run once. The launcher works in daemon
     threads, and its workers end with the server.
 
-    The next run waits until its memory is free in addition to that of the active fits. Fits on a
-    GPU run one at a time; a run that waits for the GPU is overtaken by runs that do not need it.
+    The next run waits until its memory is free in addition to that of the active fits. Each GPU has
+    one fit at a time; a run that waits for a GPU is overtaken by runs that do not need it. A run
+    needs one if its device is a GPU, or if it is ``auto`` and a step of it may be quicker on one; a
+    fit that chose the CPU gives its GPU back.
 
     Args:
         store: the store.
@@ -157,28 +163,49 @@ class Launcher:
         with ExitStack() as locks:
             locks.enter_context(start_lock.acquire(timeout=0))
             try:
-                folder = self._next_startable(locks)
-                if folder is not None:
-                    self._run(folder, start_lock)
+                found = self._next_startable()
+                if found is not None:
+                    folder, gpu = found
+                    if gpu is not None:
+                        locks.callback(gpu.lock.release)
+                    self._run(folder, start_lock, gpu)
             except LatentboardError:
                 # It was deleted meanwhile.
                 logger.info("a run is gone that was to be started")
                 return True
-        return folder is not None
+        return found is not None
 
-    def _next_startable(self, locks: ExitStack) -> JobFolder | None:
-        """The first queued run that can start now; locks the GPU if it needs it."""
+    def _next_startable(self) -> tuple[JobFolder, _HeldGpu | None] | None:
+        """The first queued run that can start now, with the GPU that it needs, locked."""
         for name in self.store.queue.ids():
             job = self.store.get(name)
             if not self._fits_in_memory(job):
                 return None
-            if _needs_gpu(job):
-                gpu = self._lock("gpu")
-                try:
-                    locks.enter_context(gpu.acquire(timeout=0))
-                except Timeout:
-                    continue
-            return self.store.job_folder(name)
+            named = self._gpus_of(job)
+            held = next((gpu for gpu in map(self._hold_gpu, named) if gpu is not None), None)
+            if held is not None or not named:
+                return self.store.job_folder(name), held
+        return None
+
+    def _gpus_of(self, job: Job) -> tuple[str, ...]:
+        """The GPUs of which a run needs one; none for a run on the CPU."""
+        declared = REGISTRY.declarations.get(job.spec.model)
+        uses_gpu = declared is not None and declared.capabilities.gpu
+        device = str(job.spec.parameters.get("device", "auto"))
+        if not uses_gpu or device == "cpu":
+            return ()
+        gpus, work = machine_gpus(), None
+        with suppress(DataError):
+            shape = self.store.datasets.shape(job.spec.dataset)
+            work = step_work(job.spec.parameters, *shape)
+        return gpu_of_run(device, gpus, work, uses_gpu=uses_gpu)
+
+    def _hold_gpu(self, device: str) -> _HeldGpu | None:
+        """Lock a GPU for a run; None while another run has it."""
+        lock = self._lock(f"gpu-{device.replace(':', '-')}")
+        with suppress(Timeout):
+            lock.acquire(timeout=0)
+            return _HeldGpu(device, lock)
         return None
 
     def _fits_in_memory(self, job: Job) -> bool:
@@ -194,13 +221,13 @@ class Launcher:
         )
         return job.memory <= available_memory() - reserved
 
-    def _run(self, folder: JobFolder, start_lock: BaseFileLock) -> None:
+    def _run(self, folder: JobFolder, start_lock: BaseFileLock, gpu: _HeldGpu | None) -> None:
         errors = ""
         for _ in range(_ATTEMPTS):
             worker = self._take_spare()
             try:
-                worker.assign(self.store.home, folder.path.name)
-                self._supervise(worker, folder, start_lock)
+                worker.assign(self.store.home, folder.path.name, "" if gpu is None else gpu.device)
+                self._supervise(worker, folder, start_lock, gpu)
             finally:
                 with self._spares:
                     self._large.discard(worker)
@@ -222,7 +249,11 @@ class Launcher:
         )
 
     def _supervise(
-        self, worker: WorkerProcess, folder: JobFolder, start_lock: BaseFileLock
+        self,
+        worker: WorkerProcess,
+        folder: JobFolder,
+        start_lock: BaseFileLock,
+        gpu: _HeldGpu | None,
     ) -> None:
         """Wait for the end of the worker, and terminate it if the run is cancelled."""
         began = time.monotonic()
@@ -236,6 +267,9 @@ class Launcher:
                 return
             if start_lock.is_locked and folder.state().status != "queued":
                 start_lock.release()
+                self._wake()
+            if gpu is not None and gpu.lock.is_locked and _is_on_cpu(folder):
+                gpu.lock.release()
                 self._wake()
             if time.monotonic() - began > _SPARE_AFTER_SECONDS:
                 if max(reserved, worker.memory) > _LARGE_FIT_BYTES:
@@ -286,9 +320,23 @@ class Launcher:
         return WorkerProcess(threads_of_a_fit(self.slots))
 
 
-def _needs_gpu(job: Job) -> bool:
-    device = str(job.spec.parameters.get("device", "auto"))
-    return device.startswith("cuda") or (device == "auto" and has_gpu())
+@dataclass(frozen=True)
+class _HeldGpu:
+    """A GPU that is locked for a run.
+
+    Attributes:
+        device: its name in torch.
+        lock: the lock.
+    """
+
+    device: str
+    lock: BaseFileLock
+
+
+def _is_on_cpu(folder: JobFolder) -> bool:
+    """Whether the fit of a run has chosen the CPU."""
+    found = folder.state().computation
+    return found is not None and found.device == "cpu"
 
 
 def _is_ending(folder: JobFolder, passed: float) -> bool:

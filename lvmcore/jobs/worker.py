@@ -1,8 +1,8 @@
 """The process that runs one job: ``python -m lvmcore.jobs.worker``.
 
 It imports torch and the models, warms up, then waits for one line of JSON on its standard input,
-``{"home": …, "id": …}``. When its standard input is closed, because the server closed it or died,
-the fit stops at its next step, and the fit so far is kept.
+``{"home": …, "id": …, "gpu": …}``. When its standard input is closed, because the server closed it
+or died, the fit stops at its next step, and the fit so far is kept.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from filelock import Timeout
 
+from lvmcore.devices import use_gpu
 from lvmcore.errors import LatentboardError
 from lvmcore.jobs.fitting import Reason
 from lvmcore.jobs.machine_limits import keep_freed_memory
@@ -75,8 +76,8 @@ class _ParentWatch:
             os._exit(1)
 
 
-def _read_request() -> tuple[Path, str] | None:
-    """The folder of the store and the id of the run; None if standard input was closed."""
+def _read_request() -> tuple[Path, str, str] | None:
+    """Folder of the store, id of the run and its GPU; None if standard input was closed."""
     line = b""
     while not line.endswith(b"\n"):
         piece = os.read(_STDIN, _LONGEST_REQUEST)
@@ -84,7 +85,7 @@ def _read_request() -> tuple[Path, str] | None:
             return None
         line += piece
     request = json.loads(line)
-    return Path(request["home"]), request["id"]
+    return Path(request["home"]), request["id"], request["gpu"]
 
 
 def _has_request() -> bool:
@@ -134,7 +135,8 @@ def main() -> int:
     request = _read_request()
     if request is None:
         return 0
-    home, name = request
+    home, name, gpu = request
+    use_gpu(gpu)
     try:
         store = Store(home)
         folder = store.job_folder(name)

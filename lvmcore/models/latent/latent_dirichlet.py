@@ -18,6 +18,7 @@ from lvmcore.base.latent_variable_model import Capabilities, FitProblem, LatentV
 from lvmcore.base.settings import Components
 from lvmcore.base.validation import require_labels
 from lvmcore.classical.latent_dirichlet import TopicPosterior
+from lvmcore.devices import storage_type
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advanced, Doc, Range
@@ -163,7 +164,7 @@ class LatentDirichletAllocation(LatentVariableModel):
             self._note(f"{rows} no count in a column that varies: equal shares, the prior.")
 
     def _store_topics(self, topics: TopicPosterior) -> None:
-        self._found, self._topics = topics, topics.mean.to(self._dtype)
+        self._found, self._topics = topics, topics.mean.to(storage_type(self.dtype))
 
     # ---- inference and decoding ----------------------------------------------------------------
 

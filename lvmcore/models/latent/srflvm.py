@@ -130,11 +130,7 @@ class SRFLVM(GPLatentVariableModel):
     paper: ClassVar[str] = "Li et al. 2024"
     order: ClassVar[int] = 15
     capabilities: ClassVar[Capabilities] = Capabilities(
-        missing_cells=True,
-        sampling=True,
-        uncertainty=True,
-        bound=True,
-        gpu=True,
+        missing_cells=True, sampling=True, uncertainty=True, bound=True, gpu=True
     )
 
     spectral_: SpectralDensity = fitted()
