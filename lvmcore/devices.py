@@ -90,12 +90,20 @@ class Computation:
     threads: int
 
     @property
+    def place(self) -> str:
+        """Device and precision, as a phrase."""
+        return f"{_short(self.device)}, {self.precision}"
+
+    @property
     def text(self) -> str:
         """Device, its name, precision and threads, as a phrase."""
-        place = "CPU" if self.device == "cpu" else self.device
         threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
-        named = f"{place} ({self.name})" if self.name else place
+        named = f"{_short(self.device)} ({self.name})" if self.name else _short(self.device)
         return f"{named}, {self.precision}, {threads}"
+
+
+def _short(device: str) -> str:
+    return "CPU" if device == "cpu" else device
 
 
 def computed_on(found: Computation | None) -> str:
@@ -266,9 +274,11 @@ def use_gpu(device: str) -> None:
     Args:
         device: such as "cuda:1"; others than those of CUDA are the only one of their machine.
     """
-    if device.startswith("cuda:"):
-        import torch
+    if not device.startswith("cuda:"):
+        return
+    import torch
 
+    if torch.cuda.is_available():
         torch.cuda.set_device(int(device.partition(":")[2]))
 
 
