@@ -40,6 +40,7 @@ class FitProblem:
         generator: the fit's only source of randomness (CPU generator).
         callback: called at every step; True stops the fit.
         checkpoint: checkpoint to continue from and to write; None for none.
+        mixed: whether large products are in single precision, and the rest in double.
     """
 
     table: TableRows
@@ -48,6 +49,7 @@ class FitProblem:
     generator: torch.Generator
     callback: Callback | None
     checkpoint: Checkpoint | None = None
+    mixed: bool = False
 
     @property
     def Y(self) -> Tensor:
@@ -109,6 +111,7 @@ def prepare_fit(
         generator=generator,
         callback=callback,
         checkpoint=checkpoint,
+        mixed=model.dtype == "mixed",
     )
 
 
