@@ -93,6 +93,7 @@ def _figure(model: str, data: str, precision: Precision) -> _Figure:
 
 
 def _class_errors(data: str, precision: Precision) -> _Figure:
+    assert precision != "mixed"  # LDGD has none
     dataset = load_paper(data).dataset()
     X, y = dataset.X, np.asarray(dataset.labels, dtype=str)
     values, seconds = [], []
