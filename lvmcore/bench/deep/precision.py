@@ -17,6 +17,7 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
 from lvmcore.base.table_size import TableSize
@@ -27,6 +28,7 @@ from lvmcore.models.latent.ldgd import LDGD
 from lvmcore.models.latent.srflvm import SRFLVM
 from lvmcore.models.supervised.dsvi import DSVIDeepGPRegressor
 from lvmcore.models.supervised.svgp import SVGPRegressor
+from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.step_workload import Precision
 
 __all__ = ["rows"]
@@ -94,8 +96,7 @@ def _figure(model: str, data: str, precision: Precision) -> _Figure:
 
 def _class_errors(data: str, precision: Precision) -> _Figure:
     assert precision != "mixed"  # LDGD has none
-    dataset = load_paper(data).dataset()
-    X, y = dataset.X, np.asarray(dataset.labels, dtype=str)
+    X, y = _rows_and_labels(data)
     values, seconds = [], []
     for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
         model = LDGD(n_components=Q, n_inducing=M, max_iter=STEPS, dtype=precision)
@@ -104,8 +105,14 @@ def _class_errors(data: str, precision: Precision) -> _Figure:
     return _Figure(tuple(values), tuple(seconds))
 
 
+def _rows_and_labels(data: str) -> tuple[FloatArray, NDArray[Any]]:
+    table = load_paper(data)
+    dataset = table.dataset(label=table.columns[-1].name)
+    return np.asarray(dataset.X), np.asarray(dataset.labels, dtype=str)
+
+
 def _count_bounds(data: str, precision: Precision) -> _Figure:
-    counts = load_paper(data).dataset().X
+    counts, _ = _rows_and_labels(data)
     values, seconds = [], []
     for seed in SEEDS:
         model = SRFLVM(
