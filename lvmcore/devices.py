@@ -1,7 +1,8 @@
 """Device, precision and threads of a fit: resolved once, and recorded with its run.
 
-The setting ``device`` is ``auto``, ``cpu``, ``cuda`` (the GPU that the process was given),
-``cuda:1`` or ``mps``. GPUs are those that torch can use. ``auto`` decides by the work of a step
+The setting ``device`` is ``auto``, ``cpu``, ``cuda`` (the GPU that the process was given) or
+``cuda:1``. GPUs are those that torch can use with double precision, which the sums and
+factorisations of the models have: those of CUDA and ROCm. ``auto`` decides by the work of a step
 and, where a GPU may be worth it, by a measurement of such a step on the CPU and on the GPU.
 
 Importing this module does not load torch.
@@ -53,8 +54,8 @@ __all__ = [
 FEWEST_PRODUCTS = 2_000_000
 #: Share of a GPU's free memory that a step may need at most for ``auto`` to take it.
 MEMORY_SHARE = 0.8
-_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,3})?")
-_EXPECTED = "one of auto, cpu, cuda, cuda:0 and so on, or mps"
+_DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
+_EXPECTED = "one of auto, cpu, cuda, or cuda:0 and so on"
 _PROBE_SECONDS = 60.0
 
 
@@ -63,7 +64,7 @@ class Gpu:
     """A GPU that torch can use.
 
     Attributes:
-        device: its name in torch, such as "cuda:0" or "mps".
+        device: its name in torch, such as "cuda:0".
         name: of the product.
         memory: its memory, bytes; 0 if it is not known.
     """
@@ -78,7 +79,7 @@ class Computation:
     """What the device and the precision of a fit were resolved to.
 
     Attributes:
-        device: name in torch: "cpu", "cuda:0", "mps".
+        device: name in torch, "cpu" or "cuda:0".
         name: of the processor or of the GPU.
         precision: of the arithmetic.
         threads: threads of an operation on the CPU.
@@ -127,10 +128,11 @@ def check_device(value: str, columns: Sequence[str] | None = None) -> None:
 
 def device_choices(gpus: Sequence[Gpu]) -> tuple[str, ...]:
     """The values of the setting ``device`` on a machine with these GPUs."""
-    named = [gpu.device for gpu in gpus]
-    several = len([name for name in named if name.startswith("cuda:")]) > 1
-    short = ["cuda" if name.startswith("cuda:") and not several else name for name in named]
-    return ("auto", "cpu", *short)
+    return (
+        "auto",
+        "cpu",
+        *([gpu.device for gpu in gpus] if len(gpus) > 1 else ["cuda"] * len(gpus)),
+    )
 
 
 # ---- the GPUs of the machine -------------------------------------------------------------------
@@ -140,12 +142,10 @@ def torch_gpus() -> tuple[Gpu, ...]:
     """The GPUs that torch can use in this process (loads torch)."""
     import torch
 
-    if torch.cuda.is_available():
-        found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-        return tuple(Gpu(f"cuda:{i}", p.name, int(p.total_memory)) for i, p in enumerate(found))
-    if torch.backends.mps.is_available():
-        return (Gpu("mps", platform.processor() or "Apple GPU"),)
-    return ()
+    if not torch.cuda.is_available():
+        return ()
+    found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    return tuple(Gpu(f"cuda:{i}", p.name, int(p.total_memory)) for i, p in enumerate(found))
 
 
 @cache
@@ -197,45 +197,35 @@ def resolve(device: str, precision: Precision, work: Workload, *, uses_gpu: bool
         uses_gpu: whether the model computes on a GPU; other models use the CPU.
 
     Raises:
-        ConfigError: the GPU is not there, or does not support the precision.
+        ConfigError: the GPU is not there.
     """
     import torch
 
-    chosen = _cpu() if not uses_gpu or device == "cpu" else _chosen(device, precision, work)
+    chosen = _cpu() if not uses_gpu or device == "cpu" else _chosen(device, work)
     return Computation(chosen.device, chosen.name, precision, torch.get_num_threads())
 
 
-def _chosen(device: str, precision: Precision, work: Workload) -> Gpu:
+def _chosen(device: str, work: Workload) -> Gpu:
     gpus = torch_gpus()
     if device == "auto":
-        return _fastest(gpus, precision, work)
-    found = (
-        _current(gpus)
-        if device == "cuda"
-        else next((gpu for gpu in gpus if gpu.device == device), None)
-    )
-    if found is None or (device == "cuda" and not found.device.startswith("cuda")):
+        return _fastest(gpus, work)
+    named = (gpu for gpu in gpus if gpu.device == device)
+    found = _current(gpus) if device == "cuda" else next(named, None)
+    if found is None:
         there = ", ".join(gpu.device for gpu in gpus) or "no GPU"
         raise ConfigError(
             f"device={device!r} cannot be used: torch sees {there} on this machine. Choose cpu or "
             "auto."
         )
-    if found.device == "mps" and precision != "float32":
-        raise ConfigError(
-            f"device='mps' cannot be used with dtype={precision!r}: this GPU has single precision "
-            "alone. Choose float32, or cpu."
-        )
     return found
 
 
-def _fastest(gpus: Sequence[Gpu], precision: Precision, work: Workload) -> Gpu:
+def _fastest(gpus: Sequence[Gpu], work: Workload) -> Gpu:
     """The CPU for small steps, and the faster of the two by a measurement for others."""
     cpu, gpu = _cpu(), _current(gpus)
     if gpu is None or not worth_measuring(work):
         return cpu
-    if gpu.device == "mps" and precision != "float32":
-        return cpu
-    if work.memory > MEMORY_SHARE * free_memory(gpu):
+    if work.memory > MEMORY_SHARE * free_memory(gpu.device):
         return cpu
     return min((cpu, gpu), key=lambda one: measured_seconds(one.device, work))
 
@@ -272,9 +262,9 @@ def use_gpu(device: str) -> None:
     """Make a GPU that of ``cuda`` and ``auto`` in this process (loads torch).
 
     Args:
-        device: such as "cuda:1"; others than those of CUDA are the only one of their machine.
+        device: such as "cuda:1"; "" for none.
     """
-    if not device.startswith("cuda:"):
+    if not device:
         return
     import torch
 
@@ -292,21 +282,19 @@ def release_memory() -> None:
 
 
 def peak_memory(device: str) -> int | None:
-    """Largest memory of this process on a GPU so far, bytes; None for the CPU, or if unknown."""
-    if not device.startswith("cuda"):
+    """Largest memory of this process on a GPU so far, bytes; None for the CPU."""
+    if device == "cpu":
         return None
     import torch
 
     return int(torch.cuda.max_memory_reserved(device))
 
 
-def free_memory(gpu: Gpu) -> int:
-    """Free memory of a GPU, bytes; all of it where the system does not say."""
+def free_memory(device: str) -> int:
+    """Free memory of a GPU, bytes."""
     import torch
 
-    if gpu.device.startswith("cuda"):
-        return int(torch.cuda.mem_get_info(gpu.device)[0])
-    return gpu.memory or sys.maxsize
+    return int(torch.cuda.mem_get_info(device)[0])
 
 
 # ---- runs and stored models --------------------------------------------------------------------
@@ -351,7 +339,7 @@ def stored_device(device: str) -> torch.device:
     if device in ("auto", "cpu"):
         return torch.device("cpu")
     named = [gpu.device for gpu in torch_gpus()]
-    there = device in named or (device == "cuda" and any(n.startswith("cuda") for n in named))
+    there = device in named or (device == "cuda" and bool(named))
     return torch.device(device if there else "cpu")
 
 

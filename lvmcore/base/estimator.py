@@ -276,7 +276,7 @@ def choose_device(model: Estimator, shape: tuple[int, ...]) -> None:
     """Choose the device of a fit to a table of this shape, [N, D], once.
 
     Raises:
-        ConfigError: it is not there, or does not support the precision.
+        ConfigError: it is not there.
     """
     work = step_work(model.get_params(deep=False), shape[0], shape[1])
     found = resolve(model.device, model.dtype, work, uses_gpu=model.capabilities.gpu)

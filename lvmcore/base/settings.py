@@ -57,7 +57,7 @@ Dimensions = Annotated[
 ]
 Device = Annotated[
     str,
-    Syntax("lvmcore.devices:check_device", "cuda:1", ("auto", "cpu", "cuda", "mps")),
+    Syntax("lvmcore.devices:check_device", "cuda:1", ("auto", "cpu", "cuda")),
     Doc(
         "Device of the computation: auto takes a GPU where a measured step is quicker on it than "
         "on the CPU; cuda:1 is the second GPU."

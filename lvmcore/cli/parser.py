@@ -82,7 +82,7 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     add("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings",
         help="a setting of the model; see `lvmcore models --model KEY`")  # fmt: skip
     add("--seed", type=int, help="seed of the fit (short for --set random_state=…)")
-    add("--device", help="auto, cpu, cuda, cuda:1 or mps (short for --set device=…)")
+    add("--device", help="auto, cpu, cuda or cuda:1 (short for --set device=…)")
     add("--dtype", help="float64, float32 or mixed (short for --set dtype=…)")
     add("--name", default="", help="name of the run")
     add("--out", type=Path, metavar="DIR",

@@ -214,7 +214,7 @@ def describe_error(error: BaseException) -> tuple[str, str]:
     if isinstance(error, LatentboardError):
         return str(error), type(error).__name__
     if is_out_of_memory(error):
-        on_gpu = any(name in str(error) for name in ("CUDA", "MPS", "HIP"))
+        on_gpu = any(name in str(error) for name in ("CUDA", "HIP"))
         return _GPU_OUT_OF_MEMORY if on_gpu else _OUT_OF_MEMORY, "MemoryError"
     if is_disk_full(error):
         return DISK_FULL, "DiskFull"

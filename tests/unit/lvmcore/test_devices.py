@@ -18,7 +18,6 @@ from lvmcore.numerics.step_workload import Workload, measured_seconds, step_work
 BIG = Workload(rows=100_000, columns=50, width=200)
 SMALL = Workload(rows=100, columns=5, width=20)
 TWO = (Gpu("cuda:0", "First", 80 << 30), Gpu("cuda:1", "Second", 40 << 30))
-MPS = (Gpu("mps", "Apple GPU"),)
 
 Machine = Callable[..., list[str]]
 
@@ -37,7 +36,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
             return (seconds or {})[device]
 
         monkeypatch.setattr(devices, "torch_gpus", lambda: gpus)
-        monkeypatch.setattr(devices, "free_memory", lambda gpu: free)
+        monkeypatch.setattr(devices, "free_memory", lambda device: free)
         monkeypatch.setattr(devices, "measured_seconds", seconds_on)
         return measured
 
@@ -102,13 +101,12 @@ def test_a_named_gpu_is_taken_and_cuda_is_the_one_that_the_process_was_given(
     devices.use_gpu("cuda:1")
     assert chosen("cuda", SMALL) == chosen("auto") == "cuda:1"
     devices.use_gpu("")
-    devices.use_gpu("mps")
     assert given == [1]
 
 
 @pytest.mark.parametrize(
     ("device", "gpus", "named"),
-    [("cuda", (), "no GPU"), ("cuda:2", TWO, "cuda:0, cuda:1"), ("cuda", MPS, "mps")],
+    [("cuda", (), "no GPU"), ("cuda:2", TWO, "cuda:0, cuda:1")],
 )
 def test_a_gpu_that_is_not_there_is_refused(
     device: str, gpus: tuple[Gpu, ...], named: str, machine: Machine
@@ -118,28 +116,20 @@ def test_a_gpu_that_is_not_there_is_refused(
         chosen(device, SMALL)
 
 
-def test_mps_takes_single_precision_alone(machine: Machine) -> None:
-    machine(MPS, seconds={"cpu": 1.0, "mps": 0.1})
-    assert chosen("mps", SMALL, "float32") == "mps"
-    assert chosen("auto", BIG, "float32") == "mps"
-    assert chosen("auto", BIG, "mixed") == "cpu"
-    with pytest.raises(ConfigError, match="single precision alone"):
-        chosen("mps", SMALL, "float64")
-
-
 def test_what_is_offered_is_what_is_there() -> None:
     assert devices.device_choices(()) == ("auto", "cpu")
     assert devices.device_choices(TWO[:1]) == ("auto", "cpu", "cuda")
     assert devices.device_choices(TWO) == ("auto", "cpu", "cuda:0", "cuda:1")
-    assert devices.device_choices(MPS) == ("auto", "cpu", "mps")
 
 
-@pytest.mark.parametrize("text", ["auto", "cpu", "cuda", "cuda:0", "cuda:12", "mps"])
+@pytest.mark.parametrize("text", ["auto", "cpu", "cuda", "cuda:0", "cuda:12"])
 def test_names_of_devices_are_taken(text: str) -> None:
     devices.check_device(text)
 
 
-@pytest.mark.parametrize("text", ["tpu", "cuda:", "cuda:-1", "cuda:1 ", "CPU", "cuda:1234", ""])
+@pytest.mark.parametrize(
+    "text", ["tpu", "mps", "cuda:", "cuda:-1", "cuda:1 ", "CPU", "cuda:1234", ""]
+)
 def test_other_names_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="expected one of auto, cpu, cuda"):
         devices.check_device(text)
@@ -207,8 +197,7 @@ def test_gpus_are_those_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda i: Properties)
     assert devices.torch_gpus() == tuple(Gpu(f"cuda:{i}", "Card", 5 << 30) for i in range(2))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-    assert [gpu.device for gpu in devices.torch_gpus()] == ["mps"]
+    assert devices.torch_gpus() == ()
 
 
 def test_the_import_loads_no_torch_and_a_build_for_the_cpu_starts_no_process() -> None:
@@ -275,7 +264,7 @@ def test_a_stored_model_computes_on_the_gpu_that_it_names(machine: Machine) -> N
     assert devices.stored_device("auto") == devices.stored_device("cuda:5") == torch.device("cpu")
     assert devices.stored_device("cuda:1") == torch.device("cuda:1")
     assert devices.stored_device("cuda") == torch.device("cuda")
-    machine(MPS)
+    machine(())
     assert devices.stored_device("cuda") == torch.device("cpu")
 
 
