@@ -241,11 +241,12 @@ def whitened_moments(
         if root is not None:
             square = square - (root.to(a) @ a.unsqueeze(-3)).square().sum(-2)
         return (mean.to(a) @ a).to(k), square.to(k)
+    if root is None:
+        weights = mean @ layer_kernel.inverse
+        return row_moments(k, weights, layer_kernel.precision.unsqueeze(-3))
+    half = root @ layer_kernel.inverse.unsqueeze(-3)
     # G = K⁻¹ − C⁻ᵀ RᵀR C⁻¹, so that kᵀGk = ‖a‖² − ‖R a‖²
-    G = layer_kernel.precision.unsqueeze(-3)
-    if root is not None:
-        half = root @ layer_kernel.inverse.unsqueeze(-3)
-        G = G - half.mT @ half
+    G = layer_kernel.precision.unsqueeze(-3) - half.mT @ half
     return row_moments(k, mean @ layer_kernel.inverse, G)
 
 
